@@ -1,0 +1,68 @@
+# make install   .venv with everything, built for this machine's processor
+# make train     learns connect four           make test        what continuous integration runs
+# make test-long the tests that take minutes   make lint        ruff and mypy
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.ONESHELL:
+.PHONY: install train test test-long lint format docs clean
+
+PYTHON ?= python3
+TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
+PYTEST_ARGS ?=
+TRAIN_ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+CORE := $(shell find common/core -name '*.cpp' -o -name '*.h' -o -name CMakeLists.txt)
+PACKAGES := actors learner replay common configs deploy
+TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
+
+install: $(VENV)/.installed
+
+$(VENV)/.tools: constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet -c constraints.txt setuptools scikit-build-core nanobind cmake ninja
+	touch $@
+
+# Where there is no NVIDIA driver, the CPU build is a tenth of the download.
+$(VENV)/.torch: $(VENV)/.tools
+	if [ "$$($(BIN)/python -c 'import importlib.metadata as m; print(m.version("torch").split("+")[0])' 2>/dev/null)" = "$(TORCH)" ]; then
+	  echo "torch: $(TORCH) is installed already"
+	elif command -v nvidia-smi >/dev/null; then
+	  echo "torch: this machine has an NVIDIA driver, so the ordinary index's build is taken"
+	elif $(PIP) install --quiet --timeout 10 --retries 1 --no-deps --index-url $(TORCH_CPU_INDEX) torch==$(TORCH); then
+	  echo "torch: no NVIDIA driver, so the CPU build was taken ($(TORCH_CPU_INDEX))"
+	else
+	  echo "torch: no NVIDIA driver, but $(TORCH_CPU_INDEX) is out of reach: the ordinary index's torch==$(TORCH) is taken"
+	fi
+	touch $@
+
+$(VENV)/.installed: pyproject.toml constraints.txt $(CORE) $(VENV)/.torch
+	SHUSAKU_NATIVE=1 $(PIP) install --quiet --no-build-isolation -c constraints.txt --editable '.[test]'
+	touch $@
+
+train: install
+	$(BIN)/shusaku local $(TRAIN_ARGS)
+
+test: install
+	lint=0; $(MAKE) --no-print-directory lint || lint=$$?
+	$(BIN)/python -m pytest -m "not long" $(PYTEST_ARGS)
+	exit $$lint
+
+test-long: install
+	$(BIN)/python -m pytest -m long $(PYTEST_ARGS)
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: install
+	$(BIN)/ruff check --fix .
+
+docs: install
+	$(BIN)/python -m deploy.config_reference
+
+clean:
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache common/_core*.so $(VENV)/.installed

@@ -1,0 +1,223 @@
+"""Positions in, logits and values out: one interface for networks, and for what stands in for them in tests.
+
+Letters of the shapes: B positions of a batch, S positions that the runtime takes at once, A actions, C x H x W planes,
+N legal actions of all positions end to end.
+"""
+
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from common import _core
+from common.config import InferenceConfig, NetworkConfig
+from common.errors import UsageError
+from common.hardware import choose_precision
+from common.messages import Evaluation, Leaves, Weights
+from common.weights import tower_shape
+
+NO_VERSION = -1  # before the first weights
+
+
+class Evaluator(Protocol):
+    """What a search asks.  One thread uses an evaluator at a time; the arrays that it returns hold until the next call."""
+
+    @property
+    def version(self) -> int: ...  # of the weights that answer
+
+    def __call__(self, leaves: Leaves) -> Evaluation: ...
+
+    def load(self, weights: Weights) -> None:
+        """Answers with these weights from the next call on."""
+        ...
+
+
+class Runtime(Protocol):
+    """A compiled network: fill `inputs`, `run`, read `policy` and `values`.  The arrays stay the same for ever."""
+
+    @property
+    def inputs(self) -> NDArray[np.float32]: ...  # [S, C, H, W]
+    @property
+    def policy(self) -> NDArray[np.float32]: ...  # [S, A] logits of all actions
+    @property
+    def values(self) -> NDArray[np.float32]: ...  # [S] for the player to move
+    @property
+    def description(self) -> str: ...  # runtime, precision and why it was chosen
+
+    def load(self, weights: Weights) -> None: ...
+
+    def run(self, rows: int) -> None:
+        """Evaluates at least the first `rows` inputs; the GIL is released meanwhile."""
+        ...
+
+
+class _Answer:
+    """Buffers that grow to the largest batch seen."""
+
+    def __init__(self, batch_size: int, game: _core.Game) -> None:
+        self._logits = np.empty(batch_size * game.max_legal_actions, np.float32)
+        self._values = np.empty(batch_size, np.float32)
+
+    def of(self, leaves: Leaves) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Logits [N] and values [B] to be written."""
+        if len(leaves.actions) > len(self._logits):
+            self._logits = np.empty(2 * len(leaves.actions), np.float32)
+        if len(leaves) > len(self._values):
+            self._values = np.empty(2 * len(leaves), np.float32)
+        return self._logits[: len(leaves.actions)], self._values[: len(leaves)]
+
+
+class NetworkEvaluator:
+    """Expands packed positions into the runtime's own input and picks the logits of the legal actions.
+
+    Batches larger than the runtime's are cut; a smaller one leaves stale rows behind it, which nobody reads.
+    """
+
+    def __init__(self, game: _core.Game, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self._game = game
+        self._answer = _Answer(len(runtime.inputs), game)
+        self._version = NO_VERSION
+
+    @property
+    def version(self) -> int:
+        return self._version
+
+    def load(self, weights: Weights) -> None:
+        """ValueError when the weights do not fit the game and the network that this was made for."""
+        self.runtime.load(weights)
+        self._version = weights.version
+
+    def __call__(self, leaves: Leaves) -> Evaluation:
+        if self._version == NO_VERSION:
+            raise RuntimeError("an evaluator was asked before it had weights; call load() first")
+        logits, values = self._answer.of(leaves)
+        size = len(self.runtime.inputs)
+        for begin in range(0, len(leaves), size):
+            end = min(begin + size, len(leaves))
+            self._game.expand(leaves.packed[begin:end], leaves.uniform[begin:end], self.runtime.inputs)
+            self.runtime.run(end - begin)
+            first, last = leaves.offsets[begin], leaves.offsets[end]
+            offsets = leaves.offsets[begin : end + 1]
+            _core.gather_logits(
+                self.runtime.policy, offsets if begin == 0 else offsets - first, leaves.actions[first:last],
+                logits[first:last],
+            )
+            values[begin:end] = self.runtime.values[: end - begin]
+        return Evaluation(logits, values, self._version)
+
+
+class UniformEvaluator:
+    """Every legal action alike, every position even."""
+
+    def __init__(self, game: _core.Game, batch_size: int, version: int = 0) -> None:
+        self._answer = _Answer(batch_size, game)
+        self.version = version
+
+    def load(self, weights: Weights) -> None:
+        """Takes the version only."""
+        self.version = weights.version
+
+    def __call__(self, leaves: Leaves) -> Evaluation:
+        logits, values = self._answer.of(leaves)
+        logits.fill(0)
+        values.fill(0)
+        return Evaluation(logits, values, self.version)
+
+
+class PseudoRandomEvaluator:
+    """A hash of position and action, nearly free: what the speed of a search is measured with."""
+
+    def __init__(self, game: _core.Game, batch_size: int, version: int = 0) -> None:
+        self._answer = _Answer(batch_size, game)
+        self.version = version
+
+    def load(self, weights: Weights) -> None:
+        """Takes the version only."""
+        self.version = weights.version
+
+    def __call__(self, leaves: Leaves) -> Evaluation:
+        logits, values = self._answer.of(leaves)
+        _core.pseudo_random_evaluate(leaves.packed, leaves.uniform, leaves.offsets, leaves.actions, logits, values)
+        return Evaluation(logits, values, self.version)
+
+
+Script = Callable[[NDArray[np.float32]], tuple[NDArray[np.float32], float]]
+
+
+class ScriptedEvaluator:
+    """A Python function of one observation [C, H, W] -> (logits [A] of all actions, value): for tests."""
+
+    def __init__(self, game: _core.Game, script: Script, version: int = 0) -> None:
+        self._game, self._script, self.version = game, script, version
+        self._answer = _Answer(1, game)
+
+    def load(self, weights: Weights) -> None:
+        """Takes the version only."""
+        self.version = weights.version
+
+    def __call__(self, leaves: Leaves) -> Evaluation:
+        logits, values = self._answer.of(leaves)
+        observations = np.empty((len(leaves), *self._game.observation_shape), np.float32)
+        self._game.expand(leaves.packed, leaves.uniform, observations)
+        policy = np.empty((len(leaves), self._game.num_actions), np.float32)  # [B, A]
+        for row, observation in enumerate(observations):
+            policy[row], values[row] = self._script(observation)
+        _core.gather_logits(policy, leaves.offsets, leaves.actions, logits)
+        return Evaluation(logits, values, self.version)
+
+
+def make_evaluator(
+    game: _core.Game, inference: InferenceConfig, network: NetworkConfig, batch_size: int
+) -> NetworkEvaluator:
+    """The evaluator that the configuration asks for, without weights yet; `runtime.description` says what it is.
+
+    UsageError when the runtime, the device or the precision is not to be had on this machine.
+    """
+    name = choose_runtime(inference)
+    precision = choose_precision(inference.precision, inference.device, "inference.precision")
+    tower = tower_shape(game, network)
+    runtime: Runtime
+    if name == "openvino":
+        from actors.openvino_evaluator import OpenVINORuntime
+
+        runtime = OpenVINORuntime(tower, batch_size, precision)
+    else:
+        from actors.torch_evaluator import TorchRuntime
+
+        runtime = TorchRuntime(tower, batch_size, precision, inference.device)
+    return NetworkEvaluator(game, runtime)
+
+
+def choose_runtime(inference: InferenceConfig) -> str:
+    """openvino | torch; UsageError when the one that was asked for is not installed."""
+    if inference.runtime == "torch" or inference.device != "cpu":
+        return "torch"
+    if find_spec("openvino") is not None:
+        return "openvino"
+    if inference.runtime == "openvino":
+        raise UsageError("inference.runtime=openvino: the package openvino is not installed; "
+                         "use inference.runtime=torch or install it")
+    return "torch"
+
+
+def raw_rate(evaluator: NetworkEvaluator, seconds: float) -> float:
+    """Positions a second of the network alone, fed with full batches that are ready: what self-play is compared to.
+
+    RuntimeError without weights.  Runs at least one batch after a warm-up of one.
+    """
+    if evaluator.version == NO_VERSION:
+        raise RuntimeError("an evaluator was measured before it had weights; call load() first")
+    runtime = evaluator.runtime
+    size = len(runtime.inputs)
+    runtime.inputs[...] = np.random.default_rng(0).integers(0, 2, runtime.inputs.shape)
+    runtime.run(size)
+    begin = time.perf_counter()
+    batches = 0
+    while batches == 0 or time.perf_counter() - begin < seconds:
+        runtime.run(size)
+        batches += 1
+    return batches * size / (time.perf_counter() - begin)

@@ -1,0 +1,180 @@
+"""The C++ core: games, search, self-play and rows.  Arrays are numpy; values are for the player to move."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Param = int | float | str | bool
+
+def game_names() -> list[str]: ...
+def game_parameters(name: str) -> list[tuple[str, Param, str]]: ...  # name, default, one line of help
+
+class Game:
+    """Rules: all that does not change while a game is played.  ValueError on an unknown name or parameter."""
+
+    def __init__(self, name: str, params: dict[str, Param] = ...) -> None: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def params(self) -> dict[str, Param]: ...  # all of them, defaults filled in
+    @property
+    def num_actions(self) -> int: ...
+    @property
+    def max_plies(self) -> int: ...
+    @property
+    def max_legal_actions(self) -> int: ...
+    @property
+    def observation_shape(self) -> tuple[int, int, int]: ...  # C, H, W; binary planes first, then uniform ones
+    @property
+    def num_uniform_planes(self) -> int: ...
+    @property
+    def packed_bytes(self) -> int: ...  # of the binary planes of one position
+    @property
+    def num_symmetries(self) -> int: ...  # symmetry 0 is the identity
+    def start(self) -> Position: ...
+    def permute_action(self, symmetry: int, action: int) -> int: ...
+    def expand(self, packed: NDArray[np.uint8], uniform: NDArray[np.float32], out: NDArray[np.float32]) -> None:
+        """[B, bytes], [B, U] -> out [>= B, C, H, W] float32; the GIL is released."""
+
+class Position:
+    """A state of play."""
+
+    @property
+    def to_play(self) -> int: ...  # 0 moves first
+    @property
+    def ply(self) -> int: ...
+    @property
+    def is_terminal(self) -> bool: ...
+    @property
+    def outcome(self) -> int: ...  # -1, 0, 1 for the player to move; ValueError unless terminal
+    @property
+    def legal_actions(self) -> list[int]: ...  # ascending; empty iff terminal
+    @property
+    def evaluation_key(self) -> int: ...
+    @property
+    def transposition_key(self) -> int: ...
+    def play(self, action: int) -> None: ...  # ValueError, position unchanged, when illegal
+    def copy(self) -> Position: ...
+    def observation(self, symmetry: int = 0) -> NDArray[np.float32]: ...  # [C, H, W]
+    def to_move(self, action: int) -> str: ...
+    def from_move(self, move: str) -> int: ...  # ValueError when malformed or illegal
+
+def perft(position: Position, depth: int) -> int: ...
+def random_games(game: Game, games: int, seed: int) -> int: ...  # plies played, uniformly at random, to the end
+
+class SearchOptions:
+    """The fields of common.config.SearchConfig that a search needs, by the same names, and these."""
+
+    policy: str
+    simulations: int
+    c_puct: float
+    fpu_reduction: float
+    root_fpu_reduction: float
+    noise: bool
+    dirichlet_alpha: float
+    dirichlet_fraction: float
+    temperature: float
+    temperature_plies: int
+    reuse: bool
+    cache: int
+    considered_actions: int
+    gumbel_scale: float
+    gumbel_interior: str
+    value_scale: float
+    maxvisit_init: float
+    rescale_values: bool
+    c_uct: float
+    symmetries: bool  # draw a symmetry for every evaluation
+    random_plies: int  # GameBatch only
+
+    def __init__(self) -> None: ...
+
+class SearchResult:
+    """What a search concluded."""
+
+    action: int  # to play
+    value: float  # of the root, for the player to move
+    raw_value: float  # what the network said of the root
+    actions: NDArray[np.uint16]  # [L] legal, ascending
+    policy: NDArray[np.float32]  # [L] to learn; sums to 1
+    visits: NDArray[np.int32]  # [L]
+    q_values: NDArray[np.float32]  # [L] of the visited actions, NaN for the others
+    prior: NDArray[np.float32]  # [L] what the network said, noise excluded
+    surprise: float  # KL(policy || prior)
+
+LeafArrays = tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.int32], NDArray[np.uint16]]
+
+class SearchBatch:
+    """`size` searches side by side, cut at the network: select, evaluate outside, expand_and_backup."""
+
+    def __init__(self, game: Game, options: SearchOptions, size: int, seed: int) -> None: ...
+    def begin(self, slot: int, position: Position, seed: int) -> None: ...  # a new search of this position
+    def select(self, version: int) -> LeafArrays: ...  # packed [B, bytes], uniform [B, U], offsets [B + 1], actions [N]
+    def expand_and_backup(self, logits: NDArray[np.float32], values: NDArray[np.float32], version: int) -> None: ...
+    def is_done(self) -> bool: ...  # every begun search has had its simulations
+    def result(self, slot: int) -> SearchResult: ...
+    def counters(self) -> dict[str, int]: ...  # simulations, searches, evaluations, cache_hits, terminals
+
+class GameBatch:
+    """`size` games of self-play side by side; slot s plays its k-th game with randomness of (seed, s, k) alone."""
+
+    def __init__(self, game: Game, options: SearchOptions, size: int, seed: int) -> None: ...
+    def select(self, version: int) -> LeafArrays: ...  # of the weights that will answer: keys cache and symmetry
+    def expand_and_backup(self, logits: NDArray[np.float32], values: NDArray[np.float32], version: int) -> None: ...
+    def take_finished(self) -> list[dict[str, Any]]: ...  # columns of common.messages.GameRecord, in order of finishing
+    def counters(self) -> dict[str, int]: ...  # as above, and games, plies
+    def snapshot(self) -> bytes: ...  # every open game with its search
+    def play_pseudo_random(self, simulations: int) -> None: ...  # a benchmark: no Python in its loop
+    def restore(self, snapshot: bytes) -> None: ...  # ValueError unless of the same game, options and size
+
+def gather_logits(
+    policy: NDArray[np.float32], offsets: NDArray[np.int32], actions: NDArray[np.uint16], out: NDArray[np.float32]
+) -> None: ...  # policy [>= B, A], offsets [B + 1], actions [N] -> out [>= N]
+def pseudo_random_evaluate(
+    packed: NDArray[np.uint8],
+    uniform: NDArray[np.float32],
+    offsets: NDArray[np.int32],
+    actions: NDArray[np.uint16],
+    logits: NDArray[np.float32],
+    values: NDArray[np.float32],
+) -> None: ...  # a hash of position and action; writes logits [>= N], values [>= B]
+
+class RowRing:
+    """The newest `capacity` rows, packed, in memory that is allocated once; rows are numbered 0, 1, 2, … for ever."""
+
+    def __init__(self, game: Game, capacity: int) -> None: ...
+    @property
+    def capacity(self) -> int: ...
+    @property
+    def end(self) -> int: ...  # number of the next row; rows [max(0, end - capacity), end) are held
+    @property
+    def nbytes(self) -> int: ...
+    def append(
+        self,
+        actions: NDArray[np.uint16],
+        policy_offsets: NDArray[np.uint32],
+        policy_actions: NDArray[np.uint16],
+        policy_shares: NDArray[np.uint16],
+        root_values: NDArray[np.float32],
+        raw_values: NDArray[np.float32],
+        versions: NDArray[np.uint32],
+        kind: NDArray[np.uint8],
+        row_weight: NDArray[np.float32],
+        surprise: NDArray[np.float32],
+        outcome: int,
+        ended_by: str,
+    ) -> int:
+        """Replays the game, checks it against the rules and keeps its rows of weight > 0; how many they were.
+
+        ValueError with the reason, and nothing kept, when an action is illegal, a policy is not on legal actions or
+        does not sum to 65,535, a number is not finite, the outcome is not the rules', or the game does not end
+        where `ended_by` says.
+        """
+    def sample(self, count: int, begin: int, end: int, seed: int, symmetries: bool, threads: int) -> dict[str, Any]:
+        """`count` rows drawn uniformly from [begin, end), ready for training; the GIL is released.
+
+        observations [B, C, H, W], policy [B, A], outcome [B], root_values [B], weight [B], plies_left [B]: float32;
+        versions [B] uint32, rows [B] int64.
+        """

@@ -1,0 +1,267 @@
+"""Everything a user can set: one dataclass a role, one documented line a field.
+
+Hydra composes the same tree from `configs/`; `deploy.overrides` turns it into these classes once, and each part
+receives only its own.  `check` raises UsageError on what is impossible or contradictory.  docs/configuration.md is
+made from this file.
+"""
+
+from dataclasses import dataclass, field, fields, is_dataclass
+from math import isfinite
+from typing import Any
+
+from common.errors import UsageError
+
+
+@dataclass
+class GameConfig:
+    """Which rules."""
+
+    name: str = "connect_four"  # one of `shusaku games`
+    params: dict[str, Any] = field(default_factory=dict)  # game.<param>=...: what `shusaku games` lists for it
+
+
+@dataclass
+class RunConfig:
+    """Where a run lives and how long it lasts."""
+
+    dir: str = "runs/default"  # checkpoints, records, metrics; the same directory resumes
+    minutes: float = 20.0  # training time, summed over resumes, without set-up and final evaluation
+    seed: int = 1  # of games, sampling and initial weights
+    resume: str = "auto"  # auto: go on where the directory stops; never: refuse a directory that holds a run
+    checkpoint_seconds: float = 60.0  # between checkpoints; 0: only at the end
+    keep_checkpoints: int = 3  # newest ones kept
+
+
+@dataclass
+class ActorsConfig:
+    """Who plays."""
+
+    count: int = 0  # self-play actors (threads in one process); 0: one a core
+    cpus: float = 1.0  # CPUs that each claims on a cluster
+    games_per_actor: int = 64  # games side by side in one actor; also the batch size of its network
+
+
+@dataclass
+class InferenceConfig:
+    """How positions are evaluated."""
+
+    runtime: str = "auto"  # openvino | torch; auto: openvino on a CPU, torch on a GPU
+    precision: str = "auto"  # fp32 | bf16; auto: bf16 where the processor computes in it
+    device: str = "cpu"  # cpu | cuda
+
+
+@dataclass
+class SearchConfig:
+    """How a move is searched.  Values of AlphaZero (2018) and Gumbel AlphaZero (2022) unless said otherwise."""
+
+    policy: str = "puct"  # puct | gumbel | mcts (plain UCT with random rollouts, no network)
+    simulations: int = 64  # a search
+    c_puct: float = 1.5  # exploration constant of puct (and of gumbel's puct interior)
+    fpu_reduction: float = 0.2  # unvisited child: parent's value - this * sqrt(visited prior) (KataGo, lc0)
+    root_fpu_reduction: float = 0.0  # the same at the root (KataGo: 0 where noise explores)
+    noise: bool = True  # Dirichlet noise on the root prior, puct only
+    dirichlet_alpha: float = 1.0  # about 10 / number of legal moves (AlphaZero: 0.3 chess, 0.03 Go)
+    dirichlet_fraction: float = 0.25  # share of the noise in the root prior
+    temperature: float = 1.0  # moves are drawn with probability visits^(1/temperature)
+    temperature_plies: int = 30  # after so many plies the most visited move is played; puct only
+    reuse: bool = False  # keep the subtree of the move that was played; puct only
+    cache: int = 1 << 18  # positions whose evaluation an actor remembers; 0: none
+    considered_actions: int = 16  # m, actions that gumbel considers at the root
+    gumbel_scale: float = 1.0  # scale of the Gumbel draw; 0 when playing for strength
+    gumbel_interior: str = "improved"  # improved: deterministic, as in the paper; puct
+    value_scale: float = 0.1  # c_scale of sigma(q) = (c_visit + max visits) * c_scale * q, q in [0, 1] when rescaled
+    maxvisit_init: float = 50.0  # c_visit
+    rescale_values: bool = True  # completed values of a node stretched to [0, 1] (mctx's default)
+    c_uct: float = 1.4  # exploration constant of mcts
+
+
+@dataclass
+class SelfPlayConfig:
+    """How games are made, apart from the search."""
+
+    random_plies: int = 0  # each game begins with 0 to so many uniformly random plies, which are not learned from
+
+
+@dataclass
+class ReplayConfig:
+    """What is remembered and how often it is learned from."""
+
+    window: str = "power"  # power: grows with the rows seen (KataGo, python/shuffle.py); fixed: always `capacity`
+    capacity: int = 500_000  # rows kept at most
+    minimum: int = 10_000  # rows before the first step; with `power` also the smallest window
+    window_exponent: float = 0.65  # of the power law
+    window_factor: float = 0.4  # rows that the window grows by for each new row, at first
+    samples_per_position: float = 2.0  # how often a position is learned from
+
+
+@dataclass
+class NetworkConfig:
+    """The residual tower with a policy and a value head (AlphaGo Zero, Methods)."""
+
+    filters: int = 64
+    blocks: int = 5
+    policy_filters: int = 2
+    value_filters: int = 1
+    value_hidden: int = 64
+
+
+@dataclass
+class LearnerConfig:
+    """How the network is trained."""
+
+    enabled: bool = True  # false: self-play only, the limiter is off too
+    batch_size: int = 256
+    optimizer: str = "adamw"  # sgd | adam | adamw
+    learning_rate: float = 1e-3
+    momentum: float = 0.9  # sgd only
+    weight_decay: float = 1e-4  # c of c * |theta|^2; decoupled with adamw
+    value_weight: float = 1.0  # of (z - v)^2 beside the policy's cross entropy
+    warmup_steps: int = 100  # the learning rate rises linearly over them
+    schedule: str = "constant"  # constant | cosine (to 5 % at `schedule_steps`) | step (tenth at each third of them)
+    schedule_steps: int = 20_000
+    max_grad_norm: float = 4.0  # gradients are clipped to it; 0: not
+    ema_decay: float = 0.99  # of the published average, per step, after a warm-up
+    publish_every: int = 100  # steps between publications
+    precision: str = "auto"  # fp32 | bf16 (autocast); auto: bf16 where the processor or GPU computes in it
+    device: str = "cpu"  # cpu | cuda
+    threads: int = 0  # of torch; 0: all cores in one process, cores - actors on a cluster
+    prefetch: int = 2  # mini-batches prepared ahead by a thread
+    symmetries: bool = True  # a random symmetry of the game for every sampled row
+    max_bad_steps: int = 5  # non-finite steps in a row before the last checkpoint is loaded again
+
+
+@dataclass
+class StrengthConfig:
+    """How the strength is measured while training."""
+
+    enabled: bool = True
+    simulations: int = 64
+    positions: int = 300  # of the committed set, the same ones every time
+    minutes: float = 5.0  # between measurements; every minute for the first five
+    final: bool = True  # the full table and the picture at the end
+
+
+@dataclass
+class BenchConfig:
+    """How `shusaku bench` measures."""
+
+    seconds: float = 10.0
+
+
+@dataclass
+class Config:
+    """The whole tree."""
+
+    experiment: str = ""  # the preset it came from
+    game: GameConfig = field(default_factory=GameConfig)
+    run: RunConfig = field(default_factory=RunConfig)
+    actors: ActorsConfig = field(default_factory=ActorsConfig)
+    inference: InferenceConfig = field(default_factory=InferenceConfig)
+    search: SearchConfig = field(default_factory=SearchConfig)
+    self_play: SelfPlayConfig = field(default_factory=SelfPlayConfig)
+    replay: ReplayConfig = field(default_factory=ReplayConfig)
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    learner: LearnerConfig = field(default_factory=LearnerConfig)
+    strength: StrengthConfig = field(default_factory=StrengthConfig)
+    bench: BenchConfig = field(default_factory=BenchConfig)
+    checkpoint: str = ""  # RUN_DIR | FILE | random, for evaluate and bench
+
+
+def check(config: Config) -> None:
+    """Raises UsageError naming value, rule and way out for the first setting that cannot work."""
+    for key, value, rule in [*_finite(config), *_rules(config)]:
+        if not rule[0]:
+            shown = str(value).lower() if isinstance(value, bool) else value
+            raise UsageError(f"{key}={shown}: {rule[1]}")
+
+
+def _finite(config: Any, prefix: str = "") -> list[tuple[str, Any, tuple[bool, str]]]:
+    rules: list[tuple[str, Any, tuple[bool, str]]] = []
+    for item in fields(config):
+        value, key = getattr(config, item.name), f"{prefix}{item.name}"
+        if is_dataclass(value):
+            rules += _finite(value, f"{key}.")
+        elif isinstance(value, float):
+            rules.append((key, value, (isfinite(value), "must be a finite number")))
+    return rules
+
+
+def _rules(c: Config) -> list[tuple[str, Any, tuple[bool, str]]]:
+    def at_least(key: str, low: float) -> tuple[str, Any, tuple[bool, str]]:
+        value = _get(c, key)
+        return key, value, (value >= low, f"must be at least {low:g}")
+
+    def one_of(key: str, *names: str) -> tuple[str, Any, tuple[bool, str]]:
+        value = _get(c, key)
+        return key, value, (value in names, f"must be one of {', '.join(names)}")
+
+    def share(key: str) -> tuple[str, Any, tuple[bool, str]]:
+        value = _get(c, key)
+        return key, value, (0 <= value <= 1, "must lie between 0 and 1")
+
+    def rule(key: str, holds: bool, text: str) -> tuple[str, Any, tuple[bool, str]]:
+        return key, _get(c, key), (holds, text)
+
+    s, r, n = c.search, c.replay, c.learner
+    return [
+        rule("run.dir", c.run.dir.strip() != "", "must name a directory, such as runs/first"), at_least("run.minutes", 0), one_of("run.resume", "auto", "never"), at_least("run.seed", 0),
+        at_least("run.checkpoint_seconds", 0), at_least("run.keep_checkpoints", 1),
+        at_least("actors.count", 0),
+        rule("actors.count", c.actors.count <= 4096, "more than 4096 actors are not supported; ask for fewer"),
+        rule("actors.cpus", c.actors.cpus > 0, "must be above 0, for example 0.1 to oversubscribe on purpose"),
+        at_least("actors.games_per_actor", 1),
+        rule("actors.games_per_actor", c.actors.games_per_actor <= 65536, "must be at most 65536"),
+        one_of("inference.runtime", "auto", "openvino", "torch"), one_of("inference.precision", "auto", "fp32", "bf16"),
+        one_of("inference.device", "cpu", "cuda"), one_of("learner.device", "cpu", "cuda"),
+        rule("inference.runtime", not (c.inference.runtime == "openvino" and c.inference.device == "cuda"),
+             "openvino runs on the CPU; with inference.device=cuda use inference.runtime=torch"),
+        one_of("search.policy", "puct", "gumbel", "mcts"),
+        at_least("search.simulations", 1),
+        rule("search.simulations", s.simulations <= 1 << 20, "must be at most 1048576"),
+        at_least("search.c_puct", 0), at_least("search.c_uct", 0), at_least("search.fpu_reduction", 0),
+        at_least("search.root_fpu_reduction", 0),
+        rule("search.dirichlet_alpha", s.dirichlet_alpha > 0, "must be above 0; search.noise=false switches noise off"),
+        share("search.dirichlet_fraction"), at_least("search.temperature", 0), at_least("search.temperature_plies", 0),
+        at_least("search.cache", 0), rule("search.cache", s.cache <= 1 << 28, "must be at most 268435456 positions"),
+        at_least("search.considered_actions", 1), at_least("search.gumbel_scale", 0),
+        one_of("search.gumbel_interior", "improved", "puct"),
+        rule("search.value_scale", s.value_scale > 0, "must be above 0"), at_least("search.maxvisit_init", 0),
+        rule("search.reuse", not (s.reuse and s.policy != "puct"),
+             f"search.policy={s.policy} starts every search afresh; use search=puct or search.reuse=false"),
+        rule("search.noise", not (s.noise and s.policy == "gumbel"),
+             "gumbel explores by its own draw, noise would spoil it; use search.noise=false or search=puct"),
+        rule("search.policy", s.policy != "mcts" or not n.enabled,
+             "plain UCT uses no network, so nothing can be learned; use search=puct or search=gumbel"),
+        at_least("self_play.random_plies", 0),
+        one_of("replay.window", "power", "fixed"), at_least("replay.capacity", 1), at_least("replay.minimum", 1),
+        rule("replay.minimum", r.minimum <= r.capacity,
+             f"must not exceed replay.capacity={r.capacity}, or the first step never comes"),
+        rule("replay.window_exponent", 0 < r.window_exponent <= 1, "must lie above 0 and be at most 1"),
+        rule("replay.window_factor", 0 < r.window_factor <= 1, "must lie above 0 and be at most 1"),
+        rule("replay.samples_per_position", r.samples_per_position > 0, "must be above 0"),
+        at_least("network.filters", 1), rule("network.filters", c.network.filters <= 4096, "must be at most 4096"),
+        at_least("network.blocks", 0), rule("network.blocks", c.network.blocks <= 256, "must be at most 256"),
+        at_least("network.policy_filters", 1), at_least("network.value_filters", 1),
+        at_least("network.value_hidden", 1),
+        at_least("learner.batch_size", 2),
+        rule("learner.batch_size", n.batch_size <= r.capacity,
+             f"must not exceed replay.capacity={r.capacity}; raise the capacity or lower the batch size"),
+        one_of("learner.optimizer", "sgd", "adam", "adamw"),
+        rule("learner.learning_rate", n.learning_rate > 0, "must be above 0"),
+        rule("learner.momentum", 0 <= n.momentum < 1, "must be at least 0 and below 1"),
+        at_least("learner.weight_decay", 0), at_least("learner.value_weight", 0), at_least("learner.warmup_steps", 0),
+        one_of("learner.schedule", "constant", "cosine", "step"), at_least("learner.schedule_steps", 1),
+        at_least("learner.max_grad_norm", 0),
+        rule("learner.ema_decay", 0 <= n.ema_decay < 1, "must be at least 0 and below 1"),
+        at_least("learner.publish_every", 1), one_of("learner.precision", "auto", "fp32", "bf16"),
+        at_least("learner.threads", 0), at_least("learner.prefetch", 0), at_least("learner.max_bad_steps", 1),
+        at_least("strength.simulations", 1), at_least("strength.positions", 1),
+        rule("strength.minutes", c.strength.minutes > 0, "must be above 0; strength.enabled=false switches it off"),
+        rule("bench.seconds", 0 < c.bench.seconds <= 3600, "must lie above 0 and be at most 3600"),
+    ]
+
+
+def _get(config: Any, key: str) -> Any:
+    for name in key.split("."):
+        config = getattr(config, name)
+    return config

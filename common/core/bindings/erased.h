@@ -1,0 +1,102 @@
+// One interface over all games, for the bindings: virtual calls happen once a batch, never once a simulation.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "games/game.h"
+#include "rows/row_ring.h"
+#include "search/game_batch.h"
+#include "search/options.h"
+#include "search/search_batch.h"
+
+namespace shusaku {
+
+class AnyPosition {
+ public:
+  virtual ~AnyPosition() = default;
+  virtual std::unique_ptr<AnyPosition> copy() const = 0;
+  virtual int to_play() const = 0;
+  virtual int ply() const = 0;
+  virtual bool is_terminal() const = 0;
+  virtual int outcome() const = 0;
+  virtual std::vector<Action> legal_actions() const = 0;
+  virtual std::uint64_t evaluation_key() const = 0;
+  virtual std::uint64_t transposition_key() const = 0;
+  virtual void play(Action action) = 0;  // legal
+  virtual void observe(int symmetry, std::uint8_t* bits, float* uniform) const = 0;
+  virtual std::string to_move(Action action) const = 0;
+  virtual int from_move(const std::string& text) const = 0;
+  virtual std::string draw() const = 0;
+  virtual std::uint64_t perft(int depth) const = 0;
+};
+
+class AnySearchBatch {
+ public:
+  virtual ~AnySearchBatch() = default;
+  virtual int size() const = 0;
+  virtual void begin(int slot, const AnyPosition& position, std::uint64_t seed) = 0;
+  virtual const Leaves& select(std::uint32_t version) = 0;
+  virtual const Leaves& leaves() const = 0;
+  virtual void expand_and_backup(const float* logits, const float* values, std::uint32_t version) = 0;
+  virtual bool is_done() const = 0;
+  virtual SearchResult result(int slot) = 0;
+  virtual Counters counters() = 0;
+};
+
+class AnyGameBatch {
+ public:
+  virtual ~AnyGameBatch() = default;
+  virtual const Leaves& select(std::uint32_t version) = 0;
+  virtual const Leaves& leaves() const = 0;
+  virtual void expand_and_backup(const float* logits, const float* values, std::uint32_t version) = 0;
+  virtual std::vector<GameColumns> take_finished() = 0;
+  virtual Counters counters() = 0;
+  virtual std::string snapshot() = 0;
+  virtual void restore(std::string_view bytes) = 0;
+  virtual void play_pseudo_random(std::uint64_t simulations) = 0;
+};
+
+class AnyRowRing {
+ public:
+  virtual ~AnyRowRing() = default;
+  virtual std::int64_t capacity() const = 0;
+  virtual std::int64_t end() const = 0;
+  virtual std::int64_t nbytes() const = 0;
+  virtual std::int64_t append(const RecordView& record) = 0;
+  virtual void sample(int count, std::int64_t begin, std::int64_t end, std::uint64_t seed, bool symmetries, int threads,
+                      const BatchView& out) const = 0;
+};
+
+class AnyGame : public std::enable_shared_from_this<AnyGame> {
+ public:
+  virtual ~AnyGame() = default;
+  virtual std::string name() const = 0;
+  virtual const Params& params() const = 0;
+  virtual int num_actions() const = 0;
+  virtual int max_plies() const = 0;
+  virtual int max_legal_actions() const = 0;
+  virtual Shape shape() const = 0;
+  virtual int num_symmetries() const = 0;
+  virtual Action permute(int symmetry, Action action) const = 0;
+  virtual int permute_cell(int symmetry, int cell) const = 0;
+  virtual std::unique_ptr<AnyPosition> start() const = 0;
+  virtual std::uint64_t random_games(int games, std::uint64_t seed) const = 0;
+  virtual std::unique_ptr<AnySearchBatch> search_batch(const SearchOptions& o, int size, std::uint64_t seed) const = 0;
+  virtual std::unique_ptr<AnyGameBatch> game_batch(const SearchOptions& o, int size, std::uint64_t seed) const = 0;
+  virtual std::unique_ptr<AnyRowRing> row_ring(std::int64_t capacity) const = 0;
+};
+
+// The table of games (registry.cpp).
+struct GameEntry {
+  const char* name;
+  std::vector<ParamHelp> (*parameters)();
+  std::shared_ptr<const AnyGame> (*make)(const Params& params);  // with every parameter given
+};
+const std::vector<GameEntry>& game_table();
+std::shared_ptr<const AnyGame> make_game(const std::string& name, const Params& params);
+
+}  // namespace shusaku

@@ -1,0 +1,187 @@
+// The erased interface over one game: included once a game, by models/<game>.cpp.
+#pragma once
+
+#include <stdexcept>
+
+#include "erased.h"
+#include "search/gumbel.h"
+#include "search/puct.h"
+#include "search/uct.h"
+
+namespace shusaku {
+
+template <GameRules G>
+class Model final : public AnyGame {
+ public:
+  explicit Model(const Params& params) : params_(params), rules_(params) {}
+
+  static std::shared_ptr<const AnyGame> make(const Params& params) { return std::make_shared<Model<G>>(params); }
+
+  std::string name() const override { return G::kName; }
+  const Params& params() const override { return params_; }
+  int num_actions() const override { return rules_.num_actions(); }
+  int max_plies() const override { return rules_.max_plies(); }
+  int max_legal_actions() const override { return rules_.max_legal_actions(); }
+  Shape shape() const override { return rules_.shape(); }
+  int num_symmetries() const override { return rules_.num_symmetries(); }
+  Action permute(int symmetry, Action action) const override { return rules_.permute(symmetry, action); }
+  int permute_cell(int symmetry, int cell) const override { return rules_.permute_cell(symmetry, cell); }
+
+  std::unique_ptr<AnyPosition> start() const override { return std::make_unique<PositionModel>(self(), rules_.start()); }
+
+  std::uint64_t random_games(int games, std::uint64_t seed) const override {
+    Random random(seed);
+    std::vector<Action> legal(size_t(rules_.max_legal_actions()));
+    std::uint64_t plies = 0;
+    for (int g = 0; g < games; ++g)
+      for (auto p = rules_.start(); !rules_.is_terminal(p); ++plies) {
+        const int count = rules_.legal_actions(p, legal.data());
+        rules_.play(p, legal[random.below(std::uint64_t(count))]);
+      }
+    return plies;
+  }
+
+  std::unique_ptr<AnySearchBatch> search_batch(const SearchOptions& o, int size, std::uint64_t seed) const override {
+    if (o.policy == "puct") return std::make_unique<SearchModel<Puct>>(self(), o, size, seed);
+    if (o.policy == "gumbel") return std::make_unique<SearchModel<Gumbel>>(self(), o, size, seed);
+    if (o.policy == "mcts") return std::make_unique<SearchModel<Uct>>(self(), o, size, seed);
+    throw std::invalid_argument("unknown search policy '" + o.policy + "': expected one of puct, gumbel, mcts");
+  }
+
+  std::unique_ptr<AnyGameBatch> game_batch(const SearchOptions& o, int size, std::uint64_t seed) const override {
+    if (o.policy == "puct") return std::make_unique<GamesModel<Puct>>(self(), o, size, seed);
+    if (o.policy == "gumbel") return std::make_unique<GamesModel<Gumbel>>(self(), o, size, seed);
+    throw std::invalid_argument("search policy '" + o.policy + "' makes no self-play games: expected one of puct, gumbel");
+  }
+
+  std::unique_ptr<AnyRowRing> row_ring(std::int64_t capacity) const override {
+    return std::make_unique<RingModel>(self(), capacity);
+  }
+
+ private:
+  using Self = std::shared_ptr<const Model<G>>;
+  Self self() const { return std::static_pointer_cast<const Model<G>>(shared_from_this()); }
+
+  class PositionModel final : public AnyPosition {
+   public:
+    PositionModel(Self game, const typename G::Position& position) : game_(std::move(game)), position_(position) {}
+    const G& rules() const { return game_->rules_; }
+    const AnyGame* game() const { return game_.get(); }
+    const typename G::Position& value() const { return position_; }
+
+    std::unique_ptr<AnyPosition> copy() const override { return std::make_unique<PositionModel>(*this); }
+    int to_play() const override { return rules().to_play(position_); }
+    int ply() const override { return rules().ply(position_); }
+    bool is_terminal() const override { return rules().is_terminal(position_); }
+    int outcome() const override { return rules().outcome(position_); }
+    std::vector<Action> legal_actions() const override {
+      std::vector<Action> list(size_t(rules().max_legal_actions()));
+      list.resize(size_t(rules().legal_actions(position_, list.data())));
+      return list;
+    }
+    std::uint64_t evaluation_key() const override { return rules().evaluation_key(position_); }
+    std::uint64_t transposition_key() const override { return rules().transposition_key(position_); }
+    void play(Action action) override { rules().play(position_, action); }
+    void observe(int symmetry, std::uint8_t* bits, float* uniform) const override {
+      rules().observe(position_, symmetry, bits, uniform);
+    }
+    std::string to_move(Action action) const override { return rules().to_move(position_, action); }
+    int from_move(const std::string& text) const override { return rules().from_move(position_, text); }
+    std::string draw() const override { return rules().draw(position_); }
+    std::uint64_t perft(int depth) const override { return count(position_, depth); }
+
+   private:
+    // Leaves of the game tree at `depth`; finished games do not go on.
+    std::uint64_t count(const typename G::Position& p, int depth) const {
+      if (depth == 0) return 1;
+      std::vector<Action> list(size_t(rules().max_legal_actions()));
+      const int legal = rules().legal_actions(p, list.data());
+      if (depth == 1) return std::uint64_t(legal);
+      std::uint64_t nodes = 0;
+      for (int i = 0; i < legal; ++i) {
+        auto next = p;
+        rules().play(next, list[size_t(i)]);
+        nodes += count(next, depth - 1);
+      }
+      return nodes;
+    }
+
+    Self game_;
+    typename G::Position position_;
+  };
+
+  template <class P>
+  class SearchModel final : public AnySearchBatch {
+   public:
+    SearchModel(Self game, const SearchOptions& o, int size, std::uint64_t seed)
+        : game_(std::move(game)), batch_(game_->rules_, o, size, seed) {}
+    int size() const override { return batch_.size(); }
+    void begin(int slot, const AnyPosition& position, std::uint64_t seed) override {
+      const auto* mine = dynamic_cast<const PositionModel*>(&position);
+      if (!mine) throw std::invalid_argument(std::string("the position is of another game than ") + G::kName);
+      batch_.begin(slot, mine->value(), seed);
+    }
+    const Leaves& select(std::uint32_t version) override { return batch_.select(version); }
+    const Leaves& leaves() const override { return batch_.leaves(); }
+    void expand_and_backup(const float* l, const float* v, std::uint32_t version) override { batch_.expand_and_backup(l, v, version); }
+    bool is_done() const override { return batch_.is_done(); }
+    SearchResult result(int slot) override { return batch_.result(slot); }
+    Counters counters() override { return batch_.counters(); }
+
+   private:
+    Self game_;
+    SearchBatch<G, P> batch_;
+  };
+
+  template <class P>
+  class GamesModel final : public AnyGameBatch {
+   public:
+    GamesModel(Self game, const SearchOptions& o, int size, std::uint64_t seed)
+        : game_(std::move(game)), batch_(game_->rules_, o, size, seed) {}
+    const Leaves& select(std::uint32_t version) override { return batch_.select(version); }
+    const Leaves& leaves() const override { return batch_.leaves(); }
+    void expand_and_backup(const float* l, const float* v, std::uint32_t version) override { batch_.expand_and_backup(l, v, version); }
+    std::vector<GameColumns> take_finished() override { return batch_.take_finished(); }
+    Counters counters() override { return batch_.counters(); }
+    std::string snapshot() override { return batch_.snapshot(); }
+    void restore(std::string_view bytes) override { batch_.restore(bytes); }
+    void play_pseudo_random(std::uint64_t simulations) override {
+      const Shape shape = game_->rules_.shape();
+      const std::uint64_t goal = batch_.counters().simulations + simulations;
+      std::vector<float> logits(batch_.leaves().actions.size()), values(batch_.leaves().offsets.size());
+      while (batch_.counters().simulations < goal) {
+        const Leaves& leaves = batch_.select(0);
+        pseudo_random_evaluate(leaves.packed.data(), shape.packed_bytes(), leaves.uniform.data(), shape.uniform,
+                               leaves.offsets.data(), leaves.actions.data(), leaves.count, logits.data(), values.data());
+        batch_.expand_and_backup(logits.data(), values.data(), 0);
+        batch_.take_finished();
+      }
+    }
+
+   private:
+    Self game_;
+    GameBatch<G, P> batch_;
+  };
+
+  class RingModel final : public AnyRowRing {
+   public:
+    RingModel(Self game, std::int64_t capacity) : game_(std::move(game)), ring_(game_->rules_, capacity) {}
+    std::int64_t capacity() const override { return ring_.capacity(); }
+    std::int64_t end() const override { return ring_.end(); }
+    std::int64_t nbytes() const override { return ring_.nbytes(); }
+    std::int64_t append(const RecordView& record) override { return ring_.append(record); }
+    void sample(int count, std::int64_t begin, std::int64_t end, std::uint64_t seed, bool symmetries, int threads,
+                const BatchView& out) const override {
+      ring_.sample(count, begin, end, seed, symmetries, threads, out);
+    }
+
+   private:
+    Self game_;
+    RowRing<G> ring_;
+  };
+
+  Params params_;
+  G rules_;
+};
+
+}  // namespace shusaku

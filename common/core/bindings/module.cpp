@@ -1,0 +1,8 @@
+#include "bindings/arrays.h"
+
+NB_MODULE(_core, m) {
+  m.doc() = "The C++ core: games, search, self-play and rows.";
+  shusaku::bind_games(m);
+  shusaku::bind_search(m);
+  shusaku::bind_rows(m);
+}

@@ -1,0 +1,38 @@
+// The list of games: an explicit table, so that it can be read and no linker can drop an entry.
+#include <stdexcept>
+
+#include "bindings/models/models.h"
+
+namespace shusaku {
+
+const std::vector<GameEntry>& game_table() {
+  static const std::vector<GameEntry> table{kConnectFour, kTicTacToe};
+  return table;
+}
+
+std::shared_ptr<const AnyGame> make_game(const std::string& name, const Params& params) {
+  std::string names;
+  for (const GameEntry& entry : game_table()) {
+    names += (names.empty() ? "" : ", ") + std::string(entry.name);
+    if (name != entry.name) continue;
+    Params all;
+    std::string known;
+    for (const ParamHelp& p : entry.parameters()) {
+      all[p.name] = p.default_value;
+      known += (known.empty() ? "" : ", ") + p.name;
+    }
+    for (const auto& [key, value] : params) {
+      const auto found = all.find(key);
+      if (found == all.end())
+        throw std::invalid_argument("game " + name + " has no parameter '" + key + "': " +
+                                    (known.empty() ? "it takes none" : "it takes " + known));
+      if (found->second.index() == 2 && value.index() == 1) found->second = double(std::get<std::int64_t>(value));
+      else if (found->second.index() == value.index()) found->second = value;
+      else throw std::invalid_argument("parameter '" + key + "' of game " + name + " has the wrong type; see `shusaku games`");
+    }
+    return entry.make(all);
+  }
+  throw std::invalid_argument("unknown game '" + name + "': expected one of " + names);
+}
+
+}  // namespace shusaku

@@ -1,0 +1,74 @@
+// RowRing in Python.
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+
+#include "bindings/arrays.h"
+#include "bindings/erased.h"
+
+namespace shusaku {
+
+using namespace nb::literals;
+
+std::shared_ptr<const AnyGame> rules_of(nb::handle game);
+
+namespace {
+
+struct PyRing {
+  std::shared_ptr<const AnyGame> rules;
+  std::unique_ptr<AnyRowRing> ring;
+};
+
+template <class T>
+std::span<const T> view(const In<T, 1>& a) { return {a.data(), a.shape(0)}; }
+
+std::int64_t append(PyRing& py, In<Action, 1> actions, In<std::uint32_t, 1> policy_offsets, In<Action, 1> policy_actions,
+                    In<std::uint16_t, 1> policy_shares, In<float, 1> root_values, In<float, 1> raw_values,
+                    In<std::uint32_t, 1> versions, In<std::uint8_t, 1> kind, In<float, 1> row_weight, In<float, 1> surprise,
+                    int outcome, const std::string& ended_by) {
+  const RecordView record{view(actions), view(policy_offsets), view(policy_actions), view(policy_shares), view(root_values),
+                          view(raw_values), view(versions), view(kind), view(row_weight), view(surprise), outcome, ended_by};
+  nb::gil_scoped_release nogil;
+  return py.ring->append(record);
+}
+
+nb::dict sample(const PyRing& py, int count, std::int64_t begin, std::int64_t end, std::uint64_t seed, bool symmetries, int threads) {
+  require(count >= 1 && count <= 1 << 20, "count " + std::to_string(count) + ": must lie in [1, 1048576]");
+  const Shape s = py.rules->shape();
+  const size_t b = size_t(count), actions = size_t(py.rules->num_actions());
+  auto observations = new_numpy<float>({b, size_t(s.planes()), size_t(s.height), size_t(s.width)});
+  auto policy = new_numpy<float>({b, actions});
+  auto outcome = new_numpy<float>({b}), root_values = new_numpy<float>({b}), weight = new_numpy<float>({b}), plies_left = new_numpy<float>({b});
+  auto versions = new_numpy<std::uint32_t>({b});
+  auto rows = new_numpy<std::int64_t>({b});
+  {
+    nb::gil_scoped_release nogil;
+    py.ring->sample(count, begin, end, seed, symmetries, threads,
+                    {observations.data(), policy.data(), outcome.data(), root_values.data(), weight.data(), plies_left.data(),
+                     versions.data(), rows.data()});
+  }
+  nb::dict d;
+  d["observations"] = observations, d["policy"] = policy, d["outcome"] = outcome, d["root_values"] = root_values;
+  d["weight"] = weight, d["plies_left"] = plies_left, d["versions"] = versions, d["rows"] = rows;
+  return d;
+}
+
+}  // namespace
+
+void bind_rows(nb::module_& m) {
+  nb::class_<PyRing>(m, "RowRing")
+      .def("__init__", [](PyRing* self, nb::handle game, std::int64_t capacity) {
+        require(capacity >= 1, "capacity " + std::to_string(capacity) + ": must be at least 1");
+        auto rules = rules_of(game);
+        auto ring = rules->row_ring(capacity);
+        new (self) PyRing{std::move(rules), std::move(ring)};
+      }, "game"_a, "capacity"_a)
+      .def_prop_ro("capacity", [](const PyRing& r) { return r.ring->capacity(); })
+      .def_prop_ro("end", [](const PyRing& r) { return r.ring->end(); })
+      .def_prop_ro("nbytes", [](const PyRing& r) { return r.ring->nbytes(); })
+      .def("append", &append, "actions"_a, "policy_offsets"_a, "policy_actions"_a, "policy_shares"_a, "root_values"_a,
+           "raw_values"_a, "versions"_a, "kind"_a, "row_weight"_a, "surprise"_a, "outcome"_a, "ended_by"_a)
+      .def("sample", &sample, "count"_a, "begin"_a, "end"_a, "seed"_a, "symmetries"_a, "threads"_a);
+}
+
+}  // namespace shusaku

@@ -1,0 +1,193 @@
+// SearchBatch and GameBatch in Python.  The GIL is released wherever trees are walked.
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings/arrays.h"
+#include "bindings/erased.h"
+
+namespace shusaku {
+
+using namespace nb::literals;
+
+std::shared_ptr<const AnyGame> rules_of(nb::handle game);
+const AnyPosition& state_of(nb::handle position);
+
+namespace {
+
+template <class Batch>
+struct PyBatch {
+  std::shared_ptr<const AnyGame> rules;
+  std::unique_ptr<Batch> batch;
+};
+using PySearchBatch = PyBatch<AnySearchBatch>;
+using PyGameBatch = PyBatch<AnyGameBatch>;
+
+void check_size(int size) { require(size >= 1 && size <= 65536, "size " + std::to_string(size) + ": must lie in [1, 65536]"); }
+
+// Views of the packed leaves; `self` keeps their memory alive.
+template <class Batch>
+nb::tuple select(nb::handle self, std::uint32_t version) {
+  auto& py = nb::cast<PyBatch<Batch>&>(self);
+  const Leaves* leaves = nullptr;
+  {
+    nb::gil_scoped_release nogil;
+    leaves = &py.batch->select(version);
+  }
+  const Shape shape = py.rules->shape();
+  auto& l = const_cast<Leaves&>(*leaves);
+  const size_t rows = size_t(l.count);
+  const size_t actions = rows ? size_t(l.offsets[rows]) : 0;
+  if (rows == 0) l.offsets[0] = 0;
+  return nb::make_tuple(Array<std::uint8_t>(l.packed.data(), {rows, size_t(shape.packed_bytes())}, self),
+                        Array<float>(l.uniform.data(), {rows, size_t(shape.uniform)}, self),
+                        Array<std::int32_t>(l.offsets.data(), {rows + 1}, self),
+                        Array<Action>(l.actions.data(), {actions}, self));
+}
+
+template <class Batch>
+void expand_and_backup(PyBatch<Batch>& py, In<float, 1> logits, In<float, 1> values, std::uint32_t version) {
+  const Leaves& l = py.batch->leaves();
+  const size_t rows = size_t(l.count), actions = rows ? size_t(l.offsets[rows]) : 0;
+  require(logits.shape(0) >= actions, "logits: " + std::to_string(logits.shape(0)) + " given, the leaves have " + std::to_string(actions) + " legal actions");
+  require(values.shape(0) >= rows, "values: " + std::to_string(values.shape(0)) + " given for " + std::to_string(rows) + " leaves");
+  nb::gil_scoped_release nogil;
+  py.batch->expand_and_backup(logits.data(), values.data(), version);
+}
+
+std::map<std::string, std::uint64_t> to_dict(const Counters& c) {
+  return {{"simulations", c.simulations}, {"searches", c.searches}, {"evaluations", c.evaluations}, {"cache_hits", c.cache_hits},
+          {"terminals", c.terminals}, {"games", c.games}, {"plies", c.plies}, {"non_finite", c.non_finite}};
+}
+
+nb::dict to_dict(GameColumns&& g) {
+  nb::dict d;
+  d["actions"] = to_numpy(std::move(g.actions));
+  d["policy_offsets"] = to_numpy(std::move(g.policy_offsets));
+  d["policy_actions"] = to_numpy(std::move(g.policy_actions));
+  d["policy_shares"] = to_numpy(std::move(g.policy_shares));
+  d["root_values"] = to_numpy(std::move(g.root_values));
+  d["raw_values"] = to_numpy(std::move(g.raw_values));
+  d["versions"] = to_numpy(std::move(g.versions));
+  d["kind"] = to_numpy(std::move(g.kind));
+  d["row_weight"] = to_numpy(std::move(g.row_weight));
+  d["surprise"] = to_numpy(std::move(g.surprise));
+  d["outcome"] = g.outcome;
+  return d;
+}
+
+nb::list take_finished(PyGameBatch& py) {
+  nb::list games;
+  for (GameColumns& g : py.batch->take_finished()) games.append(to_dict(std::move(g)));
+  return games;
+}
+
+void pseudo_random(In<std::uint8_t, 2> packed, In<float, 2> uniform, In<std::int32_t, 1> offsets, In<Action, 1> actions,
+                   Out<float, 1> logits, Out<float, 1> values) {
+  const size_t rows = packed.shape(0);
+  require(uniform.shape(0) == rows && offsets.shape(0) == rows + 1 && values.shape(0) >= rows && logits.shape(0) >= actions.shape(0),
+          "the arrays do not fit each other");
+  require(offsets.data()[rows] == std::int32_t(actions.shape(0)), "offsets do not end at the number of actions");
+  nb::gil_scoped_release nogil;
+  pseudo_random_evaluate(packed.data(), int(packed.shape(1)), uniform.data(), int(uniform.shape(1)), offsets.data(),
+                         actions.data(), int(rows), logits.data(), values.data());
+}
+
+void gather_logits(In<float, 2> policy, In<std::int32_t, 1> offsets, In<Action, 1> actions, Out<float, 1> out) {
+  const size_t rows = offsets.shape(0) - 1, width = policy.shape(1);
+  require(policy.shape(0) >= rows && out.shape(0) >= actions.shape(0), "the arrays do not fit each other");
+  require(offsets.data()[rows] == std::int32_t(actions.shape(0)), "offsets do not end at the number of actions");
+  nb::gil_scoped_release nogil;
+  for (size_t row = 0; row < rows; ++row)
+    for (std::int32_t i = offsets.data()[row]; i < offsets.data()[row + 1]; ++i)
+      out.data()[i] = actions.data()[i] < width ? policy.data()[row * width + actions.data()[i]] : std::nanf("");
+}
+
+}  // namespace
+
+void bind_search(nb::module_& m) {
+  nb::class_<SearchOptions>(m, "SearchOptions")
+      .def(nb::init<>())
+      .def_rw("policy", &SearchOptions::policy)
+      .def_rw("simulations", &SearchOptions::simulations)
+      .def_rw("c_puct", &SearchOptions::c_puct)
+      .def_rw("fpu_reduction", &SearchOptions::fpu_reduction)
+      .def_rw("root_fpu_reduction", &SearchOptions::root_fpu_reduction)
+      .def_rw("noise", &SearchOptions::noise)
+      .def_rw("dirichlet_alpha", &SearchOptions::dirichlet_alpha)
+      .def_rw("dirichlet_fraction", &SearchOptions::dirichlet_fraction)
+      .def_rw("temperature", &SearchOptions::temperature)
+      .def_rw("temperature_plies", &SearchOptions::temperature_plies)
+      .def_rw("reuse", &SearchOptions::reuse)
+      .def_rw("cache", &SearchOptions::cache)
+      .def_rw("considered_actions", &SearchOptions::considered_actions)
+      .def_rw("gumbel_scale", &SearchOptions::gumbel_scale)
+      .def_rw("gumbel_interior", &SearchOptions::gumbel_interior)
+      .def_rw("value_scale", &SearchOptions::value_scale)
+      .def_rw("maxvisit_init", &SearchOptions::maxvisit_init)
+      .def_rw("rescale_values", &SearchOptions::rescale_values)
+      .def_rw("c_uct", &SearchOptions::c_uct)
+      .def_rw("symmetries", &SearchOptions::symmetries)
+      .def_rw("random_plies", &SearchOptions::random_plies);
+
+  nb::class_<SearchResult>(m, "SearchResult")
+      .def_ro("action", &SearchResult::action)
+      .def_ro("value", &SearchResult::value)
+      .def_ro("raw_value", &SearchResult::raw_value)
+      .def_ro("surprise", &SearchResult::surprise)
+      .def_prop_ro("actions", [](const SearchResult& r) { return to_numpy(std::vector(r.actions)); })
+      .def_prop_ro("policy", [](const SearchResult& r) { return to_numpy(std::vector(r.policy)); })
+      .def_prop_ro("visits", [](const SearchResult& r) { return to_numpy(std::vector(r.visits)); })
+      .def_prop_ro("q_values", [](const SearchResult& r) { return to_numpy(std::vector(r.q_values)); })
+      .def_prop_ro("prior", [](const SearchResult& r) { return to_numpy(std::vector(r.prior)); });
+
+  nb::class_<PySearchBatch>(m, "SearchBatch")
+      .def("__init__", [](PySearchBatch* self, nb::handle game, const SearchOptions& o, int size, std::uint64_t seed) {
+        check_size(size);
+        auto rules = rules_of(game);
+        auto batch = rules->search_batch(o, size, seed);
+        new (self) PySearchBatch{std::move(rules), std::move(batch)};
+      }, "game"_a, "options"_a, "size"_a, "seed"_a)
+      .def("begin", [](PySearchBatch& b, int slot, nb::handle position, std::uint64_t seed) {
+        require(slot >= 0 && slot < b.batch->size(), "slot " + std::to_string(slot) + ": must lie in [0, " + std::to_string(b.batch->size()) + ")");
+        require(!state_of(position).is_terminal(), "the position is over: there is nothing to search");
+        b.batch->begin(slot, state_of(position), seed);
+      }, "slot"_a, "position"_a, "seed"_a)
+      .def("select", &select<AnySearchBatch>, "version"_a)
+      .def("expand_and_backup", &expand_and_backup<AnySearchBatch>, "logits"_a, "values"_a, "version"_a)
+      .def("is_done", [](PySearchBatch& b) { return b.batch->is_done(); })
+      .def("result", [](PySearchBatch& b, int slot) {
+        require(slot >= 0 && slot < b.batch->size(), "slot " + std::to_string(slot) + ": must lie in [0, " + std::to_string(b.batch->size()) + ")");
+        return b.batch->result(slot);
+      }, "slot"_a)
+      .def("counters", [](PySearchBatch& b) { return to_dict(b.batch->counters()); });
+
+  nb::class_<PyGameBatch>(m, "GameBatch")
+      .def("__init__", [](PyGameBatch* self, nb::handle game, const SearchOptions& o, int size, std::uint64_t seed) {
+        check_size(size);
+        auto rules = rules_of(game);
+        auto batch = rules->game_batch(o, size, seed);
+        new (self) PyGameBatch{std::move(rules), std::move(batch)};
+      }, "game"_a, "options"_a, "size"_a, "seed"_a)
+      .def("select", &select<AnyGameBatch>, "version"_a)
+      .def("expand_and_backup", &expand_and_backup<AnyGameBatch>, "logits"_a, "values"_a, "version"_a)
+      .def("take_finished", &take_finished)
+      .def("counters", [](PyGameBatch& b) { return to_dict(b.batch->counters()); })
+      .def("snapshot", [](PyGameBatch& b) {
+        require(b.batch->leaves().count == 0, "leaves wait for an evaluation: call expand_and_backup() before snapshot()");
+        const std::string bytes = b.batch->snapshot();
+        return nb::bytes(bytes.data(), bytes.size());
+      })
+      .def("restore", [](PyGameBatch& b, nb::bytes bytes) { b.batch->restore({bytes.c_str(), bytes.size()}); }, "snapshot"_a)
+      .def("play_pseudo_random", [](PyGameBatch& b, std::uint64_t simulations) {
+        nb::gil_scoped_release nogil;
+        b.batch->play_pseudo_random(simulations);
+      }, "simulations"_a);
+
+  m.def("gather_logits", &gather_logits, "policy"_a, "offsets"_a, "actions"_a, "out"_a);
+  m.def("pseudo_random_evaluate", &pseudo_random, "packed"_a, "uniform"_a, "offsets"_a, "actions"_a, "logits"_a, "values"_a);
+}
+
+}  // namespace shusaku

@@ -1,0 +1,125 @@
+// Connect four on 6 rows by 7 columns, as bitboards.
+//
+//   bit = 8 * row + column, row 0 at the top; column 7 stays empty, so that shifted lines never wrap around:
+//
+//      0  1  2  3  4  5  6 |  7        actions: columns 0 to 6, moves "1" to "7"
+//      8  9 10 11 12 13 14 | 15        planes [3, 6, 7]: stones of the player to move, stones of the opponent,
+//      ...                             whose turn (0: the first player, 1: the second)
+//     40 41 42 43 44 45 46 | 47
+#pragma once
+
+#include <bit>
+#if defined(__BMI2__)
+#include <immintrin.h>
+#endif
+
+#include "game.h"
+
+namespace shusaku {
+
+struct ConnectFour {
+  static constexpr const char* kName = "connect_four";
+  static constexpr int kRows = 6, kColumns = 7, kCells = 42;
+  static constexpr std::uint64_t kTopRow = 0x7F, kColumn = 0x0000010101010101ull, kBoard = 0x00007F7F7F7F7F7Full;
+
+  struct Position {
+    std::uint64_t own = 0;  // stones of the player to move
+    std::uint64_t all = 0;  // every stone
+    std::uint8_t ply = 0;
+    bool is_won = false;  // by the player who moved last
+  };
+
+  explicit ConnectFour(const Params&) {}
+  static std::vector<ParamHelp> parameters() { return {}; }
+
+  int num_actions() const { return kColumns; }
+  int max_plies() const { return kCells; }
+  int max_legal_actions() const { return kColumns; }
+  Shape shape() const { return {.binary = 2, .uniform = 1, .height = kRows, .width = kColumns}; }
+  int num_symmetries() const { return 2; }
+
+  Position start() const { return {}; }
+  int to_play(const Position& p) const { return p.ply & 1; }
+  int ply(const Position& p) const { return p.ply; }
+  bool is_terminal(const Position& p) const { return p.is_won || p.ply == kCells; }
+  int outcome(const Position& p) const { return p.is_won ? -1 : 0; }
+
+  int legal_actions(const Position& p, Action* out) const {
+    if (p.is_won) return 0;
+    int count = 0;
+    for (std::uint64_t open = ~p.all & kTopRow; open; open &= open - 1) out[count++] = Action(std::countr_zero(open));
+    return count;
+  }
+
+  void play(Position& p, Action column) const {
+    const std::uint64_t empty = ~p.all & (kColumn << column);
+    const std::uint64_t stone = 1ull << (63 - std::countl_zero(empty));  // the lowest empty cell
+    const std::uint64_t mine = p.own | stone;
+    p.all |= stone;
+    p.own = p.all ^ mine;
+    ++p.ply;
+    p.is_won = has_four(mine);
+  }
+
+  std::uint64_t evaluation_key(const Position& p) const { return combine(mix64(p.all), p.own); }
+  std::uint64_t transposition_key(const Position& p) const { return evaluation_key(p); }
+
+  void observe(const Position& p, int symmetry, std::uint8_t* bits, float* uniform) const {
+    std::uint64_t own = p.own, other = p.all ^ p.own;
+    if (symmetry == 1) own = mirror(own), other = mirror(other);
+    const std::uint64_t own_cells = compact(own), other_cells = compact(other);
+    const std::uint64_t low = own_cells | other_cells << kCells, high = other_cells >> (64 - kCells);
+    for (int i = 0; i < 8; ++i) bits[i] = std::uint8_t(low >> (8 * i));
+    for (int i = 0; i < 3; ++i) bits[8 + i] = std::uint8_t(high >> (8 * i));
+    uniform[0] = float(to_play(p));
+  }
+
+  Action permute(int symmetry, Action column) const { return symmetry ? Action(kColumns - 1 - column) : column; }
+  int permute_cell(int symmetry, int cell) const { return symmetry ? cell - cell % 7 + 6 - cell % 7 : cell; }
+
+  std::string to_move(const Position&, Action column) const { return {char('1' + column)}; }
+  int from_move(const Position&, const std::string& text) const {
+    return text.size() == 1 && text[0] >= '1' && text[0] <= '7' ? text[0] - '1' : -1;
+  }
+  std::string draw(const Position& p) const {
+    const std::uint64_t first = to_play(p) == 0 ? p.own : p.all ^ p.own;
+    std::string text;
+    for (int row = 0; row < kRows; ++row)
+      for (int column = 0; column < kColumns; ++column) {
+        const std::uint64_t cell = 1ull << (8 * row + column);
+        text += !(p.all & cell) ? '.' : first & cell ? 'X' : 'O';
+        text += column == kColumns - 1 ? '\n' : ' ';
+      }
+    return text + "1 2 3 4 5 6 7\n";
+  }
+
+ private:
+  static bool has_four(std::uint64_t stones) {
+    for (int step : {1, 7, 8, 9}) {  // along a row, both diagonals, a column
+      const std::uint64_t pairs = stones & (stones >> step);
+      if (pairs & (pairs >> (2 * step))) return true;
+    }
+    return false;
+  }
+
+  // Reverses the seven bits of every row.
+  static std::uint64_t mirror(std::uint64_t x) {
+    x = (x >> 1 & 0x5555555555555555ull) | (x & 0x5555555555555555ull) << 1;
+    x = (x >> 2 & 0x3333333333333333ull) | (x & 0x3333333333333333ull) << 2;
+    x = (x >> 4 & 0x0F0F0F0F0F0F0F0Full) | (x & 0x0F0F0F0F0F0F0F0Full) << 4;
+    return x >> 1;
+  }
+
+  // 6 rows of 8 bits -> 42 cells without the guard column.
+  static std::uint64_t compact(std::uint64_t x) {
+#if defined(__BMI2__)
+    return _pext_u64(x, kBoard);
+#else
+    std::uint64_t cells = 0;
+    for (int row = 0; row < kRows; ++row) cells |= (x >> (8 * row) & 0x7F) << (7 * row);
+    return cells;
+#endif
+  }
+};
+
+}  // namespace shusaku

@@ -1,0 +1,78 @@
+// What a game is: rules (fixed while a game is played) and a position (a trivially copyable value).
+//
+// Everything said about value is said from the side of the player to move.  No virtual call, no allocation: lists
+// belong to the caller.  A new game is one header that meets `GameRules` and one line in registry.cpp.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+namespace shusaku {
+
+using Action = std::uint16_t;  // an index into the policy head, [0, num_actions)
+
+// Planes of an observation: binary ones come first and travel as bits, uniform ones hold one number each.
+struct Shape {
+  int binary, uniform, height, width;
+  int cells() const { return height * width; }
+  int planes() const { return binary + uniform; }
+  int packed_bytes() const { return (binary * cells() + 7) / 8; }
+};
+
+using Param = std::variant<bool, std::int64_t, double, std::string>;
+using Params = std::map<std::string, Param>;
+
+struct ParamHelp {
+  std::string name;
+  Param default_value;
+  std::string help;
+};
+
+// clang-format off
+template <class G>
+concept GameRules = std::is_trivially_copyable_v<typename G::Position> &&
+    requires(const G& rules, typename G::Position& position, const typename G::Position& state, Action action,
+             Action* list, int symmetry, std::uint8_t* bits, float* uniform, const std::string& text) {
+  { G::kName } -> std::convertible_to<const char*>;
+  { G::parameters() } -> std::same_as<std::vector<ParamHelp>>;
+  { rules.num_actions() } -> std::same_as<int>;
+  { rules.max_plies() } -> std::same_as<int>;          // no game is longer
+  { rules.max_legal_actions() } -> std::same_as<int>;  // no position has more
+  { rules.shape() } -> std::same_as<Shape>;
+  { rules.num_symmetries() } -> std::same_as<int>;     // symmetry 0 is the identity
+  { rules.start() } -> std::same_as<typename G::Position>;
+  { rules.to_play(state) } -> std::same_as<int>;       // 0 moves first
+  { rules.ply(state) } -> std::same_as<int>;
+  { rules.is_terminal(state) } -> std::same_as<bool>;
+  { rules.outcome(state) } -> std::same_as<int>;       // -1, 0, 1; only when terminal
+  { rules.legal_actions(state, list) } -> std::same_as<int>;  // ascending; their number, 0 iff terminal
+  { rules.play(position, action) } -> std::same_as<void>;     // must be legal
+  // Equal evaluation keys: equal observation and equal legal actions.  Equal transposition keys: equal future.
+  { rules.evaluation_key(state) } -> std::same_as<std::uint64_t>;
+  { rules.transposition_key(state) } -> std::same_as<std::uint64_t>;
+  // Writes the planes of the position seen through `symmetry`: shape().packed_bytes() bytes, bit i of byte j is
+  // cell 8j + i of [C, H, W]; and one number a uniform plane.
+  { rules.observe(state, symmetry, bits, uniform) } -> std::same_as<void>;
+  { rules.permute(symmetry, action) } -> std::same_as<Action>;  // where `action` lies in that view
+  { rules.permute_cell(symmetry, 0) } -> std::same_as<int>;     // where a cell of [H, W] lies in that view
+  { rules.to_move(state, action) } -> std::same_as<std::string>;
+  { rules.from_move(state, text) } -> std::same_as<int>;        // -1 where the text is no move of this game
+  { rules.draw(state) } -> std::same_as<std::string>;
+};
+// clang-format on
+
+// A bijective mixer of 64 bits (Steele, Lea and Flood 2014, splitmix64's finalizer).
+constexpr std::uint64_t mix64(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
+  return x ^ (x >> 31);
+}
+
+constexpr std::uint64_t combine(std::uint64_t a, std::uint64_t b) { return mix64(a + 0x9E3779B97F4A7C15ull * (b + 1)); }
+
+}  // namespace shusaku

@@ -1,0 +1,221 @@
+// The newest rows, packed, in memory that is allocated once.  A game is replayed and checked when it is appended, so
+// every row that can be sampled is known to be good.  Rows are numbered 0, 1, 2, ... for ever.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../games/game.h"
+#include "../search/random.h"
+
+namespace shusaku {
+
+// Views of the columns of common/messages.py, GameRecord.
+struct RecordView {
+  std::span<const Action> actions;
+  std::span<const std::uint32_t> policy_offsets;
+  std::span<const Action> policy_actions;
+  std::span<const std::uint16_t> policy_shares;
+  std::span<const float> root_values, raw_values;
+  std::span<const std::uint32_t> versions;
+  std::span<const std::uint8_t> kind;
+  std::span<const float> row_weight, surprise;
+  int outcome;  // for the first player
+  std::string ended_by;
+};
+
+// Where sampled rows go; every array is [B, ...] and written whole.
+struct BatchView {
+  float* observations;  // [B, C, H, W]
+  float* policy;        // [B, A]
+  float* outcome;       // [B] for the player to move, like all values
+  float* root_values;   // [B]
+  float* weight;        // [B]
+  float* plies_left;    // [B]
+  std::uint32_t* versions;
+  std::int64_t* rows;
+};
+
+// Adds `view`'s planes to `out` [C, H, W]: cell i of a plane goes to cells[i].
+inline void expand_planes(const Shape& shape, const std::uint8_t* packed, const float* uniform, const int* cells, float* out) {
+  const int area = shape.cells(), total = shape.binary * area;
+  std::memset(out, 0, sizeof(float) * size_t(total));
+  for (int byte = 0; byte < shape.packed_bytes(); ++byte)
+    for (unsigned bits = packed[byte]; bits; bits &= bits - 1) {
+      const int bit = 8 * byte + std::countr_zero(bits);
+      const int plane = bit / area * area;
+      out[plane + (cells ? cells[bit - plane] : bit - plane)] = 1.f;
+    }
+  for (int u = 0; u < shape.uniform; ++u) std::fill_n(out + total + u * area, area, uniform[u]);
+}
+
+template <GameRules G>
+class RowRing {
+ public:
+  RowRing(const G& rules, std::int64_t capacity)
+      : rules_(&rules), shape_(rules.shape()), slots_(rules.max_legal_actions()), capacity_(capacity),
+        packed_(size_t(capacity) * size_t(shape_.packed_bytes())), uniform_(size_t(capacity) * size_t(shape_.uniform)),
+        policy_(size_t(capacity) * size_t(slots_)), facts_(size_t(capacity)), legal_(size_t(slots_)) {
+    for (int s = 0; s < rules.num_symmetries(); ++s) {
+      for (int cell = 0; cell < shape_.cells(); ++cell) cells_.push_back(rules.permute_cell(s, cell));
+      for (int a = 0; a < rules.num_actions(); ++a) actions_.push_back(rules.permute(s, Action(a)));
+    }
+  }
+
+  std::int64_t capacity() const { return capacity_; }
+  std::int64_t end() const { return end_; }
+  std::int64_t nbytes() const {
+    return std::int64_t(packed_.size() + 4 * uniform_.size() + 4 * policy_.size() + sizeof(Facts) * facts_.size());
+  }
+
+  // How many rows were kept.  Throws with the reason, keeping nothing, where the record breaks a rule.
+  std::int64_t append(const RecordView& r) {
+    check_shape(r);
+    check_replay(r);
+    typename G::Position position = rules_->start();
+    const std::int64_t before = end_;
+    for (size_t t = 0; t < r.actions.size(); ++t) {
+      if (r.row_weight[t] > 0) add_row(r, t, position);
+      rules_->play(position, r.actions[t]);
+    }
+    return end_ - before;
+  }
+
+  void sample(int count, std::int64_t begin, std::int64_t end, std::uint64_t seed, bool symmetries, int threads,
+              const BatchView& out) const {
+    if (begin < std::max<std::int64_t>(0, end_ - capacity_) || end > end_ || begin >= end)
+      throw std::invalid_argument("rows [" + std::to_string(begin) + ", " + std::to_string(end) + ") are not held; the ring has [" +
+                                  std::to_string(std::max<std::int64_t>(0, end_ - capacity_)) + ", " + std::to_string(end_) + ")");
+    auto work = [&](int first, int last) {
+      for (int b = first; b < last; ++b) draw(b, begin, end, combine(seed, std::uint64_t(b)), symmetries, out);
+    };
+    threads = std::max(1, std::min(threads, count / 64));
+    std::vector<std::thread> others;
+    for (int k = 1; k < threads; ++k)
+      others.emplace_back(work, int(std::int64_t(count) * k / threads), int(std::int64_t(count) * (k + 1) / threads));
+    work(0, count / threads);
+    for (std::thread& t : others) t.join();
+  }
+
+ private:
+  struct PolicyShare {
+    Action action;
+    std::uint16_t share;  // of 65,535
+  };
+  struct Facts {
+    float root_value, weight;
+    std::uint32_t version;
+    std::uint16_t num_policy, plies_left;
+    std::int8_t outcome;  // for the player to move
+  };
+
+  [[noreturn]] static void fail(const std::string& what) { throw std::invalid_argument(what); }
+  static std::string at(size_t t) { return " at ply " + std::to_string(t); }
+
+  void check_shape(const RecordView& r) const {
+    const size_t plies = r.actions.size();
+    if (plies == 0) fail("length: the game has no plies");
+    if (plies > size_t(rules_->max_plies())) fail("length: " + std::to_string(plies) + " plies, the game has at most " + std::to_string(rules_->max_plies()));
+    if (r.root_values.size() != plies || r.raw_values.size() != plies || r.versions.size() != plies || r.kind.size() != plies ||
+        r.row_weight.size() != plies || r.surprise.size() != plies || r.policy_offsets.size() != plies + 1)
+      fail("length: the columns differ in length");
+    if (r.policy_offsets.front() != 0 || r.policy_offsets.back() != r.policy_actions.size() ||
+        r.policy_actions.size() != r.policy_shares.size())
+      fail("policy: its offsets do not fit its entries");
+    for (size_t t = 0; t < plies; ++t) {
+      if (r.policy_offsets[t] > r.policy_offsets[t + 1]) fail("policy: its offsets go back" + at(t));
+      if (!std::isfinite(r.root_values[t]) || !std::isfinite(r.raw_values[t]) || !std::isfinite(r.row_weight[t]) || !std::isfinite(r.surprise[t]))
+        fail("number: not finite" + at(t));
+      if (std::fabs(r.root_values[t]) > 1.001f || std::fabs(r.raw_values[t]) > 1.001f) fail("number: a value outside [-1, 1]" + at(t));
+      if (r.row_weight[t] < 0 || r.row_weight[t] > 1000) fail("number: a weight outside [0, 1000]" + at(t));
+      if (r.kind[t] > 3) fail("kind: unknown" + at(t));
+      if (r.row_weight[t] > 0 && r.policy_offsets[t] == r.policy_offsets[t + 1]) fail("policy: missing in a row with weight" + at(t));
+    }
+    if (r.outcome < -1 || r.outcome > 1) fail("outcome: " + std::to_string(r.outcome) + " is none of -1, 0, 1");
+  }
+
+  void check_replay(const RecordView& r) {
+    typename G::Position position = rules_->start();
+    for (size_t t = 0; t < r.actions.size(); ++t) {
+      const int count = rules_->legal_actions(position, legal_.data());
+      if (count == 0) fail("action: the game was over" + at(t));
+      const auto legal_end = legal_.begin() + count;
+      if (!std::binary_search(legal_.begin(), legal_end, r.actions[t]))
+        fail("action: " + std::to_string(r.actions[t]) + " is illegal" + at(t));
+      std::uint32_t sum = 0;
+      int last = -1;
+      for (std::uint32_t i = r.policy_offsets[t]; i < r.policy_offsets[t + 1]; ++i) {
+        const Action a = r.policy_actions[i];
+        if (int(a) <= last) fail("policy: actions are not ascending" + at(t));
+        if (!std::binary_search(legal_.begin(), legal_end, a)) fail("policy: action " + std::to_string(a) + " is illegal" + at(t));
+        last = a;
+        sum += r.policy_shares[i];
+      }
+      if (r.policy_offsets[t] != r.policy_offsets[t + 1] && sum != 65535) fail("policy: shares sum to " + std::to_string(sum) + ", not 65535" + at(t));
+      rules_->play(position, r.actions[t]);
+    }
+    const bool is_over = rules_->is_terminal(position);
+    if (r.ended_by == "rules") {
+      if (!is_over) fail("outcome: the game is not over where the record ends by rules");
+      const int outcome = rules_->to_play(position) == 0 ? rules_->outcome(position) : -rules_->outcome(position);
+      if (outcome != r.outcome) fail("outcome: " + std::to_string(r.outcome) + ", by the rules it is " + std::to_string(outcome));
+    } else {
+      if (is_over) fail("outcome: the rules ended the game, the record says " + r.ended_by);
+      if (r.ended_by == "resignation" && r.outcome == 0) fail("outcome: a resigned game is no draw");
+    }
+  }
+
+  void add_row(const RecordView& r, size_t t, const typename G::Position& position) {
+    const size_t i = size_t(end_ % capacity_);
+    rules_->observe(position, 0, &packed_[i * size_t(shape_.packed_bytes())], uniform_.data() + i * size_t(shape_.uniform));
+    PolicyShare* policy = &policy_[i * size_t(slots_)];
+    const std::uint32_t first = r.policy_offsets[t], count = r.policy_offsets[t + 1] - first;
+    for (std::uint32_t k = 0; k < count; ++k) policy[k] = {r.policy_actions[first + k], r.policy_shares[first + k]};
+    facts_[i] = {r.root_values[t], r.row_weight[t], r.versions[t], std::uint16_t(count),
+                 std::uint16_t(r.actions.size() - t), std::int8_t(rules_->to_play(position) == 0 ? r.outcome : -r.outcome)};
+    ++end_;
+  }
+
+  void draw(int b, std::int64_t begin, std::int64_t end, std::uint64_t seed, bool symmetries, const BatchView& out) const {
+    Random random(seed);
+    const std::int64_t row = begin + std::int64_t(random.below(std::uint64_t(end - begin)));
+    const int symmetry = symmetries ? int(random.below(std::uint64_t(rules_->num_symmetries()))) : 0;
+    const size_t i = size_t(row % capacity_);
+    const int* cells = symmetry ? &cells_[size_t(symmetry) * size_t(shape_.cells())] : nullptr;
+    expand_planes(shape_, &packed_[i * size_t(shape_.packed_bytes())], uniform_.data() + i * size_t(shape_.uniform), cells,
+                  out.observations + size_t(b) * size_t(shape_.planes() * shape_.cells()));
+    const int num_actions = rules_->num_actions();
+    float* policy = out.policy + size_t(b) * size_t(num_actions);
+    std::fill_n(policy, num_actions, 0.f);
+    const Action* actions = &actions_[size_t(symmetry) * size_t(num_actions)];
+    for (int k = 0; k < facts_[i].num_policy; ++k) {
+      const PolicyShare& p = policy_[i * size_t(slots_) + size_t(k)];
+      policy[actions[p.action]] = float(p.share) / 65535.f;
+    }
+    const Facts& f = facts_[i];
+    out.outcome[b] = float(f.outcome), out.root_values[b] = f.root_value, out.weight[b] = f.weight;
+    out.plies_left[b] = float(f.plies_left), out.versions[b] = f.version, out.rows[b] = row;
+  }
+
+  const G* rules_;
+  Shape shape_;
+  int slots_;  // of policy entries a row
+  std::int64_t capacity_, end_ = 0;
+  std::vector<std::uint8_t> packed_;
+  std::vector<float> uniform_;
+  std::vector<PolicyShare> policy_;
+  std::vector<Facts> facts_;
+  std::vector<Action> legal_;
+  std::vector<int> cells_;       // [S, H * W] of permute_cell
+  std::vector<Action> actions_;  // [S, A] of permute
+};
+
+}  // namespace shusaku

@@ -1,0 +1,198 @@
+// Gumbel AlphaZero (Danihelka et al. 2022, "Policy improvement by planning with Gumbel"): a draw without replacement
+// of m actions at the root, sequential halving among them, and a policy improved by the completed values.  The phases
+// follow mctx/_src/seq_halving.py, the completion mctx/_src/qtransforms.py (qtransform_completed_by_mix_value), over
+// legal actions only.  Edges carry logits instead of priors.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "move_choice.h"
+#include "options.h"
+#include "random.h"
+#include "tree.h"
+
+namespace shusaku {
+
+// Entry s is the visit count that an action must have to be considered in simulation s.
+inline std::vector<int> considered_visits(int considered, int simulations) {
+  std::vector<int> sequence;
+  if (considered <= 1) {
+    for (int s = 0; s < simulations; ++s) sequence.push_back(s);
+    return sequence;
+  }
+  const int phases = int(std::ceil(std::log2(double(considered))));
+  std::vector<int> visits(size_t(considered), 0);
+  for (int alive = considered; int(sequence.size()) < simulations; alive = std::max(2, alive / 2)) {
+    const int each = std::max(1, simulations / (phases * alive));
+    for (int k = 0; k < each; ++k)
+      for (int i = 0; i < alive; ++i) sequence.push_back(visits[size_t(i)]++);
+  }
+  sequence.resize(size_t(simulations));
+  return sequence;
+}
+
+class Gumbel {
+ public:
+  static constexpr bool kUsesNetwork = true;
+
+  explicit Gumbel(const SearchOptions& options)
+      : options_(options), interior_puct_(options.gumbel_interior == "puct") {}
+
+  void store_evaluation(Tree& tree, const Node& node, const float* logits) const { tree.set_logits(node, logits); }
+
+  void begin(Tree& tree, std::uint64_t seed) {
+    const Node& root = tree.nodes[0];
+    Random random(combine(seed, 1));
+    gumbel_.assign(size_t(padded(root.num_edges)), 0.f);
+    for (int i = 0; i < root.num_edges; ++i) gumbel_[size_t(i)] = options_.gumbel_scale * float(random.gumbel());
+    considered_ = std::min(options_.considered_actions, int(root.num_edges));
+  }
+
+  int select_root(const Tree& tree, const Node& root) {
+    const std::vector<int>& sequence = sequence_of(considered_);
+    const int simulation = root.visits - 1;
+    return best_considered(tree, root, sequence[size_t(std::min(simulation, int(sequence.size()) - 1))]);
+  }
+
+  // Deterministic: the action whose share of the visits lags its improved policy most (section 5 of the paper).
+  int select_interior(const Tree& tree, const Node& node) {
+    if (interior_puct_) return select_puct(tree, node);
+    improve(tree, node);
+    const F8 total(float(std::max(1, node.visits)));
+    ArgMax best;
+    for (int i = 0; i < node.num_edges; i += kLanes) {
+      const F8 lag = F8::load(&policy_[size_t(i)]) - F8::load_int(&tree.visits[node.first_edge + std::uint32_t(i)]) / total;
+      best.add(choose(lanes_below(i, node.num_edges), lag, F8(-kInfinity)), i);
+    }
+    return best.index;
+  }
+
+  void conclude(const Tree& tree, int, std::uint64_t, SearchResult& result) {
+    const Node& root = tree.nodes[0];
+    result.prior = softmax(tree, root);
+    improve(tree, root);
+    result.policy.assign(policy_.begin(), policy_.begin() + root.num_edges);
+    const int most = *std::max_element(result.visits.begin(), result.visits.end());
+    result.action = result.actions[size_t(best_considered(tree, root, most))];
+  }
+
+  template <class Archive>
+  void archive(Archive& a) { a.vector(gumbel_), a.number(considered_); }
+
+ private:
+  const std::vector<int>& sequence_of(int considered) {
+    auto [entry, is_new] = sequences_.try_emplace(considered);
+    if (is_new) entry->second = considered_visits(considered, options_.simulations);
+    return entry->second;
+  }
+
+  // argmax of gumbel + logits + sigma(q) over the actions with just `visits` visits.
+  int best_considered(const Tree& tree, const Node& root, int visits) {
+    improve(tree, root);
+    const F8 wanted{float(visits)};
+    ArgMax best;
+    for (int i = 0; i < root.num_edges; i += kLanes) {
+      const F8 n = F8::load_int(&tree.visits[root.first_edge + std::uint32_t(i)]);
+      const F8 score = F8::load(&gumbel_[size_t(i)]) + F8::load(&improved_logits_[size_t(i)]);
+      best.add(choose(lanes_below(i, root.num_edges), choose(equal(n, wanted), score, F8(-kInfinity)), F8(-kInfinity)), i);
+    }
+    return best.index;
+  }
+
+  // Fills improved_logits_ = logits + sigma(completed q) and policy_ = its softmax.
+  void improve(const Tree& tree, const Node& node) {
+    const int count = node.num_edges, size = padded(count);
+    if (int(policy_.size()) < size) {
+      policy_.resize(size_t(size)), improved_logits_.resize(size_t(size)), prior_.resize(size_t(size));
+    }
+    softmax_into(tree, node, prior_.data());
+    // The mixed value stands in for the children that were not visited.
+    F8 visited_sum(0.f), weighted_sum(0.f), visits_sum(0.f);
+    float most = 0;
+    const F8 one(1.f), zero(0.f);
+    for (int i = 0; i < count; i += kLanes) {
+      const std::uint32_t e = node.first_edge + std::uint32_t(i);
+      const F8 inside = lanes_below(i, count), n = choose(inside, F8::load_int(&tree.visits[e]), zero);
+      const F8 p = max(F8::load(&prior_[size_t(i)]), F8(1e-30f)), is_unvisited = less(n, one);
+      visited_sum = visited_sum + choose(is_unvisited, zero, p);
+      weighted_sum = weighted_sum + choose(is_unvisited, zero, p * (F8::load(&tree.value_sum[e]) / max(n, one)));
+      visits_sum = visits_sum + n;
+      most = std::fmax(most, horizontal_max(n));
+    }
+    const float total = horizontal_sum(visits_sum), seen = horizontal_sum(visited_sum);
+    const float weighted = seen > 0 ? horizontal_sum(weighted_sum) / seen : 0.f;
+    const F8 mixed{(node.raw_value + total * weighted) / (total + 1.f)};
+    F8 low(kInfinity), high(-kInfinity);
+    for (int i = 0; i < count; i += kLanes) {
+      const std::uint32_t e = node.first_edge + std::uint32_t(i);
+      const F8 n = F8::load_int(&tree.visits[e]);
+      const F8 q = choose(less(n, one), mixed, F8::load(&tree.value_sum[e]) / max(n, one));
+      q.store(&improved_logits_[size_t(i)]);
+      const F8 inside = lanes_below(i, count);
+      low = min(low, choose(inside, q, F8(kInfinity))), high = max(high, choose(inside, q, F8(-kInfinity)));
+    }
+    const float lowest = -horizontal_max(F8(0.f) - low), highest = horizontal_max(high);
+    const float sigma = (options_.maxvisit_init + most) * options_.value_scale;
+    const F8 shift(options_.rescale_values ? lowest : 0.f);
+    const F8 stretch(options_.rescale_values ? sigma / std::fmax(highest - lowest, 1e-8f) : sigma);
+    for (int i = 0; i < count; i += kLanes) {
+      const F8 logits = F8::load_half(&tree.prior[node.first_edge + std::uint32_t(i)]);
+      (logits + (F8::load(&improved_logits_[size_t(i)]) - shift) * stretch).store(&improved_logits_[size_t(i)]);
+    }
+    softmax_of(improved_logits_.data(), count, policy_.data());
+  }
+
+  static void softmax_of(const float* logits, int count, float* out) {
+    float top = -kInfinity;
+    for (int i = 0; i < count; i += kLanes)
+      top = std::fmax(top, horizontal_max(choose(lanes_below(i, count), F8::load(logits + i), F8(-kInfinity))));
+    F8 sums(0.f);
+    for (int i = 0; i < count; i += kLanes) {
+      const F8 p = choose(lanes_below(i, count), exp_of_nonpositive(min(F8::load(logits + i) - F8(top), F8(0.f))), F8(0.f));
+      p.store(out + i);
+      sums = sums + p;
+    }
+    const F8 total(horizontal_sum(sums));
+    for (int i = 0; i < count; i += kLanes) (F8::load(out + i) / total).store(out + i);
+  }
+
+  void softmax_into(const Tree& tree, const Node& node, float* out) {
+    for (int i = 0; i < node.num_edges; i += kLanes)
+      F8::load_half(&tree.prior[node.first_edge + std::uint32_t(i)]).store(out + i);
+    softmax_of(out, node.num_edges, out);
+  }
+
+  std::vector<float> softmax(const Tree& tree, const Node& node) {
+    std::vector<float> p(size_t(padded(node.num_edges)));
+    softmax_into(tree, node, p.data());
+    p.resize(node.num_edges);
+    return p;
+  }
+
+  // AlphaZero's rule below the root, as MiniZero does; unvisited children are worth their parent.
+  int select_puct(const Tree& tree, const Node& node) {
+    if (prior_.size() < size_t(padded(node.num_edges))) prior_.resize(size_t(padded(node.num_edges)));
+    softmax_into(tree, node, prior_.data());
+    const F8 fpu(tree.mean_value(node)), one(1.f);
+    const F8 scale(options_.c_puct * std::sqrt(float(std::max(1, node.visits - 1))));
+    ArgMax best;
+    for (int i = 0; i < node.num_edges; i += kLanes) {
+      const std::uint32_t e = node.first_edge + std::uint32_t(i);
+      const F8 n = F8::load_int(&tree.visits[e]);
+      const F8 q = choose(less(n, one), fpu, F8::load(&tree.value_sum[e]) / max(n, one));
+      best.add(choose(lanes_below(i, node.num_edges), q + scale * F8::load(&prior_[size_t(i)]) / (one + n), F8(-kInfinity)), i);
+    }
+    return best.index;
+  }
+
+  SearchOptions options_;
+  bool interior_puct_;
+  int considered_ = 1;
+  std::vector<float> gumbel_;                        // of the root's edges
+  std::map<int, std::vector<int>> sequences_;        // by number of considered actions
+  std::vector<float> prior_, policy_, improved_logits_;  // scratch
+};
+
+}  // namespace shusaku

@@ -1,0 +1,156 @@
+// Leaves of many searches packed for the network, and their evaluations handed back: the seam of the search.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "evaluation_cache.h"
+#include "search.h"
+
+namespace shusaku {
+
+struct Counters {
+  std::uint64_t simulations = 0, searches = 0, evaluations = 0, cache_hits = 0, terminals = 0;
+  std::uint64_t games = 0, plies = 0, non_finite = 0;
+};
+
+// Views of the packed leaves; they hold until the next select().
+struct Leaves {
+  int count = 0;
+  std::vector<std::uint8_t> packed;    // [B, packed_bytes]
+  std::vector<float> uniform;          // [B, U]
+  std::vector<std::int32_t> offsets;   // [B + 1]
+  std::vector<Action> actions;         // [offsets[B]]
+};
+
+template <GameRules G, class P>
+class LeafBatch {
+ public:
+  LeafBatch(const G& rules, const SearchOptions& options, int size, std::uint64_t seed)
+      : rules_(&rules), symmetries_(options.symmetries ? rules.num_symmetries() : 1), seed_(combine(seed, 0xCA11)),
+        cache_(P::kUsesNetwork ? std::uint64_t(options.cache) : 0, rules.max_legal_actions()),
+        logits_(size_t(padded(rules.max_legal_actions()))), half_(logits_.size()) {
+    const Shape shape = rules.shape();
+    leaves.packed.resize(size_t(size) * size_t(shape.packed_bytes()));
+    leaves.uniform.resize(size_t(size) * size_t(shape.uniform));
+    leaves.offsets.resize(size_t(size) + 1);
+    leaves.actions.resize(size_t(size) * size_t(rules.max_legal_actions()));
+    slots_.resize(size_t(size));
+    keys_.resize(size_t(size));
+  }
+
+  Leaves leaves;
+  Counters counters;
+
+  void clear(std::uint32_t version) {
+    leaves.count = 0;
+    version_ = version;
+  }
+
+  // Runs `search` until it waits for the network (its leaf is then row `leaves.count - 1`), is done or has used its
+  // budget.  Leaves that the cache knows are expanded at once.
+  Step run(Search<G, P>& search, int slot, int& budget) {
+    for (;;) {
+      const Step step = search.run(budget, counters.terminals);
+      if (step != Step::kLeaf) return step;
+      const std::uint64_t key = rules_->evaluation_key(search.leaf());
+      if (cache_.is_on()) {
+        std::uint16_t value = 0;
+        if (const std::uint16_t* known = cache_.find(key, version_, value)) {
+          ++counters.cache_hits;
+          const Action* actions = nullptr;
+          const int count = search.leaf_actions(actions);
+          for (int i = 0; i < count; i += kLanes) F8::load_half(known_padded(known, i, count)).store(&logits_[size_t(i)]);
+          search.expand(logits_.data(), from_half(value));
+          continue;
+        }
+      }
+      add_row(search, slot, key);
+      return step;
+    }
+  }
+
+  // Calls expand(slot, logits, value) for every row; rows with a number that is not finite go to reject(slot).
+  template <class Expand, class Reject>
+  void take(const float* logits, const float* values, std::uint32_t version, Expand expand, Reject reject) {
+    for (int row = 0; row < leaves.count; ++row) {
+      const std::int32_t first = leaves.offsets[size_t(row)];
+      const int count = leaves.offsets[size_t(row) + 1] - first;
+      const std::uint16_t value = to_half(values[row]);
+      bool is_finite = std::isfinite(from_half(value));
+      for (int i = 0; i < count; ++i) {
+        half_[size_t(i)] = to_half(logits[first + i]);
+        logits_[size_t(i)] = from_half(half_[size_t(i)]);
+        is_finite = is_finite && std::isfinite(logits_[size_t(i)]);
+      }
+      if (!is_finite) {
+        ++counters.non_finite;
+        reject(slots_[size_t(row)]);
+        continue;
+      }
+      ++counters.evaluations;
+      if (cache_.is_on()) cache_.store(keys_[size_t(row)], version, value, half_.data(), count);
+      expand(slots_[size_t(row)], logits_.data(), from_half(value));
+    }
+    leaves.count = 0;
+  }
+
+ private:
+  // Eight half floats from `known` + i; the last block of a slot may end at the end of the cache's memory.
+  const std::uint16_t* known_padded(const std::uint16_t* known, int i, int count) {
+    if (i + kLanes <= count) return known + i;
+    std::uint16_t* copy = half_.data();
+    for (int k = 0; k < kLanes; ++k) copy[k] = i + k < count ? known[i + k] : std::uint16_t(0);
+    return copy;
+  }
+
+  void add_row(const Search<G, P>& search, int slot, std::uint64_t key) {
+    const Shape shape = rules_->shape();
+    const size_t row = size_t(leaves.count++);
+    // The symmetry is a function of position, version and seed, so that a cached answer is the one a fresh one would be.
+    const std::uint64_t draw = combine(combine(key, version_), seed_);
+    const int symmetry = symmetries_ > 1 ? int((unsigned __int128)draw * unsigned(symmetries_) >> 64) : 0;
+    rules_->observe(search.leaf(), symmetry, &leaves.packed[row * size_t(shape.packed_bytes())],
+                    leaves.uniform.data() + row * size_t(shape.uniform));
+    const Action* actions = nullptr;
+    const int count = search.leaf_actions(actions);
+    if (row == 0) leaves.offsets[0] = 0;
+    const std::int32_t first = leaves.offsets[row];
+    for (int i = 0; i < count; ++i) leaves.actions[size_t(first + i)] = rules_->permute(symmetry, actions[i]);
+    leaves.offsets[row + 1] = first + count;
+    slots_[row] = slot;
+    keys_[row] = key;
+  }
+
+  const G* rules_;
+  int symmetries_;
+  std::uint64_t seed_;
+  std::uint32_t version_ = 0;
+  EvaluationCache cache_;
+  std::vector<float> logits_;
+  std::vector<std::uint16_t> half_;
+  std::vector<int> slots_;           // of each row
+  std::vector<std::uint64_t> keys_;  // of each row
+};
+
+// An evaluator without a network: logits and values in [-1, 1] from a hash of the planes.
+inline void pseudo_random_evaluate(const std::uint8_t* packed, int bytes, const float* uniform, int uniforms,
+                                   const std::int32_t* offsets, const Action* actions, int rows, float* logits, float* values) {
+  auto unit = [](std::uint64_t h) { return float(h >> 40) * 0x1p-23f - 1.f; };
+  for (int row = 0; row < rows; ++row) {
+    std::uint64_t hash = 0;
+    const std::uint8_t* at = packed + size_t(row) * size_t(bytes);
+    for (int i = 0; i < bytes; i += 8) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, at + i, size_t(std::min(8, bytes - i)));
+      hash = combine(hash, word);
+    }
+    for (int u = 0; u < uniforms; ++u) hash = combine(hash, std::bit_cast<std::uint32_t>(uniform[row * uniforms + u]));
+    values[row] = unit(hash);
+    for (std::int32_t i = offsets[row]; i < offsets[row + 1]; ++i)
+      logits[i] = unit((hash ^ (actions[i] + 1u) * 0x9E3779B97F4A7C15ull) * 0xD6E8FEB86659FD93ull);
+  }
+}
+
+}  // namespace shusaku

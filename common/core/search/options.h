@@ -1,0 +1,49 @@
+// What a search is told and what it concludes.  Fields are documented in common/config.py, SearchConfig.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "../games/game.h"
+
+namespace shusaku {
+
+struct SearchOptions {
+  std::string policy = "puct";
+  int simulations = 64;
+  float c_puct = 1.5f;
+  float fpu_reduction = 0.2f;
+  float root_fpu_reduction = 0.f;
+  bool noise = false;
+  float dirichlet_alpha = 1.f;
+  float dirichlet_fraction = 0.25f;
+  float temperature = 1.f;
+  int temperature_plies = 30;
+  bool reuse = false;
+  std::int64_t cache = 0;
+  int considered_actions = 16;
+  float gumbel_scale = 1.f;
+  std::string gumbel_interior = "improved";
+  float value_scale = 0.1f;
+  float maxvisit_init = 50.f;
+  bool rescale_values = true;
+  float c_uct = 1.4f;
+  bool symmetries = true;
+  int random_plies = 0;
+};
+
+// All lists are over the legal actions of the root, ascending.
+struct SearchResult {
+  Action action = 0;          // to play
+  float value = 0;            // of the root, for the player to move
+  float raw_value = 0;        // what the network said of the root
+  float surprise = 0;         // KL(policy || prior)
+  std::vector<Action> actions;
+  std::vector<float> policy;  // to learn
+  std::vector<int> visits;
+  std::vector<float> q_values;  // NaN where unvisited
+  std::vector<float> prior;     // noise excluded
+};
+
+}  // namespace shusaku

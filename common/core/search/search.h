@@ -1,0 +1,190 @@
+// One search of one position: select a leaf, expand it with an evaluation from outside, back its value up.
+//
+// A simulation is one such pass; the evaluation of the root comes before the first and is none.  The variation is the
+// tree policy P: store_evaluation, begin, select_root, select_interior, conclude.
+#pragma once
+
+#include <vector>
+
+#include "move_choice.h"
+#include "options.h"
+#include "random.h"
+#include "tree.h"
+
+namespace shusaku {
+
+enum class Step {
+  kLeaf,    // leaf() waits for expand()
+  kDone,    // all simulations were made
+  kPaused,  // the budget of this call is used up
+};
+
+template <GameRules G, class P>
+class Search {
+ public:
+  using Position = typename G::Position;
+
+  Search(const G& rules, const SearchOptions& options) : rules_(&rules), options_(&options), policy_(options) {}
+
+  // Starts afresh at `root`, which is not terminal.
+  void begin(const Position& root, std::uint64_t seed) {
+    root_ = root;
+    seed_ = seed;
+    simulations_ = 0;
+    tree_.clear();
+  }
+
+  // Starts at the position after `action`, with what is already known below it where the options ask for that.
+  void begin_after(Action action, const Position& root, std::uint64_t seed) {
+    if (options_->reuse) {
+      const Node& old = tree_.nodes[0];
+      for (std::uint32_t e = old.first_edge; e < old.first_edge + old.num_edges; ++e) {
+        if (tree_.action[e] != action || !spare_.keep_subtree(tree_, e)) continue;
+        std::swap(tree_, spare_);
+        root_ = root;
+        seed_ = seed;
+        simulations_ = 0;
+        policy_.begin(tree_, seed_);
+        return;
+      }
+    }
+    begin(root, seed);
+  }
+
+  // Makes simulations until a leaf needs an evaluation, all are made, or `budget` of them were made in this call.
+  Step run(int& budget, std::uint64_t& terminals) {
+    while (simulations_ < options_->simulations) {
+      if (tree_.nodes[0].is_expanded && --budget < 0) return Step::kPaused;
+      descend();
+      const Node& leaf = tree_.nodes[path_nodes_.back()];
+      if (leaf.is_terminal) {
+        ++terminals;
+        ++simulations_;
+        backup(leaf.raw_value);
+      } else if constexpr (P::kUsesNetwork) {
+        return Step::kLeaf;
+      } else {
+        evaluate_by_rollout();
+      }
+    }
+    return Step::kDone;
+  }
+
+  const Position& leaf() const { return leaf_; }
+  int leaf_actions(const Action*& actions) const {
+    const Node& node = tree_.nodes[path_nodes_.back()];
+    actions = &tree_.action[node.first_edge];
+    return node.num_edges;
+  }
+
+  // `logits` of the legal actions, padded with anything finite to a multiple of eight.
+  void expand(const float* logits, float value) {
+    Node& node = tree_.nodes[path_nodes_.back()];
+    node.is_expanded = true;
+    node.raw_value = value;
+    policy_.store_evaluation(tree_, node, logits);
+    const bool is_root = path_edges_.empty();
+    backup(value);
+    if (is_root) policy_.begin(tree_, seed_);
+    else ++simulations_;
+  }
+
+  SearchResult conclude() {
+    const Node& root = tree_.nodes[0];
+    SearchResult result;
+    result.value = tree_.mean_value(root);
+    result.raw_value = root.raw_value;
+    for (std::uint32_t e = root.first_edge; e < root.first_edge + root.num_edges; ++e) {
+      result.actions.push_back(tree_.action[e]);
+      result.visits.push_back(tree_.visits[e]);
+      result.q_values.push_back(tree_.visits[e] ? tree_.value_sum[e] / float(tree_.visits[e]) : std::nanf(""));
+    }
+    policy_.conclude(tree_, rules_->ply(root_), seed_, result);
+    result.surprise = kl_divergence(result.policy, result.prior);
+    return result;
+  }
+
+  const Tree& tree() const { return tree_; }
+  const Position& root() const { return root_; }
+
+  template <class Archive>
+  void archive(Archive& a) {
+    a.number(root_), a.number(seed_), a.number(simulations_);
+    tree_.archive(a);
+    policy_.archive(a);
+  }
+
+ private:
+  // Walks from the root to a node without priors, or to a terminal one; new nodes get their edges on the way.
+  void descend() {
+    path_nodes_.clear();
+    path_edges_.clear();
+    leaf_ = root_;
+    std::uint32_t at = 0;
+    for (;;) {
+      path_nodes_.push_back(at);
+      const Node& node = tree_.nodes[at];
+      if (node.is_terminal) return;
+      if (!node.is_expanded) break;
+      const int choice = at == 0 ? policy_.select_root(tree_, node) : policy_.select_interior(tree_, node);
+      const std::uint32_t edge = node.first_edge + std::uint32_t(choice);
+      path_edges_.push_back(edge);
+      rules_->play(leaf_, tree_.action[edge]);
+      at = tree_.child[edge];
+      if (at == kNoNode) {
+        tree_.nodes[path_nodes_.back()].visited_prior += from_half(tree_.prior[edge]);
+        at = tree_.child[edge] = tree_.add_node();
+        if (rules_->is_terminal(leaf_)) {
+          tree_.nodes[at].is_terminal = true;
+          tree_.nodes[at].raw_value = float(rules_->outcome(leaf_));
+        }
+      }
+    }
+    if (tree_.nodes[at].num_edges == 0) {
+      actions_.resize(size_t(rules_->max_legal_actions()));
+      const int count = rules_->legal_actions(leaf_, actions_.data());
+      assert(count > 0);
+      tree_.add_edges(at, actions_.data(), count);
+    }
+  }
+
+  // `value` is for the player to move at the end of the path.
+  void backup(float value) {
+    for (size_t k = path_nodes_.size(); k-- > 0;) {
+      Node& node = tree_.nodes[path_nodes_[k]];
+      ++node.visits;
+      node.value_sum += value;
+      if (k == 0) return;
+      value = -value;
+      ++tree_.visits[path_edges_[k - 1]];
+      tree_.value_sum[path_edges_[k - 1]] += value;
+    }
+  }
+
+  void evaluate_by_rollout() {
+    Random random(combine(seed_, 1000 + std::uint64_t(tree_.nodes[0].visits)));
+    const int count = tree_.nodes[path_nodes_.back()].num_edges;
+    logits_.resize(size_t(padded(count)));
+    for (float& x : logits_) x = float(random.uniform());
+    Position p = leaf_;
+    while (!rules_->is_terminal(p)) {
+      const int legal = rules_->legal_actions(p, actions_.data());
+      rules_->play(p, actions_[random.below(std::uint64_t(legal))]);
+    }
+    const bool same_player = rules_->to_play(p) == rules_->to_play(leaf_);
+    expand(logits_.data(), float(same_player ? rules_->outcome(p) : -rules_->outcome(p)));
+  }
+
+  const G* rules_;
+  const SearchOptions* options_;
+  P policy_;
+  Tree tree_, spare_;
+  Position root_{}, leaf_{};
+  std::uint64_t seed_ = 0;
+  std::int32_t simulations_ = 0;
+  std::vector<std::uint32_t> path_nodes_, path_edges_;  // path_edges_[k] leads to path_nodes_[k + 1]
+  std::vector<Action> actions_;
+  std::vector<float> logits_;
+};
+
+}  // namespace shusaku

@@ -1,0 +1,55 @@
+"""What the processor can compute in, found without importing a numeric library."""
+
+import platform
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from common.errors import UsageError
+
+# Linux names of the instructions that multiply bfloat16: x86 (AVX512-BF16, AMX) and ARMv8.6.
+BF16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
+
+
+class Precision(NamedTuple):
+    """A number format and why it was taken."""
+
+    name: str  # fp32 | bf16
+    reason: str  # one clause for the log, without a full stop
+
+
+def cpu_flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> frozenset[str]:
+    """The instruction set extensions that Linux lists; empty where that file cannot be read."""
+    try:
+        text = cpuinfo.read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return frozenset()
+    for line in text.splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() in ("flags", "Features"):
+            return frozenset(value.split())
+    return frozenset()
+
+
+@cache
+def cpu_has_bf16() -> bool:
+    """Whether this processor multiplies bfloat16 in hardware; AVX-512 alone does not."""
+    return bool(cpu_flags() & BF16_FLAGS)
+
+
+def choose_precision(wanted: str, device: str, key: str) -> Precision:
+    """The format to compute in, given `auto`, `fp32` or `bf16` and the device `cpu` or `cuda`.
+
+    UsageError when bf16 is demanded of a CPU that would only imitate it; `key` names the setting there.
+    Every GPU that the supported torch versions run on takes bf16.
+    """
+    if wanted == "fp32":
+        return Precision("fp32", f"{key}=fp32")
+    if device != "cpu":
+        return Precision("bf16", f"the {device} device computes in bf16")
+    if cpu_has_bf16():
+        return Precision("bf16", "the CPU computes in bf16")
+    if wanted == "bf16":
+        raise UsageError(f"{key}=bf16: this {platform.machine()} CPU does not compute in bf16 and would imitate it "
+                         f"slowly; use {key}=fp32 or {key}=auto")
+    return Precision("fp32", "this CPU does not compute in bf16")

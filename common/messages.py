@@ -1,0 +1,136 @@
+"""All that crosses processes: plain dataclasses of numpy arrays, never changed once sent.
+
+Letters of the shapes: B positions of a batch, T plies of a game, A actions of a game, C x H x W planes, U uniform
+planes, N the legal actions of all positions of a batch laid end to end.  Bytes are made only in `common.codec`.
+"""
+
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+SCHEMA = 1  # of GameRecord on the wire and on disk; a reader refuses any other
+
+
+@dataclass(frozen=True, slots=True)
+class Leaves:
+    """Positions that wait for the network, with a symmetry already applied to planes and actions alike.
+
+    The arrays are views of buffers that the search owns: they hold until its next `select()`.
+    """
+
+    packed: NDArray[np.uint8]  # [B, ceil(C*H*W / 8)] binary planes, bit i of byte j is cell 8j + i (little endian)
+    uniform: NDArray[np.float32]  # [B, U] planes that hold one number each
+    offsets: NDArray[np.int32]  # [B + 1] where the legal actions of each position begin in `actions`
+    actions: NDArray[np.uint16]  # [N] legal actions
+
+    def __len__(self) -> int:
+        return len(self.packed)
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What the network says of `Leaves`: everything for the player to move."""
+
+    logits: NDArray[np.float32]  # [N] of the legal actions, at the offsets of the leaves
+    values: NDArray[np.float32]  # [B] in [-1, 1]
+    version: int  # publication number of the weights that answered
+
+
+class RowKind(IntEnum):
+    """How the move of a row was chosen."""
+
+    OPENING = 0  # drawn without a search; weight 0
+    FULL = 1  # a full search
+    CHEAP = 2  # a search with fewer simulations; weight 0 unless asked for
+    IMPORTED = 3  # from somebody else's game
+
+
+class EndedBy(StrEnum):
+    """Why a game stopped."""
+
+    RULES = "rules"
+    RESIGNATION = "resignation"
+    PLY_LIMIT = "ply_limit"
+
+
+class GameId(NamedTuple):
+    """Names a game for ever: the driver's life, the actor, the actor's life, the game's number in it."""
+
+    epoch: int
+    actor: int
+    incarnation: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GameRecord:
+    """One finished game: facts only, targets are derived from them later (KataGo: cpp/dataio/trainingwrite.h).
+
+    Row t is the tuple (s, pi, z): s the position after the first t actions, pi the search policy there, z the
+    outcome for the player to move there.
+    """
+
+    game: str
+    params: dict[str, int | float | str | bool]
+    game_id: GameId
+    config_hash: str
+    outcome: int  # for the FIRST player: -1, 0 or 1
+    score: float  # for the first player, in points; NaN where the game has none
+    ended_by: EndedBy
+    actions: NDArray[np.uint16]  # [T]
+    policy_offsets: NDArray[np.uint32]  # [T + 1] into the next two columns; equal neighbours: no policy
+    policy_actions: NDArray[np.uint16]  # [N] legal at their row, ascending
+    policy_shares: NDArray[np.uint16]  # [N] of 65,535, summing to it in every row that has a policy
+    root_values: NDArray[np.float32]  # [T] what the search said, for the player to move
+    raw_values: NDArray[np.float32]  # [T] what the network said, for the player to move
+    versions: NDArray[np.uint32]  # [T] weights that evaluated the root
+    kind: NDArray[np.uint8]  # [T] RowKind
+    row_weight: NDArray[np.float32]  # [T] 0: replayed but never learned from
+    surprise: NDArray[np.float32]  # [T] KL(policy || prior) at the root
+    schema: int = SCHEMA
+
+    def __len__(self) -> int:
+        """Plies, T."""
+        return len(self.actions)
+
+    @property
+    def num_rows(self) -> int:
+        """Positions as windows, limiters and rates count them: rows with weight > 0."""
+        return int(np.count_nonzero(self.row_weight > 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """What the replay tells a self-play actor in the reply to an append."""
+
+    throttle: bool = False  # pause the games where they stand
+    stop: bool = False
+    version: int = 0  # newest published
+    epoch: int = 0
+    actors: int = 0  # desired number; 0: as configured
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weights:
+    """One publication of the network: the averaged parameters that every evaluator uses."""
+
+    version: int  # publication number, strictly increasing over the life of a run directory
+    step: int  # gradient steps behind it
+    tensors: dict[str, NDArray[np.float32]]  # state_dict of `common.network.Network`, batch norms not folded
+    network: dict[str, int]  # fields of NetworkConfig
+    game: str
+    params: dict[str, int | float | str | bool]
+    sha256: str = ""  # of the safetensors bytes, where it was read from or written to a file
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """Figures of one moment."""
+
+    step: int  # gradient steps
+    seconds: float  # training time of the run, summed over resumes
+    source: str  # self_play, learner, replay, strength
+    values: dict[str, Any] = field(default_factory=dict)

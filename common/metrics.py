@@ -1,0 +1,162 @@
+"""Where figures go: one JSON line each in `metrics.jsonl`, and TensorBoard's event files beside it.
+
+Tags are `group/name` with the gradient step on the x axis.  TensorBoard's own writer is used, which needs no torch.
+"""
+
+import json
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from common.messages import Metrics
+
+
+class MetricsSink:
+    """Writes Metrics below a run directory; safe to call from several threads.
+
+    A line is `{"time", "step", "seconds", "source", "values": {name: value}}`.  An existing file is continued: the
+    last line is dropped when a kill tore it.
+    """
+
+    def __init__(self, directory: Path, tensorboard: bool = True) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        path = directory / "metrics.jsonl"
+        drop_torn_line(path)
+        self._lines = path.open("a", encoding="utf-8", buffering=1)
+        self._events = _EventFile(directory / "tensorboard") if tensorboard else None
+        self._lock = threading.Lock()
+
+    def write(self, metrics: Metrics) -> None:
+        """Appends one moment; a value that is no finite number is null in the JSON and absent from TensorBoard."""
+        now = time.time()
+        values = {name: _plain(value) for name, value in metrics.values.items()}
+        line = {
+            "time": round(now, 3),
+            "step": metrics.step,
+            "seconds": round(metrics.seconds, 3),
+            "source": metrics.source,
+            "values": values,
+        }
+        text = json.dumps(line, allow_nan=False) + "\n"
+        with self._lock:
+            self._lines.write(text)
+            if self._events is not None:
+                self._events.write(now, metrics.step, dict(_tags(metrics.source, values)))
+
+    def close(self) -> None:
+        with self._lock:
+            self._lines.close()
+            if self._events is not None:
+                self._events.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Rate:
+    """Units per second of a counter that only grows, over the last `window` seconds of a monotonic clock."""
+
+    def __init__(self, window: float = 30.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self._window = window
+        self._clock = clock
+        self._samples: deque[tuple[float, float]] = deque()  # time, total; the oldest is at least `window` old
+
+    def update(self, total: float) -> float:
+        """Notes the counter's value now; the rate since the oldest note of the window, 0 before the second one."""
+        now = self._clock()
+        if self._samples and total < self._samples[-1][1]:
+            self._samples.clear()  # the counter began anew
+        self._samples.append((now, total))
+        while len(self._samples) > 2 and self._samples[1][0] <= now - self._window:
+            self._samples.popleft()
+        return self.per_second
+
+    @property
+    def per_second(self) -> float:
+        if len(self._samples) < 2:
+            return 0.0
+        (begin, low), (end, high) = self._samples[0], self._samples[-1]
+        return (high - low) / (end - begin) if end > begin else 0.0
+
+
+def read_metrics(path: Path, source: str = "") -> Iterator[Metrics]:
+    """The lines of a `metrics.jsonl`, of one source if given; a torn last line is passed over."""
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8") as lines:
+        for text in lines:
+            if not text.endswith("\n"):
+                return
+            line = json.loads(text)
+            if not source or line["source"] == source:
+                yield Metrics(line["step"], line["seconds"], line["source"], line["values"])
+
+
+def drop_torn_line(path: Path) -> None:
+    """Cuts a file of lines after its last newline; no file is no error."""
+    if not path.exists():
+        return
+    with path.open("rb+") as file:
+        end = file.seek(0, 2)
+        while end > 0:
+            begin = max(0, end - 4096)
+            file.seek(begin)
+            newline = file.read(end - begin).rfind(b"\n")
+            if newline >= 0:
+                end = begin + newline + 1
+                break
+            end = begin
+        file.truncate(end)
+
+
+class _EventFile:
+    """TensorBoard's writer behind two calls."""
+
+    def __init__(self, directory: Path) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.compat.proto.summary_pb2 import Summary
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+        self._event, self._summary = Event, Summary
+        self._writer = EventFileWriter(str(directory), flush_secs=10)
+
+    def write(self, now: float, step: int, tags: dict[str, float]) -> None:
+        if tags:
+            values = [self._summary.Value(tag=tag, simple_value=value) for tag, value in tags.items()]
+            self._writer.add_event(self._event(wall_time=now, step=step, summary=self._summary(value=values)))
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def _tags(group: str, values: dict[str, Any]) -> Iterator[tuple[str, float]]:
+    """Numbers by `group/name`; a name that brings its own group keeps it, nested figures are named by their path."""
+    for name, value in values.items():
+        tag = name if "/" in name else f"{group}/{name}"
+        if isinstance(value, dict):
+            yield from _tags(tag, {f"{tag}/{key}": low for key, low in value.items()})
+        elif isinstance(value, bool | int | float):
+            yield tag, float(value)
+
+
+def _plain(value: Any) -> Any:
+    """A value that JSON knows: numpy scalars become Python's, NaN and infinities become None."""
+    if isinstance(value, dict):
+        return {str(key): _plain(low) for key, low in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(low) for low in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

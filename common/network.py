@@ -1,0 +1,81 @@
+"""The network that learns: a residual tower with one head per target, as a torch module.
+
+Names and shapes are described, and first values made, in `common.tower`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from common.config import NetworkConfig
+from common.errors import UsageError
+from common.targets import TARGETS, Normed, Target
+from common.tower import Tensors, initial_tensor
+
+
+class Block(nn.Module):
+    """Two normed 3x3 convolutions and a skip."""
+
+    def __init__(self, filters: int) -> None:
+        super().__init__()
+        self.first = Normed(filters, filters, 3)
+        self.second = Normed(filters, filters, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.relu(x + self.second(F.relu(self.first(x))))
+
+
+class Network(nn.Module):
+    """[B, C, H, W] -> {target: prediction}; the policy as logits [B, A], the value [B] for the player to move."""
+
+    def __init__(
+        self,
+        planes: tuple[int, int, int],
+        num_actions: int,
+        config: NetworkConfig,
+        targets: Sequence[Target] = tuple(TARGETS.values()),
+        seed: int = 1,
+    ) -> None:
+        super().__init__()
+        self.planes, self.num_actions, self.config = planes, num_actions, config
+        self.stem = Normed(planes[0], config.filters, 3)
+        self.blocks = nn.Sequential(*(Block(config.filters) for _ in range(config.blocks)))
+        self.heads = nn.ModuleDict({t.name: t.head(planes[1:], num_actions, config) for t in targets})
+        load_tensors(self, {name: initial_tensor(name, tuple(t.shape), seed) for name, t in named_tensors(self)})
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        x = self.blocks(F.relu(self.stem(x)))  # [B, F, H, W]
+        return {name: head(x) for name, head in self.heads.items()}
+
+
+def named_tensors(network: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Every parameter and every statistic of a batch norm, by its name."""
+    yield from network.named_parameters()
+    yield from network.named_buffers()
+
+
+def tensors_of(network: nn.Module) -> Tensors:
+    """A copy of every tensor as numpy float32."""
+    copies = ((name, t.detach().float().cpu().contiguous().numpy().copy()) for name, t in named_tensors(network))
+    return {name: cast(NDArray[np.float32], array) for name, array in copies}
+
+
+@torch.no_grad()
+def load_tensors(network: nn.Module, tensors: Mapping[str, NDArray[np.float32]]) -> None:
+    """Copies the tensors into the network; UsageError when names or shapes are not the network's."""
+    own = dict(named_tensors(network))
+    if own.keys() != tensors.keys():
+        wrong = sorted(own.keys() ^ tensors.keys())
+        raise UsageError(f"these weights belong to another network: {', '.join(wrong[:3])} "
+                         f"{'is' if len(wrong) == 1 else 'are'} only on one side; set network.* as they were trained")
+    for name, tensor in own.items():
+        if tuple(tensor.shape) != tensors[name].shape:
+            raise UsageError(f"these weights belong to another network: {name} has shape {tensors[name].shape}, "
+                             f"the network's is {tuple(tensor.shape)}; set game.* and network.* as they were trained")
+    for name, tensor in own.items():
+        tensor.copy_(torch.from_numpy(np.ascontiguousarray(tensors[name])))

@@ -1,0 +1,110 @@
+"""The residual tower as plain arrays: names, shapes, first values, and batch norms folded away.
+
+Nothing here needs torch, so a self-play process that evaluates with OpenVINO never imports it.  `common.network` is
+the same tower as a torch module; the names and shapes below are those of its state_dict.
+
+    stem    3x3 convolution, norm, ReLU
+    blocks  two 3x3 convolutions with norms, a skip, ReLU          (AlphaGo Zero, Methods, "Neural network architecture")
+    policy  1x1 convolution, norm, ReLU, linear to the actions
+    value   1x1 convolution, norm, ReLU, linear, ReLU, linear to one number, tanh
+
+Letters: C x H x W planes of the observation, F filters, A actions.
+"""
+
+import math
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from common.config import NetworkConfig
+
+Shape = tuple[int, ...]
+Tensors = dict[str, NDArray[np.float32]]
+
+NORM_EPSILON = 1e-5  # torch's default for batch norms
+OUTPUT_SCALE = 0.1  # of the last layers' first values: the first priors are nearly uniform, the first values nearly 0
+
+
+@dataclass(frozen=True, slots=True)
+class TowerShape:
+    """Everything that decides the sizes of the tensors."""
+
+    planes: tuple[int, int, int]  # C, H, W
+    num_actions: int
+    network: NetworkConfig
+
+
+def tensor_shapes(tower: TowerShape) -> dict[str, Shape]:
+    """Name -> shape of every tensor of the tower with its policy and value head."""
+    (c, h, w), n = tower.planes, tower.network
+    f = n.filters
+    shapes = _normed("stem", (f, c, 3, 3))
+    for i in range(n.blocks):
+        shapes |= _normed(f"blocks.{i}.first", (f, f, 3, 3)) | _normed(f"blocks.{i}.second", (f, f, 3, 3))
+    shapes |= _normed("heads.policy.features", (n.policy_filters, f, 1, 1))
+    shapes |= _linear("heads.policy.output", n.policy_filters * h * w, tower.num_actions)
+    shapes |= _normed("heads.value.features", (n.value_filters, f, 1, 1))
+    shapes |= _linear("heads.value.hidden", n.value_filters * h * w, n.value_hidden)
+    return shapes | _linear("heads.value.output", n.value_hidden, 1)
+
+
+def _normed(name: str, kernel: Shape) -> dict[str, Shape]:
+    shapes = {f"{name}.conv.weight": kernel}
+    return shapes | {f"{name}.norm.{k}": kernel[:1] for k in ("weight", "bias", "running_mean", "running_var")}
+
+
+def _linear(name: str, inputs: int, outputs: int) -> dict[str, Shape]:
+    return {f"{name}.weight": (outputs, inputs), f"{name}.bias": (outputs,)}
+
+
+def initial_tensor(name: str, shape: Shape, seed: int) -> NDArray[np.float32]:
+    """The first values of one tensor: a function of its name, its shape and the seed alone.
+
+    He normal before a ReLU (He et al. 2015, section 2.2), small in the output layers, norms at the identity.
+    """
+    if name.endswith((".norm.weight", ".norm.running_var")):
+        return np.ones(shape, np.float32)
+    if len(shape) == 1:
+        return np.zeros(shape, np.float32)
+    inputs = math.prod(shape[1:])
+    deviation = OUTPUT_SCALE / math.sqrt(inputs) if ".output." in name else math.sqrt(2 / inputs)
+    random = np.random.default_rng([seed, zlib.crc32(name.encode())])
+    return (random.standard_normal(shape, np.float32) * np.float32(deviation)).astype(np.float32)
+
+
+def initial_tensors(tower: TowerShape, seed: int) -> Tensors:
+    """The tensors of an untrained network."""
+    return {name: initial_tensor(name, shape, seed) for name, shape in tensor_shapes(tower).items()}
+
+
+def folded_shapes(tower: TowerShape) -> dict[str, Shape]:
+    """Name -> shape of what `fold` returns, in the order of the computation."""
+    shapes: dict[str, Shape] = {}
+    for name, shape in tensor_shapes(tower).items():
+        if name.endswith(".conv.weight"):
+            layer = name.removesuffix(".conv.weight")
+            shapes |= {f"{layer}.weight": shape, f"{layer}.bias": shape[:1]}
+        elif ".norm." not in name:
+            shapes[name] = shape
+    return shapes
+
+
+def fold(tensors: Mapping[str, NDArray[np.float32]]) -> Tensors:
+    """The same function with every batch norm (in its evaluation mode) folded into the convolution before it.
+
+    `<layer>.conv.weight` and `<layer>.norm.*` become `<layer>.weight` and `<layer>.bias`; the rest stays.
+    """
+    folded: Tensors = {}
+    for name, tensor in tensors.items():
+        if name.endswith(".conv.weight"):
+            layer = name.removesuffix(".conv.weight")
+            norm = {k: tensors[f"{layer}.norm.{k}"] for k in ("weight", "bias", "running_mean", "running_var")}
+            scale = norm["weight"] / np.sqrt(norm["running_var"] + np.float32(NORM_EPSILON))  # [outputs]
+            folded[f"{layer}.weight"] = np.ascontiguousarray(tensor * scale[:, None, None, None], np.float32)
+            folded[f"{layer}.bias"] = (norm["bias"] - norm["running_mean"] * scale).astype(np.float32)
+        elif ".norm." not in name:
+            folded[name] = tensor
+    return folded

@@ -1,0 +1,153 @@
+"""Weights as one safetensors file: written whole or not at all, and refused when a single bit differs."""
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors import deserialize
+from safetensors.numpy import save
+
+from common.config import NetworkConfig
+from common.errors import UsageError
+from common.messages import Weights
+from common.tower import TowerShape, initial_tensors
+
+if TYPE_CHECKING:
+    from common._core import Game
+    from common.network import Network
+
+FORMAT = "1"  # of the file's metadata; a reader refuses any other
+
+
+def tower_shape(game: "Game", network: NetworkConfig) -> TowerShape:
+    """The tower that evaluates this game."""
+    return TowerShape(game.observation_shape, game.num_actions, network)
+
+
+def random_weights(game: "Game", network: NetworkConfig, seed: int, version: int = 0) -> Weights:
+    """Weights of an untrained network, the same that `Network(..., seed=seed)` begins with."""
+    tensors = initial_tensors(tower_shape(game, network), seed)
+    return Weights(version, 0, tensors, dataclasses.asdict(network), game.name, game.params)
+
+
+def weights_of(network: "Network", game: "Game", version: int, step: int) -> Weights:
+    """The network as it is now; evaluators need its tower, policy and value, other heads travel along."""
+    from common.network import tensors_of  # torch, only for those who train
+
+    return Weights(version, step, tensors_of(network), dataclasses.asdict(network.config), game.name, game.params)
+
+
+def is_finite(tensors: Mapping[str, NDArray[np.float32]]) -> bool:
+    """Whether every number is neither NaN nor infinite."""
+    return all(bool(np.isfinite(tensor).all()) for tensor in tensors.values())
+
+
+def weights_to_bytes(weights: Weights) -> bytes:
+    """The safetensors file of these weights: one metadata map, then the tensors as little-endian float32."""
+    facts = {
+        "format": FORMAT,
+        "version": str(weights.version),
+        "step": str(weights.step),
+        "network": json.dumps(weights.network, sort_keys=True),
+        "game": weights.game,
+        "params": json.dumps(weights.params, sort_keys=True),
+    }
+    tensors = {name: np.ascontiguousarray(t, "<f4") for name, t in weights.tensors.items()}
+    return save(tensors, {**facts, "digest": _digest(facts, tensors)})
+
+
+def weights_from_bytes(data: bytes, source: str) -> Weights:
+    """The inverse; UsageError naming `source` when the bytes are damaged or of another format."""
+    facts, tensors = _parse(data, source)
+    stored = facts.pop("digest", "")
+    if facts.get("format") != FORMAT:
+        raise UsageError(f"{source}: weights of format {facts.get('format', 'unknown')}, this version of Shusaku reads "
+                         f"format {FORMAT}; use the version that wrote them")
+    if stored != _digest(facts, tensors):
+        raise UsageError(f"{source}: damaged, the SHA-256 of its content is not the stored one; use another checkpoint")
+    return Weights(
+        version=int(facts["version"]),
+        step=int(facts["step"]),
+        tensors=tensors,
+        network=json.loads(facts["network"]),
+        game=facts["game"],
+        params=json.loads(facts["params"]),
+        sha256=hashlib.sha256(data).hexdigest(),
+    )
+
+
+def _parse(data: bytes, source: str) -> tuple[dict[str, str], dict[str, NDArray[np.float32]]]:
+    try:
+        entries: list[tuple[str, dict[str, Any]]] = deserialize(data)
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        facts = dict(header.get("__metadata__") or {})
+        tensors = {name: np.frombuffer(e["data"], "<f4").reshape(e["shape"]).copy() for name, e in entries}
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise UsageError(f"{source}: damaged or not a weights file ({error}); use another checkpoint") from error
+    return facts, tensors
+
+
+def _digest(facts: Mapping[str, str], tensors: Mapping[str, NDArray[np.float32]]) -> str:
+    """SHA-256 over everything that has a meaning: facts, and names, shapes and numbers of the tensors."""
+    total = hashlib.sha256(json.dumps(dict(facts), sort_keys=True).encode())
+    for name in sorted(tensors):
+        total.update(f"{name} {tensors[name].shape}".encode())
+        total.update(tensors[name].data)
+    return total.hexdigest()
+
+
+def save_weights(path: Path, weights: Weights) -> Weights:
+    """Writes the file atomically; returns the weights with the SHA-256 of its bytes.
+
+    OSError when the disk refuses: then nothing of the new file stays and an older one of this name is intact.
+    """
+    data = weights_to_bytes(weights)
+    write_atomically(path, data)
+    return dataclasses.replace(weights, sha256=hashlib.sha256(data).hexdigest())
+
+
+def load_weights(path: Path, sha256: str = "") -> Weights:
+    """Reads and verifies a file; UsageError when it is missing, damaged, or not the one that `sha256` names."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror}); give a weights file that exists") from error
+    if sha256 and hashlib.sha256(data).hexdigest() != sha256:
+        raise UsageError(f"{path}: damaged, its SHA-256 is not {sha256[:12]}…; use another checkpoint")
+    return weights_from_bytes(data, str(path))
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Either the whole new file under `path`, on the disk, or the old state; OSError with the temporary removed."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        write_durably(temporary, data)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_directory(path.parent)
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    """Writes a file and waits until the disk has it."""
+    with open(path, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_directory(directory: Path) -> None:
+    """Waits until the disk has the directory's entries: a rename is durable only after this (fsync(2))."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,7 @@
+"""`python -m deploy` is `shusaku`."""
+
+import sys
+
+from deploy.cli import main
+
+sys.exit(main())

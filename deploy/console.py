@@ -1,0 +1,256 @@
+"""What a user watches while a run goes on: one refreshing block, or a plain line every ten seconds elsewhere."""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console as Terminal
+from rich.console import ConsoleOptions, RenderResult
+from rich.live import Live
+from rich.measure import Measurement
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+_BARS = "▁▂▃▄▅▆▇█"
+_GAP = "   "  # between figures
+
+
+@dataclass
+class Waiting:
+    """What the run waits for: `done` of `total`, growing at a rate."""
+
+    what: str  # "rows before the first step"
+    done: float
+    total: float
+    per_second: float = 0.0
+
+    def __str__(self) -> str:
+        text = f"{self.done:,.0f} of {self.total:,.0f} {self.what}"
+        if self.per_second > 0 and self.done < self.total:
+            text += f", about {clock((self.total - self.done) / self.per_second)} to go"
+        return text
+
+
+@dataclass
+class Status:
+    """Everything the block shows at one moment; rates are already smoothed."""
+
+    title: str  # game or experiment
+    run_dir: str
+    seconds: float = 0.0  # training time so far, summed over resumes
+    minutes: float = 0.0  # training time asked for
+    activity: str = ""  # "playing", "learning", "measuring the strength", ...
+    waiting: Waiting | None = None
+    games: int = 0
+    games_per_hour: float = 0.0
+    rows_per_second: float = 0.0
+    searches_per_second: float = 0.0
+    evaluations_per_second: float = 0.0
+    cache_hit_rate: float = 0.0  # share of leaves that the cache answered
+    step: int = 0
+    version: int = 0
+    steps_per_second: float = 0.0
+    learning_rate: float = 0.0
+    losses: dict[str, float] = field(default_factory=dict)  # in the order to show
+    window_rows: int = 0  # rows that can be sampled
+    window_size: int = 0  # rows that the window would hold now
+    rows_seen: int = 0
+    samples_per_position: float = 0.0
+    strength: list[tuple[float, float]] = field(default_factory=list)  # training seconds, share of optimal moves
+    strength_label: str = "optimal moves"  # what the share is of
+    skipped_steps: int = 0  # not finite
+    quarantined: int = 0  # records that failed validation
+
+    @property
+    def seconds_left(self) -> float:
+        return max(0.0, self.minutes * 60 - self.seconds)
+
+
+class Console:
+    """Shows a Status whenever it is given one, at most as often as is useful.
+
+    A terminal gets one block that is redrawn in place; anything else gets a line every `plain_seconds`.
+    """
+
+    def __init__(
+        self, terminal: Terminal | None = None, plain_seconds: float = 10.0, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._terminal = terminal if terminal is not None else Terminal(highlight=False)
+        self._live: Live | None = None
+        if self._terminal.is_terminal and not self._terminal.is_dumb_terminal:
+            self._live = Live(console=self._terminal, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
+        self._pause = 0.25 if self._live is not None else plain_seconds
+        self._now = now
+        self._shown = float("-inf")
+        self._pending: Status | None = None
+
+    def show(self, status: Status) -> None:
+        """Shows the status unless the last one is too fresh; the newest one is shown at the end in any case."""
+        self._pending = status
+        if self._now() - self._shown >= self._pause:
+            self._draw()
+
+    def say(self, line: str) -> None:
+        """Prints a line that stays, above the block."""
+        self._terminal.print(Text(line), soft_wrap=self._live is None)
+
+    def __enter__(self) -> Self:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._draw()
+        if self._live is not None:
+            self._live.stop()
+
+    def _draw(self) -> None:
+        if self._pending is None:
+            return
+        if self._live is not None:
+            self._live.update(block(self._pending), refresh=True)
+        else:
+            self._terminal.print(Text(plain_line(self._pending)), soft_wrap=True)
+        self._pending = None
+        self._shown = self._now()
+
+
+def block(status: Status) -> Panel:
+    """The refreshing block; figures wrap whole, so it is made for 80 columns and more."""
+    rows = Table.grid(padding=(0, 2))
+    rows.add_column(style="bold cyan", no_wrap=True)
+    rows.add_column(overflow="fold")
+    rows.add_row("time", _time_row(status))
+    rows.add_row("now", _now_text(status))
+    rows.add_row("self-play", _Figures([
+        (f"{status.games_per_hour:,.0f}", "games/h"),
+        (f"{status.rows_per_second:,.0f}", "rows/s"),
+        (f"{status.searches_per_second:,.0f}", "searches/s"),
+        (f"{status.evaluations_per_second:,.0f}", "evaluations/s"),
+        (f"{status.cache_hit_rate:.0%}", "cache hits"),
+        (f"{status.games:,}", "games"),
+    ]))
+    rows.add_row("learner", _Figures([
+        (f"{status.steps_per_second:,.1f}", "steps/s"),
+        (f"{status.step:,}", "steps"),
+        *((f"{value:.3f}", f"{name} loss") for name, value in status.losses.items()),
+        (f"{status.learning_rate:.2g}", "learning rate"),
+        (f"{status.version:,}", "published"),
+    ]))
+    rows.add_row("replay", _Figures([
+        (f"{status.window_rows:,} of {status.window_size:,}", "rows in the window"),
+        (f"{status.samples_per_position:.2f}", "samples per position"),
+        (f"{status.rows_seen:,}", "rows seen"),
+    ]))
+    rows.add_row("strength", _strength_text(status))
+    troubles = _troubles(status)
+    if troubles:
+        rows.add_row(Text("trouble", style="bold red"), Text(", ".join(troubles)))
+    return Panel(
+        rows, title=Text(f" {status.title} ", style="bold"), title_align="left",
+        subtitle=Text(f" {status.run_dir} ", style="dim"), subtitle_align="left", border_style="cyan",
+    )
+
+
+def plain_line(status: Status) -> str:
+    """The same in one line, for logs."""
+    parts = [
+        f"{clock(status.seconds)} of {clock(status.minutes * 60)}",
+        f"{status.games_per_hour:,.0f} games/h",
+        f"{status.rows_per_second:,.0f} rows/s",
+        f"{status.searches_per_second:,.0f} searches/s",
+        f"{status.evaluations_per_second:,.0f} evaluations/s",
+        f"{status.cache_hit_rate:.0%} cache hits",
+        f"step {status.step:,}",
+        f"{status.steps_per_second:,.1f} steps/s",
+        *(f"{name} loss {value:.3f}" for name, value in status.losses.items()),
+        f"window {status.window_rows:,}/{status.window_size:,}",
+        f"{status.samples_per_position:.2f} samples per position",
+    ]
+    if status.strength:
+        parts.append(f"{status.strength[-1][1]:.3f} {status.strength_label}")
+    parts += _troubles(status)
+    if status.activity:
+        parts.append(status.activity)
+    if status.waiting is not None:
+        parts.append(f"waiting: {status.waiting}")
+    parts.append(f"{clock(status.seconds_left)} left")
+    return " | ".join(parts)
+
+
+def clock(seconds: float) -> str:
+    """`75` -> `1:15`, `3675` -> `1:01:15`."""
+    whole = round(seconds)
+    hours, minutes = whole // 3600, whole // 60 % 60
+    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
+
+
+def sparkline(values: Iterable[float], width: int = 24) -> str:
+    """The last `width` values as a row of bars, from the smallest to the largest of them."""
+    shown = list(values)[-width:]
+    if not shown:
+        return ""
+    low, high = min(shown), max(shown)
+    span = (high - low) or 1.0
+    return "".join(_BARS[min(len(_BARS) - 1, int((value - low) / span * len(_BARS)))] for value in shown)
+
+
+def _time_row(status: Status) -> Table:
+    total = max(status.minutes * 60, 1e-9)
+    row = Table.grid(padding=(0, 2))
+    row.add_column(no_wrap=True)
+    row.add_column(width=24)
+    row.add_column(no_wrap=True)
+    done = Text.assemble((clock(status.seconds), "bold"), f" of {clock(status.minutes * 60)}")
+    bar = ProgressBar(total=total, completed=min(status.seconds, total))
+    row.add_row(done, bar, f"{clock(status.seconds_left)} left")
+    return row
+
+
+def _now_text(status: Status) -> Text:
+    text = Text(status.activity or "starting")
+    if status.waiting is not None:
+        text.append(" — waiting: ", style="dim")
+        text.append(str(status.waiting), style="yellow")
+    return text
+
+
+def _strength_text(status: Status) -> Text:
+    if not status.strength:
+        return Text("not measured yet", style="dim")
+    seconds, share = status.strength[-1]
+    text = Text.assemble((f"{share:.3f}", "bold green"), f" {status.strength_label}, at {clock(seconds)}")
+    if len(status.strength) > 1:
+        text.append(f"  {sparkline(value for _, value in status.strength)}", style="green")
+    return text
+
+
+def _troubles(status: Status) -> list[str]:
+    counts = [(status.skipped_steps, "steps skipped (not finite)"), (status.quarantined, "records in quarantine")]
+    return [f"{count:,} {what}" for count, what in counts if count]
+
+
+class _Figures:
+    """Figures side by side, packed into lines of the width at hand without parting a figure from its unit."""
+
+    def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
+        self._cells = [Text.assemble((value, "bold"), f" {unit}") for value, unit in pairs]
+
+    def __rich_console__(self, terminal: Terminal, options: ConsoleOptions) -> RenderResult:
+        line = Text()
+        for cell in self._cells:
+            if line and len(line) + len(_GAP) + len(cell) > options.max_width:
+                yield line
+                line = Text()
+            line = Text.assemble(line, _GAP, cell) if line else cell
+        yield line
+
+    def __rich_measure__(self, terminal: Terminal, options: ConsoleOptions) -> Measurement:
+        widths = [len(cell) for cell in self._cells]
+        return Measurement(max(widths, default=0), min(options.max_width, sum(widths) + len(_GAP) * len(widths)))

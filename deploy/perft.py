@@ -1,0 +1,71 @@
+"""`shusaku perft`: how many move sequences of a length a game has, the classic check of its rules."""
+
+import time
+from typing import Any
+
+from common._core import Game, Position, game_names, game_parameters, perft
+from common.errors import UsageError
+from deploy.nearest import nearest
+from deploy.parameters import parameter_value, typed
+from deploy.plain_options import PlainOptions
+
+
+def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
+    """Prints the count; {"nodes", "seconds"} and, with --divide, {"divide": {move: nodes}}."""
+    parser = PlainOptions(prog="shusaku perft", description="Count the move sequences of a game to a depth.")
+    parser.add_argument("game", metavar="GAME")
+    parser.add_argument("depth", metavar="DEPTH", type=int)
+    parser.add_argument("--position", metavar="TEXT", default="", help="moves from the start, with blanks between them")
+    parser.add_argument("--param", metavar="k=v", action="append", default=[], help="a parameter of the rules")
+    parser.add_argument("--divide", action="store_true", help="count behind each first move, too")
+    asked = parser.parse_args(arguments)
+    if asked.game not in game_names():
+        raise UsageError(f"{asked.game}: no such game; nearest: {nearest(asked.game, game_names())}; "
+                         f"there are {', '.join(game_names())}")
+    if asked.depth < 0:
+        raise UsageError(f"DEPTH {asked.depth}: must be at least 0")
+    position = _position(_game(asked.game, asked.param), asked.position)
+
+    began = time.perf_counter()
+    counts = _divide(position, asked.depth) if asked.divide and asked.depth > 0 else {}
+    nodes = sum(counts.values()) if counts else perft(position, asked.depth)
+    seconds = time.perf_counter() - began
+    if not as_json:
+        for move, count in counts.items():
+            print(f"{move}: {count:,}")
+        print(f"{nodes:,} sequences of {asked.depth} plies in {seconds:.2f} s")
+    return {"nodes": nodes, "seconds": seconds, **({"divide": counts} if asked.divide else {})}
+
+
+def _game(name: str, assignments: list[str]) -> Game:
+    known = {parameter: default for parameter, default, _ in game_parameters(name)}
+    params = {}
+    for text in assignments:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise UsageError(f"--param {text}: write --param name=value")
+        params[key] = parameter_value(name, known, key, typed(value), f"--param {text}")
+    try:
+        return Game(name, params)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def _position(game: Game, text: str) -> Position:
+    """The position after the moves of the text; UsageError naming the first one that cannot be played."""
+    position = game.start()
+    for move in text.replace(",", " ").split():
+        try:
+            position.play(position.from_move(move))
+        except ValueError as error:
+            raise UsageError(f"--position: move {position.ply + 1}, {move}: {error}") from None
+    return position
+
+
+def _divide(position: Position, depth: int) -> dict[str, int]:
+    counts = {}
+    for action in position.legal_actions:
+        child = position.copy()
+        child.play(action)
+        counts[position.to_move(action)] = perft(child, depth - 1)
+    return counts

@@ -1,0 +1,57 @@
+"""Pictures of a run, made from its `metrics.jsonl`."""
+
+from pathlib import Path
+
+from common.metrics import read_metrics
+
+_SUFFIX = "optimal"  # figures of source "strength" that are shares of optimal moves end in it
+
+
+def plot_strength(metrics: Path, picture: Path, baselines: dict[str, float] | None = None, title: str = "") -> bool:
+    """Draws the share of optimal moves over training time as a PNG; False, and no file, when nothing was measured.
+
+    `baselines` are shares of players that do not learn (name -> share), drawn as level lines.
+    """
+    curves: dict[str, list[tuple[float, float]]] = {}  # name -> (minutes, share)
+    for moment in read_metrics(metrics, source="strength"):
+        for name, value in moment.values.items():
+            label = name.removesuffix(_SUFFIX).rstrip("/._")
+            if isinstance(value, dict):
+                value, label = value.get(_SUFFIX), name
+            elif not name.endswith(_SUFFIX):
+                continue
+            if isinstance(value, int | float):
+                curves.setdefault(label or "optimal", []).append((moment.seconds / 60, float(value)))
+    if not curves:
+        return False
+
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    for label, points in curves.items():
+        minutes, shares = zip(*sorted(points), strict=True)
+        axes.plot(minutes, shares, marker="o", markersize=4, linewidth=1.8, label=_readable(label))
+    for index, (label, share) in enumerate((baselines or {}).items()):
+        axes.axhline(share, linestyle=("--", ":", "-.")[index % 3], linewidth=1, color="0.45")
+        axes.annotate(f"{label} {share:.2f}", (1, share), xycoords=("axes fraction", "data"), xytext=(-4, 2),
+                      textcoords="offset points", ha="right", va="bottom", fontsize=8, color="0.35")
+    axes.set(xlabel="minutes of training", ylabel="share of optimal moves", title=title or None)
+    axes.set_xlim(left=0)
+    axes.set_ylim(top=1.0)
+    axes.grid(alpha=0.25)
+    axes.legend(loc="lower right", frameon=False)
+    temporary = picture.with_name(f"{picture.name}.new")
+    figure.savefig(temporary, format="png")
+    temporary.replace(picture)
+    return True
+
+
+def _readable(label: str) -> str:
+    """`search_64` -> `64 simulations`, `policy` -> `network alone`."""
+    name, _, number = label.rpartition("_")
+    if name == "search" and number.isdigit():
+        return f"{number} simulations"
+    return "network alone" if label in ("policy", "network") else label

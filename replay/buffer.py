@@ -1,0 +1,134 @@
+"""What every replay buffer offers, and the table of them.
+
+A buffer has two sides.  Actors append finished games and are told whether to go on (`ReplayWriter`); the learner
+draws mini-batches (`ReplayReader`).  `tests/replay/test_buffers.py` runs over `BUFFERS`.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from common._core import Game
+from common.config import ReplayConfig
+from common.errors import UsageError
+from common.messages import Control, GameRecord
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """B rows drawn uniformly from the window, each under a symmetry of its game; all for the player to move."""
+
+    observations: NDArray[np.float32]  # [B, C, H, W]
+    policy: NDArray[np.float32]  # [B, A] what the search said; sums to 1
+    outcome: NDArray[np.float32]  # [B] -1, 0 or 1
+    root_values: NDArray[np.float32]  # [B] what the search said
+    weight: NDArray[np.float32]  # [B] above 0
+    plies_left: NDArray[np.float32]  # [B]
+    versions: NDArray[np.uint32]  # [B] weights that played the row
+    rows: NDArray[np.int64]  # [B] number of the row in the life of the run, from 0
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayStats:
+    """Figures of one moment; rows are positions with weight > 0."""
+
+    games: int  # in the window
+    rows: int  # in the window
+    window: int  # rows that the window would hold
+    capacity: int  # rows that it may ever hold
+    inserted: int  # rows, over the life of the run
+    sampled: int
+    deleted: int
+    samples_per_position: float  # sampled / inserted so far
+    throttled: bool
+    waits_for: str  # what learning or playing waits for; empty: nothing
+    accepted: int  # games, since this buffer was made; the next three as well
+    duplicates: int  # games that had been appended before
+    fenced: int  # games of an actor's earlier life
+    other_epoch: int  # games of another life of the driver
+    quarantined: dict[str, int] = field(default_factory=dict)  # games by short reason
+    nbytes: int = 0  # memory of the rows
+
+
+class ReplayWriter(Protocol):
+    """The actors' side."""
+
+    def append(self, record: GameRecord) -> Control:
+        """Keeps the game, or ignores it (seen before, fenced, another epoch), or puts it into quarantine.
+
+        Never raises for what is wrong with the record.  OSError when what was accepted could not be stored.
+        """
+
+    def control(self) -> Control:
+        """What `append` would reply, without a game: the heartbeat of an actor that has none to append."""
+
+
+class ReplayReader(Protocol):
+    """The learner's and the driver's side."""
+
+    def sample(self, batch_size: int, seed: int) -> Batch | None:
+        """Rows drawn uniformly from the window by `seed` alone; None while the limiter says wait."""
+
+    def stats(self) -> ReplayStats: ...
+
+    def note_version(self, version: int) -> None:
+        """Weights up to this publication number exist: records may name them."""
+
+    def fence(self, actor: int, incarnation: int) -> None:
+        """Games of earlier lives of this actor are refused from now on."""
+
+    def stop(self) -> None:
+        """Tells the actors to stop, in every reply from now on."""
+
+    def state(self) -> dict[str, Any]:
+        """Counters for a checkpoint, plain numbers and lists; the rows themselves lie in the record log."""
+
+    def restore(self, state: dict[str, Any], records: Iterable[bytes]) -> int:
+        """Goes on from a checkpoint's state and the encoded records of its window, oldest first; how many were bad.
+
+        Missing rows are made up for: the limiter is rebased.  ValueError when the state is none of ours.
+        """
+
+
+class ReplayBuffer(ReplayWriter, ReplayReader, Protocol):
+    """Both sides."""
+
+
+class BufferMaker(Protocol):
+    """Makes a buffer; UsageError when the sizes cannot work together."""
+
+    def __call__(
+        self,
+        game: Game,
+        config: ReplayConfig,
+        *,
+        batch_size: int,  # rows that the learner draws at a time
+        limited: bool = True,  # False: nobody learns, nobody is throttled
+        symmetries: bool = True,
+        threads: int = 1,  # of sampling
+        epoch: int = 0,  # life of the driver; games of another one are refused
+        config_hash: str = "",  # that records must carry; empty: any
+        on_accept: Callable[[bytes], None] | None = None,  # sees each accepted game, encoded, in order
+    ) -> ReplayBuffer: ...
+
+
+def _make_memory_buffer(game: Game, config: ReplayConfig, **options: Any) -> ReplayBuffer:
+    from replay.memory_buffer import MemoryBuffer  # here, because it needs the classes above
+
+    return MemoryBuffer(game, config, **options)
+
+
+BUFFERS: dict[str, BufferMaker] = {"memory": _make_memory_buffer}
+
+
+def make_buffer(kind: str, game: Game, config: ReplayConfig, **options: Any) -> ReplayBuffer:
+    """The buffer of that name; the options are those of `BufferMaker`."""
+    if kind not in BUFFERS:
+        raise UsageError(f"unknown replay buffer {kind!r}: expected one of {', '.join(BUFFERS)}")
+    return BUFFERS[kind](game, config, **options)

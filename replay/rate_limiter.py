@@ -1,0 +1,147 @@
+"""Samples per position as ONE number, enforced on both sides.
+
+The rule is Reverb's SampleToInsertRatio (google-deepmind/reverb: reverb/cc/rate_limiter.cc).  With size = inserted -
+deleted and difference = inserted * samples_per_position - sampled,
+
+    can_insert(n): size + n <= minimum  or  difference + n * samples_per_position <= centre + error_buffer
+    can_sample(n): size >= minimum      and difference - n >= centre - error_buffer
+
+where centre = minimum * samples_per_position.  Insertion is soft: a finished game is never refused, `is_throttled`
+tells the actors to pause instead.  Sampling is hard: it has to wait.
+"""
+
+import math
+from dataclasses import dataclass
+
+from common.errors import UsageError
+
+
+@dataclass(frozen=True)
+class LimiterState:
+    """The counters; all of them are rows with weight > 0 and only ever grow."""
+
+    inserted: int = 0
+    sampled: int = 0
+    deleted: int = 0
+
+
+class RateLimiter:
+    """Counts rows and says who has to wait.  Not thread-safe: its buffer holds a lock.
+
+    Traffic comes in chunks: up to `rows_per_insert` rows in a game, `rows_per_sample` in a mini-batch.  Both sides can
+    never wait at once when error_buffer >= max(rows_per_insert * samples_per_position, rows_per_sample) and
+    capacity >= minimum + rows_per_insert: if both waited with size >= minimum, twice the error buffer would be less
+    than what one insert and one sample change.  A smaller error buffer is raised to that, by `raised_by`; too small a
+    capacity is a UsageError.
+    """
+
+    def __init__(
+        self,
+        *,
+        samples_per_position: float,
+        minimum: int,
+        capacity: int,
+        rows_per_insert: int,
+        rows_per_sample: int,
+        error_buffer: float = 0.0,
+        enabled: bool = True,
+    ) -> None:
+        if not (math.isfinite(samples_per_position) and samples_per_position > 0):
+            raise UsageError(f"replay.samples_per_position={samples_per_position}: must be finite and above 0")
+        if minimum < 1:
+            raise UsageError(f"replay.minimum={minimum}: must be at least 1")
+        if capacity < minimum + rows_per_insert:
+            lower = capacity - rows_per_insert
+            raise UsageError(
+                f"replay.capacity={capacity}: must be at least replay.minimum={minimum} plus the {rows_per_insert} rows"
+                f" of the longest game, or playing and learning could wait for each other for ever; set"
+                f" replay.capacity={minimum + rows_per_insert} or more"
+                + (f", or replay.minimum={lower} or less" if lower > 0 else "")
+            )
+        needed = max(rows_per_insert * samples_per_position, float(rows_per_sample))
+        self.samples_per_position = samples_per_position
+        self.minimum = minimum
+        self.rows_per_sample = rows_per_sample
+        self.enabled = enabled
+        self.error_buffer = max(error_buffer, needed)  # in samples
+        self.raised_by = self.error_buffer - error_buffer
+        self._centre = minimum * samples_per_position
+        self.inserted = 0
+        self.sampled = 0
+        self.deleted = 0
+
+    @property
+    def size(self) -> int:
+        """Rows in the window."""
+        return self.inserted - self.deleted
+
+    @property
+    def difference(self) -> float:
+        """Samples that the inserted rows allow, less those that were taken."""
+        return self.inserted * self.samples_per_position - self.sampled
+
+    def can_insert(self, rows: int = 1) -> bool:
+        """Whether the rule would let `rows` more in; nobody is refused who inserts nevertheless."""
+        if not self.enabled or self.size + rows <= self.minimum:
+            return True
+        return self.difference + rows * self.samples_per_position <= self._centre + self.error_buffer
+
+    def can_sample(self, rows: int) -> bool:
+        if self.size < self.minimum:
+            return False
+        return not self.enabled or self.difference - rows >= self._centre - self.error_buffer
+
+    @property
+    def is_throttled(self) -> bool:
+        """Whether actors should pause: not one more row would be let in."""
+        return not self.can_insert()
+
+    def insert(self, rows: int) -> None:
+        self.inserted += rows
+
+    def delete(self, rows: int) -> None:
+        assert rows <= self.size, f"{rows} rows deleted of {self.size}"
+        self.deleted += rows
+
+    def sample(self, rows: int) -> bool:
+        """Counts `rows` samples and says True, or says False when they have to wait."""
+        if not self.can_sample(rows):
+            return False
+        self.sampled += rows
+        return True
+
+    def rebase(self, held: int) -> None:
+        """After a restart that found only `held` rows of the window: go on without a dead-lock.
+
+        `deleted` becomes what is really gone.  Where fewer than the minimum are left, `sampled` also becomes what it
+        would be had those gone never counted: the state of a fresh start, shifted.  With the old `sampled`, refilling
+        would add up to minimum * samples_per_position to the difference while sampling is still forbidden.
+        """
+        assert 0 <= held <= self.inserted, f"{held} rows held of {self.inserted}"
+        self.deleted = self.inserted - held
+        if held < self.minimum:
+            # Rounded up: a difference that is too small by a fraction can only make playing go on a little longer.
+            self.sampled = math.ceil(self.deleted * self.samples_per_position)
+
+    def state(self) -> LimiterState:
+        return LimiterState(self.inserted, self.sampled, self.deleted)
+
+    def restore(self, state: LimiterState) -> None:
+        """ValueError when the counters cannot have been ours."""
+        if not 0 <= state.deleted <= state.inserted or state.sampled < 0:
+            raise ValueError(f"impossible counters of the limiter: {state}")
+        self.inserted, self.sampled, self.deleted = state.inserted, state.sampled, state.deleted
+
+    def waits_for(self) -> str:
+        """What learning waits for, or what playing waits for, or nothing."""
+        if not self.can_sample(self.rows_per_sample):
+            if self.size < self.minimum:
+                until = "the first step" if self.sampled == 0 else "the next step"
+                return f"{self.size:,} of {self.minimum:,} rows before {until}"
+            missing = self._centre - self.error_buffer - (self.difference - self.rows_per_sample)
+            rows = math.ceil(missing / self.samples_per_position)
+            return f"{rows:,} more rows, to learn {self.samples_per_position:g} times from each"
+        if self.is_throttled:
+            missing = self.difference + self.samples_per_position - self._centre - self.error_buffer
+            return f"{math.ceil(missing):,} more samples to be learned from; playing pauses"
+        return ""

@@ -1,0 +1,266 @@
+"""The finished games of a run on disk: what refills the window after a restart.
+
+A directory of segments, each at most about 64 MB, so that old games can be dropped by deleting files:
+
+    00000001.records   magic "SHUSAKUR" | format version uint32 | frame | frame | ...
+    frame              length uint32 | crc32 uint32 of length and data | data          (little endian)
+
+Segments are only ever appended to, and only by the process that made them: after a restart a new one is begun, so
+that nothing new can come to lie behind a damaged frame.
+"""
+
+import contextlib
+import os
+import re
+import struct
+import threading
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from common.codec import MAX_RECORD_BYTES
+
+SEGMENT_BYTES = 64 << 20
+_HEADER = b"SHUSAKUR" + struct.pack("<I", 1)
+_FRAME = struct.Struct("<II")  # length, crc32
+_LENGTH = struct.Struct("<I")
+_NAME = re.compile(r"(\d{8})\.records")
+
+
+class LogPosition(NamedTuple):
+    """An end of the log: all of the segments before `segment`, and `length` bytes of it.  (0, 0) is the beginning."""
+
+    segment: int
+    length: int
+
+
+class Damage(NamedTuple):
+    """A place that could not be read."""
+
+    path: Path
+    offset: int  # bytes from the beginning of the file
+    reason: str
+
+
+class RecordLog:
+    """Appends encoded records and reads them back; any thread may call anything.
+
+    Opening reads nothing but the names and sizes of the files.  Failures of the disk are OSErrors of the call that met
+    them, and leave the log as it was before that call.
+    """
+
+    def __init__(self, directory: Path, segment_bytes: int = SEGMENT_BYTES) -> None:
+        self.directory = directory
+        self.damage: list[Damage] = []  # of the last complete `iterate`
+        self._segment_bytes = segment_bytes
+        self._lock = threading.RLock()
+        self._file: int | None = None  # descriptor of the segment that is being written
+        self._is_dirty = False  # the file may be longer than `_end` says
+        self._games: dict[int, int] = {}  # segment -> records that are known to be in it
+        directory.mkdir(parents=True, exist_ok=True)
+        last = max(self._segments(), default=0)
+        self._end = LogPosition(last, self._path(last).stat().st_size if last else 0)
+
+    def append(self, records: Sequence[bytes]) -> None:
+        """All of them or, when OSError is raised, none."""
+        for data in records:
+            if not 0 < len(data) <= MAX_RECORD_BYTES:
+                raise ValueError(f"a record of {len(data):,} bytes; it must have 1 to {MAX_RECORD_BYTES:,}")
+        with self._lock:
+            before, games_before = self._end, dict(self._games)
+            if self._is_dirty:
+                self._cut(before)
+            try:
+                for chunk in self._chunks(records):
+                    self._write(chunk)
+            except OSError:
+                self._games = games_before
+                with contextlib.suppress(OSError):  # tried again before the next append
+                    self._cut(before)
+                raise
+
+    def position(self) -> LogPosition:
+        """The end of what was appended; on the disk for sure only up to what `sync` returned last."""
+        with self._lock:
+            return self._end
+
+    def sync(self) -> LogPosition:
+        """Forces everything to the disk; the position that a checkpoint may name."""
+        with self._lock:
+            if self._file is not None:
+                os.fsync(self._file)
+            self._sync_directory()
+            return self._end
+
+    def truncate_to(self, position: LogPosition) -> None:
+        """Drops what was appended after `position`, such as games that the checkpoint does not know."""
+        with self._lock:
+            self._close_file()
+            self._games = {segment: n for segment, n in self._games.items() if segment < position.segment}
+            self._cut(position)
+
+    def iterate(self) -> Iterator[bytes]:
+        """The records, oldest first, as far as the log reached when the iteration began.
+
+        A segment is left at its first damaged place and reading goes on with the next one; afterwards `damage` says
+        where that was.  A missing end counts as damage too.
+        """
+        with self._lock:
+            end = self._end
+            segments = [segment for segment in self._segments() if segment <= end.segment]
+        damage: list[Damage] = []
+        if end.segment and end.length and end.segment not in segments:
+            damage.append(Damage(self._path(end.segment), 0, "the file is missing"))
+        for before, segment in zip(segments, segments[1:], strict=False):
+            damage += [Damage(self._path(gap), 0, "the file is missing") for gap in range(before + 1, segment)]
+        for segment in segments:
+            games = 0
+            for item in _read_segment(self._path(segment), end.length if segment == end.segment else None):
+                if isinstance(item, Damage):
+                    damage.append(item)
+                else:
+                    games += 1
+                    yield item
+            with self._lock:
+                self._games[segment] = max(games, self._games.get(segment, 0))
+        self.damage = damage
+
+    def segment_holding(self, newest: int) -> int:
+        """The oldest segment that is needed to keep the `newest` records, as far as their segments are known.
+
+        Known are those that this process has written or read with `iterate`.
+        """
+        with self._lock:
+            segments = sorted(self._segments(), reverse=True)
+            for segment in segments:
+                newest -= self._games.get(segment, 0)
+                if newest <= 0:
+                    return segment
+            return min(segments, default=0)
+
+    def trim(self, keep_from_segment: int) -> int:
+        """Deletes the segments before that one, but never the one being written; how many were deleted."""
+        with self._lock:
+            old = [segment for segment in self._segments() if segment < min(keep_from_segment, self._end.segment)]
+            for segment in sorted(old):
+                self._path(segment).unlink()
+                self._games.pop(segment, None)
+            return len(old)
+
+    def nbytes(self) -> int:
+        """Bytes on the disk."""
+        with self._lock:
+            return sum(self._path(segment).stat().st_size for segment in self._segments())
+
+    def close(self) -> None:
+        with self._lock:
+            if self._file is not None:
+                os.fsync(self._file)
+            self._close_file()
+
+    def _chunks(self, records: Sequence[bytes]) -> Iterator[list[bytes]]:
+        """The records in runs of at most a segment, so that one write is one run."""
+        chunk: list[bytes] = []
+        size = 0
+        for data in records:
+            if chunk and size + len(data) > self._segment_bytes:
+                yield chunk
+                chunk, size = [], 0
+            chunk.append(data)
+            size += _FRAME.size + len(data)
+        if chunk:
+            yield chunk
+
+    def _write(self, records: list[bytes]) -> None:
+        block = b"".join(_frame(data) + data for data in records)
+        if self._file is None or self._end.length + len(block) > self._segment_bytes:
+            self._begin_segment()
+        assert self._file is not None
+        self._is_dirty = True
+        _write_all(self._file, block)
+        self._is_dirty = False
+        segment, length = self._end
+        self._end = LogPosition(segment, length + len(block))
+        self._games[segment] = self._games.get(segment, 0) + len(records)
+
+    def _begin_segment(self) -> None:
+        if self._file is not None:
+            os.fsync(self._file)  # so that `sync` has only the newest one to see to
+            self._close_file()
+        segment = self._end.segment + 1
+        self._is_dirty = True
+        self._file = os.open(self._path(segment), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+        _write_all(self._file, _HEADER)
+        self._end = LogPosition(segment, len(_HEADER))
+
+    def _cut(self, position: LogPosition) -> None:
+        """Makes the files end at `position`."""
+        self._is_dirty = True
+        if self._file is not None and self._end.segment != position.segment:
+            self._close_file()
+        for segment in sorted(self._segments(), reverse=True):
+            if segment > position.segment:
+                self._path(segment).unlink()
+        path = self._path(position.segment)
+        if path.exists() and path.stat().st_size > position.length:
+            os.truncate(path, position.length)
+        self._end = position
+        self._is_dirty = False
+
+    def _segments(self) -> list[int]:
+        return sorted(int(m[1]) for name in os.listdir(self.directory) if (m := _NAME.fullmatch(name)))
+
+    def _path(self, segment: int) -> Path:
+        return self.directory / f"{segment:08d}.records"
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _sync_directory(self) -> None:
+        descriptor = os.open(self.directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _frame(data: bytes) -> bytes:
+    return _FRAME.pack(len(data), zlib.crc32(data, zlib.crc32(_LENGTH.pack(len(data)))))
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _read_segment(path: Path, length: int | None) -> Iterator[bytes | Damage]:
+    """Its records, and last of all the damage that ended them; `length`: where it should end, None: at its end."""
+    try:
+        with path.open("rb", buffering=1 << 20) as file:
+            size = os.fstat(file.fileno()).st_size
+            end = size if length is None else length
+            if file.read(len(_HEADER)) != _HEADER:
+                yield Damage(path, 0, "no record log of this version")
+                return
+            offset = len(_HEADER)
+            while offset < end:
+                head = file.read(_FRAME.size) if offset + _FRAME.size <= min(end, size) else b""
+                if len(head) < _FRAME.size:
+                    yield Damage(path, offset, f"cut: the file has {size:,} bytes and should have {max(end, size):,}")
+                    return
+                count, checksum = _FRAME.unpack(head)
+                if count > MAX_RECORD_BYTES or offset + _FRAME.size + count > end:
+                    yield Damage(path, offset, f"a frame of {count:,} bytes does not fit")
+                    return
+                data = file.read(count)
+                if len(data) < count or zlib.crc32(data, zlib.crc32(head[:4])) != checksum:
+                    yield Damage(path, offset, "cut" if len(data) < count else "the checksum differs")
+                    return
+                yield data
+                offset += _FRAME.size + count
+    except OSError as error:
+        yield Damage(path, 0, f"cannot be read: {error.strerror}")

@@ -1,0 +1,48 @@
+"""What must hold of a record before it may be learned from, apart from the rules of its game.
+
+The rules (legal moves, policy on legal moves, finite numbers, true outcome) are checked by `RowRing.append`, which
+replays the game anyway.  Reasons read "key: what is wrong"; the key is what a `Quarantine` counts by.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from common._core import Game
+from common.codec import CodecError, encode_record
+from common.messages import SCHEMA, GameRecord
+
+
+class InvalidRecord(ValueError):
+    """A record that is refused; the text is "key: what is wrong"."""
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What the records of this run must say of themselves."""
+
+    game: Game
+    config_hash: str = ""  # empty: any
+
+    def encode(self, record: GameRecord) -> bytes:
+        """The record as bytes; InvalidRecord when its schema, types or sizes are wrong."""
+        if record.schema != SCHEMA:
+            raise InvalidRecord(f"schema: {record.schema!r} is unknown; this program reads schema {SCHEMA}")
+        try:
+            return encode_record(record)
+        except CodecError as error:
+            raise InvalidRecord(f"format: {error}") from None
+
+    def check_game(self, record: GameRecord) -> None:
+        """InvalidRecord unless the record is of this game with these parameters."""
+        if record.game != self.game.name:
+            raise InvalidRecord(f"game: {record.game}, this run plays {self.game.name}")
+        if record.params != self.game.params:
+            raise InvalidRecord(f"game: parameters {record.params}, this run plays with {self.game.params}")
+
+    def check_origin(self, record: GameRecord, newest_version: int) -> None:
+        """InvalidRecord when it was played under another configuration or by weights that do not exist."""
+        if self.config_hash and record.config_hash != self.config_hash:
+            raise InvalidRecord(f"config: hash {record.config_hash}, this run has {self.config_hash}")
+        if len(record) > 0 and (version := int(np.max(record.versions))) > newest_version:
+            raise InvalidRecord(f"version: {version} is unknown; the newest published is {newest_version}")
