@@ -28,7 +28,7 @@ $(VENV)/.tools: constraints.txt
 
 # Where there is no NVIDIA driver, the CPU build is a tenth of the download.
 $(VENV)/.torch: $(VENV)/.tools
-	if [ "$$($(BIN)/python -c 'import importlib.metadata as m; print(m.version("torch").split("+")[0])' 2>/dev/null)" = "$(TORCH)" ]; then
+	@if [ "$$($(BIN)/python -c 'import importlib.metadata as m; print(m.version("torch").split("+")[0])' 2>/dev/null)" = "$(TORCH)" ]; then
 	  echo "torch: $(TORCH) is installed already"
 	elif command -v nvidia-smi >/dev/null; then
 	  echo "torch: this machine has an NVIDIA driver, so the ordinary index's build is taken"
@@ -47,7 +47,7 @@ train: install
 	$(BIN)/shusaku local $(TRAIN_ARGS)
 
 test: install
-	lint=0; $(MAKE) --no-print-directory lint || lint=$$?
+	@lint=0; $(MAKE) --no-print-directory lint || lint=$$?
 	$(BIN)/python -m pytest -m "not long" $(PYTEST_ARGS)
 	exit $$lint
 

@@ -98,11 +98,11 @@ class ReplayConfig:
 class NetworkConfig:
     """The residual tower with a policy and a value head (AlphaGo Zero, Methods)."""
 
-    filters: int = 64
-    blocks: int = 5
-    policy_filters: int = 2
-    value_filters: int = 1
-    value_hidden: int = 64
+    filters: int = 64  # channels of the tower
+    blocks: int = 5  # residual blocks of two 3x3 convolutions
+    policy_filters: int = 2  # channels of the policy head before its linear layer
+    value_filters: int = 1  # channels of the value head before its linear layers
+    value_hidden: int = 64  # width of the value head's hidden layer
 
 
 @dataclass
@@ -110,15 +110,15 @@ class LearnerConfig:
     """How the network is trained."""
 
     enabled: bool = True  # false: self-play only, the limiter is off too
-    batch_size: int = 256
+    batch_size: int = 256  # rows of a gradient step
     optimizer: str = "adamw"  # sgd | adam | adamw
-    learning_rate: float = 1e-3
+    learning_rate: float = 1e-3  # after the warm-up, at the head of the schedule
     momentum: float = 0.9  # sgd only
     weight_decay: float = 1e-4  # c of c * |theta|^2; decoupled with adamw
     value_weight: float = 1.0  # of (z - v)^2 beside the policy's cross entropy
     warmup_steps: int = 100  # the learning rate rises linearly over them
     schedule: str = "constant"  # constant | cosine (to 5 % at `schedule_steps`) | step (tenth at each third of them)
-    schedule_steps: int = 20_000
+    schedule_steps: int = 20_000  # length of the schedule in steps
     max_grad_norm: float = 4.0  # gradients are clipped to it; 0: not
     ema_decay: float = 0.99  # of the published average, per step, after a warm-up
     publish_every: int = 100  # steps between publications
@@ -134,8 +134,8 @@ class LearnerConfig:
 class StrengthConfig:
     """How the strength is measured while training."""
 
-    enabled: bool = True
-    simulations: int = 64
+    enabled: bool = True  # false: not at all while training
+    simulations: int = 64  # of the search that is measured
     positions: int = 300  # of the committed set, the same ones every time
     minutes: float = 5.0  # between measurements; every minute for the first five
     final: bool = True  # the full table and the picture at the end
@@ -145,7 +145,7 @@ class StrengthConfig:
 class BenchConfig:
     """How `shusaku bench` measures."""
 
-    seconds: float = 10.0
+    seconds: float = 10.0  # how long one measurement lasts
 
 
 @dataclass
@@ -204,7 +204,8 @@ def _rules(c: Config) -> list[tuple[str, Any, tuple[bool, str]]]:
 
     s, r, n = c.search, c.replay, c.learner
     return [
-        rule("run.dir", c.run.dir.strip() != "", "must name a directory, such as runs/first"), at_least("run.minutes", 0), one_of("run.resume", "auto", "never"), at_least("run.seed", 0),
+        rule("run.dir", c.run.dir.strip() != "", "must name a directory, such as runs/first"),
+        at_least("run.minutes", 0), one_of("run.resume", "auto", "never"), at_least("run.seed", 0),
         at_least("run.checkpoint_seconds", 0), at_least("run.keep_checkpoints", 1),
         at_least("actors.count", 0),
         rule("actors.count", c.actors.count <= 4096, "more than 4096 actors are not supported; ask for fewer"),

@@ -268,5 +268,5 @@ def _unknown(text: str, key: str, known: Iterable[str]) -> UsageError:
 def _first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     cause = error.__cause__
-    reason = str(cause).strip().splitlines()[0] if str(cause or "").strip() else ""
+    reason = next(iter(str(cause).strip().splitlines()), "") if cause is not None and cause.args != (None,) else ""
     return ": ".join(part for part in (lines[0] if lines else type(error).__name__, reason) if part)

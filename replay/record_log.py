@@ -10,6 +10,7 @@ that nothing new can come to lie behind a damaged frame.
 """
 
 import contextlib
+import itertools
 import os
 import re
 import struct
@@ -55,7 +56,8 @@ class RecordLog:
         self.damage: list[Damage] = []  # of the last complete `iterate`
         self._segment_bytes = segment_bytes
         self._lock = threading.RLock()
-        self._file: int | None = None  # descriptor of the segment that is being written
+        self._file: int | None = None  # descriptor of the segment that is being written,
+        self._file_segment = 0  # and its number
         self._is_dirty = False  # the file may be longer than `_end` says
         self._games: dict[int, int] = {}  # segment -> records that are known to be in it
         directory.mkdir(parents=True, exist_ok=True)
@@ -112,7 +114,7 @@ class RecordLog:
         damage: list[Damage] = []
         if end.segment and end.length and end.segment not in segments:
             damage.append(Damage(self._path(end.segment), 0, "the file is missing"))
-        for before, segment in zip(segments, segments[1:], strict=False):
+        for before, segment in itertools.pairwise(segments):
             damage += [Damage(self._path(gap), 0, "the file is missing") for gap in range(before + 1, segment)]
         for segment in segments:
             games = 0
@@ -160,11 +162,11 @@ class RecordLog:
             self._close_file()
 
     def _chunks(self, records: Sequence[bytes]) -> Iterator[list[bytes]]:
-        """The records in runs of at most a segment, so that one write is one run."""
+        """The records in runs that fit into a segment, each written at once."""
         chunk: list[bytes] = []
         size = 0
         for data in records:
-            if chunk and size + len(data) > self._segment_bytes:
+            if chunk and len(_HEADER) + size + _FRAME.size + len(data) > self._segment_bytes:
                 yield chunk
                 chunk, size = [], 0
             chunk.append(data)
@@ -190,6 +192,7 @@ class RecordLog:
             self._close_file()
         segment = self._end.segment + 1
         self._is_dirty = True
+        self._file_segment = segment
         self._file = os.open(self._path(segment), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
         _write_all(self._file, _HEADER)
         self._end = LogPosition(segment, len(_HEADER))
@@ -197,7 +200,7 @@ class RecordLog:
     def _cut(self, position: LogPosition) -> None:
         """Makes the files end at `position`."""
         self._is_dirty = True
-        if self._file is not None and self._end.segment != position.segment:
+        if self._file_segment != position.segment:
             self._close_file()
         for segment in sorted(self._segments(), reverse=True):
             if segment > position.segment:

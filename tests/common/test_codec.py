@@ -1,5 +1,6 @@
 """The codec against records of every shape and against bytes of every kind."""
 
+import contextlib
 import math
 import struct
 import tracemalloc
@@ -122,11 +123,11 @@ def test_arbitrary_bytes_are_refused(data: bytes) -> None:
             decode(data)
 
 
+NUMBERS = st.one_of(st.none(), st.booleans(), st.integers(-(2**63), 2**64 - 1), st.floats())
+BLOBS = st.one_of(st.text(max_size=200), st.binary(max_size=60))
+EXTENSIONS = st.builds(msgpack.ExtType, st.integers(0, 127), st.binary(max_size=4))
 VALUES = st.recursive(
-    st.one_of(
-        st.none(), st.booleans(), st.integers(-(2**63), 2**64 - 1), st.floats(), st.text(max_size=200),
-        st.binary(max_size=60), st.builds(msgpack.ExtType, st.integers(0, 127), st.binary(max_size=4)),
-    ),  # fmt: skip
+    st.one_of(NUMBERS, BLOBS, EXTENSIONS),
     lambda inner: st.one_of(st.lists(inner, max_size=6), st.dictionaries(st.text(max_size=5), inner, max_size=4)),
     max_leaves=8,
 )
@@ -158,20 +159,16 @@ def test_damaged_records_never_raise_anything_else(record: GameRecord, data: st.
         decode_record(bytes(encoded[:cut]))
     for bit in data.draw(st.lists(st.integers(0, 8 * len(encoded) - 1), min_size=1, max_size=4)):
         encoded[bit // 8] ^= 1 << bit % 8
-    try:
-        decode_record(bytes(encoded))
-    except CodecError as error:
-        assert str(error)
+    with contextlib.suppress(CodecError):
+        encode_record(decode_record(bytes(encoded)))
 
 
 def test_every_single_flipped_bit() -> None:
     encoded = bytearray(encode_record(sample_record()))
     for bit in range(8 * len(encoded)):
         encoded[bit // 8] ^= 1 << bit % 8
-        try:
+        with contextlib.suppress(CodecError):
             encode_record(decode_record(bytes(encoded)))
-        except CodecError:
-            pass
         encoded[bit // 8] ^= 1 << bit % 8
 
 

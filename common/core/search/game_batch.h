@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "archive.h"
 #include "leaf_batch.h"
@@ -34,22 +35,17 @@ struct GameColumns {
 
 enum RowKind : std::uint8_t { kOpening = 0, kFull = 1 };
 
-// Shares of 65,535 that sum to it: rounded down, then one more for the largest remainders (first ones where equal).
-inline std::vector<std::uint16_t> to_shares(const std::vector<float>& policy) {
+// Shares of 65,535 that sum to it: rounded down, and what is missing goes to the largest one.
+inline void to_shares(const std::vector<float>& policy, std::vector<std::uint16_t>& shares) {
   double total = 0;
   for (float p : policy) total += p;
-  std::vector<std::uint16_t> shares;
-  std::vector<std::pair<double, size_t>> remainders;
+  shares.clear();
   int missing = 65535;
-  for (size_t i = 0; i < policy.size(); ++i) {
-    const double exact = double(policy[i]) / total * 65535.0;
-    shares.push_back(std::uint16_t(exact));
+  for (float p : policy) {
+    shares.push_back(std::uint16_t(double(p) / total * 65535.0));
     missing -= shares.back();
-    remainders.emplace_back(-(exact - shares.back()), i);
   }
-  std::sort(remainders.begin(), remainders.end());
-  for (int k = 0; k < missing; ++k) ++shares[remainders[size_t(k) % remainders.size()].second];
-  return shares;
+  *std::max_element(shares.begin(), shares.end()) += std::uint16_t(missing);
 }
 
 template <GameRules G, class P>
@@ -78,7 +74,7 @@ class GameBatch {
 
   void expand_and_backup(const float* logits, const float* values, std::uint32_t version) {
     batch_.take(logits, values, version,
-                [&](int s, const float* l, float v) {
+                [&](int s, float* l, float v) {
                   Slot& slot = slots_[size_t(s)];
                   if (!slot.search.tree().nodes[0].is_expanded) slot.root_version = version;
                   slot.search.expand(l, v);
@@ -148,13 +144,14 @@ class GameBatch {
 
   void move(int s) {
     Slot& slot = slots_[size_t(s)];
-    const SearchResult result = slot.search.conclude();
-    const std::vector<std::uint16_t> shares = to_shares(result.policy);
+    const SearchResult& result = result_;
+    slot.search.conclude(result_);
+    to_shares(result.policy, shares_);
     GameColumns& c = slot.columns;
-    for (size_t i = 0; i < shares.size(); ++i) {
-      if (shares[i] == 0) continue;
+    for (size_t i = 0; i < shares_.size(); ++i) {
+      if (shares_[i] == 0) continue;
       c.policy_actions.push_back(result.actions[i]);
-      c.policy_shares.push_back(shares[i]);
+      c.policy_shares.push_back(shares_[i]);
     }
     add_row(slot, result.action, kFull, 1.f, result);
     ++batch_.counters.searches;
@@ -211,6 +208,8 @@ class GameBatch {
   LeafBatch<G, P> batch_;
   std::vector<Slot> slots_;
   std::vector<GameColumns> finished_;
+  SearchResult result_;                // scratch
+  std::vector<std::uint16_t> shares_;  // scratch
 };
 
 }  // namespace shusaku

@@ -40,7 +40,7 @@ class Gumbel {
   explicit Gumbel(const SearchOptions& options)
       : options_(options), interior_puct_(options.gumbel_interior == "puct") {}
 
-  void store_evaluation(Tree& tree, const Node& node, const float* logits) const { tree.set_logits(node, logits); }
+  void store_evaluation(Tree& tree, const Node& node, float* logits) const { tree.set_logits(node, logits); }
 
   void begin(Tree& tree, std::uint64_t seed) {
     const Node& root = tree.nodes[0];
@@ -63,7 +63,7 @@ class Gumbel {
     const F8 total(float(std::max(1, node.visits)));
     ArgMax best;
     for (int i = 0; i < node.num_edges; i += kLanes) {
-      const F8 lag = F8::load(&policy_[size_t(i)]) - F8::load_int(&tree.visits[node.first_edge + std::uint32_t(i)]) / total;
+      const F8 lag = F8::load(&policy_[size_t(i)]) - F8::load_int(tree.blocks(node)[i / kLanes].visits) / total;
       best.add(choose(lanes_below(i, node.num_edges), lag, F8(-kInfinity)), i);
     }
     return best.index;
@@ -71,8 +71,8 @@ class Gumbel {
 
   void conclude(const Tree& tree, int, std::uint64_t, SearchResult& result) {
     const Node& root = tree.nodes[0];
-    result.prior = softmax(tree, root);
     improve(tree, root);
+    result.prior.assign(prior_.begin(), prior_.begin() + root.num_edges);
     result.policy.assign(policy_.begin(), policy_.begin() + root.num_edges);
     const int most = *std::max_element(result.visits.begin(), result.visits.end());
     result.action = result.actions[size_t(best_considered(tree, root, most))];
@@ -94,7 +94,7 @@ class Gumbel {
     const F8 wanted{float(visits)};
     ArgMax best;
     for (int i = 0; i < root.num_edges; i += kLanes) {
-      const F8 n = F8::load_int(&tree.visits[root.first_edge + std::uint32_t(i)]);
+      const F8 n = F8::load_int(tree.blocks(root)[i / kLanes].visits);
       const F8 score = F8::load(&gumbel_[size_t(i)]) + F8::load(&improved_logits_[size_t(i)]);
       best.add(choose(lanes_below(i, root.num_edges), choose(equal(n, wanted), score, F8(-kInfinity)), F8(-kInfinity)), i);
     }
@@ -113,11 +113,11 @@ class Gumbel {
     float most = 0;
     const F8 one(1.f), zero(0.f);
     for (int i = 0; i < count; i += kLanes) {
-      const std::uint32_t e = node.first_edge + std::uint32_t(i);
-      const F8 inside = lanes_below(i, count), n = choose(inside, F8::load_int(&tree.visits[e]), zero);
+      const EdgeBlock& block = tree.blocks(node)[i / kLanes];
+      const F8 inside = lanes_below(i, count), n = choose(inside, F8::load_int(block.visits), zero);
       const F8 p = max(F8::load(&prior_[size_t(i)]), F8(1e-30f)), is_unvisited = less(n, one);
       visited_sum = visited_sum + choose(is_unvisited, zero, p);
-      weighted_sum = weighted_sum + choose(is_unvisited, zero, p * (F8::load(&tree.value_sum[e]) / max(n, one)));
+      weighted_sum = weighted_sum + choose(is_unvisited, zero, p * (F8::load(block.value_sum) / max(n, one)));
       visits_sum = visits_sum + n;
       most = std::fmax(most, horizontal_max(n));
     }
@@ -126,9 +126,9 @@ class Gumbel {
     const F8 mixed{(node.raw_value + total * weighted) / (total + 1.f)};
     F8 low(kInfinity), high(-kInfinity);
     for (int i = 0; i < count; i += kLanes) {
-      const std::uint32_t e = node.first_edge + std::uint32_t(i);
-      const F8 n = F8::load_int(&tree.visits[e]);
-      const F8 q = choose(less(n, one), mixed, F8::load(&tree.value_sum[e]) / max(n, one));
+      const EdgeBlock& block = tree.blocks(node)[i / kLanes];
+      const F8 n = F8::load_int(block.visits);
+      const F8 q = choose(less(n, one), mixed, F8::load(block.value_sum) / max(n, one));
       q.store(&improved_logits_[size_t(i)]);
       const F8 inside = lanes_below(i, count);
       low = min(low, choose(inside, q, F8(kInfinity))), high = max(high, choose(inside, q, F8(-kInfinity)));
@@ -138,37 +138,16 @@ class Gumbel {
     const F8 shift(options_.rescale_values ? lowest : 0.f);
     const F8 stretch(options_.rescale_values ? sigma / std::fmax(highest - lowest, 1e-8f) : sigma);
     for (int i = 0; i < count; i += kLanes) {
-      const F8 logits = F8::load_half(&tree.prior[node.first_edge + std::uint32_t(i)]);
+      const F8 logits = F8::load_half(tree.blocks(node)[i / kLanes].prior);
       (logits + (F8::load(&improved_logits_[size_t(i)]) - shift) * stretch).store(&improved_logits_[size_t(i)]);
     }
-    softmax_of(improved_logits_.data(), count, policy_.data());
-  }
-
-  static void softmax_of(const float* logits, int count, float* out) {
-    float top = -kInfinity;
-    for (int i = 0; i < count; i += kLanes)
-      top = std::fmax(top, horizontal_max(choose(lanes_below(i, count), F8::load(logits + i), F8(-kInfinity))));
-    F8 sums(0.f);
-    for (int i = 0; i < count; i += kLanes) {
-      const F8 p = choose(lanes_below(i, count), exp_of_nonpositive(min(F8::load(logits + i) - F8(top), F8(0.f))), F8(0.f));
-      p.store(out + i);
-      sums = sums + p;
-    }
-    const F8 total(horizontal_sum(sums));
-    for (int i = 0; i < count; i += kLanes) (F8::load(out + i) / total).store(out + i);
+    std::copy_n(improved_logits_.data(), size, policy_.data());
+    Tree::softmax(policy_.data(), count);
   }
 
   void softmax_into(const Tree& tree, const Node& node, float* out) {
-    for (int i = 0; i < node.num_edges; i += kLanes)
-      F8::load_half(&tree.prior[node.first_edge + std::uint32_t(i)]).store(out + i);
-    softmax_of(out, node.num_edges, out);
-  }
-
-  std::vector<float> softmax(const Tree& tree, const Node& node) {
-    std::vector<float> p(size_t(padded(node.num_edges)));
-    softmax_into(tree, node, p.data());
-    p.resize(node.num_edges);
-    return p;
+    for (int i = 0; i < node.num_edges; i += kLanes) F8::load_half(tree.blocks(node)[i / kLanes].prior).store(out + i);
+    Tree::softmax(out, node.num_edges);
   }
 
   // AlphaZero's rule below the root, as MiniZero does; unvisited children are worth their parent.
@@ -179,9 +158,9 @@ class Gumbel {
     const F8 scale(options_.c_puct * std::sqrt(float(std::max(1, node.visits - 1))));
     ArgMax best;
     for (int i = 0; i < node.num_edges; i += kLanes) {
-      const std::uint32_t e = node.first_edge + std::uint32_t(i);
-      const F8 n = F8::load_int(&tree.visits[e]);
-      const F8 q = choose(less(n, one), fpu, F8::load(&tree.value_sum[e]) / max(n, one));
+      const EdgeBlock& block = tree.blocks(node)[i / kLanes];
+      const F8 n = F8::load_int(block.visits);
+      const F8 q = choose(less(n, one), fpu, F8::load(block.value_sum) / max(n, one));
       best.add(choose(lanes_below(i, node.num_edges), q + scale * F8::load(&prior_[size_t(i)]) / (one + n), F8(-kInfinity)), i);
     }
     return best.index;

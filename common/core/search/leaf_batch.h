@@ -59,8 +59,7 @@ class LeafBatch {
         std::uint16_t value = 0;
         if (const std::uint16_t* known = cache_.find(key, version_, value)) {
           ++counters.cache_hits;
-          const Action* actions = nullptr;
-          const int count = search.leaf_actions(actions);
+          const int count = search.num_leaf_actions();
           for (int i = 0; i < count; i += kLanes) F8::load_half(known_padded(known, i, count)).store(&logits_[size_t(i)]);
           search.expand(logits_.data(), from_half(value));
           continue;
@@ -79,10 +78,11 @@ class LeafBatch {
       const int count = leaves.offsets[size_t(row) + 1] - first;
       const std::uint16_t value = to_half(values[row]);
       bool is_finite = std::isfinite(from_half(value));
-      for (int i = 0; i < count; ++i) {
-        half_[size_t(i)] = to_half(logits[first + i]);
-        logits_[size_t(i)] = from_half(half_[size_t(i)]);
-        is_finite = is_finite && std::isfinite(logits_[size_t(i)]);
+      for (int i = 0; i < count; i += kLanes) {
+        F8::load_first(logits + first + i, count - i).store_half(&half_[size_t(i)]);
+        const F8 rounded = F8::load_half(&half_[size_t(i)]);
+        rounded.store(&logits_[size_t(i)]);
+        is_finite = is_finite && all_finite(rounded);
       }
       if (!is_finite) {
         ++counters.non_finite;
@@ -113,8 +113,8 @@ class LeafBatch {
     const int symmetry = symmetries_ > 1 ? int((unsigned __int128)draw * unsigned(symmetries_) >> 64) : 0;
     rules_->observe(search.leaf(), symmetry, &leaves.packed[row * size_t(shape.packed_bytes())],
                     leaves.uniform.data() + row * size_t(shape.uniform));
-    const Action* actions = nullptr;
-    const int count = search.leaf_actions(actions);
+    const Action* actions = search.leaf_actions();
+    const int count = search.num_leaf_actions();
     if (row == 0) leaves.offsets[0] = 0;
     const std::int32_t first = leaves.offsets[row];
     for (int i = 0; i < count; ++i) leaves.actions[size_t(first + i)] = rules_->permute(symmetry, actions[i]);

@@ -10,13 +10,10 @@
 
 namespace shusaku {
 
-// N / sum N; the prior where nothing was visited (a search of no simulations).
-inline std::vector<float> visit_shares(const std::vector<int>& visits, const std::vector<float>& prior) {
-  const int total = std::accumulate(visits.begin(), visits.end(), 0);
-  if (total == 0) return prior;
-  std::vector<float> shares;
-  for (int n : visits) shares.push_back(float(n) / float(total));
-  return shares;
+// policy = N / sum N; the prior where nothing was visited (a search of no simulations).
+inline void visit_shares(SearchResult& r) {
+  const int total = std::accumulate(r.visits.begin(), r.visits.end(), 0);
+  for (size_t i = 0; i < r.visits.size(); ++i) r.policy.push_back(total ? float(r.visits[i]) / float(total) : r.prior[i]);
 }
 
 // The index of an action drawn with probability visits^(1/temperature); at temperature 0 the most visited one, among
@@ -32,15 +29,16 @@ inline int draw_by_visits(const SearchResult& r, float temperature, Random& rand
     }
     return best;
   }
-  std::vector<double> weight;
+  const bool is_plain = temperature == 1.f;
+  auto weight = [&](int n) { return is_plain ? double(n) : n ? std::exp(std::log(double(n) / most) / temperature) : 0.0; };
   double total = 0;
-  for (int n : r.visits) total += weight.emplace_back(n ? std::exp(std::log(double(n) / most) / temperature) : 0.0);
+  for (int n : r.visits) total += weight(n);
   double x = random.uniform() * total;
   int last = 0;
-  for (int i = 0; i < int(weight.size()); ++i) {
-    if (weight[size_t(i)] == 0) continue;
+  for (int i = 0; i < int(r.visits.size()); ++i) {
+    if (r.visits[size_t(i)] == 0) continue;
     last = i;
-    if ((x -= weight[size_t(i)]) < 0) break;
+    if ((x -= weight(r.visits[size_t(i)])) < 0) break;
   }
   return last;
 }

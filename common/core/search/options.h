@@ -44,6 +44,9 @@ struct SearchResult {
   std::vector<int> visits;
   std::vector<float> q_values;  // NaN where unvisited
   std::vector<float> prior;     // noise excluded
+
+  // Keeps the memory of the lists.
+  void clear() { actions.clear(), policy.clear(), visits.clear(), q_values.clear(), prior.clear(); }
 };
 
 }  // namespace shusaku

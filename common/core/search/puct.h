@@ -16,12 +16,13 @@ class Puct {
 
   explicit Puct(const SearchOptions& options) : options_(options) {}
 
-  void store_evaluation(Tree& tree, const Node& node, const float* logits) const { tree.set_priors(node, logits); }
+  void store_evaluation(Tree& tree, const Node& node, float* logits) const { tree.set_priors(node, logits); }
 
   // The root has its priors: mix noise into them.
   void begin(Tree& tree, std::uint64_t seed) {
     const Node& root = tree.nodes[0];
-    raw_prior_.assign(&tree.prior[root.first_edge], &tree.prior[root.first_edge] + root.num_edges);
+    raw_prior_.clear();
+    for (std::uint32_t e = root.first_edge(); e < root.first_edge() + root.num_edges; ++e) raw_prior_.push_back(tree.prior(e));
     if (!options_.noise) return;
     Random random(combine(seed, 1));
     std::vector<double>& noise = noise_;
@@ -30,17 +31,16 @@ class Puct {
     for (double& x : noise) sum += x = random.gamma(options_.dirichlet_alpha);
     const float epsilon = options_.dirichlet_fraction;
     for (int i = 0; i < root.num_edges; ++i)
-      tree.prior[root.first_edge + std::uint32_t(i)] =
+      tree.prior(root.first_edge() + std::uint32_t(i)) =
           to_half((1 - epsilon) * from_half(raw_prior_[size_t(i)]) + epsilon * float(noise[size_t(i)] / sum));
   }
 
   int select_root(const Tree& tree, const Node& root) const { return select(tree, root, options_.root_fpu_reduction); }
   int select_interior(const Tree& tree, const Node& node) const { return select(tree, node, options_.fpu_reduction); }
 
-  void conclude(const Tree& tree, int ply, std::uint64_t seed, SearchResult& result) const {
-    const Node& root = tree.nodes[0];
-    for (int i = 0; i < root.num_edges; ++i) result.prior.push_back(from_half(raw_prior_[size_t(i)]));
-    result.policy = visit_shares(result.visits, result.prior);
+  void conclude(const Tree&, int ply, std::uint64_t seed, SearchResult& result) const {
+    for (std::uint16_t prior : raw_prior_) result.prior.push_back(from_half(prior));
+    visit_shares(result);
     Random random(combine(seed, 2));
     const float temperature = ply < options_.temperature_plies ? options_.temperature : 0.f;
     result.action = result.actions[size_t(draw_by_visits(result, temperature, random))];
@@ -56,12 +56,12 @@ class Puct {
     const F8 scale(options_.c_puct * std::sqrt(parent_visits));
     const F8 one(1.f);
     ArgMax best;
-    for (int i = 0; i < node.num_edges; i += kLanes) {
-      const std::uint32_t e = node.first_edge + std::uint32_t(i);
-      const F8 n = F8::load_int(&tree.visits[e]);
-      const F8 q = choose(less(n, one), fpu, F8::load(&tree.value_sum[e]) / max(n, one));
-      const F8 u = scale * F8::load_half(&tree.prior[e]) / (one + n);
-      best.add(choose(lanes_below(i, node.num_edges), q + u, F8(-kInfinity)), i);
+    for (int b = 0; b < node.num_blocks(); ++b) {
+      const EdgeBlock& block = tree.blocks(node)[b];
+      const F8 n = F8::load_int(block.visits);
+      const F8 q = choose(less(n, one), fpu, F8::load(block.value_sum) / max(n, one));
+      const F8 u = scale * F8::load_half(block.prior) / (one + n);
+      best.add(choose(lanes_below(b * kLanes, node.num_edges), q + u, F8(-kInfinity)), b * kLanes);
     }
     return best.index;
   }

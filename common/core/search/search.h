@@ -24,7 +24,9 @@ class Search {
  public:
   using Position = typename G::Position;
 
-  Search(const G& rules, const SearchOptions& options) : rules_(&rules), options_(&options), policy_(options) {}
+  Search(const G& rules, const SearchOptions& options)
+      : rules_(&rules), options_(&options), policy_(options), path_nodes_(size_t(rules.max_plies()) + 1),
+        path_edges_(path_nodes_.size()), actions_(size_t(padded(rules.max_legal_actions()))), logits_(actions_.size()) {}
 
   // Starts afresh at `root`, which is not terminal.
   void begin(const Position& root, std::uint64_t seed) {
@@ -38,8 +40,8 @@ class Search {
   void begin_after(Action action, const Position& root, std::uint64_t seed) {
     if (options_->reuse) {
       const Node& old = tree_.nodes[0];
-      for (std::uint32_t e = old.first_edge; e < old.first_edge + old.num_edges; ++e) {
-        if (tree_.action[e] != action || !spare_.keep_subtree(tree_, e)) continue;
+      for (std::uint32_t e = old.first_edge(); e < old.first_edge() + old.num_edges; ++e) {
+        if (tree_.action(e) != action || !spare_.keep_subtree(tree_, e)) continue;
         std::swap(tree_, spare_);
         root_ = root;
         seed_ = seed;
@@ -56,7 +58,7 @@ class Search {
     while (simulations_ < options_->simulations) {
       if (tree_.nodes[0].is_expanded && --budget < 0) return Step::kPaused;
       descend();
-      const Node& leaf = tree_.nodes[path_nodes_.back()];
+      const Node& leaf = tree_.nodes[path_nodes_[depth_]];
       if (leaf.is_terminal) {
         ++terminals;
         ++simulations_;
@@ -71,37 +73,34 @@ class Search {
   }
 
   const Position& leaf() const { return leaf_; }
-  int leaf_actions(const Action*& actions) const {
-    const Node& node = tree_.nodes[path_nodes_.back()];
-    actions = &tree_.action[node.first_edge];
-    return node.num_edges;
-  }
+  const Action* leaf_actions() const { return actions_.data(); }
+  int num_leaf_actions() const { return tree_.nodes[path_nodes_[depth_]].num_edges; }
 
-  // `logits` of the legal actions, padded with anything finite to a multiple of eight.
-  void expand(const float* logits, float value) {
-    Node& node = tree_.nodes[path_nodes_.back()];
+  // `logits` of the legal actions, padded with anything finite to a multiple of eight; they are overwritten.
+  void expand(float* logits, float value) {
+    Node& node = tree_.nodes[path_nodes_[depth_]];
     node.is_expanded = true;
     node.raw_value = value;
     policy_.store_evaluation(tree_, node, logits);
-    const bool is_root = path_edges_.empty();
+    const bool is_root = depth_ == 0;
     backup(value);
     if (is_root) policy_.begin(tree_, seed_);
     else ++simulations_;
   }
 
-  SearchResult conclude() {
+  void conclude(SearchResult& result) {
     const Node& root = tree_.nodes[0];
-    SearchResult result;
+    result.clear();
     result.value = tree_.mean_value(root);
     result.raw_value = root.raw_value;
-    for (std::uint32_t e = root.first_edge; e < root.first_edge + root.num_edges; ++e) {
-      result.actions.push_back(tree_.action[e]);
-      result.visits.push_back(tree_.visits[e]);
-      result.q_values.push_back(tree_.visits[e] ? tree_.value_sum[e] / float(tree_.visits[e]) : std::nanf(""));
+    for (std::uint32_t e = root.first_edge(); e < root.first_edge() + root.num_edges; ++e) {
+      const int visits = tree_.visits(e);
+      result.actions.push_back(tree_.action(e));
+      result.visits.push_back(visits);
+      result.q_values.push_back(visits ? tree_.value_sum(e) / float(visits) : std::nanf(""));
     }
     policy_.conclude(tree_, rules_->ply(root_), seed_, result);
     result.surprise = kl_divergence(result.policy, result.prior);
-    return result;
   }
 
   const Tree& tree() const { return tree_; }
@@ -117,54 +116,50 @@ class Search {
  private:
   // Walks from the root to a node without priors, or to a terminal one; new nodes get their edges on the way.
   void descend() {
-    path_nodes_.clear();
-    path_edges_.clear();
     leaf_ = root_;
     std::uint32_t at = 0;
-    for (;;) {
-      path_nodes_.push_back(at);
-      const Node& node = tree_.nodes[at];
+    for (depth_ = 0;; ++depth_) {
+      path_nodes_[depth_] = at;
+      Node& node = tree_.nodes[at];
       if (node.is_terminal) return;
       if (!node.is_expanded) break;
       const int choice = at == 0 ? policy_.select_root(tree_, node) : policy_.select_interior(tree_, node);
-      const std::uint32_t edge = node.first_edge + std::uint32_t(choice);
-      path_edges_.push_back(edge);
-      rules_->play(leaf_, tree_.action[edge]);
-      at = tree_.child[edge];
+      const std::uint32_t edge = node.first_edge() + std::uint32_t(choice);
+      path_edges_[depth_] = edge;
+      rules_->play(leaf_, tree_.action(edge));
+      at = tree_.child(edge);
       if (at == kNoNode) {
-        tree_.nodes[path_nodes_.back()].visited_prior += from_half(tree_.prior[edge]);
-        at = tree_.child[edge] = tree_.add_node();
+        node.visited_prior += from_half(tree_.prior(edge));
+        at = tree_.child(edge) = tree_.add_node();
         if (rules_->is_terminal(leaf_)) {
           tree_.nodes[at].is_terminal = true;
           tree_.nodes[at].raw_value = float(rules_->outcome(leaf_));
         }
       }
     }
+    const int count = rules_->legal_actions(leaf_, actions_.data());
+    assert(count > 0);
     if (tree_.nodes[at].num_edges == 0) {
-      actions_.resize(size_t(rules_->max_legal_actions()));
-      const int count = rules_->legal_actions(leaf_, actions_.data());
-      assert(count > 0);
-      tree_.add_edges(at, actions_.data(), count);
+      tree_.add_edges(at, count);
+      EdgeBlock* blocks = tree_.blocks(tree_.nodes[at]);
+      for (int i = 0; i < count; i += kLanes) std::memcpy(blocks[i / kLanes].action, &actions_[size_t(i)], sizeof blocks->action);
     }
   }
 
   // `value` is for the player to move at the end of the path.
   void backup(float value) {
-    for (size_t k = path_nodes_.size(); k-- > 0;) {
+    for (size_t k = depth_;; --k) {
       Node& node = tree_.nodes[path_nodes_[k]];
       ++node.visits;
       node.value_sum += value;
       if (k == 0) return;
       value = -value;
-      ++tree_.visits[path_edges_[k - 1]];
-      tree_.value_sum[path_edges_[k - 1]] += value;
+      tree_.visit(path_edges_[k - 1], value);
     }
   }
 
   void evaluate_by_rollout() {
     Random random(combine(seed_, 1000 + std::uint64_t(tree_.nodes[0].visits)));
-    const int count = tree_.nodes[path_nodes_.back()].num_edges;
-    logits_.resize(size_t(padded(count)));
     for (float& x : logits_) x = float(random.uniform());
     Position p = leaf_;
     while (!rules_->is_terminal(p)) {
@@ -182,8 +177,9 @@ class Search {
   Position root_{}, leaf_{};
   std::uint64_t seed_ = 0;
   std::int32_t simulations_ = 0;
+  size_t depth_ = 0;                                    // of the leaf
   std::vector<std::uint32_t> path_nodes_, path_edges_;  // path_edges_[k] leads to path_nodes_[k + 1]
-  std::vector<Action> actions_;
+  std::vector<Action> actions_;                         // legal at the leaf
   std::vector<float> logits_;
 };
 

@@ -45,7 +45,7 @@ class SearchBatch {
   void expand_and_backup(const float* logits, const float* values, std::uint32_t version) {
     bool is_finite = true;
     batch_.take(logits, values, version,
-                [&](int slot, const float* l, float v) { searches_[size_t(slot)].expand(l, v); },
+                [&](int slot, float* l, float v) { searches_[size_t(slot)].expand(l, v); },
                 [&](int) { is_finite = false; });
     if (!is_finite) throw std::invalid_argument("the network answered with a number that is not finite; use other weights");
   }
@@ -59,7 +59,9 @@ class SearchBatch {
   SearchResult result(int slot) {
     if (states_[size_t(slot)] != State::kDone)
       throw std::invalid_argument("slot " + std::to_string(slot) + " has no finished search; call select() until is_done()");
-    return searches_[size_t(slot)].conclude();
+    SearchResult result;
+    searches_[size_t(slot)].conclude(result);
+    return result;
   }
 
   const Leaves& leaves() const { return batch_.leaves; }

@@ -42,6 +42,11 @@ struct F8 {
   F8(__m256 x) : v(x) {}
   explicit F8(float x) : v(_mm256_set1_ps(x)) {}
   static F8 load(const float* p) { return _mm256_loadu_ps(p); }
+  // The first `count` of eight, 0 in the other lanes, which are not read.
+  static F8 load_first(const float* p, int count) {
+    const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_maskload_ps(p, _mm256_cmpgt_epi32(_mm256_set1_epi32(count), lanes));
+  }
   static F8 load_half(const std::uint16_t* p) { return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }
   static F8 load_int(const std::int32_t* p) { return _mm256_cvtepi32_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
   static F8 lane_numbers() { return _mm256_setr_ps(0, 1, 2, 3, 4, 5, 6, 7); }
@@ -86,6 +91,7 @@ struct F8 {
   explicit F8(float x) { for (float& lane : v) lane = x; }
   template <class F> static F8 of(F f) { F8 r; for (int i = 0; i < 8; ++i) r.v[i] = f(i); return r; }
   static F8 load(const float* p) { return of([&](int i) { return p[i]; }); }
+  static F8 load_first(const float* p, int count) { return of([&](int i) { return i < count ? p[i] : 0.f; }); }
   static F8 load_half(const std::uint16_t* p) { return of([&](int i) { return from_half(p[i]); }); }
   static F8 load_int(const std::int32_t* p) { return of([&](int i) { return float(p[i]); }); }
   static F8 lane_numbers() { return of([](int i) { return float(i); }); }
@@ -122,6 +128,8 @@ inline float horizontal_sum(F8 a) {
 }
 
 #endif
+
+inline bool all_finite(F8 x) { return bits(less(x * F8(0.f), F8(1.f))) == 0xFF; }  // 0 * infinity is no number
 
 // exp(x) for x <= 0, relative error below 2e-7 (the polynomial is Cephes' expf); x below -87 gives about 1e-38.
 inline F8 exp_of_nonpositive(F8 x) {

@@ -1,13 +1,14 @@
 // One search tree in flat arrays that are reused from search to search.
 //
-//   nodes   [ 0 root | 1 | 2 | ... ]            a node is made at its first visit
-//   edges   [ edges of node 0 . . | edges of node 1 . . . | ... ]      one block a node, in order of expansion
-//             prior  visits  value_sum  child  action                  16 bytes an edge, a column each
+//   nodes   [ 0 root | 1 | 2 | ... ]                       a node is made at its first visit
+//   blocks  [ blocks of node 0 | blocks of node 1 | ... ]  in order of expansion, eight edges a block:
+//             prior x8 | action x8 | visits x8 || value_sum x8 | child x8       two cache lines, 16 bytes an edge
 //
-// A block is padded to a multiple of eight edges with edges that are never chosen, so that loops over it need no
-// tail.  Values in a node are for the player to move there; values of an edge are for the player who moves along it.
+// The last block of a node may have lanes that stand for no edge: loops mask them with lanes_below().  Edge e is lane
+// e % 8 of block e / 8.  Values in a node are for the player to move there; values of an edge for who moves along it.
 #pragma once
 
+#include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <cstdint>
@@ -22,7 +23,7 @@ namespace shusaku {
 constexpr std::uint32_t kNoNode = 0xFFFFFFFFu;
 
 struct Node {
-  std::uint32_t first_edge = 0;
+  std::uint32_t first_block = 0;
   std::uint16_t num_edges = 0;
   bool is_expanded = false;   // its edges carry priors
   bool is_terminal = false;
@@ -30,24 +31,30 @@ struct Node {
   float value_sum = 0;        // over `visits`
   float raw_value = 0;        // the network's, or the outcome where terminal
   float visited_prior = 0;    // sum of the priors of visited edges
+  float spare[2] = {};        // 32 bytes: a node never straddles two cache lines
+  std::uint32_t first_edge() const { return first_block * kLanes; }
+  int num_blocks() const { return (num_edges + kLanes - 1) / kLanes; }
 };
-static_assert(sizeof(Node) <= 48);
+static_assert(sizeof(Node) == 32);
+
+struct alignas(64) EdgeBlock {
+  std::uint16_t prior[kLanes];  // half floats: probabilities, or logits where the tree policy is gumbel
+  Action action[kLanes];
+  std::int32_t visits[kLanes];
+  float value_sum[kLanes];
+  std::uint32_t child[kLanes];
+};
+static_assert(sizeof(EdgeBlock) == 16 * kLanes);
 
 constexpr int padded(int edges) { return (edges + kLanes - 1) / kLanes * kLanes; }
 
 class Tree {
  public:
   std::vector<Node> nodes;
-  // Columns of the edges.  `prior` holds half floats: probabilities, or logits where the tree policy is gumbel.
-  std::vector<std::uint16_t> prior;
-  std::vector<std::int32_t> visits;
-  std::vector<float> value_sum;
-  std::vector<std::uint32_t> child;
-  std::vector<Action> action;
 
   void clear() {
     nodes.clear();
-    num_edges_ = 0;
+    num_blocks_ = 0;
     add_node();
   }
 
@@ -56,64 +63,65 @@ class Tree {
     return std::uint32_t(nodes.size() - 1);
   }
 
-  // Reserves the block of edges of `node`; their actions come from `actions`, all else is zero.
-  void add_edges(std::uint32_t node, const Action* actions, int count) {
-    const std::uint32_t first = num_edges_;
-    const int block = padded(count);
-    num_edges_ += std::uint32_t(block);
-    if (num_edges_ > visits.size()) grow();
-    Node& n = nodes[node];
-    n.first_edge = first;
-    n.num_edges = std::uint16_t(count);
-    std::memset(&visits[first], 0, sizeof(visits[0]) * size_t(block));
-    std::memset(&value_sum[first], 0, sizeof(value_sum[0]) * size_t(block));
-    std::memset(&child[first], 0xFF, sizeof(child[0]) * size_t(block));
-    std::memcpy(&action[first], actions, sizeof(Action) * size_t(count));
+  const EdgeBlock* blocks(const Node& n) const { return &blocks_[n.first_block]; }
+  EdgeBlock* blocks(const Node& n) { return &blocks_[n.first_block]; }
+
+  std::uint16_t& prior(std::uint32_t edge) { return blocks_[edge / kLanes].prior[edge % kLanes]; }
+  std::uint16_t prior(std::uint32_t edge) const { return blocks_[edge / kLanes].prior[edge % kLanes]; }
+  Action action(std::uint32_t edge) const { return blocks_[edge / kLanes].action[edge % kLanes]; }
+  std::int32_t visits(std::uint32_t edge) const { return blocks_[edge / kLanes].visits[edge % kLanes]; }
+  float value_sum(std::uint32_t edge) const { return blocks_[edge / kLanes].value_sum[edge % kLanes]; }
+  std::uint32_t& child(std::uint32_t edge) { return blocks_[edge / kLanes].child[edge % kLanes]; }
+
+  void visit(std::uint32_t edge, float value) {
+    EdgeBlock& block = blocks_[edge / kLanes];
+    ++block.visits[edge % kLanes];
+    block.value_sum[edge % kLanes] += value;
   }
 
-  std::uint32_t num_edges() const { return num_edges_; }
-
-  float mean_value(const Node& n) const { return n.visits ? n.value_sum / float(n.visits) : 0.f; }
-
-  // Turns logits into probabilities in place and stores them as the priors of `node`.
-  void set_priors(const Node& node, const float* logits) {
-    const int count = node.num_edges;
-    float top = -kInfinity;
-    for (int i = 0; i < count; i += kLanes)
-      top = std::fmax(top, horizontal_max(choose(lanes_below(i, count), F8::load(logits + i), F8(-kInfinity))));
-    F8 sums(0.f);
-    for (int i = 0; i < count; i += kLanes)
-      sums = sums + choose(lanes_below(i, count), exp_of_nonpositive(F8::load(logits + i) - F8(top)), F8(0.f));
-    const F8 inverse = F8(1.f) / F8(horizontal_sum(sums));
-    for (int i = 0; i < count; i += kLanes) {
-      const F8 p = choose(lanes_below(i, count), exp_of_nonpositive(F8::load(logits + i) - F8(top)), F8(0.f));
-      (p * inverse).store_half(&prior[node.first_edge + std::uint32_t(i)]);
+  // Reserves blocks for `count` edges of `node`: unvisited, without priors, actions to be filled in by the caller.
+  void add_edges(std::uint32_t node, int count) {
+    const std::uint32_t first = num_blocks_;
+    num_blocks_ += std::uint32_t((count + kLanes - 1) / kLanes);
+    if (num_blocks_ > blocks_.size()) blocks_.resize(num_blocks_ + num_blocks_ / 2 + 64);
+    nodes[node].first_block = first;
+    nodes[node].num_edges = std::uint16_t(count);
+    for (std::uint32_t b = first; b < num_blocks_; ++b) {
+      std::memset(blocks_[b].visits, 0, sizeof blocks_[b].visits);
+      std::memset(blocks_[b].value_sum, 0, sizeof blocks_[b].value_sum);
+      std::memset(blocks_[b].child, 0xFF, sizeof blocks_[b].child);
     }
   }
 
+  float mean_value(const Node& n) const { return n.visits ? n.value_sum / float(n.visits) : 0.f; }
+
+  // Stores the softmax of `logits` (padded to a multiple of eight, overwritten) as the priors of `node`.
+  void set_priors(const Node& node, float* logits) {
+    const int count = node.num_edges;
+    softmax(logits, count);
+    for (int i = 0; i < count; i += kLanes) F8::load(logits + i).store_half(blocks(node)[i / kLanes].prior);
+  }
+
   void set_logits(const Node& node, const float* logits) {
-    for (int i = 0; i < node.num_edges; i += kLanes) F8::load(logits + i).store_half(&prior[node.first_edge + std::uint32_t(i)]);
+    for (int i = 0; i < node.num_edges; i += kLanes) F8::load(logits + i).store_half(blocks(node)[i / kLanes].prior);
   }
 
   // Makes `this` the subtree of `from` below the child of its root along `edge`.  False where that was never visited.
   bool keep_subtree(const Tree& from, std::uint32_t edge) {
-    const std::uint32_t top = from.child[edge];
+    const std::uint32_t top = from.blocks_[edge / kLanes].child[edge % kLanes];
     if (top == kNoNode || !from.nodes[top].is_expanded) return false;
     clear();
     nodes[0] = from.nodes[top];
     for (std::uint32_t n = 0; n < nodes.size(); ++n) {  // breadth first: `nodes` is its own queue
       if (nodes[n].num_edges == 0) continue;
-      const std::uint32_t source = nodes[n].first_edge;
-      add_edges(n, &from.action[source], nodes[n].num_edges);
-      const std::uint32_t first = nodes[n].first_edge;
-      for (std::uint32_t i = 0; i < nodes[n].num_edges; ++i) {
-        prior[first + i] = from.prior[source + i];
-        visits[first + i] = from.visits[source + i];
-        value_sum[first + i] = from.value_sum[source + i];
-        const std::uint32_t old = from.child[source + i];
-        if (old == kNoNode) continue;
-        child[first + i] = add_node();
-        nodes.back() = from.nodes[old];
+      const std::uint32_t source = nodes[n].first_block;
+      add_edges(n, nodes[n].num_edges);
+      std::copy_n(&from.blocks_[source], nodes[n].num_blocks(), &blocks_[nodes[n].first_block]);
+      for (std::uint32_t e = nodes[n].first_edge(); e < nodes[n].first_edge() + nodes[n].num_edges; ++e) {
+        if (child(e) == kNoNode) continue;
+        const Node& old = from.nodes[child(e)];
+        child(e) = add_node();
+        nodes.back() = old;
       }
     }
     return true;
@@ -122,19 +130,29 @@ class Tree {
   template <class Archive>
   void archive(Archive& a) {
     a.vector(nodes);
-    a.number(num_edges_);
-    if (num_edges_ > visits.size()) grow();
-    a.raw(prior.data(), num_edges_), a.raw(visits.data(), num_edges_), a.raw(value_sum.data(), num_edges_);
-    a.raw(child.data(), num_edges_), a.raw(action.data(), num_edges_);
+    a.number(num_blocks_);
+    if (num_blocks_ > blocks_.size()) blocks_.resize(num_blocks_);
+    a.raw(blocks_.data(), num_blocks_);
+  }
+
+  // In place, over the first `count` of a list that is padded to a multiple of eight; the padding becomes 0.
+  static void softmax(float* x, int count) {
+    float top = -kInfinity;
+    for (int i = 0; i < count; i += kLanes)
+      top = std::max(top, horizontal_max(choose(lanes_below(i, count), F8::load(x + i), F8(-kInfinity))));
+    F8 sums(0.f);
+    for (int i = 0; i < count; i += kLanes) {
+      const F8 p = choose(lanes_below(i, count), exp_of_nonpositive(min(F8::load(x + i) - F8(top), F8(0.f))), F8(0.f));
+      p.store(x + i);
+      sums = sums + p;
+    }
+    const F8 inverse = F8(1.f) / F8(horizontal_sum(sums));
+    for (int i = 0; i < count; i += kLanes) (F8::load(x + i) * inverse).store(x + i);
   }
 
  private:
-  void grow() {
-    const size_t size = num_edges_ + num_edges_ / 2 + 512;
-    prior.resize(size), visits.resize(size), value_sum.resize(size), child.resize(size), action.resize(size);
-  }
-
-  std::uint32_t num_edges_ = 0;
+  std::vector<EdgeBlock> blocks_;
+  std::uint32_t num_blocks_ = 0;
 };
 
 }  // namespace shusaku

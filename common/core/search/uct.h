@@ -18,7 +18,7 @@ class Uct {
   explicit Uct(const SearchOptions& options) : options_(options) {}
 
   // "Logits" are random numbers that order the unvisited children.
-  void store_evaluation(Tree& tree, const Node& node, const float* logits) const { tree.set_logits(node, logits); }
+  void store_evaluation(Tree& tree, const Node& node, float* logits) const { tree.set_logits(node, logits); }
   void begin(Tree&, std::uint64_t) {}
 
   int select_root(const Tree& tree, const Node& root) const { return select_interior(tree, root); }
@@ -26,19 +26,19 @@ class Uct {
   int select_interior(const Tree& tree, const Node& node) const {
     const F8 log_visits(std::log(float(std::max(1, node.visits - 1)))), c(options_.c_uct), one(1.f);
     ArgMax best;
-    for (int i = 0; i < node.num_edges; i += kLanes) {
-      const std::uint32_t e = node.first_edge + std::uint32_t(i);
-      const F8 n = F8::load_int(&tree.visits[e]), some = max(n, one);
-      const F8 score = F8::load(&tree.value_sum[e]) / some + c * sqrt(log_visits / some);
-      const F8 first = F8(1e6f) + F8::load_half(&tree.prior[e]);
-      best.add(choose(lanes_below(i, node.num_edges), choose(less(n, one), first, score), F8(-kInfinity)), i);
+    for (int b = 0; b < node.num_blocks(); ++b) {
+      const EdgeBlock& block = tree.blocks(node)[b];
+      const F8 n = F8::load_int(block.visits), some = max(n, one);
+      const F8 score = F8::load(block.value_sum) / some + c * sqrt(log_visits / some);
+      const F8 first = F8(1e6f) + F8::load_half(block.prior) * F8(1e3f);
+      best.add(choose(lanes_below(b * kLanes, node.num_edges), choose(less(n, one), first, score), F8(-kInfinity)), b * kLanes);
     }
     return best.index;
   }
 
   void conclude(const Tree&, int ply, std::uint64_t seed, SearchResult& result) const {
     result.prior.assign(result.actions.size(), 1.f / float(result.actions.size()));
-    result.policy = visit_shares(result.visits, result.prior);
+    visit_shares(result);
     Random random(combine(seed, 2));
     const float temperature = ply < options_.temperature_plies ? options_.temperature : 0.f;
     result.action = result.actions[size_t(draw_by_visits(result, temperature, random))];

@@ -1,0 +1,49 @@
+"""Best play by brute force, for games small enough to be searched to the end."""
+
+from collections.abc import Iterator
+
+from common._core import Game, Position
+
+
+class ExactSolver:
+    """Negamax to the end of the game that remembers every position; seconds for tic-tac-toe, hopeless for more.
+
+    Values are for the player to move: 1 a win under best play, 0 a draw, -1 a loss.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[int, int] = {}  # transposition key -> value
+
+    def value(self, position: Position) -> int:
+        """The result of `position` under best play."""
+        if position.is_terminal:
+            return position.outcome
+        key = position.transposition_key
+        if key not in self._values:
+            self._values[key] = max(self.results(position).values())
+        return self._values[key]
+
+    def results(self, position: Position) -> dict[int, int]:
+        """What each legal action leads to under best play, for the player to move; empty where the game is over."""
+        return {action: -self.value(after(position, action)) for action in position.legal_actions}
+
+
+def after(position: Position, action: int) -> Position:
+    """The position that `action` leads to, as one of its own; ValueError when it is illegal."""
+    following = position.copy()
+    following.play(action)
+    return following
+
+
+def decision_positions(game: Game) -> Iterator[Position]:
+    """Every position in which somebody has to move, once each, those with fewer plies first."""
+    layer = [game.start()]
+    while layer:
+        yield from layer
+        following = {}
+        for position in layer:
+            for action in position.legal_actions:
+                reached = after(position, action)
+                if not reached.is_terminal:
+                    following[reached.transposition_key] = reached
+        layer = list(following.values())

@@ -1,0 +1,209 @@
+"""How strong a network is against exact answers: the share of positions in which it plays an optimal move.
+
+An optimal move keeps the game-theoretic result (win, draw or loss); `optimal` is the mean over the buckets of a set.
+Letters of the shapes: P positions of a set.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from actors.evaluators import Evaluator, UniformEvaluator
+from actors.solvers import after
+from actors.strength_sets import StrengthSet
+from common._core import Position, SearchResult
+from common.config import SearchConfig
+from common.messages import Evaluation, Leaves, Weights
+from common.search import search_positions
+
+SIMULATIONS = (16, 64, 400)  # of the full table
+BATCH = 512  # positions searched side by side
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How often one player chose an optimal move."""
+
+    optimal: float  # mean of `by_bucket`
+    by_bucket: dict[str, float]
+    mistakes: float  # positions in which its move was not optimal; an expectation for the random mover
+
+
+@dataclass(frozen=True, slots=True)
+class Strength:
+    """What `shusaku evaluate` reports."""
+
+    game: str
+    positions: int
+    policy: Share  # the network alone
+    searches: dict[int, Share]  # simulations -> share
+    never_loses: bool | None = None  # with the search nearest to 64 simulations; None unless the set is the whole game
+    baselines: dict[str, Share] = field(default_factory=dict)  # names as in BASELINES -> share
+
+    def to_json(self) -> dict[str, Any]:
+        """policy, search_16, ... with optimal, by_bucket, mistakes; never_loses where it is known; baselines."""
+        report: dict[str, Any] = {"game": self.game, "positions": self.positions, "policy": asdict(self.policy)}
+        report |= {f"search_{simulations}": asdict(share) for simulations, share in self.searches.items()}
+        if self.never_loses is not None:
+            report["never_loses"] = self.never_loses
+        if self.baselines:
+            report["baselines"] = {name: asdict(share) for name, share in self.baselines.items()}
+        return report
+
+
+class Stopped(Exception):
+    """A measurement was given up because `should_stop()` became true."""
+
+
+def measure(
+    positions: StrengthSet,
+    evaluator: Evaluator,
+    search: SearchConfig,
+    simulations: tuple[int, ...] = SIMULATIONS,
+    *,
+    should_stop: Callable[[], bool] = lambda: False,
+    batch: int = BATCH,
+) -> Strength:
+    """Measures the network alone and with searches as `search` configures them, without noise and temperature.
+
+    Asks `should_stop` at every call of the evaluator and raises Stopped.  Same evaluator, same result.
+    """
+    asked = _Stoppable(evaluator, should_stop)
+    policy = share_of(positions, policy_actions(positions, asked, batch=batch))
+    actions = {n: search_actions(positions, asked, search, n, batch=batch) for n in simulations}
+    loses_never = None
+    if positions.is_complete and actions:
+        loses_never = never_loses(positions, actions[min(actions, key=lambda n: abs(n - 64))])
+    shares = {n: share_of(positions, chosen) for n, chosen in actions.items()}
+    return Strength(positions.game.name, len(positions), policy, shares, loses_never)
+
+
+def policy_actions(positions: StrengthSet, evaluator: Evaluator, *, batch: int = BATCH) -> NDArray[np.intp]:
+    """The action that the network prefers in each position without any search.  [P]"""
+    one = strength_search(SearchConfig(policy="puct", cache=0), 1)  # its root carries what the network says
+    results = _search(positions, one, evaluator, batch)
+    return np.array([result.actions[int(np.argmax(result.prior))] for result in results], np.intp)
+
+
+def search_actions(
+    positions: StrengthSet, evaluator: Evaluator, search: SearchConfig, simulations: int, *, batch: int = BATCH
+) -> NDArray[np.intp]:
+    """The action that a search of so many simulations plays in each position.  [P]"""
+    results = _search(positions, strength_search(search, simulations), evaluator, batch)
+    return np.array([result.action for result in results], np.intp)
+
+
+def strength_search(search: SearchConfig, simulations: int) -> SearchConfig:
+    """`search` as it plays for strength: nothing drawn at random."""
+    return replace(
+        search, simulations=simulations, noise=False, temperature=0.0, temperature_plies=0, gumbel_scale=0.0,
+        reuse=False,
+    )
+
+
+def _search(
+    positions: StrengthSet, search: SearchConfig, evaluator: Evaluator, batch: int
+) -> list[SearchResult]:
+    return search_positions(positions.game, positions.positions, search, evaluator, batch=batch)
+
+
+def share_of(positions: StrengthSet, actions: NDArray[np.intp]) -> Share:
+    """The share of a player that chose `actions` [P]; ValueError where one of them is illegal."""
+    rows = np.arange(len(positions))
+    illegal = np.flatnonzero(~positions.legal[rows, actions])
+    if len(illegal):
+        raise ValueError(f"action {actions[illegal[0]]} is illegal in position {illegal[0]} of the set")
+    is_optimal = positions.optimal[rows, actions]
+    return _share(positions, is_optimal.astype(np.float64), int(np.count_nonzero(~is_optimal)))
+
+
+def random_share(positions: StrengthSet) -> Share:
+    """The exact expectation of a player that draws its moves uniformly."""
+    chances = positions.optimal.sum(axis=1) / positions.legal.sum(axis=1)  # [P]
+    return _share(positions, chances, float(len(positions) - chances.sum()))
+
+
+def _share(positions: StrengthSet, chances: NDArray[np.float64], mistakes: float) -> Share:
+    """`chances` [P]: how likely the move in each position is optimal.  Buckets without positions are left out."""
+    by_bucket = {}
+    for bucket, name in enumerate(positions.bucket_names):
+        members = positions.buckets == bucket
+        if members.any():
+            by_bucket[name] = float(chances[members].mean())
+    return Share(sum(by_bucket.values()) / len(by_bucket), by_bucket, mistakes)
+
+
+def never_loses(positions: StrengthSet, actions: NDArray[np.intp]) -> bool:
+    """Whether a player that always chooses `actions` [P] loses no game, from either side, whatever the replies.
+
+    ValueError unless the set holds every position of the game in which somebody has to move.
+    """
+    if not positions.is_complete:
+        raise ValueError(f"the set of {positions.game.name} is not the whole game, so not every reply can be tried")
+    move = {
+        position.transposition_key: int(action)
+        for position, action in zip(positions.positions, actions, strict=True)
+    }
+    return all(_holds(positions.game.start(), side, move) for side in (0, 1))
+
+
+def _holds(start: Position, side: int, move: Mapping[int, int]) -> bool:
+    """Whether `side` loses nowhere below `start`; every position is visited once."""
+    seen: set[int] = set()
+    waiting = [start]
+    while waiting:
+        position = waiting.pop()
+        for action in [move[position.transposition_key]] if position.to_play == side else position.legal_actions:
+            reached = after(position, action)
+            if reached.is_terminal:
+                if (reached.outcome if reached.to_play == side else -reached.outcome) < 0:
+                    return False
+            elif reached.transposition_key not in seen:
+                seen.add(reached.transposition_key)
+                waiting.append(reached)
+    return True
+
+
+def _uniform_puct(positions: StrengthSet, simulations: int) -> Share:
+    evaluator = UniformEvaluator(positions.game, BATCH)
+    return share_of(positions, search_actions(positions, evaluator, SearchConfig(policy="puct"), simulations))
+
+
+def _plain_uct(positions: StrengthSet, rollouts: int) -> Share:
+    evaluator = UniformEvaluator(positions.game, BATCH)  # never asked
+    return share_of(positions, search_actions(positions, evaluator, SearchConfig(policy="mcts"), rollouts))
+
+
+BASELINES: dict[str, Callable[[StrengthSet], Share]] = {
+    "random": random_share,
+    "puct_64_uniform": lambda positions: _uniform_puct(positions, 64),
+    "uct_64": lambda positions: _plain_uct(positions, 64),
+    "uct_400": lambda positions: _plain_uct(positions, 400),
+}
+
+
+def measure_baselines(positions: StrengthSet) -> dict[str, Share]:
+    """Players that have learned nothing, by the names in BASELINES: the same figures on every machine, in seconds."""
+    return {name: baseline(positions) for name, baseline in BASELINES.items()}
+
+
+class _Stoppable:
+    """An evaluator that raises Stopped when it is asked after `should_stop()` became true."""
+
+    def __init__(self, evaluator: Evaluator, should_stop: Callable[[], bool]) -> None:
+        self._evaluator, self._should_stop = evaluator, should_stop
+
+    @property
+    def version(self) -> int:
+        return self._evaluator.version
+
+    def load(self, weights: Weights) -> None:
+        self._evaluator.load(weights)
+
+    def __call__(self, leaves: Leaves) -> Evaluation:
+        if self._should_stop():
+            raise Stopped
+        return self._evaluator(leaves)

@@ -1,0 +1,116 @@
+"""Positions whose every move has a known result, to measure strength against: which games have them, and loading.
+
+Letters of the shapes: P positions of a set, A actions of its game.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib.resources import files
+
+import numpy as np
+from numpy.typing import NDArray
+
+from actors.solvers import ExactSolver, decision_positions
+from common._core import Game, Position
+from common.errors import UsageError
+
+ILLEGAL = -2  # in `StrengthSet.results`, which is -1, 0 or 1 where the action is legal
+_RESULT_OF = {"W": 1, "D": 0, "L": -1, ".": ILLEGAL}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StrengthSet:
+    """Positions with the result of every action under best play, for the player to move."""
+
+    game: Game
+    positions: list[Position]  # [P] to be copied, not played on
+    results: NDArray[np.int8]  # [P, A] 1 win, 0 draw, -1 loss, ILLEGAL
+    buckets: NDArray[np.intp]  # [P] indices of `bucket_names`
+    bucket_names: tuple[str, ...]
+    is_complete: bool = False  # whether it holds every position of the game in which somebody has to move
+
+    def __len__(self) -> int:
+        """Positions, P."""
+        return len(self.positions)
+
+    @property
+    def legal(self) -> NDArray[np.bool_]:
+        """Whether the action is legal.  [P, A]"""
+        return self.results != ILLEGAL
+
+    @property
+    def optimal(self) -> NDArray[np.bool_]:
+        """Whether the action keeps the result of the position under best play.  [P, A]"""
+        best: NDArray[np.bool_] = self.results == self.results.max(axis=1, keepdims=True)
+        return best
+
+    def subset(self, count: int) -> "StrengthSet":
+        """`count` positions, always the same, equally many of every bucket; the whole set where it has no more.
+
+        They lie evenly spread over each bucket in the order of the set, which is random in the committed set and by
+        plies in a complete one.  Where `count` does not divide, the first buckets get one more.  UsageError below 1.
+        """
+        if count < 1:
+            raise UsageError(f"strength.positions={count}: must be at least 1; strength.enabled=false measures nothing")
+        if count >= len(self):
+            return self
+        chosen: list[int] = []
+        members = [np.flatnonzero(self.buckets == bucket) for bucket in range(len(self.bucket_names))]
+        share, rest = divmod(count, len(members))
+        for bucket, rows in enumerate(members):
+            size = min(len(rows), share + (bucket < rest))
+            chosen.extend(int(rows[i * len(rows) // size]) for i in range(size))
+        return self._only(chosen)
+
+    def _only(self, rows: list[int]) -> "StrengthSet":
+        return replace(
+            self,
+            positions=[self.positions[row] for row in rows],
+            results=self.results[rows],
+            buckets=self.buckets[rows],
+            is_complete=False,
+        )
+
+
+def strength_set(game_name: str) -> StrengthSet | None:
+    """The set of a game with its default parameters, or None where there is none."""
+    load = _SETS.get(game_name)
+    return load() if load else None
+
+
+def _every_position_of_tic_tac_toe() -> StrengthSet:
+    """All 4,520 positions in which somebody has to move, solved here (5,478 are reachable, 958 of them final)."""
+    game, solver = Game("tic_tac_toe"), ExactSolver()
+    positions = list(decision_positions(game))
+    results = np.full((len(positions), game.num_actions), ILLEGAL, np.int8)  # [P, A]
+    for row, position in enumerate(positions):
+        for action, result in solver.results(position).items():
+            results[row, action] = result
+    return StrengthSet(game, positions, results, np.zeros(len(positions), np.intp), ("all",), is_complete=True)
+
+
+def _committed_positions_of_connect_four() -> StrengthSet:
+    """The 3,000 positions of data/connect_four.tsv; benchmarks/make_connect_four_positions.py says what they are."""
+    game = Game("connect_four")
+    lines = files("actors").joinpath("data", "connect_four.tsv").read_text(encoding="ascii").splitlines()[1:]
+    rows = [line.split("\t") for line in lines]  # bucket, moves, results
+    bucket_names = tuple(dict.fromkeys(bucket for bucket, _, _ in rows))
+    positions = []
+    for _, moves, _ in rows:
+        position = game.start()
+        for move in moves:
+            position.play(position.from_move(move))
+        positions.append(position)
+    return StrengthSet(
+        game,
+        positions,
+        np.array([[_RESULT_OF[result] for result in results] for _, _, results in rows], np.int8),
+        np.array([bucket_names.index(bucket) for bucket, _, _ in rows], np.intp),
+        bucket_names,
+    )
+
+
+_SETS: dict[str, Callable[[], StrengthSet]] = {
+    "tic_tac_toe": _every_position_of_tic_tac_toe,
+    "connect_four": _committed_positions_of_connect_four,
+}

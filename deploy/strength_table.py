@@ -1,0 +1,51 @@
+"""The strength of a network beside players that have learned nothing, as plain text."""
+
+from actors.strength import Share, Strength
+
+_BASELINE_NAMES = {
+    "random": "random mover",
+    "puct_64_uniform": "PUCT-64, uniform prior",
+    "uct_64": "plain UCT, 64 rollouts",
+    "uct_400": "plain UCT, 400 rollouts",
+}
+
+
+def strength_table(strength: Strength) -> str:
+    """Lines of equal columns: player, share of optimal moves, mistakes, and the share in every bucket."""
+    players = [("network alone", strength.policy)]
+    players += [(f"{n} simulations", share) for n, share in strength.searches.items()]
+    others = [(baseline_name(name), share) for name, share in strength.baselines.items()]
+    buckets = list(strength.policy.by_bucket)
+    if len(buckets) == 1:
+        buckets = []  # it would repeat the column `optimal`
+    header = ["", "optimal", "mistakes", *(bucket.replace("_", " ") for bucket in buckets)]
+    rows = [_cells(name, share, buckets) for name, share in players]
+    rows_of_others = [_cells(name, share, buckets) for name, share in others]
+    widths = [max(map(len, column)) for column in zip(header, *rows, *rows_of_others, strict=True)]
+    rule = "-" * (sum(widths) + 2 * (len(widths) - 1))
+    lines = [_line(header, widths), rule, *(_line(row, widths) for row in rows)]
+    if others:
+        lines += [rule, *(_line(row, widths) for row in rows_of_others)]
+    lines += ["", f"{strength.positions:,} positions of {strength.game}; optimal: the share of moves that keep the "
+                  "result of the game" + (", mean over the buckets" if buckets else "")]
+    if strength.never_loses is not None:
+        lines.append(f"never loses, from either side against every reply: {'yes' if strength.never_loses else 'NO'}")
+    return "\n".join(lines)
+
+
+def baseline_name(name: str) -> str:
+    """What a reader calls a baseline: `uct_64` -> "plain UCT, 64 rollouts"."""
+    return _BASELINE_NAMES.get(name, name)
+
+
+def _cells(name: str, share: Share, buckets: list[str]) -> list[str]:
+    figures = [f"{share.by_bucket[bucket]:.3f}" for bucket in buckets]
+    return [name, f"{share.optimal:.4f}", f"{share.mistakes:,.0f}", *figures]
+
+
+def _line(cells: list[str], widths: list[int]) -> str:
+    first, *others = (
+        cell.ljust(width) if index == 0 else cell.rjust(width)
+        for index, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    )
+    return "  ".join([first, *others]).rstrip()

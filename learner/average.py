@@ -1,0 +1,48 @@
+"""The exponential moving average of the network: what is published."""
+
+import torch
+from torch import Tensor, nn
+
+from common.network import load_tensors, named_tensors
+from common.tower import Tensors
+
+
+class Average:
+    """Every tensor of the network averaged over its steps, statistics of batch norms included.
+
+    Statistics are averaged, not computed again: they belong to the averaged parameters only nearly, which is near
+    enough with a slow average.  The warm-up, (1 + t) / (10 + t), keeps the first weights from lingering.
+    """
+
+    def __init__(self, network: nn.Module, decay: float) -> None:
+        self._decay = decay
+        self.steps = 0
+        self._own = {name: t.detach().clone() for name, t in named_tensors(network)}
+
+    @torch.no_grad()
+    def update(self, network: nn.Module) -> None:
+        """Takes in the network as it is after a step."""
+        decay = min(self._decay, (1 + self.steps) / (10 + self.steps))
+        self.steps += 1
+        tensors: list[Tensor] = [t.detach() for _, t in named_tensors(network)]
+        torch._foreach_lerp_(list(self._own.values()), tensors, 1 - decay)
+
+    def tensors(self) -> Tensors:
+        """A copy as numpy float32."""
+        return {name: t.float().cpu().contiguous().numpy().copy() for name, t in self._own.items()}
+
+    def load(self, tensors: Tensors, steps: int) -> None:
+        """UsageError when the tensors are another network's."""
+        load_tensors(_Holder(self._own), tensors)
+        self.steps = steps
+
+
+class _Holder(nn.Module):
+    """Lets `load_tensors` fill a table of tensors."""
+
+    def __init__(self, tensors: dict[str, Tensor]) -> None:
+        super().__init__()
+        self._tensors = tensors
+
+    def named_buffers(self, *args: object, **options: object) -> object:  # type: ignore[override]
+        return iter(self._tensors.items())

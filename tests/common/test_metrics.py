@@ -1,0 +1,91 @@
+"""The sink writes JSON lines and TensorBoard events, survives a kill, and rates follow the clock."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from common.messages import Metrics
+from common.metrics import MetricsSink, Rate, read_metrics
+
+
+def moment(step: int = 1, **values: object) -> Metrics:
+    return Metrics(step=step, seconds=2.5, source="learner", values=dict(values))
+
+
+def test_a_line_holds_everything_and_is_there_at_once(tmp_path: Path) -> None:
+    sink = MetricsSink(tmp_path, tensorboard=False)
+    sink.write(moment(7, loss=np.float32(0.5), rows=np.int64(3), note="x"))
+    line = json.loads((tmp_path / "metrics.jsonl").read_text())
+    sink.close()
+    assert line.pop("time") > 0
+    assert line == {"step": 7, "seconds": 2.5, "source": "learner", "values": {"loss": 0.5, "rows": 3, "note": "x"}}
+
+
+def test_what_is_not_finite_becomes_null(tmp_path: Path) -> None:
+    with MetricsSink(tmp_path) as sink:
+        sink.write(moment(loss=math.nan, rate=math.inf, nested={"a": np.float64("nan")}))
+    assert next(read_metrics(tmp_path / "metrics.jsonl")).values == {"loss": None, "rate": None, "nested": {"a": None}}
+
+
+@pytest.mark.parametrize("torn", ["", '{"step": 3, "sec', "x" * 10_000])
+def test_a_torn_last_line_is_dropped_on_resume(tmp_path: Path, torn: str) -> None:
+    for step in (1, 2):
+        with MetricsSink(tmp_path, tensorboard=False) as sink:
+            sink.write(moment(step))
+    path = tmp_path / "metrics.jsonl"
+    path.write_text(path.read_text() + torn)
+    assert [m.step for m in read_metrics(path)] == [1, 2]
+    with MetricsSink(tmp_path, tensorboard=False) as sink:
+        sink.write(moment(3))
+    assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == [1, 2, 3]
+
+
+def test_a_file_that_is_one_torn_line_becomes_empty(tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_text('{"ste')
+    MetricsSink(tmp_path, tensorboard=False).close()
+    assert (tmp_path / "metrics.jsonl").read_text() == ""
+
+
+def test_tensorboard_reads_tags_by_group_and_name(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    with MetricsSink(tmp_path) as sink:
+        sink.write(Metrics(5, 1.0, "learner", {"loss/policy": 1.5, "steps_per_s": 9, "bad": math.nan}))
+        sink.write(Metrics(6, 2.0, "strength", {"search_64": {"optimal": 0.75, "by_bucket": {"end_easy": 0.5}}}))
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    assert set(events.Tags()["scalars"]) == {
+        "loss/policy", "learner/steps_per_s", "strength/search_64/optimal", "strength/search_64/by_bucket/end_easy"
+    }
+    assert [(event.step, event.value) for event in events.Scalars("strength/search_64/optimal")] == [(6, 0.75)]
+
+
+def test_only_one_source_is_read_when_asked(tmp_path: Path) -> None:
+    with MetricsSink(tmp_path, tensorboard=False) as sink:
+        sink.write(Metrics(1, 0.0, "learner", {}))
+        sink.write(Metrics(2, 0.0, "strength", {}))
+    assert [m.step for m in read_metrics(tmp_path / "metrics.jsonl", "strength")] == [2]
+    assert list(read_metrics(tmp_path / "absent.jsonl")) == []
+
+
+def test_a_rate_is_that_of_its_window() -> None:
+    now = 0.0
+    rate = Rate(window=10, clock=lambda: now)
+    assert rate.update(0) == 0
+    for second in range(1, 31):
+        now = float(second)
+        rate.update(100 * second if second <= 10 else 1000 + 5 * (second - 10))
+    assert rate.per_second == pytest.approx(5)
+
+
+def test_a_rate_starts_again_with_its_counter() -> None:
+    now = 0.0
+    rate = Rate(clock=lambda: now)
+    rate.update(1000)
+    now = 1.0
+    assert rate.update(10) == 0
+    now = 3.0
+    assert rate.update(30) == pytest.approx(10)

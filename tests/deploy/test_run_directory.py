@@ -1,0 +1,116 @@
+"""A run directory is locked, remembers how it was started, and refuses what cannot be resumed in it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from common.errors import UsageError
+from common.messages import Metrics
+from common.metrics import MetricsSink
+from deploy.overrides import ComposedConfig, compose
+from deploy.plots import plot_strength
+from deploy.run_directory import RunDirectory, read_config
+
+
+def config(path: Path, *argv: str) -> ComposedConfig:
+    return compose([f"run.dir={path}", *argv])
+
+
+def test_it_keeps_what_it_was_started_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHUSAKU_TEST_HOME", str(tmp_path))
+    asked = compose(["run.dir=${oc.env:SHUSAKU_TEST_HOME}/run", "run.seed=7", "checkpoint=http://u:pw@host/file"])
+    with RunDirectory(asked) as run:
+        assert run.path == tmp_path / "run"
+        assert not run.is_resumed
+    text = (run.path / "config.yaml").read_text()
+    assert "${oc.env:SHUSAKU_TEST_HOME}/run" in text
+    start = json.loads((run.path / "starts.jsonl").read_text())
+    assert start["seed"] == 7
+    assert start["overrides"][1:] == ["run.seed=7", "checkpoint=http://u:***@host/file"]
+    assert start["packages"]["numpy"]
+    assert set(start) >= {"started", "git", "python", "machine"}
+    assert "pw" not in text
+
+
+def test_a_second_process_is_refused(tmp_path: Path) -> None:
+    with RunDirectory(config(tmp_path)), pytest.raises(UsageError, match=f"in use by process {os.getpid()}"):
+        RunDirectory(config(tmp_path))
+    RunDirectory(config(tmp_path)).close()
+
+
+def test_a_killed_process_leaves_no_lock(tmp_path: Path) -> None:
+    script = (
+        "import os, sys; from deploy.overrides import compose; from deploy.run_directory import RunDirectory\n"
+        "run = RunDirectory(compose([f'run.dir={sys.argv[1]}'])); os.kill(os.getpid(), 9)"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)
+    with RunDirectory(config(tmp_path)) as run:
+        assert run.is_resumed
+
+
+def test_resuming_notes_what_differs(tmp_path: Path) -> None:
+    RunDirectory(config(tmp_path, "run.minutes=1")).close()
+    with RunDirectory(config(tmp_path, "run.minutes=2", "bench.seconds=3", "search.simulations=32")) as run:
+        assert run.is_resumed
+        assert len(run.notes) == 1
+        assert run.notes[0].endswith("run.minutes 1.0 -> 2.0, search.simulations 64 -> 32")
+    with RunDirectory(config(tmp_path, "run.minutes=2", "search.simulations=32")) as run:
+        assert run.notes == []
+
+
+@pytest.mark.parametrize(("override", "difference"), [
+    ("game=tic_tac_toe", "game.name 'connect_four' -> 'tic_tac_toe'"),
+    ("network.blocks=9", "network.blocks"),
+])
+def test_other_shapes_are_refused_and_named(tmp_path: Path, override: str, difference: str) -> None:
+    RunDirectory(config(tmp_path, "experiment=connect_four")).close()
+    before = (tmp_path / "config.yaml").read_text()
+    with pytest.raises(UsageError) as error:
+        RunDirectory(config(tmp_path, "experiment=connect_four", override))
+    assert difference in str(error.value)
+    assert "choose another run.dir" in str(error.value)
+    assert (tmp_path / "config.yaml").read_text() == before
+    RunDirectory(config(tmp_path, "experiment=connect_four")).close()
+
+
+def test_never_resume_refuses_a_directory_that_holds_a_run(tmp_path: Path) -> None:
+    RunDirectory(config(tmp_path, "run.resume=never")).close()
+    with pytest.raises(UsageError, match=r"run\.resume=never"):
+        RunDirectory(config(tmp_path, "run.resume=never"))
+
+
+@pytest.mark.parametrize("text", ["a: [", "- 1", "a: b: c"])
+def test_a_damaged_configuration_is_named(tmp_path: Path, text: str) -> None:
+    RunDirectory(config(tmp_path)).close()
+    (tmp_path / "config.yaml").write_text(text)
+    with pytest.raises(UsageError, match=r"config\.yaml"):
+        RunDirectory(config(tmp_path))
+
+
+def test_a_directory_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="choose a directory that can be written"):
+        RunDirectory(config(tmp_path / "file" / "run"))
+
+
+def test_the_saved_configuration_is_data(tmp_path: Path) -> None:
+    RunDirectory(config(tmp_path)).close()
+    path = tmp_path / "config.yaml"
+    path.write_text(path.read_text().replace("experiment: connect_four", "experiment: ${oc.env:HOME}"))
+    assert read_config(tmp_path)["experiment"] == "${oc.env:HOME}"
+
+
+def test_strength_over_time_is_drawn(tmp_path: Path) -> None:
+    picture = tmp_path / "strength.png"
+    assert not plot_strength(tmp_path / "metrics.jsonl", picture)
+    with MetricsSink(tmp_path, tensorboard=False) as sink:
+        for minute, share in enumerate((0.4, 0.6, 0.7)):
+            values = {"policy": {"optimal": share}, "search_64/optimal": share + 0.1, "other": 3.0}
+            sink.write(Metrics(minute * 100, minute * 60.0, "strength", values))
+    assert plot_strength(tmp_path / "metrics.jsonl", picture, {"random": 0.31, "UCT-400": 0.87}, "connect four")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert not list(tmp_path.glob("*.new"))
