@@ -67,10 +67,14 @@ def tensors_of(network: nn.Module) -> Tensors:
     return {name: cast(NDArray[np.float32], array) for name, array in copies}
 
 
-@torch.no_grad()
 def load_tensors(network: nn.Module, tensors: Mapping[str, NDArray[np.float32]]) -> None:
     """Copies the tensors into the network; UsageError when names or shapes are not the network's."""
-    own = dict(named_tensors(network))
+    fill(dict(named_tensors(network)), tensors)
+
+
+@torch.no_grad()
+def fill(own: Mapping[str, Tensor], tensors: Mapping[str, NDArray[np.float32]]) -> None:
+    """Copies each array into the tensor of its name; UsageError, and nothing copied, when they do not match."""
     if own.keys() != tensors.keys():
         wrong = sorted(own.keys() ^ tensors.keys())
         raise UsageError(f"these weights belong to another network: {', '.join(wrong[:3])} "

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from common.network import load_tensors, named_tensors
+from common.network import fill, named_tensors
 from common.tower import Tensors
 
 
@@ -33,16 +33,5 @@ class Average:
 
     def load(self, tensors: Tensors, steps: int) -> None:
         """UsageError when the tensors are another network's."""
-        load_tensors(_Holder(self._own), tensors)
+        fill(self._own, tensors)
         self.steps = steps
-
-
-class _Holder(nn.Module):
-    """Lets `load_tensors` fill a table of tensors."""
-
-    def __init__(self, tensors: dict[str, Tensor]) -> None:
-        super().__init__()
-        self._tensors = tensors
-
-    def named_buffers(self, *args: object, **options: object) -> object:  # type: ignore[override]
-        return iter(self._tensors.items())

@@ -10,7 +10,6 @@ that nothing new can come to lie behind a damaged frame.
 """
 
 import contextlib
-import itertools
 import os
 import re
 import struct
@@ -111,11 +110,9 @@ class RecordLog:
         with self._lock:
             end = self._end
             segments = [segment for segment in self._segments() if segment <= end.segment]
-        damage: list[Damage] = []
-        if end.segment and end.length and end.segment not in segments:
-            damage.append(Damage(self._path(end.segment), 0, "the file is missing"))
-        for before, segment in itertools.pairwise(segments):
-            damage += [Damage(self._path(gap), 0, "the file is missing") for gap in range(before + 1, segment)]
+        numbers = range(min(segments, default=end.segment), end.segment + 1 if end.length else 0)
+        gaps = set(numbers) - set(segments)
+        damage = [Damage(self._path(segment), 0, "the file is missing") for segment in sorted(gaps)]
         for segment in segments:
             games = 0
             for item in _read_segment(self._path(segment), end.length if segment == end.segment else None):

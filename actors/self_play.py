@@ -1,0 +1,103 @@
+"""Self-play: games side by side in C++, their leaves evaluated together, finished games as records."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgpack
+
+from common._core import Game, GameBatch
+from common.config import SearchConfig, SelfPlayConfig
+from common.messages import EndedBy, GameId, GameRecord, Leaves
+from common.search import Evaluate, search_options
+
+
+@dataclass(frozen=True, slots=True)
+class ActorIdentity:
+    """Who signs the games: see common.messages.GameId."""
+
+    actor: int
+    epoch: int = 0
+    incarnation: int = 0
+
+
+class SelfPlay:
+    """Plays `games` games side by side against itself, without end.
+
+    Game k of slot s is played with randomness of (seed, s, k) alone: the same games come out whatever the others do,
+    whatever the cache knows and whenever the program was stopped and resumed, as long as the evaluations are the same.
+    """
+
+    def __init__(
+        self,
+        game: Game,
+        search: SearchConfig,
+        self_play: SelfPlayConfig,
+        evaluate: Evaluate,
+        *,
+        games: int,
+        seed: int,
+        identity: ActorIdentity,
+        config_hash: str = "",
+    ) -> None:
+        self.evaluate = evaluate
+        self._game = game
+        self._identity = identity
+        self._config_hash = config_hash
+        self._sequence = 0  # of the next finished game
+        options = search_options(search, symmetries=True, random_plies=self_play.random_plies)
+        self._batch = GameBatch(game, options, games, seed)
+
+    def step(self) -> list[GameRecord]:
+        """One round: every game walks to a leaf, the leaves are evaluated together; the games that ended."""
+        evaluate = self.evaluate
+        leaves = Leaves(*self._batch.select(evaluate.version))
+        if len(leaves):
+            evaluation = evaluate(leaves)
+            self._batch.expand_and_backup(evaluation.logits, evaluation.values, evaluation.version)
+        return [self._record(columns) for columns in self._batch.take_finished()]
+
+    def play(self, rows: int, should_stop: Callable[[], bool] = lambda: False) -> list[GameRecord]:
+        """Plays until games with at least `rows` rows have ended, or until it is told to stop; those games."""
+        finished: list[GameRecord] = []
+        while rows > 0 and not should_stop():
+            for record in self.step():
+                finished.append(record)
+                rows -= record.num_rows
+        return finished
+
+    def counters(self) -> dict[str, int]:
+        """Totals since this object was made: simulations, searches, evaluations, cache_hits, terminals, games, ..."""
+        return self._batch.counters()
+
+    def snapshot(self) -> bytes:
+        """Every open game where it stands, between two steps."""
+        packed: bytes = msgpack.packb({"sequence": self._sequence, "games": self._batch.snapshot()})
+        return packed
+
+    def restore(self, snapshot: bytes) -> None:
+        """Goes on from a snapshot.  ValueError unless it is of the same game, search, seed and number of games."""
+        try:
+            state = msgpack.unpackb(snapshot)
+            sequence, games = int(state["sequence"]), bytes(state["games"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"the snapshot of the open games cannot be read: {error}") from None
+        self._batch.restore(games)
+        self._sequence = sequence
+
+    def continue_after(self, sequence: int) -> None:
+        """Numbers finished games from `sequence` on, where the open games themselves were lost."""
+        self._sequence = sequence
+
+    def _record(self, columns: dict[str, object]) -> GameRecord:
+        who = self._identity
+        game_id = GameId(who.epoch, who.actor, who.incarnation, self._sequence)
+        self._sequence += 1
+        return GameRecord(
+            game=self._game.name,
+            params=self._game.params,
+            game_id=game_id,
+            config_hash=self._config_hash,
+            score=float("nan"),
+            ended_by=EndedBy.RULES,
+            **columns,  # type: ignore[arg-type]
+        )

@@ -1,0 +1,68 @@
+"""Search in Python: options from a SearchConfig, and the search of many positions side by side."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from common._core import Game, Position, SearchBatch, SearchOptions, SearchResult
+from common.config import SearchConfig
+from common.messages import Evaluation, Leaves
+
+
+class Evaluate(Protocol):
+    """The part of an evaluator that a search needs."""
+
+    @property
+    def version(self) -> int: ...
+
+    def __call__(self, leaves: Leaves) -> Evaluation: ...
+
+
+def search_options(config: SearchConfig, *, symmetries: bool, random_plies: int = 0) -> SearchOptions:
+    """The options of the C++ core: the fields of SearchConfig by the same names, and those of the caller."""
+    options = SearchOptions()
+    for name, value in vars(config).items():
+        setattr(options, name, value)
+    options.symmetries = symmetries
+    options.random_plies = random_plies
+    return options
+
+
+def step(batch: SearchBatch, evaluate: Evaluate) -> None:
+    """One round: every search walks to a leaf, the leaves are evaluated together, their values go up the trees."""
+    leaves = Leaves(*batch.select(max(0, evaluate.version)))
+    if len(leaves):
+        evaluation = evaluate(leaves)
+        batch.expand_and_backup(evaluation.logits, evaluation.values, max(0, evaluation.version))
+
+
+def search_positions(
+    game: Game,
+    positions: Sequence[Position],
+    config: SearchConfig,
+    evaluate: Evaluate,
+    *,
+    batch: int = 512,
+    seed: int = 0,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> list[SearchResult]:
+    """One search of each position (none of them terminal), up to `batch` of them side by side, without symmetries.
+
+    Position i is searched with randomness of (seed, i) alone.  Stops early, with fewer results, on `should_stop`.
+    """
+    options = search_options(config, symmetries=False)
+    results: list[SearchResult] = []
+    searches = SearchBatch(game, options, max(1, min(batch, len(positions))), seed)
+    for first in range(0, len(positions), batch):
+        some = positions[first : first + batch]
+        for slot, position in enumerate(some):
+            searches.begin(slot, position, _position_seed(seed, first + slot))
+        while not searches.is_done():
+            if should_stop():
+                return results
+            step(searches, evaluate)
+        results.extend(searches.result(slot) for slot in range(len(some)))
+    return results
+
+
+def _position_seed(seed: int, index: int) -> int:
+    return (seed * 0x9E3779B97F4A7C15 + index) % 2**64

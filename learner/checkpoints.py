@@ -1,0 +1,210 @@
+"""Checkpoints: a directory each, written whole or not at all, and refused when a single bit differs.
+
+    checkpoints/000001200/network.safetensors …   one file for each part of the learner's state
+                          <name>.bin              what the driver adds: open games, …
+                          facts.json              plain numbers and texts
+                          manifest.json           length and SHA-256 of every other file; written last
+
+A new one is made under a temporary name, brought to the disk, and renamed.  Whoever writes a step again, after a fault,
+moves the old directory aside first, so that at every moment at least one whole checkpoint has a name.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import load, save
+
+from common.errors import ResumeError
+from common.weights import sync_directory, write_durably
+
+FORMAT = 1
+MANIFEST, FACTS = "manifest.json", "facts.json"
+_NAME = re.compile(r"(\d{9,})(\.old)?")
+_PART = re.compile(r"[a-z0-9_]+")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Checkpoint:
+    """What a run goes on from."""
+
+    step: int
+    tensors: dict[str, dict[str, NDArray[Any]]]  # part -> name -> array
+    facts: dict[str, Any]  # what JSON holds: numbers, texts, lists, maps
+    extra: dict[str, bytes] = field(default_factory=dict)  # name -> bytes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """The newest good checkpoint, and what is wrong with newer ones."""
+
+    checkpoint: Checkpoint
+    path: Path
+    damaged: tuple[str, ...]  # one line each: which file, and why
+
+
+class _Damaged(Exception):
+    """Names the file and what is wrong with it."""
+
+
+def write_checkpoint(directory: Path, checkpoint: Checkpoint) -> Path:
+    """Writes `directory/<step>`, and returns its path once the disk has it.
+
+    OSError, for example when the disk is full: earlier checkpoints are untouched and nothing half-written stays.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    _remove_leftovers(directory)
+    final = directory / f"{checkpoint.step:09d}"
+    temporary = directory / f".{final.name}.{os.getpid()}.part"
+    try:
+        temporary.mkdir()
+        files = _serialize(checkpoint)
+        for name, data in files.items():
+            write_durably(temporary / name, data)
+        write_durably(temporary / MANIFEST, _manifest(checkpoint.step, files))
+        sync_directory(temporary)
+        old = directory / f"{final.name}.old"
+        if final.exists():
+            shutil.rmtree(old, ignore_errors=True)
+            final.rename(old)
+        temporary.rename(final)
+        sync_directory(directory)
+        shutil.rmtree(old, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    return final
+
+
+def load_latest(directory: Path) -> Found | None:
+    """The newest checkpoint that is whole; None where there is none at all.
+
+    ResumeError, naming each damaged one and why, when there are some and none is good.
+    """
+    damaged: list[str] = []
+    for path in _candidates(directory):
+        try:
+            return Found(_read(path), path, tuple(damaged))
+        except _Damaged as error:
+            damaged.append(str(error))
+    if damaged:
+        raise ResumeError(f"no checkpoint in {directory} is whole: {'; '.join(damaged)}. Put a good copy there, "
+                          "or begin a new run with another run.dir")
+    return None
+
+
+def prune(directory: Path, keep: int) -> list[Path]:
+    """Removes all checkpoints older than the newest `keep` that are whole; returns the removed ones.
+
+    Damaged ones count for nothing, so that they never push a good one out.
+    """
+    kept = 0
+    removed = []
+    for path in _candidates(directory):
+        if kept >= keep:
+            shutil.rmtree(path, ignore_errors=True)
+            removed.append(path)
+        elif problem_of(path) is None:
+            kept += 1
+    return removed
+
+
+def problem_of(path: Path) -> str | None:
+    """What is wrong with this checkpoint, or None."""
+    try:
+        _verified_files(path)
+    except _Damaged as error:
+        return str(error)
+    return None
+
+
+def _candidates(directory: Path) -> list[Path]:
+    """Newest first; one that was moved aside comes after the one that took its place."""
+    found = []
+    for path in directory.iterdir() if directory.is_dir() else ():
+        match = _NAME.fullmatch(path.name)
+        if match and path.is_dir():
+            found.append((int(match[1]), match[2] is None, path))
+    return [path for _, _, path in sorted(found, reverse=True)]
+
+
+def _remove_leftovers(directory: Path) -> None:
+    """Half-written directories of a process that was killed; one process at a time owns a run directory."""
+    for path in directory.glob(".*.part"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _serialize(checkpoint: Checkpoint) -> dict[str, bytes]:
+    names = [*checkpoint.tensors, *checkpoint.extra]
+    assert all(_PART.fullmatch(name) for name in names), names
+    files = {
+        f"{part}.safetensors": save({name: np.ascontiguousarray(a) for name, a in tensors.items()})
+        for part, tensors in checkpoint.tensors.items()
+    }
+    files |= {f"{name}.bin": data for name, data in checkpoint.extra.items()}
+    files[FACTS] = json.dumps(checkpoint.facts, sort_keys=True, indent=1, allow_nan=False).encode()
+    return files
+
+
+def _manifest(step: int, files: dict[str, bytes]) -> bytes:
+    """A function of the other files alone, so that a reader can make it again and compare byte for byte."""
+    entries = {n: {"bytes": len(d), "sha256": hashlib.sha256(d).hexdigest()} for n, d in sorted(files.items())}
+    return json.dumps({"format": FORMAT, "step": step, "files": entries}, indent=1).encode()
+
+
+def _read(path: Path) -> Checkpoint:
+    files = _verified_files(path)
+    return Checkpoint(
+        step=_step(path),
+        tensors={n.removesuffix(".safetensors"): load(d) for n, d in files.items() if n.endswith(".safetensors")},
+        facts=json.loads(files[FACTS]),
+        extra={n.removesuffix(".bin"): d for n, d in files.items() if n.endswith(".bin")},
+    )
+
+
+def _verified_files(path: Path) -> dict[str, bytes]:
+    try:
+        manifest = (path / MANIFEST).read_bytes()
+        files = {p.name: p.read_bytes() for p in path.iterdir() if p.name != MANIFEST}
+    except OSError as error:
+        raise _Damaged(f"{path}: {Path(error.filename or MANIFEST).name} cannot be read ({error.strerror})") from error
+    expected = _manifest(_step(path), files)
+    if manifest != expected:
+        raise _Damaged(f"{path}: {_difference(manifest, expected)}")
+    return files
+
+
+def _difference(manifest: bytes, expected: bytes) -> str:
+    """Which file is not what the manifest says."""
+    wanted, found = _entries(manifest), _entries(expected)
+    for name in sorted(wanted.keys() | found.keys()):
+        if name not in found:
+            return f"{name} is missing"
+        if name not in wanted:
+            return f"{name} is not in {MANIFEST}, or that is damaged"
+        if wanted[name] != found[name]:
+            have, should = found[name].get("bytes"), wanted[name].get("bytes")
+            return f"{name} has {have} bytes instead of {should}" if have != should else f"{name} has a wrong SHA-256"
+    return f"{MANIFEST} is damaged or of another format than {FORMAT}"
+
+
+def _entries(manifest: bytes) -> dict[str, dict[str, Any]]:
+    try:
+        files = json.loads(manifest)["files"]
+    except (ValueError, KeyError, TypeError):
+        return {}
+    whole = isinstance(files, dict) and all(isinstance(entry, dict) for entry in files.values())
+    return files if whole else {}
+
+
+def _step(path: Path) -> int:
+    match = _NAME.fullmatch(path.name)
+    assert match
+    return int(match[1])

@@ -1,0 +1,194 @@
+"""One gradient step after another: predict, compare with the targets, step, average, publish."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from common._core import Game
+from common.config import LearnerConfig
+from common.errors import UsageError
+from common.hardware import choose_precision
+from common.messages import Weights
+from common.network import Network, load_tensors, tensors_of
+from common.targets import TARGETS, Target, total_loss
+from common.tower import Tensors
+from common.weights import is_finite
+from learner.average import Average
+from learner.optimizers import learning_rate, make_optimizer
+from learner.optimizer_state import load_optimizer, optimizer_tensors
+
+
+class Diverged(RuntimeError):
+    """Too many steps in a row, or the network itself, were not finite: go on from the last checkpoint."""
+
+
+class Batch(Protocol):
+    """What the learner reads of a mini-batch; `replay.buffer.Batch` has it."""
+
+    @property
+    def observations(self) -> NDArray[np.float32]: ...  # [B, C, H, W]
+    @property
+    def policy(self) -> NDArray[np.float32]: ...  # [B, A]
+    @property
+    def outcome(self) -> NDArray[np.float32]: ...  # [B]
+    @property
+    def weight(self) -> NDArray[np.float32]: ...  # [B]
+
+
+@dataclass(frozen=True, slots=True)
+class _Labels:
+    policy: Tensor  # [B, A]
+    outcome: Tensor  # [B]
+    weight: Tensor  # [B]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LearnerState:
+    """Everything that decides the next step, as plain arrays and numbers."""
+
+    tensors: dict[str, dict[str, NDArray[Any]]]  # of network, average, optimizer and random
+    facts: dict[str, int]  # step, average_steps, bad_steps
+
+
+class Learner:
+    """Owns the network, its average and the optimizer; has no thread and knows neither buffer nor run directory.
+
+    How many threads torch takes is the caller's: `torch.set_num_threads`.
+    """
+
+    def __init__(
+        self, network: Network, game: Game, config: LearnerConfig, targets: Sequence[Target] = tuple(TARGETS.values())
+    ) -> None:
+        if config.device == "cuda" and not torch.cuda.is_available():
+            raise UsageError("learner.device=cuda: torch finds no GPU that it can use; use learner.device=cpu")
+        precision = choose_precision(config.precision, config.device, "learner.precision")
+        self.description = f"torch {torch.__version__} on {config.device}, {precision.name} ({precision.reason})"
+        self.network = network.to(config.device, memory_format=torch.channels_last).train()
+        self.average = Average(network, config.ema_decay)
+        self.step_count = 0  # gradient steps done, over the life of the run
+        self.skipped_steps = 0  # batches whose loss or gradient was not finite, since this object was made
+        self.refused_publications = 0  # networks that were not finite
+        self._bad_steps = 0  # skipped in a row
+        self._game, self._config, self._targets = game, config, targets
+        self._device = torch.device(config.device)
+        self._is_bf16 = precision.name == "bf16"
+        self._optimizer = make_optimizer(network, config)
+        self._parameters = list(network.parameters())
+        self._statistics = list(network.buffers())  # of the batch norms: a forward pass changes them
+        self._saved_statistics = [t.clone() for t in self._statistics]
+        self._sums: dict[str, Tensor] = {}  # of the figures since the last `metrics`
+        self._summed = 0
+        self._grad_norm = 0.0
+
+    def step(self, batch: Batch) -> bool:
+        """One gradient step; False when it was skipped because the loss or the gradient was not finite.
+
+        A skipped step leaves the network, its statistics and the optimizer as they were.  Diverged after
+        `learner.max_bad_steps` in a row.  Waits for the device once.
+        """
+        torch._foreach_copy_(self._saved_statistics, self._statistics)
+        observations, labels = self._on_device(batch)
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._is_bf16):
+            predictions = self.network(observations)
+        loss, losses = total_loss(predictions, labels, self._config, self._targets)
+        self._optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        bound = self._config.max_grad_norm or float("inf")
+        grad_norm = torch.nn.utils.clip_grad_norm_(self._parameters, bound)
+        total, norm = torch.stack([loss.detach(), grad_norm]).tolist()
+        if not np.isfinite(total) or not np.isfinite(norm):
+            self._skip(total, norm)
+            return False
+        for group in self._optimizer.param_groups:
+            group["lr"] = learning_rate(self.step_count, self._config)
+        self._optimizer.step()
+        self.average.update(self.network)
+        self.step_count += 1
+        self._bad_steps = 0
+        self._grad_norm += norm
+        self._note(loss, losses, predictions, labels)
+        return True
+
+    def metrics(self) -> dict[str, float]:
+        """Means over the steps since the last call; empty where there were none.  Waits for the device.
+
+        loss/total, loss/<target>, <target>/accuracy or error, grad_norm before clipping, learning_rate now.
+        """
+        if not self._summed:
+            return {}
+        names = list(self._sums)
+        values = (torch.stack([self._sums[name] for name in names]) / self._summed).tolist()
+        figures = dict(zip(names, values, strict=True))
+        figures["grad_norm"] = self._grad_norm / self._summed
+        figures["learning_rate"] = learning_rate(max(0, self.step_count - 1), self._config)
+        self._sums, self._summed, self._grad_norm = {}, 0, 0.0
+        return figures
+
+    def publish(self, version: int) -> Weights | None:
+        """The averaged network under this publication number; None, and counted, when it holds NaN or infinity."""
+        tensors = self.average.tensors()
+        if not is_finite(tensors):
+            self.refused_publications += 1
+            return None
+        network = {name: int(value) for name, value in vars(self.network.config).items()}
+        return Weights(version, self.step_count, tensors, network, self._game.name, self._game.params)
+
+    def state(self) -> LearnerState:
+        """For a checkpoint.  Diverged when the network is not finite: such a one is never resumed from."""
+        tensors: dict[str, dict[str, NDArray[Any]]] = {
+            "network": dict(tensors_of(self.network)),
+            "average": dict(self.average.tensors()),
+            "optimizer": dict(optimizer_tensors(self._optimizer)),
+            "random": {"cpu": torch.get_rng_state().numpy().copy()},
+        }
+        if not all(is_finite(tensors[part]) for part in ("network", "average", "optimizer")):
+            raise Diverged(f"after step {self.step_count} the network or the optimizer holds numbers that are not finite")
+        if self._device.type == "cuda":
+            tensors["random"]["cuda"] = torch.cuda.get_rng_state(self._device).numpy().copy()
+        facts = {"step": self.step_count, "average_steps": self.average.steps, "bad_steps": self._bad_steps}
+        return LearnerState(tensors, facts)
+
+    def restore(self, state: LearnerState) -> None:
+        """Goes on from `state`: on the same processor with the same threads, bit for bit as if it had never stopped.
+
+        UsageError when it belongs to another network or optimizer.
+        """
+        load_tensors(self.network, state.tensors["network"])
+        self.average.load(state.tensors["average"], state.facts["average_steps"])
+        load_optimizer(self._optimizer, state.tensors["optimizer"])
+        torch.set_rng_state(torch.from_numpy(state.tensors["random"]["cpu"].copy()))
+        if self._device.type == "cuda" and "cuda" in state.tensors["random"]:
+            torch.cuda.set_rng_state(torch.from_numpy(state.tensors["random"]["cuda"].copy()), self._device)
+        self.step_count, self._bad_steps = state.facts["step"], state.facts["bad_steps"]
+        self._sums, self._summed, self._grad_norm = {}, 0, 0.0
+
+    def _on_device(self, batch: Batch) -> tuple[Tensor, _Labels]:
+        policy, outcome, weight = (
+            torch.from_numpy(column).to(self._device, non_blocking=True)
+            for column in (batch.policy, batch.outcome, batch.weight)
+        )
+        observations = torch.from_numpy(batch.observations).to(self._device, non_blocking=True)
+        return observations.contiguous(memory_format=torch.channels_last), _Labels(policy, outcome, weight)
+
+    def _skip(self, loss: float, norm: float) -> None:
+        torch._foreach_copy_(self._statistics, self._saved_statistics)
+        self.skipped_steps += 1
+        self._bad_steps += 1
+        if self._bad_steps >= self._config.max_bad_steps:
+            raise Diverged(f"{self._bad_steps} steps in a row were not finite at step {self.step_count} (loss {loss:g}, "
+                           f"gradient norm {norm:g}); a lower learner.learning_rate may help")
+
+    @torch.no_grad()
+    def _note(self, loss: Tensor, losses: dict[str, Tensor], predictions: dict[str, Tensor], labels: _Labels) -> None:
+        figures = {"loss/total": loss} | {f"loss/{name}": value for name, value in losses.items()}
+        for target in self._targets:
+            for name, rows in target.figures(predictions[target.name], labels).items():
+                figures[f"{target.name}/{name}"] = rows.mean()
+        for name, value in figures.items():
+            self._sums[name] = self._sums[name] + value.detach() if name in self._sums else value.detach()
+        self._summed += 1

@@ -1,0 +1,50 @@
+"""An optimizer's state as named arrays: the same for every optimizer of torch, without pickle."""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from common.errors import UsageError
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, NDArray[np.float32]]:
+    """`<number of the parameter>.<name>` -> array; step counts are scalars."""
+    tensors = {}
+    for number, parameter in enumerate(_parameters(optimizer)):
+        for name, value in optimizer.state[parameter].items():
+            if value is not None:
+                tensor = torch.as_tensor(value, dtype=torch.float32).detach().cpu().contiguous()
+                tensors[f"{number}.{name}"] = tensor.numpy().copy()
+    return tensors
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, NDArray[np.float32]]) -> None:
+    """The inverse, into an optimizer of the same kind over the same parameters; UsageError when they do not match."""
+    parameters = _parameters(optimizer)
+    state: dict[torch.Tensor, dict[str, torch.Tensor]] = {parameter: {} for parameter in parameters}
+    for key, array in tensors.items():
+        number, _, name = key.partition(".")
+        if int(number) >= len(parameters) or array.shape not in ((), tuple(parameters[int(number)].shape)):
+            raise UsageError(f"the checkpoint's optimizer state ({key} of shape {array.shape}) belongs to another "
+                             "network; set network.* as it was trained")
+        parameter = parameters[int(number)]
+        tensor = torch.from_numpy(array.copy())
+        if array.shape:  # laid out like the parameter, which is channels last
+            tensor = torch.empty_like(parameter, dtype=tensor.dtype).copy_(tensor)
+        state[parameter][name] = tensor.to(parameter.device)
+    names = {frozenset(entries) for entries in state.values()}
+    if tensors and names != {frozenset(_STATE[type(optimizer).__name__])}:
+        raise UsageError("the checkpoint was written by another optimizer; set learner.optimizer as it was trained")
+    optimizer.state.clear()
+    optimizer.state.update({parameter: entries for parameter, entries in state.items() if entries})
+
+
+_STATE = {
+    "SGD": ("momentum_buffer",),
+    "Adam": ("step", "exp_avg", "exp_avg_sq"),
+    "AdamW": ("step", "exp_avg", "exp_avg_sq"),
+}
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
