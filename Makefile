@@ -19,6 +19,14 @@ CORE := $(shell find common/core -name '*.cpp' -o -name '*.h' -o -name CMakeList
 PACKAGES := actors learner replay common configs deploy
 TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
 
+# pip may be configured to look elsewhere, too: its report says where the wheel came from.
+define TORCH_ORIGIN
+import json, sys, urllib.parse
+wheel = json.load(open(sys.argv[1]))["install"][0]
+origin = urllib.parse.urlsplit(wheel["download_info"]["url"]).netloc or "a local folder"
+print("torch: no NVIDIA driver, so the CPU build is taken:", wheel["metadata"]["version"], "from", origin)
+endef
+
 install: $(VENV)/.installed
 
 $(VENV)/.tools: constraints.txt
@@ -32,8 +40,9 @@ $(VENV)/.torch: $(VENV)/.tools
 	  echo "torch: $(TORCH) is installed already"
 	elif command -v nvidia-smi >/dev/null; then
 	  echo "torch: this machine has an NVIDIA driver, so the ordinary index's build is taken"
-	elif $(PIP) install --quiet --timeout 10 --retries 1 --no-deps --index-url $(TORCH_CPU_INDEX) torch==$(TORCH); then
-	  echo "torch: no NVIDIA driver, so the CPU build was taken ($(TORCH_CPU_INDEX))"
+	elif $(PIP) install --quiet --timeout 10 --retries 1 --no-deps --index-url $(TORCH_CPU_INDEX) \
+	    --report $(VENV)/torch.json torch==$(TORCH); then
+	  $(BIN)/python -c '$(TORCH_ORIGIN)' $(VENV)/torch.json
 	else
 	  echo "torch: no NVIDIA driver, but $(TORCH_CPU_INDEX) is out of reach: the ordinary index's torch==$(TORCH) is taken"
 	fi

@@ -23,7 +23,7 @@ NO_VERSION = -1  # before the first weights
 
 
 class Evaluator(Protocol):
-    """What a search asks.  One thread uses an evaluator at a time; the arrays that it returns hold until the next call."""
+    """What a search asks.  One thread at a time uses it; the arrays that it returns hold until the next call."""
 
     @property
     def version(self) -> int: ...  # of the weights that answer

@@ -43,6 +43,11 @@ class OpenVINORuntime:
         self._request: Any = None
         self._blob = b""
 
+    @property
+    def swaps_fast(self) -> bool:
+        """Whether `load` writes constants into a compiled graph; otherwise it compiles."""
+        return self._template.is_fast
+
     def load(self, weights: Weights) -> None:
         """ValueError when the tensors are not this tower's; the old weights go on answering then."""
         constants = fold(weights.tensors)

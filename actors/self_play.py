@@ -43,9 +43,10 @@ class SelfPlay:
         self._game = game
         self._identity = identity
         self._config_hash = config_hash
-        self._sequence = 0  # of the next finished game
-        options = search_options(search, symmetries=True, random_plies=self_play.random_plies)
-        self._batch = GameBatch(game, options, games, seed)
+        self.sequence = 0  # of the next finished game
+        self._options = search_options(search, symmetries=True, random_plies=self_play.random_plies)
+        self._size, self._seed = games, seed
+        self._batch = GameBatch(game, self._options, games, seed)
 
     def step(self) -> list[GameRecord]:
         """One round: every game walks to a leaf, the leaves are evaluated together; the games that ended."""
@@ -71,27 +72,32 @@ class SelfPlay:
 
     def snapshot(self) -> bytes:
         """Every open game where it stands, between two steps."""
-        packed: bytes = msgpack.packb({"sequence": self._sequence, "games": self._batch.snapshot()})
+        packed: bytes = msgpack.packb(
+            {"sequence": self.sequence, "seed": self._seed, "games": self._batch.snapshot()}
+        )
         return packed
 
     def restore(self, snapshot: bytes) -> None:
-        """Goes on from a snapshot.  ValueError unless it is of the same game, search, seed and number of games."""
+        """Goes on from a snapshot.  ValueError unless it is of the same game, search and number of games."""
         try:
             state = msgpack.unpackb(snapshot)
-            sequence, games = int(state["sequence"]), bytes(state["games"])
+            sequence, seed, games = int(state["sequence"]), int(state["seed"]), bytes(state["games"])
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"the snapshot of the open games cannot be read: {error}") from None
-        self._batch.restore(games)
-        self._sequence = sequence
+        batch = GameBatch(self._game, self._options, self._size, seed)
+        batch.restore(games)
+        self._batch, self._seed, self.sequence = batch, seed, sequence
 
-    def continue_after(self, sequence: int) -> None:
-        """Numbers finished games from `sequence` on, where the open games themselves were lost."""
-        self._sequence = sequence
+    def begin_anew(self, sequence: int) -> None:
+        """New games, numbered from `sequence` on and unlike those before, where the open ones were lost."""
+        self.sequence = sequence
+        self._seed = (self._seed + sequence + 1) % 2**64
+        self._batch = GameBatch(self._game, self._options, self._size, self._seed)
 
     def _record(self, columns: dict[str, object]) -> GameRecord:
         who = self._identity
-        game_id = GameId(who.epoch, who.actor, who.incarnation, self._sequence)
-        self._sequence += 1
+        game_id = GameId(who.epoch, who.actor, who.incarnation, self.sequence)
+        self.sequence += 1
         return GameRecord(
             game=self._game.name,
             params=self._game.params,

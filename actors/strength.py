@@ -4,23 +4,24 @@ An optimal move keeps the game-theoretic result (win, draw or loss); `optimal` i
 Letters of the shapes: P positions of a set.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from actors.evaluators import Evaluator, UniformEvaluator
+from actors.evaluators import UniformEvaluator
 from actors.solvers import after
 from actors.strength_sets import StrengthSet
 from common._core import Position, SearchResult
 from common.config import SearchConfig
-from common.messages import Evaluation, Leaves, Weights
-from common.search import search_positions
+from common.search import Evaluate, search_positions
 
 SIMULATIONS = (16, 64, 400)  # of the full table
 BATCH = 512  # positions searched side by side
+
+ShouldStop = Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,39 +61,54 @@ class Stopped(Exception):
 
 def measure(
     positions: StrengthSet,
-    evaluator: Evaluator,
+    evaluate: Evaluate,
     search: SearchConfig,
-    simulations: tuple[int, ...] = SIMULATIONS,
+    simulations: Sequence[int] = SIMULATIONS,
     *,
-    should_stop: Callable[[], bool] = lambda: False,
+    with_baselines: bool = False,
     batch: int = BATCH,
+    should_stop: ShouldStop = lambda: False,
 ) -> Strength:
     """Measures the network alone and with searches as `search` configures them, without noise and temperature.
 
-    Asks `should_stop` at every call of the evaluator and raises Stopped.  Same evaluator, same result.
+    The same evaluator gives the same figures.  Raises Stopped soon after `should_stop()` has become true.
     """
-    asked = _Stoppable(evaluator, should_stop)
-    policy = share_of(positions, policy_actions(positions, asked, batch=batch))
-    actions = {n: search_actions(positions, asked, search, n, batch=batch) for n in simulations}
+    policy = share_of(positions, policy_actions(positions, evaluate, batch=batch, should_stop=should_stop))
+    actions = {
+        n: search_actions(positions, evaluate, search, n, batch=batch, should_stop=should_stop) for n in simulations
+    }
     loses_never = None
     if positions.is_complete and actions:
         loses_never = never_loses(positions, actions[min(actions, key=lambda n: abs(n - 64))])
     shares = {n: share_of(positions, chosen) for n, chosen in actions.items()}
-    return Strength(positions.game.name, len(positions), policy, shares, loses_never)
+    baselines = measure_baselines(positions) if with_baselines else {}
+    return Strength(positions.game.name, len(positions), policy, shares, loses_never, baselines)
 
 
-def policy_actions(positions: StrengthSet, evaluator: Evaluator, *, batch: int = BATCH) -> NDArray[np.intp]:
+def policy_actions(
+    positions: StrengthSet,
+    evaluate: Evaluate,
+    *,
+    batch: int = BATCH,
+    should_stop: ShouldStop = lambda: False,
+) -> NDArray[np.intp]:
     """The action that the network prefers in each position without any search.  [P]"""
     one = strength_search(SearchConfig(policy="puct", cache=0), 1)  # its root carries what the network says
-    results = _search(positions, one, evaluator, batch)
+    results = _search(positions, one, evaluate, batch, should_stop)
     return np.array([result.actions[int(np.argmax(result.prior))] for result in results], np.intp)
 
 
 def search_actions(
-    positions: StrengthSet, evaluator: Evaluator, search: SearchConfig, simulations: int, *, batch: int = BATCH
+    positions: StrengthSet,
+    evaluate: Evaluate,
+    search: SearchConfig,
+    simulations: int,
+    *,
+    batch: int = BATCH,
+    should_stop: ShouldStop = lambda: False,
 ) -> NDArray[np.intp]:
     """The action that a search of so many simulations plays in each position.  [P]"""
-    results = _search(positions, strength_search(search, simulations), evaluator, batch)
+    results = _search(positions, strength_search(search, simulations), evaluate, batch, should_stop)
     return np.array([result.action for result in results], np.intp)
 
 
@@ -105,9 +121,14 @@ def strength_search(search: SearchConfig, simulations: int) -> SearchConfig:
 
 
 def _search(
-    positions: StrengthSet, search: SearchConfig, evaluator: Evaluator, batch: int
+    positions: StrengthSet, search: SearchConfig, evaluate: Evaluate, batch: int, should_stop: ShouldStop
 ) -> list[SearchResult]:
-    return search_positions(positions.game, positions.positions, search, evaluator, batch=batch)
+    results = search_positions(
+        positions.game, positions.positions, search, evaluate, batch=batch, should_stop=should_stop
+    )
+    if len(results) < len(positions):
+        raise Stopped(f"stopped after {len(results)} of {len(positions)} positions")
+    return results
 
 
 def share_of(positions: StrengthSet, actions: NDArray[np.intp]) -> Share:
@@ -188,22 +209,3 @@ BASELINES: dict[str, Callable[[StrengthSet], Share]] = {
 def measure_baselines(positions: StrengthSet) -> dict[str, Share]:
     """Players that have learned nothing, by the names in BASELINES: the same figures on every machine, in seconds."""
     return {name: baseline(positions) for name, baseline in BASELINES.items()}
-
-
-class _Stoppable:
-    """An evaluator that raises Stopped when it is asked after `should_stop()` became true."""
-
-    def __init__(self, evaluator: Evaluator, should_stop: Callable[[], bool]) -> None:
-        self._evaluator, self._should_stop = evaluator, should_stop
-
-    @property
-    def version(self) -> int:
-        return self._evaluator.version
-
-    def load(self, weights: Weights) -> None:
-        self._evaluator.load(weights)
-
-    def __call__(self, leaves: Leaves) -> Evaluation:
-        if self._should_stop():
-            raise Stopped
-        return self._evaluator(leaves)

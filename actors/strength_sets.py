@@ -36,7 +36,8 @@ class StrengthSet:
     @property
     def legal(self) -> NDArray[np.bool_]:
         """Whether the action is legal.  [P, A]"""
-        return self.results != ILLEGAL
+        legal: NDArray[np.bool_] = self.results != ILLEGAL
+        return legal
 
     @property
     def optimal(self) -> NDArray[np.bool_]:

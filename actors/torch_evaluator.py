@@ -67,8 +67,8 @@ class TorchRuntime:
         p = F.relu(self._convolution(x, "heads.policy.features"))
         v = F.relu(self._convolution(x, "heads.value.features"))
         v = F.relu(self._linear(v.flatten(1), "heads.value.hidden"))
-        # The last layer's rounding is the value's; bfloat16 would leave steps of 1/256 near 1.
-        return self._linear(p.flatten(1), "heads.policy.output"), torch.tanh(self._linear(v, "heads.value.output").float())
+        value = torch.tanh(self._linear(v, "heads.value.output").float())
+        return self._linear(p.flatten(1), "heads.policy.output"), value
 
     def _convolution(self, x: Tensor, name: str) -> Tensor:
         kernel = self._tensors[f"{name}.weight"]

@@ -1,14 +1,14 @@
 """Makes actors/data/connect_four.tsv: 3,000 connect four positions with the exact result of every move.
 
-    .venv/bin/python benchmarks/make_connect_four_positions.py            # writes the file, about five minutes
+    .venv/bin/python benchmarks/make_connect_four_positions.py            # writes the file, about two minutes
     .venv/bin/python benchmarks/make_connect_four_positions.py --check    # the same, and compares byte for byte
 
 A line is bucket, moves, results: the columns 1-7 as they were played from the empty board, and what each of the seven
 columns leads to under best play, for the player to move: W wins, D draws, L loses, `.` is full.  Every position has
 moves of different results, none occurs twice, not even mirrored.
 
-Buckets, 500 positions each, as in Pascal Pons' test sets (http://blog.gamesolver.org): begin is at most 14 plies played,
-middle at most 28, end more; easy is under 14 plies left under best play, medium at most 28, hard more.
+Buckets, 500 positions each, as in Pascal Pons' test sets (http://blog.gamesolver.org): begin is at most 14 plies
+played, middle at most 28, end more; easy is under 14 plies left under best play, medium at most 28, hard more.
 
 The solver is bitbully with its book of all positions of 12 stones.  Its results are exact, so the file depends on the
 seed alone, not on bitbully's version; only `random()` is drawn from, the one method that Python keeps stable.
@@ -169,7 +169,7 @@ def line(bucket: str, moves: list[int], scores: dict[int, int]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="compare with the file instead of writing it; exit 1 if it differs")
+    parser.add_argument("--check", action="store_true", help="compare with the file, do not write; 1 if it differs")
     arguments = parser.parse_args()
     begin = time.perf_counter()
     lines = make_positions()

@@ -4,10 +4,11 @@ Nothing here needs torch, so a self-play process that evaluates with OpenVINO ne
 the same tower as a torch module; the names and shapes below are those of its state_dict.
 
     stem    3x3 convolution, norm, ReLU
-    blocks  two 3x3 convolutions with norms, a skip, ReLU          (AlphaGo Zero, Methods, "Neural network architecture")
+    blocks  two 3x3 convolutions with norms, a skip, ReLU
     policy  1x1 convolution, norm, ReLU, linear to the actions
     value   1x1 convolution, norm, ReLU, linear, ReLU, linear to one number, tanh
 
+Source: AlphaGo Zero (2017), Methods, "Neural network architecture".
 Letters: C x H x W planes of the observation, F filters, A actions.
 """
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors import deserialize
+from safetensors import SafetensorError, deserialize
 from safetensors.numpy import save
 
 from common.config import NetworkConfig
@@ -23,7 +22,8 @@ if TYPE_CHECKING:
     from common._core import Game
     from common.network import Network
 
-FORMAT = "1"  # of the file's metadata; a reader refuses any other
+FORMAT = 1  # of the file's facts; a reader refuses any other
+FACTS = "shusaku"  # the one metadata entry: safetensors writes several in a random order
 
 
 def tower_shape(game: "Game", network: NetworkConfig) -> TowerShape:
@@ -50,17 +50,17 @@ def is_finite(tensors: Mapping[str, NDArray[np.float32]]) -> bool:
 
 
 def weights_to_bytes(weights: Weights) -> bytes:
-    """The safetensors file of these weights: one metadata map, then the tensors as little-endian float32."""
-    facts = {
+    """The safetensors file of these weights: one JSON map of facts, then the tensors as little-endian float32."""
+    facts: dict[str, Any] = {
         "format": FORMAT,
-        "version": str(weights.version),
-        "step": str(weights.step),
-        "network": json.dumps(weights.network, sort_keys=True),
+        "version": weights.version,
+        "step": weights.step,
+        "network": weights.network,
         "game": weights.game,
-        "params": json.dumps(weights.params, sort_keys=True),
+        "params": weights.params,
     }
     tensors = {name: np.ascontiguousarray(t, "<f4") for name, t in weights.tensors.items()}
-    return save(tensors, {**facts, "digest": _digest(facts, tensors)})
+    return save(tensors, {FACTS: json.dumps({**facts, "digest": _digest(facts, tensors)}, sort_keys=True)})
 
 
 def weights_from_bytes(data: bytes, source: str) -> Weights:
@@ -73,28 +73,28 @@ def weights_from_bytes(data: bytes, source: str) -> Weights:
     if stored != _digest(facts, tensors):
         raise UsageError(f"{source}: damaged, the SHA-256 of its content is not the stored one; use another checkpoint")
     return Weights(
-        version=int(facts["version"]),
-        step=int(facts["step"]),
+        version=facts["version"],
+        step=facts["step"],
         tensors=tensors,
-        network=json.loads(facts["network"]),
+        network=facts["network"],
         game=facts["game"],
-        params=json.loads(facts["params"]),
+        params=facts["params"],
         sha256=hashlib.sha256(data).hexdigest(),
     )
 
 
-def _parse(data: bytes, source: str) -> tuple[dict[str, str], dict[str, NDArray[np.float32]]]:
+def _parse(data: bytes, source: str) -> tuple[dict[str, Any], dict[str, NDArray[np.float32]]]:
     try:
-        entries: list[tuple[str, dict[str, Any]]] = deserialize(data)
+        entries: list[tuple[str, dict[str, Any]]] = deserialize(data)  # type: ignore[no-untyped-call]
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        facts = dict(header.get("__metadata__") or {})
+        facts = dict(json.loads(header["__metadata__"][FACTS]))
         tensors = {name: np.frombuffer(e["data"], "<f4").reshape(e["shape"]).copy() for name, e in entries}
-    except (SafetensorError, ValueError, KeyError) as error:
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{source}: damaged or not a weights file ({error}); use another checkpoint") from error
     return facts, tensors
 
 
-def _digest(facts: Mapping[str, str], tensors: Mapping[str, NDArray[np.float32]]) -> str:
+def _digest(facts: Mapping[str, Any], tensors: Mapping[str, NDArray[np.float32]]) -> str:
     """SHA-256 over everything that has a meaning: facts, and names, shapes and numbers of the tensors."""
     total = hashlib.sha256(json.dumps(dict(facts), sort_keys=True).encode())
     for name in sorted(tensors):

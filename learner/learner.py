@@ -16,11 +16,10 @@ from common.hardware import choose_precision
 from common.messages import Weights
 from common.network import Network, load_tensors, tensors_of
 from common.targets import TARGETS, Target, total_loss
-from common.tower import Tensors
 from common.weights import is_finite
 from learner.average import Average
-from learner.optimizers import learning_rate, make_optimizer
 from learner.optimizer_state import load_optimizer, optimizer_tensors
+from learner.optimizers import learning_rate, make_optimizer
 
 
 class Diverged(RuntimeError):
@@ -52,7 +51,7 @@ class LearnerState:
     """Everything that decides the next step, as plain arrays and numbers."""
 
     tensors: dict[str, dict[str, NDArray[Any]]]  # of network, average, optimizer and random
-    facts: dict[str, int]  # step, average_steps, bad_steps
+    facts: dict[str, float]  # step, average_steps, rate_factor
 
 
 class Learner:
@@ -68,11 +67,13 @@ class Learner:
             raise UsageError("learner.device=cuda: torch finds no GPU that it can use; use learner.device=cpu")
         precision = choose_precision(config.precision, config.device, "learner.precision")
         self.description = f"torch {torch.__version__} on {config.device}, {precision.name} ({precision.reason})"
-        self.network = network.to(config.device, memory_format=torch.channels_last).train()
+        self.network = network.to(config.device).train()
+        self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.average = Average(network, config.ema_decay)
         self.step_count = 0  # gradient steps done, over the life of the run
         self.skipped_steps = 0  # batches whose loss or gradient was not finite, since this object was made
         self.refused_publications = 0  # networks that were not finite
+        self.rate_factor = 1.0  # of the learning rate; whoever rolls back may lower it
         self._bad_steps = 0  # skipped in a row
         self._game, self._config, self._targets = game, config, targets
         self._device = torch.device(config.device)
@@ -105,7 +106,7 @@ class Learner:
             self._skip(total, norm)
             return False
         for group in self._optimizer.param_groups:
-            group["lr"] = learning_rate(self.step_count, self._config)
+            group["lr"] = self.rate_factor * learning_rate(self.step_count, self._config)
         self._optimizer.step()
         self.average.update(self.network)
         self.step_count += 1
@@ -125,7 +126,7 @@ class Learner:
         values = (torch.stack([self._sums[name] for name in names]) / self._summed).tolist()
         figures = dict(zip(names, values, strict=True))
         figures["grad_norm"] = self._grad_norm / self._summed
-        figures["learning_rate"] = learning_rate(max(0, self.step_count - 1), self._config)
+        figures["learning_rate"] = self.rate_factor * learning_rate(max(0, self.step_count - 1), self._config)
         self._sums, self._summed, self._grad_norm = {}, 0, 0.0
         return figures
 
@@ -147,10 +148,10 @@ class Learner:
             "random": {"cpu": torch.get_rng_state().numpy().copy()},
         }
         if not all(is_finite(tensors[part]) for part in ("network", "average", "optimizer")):
-            raise Diverged(f"after step {self.step_count} the network or the optimizer holds numbers that are not finite")
+            raise Diverged(f"after step {self.step_count} the network or the optimizer holds NaN or infinity")
         if self._device.type == "cuda":
             tensors["random"]["cuda"] = torch.cuda.get_rng_state(self._device).numpy().copy()
-        facts = {"step": self.step_count, "average_steps": self.average.steps, "bad_steps": self._bad_steps}
+        facts = {"step": self.step_count, "average_steps": self.average.steps, "rate_factor": self.rate_factor}
         return LearnerState(tensors, facts)
 
     def restore(self, state: LearnerState) -> None:
@@ -159,12 +160,13 @@ class Learner:
         UsageError when it belongs to another network or optimizer.
         """
         load_tensors(self.network, state.tensors["network"])
-        self.average.load(state.tensors["average"], state.facts["average_steps"])
+        self.average.load(state.tensors["average"], int(state.facts["average_steps"]))
         load_optimizer(self._optimizer, state.tensors["optimizer"])
         torch.set_rng_state(torch.from_numpy(state.tensors["random"]["cpu"].copy()))
         if self._device.type == "cuda" and "cuda" in state.tensors["random"]:
             torch.cuda.set_rng_state(torch.from_numpy(state.tensors["random"]["cuda"].copy()), self._device)
-        self.step_count, self._bad_steps = state.facts["step"], state.facts["bad_steps"]
+        self.step_count, self.rate_factor = int(state.facts["step"]), state.facts["rate_factor"]
+        self._bad_steps = 0
         self._sums, self._summed, self._grad_norm = {}, 0, 0.0
 
     def _on_device(self, batch: Batch) -> tuple[Tensor, _Labels]:
@@ -180,8 +182,8 @@ class Learner:
         self.skipped_steps += 1
         self._bad_steps += 1
         if self._bad_steps >= self._config.max_bad_steps:
-            raise Diverged(f"{self._bad_steps} steps in a row were not finite at step {self.step_count} (loss {loss:g}, "
-                           f"gradient norm {norm:g}); a lower learner.learning_rate may help")
+            raise Diverged(f"{self._bad_steps} steps in a row were not finite at step {self.step_count} "
+                           f"(loss {loss:g}, gradient norm {norm:g}); a lower learner.learning_rate may help")
 
     @torch.no_grad()
     def _note(self, loss: Tensor, losses: dict[str, Tensor], predictions: dict[str, Tensor], labels: _Labels) -> None:

@@ -230,5 +230,5 @@ def _read_state(state: dict[str, Any]) -> tuple[LimiterState, int, dict[int, tup
         counters = LimiterState(int(state["inserted"]), int(state["sampled"]), int(state["deleted"]))
         seen = {int(actor): (int(a), int(b), int(c)) for actor, a, b, c in state["seen"]}
         return counters, int(state["version"]), seen
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"replay state is incomplete: {error!r}") from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"replay state is broken: {error!r}") from None

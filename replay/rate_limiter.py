@@ -134,6 +134,8 @@ class RateLimiter:
 
     def waits_for(self) -> str:
         """What learning waits for, or what playing waits for, or nothing."""
+        if not self.enabled:
+            return ""
         if not self.can_sample(self.rows_per_sample):
             if self.size < self.minimum:
                 until = "the first step" if self.sampled == 0 else "the next step"

@@ -20,7 +20,8 @@ MAY_IMPORT = {  # the table of the folders: what each may import besides itself
 }
 MAY_USE_RAY = {"actors/remote.py", "learner/remote.py", "common/remote.py"}  # and all of deploy/
 WITHOUT_TORCH = (
-    "common.messages", "common.config", "common.codec", "common.metrics", "replay", "actors.self_play", "deploy.cli",
+    "common.messages", "common.config", "common.codec", "common.search", "common.tower", "common.weights",
+    "common.metrics", "replay", "actors.self_play", "deploy.cli",
 )
 NAMES_WITHOUT_A_NOUN = ("utils", "helpers", "base", "manager", "util", "helper", "misc")
 PICKLERS = ("cloudpickle", "dill", "marshal", "pickle", "shelve")

@@ -137,11 +137,11 @@ void bind_search(nb::module_& m) {
       .def_ro("value", &SearchResult::value)
       .def_ro("raw_value", &SearchResult::raw_value)
       .def_ro("surprise", &SearchResult::surprise)
-      .def_prop_ro("actions", [](const SearchResult& r) { return to_numpy(std::vector(r.actions)); })
-      .def_prop_ro("policy", [](const SearchResult& r) { return to_numpy(std::vector(r.policy)); })
-      .def_prop_ro("visits", [](const SearchResult& r) { return to_numpy(std::vector(r.visits)); })
-      .def_prop_ro("q_values", [](const SearchResult& r) { return to_numpy(std::vector(r.q_values)); })
-      .def_prop_ro("prior", [](const SearchResult& r) { return to_numpy(std::vector(r.prior)); });
+      .def_prop_ro("actions", [](const SearchResult& r) { return to_numpy(std::vector(r.actions)); }, nb::rv_policy::automatic)
+      .def_prop_ro("policy", [](const SearchResult& r) { return to_numpy(std::vector(r.policy)); }, nb::rv_policy::automatic)
+      .def_prop_ro("visits", [](const SearchResult& r) { return to_numpy(std::vector(r.visits)); }, nb::rv_policy::automatic)
+      .def_prop_ro("q_values", [](const SearchResult& r) { return to_numpy(std::vector(r.q_values)); }, nb::rv_policy::automatic)
+      .def_prop_ro("prior", [](const SearchResult& r) { return to_numpy(std::vector(r.prior)); }, nb::rv_policy::automatic);
 
   nb::class_<PySearchBatch>(m, "SearchBatch")
       .def("__init__", [](PySearchBatch* self, nb::handle game, const SearchOptions& o, int size, std::uint64_t seed) {

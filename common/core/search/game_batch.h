@@ -86,8 +86,8 @@ class GameBatch {
   std::vector<GameColumns> take_finished() { return std::exchange(finished_, {}); }
   size_t num_finished() const { return finished_.size(); }
 
-  const Counters& counters() {
-    Counters& c = batch_.counters;
+  Counters counters() const {
+    Counters c = batch_.counters;
     c.simulations = c.evaluations + c.cache_hits + c.terminals;
     return c;
   }

@@ -65,8 +65,8 @@ class SearchBatch {
   }
 
   const Leaves& leaves() const { return batch_.leaves; }
-  const Counters& counters() {
-    Counters& c = batch_.counters;
+  Counters counters() const {
+    Counters c = batch_.counters;
     c.simulations = c.evaluations + c.cache_hits + c.terminals;
     return c;
   }

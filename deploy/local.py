@@ -1,0 +1,291 @@
+"""`shusaku local`: the whole system in one process.  Playing and learning take turns by the limiter, each on all cores.
+
+The same parts run on a cluster; here they are wired by hand, so this file is also the shortest description of a run:
+play until the window holds enough rows, learn until every position was learned from often enough, publish, repeat.
+"""
+
+import json
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from actors.evaluators import Evaluator, make_evaluator
+from actors.self_play import ActorIdentity, SelfPlay
+from actors.strength import Stopped, Strength, measure, measure_baselines
+from actors.strength_sets import strength_set
+from common._core import Game
+from common.config import Config
+from common.messages import Metrics, Weights
+from common.metrics import MetricsSink
+from common.network import Network
+from deploy.console import Console
+from deploy.local_checkpoint import RunState, config_hash, load_run, save_run
+from deploy.plots import plot_strength
+from deploy.progress import Progress
+from deploy.run_directory import RunDirectory, write_whole
+from deploy.stop_signals import StopSignals
+from deploy.strength_table import baseline_name, strength_table
+from deploy.version_index import VersionIndex
+from learner.batches import Prefetcher, batch_seed
+from learner.learner import Diverged, Learner
+from replay.buffer import Batch, make_buffer
+from replay.record_log import RecordLog
+
+EARLY_MINUTES = (1, 2, 3, 4, 5)  # of training, when the strength is measured besides every `strength.minutes`
+
+
+def run(config: Config, as_json: bool) -> dict[str, Any]:
+    """Trains until `run.minutes` are used up, then measures the strength; the same command goes on after a stop."""
+    with ExitStack() as stack:
+        directory = stack.enter_context(RunDirectory(config))
+        signals = stack.enter_context(StopSignals())
+        local = LocalRun(config, directory, signals)
+        stack.callback(local.close)
+        stack.enter_context(local.console)
+        local.train()
+        signals.raise_received()
+        result = local.finish()
+        signals.raise_received()
+        return result
+
+
+class LocalRun:
+    """One process, one thread an actor for playing, torch's threads for learning."""
+
+    def __init__(
+        self, config: Config, directory: RunDirectory, signals: StopSignals, evaluators: list[Evaluator] | None = None
+    ) -> None:
+        """`evaluators`, one an actor, replace the configured network where a test scripts them."""
+        self.config, self.directory, self.signals = config, directory, signals
+        self.console = Console()
+        cores = len(os.sched_getaffinity(0))
+        count = config.actors.count or cores
+        torch.set_num_threads(config.learner.threads or cores)
+        self.game = Game(config.game.name, config.game.params)
+        network = Network(
+            self.game.observation_shape, self.game.num_actions, config.network, seed=config.run.seed
+        )
+        self.learner = Learner(network, self.game, config.learner)
+        self.evaluators = evaluators or [
+            make_evaluator(self.game, config.inference, config.network, config.actors.games_per_actor)
+            for _ in range(count)
+        ]
+        self.actors = [
+            SelfPlay(
+                self.game, config.search, config.self_play, evaluate, games=config.actors.games_per_actor,
+                seed=_actor_seed(config.run.seed, actor),
+                identity=ActorIdentity(actor), config_hash=config_hash(config),
+            )
+            for actor, evaluate in enumerate(self.evaluators)
+        ]
+        self.log = RecordLog(directory.records)
+        self._accepted: list[bytes] = []  # encoded records that wait to be written to the log
+        self.buffer = make_buffer(
+            "memory", self.game, config.replay, batch_size=config.learner.batch_size, limited=config.learner.enabled,
+            symmetries=config.learner.symmetries, threads=cores, on_accept=self._accepted.append,
+        )
+        self.versions = VersionIndex(directory.path)
+        self.state = RunState()
+        self.damaged = load_run(self)
+        self.sink = MetricsSink(directory.path)
+        self.progress = Progress(self)
+        self.batches: Prefetcher[Batch] = Prefetcher(
+            lambda seed: self.buffer.sample(config.learner.batch_size, seed), config.run.seed,
+            config.learner.prefetch, self.state.next_batch, self.state.next_batch,
+        )
+        self._pool = ThreadPoolExecutor(count, thread_name_prefix="actor")
+        self._set = strength_set(self.game.name) if config.strength.enabled else None
+        self._subset = self._set.subset(config.strength.positions) if self._set else None
+        self._clock = time.monotonic()
+        self._saved_at = time.monotonic()
+
+    # --- the run -----------------------------------------------------------------------------------------------------
+
+    def train(self) -> None:
+        """Turns of playing and learning until the time is used up or somebody stops the run; ends with a checkpoint."""
+        self._introduce()
+        self._clock = self._saved_at = time.monotonic()
+        self._publish()
+        while not self.is_over() and not self.signals.should_stop():
+            if not self.buffer.control().throttle:
+                self.play_turn()
+            if self.config.learner.enabled:
+                self.learn_turn()
+            self._measure_if_due()
+            self.progress.write(self.sink)
+            seconds = self.config.run.checkpoint_seconds
+            if seconds and time.monotonic() - self._saved_at >= seconds:
+                self.checkpoint()
+        self.checkpoint()
+
+    def is_over(self) -> bool:
+        return self.seconds >= self.config.run.minutes * 60
+
+    @property
+    def seconds(self) -> float:
+        """Training time of the run directory, summed over resumes."""
+        now = time.monotonic()
+        self.state.seconds += now - self._clock
+        self._clock = now
+        return self.state.seconds
+
+    def play_turn(self) -> None:
+        """Every actor plays until its games have brought its share of the rows that the next learning turn needs."""
+        self.progress.activity = "playing"
+        learner, replay = self.config.learner, self.config.replay
+        rows = max(1, round(learner.publish_every * learner.batch_size / replay.samples_per_position))
+        stats = self.buffer.stats()
+        if stats.rows < replay.minimum:
+            rows = replay.minimum - stats.rows
+        share = -(-rows // len(self.actors))
+
+        def should_stop() -> bool:
+            return self.signals.should_stop() or self.is_over()
+
+        turns = [self._pool.submit(actor.play, share, should_stop) for actor in self.actors]
+        while wait(turns, timeout=0.2).not_done:
+            self.progress.show(self.console)
+        for turn in turns:  # in the order of the actors: the window does not depend on the threads' timing
+            for record in turn.result():
+                self.buffer.append(record)
+        self._write_accepted()
+
+    def learn_turn(self) -> None:
+        """Gradient steps until the next publication, or until the limiter wants more games first."""
+        self.progress.activity = "learning"
+        every = self.config.learner.publish_every
+        steps = every - self.learner.step_count % every
+        self.batches.allow(self.batches.index + steps)
+        for _ in range(steps):
+            if self.signals.should_stop() or self.is_over():
+                return
+            batch = self.batches.next()
+            if batch is None:
+                break
+            try:
+                self.learner.step(batch)
+            except Diverged as error:
+                self._roll_back(error)
+                return
+            self.progress.show(self.console)
+        if self.learner.step_count > self.state.published_step:
+            self._publish()
+
+    def checkpoint(self) -> None:
+        """Everything the run needs to go on; a full disk costs this checkpoint, not the run."""
+        self.progress.activity = "saving"
+        self._write_accepted()
+        try:
+            save_run(self)
+        except OSError as error:
+            self.console.say(f"no checkpoint was written: {error}; the earlier ones are untouched, the run goes on")
+        except Diverged as error:
+            self._roll_back(error)
+        self._saved_at = time.monotonic()
+
+    def finish(self) -> dict[str, Any]:
+        """The full table, strength.json and strength.png at the end of a run."""
+        summary: dict[str, Any] = {
+            "run_dir": str(self.directory.path), "seconds": round(self.state.seconds, 1),
+            "games": self.state.games, "rows": self.buffer.stats().inserted, "steps": self.learner.step_count,
+            "version": self.versions.newest,
+        }
+        if self._set is None or not self.config.strength.final:
+            return summary
+        self.progress.activity = "measuring the final strength"
+        self.progress.show(self.console)
+        try:
+            strength = self._measure(self._set, (16, 64, 400))
+        except Stopped:
+            return summary
+        baselines = measure_baselines(self._set)
+        strength = replace(strength, baselines=baselines)
+        write_whole(self.directory.path / "strength.json", json.dumps(strength.to_json(), indent=1) + "\n")
+        plot_strength(
+            self.directory.metrics, self.directory.path / "strength.png",
+            {baseline_name(name): share.optimal for name, share in baselines.items()}, title=self.game.name,
+        )
+        self.console.say(strength_table(strength))
+        self.console.say(f"the run is complete; {self.directory.path}/strength.png shows the strength over time, "
+                         f"and a larger run.minutes trains on")
+        return {**summary, **strength.to_json()}
+
+    def close(self) -> None:
+        self.batches.stop()
+        self._pool.shutdown()
+        self.log.close()
+        self.sink.close()
+
+    # --- parts -------------------------------------------------------------------------------------------------------
+
+    def _introduce(self) -> None:
+        for line in [*self.directory.notes, *self.damaged]:
+            self.console.say(line)
+        evaluator = self.evaluators[0]
+        runtime = getattr(evaluator, "runtime", None)
+        self.console.say(f"{self.game.name}: {len(self.actors)} actors of {self.config.actors.games_per_actor} games, "
+                         f"evaluated by {runtime.description if runtime else type(evaluator).__name__}; "
+                         f"learning with {self.learner.description}")
+
+    def _publish(self) -> Weights | None:
+        """Hands the averaged network to every evaluator, under a number that was never used before."""
+        weights = self.learner.publish(self.versions.newest + 1)
+        if weights is None:
+            self._roll_back(Diverged("the averaged network is not finite"))
+            return None
+        self.versions.note(weights)
+        self.state.published_step = weights.step
+        self.buffer.note_version(weights.version)
+        for evaluator in self.evaluators:
+            evaluator.load(weights)
+        return weights
+
+    def _roll_back(self, error: Diverged) -> None:
+        """Loads the learner's last checkpoint; Diverged where there is none."""
+        self.state.rollbacks += 1
+        self.console.say(f"rolled back to the last checkpoint: {error}")
+        load_run(self, learner_only=True, cause=error)
+        self._publish()
+
+    def _write_accepted(self) -> None:
+        self.state.games += len(self._accepted)
+        self.log.append(self._accepted)
+        self._accepted.clear()
+
+    def _measure_if_due(self) -> None:
+        if self._subset is None:
+            return
+        minutes = self.seconds / 60
+        every = self.config.strength.minutes
+        due = sum(1 for m in (0, *EARLY_MINUTES) if m <= minutes)
+        due += max(0, int(minutes / every) - int(EARLY_MINUTES[-1] / every))
+        if due <= self.state.measurements:
+            return
+        self.progress.activity = "measuring the strength"
+        self.progress.show(self.console)
+        try:
+            strength = self._measure(self._subset, (self.config.strength.simulations,))
+        except Stopped:
+            return
+        self.state.measurements = due
+        share = strength.searches[self.config.strength.simulations]
+        self.state.strength.append((self.state.seconds, share.optimal))
+        self.sink.write(Metrics(self.learner.step_count, self.state.seconds, "strength", {
+            "policy.optimal": strength.policy.optimal,
+            f"search_{self.config.strength.simulations}.optimal": share.optimal,
+        }))
+
+    def _measure(self, positions: Any, simulations: tuple[int, ...]) -> Strength:
+        return measure(
+            positions, self.evaluators[0], self.config.search, simulations, should_stop=self.signals.should_stop
+        )
+
+
+def _actor_seed(run_seed: int, actor: int) -> int:
+    """64 bits that no mini-batch and no other actor shares."""
+    return batch_seed(run_seed, (1 << 40) + actor)

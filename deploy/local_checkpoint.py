@@ -1,0 +1,118 @@
+"""What `shusaku local` saves and how it goes on: one checkpoint names everything, the record log included."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from common.config import Config
+from common.errors import ResumeError
+from common.weights import save_weights
+from learner.checkpoints import Checkpoint, Found, load_latest, prune, write_checkpoint
+from learner.learner import Diverged, LearnerState
+from replay.record_log import LogPosition
+
+if TYPE_CHECKING:
+    from deploy.local import LocalRun
+
+FORMAT = 1  # of the facts below
+
+
+@dataclass
+class RunState:
+    """Counters of a run that no part of it owns."""
+
+    seconds: float = 0.0  # of training, summed over resumes
+    games: int = 0  # written to the record log
+    next_batch: int = 0  # index of the next mini-batch
+    published_step: int = -1  # gradient steps behind the newest publication
+    measurements: int = 0  # of the strength that were due so far
+    rollbacks: int = 0
+    strength: list[tuple[float, float]] = field(default_factory=list)  # training seconds, share of optimal moves
+
+
+def config_hash(config: Config) -> str:
+    """Names the settings that decide what a record means: game, search and self-play."""
+    parts = [asdict(part) for part in (config.game, config.search, config.self_play)]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def save_run(run: "LocalRun") -> None:
+    """Writes a checkpoint, then the averaged weights as a file of their own, and drops what is older than the window.
+
+    OSError when the disk does not take it, Diverged when the network is not finite; earlier checkpoints stay.
+    """
+    learner = run.learner.state()
+    position = run.log.sync()
+    run.state.next_batch = run.batches.index
+    facts: dict[str, Any] = {
+        "format": FORMAT,
+        "game": run.game.name,
+        "config_hash": config_hash(run.config),
+        "learner": learner.facts,
+        "replay": run.buffer.state(),
+        "records": list(position),
+        "version": run.versions.newest,
+        "sequences": [actor.sequence for actor in run.actors],
+        "run": asdict(run.state),
+    }
+    games = {f"games_{number}": actor.snapshot() for number, actor in enumerate(run.actors)}
+    write_checkpoint(run.directory.checkpoints, Checkpoint(run.learner.step_count, learner.tensors, facts, games))
+    prune(run.directory.checkpoints, run.config.run.keep_checkpoints)
+    weights = run.learner.publish(run.versions.newest)
+    if weights is not None:
+        save_weights(run.directory.path / "weights.safetensors", weights)
+    # Older checkpoints that are kept may need a little more of the log than the window of now.
+    run.log.trim(run.log.segment_holding(run.buffer.stats().games * 3 // 2))
+
+
+def load_run(run: "LocalRun", *, learner_only: bool = False, cause: Diverged | None = None) -> list[str]:
+    """Goes on from the newest good checkpoint; lines for the user about what was damaged or could not be used.
+
+    Without any checkpoint the run begins from nothing, and with `learner_only` raises `cause`.
+    """
+    found = load_latest(run.directory.checkpoints)
+    if found is None:
+        if cause is not None:
+            raise cause
+        run.log.truncate_to(LogPosition(0, 0))
+        return []
+    notes = [f"damaged and passed over: {line}" for line in found.damaged]
+    checkpoint = found.checkpoint
+    facts = checkpoint.facts
+    if facts.get("format") != FORMAT:
+        raise ResumeError(f"{found.path} has format {facts.get('format')!r}; this program reads {FORMAT}: "
+                          "begin a new run with another run.dir")
+    run.learner.restore(LearnerState(checkpoint.tensors, facts["learner"]))
+    if learner_only:
+        return notes
+    notes += _restore_window(run, facts)
+    notes += _restore_games(run, found)
+    state = facts["run"]
+    run.state = RunState(**{**state, "strength": [(float(s), float(v)) for s, v in state["strength"]]})
+    run.versions.newest = max(run.versions.newest, int(facts["version"]))
+    notes.append(f"goes on after {run.state.seconds / 60:.1f} minutes, {run.learner.step_count:,} steps and "
+                 f"{run.state.games:,} games")
+    return notes
+
+
+def _restore_window(run: "LocalRun", facts: dict[str, Any]) -> list[str]:
+    run.log.truncate_to(LogPosition(*facts["records"]))
+    bad = run.buffer.restore(facts["replay"], run.log.iterate())
+    notes = [f"{damage.path}, byte {damage.offset}: {damage.reason}; records behind it are lost" for damage in run.log.damage]
+    if bad:
+        notes.append(f"{bad:,} records of the window were not valid and are left out")
+    return notes
+
+
+def _restore_games(run: "LocalRun", found: Found) -> list[str]:
+    facts, extra = found.checkpoint.facts, found.checkpoint.extra
+    lost = 0
+    for number, actor in enumerate(run.actors):
+        try:
+            actor.restore(extra[f"games_{number}"])
+        except (KeyError, ValueError):
+            lost += 1
+            sequences = facts["sequences"]
+            actor.begin_anew(sequences[number] if number < len(sequences) else 0)
+    return [f"the open games of {lost} actors are begun anew, because actors or search changed"] if lost else []

@@ -1,0 +1,34 @@
+"""Which weights a version is: `versions.jsonl` of a run directory, one line a publication."""
+
+import hashlib
+import json
+from pathlib import Path
+
+from common.messages import Weights
+from common.metrics import drop_torn_line
+from common.weights import weights_to_bytes
+
+
+class VersionIndex:
+    """Hands out publication numbers that strictly increase over the life of a run directory.
+
+    A run that goes on from an older checkpoint after a fault takes numbers that were never used, so a version always
+    means one set of weights.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / "versions.jsonl"
+        drop_torn_line(self._path)
+        self.newest = 0
+        if self._path.exists():
+            for line in self._path.read_text(encoding="utf-8").splitlines():
+                self.newest = max(self.newest, int(json.loads(line)["version"]))
+
+    def note(self, weights: Weights) -> None:
+        """Writes down that these weights were published."""
+        assert weights.version > self.newest, f"version {weights.version} after {self.newest}"
+        digest = hashlib.sha256(weights_to_bytes(weights)).hexdigest()
+        line = {"version": weights.version, "step": weights.step, "sha256": digest}
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        self.newest = weights.version

@@ -1,0 +1,260 @@
+"""Every evaluator says what the network says, whatever the batch, and answers for the legal actions only."""
+
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from actors.evaluators import (
+    Evaluator,
+    NetworkEvaluator,
+    PseudoRandomEvaluator,
+    ScriptedEvaluator,
+    UniformEvaluator,
+    make_evaluator,
+    raw_rate,
+)
+from common._core import Game
+from common.config import InferenceConfig, NetworkConfig
+from common.errors import UsageError
+from common.hardware import choose_precision, cpu_flags, cpu_has_bf16
+from common.messages import Evaluation, Leaves, Weights
+from common.network import Network
+from common.weights import random_weights, weights_of
+
+GAMES = ("tic_tac_toe", "connect_four")
+RUNTIMES = ("openvino", "torch")
+CONFIG = NetworkConfig(filters=16, blocks=2)
+SIZE = 8  # of the compiled batch
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """A team of threads on a shared machine waits for its slowest member."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def trained_network(game: Game, config: NetworkConfig = CONFIG, seed: int = 1) -> Network:
+    """A network whose batch norms have seen something, and whose heads say something."""
+    network = Network(game.observation_shape, game.num_actions, config, seed=seed).train()
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter += 0.1 * torch.randn_like(parameter)
+        for _ in range(30):
+            network((torch.rand(64, *game.observation_shape) < 0.4).float())
+    return network.eval()
+
+
+def leaves_of(game: Game, count: int, seed: int = 1) -> Leaves:
+    """Random positions, packed here from their observations."""
+    random = np.random.default_rng(seed)
+    packed, uniform, actions = [], [], []
+    while len(packed) < count:
+        position = game.start()
+        for _ in range(int(random.integers(0, 6))):
+            if not position.is_terminal:
+                position.play(int(random.choice(position.legal_actions)))
+        if not position.is_terminal:
+            planes = position.observation()  # [C, H, W], binary planes first
+            binary = len(planes) - game.num_uniform_planes
+            packed.append(np.packbits(planes[:binary].reshape(-1).astype(bool), bitorder="little"))
+            uniform.append(planes[binary:, 0, 0])
+            actions.append(position.legal_actions)
+    return Leaves(
+        packed=np.stack(packed),
+        uniform=np.stack(uniform).astype(np.float32).reshape(count, game.num_uniform_planes),
+        offsets=np.cumsum([0, *map(len, actions)]).astype(np.int32),
+        actions=np.concatenate(actions).astype(np.uint16),
+    )
+
+
+def expected(network: Network, game: Game, leaves: Leaves) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Logits of the legal actions [N] and values [B] from the training network in its evaluation mode."""
+    planes = np.zeros((len(leaves), *game.observation_shape), np.float32)
+    game.expand(leaves.packed, leaves.uniform, planes)
+    with torch.no_grad():
+        predictions = network(torch.from_numpy(planes))
+    rows = np.repeat(np.arange(len(leaves)), np.diff(leaves.offsets))
+    return predictions["policy"].numpy()[rows, leaves.actions], predictions["value"].numpy()
+
+
+def evaluator_of(runtime: str, game: Game, size: int = SIZE, config: NetworkConfig = CONFIG) -> NetworkEvaluator:
+    return make_evaluator(game, InferenceConfig(runtime=runtime, precision="fp32"), config, size)
+
+
+def assert_same(evaluation: Evaluation, logits: NDArray[np.float32], values: NDArray[np.float32]) -> None:
+    np.testing.assert_allclose(evaluation.logits, logits, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(evaluation.values, values, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("count", [1, 5, SIZE, SIZE + 1, 3 * SIZE + 2])
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("name", GAMES)
+def test_a_runtime_agrees_with_the_training_network(name: str, runtime: str, count: int) -> None:
+    """Batches that are smaller than the compiled size, equal, and larger."""
+    game = Game(name)
+    network = trained_network(game)
+    evaluator = evaluator_of(runtime, game)
+    evaluator.load(weights_of(network, game, version=4, step=0))
+    leaves = leaves_of(game, count)
+    assert len(leaves) == count
+    evaluation = evaluator(leaves)
+    assert evaluation.version == evaluator.version == 4
+    assert_same(evaluation, *expected(network, game, leaves))
+    assert np.std(evaluation.values) > 1e-4 or count == 1
+
+
+@pytest.mark.parametrize("config", [NetworkConfig(4, 0, 1, 1, 4), NetworkConfig(32, 3, 5, 3, 7)])
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_sizes_of_the_network(runtime: str, config: NetworkConfig) -> None:
+    game = Game("connect_four")
+    network = trained_network(game, config)
+    evaluator = evaluator_of(runtime, game, config=config)
+    evaluator.load(weights_of(network, game, 1, 0))
+    leaves = leaves_of(game, 6)
+    assert_same(evaluator(leaves), *expected(network, game, leaves))
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_rows_do_not_touch_each_other(runtime: str) -> None:
+    """What stands in a row, or in the padding behind the batch, changes no other row."""
+    game = Game("connect_four")
+    evaluator = evaluator_of(runtime, game)
+    evaluator.load(weights_of(trained_network(game), game, 1, 0))
+    leaves = leaves_of(game, 3)
+    first = evaluator(leaves)
+    logits, values = first.logits.copy(), first.values.copy()
+    evaluator.runtime.inputs[...] = 1e6
+    again = evaluator(leaves)
+    assert np.array_equal(again.logits, logits)
+    assert np.array_equal(again.values, values)
+    evaluator(leaves_of(game, SIZE, seed=9))
+    assert np.array_equal(evaluator(leaves).values, values)
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_new_weights_answer_from_the_next_call_on(runtime: str) -> None:
+    """Many swaps in a row, with the memory of the old networks freed and used again in between."""
+    game = Game("connect_four")
+    networks = [trained_network(game, seed=seed) for seed in (1, 2, 3)]
+    evaluator = evaluator_of(runtime, game)
+    leaves = leaves_of(game, SIZE)
+    for version in range(24):
+        network = networks[version % 3]
+        evaluator.load(weights_of(network, game, version, 0))
+        junk = [np.full(100_000, np.nan, np.float32) for _ in range(5)]
+        evaluation = evaluator(leaves)
+        assert evaluation.version == version
+        assert_same(evaluation, *expected(network, game, leaves))
+        del junk
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_weights_that_do_not_fit_are_refused_and_the_old_ones_stay(runtime: str) -> None:
+    game = Game("connect_four")
+    evaluator = evaluator_of(runtime, game)
+    with pytest.raises(RuntimeError, match="load"):
+        evaluator(leaves_of(game, 2))
+    evaluator.load(random_weights(game, CONFIG, seed=1, version=1))
+    before = evaluator(leaves_of(game, 2)).logits.copy()
+    for other in (random_weights(game, NetworkConfig(8, 2), 1, 2), random_weights(Game("tic_tac_toe"), CONFIG, 1, 2)):
+        with pytest.raises(ValueError, match="must have shape"):
+            evaluator.load(other)
+    assert evaluator.version == 1
+    assert np.array_equal(evaluator(leaves_of(game, 2)).logits, before)
+
+
+def test_openvino_swaps_weights_without_compiling() -> None:
+    """Otherwise a swap takes four times as long: this version of OpenVINO keeps its constants in another form."""
+    from actors.openvino_evaluator import OpenVINORuntime
+
+    runtime = evaluator_of("openvino", Game("connect_four")).runtime
+    assert isinstance(runtime, OpenVINORuntime)
+    assert runtime.swaps_fast
+
+
+def test_threads_with_an_evaluator_each() -> None:
+    game = Game("connect_four")
+    network = trained_network(game)
+    weights = weights_of(network, game, 1, 0)
+    failures: list[str] = []
+
+    def play(seed: int) -> None:
+        evaluator = evaluator_of("openvino", game)
+        leaves = leaves_of(game, SIZE, seed)
+        logits, values = expected(network, game, leaves)
+        for _ in range(20):
+            evaluator.load(weights)
+            evaluation = evaluator(leaves)
+            if np.abs(evaluation.logits - logits).max() + np.abs(evaluation.values - values).max() > 1e-3:
+                failures.append(f"thread {seed}")
+
+    threads = [threading.Thread(target=play, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_stand_ins(name: str) -> None:
+    game = Game(name)
+    leaves = leaves_of(game, 5)
+    uniform = UniformEvaluator(game, 2)(leaves)
+    assert not uniform.logits.any()
+    assert not uniform.values.any()
+
+    random = PseudoRandomEvaluator(game, 2)
+    once = random(leaves)
+    logits, values = once.logits.copy(), once.values.copy()
+    assert np.array_equal(random(leaves).logits, logits)
+    assert np.abs(values).max() <= 1
+    assert len(np.unique(logits)) > 5
+
+    own_number = np.arange(game.num_actions, dtype=np.float32)
+    scripted = ScriptedEvaluator(game, lambda planes: (own_number, planes.sum() / 99))
+    evaluation = scripted(leaves)
+    assert np.array_equal(evaluation.logits, leaves.actions)
+    planes = np.zeros((5, *game.observation_shape), np.float32)
+    game.expand(leaves.packed, leaves.uniform, planes)
+    np.testing.assert_allclose(evaluation.values, planes.sum((1, 2, 3)) / 99, rtol=1e-6)
+
+    evaluators: list[Evaluator] = [UniformEvaluator(game, 2), random, scripted]
+    for evaluator in evaluators:
+        evaluator.load(Weights(12, 0, {}, {}, name, {}))
+        assert evaluator(leaves).version == 12
+
+
+def test_the_raw_rate_is_positive() -> None:
+    game = Game("tic_tac_toe")
+    evaluator = evaluator_of("openvino", game)
+    with pytest.raises(RuntimeError):
+        raw_rate(evaluator, 0.01)
+    evaluator.load(random_weights(game, CONFIG, 1))
+    assert raw_rate(evaluator, 0.05) > 0
+
+
+def test_precision_follows_the_processor() -> None:
+    auto = choose_precision("auto", "cpu", "inference.precision")
+    assert auto.name == ("bf16" if cpu_has_bf16() else "fp32")
+    assert "bf16" in auto.reason
+    assert choose_precision("fp32", "cpu", "k").name == "fp32"
+    assert choose_precision("auto", "cuda", "k").name == "bf16"
+    if not cpu_has_bf16():
+        with pytest.raises(UsageError, match=r"inference\.precision=bf16"):
+            choose_precision("bf16", "cpu", "inference.precision")
+
+
+def test_openvino_and_linux_agree_on_bf16() -> None:
+    import openvino as ov
+
+    if cpu_flags():
+        assert cpu_has_bf16() == ("BF16" in ov.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"))

@@ -1,0 +1,60 @@
+"""Records of random play."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from common._core import Game
+from common.messages import EndedBy, GameId, GameRecord, RowKind
+
+MakeRecord = Callable[..., GameRecord]
+
+
+@pytest.fixture(scope="session", params=["tic_tac_toe", "connect_four"])
+def game(request: pytest.FixtureRequest) -> Game:
+    return Game(request.param)
+
+
+@pytest.fixture(scope="session")
+def make_record() -> MakeRecord:
+    return random_record
+
+
+def random_record(game: Game, sequence: int = 0, *, weight: float = 1.0, **header: Any) -> GameRecord:
+    """A game of random moves to its end, with a random policy in each row; the same for the same `sequence`."""
+    rng = np.random.default_rng(sequence)
+    position = game.start()
+    actions: list[int] = []
+    offsets, policy_actions, policy_shares = [0], [], []
+    while not position.is_terminal:
+        legal = position.legal_actions
+        shares = np.diff([0, *np.sort(rng.integers(0, 65_536, len(legal) - 1)), 65_535])  # [L], summing to 65,535
+        policy_actions += legal
+        policy_shares += shares.tolist()
+        offsets.append(len(policy_actions))
+        actions.append(int(rng.choice(legal)))
+        position.play(actions[-1])
+    plies = len(actions)
+    fields: dict[str, Any] = {
+        "game": game.name,
+        "params": game.params,
+        "game_id": GameId(0, 0, 0, sequence),
+        "config_hash": "c0ffee",
+        "outcome": position.outcome if position.to_play == 0 else -position.outcome,
+        "score": math.nan,
+        "ended_by": EndedBy.RULES,
+        "actions": np.array(actions, np.uint16),
+        "policy_offsets": np.array(offsets, np.uint32),
+        "policy_actions": np.array(policy_actions, np.uint16),
+        "policy_shares": np.array(policy_shares, np.uint16),
+        "root_values": rng.uniform(-1, 1, plies).astype(np.float32),
+        "raw_values": rng.uniform(-1, 1, plies).astype(np.float32),
+        "versions": np.zeros(plies, np.uint32),
+        "kind": np.full(plies, RowKind.FULL, np.uint8),
+        "row_weight": np.full(plies, weight, np.float32),
+        "surprise": np.zeros(plies, np.float32),
+    }
+    return GameRecord(**(fields | header))

@@ -1,0 +1,353 @@
+"""What every buffer of the table must do."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from common._core import Game
+from common.codec import decode_record
+from common.config import ReplayConfig
+from common.errors import UsageError
+from common.messages import Control, GameId, GameRecord, RowKind
+from replay.buffer import BUFFERS, Batch, ReplayBuffer, make_buffer
+
+MakeRecord = Callable[..., GameRecord]
+MakeBuffer = Callable[..., ReplayBuffer]
+
+CONFIG = ReplayConfig(window="fixed", capacity=500, minimum=100, samples_per_position=2.0)
+
+
+@pytest.fixture(params=sorted(BUFFERS))
+def make(request: pytest.FixtureRequest, game: Game) -> MakeBuffer:
+    def make_one(config: ReplayConfig = CONFIG, **options: Any) -> ReplayBuffer:
+        return make_buffer(request.param, game, config, **({"batch_size": 32} | options))
+
+    return make_one
+
+
+def fill(buffer: ReplayBuffer, game: Game, make_record: MakeRecord, games: int, first: int = 0) -> list[GameRecord]:
+    records = [make_record(game, sequence) for sequence in range(first, first + games)]
+    for record in records:
+        buffer.append(record)
+    return records
+
+
+def equal(one: Batch, other: Batch) -> bool:
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in Batch.__slots__)
+
+
+def test_the_table_names_its_buffers() -> None:
+    with pytest.raises(UsageError, match="unknown replay buffer 'redis_': expected one of memory"):
+        make_buffer("redis_", Game("tic_tac_toe"), CONFIG)
+
+
+def test_sizes_are_checked(make: MakeBuffer, game: Game) -> None:
+    too_small = 100 + game.max_plies - 1
+    with pytest.raises(UsageError, match=f"set replay.capacity={too_small + 1} or more"):
+        make(replace(CONFIG, capacity=too_small))
+    make(replace(CONFIG, capacity=too_small + 1))
+
+
+def test_rows_come_back_as_they_were_played(make: MakeBuffer, game: Game, make_record: MakeRecord) -> None:
+    buffer = make(symmetries=False)
+    assert buffer.sample(32, seed=0) is None
+    records = fill(buffer, game, make_record, 30)
+    facts = []  # of each row in the order of appending
+    for record in records:
+        position = game.start()
+        for ply, action in enumerate(record.actions):
+            policy = np.zeros(game.num_actions, np.float32)  # [A]
+            entries = slice(record.policy_offsets[ply], record.policy_offsets[ply + 1])
+            policy[record.policy_actions[entries]] = record.policy_shares[entries] / np.float32(65_535)
+            outcome = record.outcome if position.to_play == 0 else -record.outcome
+            facts.append((position.observation(), policy, outcome, record.root_values[ply], len(record) - ply))
+            position.play(int(action))
+    batch = buffer.sample(32, seed=5)
+    assert batch is not None
+    assert len(batch) == 32
+    assert batch.observations.shape == (32, *game.observation_shape)
+    assert batch.policy.shape == (32, game.num_actions)
+    for b, row in enumerate(batch.rows):
+        observation, policy, outcome, root_value, plies_left = facts[row]
+        np.testing.assert_array_equal(batch.observations[b], observation)
+        np.testing.assert_allclose(batch.policy[b], policy, atol=1e-6)
+        assert batch.outcome[b] == outcome
+        assert batch.root_values[b] == root_value
+        assert batch.plies_left[b] == plies_left
+        assert batch.weight[b] == 1
+        assert batch.versions[b] == 0
+    for name in ("observations", "policy", "outcome", "root_values", "weight", "plies_left"):
+        assert getattr(batch, name).dtype == np.float32
+
+
+def test_samples_depend_on_the_seed_alone(make: MakeBuffer, game: Game, make_record: MakeRecord) -> None:
+    one, other = make(threads=1), make(threads=2)
+    for buffer in (one, other):
+        fill(buffer, game, make_record, 40)
+    first, same, different = one.sample(32, 7), other.sample(32, 7), other.sample(32, 8)
+    assert first is not None
+    assert same is not None
+    assert different is not None
+    assert equal(first, same)
+    assert not equal(first, different)
+
+
+def test_the_limiter_holds_both_ways(make: MakeBuffer, game: Game, make_record: MakeRecord) -> None:
+    buffer = make()
+    sequence = 0
+    for _ in range(300):
+        if not buffer.control().throttle:
+            reply = buffer.append(make_record(game, sequence))
+            assert reply == buffer.control()
+            sequence += 1
+        while buffer.sample(32, sequence) is not None:
+            assert not (buffer.control().throttle and buffer.stats().rows < CONFIG.minimum)
+    stats = buffer.stats()
+    assert stats.inserted > 1000
+    learned = (stats.inserted - CONFIG.minimum) * CONFIG.samples_per_position
+    assert learned <= stats.sampled <= learned + 2 * max(2 * game.max_plies, 32)
+    assert stats.samples_per_position == stats.sampled / stats.inserted
+    buffer = make()
+    while not buffer.control().throttle:
+        buffer.append(make_record(game, sequence := sequence + 1))
+    before = buffer.stats().inserted
+    assert buffer.append(make_record(game, sequence + 1)).throttle  # soft: finished games are kept
+    assert buffer.stats().inserted > before
+    assert buffer.stats().waits_for.endswith("playing pauses")
+
+
+def test_what_it_waits_for(make: MakeBuffer, game: Game, make_record: MakeRecord) -> None:
+    buffer = make()
+    assert buffer.stats().waits_for == "0 of 100 rows before the first step"
+    record = make_record(game)
+    buffer.append(record)
+    assert buffer.stats().waits_for == f"{len(record)} of 100 rows before the first step"
+
+
+def test_without_a_learner_nobody_is_throttled(make: MakeBuffer, game: Game, make_record: MakeRecord) -> None:
+    buffer = make(limited=False)
+    fill(buffer, game, make_record, 100)
+    assert not buffer.control().throttle
+    assert buffer.stats().waits_for == ""
+
+
+@pytest.mark.parametrize("window", ["fixed", "power"])
+def test_the_window_holds_whole_newest_games(
+    make: MakeBuffer, game: Game, make_record: MakeRecord, window: str
+) -> None:
+    config = replace(CONFIG, window=window, samples_per_position=1000.0)
+    buffer = make(config)
+    lengths: list[int] = []
+    for sequence in range(150):
+        record = make_record(game, sequence)
+        lengths.append(len(record))
+        buffer.append(record)
+        stats = buffer.stats()
+        assert stats.rows == sum(lengths[len(lengths) - stats.games :]) == stats.inserted - stats.deleted
+        assert stats.inserted == sum(lengths)
+        assert stats.rows <= config.capacity
+        assert stats.rows >= min(stats.inserted, stats.window, config.capacity - game.max_plies)
+        if stats.window < config.capacity - game.max_plies:
+            assert stats.rows < stats.window + game.max_plies
+        if stats.inserted >= config.minimum:
+            batch = buffer.sample(32, sequence)
+            assert batch is not None
+            assert stats.deleted <= batch.rows.min() <= batch.rows.max() < stats.inserted
+    assert buffer.stats().deleted > 0
+
+
+def test_rows_without_weight_do_not_count(make: MakeBuffer, game: Game, make_record: MakeRecord) -> None:
+    buffer = make()
+    fill(buffer, game, make_record, 20)
+    before = buffer.stats()
+    record = make_record(game, 20)
+    weights = np.zeros(len(record), np.float32)
+    weights[2] = 0.5
+    buffer.append(replace(record, row_weight=weights, kind=np.full(len(record), RowKind.CHEAP, np.uint8)))
+    assert buffer.stats().inserted == before.inserted + 1
+    buffer.append(make_record(game, 21, weight=0.0))
+    after = buffer.stats()
+    assert after.inserted == before.inserted + 1
+    assert after.accepted == before.accepted + 2
+    assert after.quarantined == {}
+
+
+def test_a_game_is_counted_once(make: MakeBuffer, game: Game, make_record: MakeRecord) -> None:
+    buffer = make(epoch=3)
+
+    def append(epoch: int, actor: int, incarnation: int, sequence: int) -> tuple[int, int, int, int]:
+        buffer.append(replace(make_record(game, 0), game_id=GameId(epoch, actor, incarnation, sequence)))
+        stats = buffer.stats()
+        return stats.accepted, stats.duplicates, stats.fenced, stats.other_epoch
+
+    assert append(3, 0, 0, 0) == (1, 0, 0, 0)
+    assert append(3, 0, 0, 0) == (1, 1, 0, 0)  # sent again
+    assert append(3, 1, 0, 0) == (2, 1, 0, 0)  # another actor
+    assert append(3, 0, 0, 1) == (3, 1, 0, 0)
+    assert append(3, 0, 0, 0) == (3, 2, 0, 0)
+    assert append(3, 0, 1, 0) == (4, 2, 0, 0)  # the actor's next life
+    assert append(3, 0, 0, 2) == (4, 2, 1, 0)  # the former one is fenced
+    assert append(2, 0, 0, 9) == (4, 2, 1, 1)  # a former driver's
+    assert append(4, 0, 0, 0) == (4, 2, 1, 2)  # nobody's
+    buffer.fence(1, 2)
+    assert append(3, 1, 1, 0) == (4, 2, 2, 2)
+    assert append(3, 1, 2, 0) == (5, 2, 2, 2)
+    buffer.fence(1, 1)  # fencing an earlier life changes nothing
+    assert append(3, 1, 2, 1) == (6, 2, 2, 2)
+    assert buffer.stats().quarantined == {}
+    assert buffer.control().epoch == 3
+
+
+def test_control_tells_version_and_stop(make: MakeBuffer, game: Game, make_record: MakeRecord) -> None:
+    buffer = make()
+    assert buffer.control() == Control()
+    buffer.note_version(4)
+    buffer.note_version(3)
+    buffer.stop()
+    assert buffer.append(make_record(game)) == Control(stop=True, version=4)
+
+
+def test_accepted_games_are_handed_on_in_order(make: MakeBuffer, game: Game, make_record: MakeRecord) -> None:
+    accepted: list[bytes] = []
+    buffer = make(on_accept=accepted.append)
+    records = fill(buffer, game, make_record, 3)
+    buffer.append(records[0])  # a duplicate
+    buffer.append(replace(records[0], game_id=GameId(0, 0, 0, 9), outcome=2))
+    assert [decode_record(data).game_id.sequence for data in accepted] == [0, 1, 2]
+
+    def fail(data: bytes) -> None:
+        raise OSError("No space left on device")
+
+    buffer = make(on_accept=fail)
+    with pytest.raises(OSError, match="No space left"):
+        buffer.append(records[0])
+    assert buffer.stats().accepted == 1
+
+
+@pytest.mark.parametrize("window", ["fixed", "power"])
+def test_a_restored_buffer_goes_on_as_if_nothing_had_happened(
+    make: MakeBuffer, game: Game, make_record: MakeRecord, window: str
+) -> None:
+    log: list[bytes] = []
+    config = replace(CONFIG, window=window)
+    straight = make(config, on_accept=log.append)
+    fill(straight, game, make_record, 150)
+    straight.append(make_record(game, 150, weight=0.0))
+    straight.note_version(6)
+    for seed in range(20):
+        straight.sample(32, seed)
+    resumed = make(config)
+    assert resumed.restore(straight.state(), log) == 0
+    assert resumed.state() == straight.state()
+    for sequence in range(151, 190):
+        record = make_record(game, sequence)
+        assert resumed.append(record) == straight.append(record)
+        one, other = straight.sample(32, sequence), resumed.sample(32, sequence)
+        assert (one is None) == (other is None)
+        assert one is None or other is None or equal(one, other)
+    ours, theirs = resumed.stats(), straight.stats()
+    assert (ours.rows, ours.inserted, ours.sampled, ours.deleted) == (
+        theirs.rows,
+        theirs.inserted,
+        theirs.sampled,
+        theirs.deleted,
+    )
+    assert resumed.append(make_record(game, 7)).version == 6
+    assert resumed.stats().duplicates == 1
+    with pytest.raises(ValueError, match="holds games"):
+        resumed.restore(straight.state(), log)
+
+
+@pytest.mark.parametrize("left", [0, 3, 60])
+def test_a_lost_window_is_made_up_for(make: MakeBuffer, game: Game, make_record: MakeRecord, left: int) -> None:
+    log: list[bytes] = []
+    first = make(on_accept=log.append)
+    sequence = 0
+    while first.stats().inserted < 2000:
+        first.append(make_record(game, sequence))
+        sequence += 1
+        while first.sample(32, sequence) is not None:
+            pass
+    resumed = make()
+    resumed.restore(first.state(), log[len(log) - left :])
+    stats = resumed.stats()
+    assert stats.inserted == first.stats().inserted
+    assert stats.rows == sum(decode_record(data).num_rows for data in log[len(log) - stats.games :])
+    samples = 0
+    for _ in range(200):  # nobody waits for ever
+        is_throttled = resumed.control().throttle
+        if not is_throttled:
+            resumed.append(make_record(game, sequence))
+            sequence += 1
+        batch = resumed.sample(32, sequence)
+        samples += batch is not None
+        assert batch is not None or not is_throttled
+    assert samples > 10
+
+
+def test_bad_records_of_the_log_are_left_out(make: MakeBuffer, game: Game, make_record: MakeRecord) -> None:
+    log: list[bytes] = []
+    first = make(on_accept=log.append)
+    fill(first, game, make_record, 20)
+    state = first.state()
+    log[3] = log[3][:50]
+    resumed = make()
+    assert resumed.restore(state, log) == 1
+    stats = resumed.stats()
+    assert stats.quarantined == {"format": 1}
+    assert stats.games == 19
+    assert stats.inserted - stats.deleted == stats.rows
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"state": 2}, {"inserted": -1}, {"deleted": 10**9}, {"seen": [[1, 2]]}, {"version": None}, {"sampled": "many"}],
+    ids=str,
+)
+def test_a_state_that_is_none_of_ours(make: MakeBuffer, change: dict[str, Any]) -> None:
+    buffer = make()
+    state = buffer.state()
+    with pytest.raises(ValueError, match="replay state|impossible counters"):
+        buffer.restore(state | change, [])
+    with pytest.raises(ValueError, match="replay state is broken"):
+        buffer.restore({"state": state["state"]}, [])
+    buffer.restore(state, [])
+
+
+def test_many_threads(make: MakeBuffer, game: Game, make_record: MakeRecord) -> None:
+    accepted: list[bytes] = []
+    buffer = make(on_accept=accepted.append)
+    records = [[make_record(game, s, game_id=GameId(0, actor, 0, s)) for s in range(60)] for actor in range(3)]
+    is_done = threading.Event()
+    batches: list[Batch] = []
+
+    def learn() -> None:
+        seed = 0
+        while not is_done.is_set():
+            batch = buffer.sample(32, seed)
+            if batch is not None:
+                batches.append(batch)
+            seed += 1
+
+    def play(actor: int) -> None:
+        for record in records[actor]:
+            buffer.append(record)
+
+    learner = threading.Thread(target=learn)
+    actors = [threading.Thread(target=play, args=(actor,)) for actor in range(3)]
+    for thread in (learner, *actors):
+        thread.start()
+    for thread in actors:
+        thread.join()
+    is_done.set()
+    learner.join()
+    stats = buffer.stats()
+    assert stats.accepted == len(accepted) == 180
+    assert stats.inserted == sum(len(record) for games in records for record in games)
+    assert stats.sampled == 32 * len(batches)
+    for batch in batches:
+        np.testing.assert_allclose(batch.policy.sum(axis=1), 1, atol=1e-4)
