@@ -145,7 +145,7 @@ def _serialize(checkpoint: Checkpoint) -> dict[str, bytes]:
     names = [*checkpoint.tensors, *checkpoint.extra]
     assert all(_PART.fullmatch(name) for name in names), names
     files = {
-        f"{part}.safetensors": save({name: np.ascontiguousarray(a) for name, a in tensors.items()})
+        f"{part}.safetensors": save({name: np.asarray(a, order="C") for name, a in tensors.items()})
         for part, tensors in checkpoint.tensors.items()
     }
     files |= {f"{name}.bin": data for name, data in checkpoint.extra.items()}

@@ -46,7 +46,7 @@ def trained_network(game: Game, config: NetworkConfig = CONFIG, seed: int = 1) -
     torch.manual_seed(seed)
     with torch.no_grad():
         for parameter in network.parameters():
-            parameter += 0.1 * torch.randn_like(parameter)
+            parameter.add_(0.1 * torch.randn_like(parameter))
         for _ in range(30):
             network((torch.rand(64, *game.observation_shape) < 0.4).float())
     return network.eval()
@@ -55,7 +55,9 @@ def trained_network(game: Game, config: NetworkConfig = CONFIG, seed: int = 1) -
 def leaves_of(game: Game, count: int, seed: int = 1) -> Leaves:
     """Random positions, packed here from their observations."""
     random = np.random.default_rng(seed)
-    packed, uniform, actions = [], [], []
+    packed: list[NDArray[np.uint8]] = []
+    uniform: list[NDArray[np.float32]] = []
+    actions: list[list[int]] = []
     while len(packed) < count:
         position = game.start()
         for _ in range(int(random.integers(0, 6))):

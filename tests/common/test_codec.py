@@ -105,6 +105,7 @@ def assert_same(one: GameRecord, other: GameRecord) -> None:
 
 
 @given(records())
+@settings(deadline=None)
 def test_records_round_trip(record: GameRecord) -> None:
     data = encode_record(record)
     assert_same(record, decode_record(data))
@@ -112,11 +113,13 @@ def test_records_round_trip(record: GameRecord) -> None:
 
 
 @given(st.builds(Control, st.booleans(), st.booleans(), COUNTER, COUNTER, COUNTER))
+@settings(deadline=None)
 def test_controls_round_trip(control: Control) -> None:
     assert decode_control(encode_control(control)) == control
 
 
 @given(st.binary(max_size=400))
+@settings(deadline=None)
 def test_arbitrary_bytes_are_refused(data: bytes) -> None:
     for decode in (decode_record, decode_control):
         with pytest.raises(CodecError):
@@ -134,6 +137,7 @@ VALUES = st.recursive(
 
 
 @given(st.sampled_from(sorted(sample_map())), VALUES)
+@settings(deadline=None)
 def test_a_wrong_value_under_any_key_is_refused_or_equivalent(key: str, value: Any) -> None:
     try:
         record = decode_record(msgpack.packb(sample_map() | {key: value}))
@@ -143,6 +147,7 @@ def test_a_wrong_value_under_any_key_is_refused_or_equivalent(key: str, value: A
 
 
 @given(VALUES)
+@settings(deadline=None)
 def test_any_msgpack_value_is_refused(value: Any) -> None:
     data = msgpack.packb(value)
     for decode in (decode_record, decode_control):
@@ -151,7 +156,7 @@ def test_any_msgpack_value_is_refused(value: Any) -> None:
 
 
 @given(records(), st.data())
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 def test_damaged_records_never_raise_anything_else(record: GameRecord, data: st.DataObject) -> None:
     encoded = bytearray(encode_record(record))
     cut = data.draw(st.integers(0, len(encoded) - 1))

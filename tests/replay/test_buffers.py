@@ -311,7 +311,7 @@ def test_bad_records_of_the_log_are_left_out(make: MakeBuffer, game: Game, make_
 def test_a_state_that_is_none_of_ours(make: MakeBuffer, change: dict[str, Any]) -> None:
     buffer = make()
     state = buffer.state()
-    with pytest.raises(ValueError, match="replay state|impossible counters"):
+    with pytest.raises(ValueError, match=r"replay state|impossible counters"):
         buffer.restore(state | change, [])
     with pytest.raises(ValueError, match="replay state is broken"):
         buffer.restore({"state": state["state"]}, [])

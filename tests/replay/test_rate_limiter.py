@@ -100,6 +100,7 @@ def test_impossible_counters(state: LimiterState) -> None:
     at=st.integers(0, 10**6),
     sampled=st.integers(0, 10**7),
 )
+@settings(deadline=None)
 def test_no_state_stops_both_sides(
     samples_per_position: float, minimum: int, rows_per_insert: int, rows_per_sample: int, at: int, sampled: int
 ) -> None:
@@ -119,6 +120,7 @@ def test_no_state_stops_both_sides(
 @given(
     st.floats(0.5, 8), st.integers(1, 500), st.integers(2, 300), st.integers(2, 600), st.floats(0.1, 0.499)
 )  # fmt: skip
+@settings(deadline=None)
 def test_half_the_buffer_can_dead_lock(
     samples_per_position: float, minimum: int, rows_per_insert: int, rows_per_sample: int, share: float
 ) -> None:

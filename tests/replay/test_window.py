@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.config import ReplayConfig
@@ -30,6 +30,7 @@ def test_katagos_values(minimum: int, seen: int, rows: int) -> None:
 
 
 @given(WINDOWS, st.integers(0, 10**12), st.integers(0, 10**12))
+@settings(deadline=None)
 def test_it_grows_within_its_bounds(window: Window, seen: int, more: int) -> None:
     rows = window.rows(seen)
     assert window.minimum <= rows <= window.capacity

@@ -43,6 +43,13 @@ void check_symmetry(const AnyGame& g, int symmetry) {
           "symmetry " + std::to_string(symmetry) + ": must lie in [0, " + std::to_string(g.num_symmetries()) + ")");
 }
 
+// User text for a message of one line.
+std::string quoted(const std::string& text) {
+  std::string safe = "'";
+  for (char c : text) safe += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;
+  return safe + "'";
+}
+
 Array<float> observation(const PyPosition& p, int symmetry) {
   check_symmetry(*p.rules, symmetry);
   const Shape s = p.rules->shape();
@@ -137,7 +144,7 @@ void bind_games(nb::module_& m) {
         if (action >= 0 && std::binary_search(legal.begin(), legal.end(), Action(action))) return action;
         std::string moves;
         for (Action a : legal) moves += " " + p.state->to_move(a);
-        throw nb::value_error((std::string(action < 0 ? "'" + text + "' is no move of this game" : "illegal move '" + text + "'") +
+        throw nb::value_error((std::string(action < 0 ? quoted(text) + " is no move of this game" : "illegal move " + quoted(text)) +
                                ": legal are" + (moves.empty() ? " none, the game is over" : moves)).c_str());
       }, "move"_a)
       .def("__str__", [](const PyPosition& p) { return p.state->draw(); });

@@ -1,0 +1,83 @@
+"""`shusaku bench selfplay`: whole self-play beside the network alone, `actors.count` processes of one thread each."""
+
+import multiprocessing
+import os
+import time
+from dataclasses import replace
+from multiprocessing.synchronize import Barrier
+from typing import Any
+
+from actors.evaluators import make_evaluator, raw_rate
+from actors.self_play import ActorIdentity, SelfPlay
+from common.config import Config
+from deploy.chosen_weights import choose_weights
+
+START_SECONDS = 120.0  # until every process has loaded its network
+WARM_UP = 0.2  # of `bench.seconds`, before anything is counted
+RAW = 0.2  # of `bench.seconds`, before and again after, for the network alone
+
+
+def measure_selfplay(config: Config) -> dict[str, Any]:
+    """Sums over the processes; the network alone is measured by all of them together, before and after self-play."""
+    count = config.actors.count or len(os.sched_getaffinity(0))
+    context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks
+    barrier = context.Barrier(count)
+    results: Any = context.Queue()
+    processes = [
+        context.Process(target=_measure_one, args=(config, actor, barrier, results)) for actor in range(count)
+    ]
+    for process in processes:
+        process.start()
+    try:
+        figures = [results.get(timeout=START_SECONDS + 3 * config.bench.seconds) for _ in processes]
+    finally:
+        for process in processes:
+            process.join(5)
+            if process.is_alive():
+                process.kill()
+    total = {name: sum(f[name] for f in figures) for name in figures[0] if name != "description"}
+    raw = (total["raw_before"] + total["raw_after"]) / 2
+    known = total["cache_hits"] + total["evaluations"]
+    return {
+        "game": config.game.name,
+        "actors": count,
+        "runtime": figures[0]["description"],
+        "raw_evaluations_per_s": raw,
+        "evaluations_per_s": total["evaluations"],
+        "of_raw": total["evaluations"] / raw,
+        "searches_per_s": total["searches"],
+        "games_per_s": total["games"],
+        "cache_hit_rate": total["cache_hits"] / known if known else 0.0,
+    }
+
+
+def _measure_one(config: Config, actor: int, barrier: Barrier, results: Any) -> None:
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[actor % len(cores)]})
+    chosen = choose_weights(replace(config, checkpoint=config.checkpoint or "random"))
+    game = chosen.game
+    evaluator = make_evaluator(game, config.inference, chosen.network, config.actors.games_per_actor)
+    evaluator.load(chosen.weights)
+    player = SelfPlay(
+        game, config.search, config.self_play, evaluator, games=config.actors.games_per_actor,
+        seed=config.run.seed + actor, identity=ActorIdentity(actor),
+    )
+    seconds = config.bench.seconds
+    barrier.wait(START_SECONDS)
+    raw_before = raw_rate(evaluator, seconds * RAW)
+    barrier.wait(START_SECONDS)
+    _play(player, seconds * WARM_UP)
+    before, begin = player.counters(), time.perf_counter()
+    _play(player, seconds)
+    spent, after = time.perf_counter() - begin, player.counters()
+    barrier.wait(START_SECONDS)
+    raw_after = raw_rate(evaluator, seconds * RAW)
+    rates = {name: (after[name] - before[name]) / spent for name in after}
+    results.put({**rates, "raw_before": raw_before, "raw_after": raw_after,
+                 "description": evaluator.runtime.description})
+
+
+def _play(player: SelfPlay, seconds: float) -> None:
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        player.step()

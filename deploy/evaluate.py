@@ -1,0 +1,32 @@
+"""`shusaku evaluate checkpoint=…`: how often a network plays optimally, alone and with searches, beside baselines."""
+
+import sys
+from dataclasses import replace
+from typing import Any
+
+from actors.evaluators import make_evaluator
+from actors.strength import BATCH, measure, measure_baselines
+from actors.strength_sets import strength_set
+from common.config import Config
+from common.errors import UsageError
+from deploy.chosen_weights import choose_weights
+from deploy.strength_table import strength_table
+
+
+def run(config: Config, as_json: bool) -> dict[str, Any]:
+    """Prints the table; returns the JSON of DESIGN §9.  UsageError for a game without known results."""
+    chosen = choose_weights(config)
+    for note in chosen.notes:
+        print(note, file=sys.stderr)
+    positions = strength_set(chosen.game.name)
+    if positions is None:
+        raise UsageError(f"there are no positions with known results for {chosen.game.name}; "
+                         "connect_four and tic_tac_toe have them")
+    evaluator = make_evaluator(chosen.game, config.inference, chosen.network, min(BATCH, 256))
+    evaluator.load(chosen.weights)
+    print(f"version {chosen.weights.version} after {chosen.weights.step:,} steps, on {evaluator.runtime.description}")
+    strength = measure(positions, evaluator, chosen.search)
+    strength = replace(strength, baselines=measure_baselines(positions))
+    print(strength_table(strength))
+    return {"checkpoint": config.checkpoint, "version": chosen.weights.version, "step": chosen.weights.step,
+            **strength.to_json()}

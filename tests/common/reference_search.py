@@ -1,0 +1,205 @@
+"""Slow, plain searches of one position: what the C++ core must agree with, visit for visit.
+
+Everything is float32 in the same order of operations, and evaluations are rounded to half floats as they travel.
+"""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+F = np.float32
+MASK = 2**64 - 1
+
+
+def half(x):
+    return np.float32(np.float16(x))
+
+
+def mix64(x):
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MASK
+    return x ^ (x >> 31)
+
+
+def combine(a, b):
+    return mix64((a + 0x9E3779B97F4A7C15 * (b + 1)) & MASK)
+
+
+class Random:
+    """The generator of common/core/search/random.h."""
+
+    def __init__(self, seed):
+        self.state = mix64(seed ^ 0xA0761D6478BD642F)
+
+    def next(self):
+        self.state = (self.state + 0x9E3779B97F4A7C15) & MASK
+        return mix64(self.state)
+
+    def uniform(self):
+        return (float(self.next() >> 11) + 0.5) * 2.0**-53
+
+    def gumbel(self):
+        return -math.log(-math.log(self.uniform()))
+
+
+def exp(x):
+    """exp for x <= 0 as in simd.h: Cephes' polynomial, float32, no fused operations."""
+    x = np.maximum(np.asarray(x, F), F(-87))
+    n = np.rint(x * F(1.44269504088896341))
+    r = (x - n * F(0.693359375)) - n * F(-2.12194440e-4)
+    p = np.full_like(x, F(1.9875691500e-4))
+    for c in (1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1):
+        p = p * r + F(c)
+    p = (p * (r * r) + r) + F(1)
+    return np.ldexp(p, n.astype(np.int32)).astype(F)
+
+
+def lane_sum(x):
+    """Sum in the order of eight lanes: blocks first, then ((0+4)+(2+6))+((1+5)+(3+7))."""
+    lanes = np.zeros(8, F)
+    for i in range(0, len(x), 8):
+        block = np.zeros(8, F)
+        block[: len(x[i : i + 8])] = x[i : i + 8]
+        lanes = lanes + block
+    return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]))
+
+
+def softmax(logits):
+    p = exp(np.minimum(logits - np.max(logits), F(0)))
+    return p * (F(1) / lane_sum(p))
+
+
+@dataclass
+class Node:
+    position: object
+    actions: list = field(default_factory=list)
+    prior: np.ndarray | None = None  # probabilities (puct) or logits (gumbel), half floats
+    visits: np.ndarray | None = None
+    value_sum: np.ndarray | None = None
+    children: dict = field(default_factory=dict)
+    total_visits: int = 0
+    total_value: np.float32 = F(0)
+    raw_value: np.float32 = F(0)
+    visited_prior: np.float32 = F(0)
+
+
+def expand(node, logits, value, keep_logits):
+    node.actions = list(node.position.legal_actions)
+    logits = half(logits[node.actions])
+    node.prior = half(logits) if keep_logits else half(softmax(logits))
+    node.visits = np.zeros(len(node.actions), np.int32)
+    node.value_sum = np.zeros(len(node.actions), F)
+    node.raw_value = half(value)
+    return node.raw_value
+
+
+def search(position, evaluate, simulations, rule):
+    """`evaluate(position) -> (logits [A], value)`; `rule` has keep_logits, begin(root), select(node, is_root)."""
+    root = Node(position.copy())
+    value = expand(root, *evaluate(root.position), rule.keep_logits)
+    root.total_visits, root.total_value = 1, F(value)
+    rule.begin(root)
+    for _ in range(simulations):
+        node, path = root, []
+        while node.prior is not None:
+            k = rule.select(node, node is root)
+            path.append((node, k))
+            if k not in node.children:
+                node.visited_prior = F(node.visited_prior + node.prior[k])
+                position = node.position.copy()
+                position.play(node.actions[k])
+                node.children[k] = Node(position)
+            node = node.children[k]
+        if node.position.is_terminal:
+            value = F(node.position.outcome)
+        else:
+            value = expand(node, *evaluate(node.position), rule.keep_logits)
+        node.total_visits += 1
+        node.total_value = F(node.total_value + value)
+        for parent, k in reversed(path):
+            value = F(-value)
+            parent.visits[k] += 1
+            parent.value_sum[k] = F(parent.value_sum[k] + value)
+            parent.total_visits += 1
+            parent.total_value = F(parent.total_value + value)
+    return root
+
+
+class Puct:
+    keep_logits = False
+
+    def __init__(self, c_puct, fpu_reduction, root_fpu_reduction):
+        self.c_puct, self.fpu, self.root_fpu = F(c_puct), F(fpu_reduction), F(root_fpu_reduction)
+
+    def begin(self, root):
+        pass
+
+    def select(self, node, is_root):
+        mean = F(node.total_value / F(node.total_visits))
+        fpu = F(mean - (self.root_fpu if is_root else self.fpu) * np.sqrt(node.visited_prior))
+        scale = F(self.c_puct * np.sqrt(F(max(1, node.total_visits - 1))))
+        n = node.visits.astype(F)
+        q = np.where(n < 1, fpu, node.value_sum / np.maximum(n, F(1)))
+        return int(np.argmax(q + scale * node.prior / (F(1) + n)))
+
+    def conclude(self, root):
+        most = max(range(len(root.actions)), key=lambda k: (root.visits[k], root.prior[k], -k))
+        return root.actions[most], root.visits / root.visits.sum()
+
+
+def considered_visits(considered, simulations):
+    """mctx/_src/seq_halving.py, get_sequence_of_considered_visits, in our words."""
+    if considered <= 1:
+        return list(range(simulations))
+    phases = math.ceil(math.log2(considered))
+    sequence, visits, alive = [], [0] * considered, considered
+    while len(sequence) < simulations:
+        for _ in range(max(1, simulations // (phases * alive))):
+            sequence += visits[:alive]
+            visits[:alive] = [v + 1 for v in visits[:alive]]
+        alive = max(2, alive // 2)
+    return sequence[:simulations]
+
+
+class Gumbel:
+    keep_logits = True
+
+    def __init__(self, seed, simulations, considered, scale, value_scale, maxvisit_init, rescale):
+        self.seed, self.simulations, self.considered = seed, simulations, considered
+        self.scale, self.value_scale = F(scale), F(value_scale)
+        self.maxvisit_init, self.rescale = F(maxvisit_init), rescale
+
+    def begin(self, root):
+        random = Random(combine(self.seed, 1))
+        self.gumbel = np.array([self.scale * F(random.gumbel()) for _ in root.actions], F)
+        self.sequence = considered_visits(min(self.considered, len(root.actions)), self.simulations)
+
+    def improved(self, node):
+        prior = np.maximum(softmax(node.prior), F(1e-30))
+        n = node.visits.astype(F)
+        q = node.value_sum / np.maximum(n, F(1))
+        seen = lane_sum(np.where(n < 1, F(0), prior))
+        weighted = F(lane_sum(np.where(n < 1, F(0), prior * q)) / seen) if seen > 0 else F(0)
+        total = lane_sum(n)
+        mixed = F((node.raw_value + total * weighted) / (total + F(1)))
+        q = np.where(n < 1, mixed, q)
+        sigma = F((self.maxvisit_init + n.max()) * self.value_scale)
+        shift, stretch = F(0), sigma
+        if self.rescale:
+            shift, stretch = q.min(), F(sigma / max(F(q.max() - q.min()), F(1e-8)))
+        logits = node.prior + (q - shift) * stretch
+        return logits, softmax(logits)
+
+    def select(self, node, is_root):
+        logits, policy = self.improved(node)
+        if is_root:
+            return self.considered_argmax(node, logits, self.sequence[node.total_visits - 1])
+        return int(np.argmax(policy - node.visits.astype(F) / F(max(1, node.total_visits))))
+
+    def considered_argmax(self, root, logits, visits):
+        return int(np.argmax(np.where(root.visits == visits, self.gumbel + logits, F(-np.inf))))
+
+    def conclude(self, root):
+        logits, policy = self.improved(root)
+        return root.actions[self.considered_argmax(root, logits, root.visits.max())], policy

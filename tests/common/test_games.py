@@ -1,0 +1,176 @@
+"""The contract that every registered game keeps, and counts that are known from outside."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from common._core import Game, game_names, game_parameters, perft, random_games
+
+ALL = game_names()
+
+
+def play_out(game, seed):
+    """A random game: (position before, action) pairs and the final position."""
+    random, position, steps = np.random.default_rng(seed), game.start(), []
+    while not position.is_terminal:
+        action = int(random.choice(position.legal_actions))
+        steps.append((position.copy(), action))
+        position.play(action)
+    return steps, position
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("seed", range(30))
+def test_random_play_keeps_the_contract(name, seed):
+    game = Game(name)
+    steps, end = play_out(game, seed)
+    assert 0 < len(steps) <= game.max_plies
+    replay = game.start()
+    for ply, (position, action) in enumerate(steps):
+        legal = position.legal_actions
+        assert legal == sorted(set(legal)) and 0 < len(legal) <= game.max_legal_actions
+        assert all(0 <= a < game.num_actions for a in legal)
+        assert (position.ply, position.to_play) == (ply, ply % 2)
+        assert str(replay) == str(position) and replay.evaluation_key == position.evaluation_key
+        before = str(position)
+        for illegal in {-1, game.num_actions, 70_000, *(set(range(game.num_actions)) - set(legal))}:
+            with pytest.raises(ValueError, match=f"illegal action {illegal}"):
+                position.play(illegal)
+        assert str(position) == before
+        with pytest.raises(ValueError, match="not over"):
+            _ = position.outcome
+        replay.play(replay.from_move(position.to_move(action)))
+    assert end.legal_actions == [] and end.outcome in (-1, 0, 1)
+    with pytest.raises(ValueError, match="none, the game is over"):
+        end.play(steps[0][1])
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_moves_have_distinct_names_and_come_back(name):
+    position = Game(name).start()
+    moves = [position.to_move(a) for a in position.legal_actions]
+    assert len(set(moves)) == len(moves)
+    assert [position.from_move(m) for m in moves] == position.legal_actions
+
+
+@given(st.text(max_size=6))
+@settings(max_examples=200, deadline=None)
+def test_no_text_crashes_a_move_parser(text):
+    for name in ALL:
+        position = Game(name).start()
+        known = {position.to_move(a) for a in position.legal_actions}
+        if text not in known:
+            with pytest.raises(ValueError, match="no move of this game|illegal move"):
+                position.from_move(text)
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("seed", range(10))
+def test_symmetries_map_actions_observations_and_results_alike(name, seed):
+    """Play the mirrored game move by move: its planes are the mirrored planes, its end is the same end."""
+    game = Game(name)
+    steps, end = play_out(game, seed)
+    for symmetry in range(game.num_symmetries):
+        mirrored = game.start()
+        permuted = [game.permute_action(symmetry, a) for a in range(game.num_actions)]
+        assert sorted(permuted) == list(range(game.num_actions))
+        for position, action in steps:
+            assert sorted(permuted[a] for a in position.legal_actions) == mirrored.legal_actions
+            np.testing.assert_array_equal(position.observation(symmetry), mirrored.observation())
+            mirrored.play(permuted[action])
+        assert mirrored.is_terminal and mirrored.outcome == end.outcome
+    assert [game.permute_action(0, a) for a in range(game.num_actions)] == list(range(game.num_actions))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_equal_evaluation_keys_mean_equal_planes_and_actions(name):
+    """And different planes mean different keys, over some hundred thousand positions."""
+    game = Game(name)
+    seen = {}
+    for seed in range(3000 if name == "connect_four" else 300):
+        for position, _ in play_out(game, seed)[0]:
+            facts = (position.observation().tobytes(), tuple(position.legal_actions))
+            assert seen.setdefault(position.evaluation_key, facts) == facts
+    assert len({facts for facts in seen.values()}) == len(seen)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_packed_planes_expand_to_the_observation(name):
+    game = Game(name)
+    binary = game.observation_shape[0] - game.num_uniform_planes
+    for position, _ in play_out(game, 1)[0]:
+        planes = position.observation()
+        bits = np.packbits(planes[:binary].reshape(-1) > 0, bitorder="little")[None]
+        assert bits.shape[1] == game.packed_bytes
+        out = np.full((2, *game.observation_shape), 7, np.float32)
+        game.expand(bits, planes[binary:, 0, 0][None].copy(), out)
+        np.testing.assert_array_equal(out[0], planes)
+        assert (out[1] == 7).all()
+
+
+def test_known_counts():
+    """Move sequences: connect four 7 and 8 plies (also OEIS A212693), tic-tac-toe's 255,168 games."""
+    connect_four = Game("connect_four").start()
+    assert [perft(connect_four, depth) for depth in range(9)] == [
+        1, 7, 49, 343, 2401, 16807, 117649, 823536, 5673234]
+    tic_tac_toe = Game("tic_tac_toe").start()
+    sequences = [perft(tic_tac_toe, depth) for depth in range(10)]
+    assert sequences == [1, 9, 72, 504, 3024, 15120, 54720, 148176, 200448, 127872]
+    assert count_games(tic_tac_toe) == 255_168
+
+
+def count_games(position):
+    if position.is_terminal:
+        return 1
+    total = 0
+    for action in position.legal_actions:
+        after = position.copy()
+        after.play(action)
+        total += count_games(after)
+    return total
+
+
+def has_four(stones):
+    """Four in a line on a grid [6, 7], by looking at every line."""
+    for row in range(6):
+        for column in range(7):
+            for dr, dc in ((0, 1), (1, 0), (1, 1), (1, -1)):
+                cells = [(row + k * dr, column + k * dc) for k in range(4)]
+                if all(0 <= r < 6 and 0 <= c < 7 and stones[r, c] for r, c in cells):
+                    return True
+    return False
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_connect_four_against_a_grid_of_stones(seed):
+    game = Game("connect_four")
+    grid, heights = np.zeros((2, 6, 7), bool), [0] * 7
+    steps, end = play_out(game, seed)
+    for position, column in steps:
+        assert position.legal_actions == [c for c in range(7) if heights[c] < 6]
+        assert not has_four(grid[0]) and not has_four(grid[1])
+        planes = position.observation()
+        np.testing.assert_array_equal(planes[0], grid[position.to_play])
+        np.testing.assert_array_equal(planes[1], grid[1 - position.to_play])
+        assert (planes[2] == position.to_play).all()
+        grid[position.to_play, 5 - heights[column], column] = True
+        heights[column] += 1
+    won = has_four(grid[(len(steps) - 1) % 2])
+    assert end.outcome == (-1 if won else 0) and (won or sum(heights) == 42)
+
+
+def test_unknown_games_and_parameters_are_named():
+    with pytest.raises(ValueError, match="unknown game 'chss': expected one of connect_four, tic_tac_toe"):
+        Game("chss")
+    with pytest.raises(ValueError, match="no parameter 'size'"):
+        Game("connect_four", {"size": 9})
+    for name in ALL:
+        assert Game(name).params == {p: default for p, default, _ in game_parameters(name)}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_random_games_are_reproducible(name):
+    game = Game(name)
+    assert random_games(game, 50, 3) == random_games(game, 50, 3)
+    assert random_games(game, 50, 3) != random_games(game, 50, 4)

@@ -1,0 +1,242 @@
+"""The learner learns, goes on bit for bit from its state, and survives numbers that are not numbers."""
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from common._core import Game
+from common.config import LearnerConfig, NetworkConfig
+from common.errors import UsageError
+from common.network import Network, named_tensors, tensors_of
+from learner.average import Average
+from learner.checkpoints import Checkpoint, load_latest, write_checkpoint
+from learner.learner import Diverged, Learner, LearnerState
+
+GAME = Game("tic_tac_toe")
+CONFIG = LearnerConfig(precision="fp32", warmup_steps=5, batch_size=16, max_bad_steps=3)
+NETWORK = NetworkConfig(filters=8, blocks=1, value_hidden=16)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Sums of several threads may differ in their last bit, and wait for each other on a shared machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@dataclass
+class Rows:
+    observations: NDArray[np.float32]
+    policy: NDArray[np.float32]
+    outcome: NDArray[np.float32]
+    weight: NDArray[np.float32]
+
+
+def rows(seed: int, count: int = 16) -> Rows:
+    random = np.random.default_rng(seed)
+    return Rows(
+        observations=(random.random((count, *GAME.observation_shape)) < 0.4).astype(np.float32),
+        policy=random.dirichlet(np.full(GAME.num_actions, 0.3), count).astype(np.float32),
+        outcome=random.integers(-1, 2, count).astype(np.float32),
+        weight=np.ones(count, np.float32),
+    )
+
+
+def learner_of(config: LearnerConfig = CONFIG, network: NetworkConfig = NETWORK) -> Learner:
+    return Learner(Network(GAME.observation_shape, GAME.num_actions, network, seed=2), GAME, config)
+
+
+def losses(learner: Learner, seeds: range) -> list[float]:
+    found = []
+    for seed in seeds:
+        assert learner.step(rows(seed))
+        found.append(learner.metrics()["loss/total"])
+    return found
+
+
+def test_it_learns_one_batch_by_heart() -> None:
+    learner = learner_of(dataclasses.replace(CONFIG, learning_rate=1e-2, weight_decay=0))
+    batch = rows(1)
+    batch.policy = np.eye(GAME.num_actions, dtype=np.float32)[np.arange(16) % 9]
+    for _ in range(20):
+        learner.step(batch)
+    first = learner.metrics()
+    for _ in range(300):
+        learner.step(batch)
+    learner.metrics()
+    learner.step(batch)
+    last = learner.metrics()
+    assert last["loss/total"] < 0.02 < first["loss/total"]
+    assert last["policy/accuracy"] == 1.0
+    assert last["value/error"] < 0.1
+
+
+@pytest.mark.parametrize("schedule", ["constant", "cosine", "step"])
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])
+def test_it_goes_on_bit_for_bit(optimizer: str, schedule: str, tmp_path: Path) -> None:
+    """Through the files of a checkpoint."""
+    config = dataclasses.replace(CONFIG, optimizer=optimizer, schedule=schedule, schedule_steps=12)
+    whole = learner_of(config)
+    first = losses(whole, range(8))
+    state = whole.state()
+    write_checkpoint(tmp_path, Checkpoint(8, state.tensors, {"learner": state.facts}))
+    rest = losses(whole, range(8, 16))
+    resumed = learner_of(config)
+    found = load_latest(tmp_path)
+    assert found is not None
+    resumed.restore(LearnerState(found.checkpoint.tensors, found.checkpoint.facts["learner"]))
+    assert resumed.step_count == 8
+    assert losses(resumed, range(8, 16)) == rest
+    assert first != rest
+    one, other = whole.publish(3), resumed.publish(3)
+    assert one is not None
+    assert other is not None
+    assert all(np.array_equal(one.tensors[name], other.tensors[name]) for name in one.tensors)
+
+
+def test_its_state_is_a_copy() -> None:
+    learner = learner_of()
+    losses(learner, range(3))
+    state = learner.state()
+    before = {part: {n: a.copy() for n, a in tensors.items()} for part, tensors in state.tensors.items()}
+    losses(learner, range(3, 6))
+    assert all(np.array_equal(before[p][n], a) for p, tensors in state.tensors.items() for n, a in tensors.items())
+
+
+def test_a_state_of_another_network_or_optimizer_is_refused() -> None:
+    learner = learner_of()
+    losses(learner, range(2))
+    with pytest.raises(UsageError, match=r"network\.\*"):
+        learner_of(network=dataclasses.replace(NETWORK, filters=4)).restore(learner.state())
+    with pytest.raises(UsageError, match=r"learner\.optimizer"):
+        learner_of(dataclasses.replace(CONFIG, optimizer="sgd")).restore(learner.state())
+
+
+def test_the_average_follows_with_a_warm_up_and_holds_the_statistics() -> None:
+    network = Network(GAME.observation_shape, GAME.num_actions, NETWORK)
+    average = Average(network, decay=0.5)
+    for step, number in enumerate((1.0, 2.0, 4.0)):
+        with torch.no_grad():
+            for _, tensor in named_tensors(network):
+                tensor.fill_(number)
+        before = average.tensors()
+        average.update(network)
+        decay = min(0.5, (1 + step) / (10 + step))
+        for name, array in average.tensors().items():
+            np.testing.assert_allclose(array, decay * before[name] + (1 - decay) * number, rtol=1e-5)
+    assert "stem.norm.running_var" in average.tensors()
+
+
+def test_the_average_is_published() -> None:
+    learner = learner_of(dataclasses.replace(CONFIG, ema_decay=0.9))
+    losses(learner, range(10))
+    weights = learner.publish(5)
+    assert weights is not None
+    assert (weights.version, weights.step, weights.game) == (5, 10, "tic_tac_toe")
+    average, network = learner.average.tensors(), tensors_of(learner.network)
+    assert all(np.array_equal(weights.tensors[name], average[name]) for name in average)
+    assert any(not np.array_equal(weights.tensors[name], network[name]) for name in average)
+
+
+@pytest.mark.parametrize("column", ["observations", "policy", "outcome", "weight"])
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_a_poisoned_batch_changes_nothing(column: str, number: float) -> None:
+    learner, twin = learner_of(), learner_of()
+    losses(learner, range(4))
+    losses(twin, range(4))
+    poisoned = rows(99)
+    getattr(poisoned, column)[3] = number
+    assert not learner.step(poisoned)
+    assert (learner.skipped_steps, learner.step_count) == (1, 4)
+    assert learner.metrics() == {}
+    assert losses(learner, range(4, 8)) == losses(twin, range(4, 8))
+
+
+def test_a_gradient_that_is_not_finite_is_skipped() -> None:
+    learner = learner_of()
+    first = next(learner.network.parameters())
+    handle = first.register_hook(lambda gradient: gradient * torch.nan)  # type: ignore[no-untyped-call]
+    assert not learner.step(rows(1))
+    handle.remove()
+    assert learner.step(rows(2))
+
+
+def test_too_many_bad_steps_in_a_row_are_a_divergence() -> None:
+    learner = learner_of()
+    bad = rows(1)
+    bad.outcome[:] = np.nan
+    for _ in range(2):
+        learner.step(bad)
+    learner.step(rows(2))
+    learner.step(bad)
+    learner.step(bad)
+    with pytest.raises(Diverged, match="3 steps in a row"):
+        learner.step(bad)
+    assert learner.skipped_steps == 5
+
+
+def test_a_network_with_nan_is_neither_published_nor_saved() -> None:
+    learner = learner_of()
+    losses(learner, range(2))
+    with torch.no_grad():
+        next(learner.network.parameters())[0] = torch.nan
+    assert learner.publish(1) is not None  # the average has not seen it
+    learner.average.update(learner.network)
+    assert learner.publish(2) is None
+    assert learner.refused_publications == 1
+    with pytest.raises(Diverged):
+        learner.state()
+
+
+def test_norms_and_biases_do_not_decay() -> None:
+    """With gradients of zero, only decay moves a parameter."""
+    learner = learner_of(dataclasses.replace(CONFIG, weight_decay=0.1, warmup_steps=0, learning_rate=0.1))
+    before = {name: p.detach().clone() for name, p in learner.network.named_parameters()}
+    for parameter in learner.network.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    learner._optimizer.step()
+    for name, parameter in learner.network.named_parameters():
+        factor = 0.99 if parameter.ndim > 1 else 1.0
+        torch.testing.assert_close(parameter.detach(), before[name] * factor)
+
+
+def test_gradients_are_clipped_and_their_norm_is_told() -> None:
+    config = dataclasses.replace(CONFIG, optimizer="sgd", momentum=0.0, weight_decay=0, warmup_steps=0)
+    learner = learner_of(dataclasses.replace(config, learning_rate=1.0, max_grad_norm=0.01))
+    before = torch.cat([p.detach().flatten().clone() for p in learner.network.parameters()])
+    learner.step(rows(1))
+    after = torch.cat([p.detach().flatten() for p in learner.network.parameters()])
+    assert (after - before).norm().item() == pytest.approx(0.01, rel=1e-3)
+    assert learner.metrics()["grad_norm"] > 0.01
+
+
+def test_bf16_autocast_learns_too() -> None:
+    """Forced, because the processor may only imitate it."""
+    learner = learner_of(dataclasses.replace(CONFIG, learning_rate=1e-2))
+    learner._is_bf16 = True
+    first = losses(learner, range(1, 2))
+    for _ in range(60):
+        learner.step(rows(1))
+    learner.metrics()
+    assert losses(learner, range(1, 2))[0] < 0.7 * first[0]
+    assert all(tensor.dtype == torch.float32 for _, tensor in named_tensors(learner.network))
+
+
+def test_metrics_are_means_since_the_last_call() -> None:
+    learner, twin = learner_of(), learner_of()
+    each = losses(twin, range(4))
+    for seed in range(4):
+        learner.step(rows(seed))
+    figures: dict[str, Any] = learner.metrics()
+    assert figures["loss/total"] == pytest.approx(np.mean(each), rel=1e-5)
+    assert {"loss/policy", "loss/value", "policy/accuracy", "value/error", "grad_norm"} <= figures.keys()
+    assert figures["learning_rate"] == pytest.approx(CONFIG.learning_rate * 4 / 5)
