@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from actors.evaluators import UniformEvaluator
+from actors.evaluators import PseudoRandomEvaluator, UniformEvaluator
 from actors.solvers import after
 from actors.strength_sets import StrengthSet
-from common._core import Position, SearchResult
+from common._core import Game, Position, SearchResult
 from common.config import SearchConfig
+from common.messages import Evaluation, Leaves
 from common.search import Evaluate, search_positions
 
 SIMULATIONS = (16, 64, 400)  # of the full table
@@ -189,13 +190,30 @@ def _holds(start: Position, side: int, move: Mapping[int, int]) -> bool:
 
 
 def _uniform_puct(positions: StrengthSet, simulations: int) -> Share:
-    evaluator = UniformEvaluator(positions.game, BATCH)
+    evaluator = _TieBreakingUniform(positions.game)
     return share_of(positions, search_actions(positions, evaluator, SearchConfig(policy="puct"), simulations))
 
 
 def _plain_uct(positions: StrengthSet, rollouts: int) -> Share:
     evaluator = UniformEvaluator(positions.game, BATCH)  # never asked
     return share_of(positions, search_actions(positions, evaluator, SearchConfig(policy="mcts"), rollouts))
+
+
+class _TieBreakingUniform:
+    """Every action alike to within about 1 %, every position even.
+
+    With priors that are exactly equal the first legal action would win every tie, and would make a player that is
+    worse than a random mover where nothing is in sight; a hash of position and action breaks ties without a bias.
+    """
+
+    version = 0
+
+    def __init__(self, game: Game) -> None:
+        self._hash = PseudoRandomEvaluator(game, BATCH)
+
+    def __call__(self, leaves: Leaves) -> Evaluation:
+        logits = self._hash(leaves).logits
+        return Evaluation(np.tanh(logits) * np.float32(0.01), np.zeros(len(leaves), np.float32), self.version)
 
 
 BASELINES: dict[str, Callable[[StrengthSet], Share]] = {
@@ -207,5 +225,5 @@ BASELINES: dict[str, Callable[[StrengthSet], Share]] = {
 
 
 def measure_baselines(positions: StrengthSet) -> dict[str, Share]:
-    """Players that have learned nothing, by the names in BASELINES: the same figures on every machine, in seconds."""
+    """Players that have learned nothing, by the names in BASELINES; under a second for either set."""
     return {name: baseline(positions) for name, baseline in BASELINES.items()}

@@ -66,6 +66,9 @@ class Terminated(KeyboardInterrupt):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
+    # Threads of torch that wait in a spin starve whoever else needs a core: with foreign load, learning on two cores
+    # fell to a seventh of its rate.  Read by OpenMP when torch is first imported.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         with _sigterm_raises():
             _dispatch(list(sys.argv[1:] if argv is None else argv))

@@ -91,6 +91,7 @@ class LocalRun:
         )
         self.versions = VersionIndex(directory.path)
         self.state = RunState()
+        self.published: Weights | None = None  # what the evaluators answer with
         self.damaged = load_run(self)
         self.sink = MetricsSink(directory.path)
         self.progress = Progress(self)
@@ -110,11 +111,14 @@ class LocalRun:
         """Turns of playing and learning until the time is used up or somebody stops the run; ends with a checkpoint."""
         self._introduce()
         self._clock = self._saved_at = time.monotonic()
-        self._publish()
+        if self.published is None:
+            self._publish()
+        else:
+            self._load(self.published)
         while not self.is_over() and not self.signals.should_stop():
-            if not self.buffer.control().throttle:
+            if not self.buffer.control().throttle or self.state.rows_left:
                 self.play_turn()
-            if self.config.learner.enabled:
+            if self.config.learner.enabled and not self.state.rows_left:
                 self.learn_turn()
             self._measure_if_due()
             self.progress.write(self.sink)
@@ -135,35 +139,47 @@ class LocalRun:
         return self.state.seconds
 
     def play_turn(self) -> None:
-        """Every actor plays until its games have brought its share of the rows that the next learning turn needs."""
+        """Every actor plays until its games have brought its share of the rows that the next learning turn needs.
+
+        A turn that was stopped is finished by the run that resumes: the games and the steps are those of a run that
+        was not stopped.
+        """
         self.progress.activity = "playing"
-        learner, replay = self.config.learner, self.config.replay
-        rows = max(1, round(learner.publish_every * learner.batch_size / replay.samples_per_position))
-        stats = self.buffer.stats()
-        if stats.rows < replay.minimum:
-            rows = replay.minimum - stats.rows
-        share = -(-rows // len(self.actors))
+        shares = self.state.rows_left or self._shares()
 
         def should_stop() -> bool:
             return self.signals.should_stop() or self.is_over()
 
-        turns = [self._pool.submit(actor.play, share, should_stop) for actor in self.actors]
+        turns = [self._pool.submit(actor.play, rows, should_stop) for actor, rows in zip(self.actors, shares, strict=True)]
         while wait(turns, timeout=0.2).not_done:
             self.progress.show(self.console)
-        for turn in turns:  # in the order of the actors: the window does not depend on the threads' timing
-            for record in turn.result():
+        left = []
+        for turn, rows in zip(turns, shares, strict=True):  # in order: the window depends on no thread's timing
+            records = turn.result()
+            for record in records:
                 self.buffer.append(record)
+            left.append(max(0, rows - sum(record.num_rows for record in records)))
+        self.state.rows_left = left if any(left) else []
         self._write_accepted()
+
+    def _shares(self) -> list[int]:
+        """Rows that each actor brings in the next turn: what the steps until the next publication need."""
+        learner, replay = self.config.learner, self.config.replay
+        rows = max(1, round(learner.publish_every * learner.batch_size / replay.samples_per_position))
+        missing = replay.minimum - self.buffer.stats().rows
+        return [-(-max(rows if missing <= 0 else missing, 1) // len(self.actors))] * len(self.actors)
 
     def learn_turn(self) -> None:
         """Gradient steps until the next publication, or until the limiter wants more games first."""
         self.progress.activity = "learning"
         every = self.config.learner.publish_every
-        steps = every - self.learner.step_count % every
-        self.batches.allow(self.batches.index + steps)
-        for _ in range(steps):
+        end = self.batches.index + every - self.learner.step_count % every
+        self.batches.allow(end)
+        while self.batches.index < end:
             if self.signals.should_stop() or self.is_over():
-                return
+                end = self.batches.close()
+                if self.batches.index >= end:
+                    break
             batch = self.batches.next()
             if batch is None:
                 break
@@ -173,7 +189,7 @@ class LocalRun:
                 self._roll_back(error)
                 return
             self.progress.show(self.console)
-        if self.learner.step_count > self.state.published_step:
+        if self.learner.step_count % every == 0 and self.published and self.learner.step_count > self.published.step:
             self._publish()
 
     def checkpoint(self) -> None:
@@ -232,24 +248,27 @@ class LocalRun:
                          f"evaluated by {runtime.description if runtime else type(evaluator).__name__}; "
                          f"learning with {self.learner.description}")
 
-    def _publish(self) -> Weights | None:
+    def _publish(self) -> None:
         """Hands the averaged network to every evaluator, under a number that was never used before."""
         weights = self.learner.publish(self.versions.newest + 1)
         if weights is None:
             self._roll_back(Diverged("the averaged network is not finite"))
-            return None
+            return
         self.versions.note(weights)
-        self.state.published_step = weights.step
+        self._load(weights)
+
+    def _load(self, weights: Weights) -> None:
+        self.published = weights
         self.buffer.note_version(weights.version)
         for evaluator in self.evaluators:
             evaluator.load(weights)
-        return weights
 
     def _roll_back(self, error: Diverged) -> None:
         """Loads the learner's last checkpoint; Diverged where there is none."""
         self.state.rollbacks += 1
         self.console.say(f"rolled back to the last checkpoint: {error}")
         load_run(self, learner_only=True, cause=error)
+        self.learner.rate_factor *= 0.5  # the same batches would diverge again
         self._publish()
 
     def _write_accepted(self) -> None:

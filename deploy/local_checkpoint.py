@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from common.config import Config
 from common.errors import ResumeError
+from common.messages import Weights
 from common.weights import save_weights
 from learner.checkpoints import Checkpoint, Found, load_latest, prune, write_checkpoint
 from learner.learner import Diverged, LearnerState
@@ -25,7 +26,7 @@ class RunState:
     seconds: float = 0.0  # of training, summed over resumes
     games: int = 0  # written to the record log
     next_batch: int = 0  # index of the next mini-batch
-    published_step: int = -1  # gradient steps behind the newest publication
+    rows_left: list[int] = field(default_factory=list)  # of the turn of playing, for each actor
     measurements: int = 0  # of the strength that were due so far
     rollbacks: int = 0
     strength: list[tuple[float, float]] = field(default_factory=list)  # training seconds, share of optimal moves
@@ -38,13 +39,15 @@ def config_hash(config: Config) -> str:
 
 
 def save_run(run: "LocalRun") -> None:
-    """Writes a checkpoint, then the averaged weights as a file of their own, and drops what is older than the window.
+    """Writes a checkpoint, then the published weights as a file of their own, and drops what the window has left.
 
     OSError when the disk does not take it, Diverged when the network is not finite; earlier checkpoints stay.
     """
     learner = run.learner.state()
     position = run.log.sync()
     run.state.next_batch = run.batches.index
+    published = run.published
+    assert published is not None
     facts: dict[str, Any] = {
         "format": FORMAT,
         "game": run.game.name,
@@ -52,16 +55,16 @@ def save_run(run: "LocalRun") -> None:
         "learner": learner.facts,
         "replay": run.buffer.state(),
         "records": list(position),
-        "version": run.versions.newest,
+        "version": published.version,
+        "version_step": published.step,
         "sequences": [actor.sequence for actor in run.actors],
         "run": asdict(run.state),
     }
     games = {f"games_{number}": actor.snapshot() for number, actor in enumerate(run.actors)}
-    write_checkpoint(run.directory.checkpoints, Checkpoint(run.learner.step_count, learner.tensors, facts, games))
+    tensors = {**learner.tensors, "published": dict(published.tensors)}
+    write_checkpoint(run.directory.checkpoints, Checkpoint(run.learner.step_count, tensors, facts, games))
     prune(run.directory.checkpoints, run.config.run.keep_checkpoints)
-    weights = run.learner.publish(run.versions.newest)
-    if weights is not None:
-        save_weights(run.directory.path / "weights.safetensors", weights)
+    save_weights(run.directory.path / "weights.safetensors", published)
     # Older checkpoints that are kept may need a little more of the log than the window of now.
     run.log.trim(run.log.segment_holding(run.buffer.stats().games * 3 // 2))
 
@@ -91,6 +94,10 @@ def load_run(run: "LocalRun", *, learner_only: bool = False, cause: Diverged | N
     state = facts["run"]
     run.state = RunState(**{**state, "strength": [(float(s), float(v)) for s, v in state["strength"]]})
     run.versions.newest = max(run.versions.newest, int(facts["version"]))
+    run.published = Weights(
+        int(facts["version"]), int(facts["version_step"]), dict(checkpoint.tensors["published"]),
+        {name: int(value) for name, value in vars(run.config.network).items()}, run.game.name, run.game.params,
+    )
     notes.append(f"goes on after {run.state.seconds / 60:.1f} minutes, {run.learner.step_count:,} steps and "
                  f"{run.state.games:,} games")
     return notes
@@ -99,7 +106,7 @@ def load_run(run: "LocalRun", *, learner_only: bool = False, cause: Diverged | N
 def _restore_window(run: "LocalRun", facts: dict[str, Any]) -> list[str]:
     run.log.truncate_to(LogPosition(*facts["records"]))
     bad = run.buffer.restore(facts["replay"], run.log.iterate())
-    notes = [f"{damage.path}, byte {damage.offset}: {damage.reason}; records behind it are lost" for damage in run.log.damage]
+    notes = [f"{d.path}, byte {d.offset}: {d.reason}; records behind it are lost" for d in run.log.damage]
     if bad:
         notes.append(f"{bad:,} records of the window were not valid and are left out")
     return notes

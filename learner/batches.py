@@ -35,6 +35,7 @@ class Prefetcher(Generic[T]):
         self._dry = False  # the last sample was None, and nobody has asked since
         self._error: BaseException | None = None
         self._stopped = False
+        self._is_sampling = False  # the thread makes a batch right now
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         if depth > 0:
@@ -51,6 +52,15 @@ class Prefetcher(Generic[T]):
         with self._changed:
             self._end = end
             self._changed.notify_all()
+
+    def close(self) -> int:
+        """Makes no more than what is made or being made; the index after that, up to which `next` has batches.
+
+        Whoever consumes them all leaves nothing behind that the limiter counted and nobody learned from.
+        """
+        with self._changed:
+            self._end = self._index + len(self._ready) + self._is_sampling
+            return self._end
 
     def next(self) -> T | None:
         """The next batch; None after `stop`, at the bound, or while there is nothing to sample.
@@ -100,6 +110,7 @@ class Prefetcher(Generic[T]):
                 if self._stopped:
                     return
                 index = self._index + len(self._ready)
+                self._is_sampling = True
             try:
                 batch = self._sample(batch_seed(self._run_seed, index))
             except BaseException as error:
@@ -108,6 +119,7 @@ class Prefetcher(Generic[T]):
                     self._changed.notify_all()
                 return
             with self._changed:
+                self._is_sampling = False
                 if self._stopped:
                     return
                 if batch is None:

@@ -5,7 +5,7 @@ import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import bitbully
@@ -84,7 +84,7 @@ def _makes_four(columns: Columns, column: int) -> bool:
     return any(1 + run(x, y) + run(-x, -y) >= 4 for x, y in ((1, 0), (0, 1), (1, 1), (1, -1)))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _outcome(columns: Columns) -> int:
     """Result under best play for the player to move."""
     results = _move_results(columns, stop_at_win=True)
@@ -126,7 +126,7 @@ def test_the_exact_solver_of_the_tests_agrees_where_games_are_nearly_over() -> N
 def test_the_exact_solver_of_the_tests_agrees_in_late_middle_positions() -> None:
     middle = [(moves, results) for _, moves, results in LINES if 26 <= len(moves) <= 28]
     assert len(middle) > 50
-    for moves, results in middle[::3]:
+    for moves, results in middle[::5]:
         assert _text(_move_results(_columns(moves))) == results, moves
 
 
@@ -307,7 +307,9 @@ def test_the_baselines_of_connect_four_stand_where_they_should(connect_four: Str
     shares = measure_baselines(connect_four)
     assert list(shares) == list(BASELINES)
     assert shares["random"].optimal == pytest.approx(0.380, abs=0.001)
-    assert 0.38 < shares["puct_64_uniform"].optimal < 0.80
+    assert shares["puct_64_uniform"].optimal == pytest.approx(0.668, abs=0.02)
+    hard = shares["puct_64_uniform"].by_bucket["begin_hard"]
+    assert hard > shares["random"].by_bucket["begin_hard"]  # ties are not all broken towards the first column
     assert shares["uct_64"].optimal == pytest.approx(0.755, abs=0.03)
     assert shares["uct_400"].optimal == pytest.approx(0.868, abs=0.02)
 

@@ -1,0 +1,213 @@
+"""One process from end to end: the same seed, the same games; stopped and resumed, the same games too."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from actors.evaluators import PseudoRandomEvaluator
+from common._core import Game
+from common.codec import decode_record
+from common.errors import ResumeError
+from common.metrics import read_metrics
+from deploy.local import LocalRun
+from deploy.overrides import compose
+from deploy.run_directory import RunDirectory
+from deploy.stop_signals import StopSignals
+from replay.record_log import RecordLog
+
+SMALL = [
+    "experiment=tic_tac_toe", "actors.count=2", "actors.games_per_actor=8", "search.simulations=8", "replay.minimum=200",
+    "replay.capacity=3000", "replay.window=fixed", "learner.batch_size=32", "learner.publish_every=4", "learner.threads=1", "network.filters=8",
+    "network.blocks=1", "strength.enabled=false", "run.minutes=5",
+]
+
+
+class Signals(StopSignals):
+    """Stops a run after it has asked so often whether to stop."""
+
+    def __init__(self, questions: float) -> None:
+        super().__init__()
+        self.questions = questions
+
+    def should_stop(self) -> bool:
+        self.questions -= 1
+        return self.questions < 0
+
+
+def train(directory: Path, questions: float, rows: int, *overrides: str, scripted: bool = True) -> LocalRun:
+    """Trains until `rows` rows were played, or until the run has asked `questions` times whether to stop."""
+    config = compose([*SMALL, f"run.dir={directory}", *overrides])
+    game = Game("tic_tac_toe")
+    with RunDirectory(config) as opened:
+        evaluators = [PseudoRandomEvaluator(game, 8) for _ in range(2)] if scripted else None
+        run = LocalRun(config, opened, Signals(questions), evaluators)
+        run.is_over = lambda: run.buffer.stats().inserted >= rows  # type: ignore[method-assign]
+        run.train()
+        run.close()
+    return run
+
+
+def games_of(directory: Path) -> dict[int, list[tuple[int, ...]]]:
+    """Actor -> its games in order, as actions, outcome and versions."""
+    games: dict[int, list[tuple[int, ...]]] = {}
+    for data in RecordLog(directory / "records").iterate():
+        record = decode_record(data)
+        assert record.game_id.sequence == len(games.setdefault(record.game_id.actor, []))  # none lost, none twice
+        games[record.game_id.actor].append((*record.actions.tolist(), record.outcome, *record.versions.tolist()))
+    return games
+
+
+def parameters(run: LocalRun) -> np.ndarray:
+    return np.concatenate([t.ravel() for t in run.learner.average.tensors().values()])
+
+
+def test_the_same_seed_gives_the_same_games_and_the_same_network(tmp_path):
+    one = train(tmp_path / "one", 1e9, 1500, scripted=False)
+    two = train(tmp_path / "two", 1e9, 1500, scripted=False)
+    assert games_of(tmp_path / "one") == games_of(tmp_path / "two")
+    assert np.array_equal(parameters(one), parameters(two)) and one.learner.step_count > 20
+    train(tmp_path / "other", 1e9, 1500, "run.seed=2", scripted=False)
+    assert games_of(tmp_path / "other") != games_of(tmp_path / "one")
+
+
+@pytest.mark.parametrize("questions", [[3], [40, 75], [300, 20, 500]])
+def test_stopped_and_resumed_plays_the_games_of_a_run_that_was_not(tmp_path, questions):
+    overrides = ["search.cache=0", "self_play.random_plies=2"]
+    whole = train(tmp_path / "whole", 1e9, 1500, *overrides)
+    for stop in questions:
+        train(tmp_path / "parts", stop, 1500, *overrides)
+    parts = train(tmp_path / "parts", 1e9, 1500, *overrides)
+    assert games_of(tmp_path / "parts") == games_of(tmp_path / "whole")
+    assert parts.learner.step_count == whole.learner.step_count
+    assert np.array_equal(parameters(parts), parameters(whole))
+    assert parts.buffer.stats().sampled == whole.buffer.stats().sampled
+    assert parts.versions.newest == whole.versions.newest
+
+
+def test_games_after_the_checkpoint_are_dropped_and_played_again(tmp_path):
+    """What a kill leaves behind: records that no checkpoint names, half a frame, a torn line."""
+    whole = train(tmp_path / "whole", 1e9, 1500, "search.cache=0")
+    train(tmp_path / "killed", 200, 1500, "search.cache=0")
+    log = RecordLog(tmp_path / "killed" / "records")
+    log.append(list(RecordLog(tmp_path / "whole" / "records").iterate())[:5])
+    log.close()
+    newest = max((tmp_path / "killed" / "records").iterdir())
+    newest.write_bytes(newest.read_bytes() + b"\x10\0\0\0half a frame")
+    with (tmp_path / "killed" / "versions.jsonl").open("a") as file:
+        file.write('{"version": 9')
+    killed = train(tmp_path / "killed", 1e9, 1500, "search.cache=0")
+    assert games_of(tmp_path / "killed") == games_of(tmp_path / "whole")
+    assert np.array_equal(parameters(killed), parameters(whole))
+
+
+def test_versions_never_repeat_after_a_fall_back_to_an_older_checkpoint(tmp_path):
+    train(tmp_path / "run", 1e9, 600, "run.checkpoint_seconds=0.01")
+    checkpoints = sorted((tmp_path / "run" / "checkpoints").iterdir())
+    assert len(checkpoints) >= 2
+    damaged = checkpoints[-1] / "average.safetensors"
+    data = bytearray(damaged.read_bytes())
+    data[len(data) // 2] ^= 1
+    damaged.write_bytes(data)
+    run = train(tmp_path / "run", 1e9, 1200)
+    assert any("average.safetensors" in line and "SHA-256" in line for line in run.damaged)
+    lines = [json.loads(line) for line in (tmp_path / "run" / "versions.jsonl").read_text().splitlines()]
+    versions = [line["version"] for line in lines]
+    assert versions == sorted(set(versions))
+    for checkpoint in (tmp_path / "run" / "checkpoints").iterdir():
+        (checkpoint / "manifest.json").write_text("{}")
+    with pytest.raises(ResumeError, match="no checkpoint in .* is whole"):
+        train(tmp_path / "run", 1e9, 1300)
+
+
+def test_a_network_that_diverges_is_rolled_back_and_never_published(tmp_path):
+    train(tmp_path / "run", 1e9, 600)
+    config = compose([*SMALL, f"run.dir={tmp_path / 'run'}"])
+    with RunDirectory(config) as opened:
+        run = LocalRun(config, opened, Signals(1e9), [PseudoRandomEvaluator(Game("tic_tac_toe"), 8) for _ in range(2)])
+        run.is_over = lambda: run.buffer.stats().inserted >= 900  # type: ignore[method-assign]
+        for parameter in run.learner.network.parameters():
+            parameter.data.fill_(float("nan"))
+        run.train()
+        assert run.state.rollbacks >= 1 and run.learner.skipped_steps >= 1
+        assert np.isfinite(parameters(run)).all() and run.learner.step_count > 0
+        run.close()
+
+
+def shusaku(*arguments: str, **options: object) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-m", "deploy", *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options
+    )
+
+
+def wait_for(condition, seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "did not happen in time"
+        time.sleep(0.05)
+
+
+def steps_of(directory: Path) -> int:
+    return max((m.step for m in read_metrics(directory / "metrics.jsonl", "learner")), default=0)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_in_a_checkpoint_within_25_seconds(tmp_path, number, code):
+    process = shusaku("local", *SMALL, f"run.dir={tmp_path}")
+    wait_for(lambda: steps_of(tmp_path) >= 8)
+    begin = time.monotonic()
+    process.send_signal(number)
+    assert process.wait(25) == code, process.communicate()
+    assert time.monotonic() - begin < 25
+    assert (tmp_path / "weights.safetensors").exists()
+    again = shusaku("local", *SMALL, f"run.dir={tmp_path}")
+    output = []
+    while not any("goes on after" in line for line in output):
+        line = again.stdout.readline()
+        assert line, output
+        output.append(line)
+    again.send_signal(signal.SIGTERM)
+    again.communicate(timeout=25)
+
+
+def test_a_kill_at_any_time_costs_no_more_than_the_last_checkpoint(tmp_path):
+    killed_at = []
+    for _ in range(4):
+        process = shusaku("local", *SMALL, "run.checkpoint_seconds=0.3", f"run.dir={tmp_path}")
+        before = steps_of(tmp_path)
+        wait_for(lambda: (tmp_path / "checkpoints").is_dir() and any((tmp_path / "checkpoints").glob("0*")))  # noqa: B023
+        wait_for(lambda: steps_of(tmp_path) > before)  # noqa: B023
+        time.sleep(0.1 * len(killed_at))
+        process.kill()
+        process.wait()
+        killed_at.append(steps_of(tmp_path))
+    process = shusaku("local", *SMALL, f"run.dir={tmp_path}", "run.minutes=0.001")
+    output = process.communicate(timeout=60)[0]
+    assert process.returncode == 0, output
+    assert "goes on after" in output
+    games_of(tmp_path)  # checks that no sequence number is missing or there twice
+
+
+def test_a_second_process_on_the_same_directory_is_refused(tmp_path):
+    first = shusaku("local", *SMALL, f"run.dir={tmp_path}")
+    wait_for(lambda: (tmp_path / "metrics.jsonl").exists())
+    second = shusaku("local", *SMALL, f"run.dir={tmp_path}")
+    output = second.communicate(timeout=60)[0]
+    assert second.returncode == 2 and "in use by process" in output and len(output.splitlines()) == 1
+    first.send_signal(signal.SIGINT)
+    assert first.wait(25) == 130
+
+
+def test_a_run_directory_without_a_good_checkpoint_exits_with_3(tmp_path):
+    train(tmp_path, 1e9, 400)
+    for checkpoint in (tmp_path / "checkpoints").iterdir():
+        (checkpoint / "facts.json").write_bytes(b"")
+    process = shusaku("local", *SMALL, f"run.dir={tmp_path}", env={**os.environ, "COLUMNS": "200"})
+    output = process.communicate(timeout=60)[0]
+    assert process.returncode == 3 and "facts.json has 0 bytes" in output and len(output.splitlines()) == 1, output
