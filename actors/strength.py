@@ -5,6 +5,7 @@ Letters of the shapes: P positions of a set.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -20,7 +21,7 @@ from common.messages import Evaluation, Leaves
 from common.search import Evaluate, search_positions
 
 SIMULATIONS = (16, 64, 400)  # of the full table
-BATCH = 512  # positions searched side by side
+BATCH = 512  # positions searched side by side; evaluators of a small fixed batch (64) cut it with little waste
 
 ShouldStop = Callable[[], bool]
 
@@ -62,7 +63,7 @@ class Stopped(Exception):
 
 def measure(
     positions: StrengthSet,
-    evaluate: Evaluate,
+    evaluators: Sequence[Evaluate],
     search: SearchConfig,
     simulations: Sequence[int] = SIMULATIONS,
     *,
@@ -72,11 +73,12 @@ def measure(
 ) -> Strength:
     """Measures the network alone and with searches as `search` configures them, without noise and temperature.
 
-    The same evaluator gives the same figures.  Raises Stopped soon after `should_stop()` has become true.
+    Each evaluator, all of the same weights, gets a thread and its share of the positions.  The same weights give the
+    same figures.  Raises Stopped soon after `should_stop()` has become true.
     """
-    policy = share_of(positions, policy_actions(positions, evaluate, batch=batch, should_stop=should_stop))
+    policy = share_of(positions, policy_actions(positions, evaluators, batch=batch, should_stop=should_stop))
     actions = {
-        n: search_actions(positions, evaluate, search, n, batch=batch, should_stop=should_stop) for n in simulations
+        n: search_actions(positions, evaluators, search, n, batch=batch, should_stop=should_stop) for n in simulations
     }
     loses_never = None
     if positions.is_complete and actions:
@@ -88,20 +90,20 @@ def measure(
 
 def policy_actions(
     positions: StrengthSet,
-    evaluate: Evaluate,
+    evaluators: Sequence[Evaluate],
     *,
     batch: int = BATCH,
     should_stop: ShouldStop = lambda: False,
 ) -> NDArray[np.intp]:
     """The action that the network prefers in each position without any search.  [P]"""
     one = strength_search(SearchConfig(policy="puct", cache=0), 1)  # its root carries what the network says
-    results = _search(positions, one, evaluate, batch, should_stop)
+    results = _search(positions, one, evaluators, batch, should_stop)
     return np.array([result.actions[int(np.argmax(result.prior))] for result in results], np.intp)
 
 
 def search_actions(
     positions: StrengthSet,
-    evaluate: Evaluate,
+    evaluators: Sequence[Evaluate],
     search: SearchConfig,
     simulations: int,
     *,
@@ -109,7 +111,7 @@ def search_actions(
     should_stop: ShouldStop = lambda: False,
 ) -> NDArray[np.intp]:
     """The action that a search of so many simulations plays in each position.  [P]"""
-    results = _search(positions, strength_search(search, simulations), evaluate, batch, should_stop)
+    results = _search(positions, strength_search(search, simulations), evaluators, batch, should_stop)
     return np.array([result.action for result in results], np.intp)
 
 
@@ -122,14 +124,29 @@ def strength_search(search: SearchConfig, simulations: int) -> SearchConfig:
 
 
 def _search(
-    positions: StrengthSet, search: SearchConfig, evaluate: Evaluate, batch: int, should_stop: ShouldStop
+    positions: StrengthSet,
+    search: SearchConfig,
+    evaluators: Sequence[Evaluate],
+    batch: int,
+    should_stop: ShouldStop,
 ) -> list[SearchResult]:
-    results = search_positions(
-        positions.game, positions.positions, search, evaluate, batch=batch, should_stop=should_stop
-    )
-    if len(results) < len(positions):
-        raise Stopped(f"stopped after {len(results)} of {len(positions)} positions")
-    return results
+    """One result a position.  Thread i of k takes positions i, i + k, ...: as many of every bucket as the others."""
+    threads = min(len(evaluators), len(positions))
+
+    def search_some(thread: int) -> list[SearchResult]:
+        some = positions.positions[thread::threads]
+        results = search_positions(
+            positions.game, some, search, evaluators[thread], batch=batch, should_stop=should_stop
+        )
+        if len(results) < len(some):
+            raise Stopped(f"stopped after {len(results)} of {len(some)} positions")
+        return results
+
+    if threads == 1:
+        return search_some(0)
+    with ThreadPoolExecutor(threads, "strength") as pool:
+        parts = list(pool.map(search_some, range(threads)))
+    return [parts[row % threads][row // threads] for row in range(len(positions))]
 
 
 def share_of(positions: StrengthSet, actions: NDArray[np.intp]) -> Share:
@@ -191,12 +208,12 @@ def _holds(start: Position, side: int, move: Mapping[int, int]) -> bool:
 
 def _uniform_puct(positions: StrengthSet, simulations: int) -> Share:
     evaluator = _TieBreakingUniform(positions.game)
-    return share_of(positions, search_actions(positions, evaluator, SearchConfig(policy="puct"), simulations))
+    return share_of(positions, search_actions(positions, [evaluator], SearchConfig(policy="puct"), simulations))
 
 
 def _plain_uct(positions: StrengthSet, rollouts: int) -> Share:
     evaluator = UniformEvaluator(positions.game, BATCH)  # never asked
-    return share_of(positions, search_actions(positions, evaluator, SearchConfig(policy="mcts"), rollouts))
+    return share_of(positions, search_actions(positions, [evaluator], SearchConfig(policy="mcts"), rollouts))
 
 
 class _TieBreakingUniform:

@@ -20,7 +20,7 @@ from actors.strength import Stopped, Strength, measure, measure_baselines
 from actors.strength_sets import strength_set
 from common._core import Game
 from common.config import Config
-from common.messages import Metrics, Weights
+from common.messages import GameRecord, Metrics, Weights
 from common.metrics import MetricsSink
 from common.network import Network
 from deploy.console import Console
@@ -91,6 +91,7 @@ class LocalRun:
         )
         self.versions = VersionIndex(directory.path)
         self.state = RunState()
+        self.turn: list[list[GameRecord]] = [[] for _ in self.actors]  # finished games of the running turn
         self.published: Weights | None = None  # what the evaluators answer with
         self.damaged = load_run(self)
         self.sink = MetricsSink(directory.path)
@@ -116,7 +117,7 @@ class LocalRun:
         else:
             self._load(self.published)
         while not self.is_over() and not self.signals.should_stop():
-            if not self.buffer.control().throttle or self.state.rows_left:
+            if self.state.rows_left or not (self.state.steps_left or self.buffer.control().throttle):
                 self.play_turn()
             if self.config.learner.enabled and not self.state.rows_left:
                 self.learn_turn()
@@ -141,8 +142,8 @@ class LocalRun:
     def play_turn(self) -> None:
         """Every actor plays until its games have brought its share of the rows that the next learning turn needs.
 
-        A turn that was stopped is finished by the run that resumes: the games and the steps are those of a run that
-        was not stopped.
+        A turn that was stopped waits in the checkpoint, its finished games included, and is completed by the run that
+        resumes: games, window and steps are those of a run that was not stopped.
         """
         self.progress.activity = "playing"
         shares = self.state.rows_left or self._shares()
@@ -153,13 +154,16 @@ class LocalRun:
         turns = [self._pool.submit(actor.play, rows, should_stop) for actor, rows in zip(self.actors, shares, strict=True)]
         while wait(turns, timeout=0.2).not_done:
             self.progress.show(self.console)
-        left = []
-        for turn, rows in zip(turns, shares, strict=True):  # in order: the window depends on no thread's timing
-            records = turn.result()
+        for actor, turn in enumerate(turns):
+            self.turn[actor] += turn.result()
+        left = [max(0, rows - sum(r.num_rows for r in turn.result())) for turn, rows in zip(turns, shares, strict=True)]
+        self.state.rows_left = left if any(left) else []
+        if self.state.rows_left:
+            return
+        for records in self.turn:  # in the order of the actors: the window depends on no thread's timing
             for record in records:
                 self.buffer.append(record)
-            left.append(max(0, rows - sum(record.num_rows for record in records)))
-        self.state.rows_left = left if any(left) else []
+            records.clear()
         self._write_accepted()
 
     def _shares(self) -> list[int]:
@@ -173,15 +177,18 @@ class LocalRun:
         """Gradient steps until the next publication, or until the limiter wants more games first."""
         self.progress.activity = "learning"
         every = self.config.learner.publish_every
-        end = self.batches.index + every - self.learner.step_count % every
+        goal = end = self.batches.index + (self.state.steps_left or every - self.learner.step_count % every)
+        self.state.steps_left = 0
         self.batches.allow(end)
         while self.batches.index < end:
             if self.signals.should_stop() or self.is_over():
                 end = self.batches.close()
+                self.state.steps_left = goal - end
                 if self.batches.index >= end:
                     break
             batch = self.batches.next()
             if batch is None:
+                self.state.steps_left = 0
                 break
             try:
                 self.learner.step(batch)

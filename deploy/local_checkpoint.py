@@ -5,6 +5,9 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import msgpack
+
+from common.codec import decode_record, encode_record
 from common.config import Config
 from common.errors import ResumeError
 from common.messages import Weights
@@ -26,7 +29,8 @@ class RunState:
     seconds: float = 0.0  # of training, summed over resumes
     games: int = 0  # written to the record log
     next_batch: int = 0  # index of the next mini-batch
-    rows_left: list[int] = field(default_factory=list)  # of the turn of playing, for each actor
+    rows_left: list[int] = field(default_factory=list)  # of a turn of playing that was stopped, for each actor
+    steps_left: int = 0  # of a turn of learning that was stopped
     measurements: int = 0  # of the strength that were due so far
     rollbacks: int = 0
     strength: list[tuple[float, float]] = field(default_factory=list)  # training seconds, share of optimal moves
@@ -61,6 +65,7 @@ def save_run(run: "LocalRun") -> None:
         "run": asdict(run.state),
     }
     games = {f"games_{number}": actor.snapshot() for number, actor in enumerate(run.actors)}
+    games["turn"] = msgpack.packb([[encode_record(record) for record in records] for records in run.turn])
     tensors = {**learner.tensors, "published": dict(published.tensors)}
     write_checkpoint(run.directory.checkpoints, Checkpoint(run.learner.step_count, tensors, facts, games))
     prune(run.directory.checkpoints, run.config.run.keep_checkpoints)
@@ -90,9 +95,9 @@ def load_run(run: "LocalRun", *, learner_only: bool = False, cause: Diverged | N
     if learner_only:
         return notes
     notes += _restore_window(run, facts)
-    notes += _restore_games(run, found)
     state = facts["run"]
     run.state = RunState(**{**state, "strength": [(float(s), float(v)) for s, v in state["strength"]]})
+    notes += _restore_games(run, found)
     run.versions.newest = max(run.versions.newest, int(facts["version"]))
     run.published = Weights(
         int(facts["version"]), int(facts["version_step"]), dict(checkpoint.tensors["published"]),
@@ -122,4 +127,12 @@ def _restore_games(run: "LocalRun", found: Found) -> list[str]:
             lost += 1
             sequences = facts["sequences"]
             actor.begin_anew(sequences[number] if number < len(sequences) else 0)
-    return [f"the open games of {lost} actors are begun anew, because actors or search changed"] if lost else []
+    turn = [[decode_record(data) for data in records] for records in msgpack.unpackb(extra["turn"])]
+    if not lost and len(run.actors) == len(facts["sequences"]):
+        run.turn = turn
+        return []
+    run.state.rows_left = []  # of a turn that no longer is: its finished games go into the window as they are
+    for records in turn:
+        for record in records:
+            run.buffer.append(record)
+    return [f"the open games of {lost} actors are begun anew, because actors or search changed"]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from actors.evaluators import ScriptedEvaluator, UniformEvaluator
+from actors.evaluators import PseudoRandomEvaluator, ScriptedEvaluator, UniformEvaluator
 from actors.solvers import ExactSolver
 from actors.strength import (
     BASELINES,
@@ -247,8 +247,8 @@ def _scripted(positions: StrengthSet, plays_best: bool) -> ScriptedEvaluator:
 
 
 def test_a_perfect_and_an_always_worst_network(connect_four: StrengthSet) -> None:
-    perfect = share_of(connect_four, policy_actions(connect_four, _scripted(connect_four, True)))
-    worst = share_of(connect_four, policy_actions(connect_four, _scripted(connect_four, False)))
+    perfect = share_of(connect_four, policy_actions(connect_four, [_scripted(connect_four, True)]))
+    worst = share_of(connect_four, policy_actions(connect_four, [_scripted(connect_four, False)]))
     assert (perfect.optimal, perfect.mistakes) == (1.0, 0)
     assert (worst.optimal, worst.mistakes) == (0.0, 3000)
     assert set(perfect.by_bucket) == set(BUCKETS)
@@ -256,7 +256,7 @@ def test_a_perfect_and_an_always_worst_network(connect_four: StrengthSet) -> Non
 
 @pytest.mark.parametrize("policy", ["puct", "gumbel"])
 def test_a_network_that_knows_tic_tac_toe_makes_no_mistake(tic_tac_toe: StrengthSet, policy: str) -> None:
-    strength = measure(tic_tac_toe, _scripted(tic_tac_toe, True), SearchConfig(policy=policy), (64,))
+    strength = measure(tic_tac_toe, [_scripted(tic_tac_toe, True)], SearchConfig(policy=policy), (64,))
     assert strength.policy.optimal == 1.0
     assert strength.searches[64].mistakes == 0
     assert strength.never_loses is True
@@ -314,11 +314,13 @@ def test_the_baselines_of_connect_four_stand_where_they_should(connect_four: Str
     assert shares["uct_400"].optimal == pytest.approx(0.868, abs=0.02)
 
 
-def test_the_same_evaluator_has_the_same_strength(connect_four: StrengthSet) -> None:
+@pytest.mark.parametrize("policy", ["puct", "gumbel"])
+def test_neither_batch_nor_threads_change_the_figures(connect_four: StrengthSet, policy: str) -> None:
     some = connect_four.subset(60)
-    evaluator = UniformEvaluator(some.game, 512)
-    first = measure(some, evaluator, SearchConfig(policy="gumbel"), (16, 64))
-    assert measure(some, evaluator, SearchConfig(policy="gumbel"), (16, 64), batch=7) == first
+    evaluators = [PseudoRandomEvaluator(some.game, 512) for _ in range(3)]
+    first = measure(some, evaluators[:1], SearchConfig(policy=policy), (16, 64))
+    assert measure(some, evaluators[:1], SearchConfig(policy=policy), (16, 64), batch=7) == first
+    assert measure(some, evaluators, SearchConfig(policy=policy), (16, 64)) == first
 
 
 def test_noise_and_temperature_are_off() -> None:
@@ -331,14 +333,14 @@ def test_a_measurement_can_be_stopped(connect_four: StrengthSet) -> None:
     calls: Iterator[bool] = iter([False] * 5 + [True] * 100)
     with pytest.raises(Stopped, match="of 60 positions"):
         measure(
-            connect_four.subset(60), UniformEvaluator(Game("connect_four"), 64), SearchConfig(), (400,),
+            connect_four.subset(60), [UniformEvaluator(Game("connect_four"), 64)], SearchConfig(), (400,),
             should_stop=lambda: next(calls),
         )
 
 
 def test_the_report_and_the_table(connect_four: StrengthSet) -> None:
     some = connect_four.subset(60)
-    strength = measure(some, UniformEvaluator(some.game, 64), SearchConfig(), (16, 64), with_baselines=True)
+    strength = measure(some, [UniformEvaluator(some.game, 64)], SearchConfig(), (16, 64), with_baselines=True)
     report = json.loads(json.dumps(strength.to_json()))
     assert set(report) == {"game", "positions", "policy", "search_16", "search_64", "baselines"}
     for entry in (report["policy"], report["search_16"], report["search_64"], *report["baselines"].values()):
@@ -349,11 +351,11 @@ def test_the_report_and_the_table(connect_four: StrengthSet) -> None:
     for text in ("network alone", "64 simulations", "random mover", "PUCT-64, uniform prior",
                  "plain UCT, 64 rollouts", "plain UCT, 400 rollouts", "middle medium", "60 positions"):
         assert text in table
-    assert search_actions(some, UniformEvaluator(some.game, 64), SearchConfig(), 16).shape == (60,)
+    assert search_actions(some, [UniformEvaluator(some.game, 64)], SearchConfig(), 16).shape == (60,)
 
 
 def test_the_table_of_tic_tac_toe(tic_tac_toe: StrengthSet) -> None:
-    table = strength_table(measure(tic_tac_toe, UniformEvaluator(tic_tac_toe.game, 512), SearchConfig(), (16,)))
+    table = strength_table(measure(tic_tac_toe, [UniformEvaluator(tic_tac_toe.game, 512)], SearchConfig(), (16,)))
     assert "4,520 positions" in table
     assert "never loses" in table
     assert "mistakes" in table
