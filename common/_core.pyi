@@ -1,6 +1,5 @@
 """The C++ core: games, search, self-play and rows.  Arrays are numpy; values are for the player to move."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np

@@ -162,7 +162,9 @@ def _game(config: Config) -> Game:
 
 
 def _shown(value: Any) -> str:
-    return f"{value:,.3g}" if isinstance(value, float) and abs(value) < 100 else f"{value:,.0f}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:,.3g}" if abs(value) < 100 else f"{value:,.0f}"
 
 
 _BENCHES: dict[str, Callable[[Config], dict[str, Any]]] = {

@@ -1,11 +1,11 @@
 """`shusaku evaluate checkpoint=…`: how often a network plays optimally, alone and with searches, beside baselines."""
 
+import os
 import sys
-from dataclasses import replace
 from typing import Any
 
 from actors.evaluators import make_evaluator
-from actors.strength import BATCH, measure, measure_baselines
+from actors.strength import measure
 from actors.strength_sets import strength_set
 from common.config import Config
 from common.errors import UsageError
@@ -22,11 +22,13 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
     if positions is None:
         raise UsageError(f"there are no positions with known results for {chosen.game.name}; "
                          "connect_four and tic_tac_toe have them")
-    evaluator = make_evaluator(chosen.game, config.inference, chosen.network, min(BATCH, 256))
-    evaluator.load(chosen.weights)
+    evaluators = []
+    for _ in range(config.actors.count or len(os.sched_getaffinity(0))):
+        evaluator = make_evaluator(chosen.game, config.inference, chosen.network, config.actors.games_per_actor)
+        evaluator.load(chosen.weights)
+        evaluators.append(evaluator)
     print(f"version {chosen.weights.version} after {chosen.weights.step:,} steps, on {evaluator.runtime.description}")
-    strength = measure(positions, evaluator, chosen.search)
-    strength = replace(strength, baselines=measure_baselines(positions))
+    strength = measure(positions, evaluators, chosen.search, with_baselines=True)
     print(strength_table(strength))
     return {"checkpoint": config.checkpoint, "version": chosen.weights.version, "step": chosen.weights.step,
             **strength.to_json()}

@@ -151,7 +151,10 @@ class LocalRun:
         def should_stop() -> bool:
             return self.signals.should_stop() or self.is_over()
 
-        turns = [self._pool.submit(actor.play, rows, should_stop) for actor, rows in zip(self.actors, shares, strict=True)]
+        turns = [
+            self._pool.submit(actor.play, rows, should_stop)
+            for actor, rows in zip(self.actors, shares, strict=True)
+        ]
         while wait(turns, timeout=0.2).not_done:
             self.progress.show(self.console)
         for actor, turn in enumerate(turns):
@@ -308,7 +311,7 @@ class LocalRun:
 
     def _measure(self, positions: Any, simulations: tuple[int, ...]) -> Strength:
         return measure(
-            positions, self.evaluators[0], self.config.search, simulations, should_stop=self.signals.should_stop
+            positions, self.evaluators, self.config.search, simulations, should_stop=self.signals.should_stop
         )
 
 

@@ -3,6 +3,8 @@
 import time
 from typing import TYPE_CHECKING
 
+import psutil
+
 from common.messages import Metrics
 from common.metrics import MetricsSink, Rate
 from deploy.console import Console, Status, Waiting
@@ -23,7 +25,7 @@ class Progress:
         self._losses: dict[str, float] = {}
         self._learning_rate = 0.0
         self._shown_at = 0.0
-        self._plies_before = 0  # when the window was last seen to grow
+        self._searches_before = 0  # when the window was last seen to grow
         self._rows_before = -1
 
     def show(self, console: Console) -> None:
@@ -46,10 +48,10 @@ class Progress:
             seconds=run.seconds,
             minutes=config.run.minutes,
             activity=self.activity,
-            waiting=self._waiting(stats.rows, totals["plies"], rates["plies"]),
+            waiting=self._waiting(stats.rows, totals["searches"], rates["searches"]),
             games=run.state.games,
             games_per_hour=rates["games"] * 3600,
-            rows_per_second=rates["plies"],
+            rows_per_second=rates["searches"],  # a search makes a row; random openings make none
             searches_per_second=rates["searches"],
             evaluations_per_second=rates["evaluations"],
             cache_hit_rate=rates["cache_hits"] / asked if asked else 0.0,
@@ -73,7 +75,9 @@ class Progress:
         run = self._run
         figures = run.learner.metrics()
         if figures:
-            self._losses = {name.removeprefix("loss/"): value for name, value in figures.items() if name.startswith("loss/")}
+            self._losses = {
+                name.removeprefix("loss/"): value for name, value in figures.items() if name.startswith("loss/")
+            }
             self._learning_rate = figures["learning_rate"]
         status = self.status()
         step, seconds = status.step, status.seconds
@@ -89,6 +93,7 @@ class Progress:
             "rows": stats.rows, "window": stats.window, "inserted": stats.inserted, "sampled": stats.sampled,
             "samples_per_position": stats.samples_per_position, "quarantined": status.quarantined,
             "duplicates": stats.duplicates, "bytes": stats.nbytes,
+            "resident_megabytes": psutil.Process().memory_info().rss / 1e6,
         }))
         if figures:
             sink.write(Metrics(step, seconds, "learner", {
@@ -101,13 +106,13 @@ class Progress:
         totals = {name: sum(c[name] for c in counters) for name in _SHOWN}
         return {**totals, "steps": self._run.learner.step_count}
 
-    def _waiting(self, rows: int, plies: int, per_second: float) -> Waiting | None:
-        """While the window fills for the first time; plies of open games are counted as rows to come."""
+    def _waiting(self, rows: int, searches: int, per_second: float) -> Waiting | None:
+        """While the window fills for the first time; searches of open games are counted as rows to come."""
         minimum = self._run.config.replay.minimum
         if rows >= minimum or not self._run.config.learner.enabled:
             return None
         if rows != self._rows_before:
-            self._rows_before, self._plies_before = rows, plies
+            self._rows_before, self._searches_before = rows, searches
         before = "the first step" if self._run.learner.step_count == 0 else "the next step"
-        done = min(minimum, rows + plies - self._plies_before)
+        done = min(minimum, rows + searches - self._searches_before)
         return Waiting(f"rows before {before}", done, minimum, per_second)

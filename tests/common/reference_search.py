@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 F = np.float32
+ZERO = F(0)
 MASK = 2**64 - 1
 
 
@@ -79,9 +80,9 @@ class Node:
     value_sum: np.ndarray | None = None
     children: dict = field(default_factory=dict)
     total_visits: int = 0
-    total_value: np.float32 = F(0)
-    raw_value: np.float32 = F(0)
-    visited_prior: np.float32 = F(0)
+    total_value: np.float32 = ZERO
+    raw_value: np.float32 = ZERO
+    visited_prior: np.float32 = ZERO
 
 
 def expand(node, logits, value, keep_logits):

@@ -29,10 +29,12 @@ def test_random_play_keeps_the_contract(name, seed):
     replay = game.start()
     for ply, (position, action) in enumerate(steps):
         legal = position.legal_actions
-        assert legal == sorted(set(legal)) and 0 < len(legal) <= game.max_legal_actions
+        assert legal == sorted(set(legal))
+        assert 0 < len(legal) <= game.max_legal_actions
         assert all(0 <= a < game.num_actions for a in legal)
         assert (position.ply, position.to_play) == (ply, ply % 2)
-        assert str(replay) == str(position) and replay.evaluation_key == position.evaluation_key
+        assert str(replay) == str(position)
+        assert replay.evaluation_key == position.evaluation_key
         before = str(position)
         for illegal in {-1, game.num_actions, 70_000, *(set(range(game.num_actions)) - set(legal))}:
             with pytest.raises(ValueError, match=f"illegal action {illegal}"):
@@ -41,7 +43,8 @@ def test_random_play_keeps_the_contract(name, seed):
         with pytest.raises(ValueError, match="not over"):
             _ = position.outcome
         replay.play(replay.from_move(position.to_move(action)))
-    assert end.legal_actions == [] and end.outcome in (-1, 0, 1)
+    assert end.legal_actions == []
+    assert end.outcome in (-1, 0, 1)
     with pytest.raises(ValueError, match="none, the game is over"):
         end.play(steps[0][1])
 
@@ -61,7 +64,7 @@ def test_no_text_crashes_a_move_parser(text):
         position = Game(name).start()
         known = {position.to_move(a) for a in position.legal_actions}
         if text not in known:
-            with pytest.raises(ValueError, match="no move of this game|illegal move"):
+            with pytest.raises(ValueError, match=r"no move of this game|illegal move"):
                 position.from_move(text)
 
 
@@ -79,7 +82,8 @@ def test_symmetries_map_actions_observations_and_results_alike(name, seed):
             assert sorted(permuted[a] for a in position.legal_actions) == mirrored.legal_actions
             np.testing.assert_array_equal(position.observation(symmetry), mirrored.observation())
             mirrored.play(permuted[action])
-        assert mirrored.is_terminal and mirrored.outcome == end.outcome
+        assert mirrored.is_terminal
+        assert mirrored.outcome == end.outcome
     assert [game.permute_action(0, a) for a in range(game.num_actions)] == list(range(game.num_actions))
 
 
@@ -92,7 +96,7 @@ def test_equal_evaluation_keys_mean_equal_planes_and_actions(name):
         for position, _ in play_out(game, seed)[0]:
             facts = (position.observation().tobytes(), tuple(position.legal_actions))
             assert seen.setdefault(position.evaluation_key, facts) == facts
-    assert len({facts for facts in seen.values()}) == len(seen)
+    assert len(set(seen.values())) == len(seen)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -149,7 +153,8 @@ def test_connect_four_against_a_grid_of_stones(seed):
     steps, end = play_out(game, seed)
     for position, column in steps:
         assert position.legal_actions == [c for c in range(7) if heights[c] < 6]
-        assert not has_four(grid[0]) and not has_four(grid[1])
+        assert not has_four(grid[0])
+        assert not has_four(grid[1])
         planes = position.observation()
         np.testing.assert_array_equal(planes[0], grid[position.to_play])
         np.testing.assert_array_equal(planes[1], grid[1 - position.to_play])
@@ -157,7 +162,8 @@ def test_connect_four_against_a_grid_of_stones(seed):
         grid[position.to_play, 5 - heights[column], column] = True
         heights[column] += 1
     won = has_four(grid[(len(steps) - 1) % 2])
-    assert end.outcome == (-1 if won else 0) and (won or sum(heights) == 42)
+    assert end.outcome == (-1 if won else 0)
+    assert (won or sum(heights) == 42)
 
 
 def test_unknown_games_and_parameters_are_named():

@@ -61,7 +61,8 @@ def test_sampled_rows_are_the_rows_of_the_records_under_one_symmetry(name, threa
         assert match, f"row {batch['rows'][b]} under no symmetry"
         symmetries.update(match)
         assert (batch["outcome"][b], batch["plies_left"][b]) == (outcome, plies_left)
-        assert batch["root_values"][b] == root_value and batch["weight"][b] == 1
+        assert batch["root_values"][b] == root_value
+        assert batch["weight"][b] == 1
     assert symmetries == set(range(game.num_symmetries))
     assert len(set(batch["rows"])) > 0.8 * len(rows)  # uniform: 2000 draws of some 300 rows meet nearly all
 
@@ -71,7 +72,9 @@ def test_the_draw_depends_on_the_seed_alone():
     ring = RowRing(game, 5000)
     for record in games_of(game, 40):
         append(ring, record)
-    one, two, other = (ring.sample(512, 10, ring.end, seed, True, threads) for seed, threads in ((1, 1), (1, 2), (2, 1)))
+    one, two, other = (
+        ring.sample(512, 10, ring.end, seed, True, threads) for seed, threads in ((1, 1), (1, 2), (2, 1))
+    )
     assert all(np.array_equal(one[key], two[key]) for key in one)
     assert not np.array_equal(one["rows"], other["rows"])
     assert one["rows"].min() >= 10
@@ -98,6 +101,8 @@ def test_openings_are_replayed_but_not_learned_from():
     assert any(r.kind[0] == 0 for r in records)
     for r in records:
         opening = r.kind == 0
-        assert (r.row_weight[opening] == 0).all() and (r.row_weight[~opening] == 1).all()
+        assert (r.row_weight[opening] == 0).all()
+        assert (r.row_weight[~opening] == 1).all()
         assert not (np.diff(opening.astype(int)) > 0).any()  # openings come first
-        assert r.num_rows == int((~opening).sum()) and opening.sum() <= 3
+        assert r.num_rows == int((~opening).sum())
+        assert opening.sum() <= 3

@@ -67,7 +67,8 @@ def test_puct_grows_the_golden_tree(name, simulations, cache):
         np.testing.assert_array_equal(result.prior, root.prior)
         assert result.value == pytest.approx(root.total_value / root.total_visits, abs=1e-6)
         visited = root.visits > 0
-        np.testing.assert_array_equal(result.q_values[visited], (root.value_sum[visited] / root.visits[visited]).astype(np.float32))
+        q_values = (root.value_sum[visited] / root.visits[visited]).astype(np.float32)
+        np.testing.assert_array_equal(result.q_values[visited], q_values)
         assert np.isnan(result.q_values[~visited]).all()
 
 
@@ -157,23 +158,27 @@ def test_cache_and_interruptions_change_no_game(name, policy):
     evaluate = PseudoRandomEvaluator(game, 6)
     one = self_play_games(game, evaluate, plain, 6, 90)
     other = self_play_games(game, evaluate, cached, 6, 90)
-    assert set(one[:60]) <= set(other) and set(other[:60]) <= set(one)
+    assert set(one[:60]) <= set(other)
+    assert set(other[:60]) <= set(one)
     assert set(self_play_games(game, evaluate, plain, 6, 90, interrupt=5)[:60]) <= set(one)
 
 
 @pytest.mark.parametrize("name", GAMES)
 def test_tree_reuse_survives_an_interruption(name):
     game = Game(name)
-    options = search_options(SearchConfig(policy="puct", simulations=20, noise=False, reuse=True, cache=0), symmetries=False)
+    config = SearchConfig(policy="puct", simulations=20, noise=False, reuse=True, cache=0)
+    options = search_options(config, symmetries=False)
     evaluate = PseudoRandomEvaluator(game, 6)
-    assert self_play_games(game, evaluate, options, 6, 50) == self_play_games(game, evaluate, options, 6, 50, interrupt=3)
+    whole = self_play_games(game, evaluate, options, 6, 50)
+    assert self_play_games(game, evaluate, options, 6, 50, interrupt=3) == whole
 
 
 def test_tree_reuse_saves_evaluations():
     game = Game("connect_four")
     evaluations = {}
     for reuse in (False, True):
-        options = search_options(SearchConfig(policy="puct", simulations=64, noise=False, reuse=reuse, cache=0), symmetries=False)
+        config = SearchConfig(policy="puct", simulations=64, noise=False, reuse=reuse, cache=0)
+        options = search_options(config, symmetries=False)
         batch = GameBatch(game, options, 8, 1)
         batch.play_pseudo_random(50_000)
         counters = batch.counters()
@@ -237,10 +242,10 @@ def test_wrong_calls_are_refused_with_the_way_out():
     batch = GameBatch(game, options, 2, 1)
     snapshot = batch.snapshot()
     for damaged in (b"", snapshot[:-1], snapshot + b"x"):  # a flipped bit is the checkpoint's SHA-256 to find
-        with pytest.raises(ValueError, match="snapshot|saved under|open games"):
+        with pytest.raises(ValueError, match=r"snapshot|saved under|open games"):
             GameBatch(game, options, 2, 1).restore(damaged)
     with pytest.raises(ValueError, match="saved under"):
         GameBatch(game, options, 3, 1).restore(snapshot)
+    options.policy = "minimax"
     with pytest.raises(ValueError, match="unknown search policy"):
-        options.policy = "minimax"
         SearchBatch(game, options, 1, 1)

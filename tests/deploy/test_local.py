@@ -23,9 +23,10 @@ from deploy.stop_signals import StopSignals
 from replay.record_log import RecordLog
 
 SMALL = [
-    "experiment=tic_tac_toe", "actors.count=2", "actors.games_per_actor=8", "search.simulations=8", "replay.minimum=200",
-    "replay.capacity=3000", "replay.window=fixed", "learner.batch_size=32", "learner.publish_every=4", "learner.threads=1", "network.filters=8",
-    "network.blocks=1", "strength.enabled=false", "run.minutes=5",
+    "experiment=tic_tac_toe", "actors.count=2", "actors.games_per_actor=8", "search.simulations=8",
+    "replay.minimum=200", "replay.capacity=3000", "replay.window=fixed", "learner.batch_size=32",
+    "learner.publish_every=4", "learner.threads=1", "network.filters=8", "network.blocks=1", "strength.enabled=false",
+    "run.minutes=5", "self_play.random_plies=3",
 ]
 
 
@@ -72,7 +73,8 @@ def test_the_same_seed_gives_the_same_games_and_the_same_network(tmp_path):
     one = train(tmp_path / "one", 1e9, 1500, scripted=False)
     two = train(tmp_path / "two", 1e9, 1500, scripted=False)
     assert games_of(tmp_path / "one") == games_of(tmp_path / "two")
-    assert np.array_equal(parameters(one), parameters(two)) and one.learner.step_count > 20
+    assert np.array_equal(parameters(one), parameters(two))
+    assert one.learner.step_count > 20
     train(tmp_path / "other", 1e9, 1500, "run.seed=2", scripted=False)
     assert games_of(tmp_path / "other") != games_of(tmp_path / "one")
 
@@ -122,7 +124,7 @@ def test_versions_never_repeat_after_a_fall_back_to_an_older_checkpoint(tmp_path
     assert versions == sorted(set(versions))
     for checkpoint in (tmp_path / "run" / "checkpoints").iterdir():
         (checkpoint / "manifest.json").write_text("{}")
-    with pytest.raises(ResumeError, match="no checkpoint in .* is whole"):
+    with pytest.raises(ResumeError, match=r"no checkpoint in .* is whole"):
         train(tmp_path / "run", 1e9, 1300)
 
 
@@ -135,15 +137,16 @@ def test_a_network_that_diverges_is_rolled_back_and_never_published(tmp_path):
         for parameter in run.learner.network.parameters():
             parameter.data.fill_(float("nan"))
         run.train()
-        assert run.state.rollbacks >= 1 and run.learner.skipped_steps >= 1
-        assert np.isfinite(parameters(run)).all() and run.learner.step_count > 0
+        assert run.state.rollbacks >= 1
+        assert run.learner.skipped_steps >= 1
+        assert np.isfinite(parameters(run)).all()
+        assert run.learner.step_count > 0
         run.close()
 
 
 def shusaku(*arguments: str, **options: object) -> subprocess.Popen:
-    return subprocess.Popen(
-        [sys.executable, "-m", "deploy", *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options
-    )
+    command = [sys.executable, "-m", "deploy", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
 
 
 def wait_for(condition, seconds: float = 60) -> None:
@@ -181,8 +184,8 @@ def test_a_kill_at_any_time_costs_no_more_than_the_last_checkpoint(tmp_path):
     for _ in range(4):
         process = shusaku("local", *SMALL, "run.checkpoint_seconds=0.3", f"run.dir={tmp_path}")
         before = steps_of(tmp_path)
-        wait_for(lambda: (tmp_path / "checkpoints").is_dir() and any((tmp_path / "checkpoints").glob("0*")))  # noqa: B023
-        wait_for(lambda: steps_of(tmp_path) > before)  # noqa: B023
+        wait_for(lambda: (tmp_path / "checkpoints").is_dir() and any((tmp_path / "checkpoints").glob("0*")))
+        wait_for(lambda before=before: steps_of(tmp_path) > before)
         time.sleep(0.1 * len(killed_at))
         process.kill()
         process.wait()
@@ -199,7 +202,9 @@ def test_a_second_process_on_the_same_directory_is_refused(tmp_path):
     wait_for(lambda: (tmp_path / "metrics.jsonl").exists())
     second = shusaku("local", *SMALL, f"run.dir={tmp_path}")
     output = second.communicate(timeout=60)[0]
-    assert second.returncode == 2 and "in use by process" in output and len(output.splitlines()) == 1
+    assert second.returncode == 2
+    assert "in use by process" in output
+    assert len(output.splitlines()) == 1
     first.send_signal(signal.SIGINT)
     assert first.wait(25) == 130
 
@@ -210,4 +215,6 @@ def test_a_run_directory_without_a_good_checkpoint_exits_with_3(tmp_path):
         (checkpoint / "facts.json").write_bytes(b"")
     process = shusaku("local", *SMALL, f"run.dir={tmp_path}", env={**os.environ, "COLUMNS": "200"})
     output = process.communicate(timeout=60)[0]
-    assert process.returncode == 3 and "facts.json has 0 bytes" in output and len(output.splitlines()) == 1, output
+    assert process.returncode == 3, output
+    assert "facts.json has 0 bytes" in output
+    assert len(output.splitlines()) == 1

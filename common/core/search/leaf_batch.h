@@ -141,15 +141,19 @@ inline void pseudo_random_evaluate(const std::uint8_t* packed, int bytes, const 
   for (int row = 0; row < rows; ++row) {
     std::uint64_t hash = 0;
     const std::uint8_t* at = packed + size_t(row) * size_t(bytes);
-    for (int i = 0; i < bytes; i += 8) {
-      std::uint64_t word = 0;
-      std::memcpy(&word, at + i, size_t(std::min(8, bytes - i)));
+    int i = 0;
+    for (; i + 8 <= bytes; i += 8) {
+      std::uint64_t word;
+      std::memcpy(&word, at + i, 8);
       hash = combine(hash, word);
     }
+    std::uint64_t tail = 0;
+    for (; i < bytes; ++i) tail = tail << 8 | at[i];
+    hash = combine(hash, tail);
     for (int u = 0; u < uniforms; ++u) hash = combine(hash, std::bit_cast<std::uint32_t>(uniform[row * uniforms + u]));
     values[row] = unit(hash);
-    for (std::int32_t i = offsets[row]; i < offsets[row + 1]; ++i)
-      logits[i] = unit((hash ^ (actions[i] + 1u) * 0x9E3779B97F4A7C15ull) * 0xD6E8FEB86659FD93ull);
+    for (std::int32_t k = offsets[row]; k < offsets[row + 1]; ++k)
+      logits[k] = unit((hash ^ (actions[k] + 1u) * 0x9E3779B97F4A7C15ull) * 0xD6E8FEB86659FD93ull);
   }
 }
 

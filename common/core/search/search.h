@@ -4,6 +4,7 @@
 // tree policy P: store_evaluation, begin, select_root, select_interior, conclude.
 #pragma once
 
+#include <limits>
 #include <vector>
 
 #include "move_choice.h"
@@ -97,7 +98,7 @@ class Search {
       const int visits = tree_.visits(e);
       result.actions.push_back(tree_.action(e));
       result.visits.push_back(visits);
-      result.q_values.push_back(visits ? tree_.value_sum(e) / float(visits) : std::nanf(""));
+      result.q_values.push_back(visits ? tree_.value_sum(e) / float(visits) : std::numeric_limits<float>::quiet_NaN());
     }
     policy_.conclude(tree_, rules_->ply(root_), seed_, result);
     result.surprise = kl_divergence(result.policy, result.prior);

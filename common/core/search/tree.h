@@ -98,6 +98,13 @@ class Tree {
   // Stores the softmax of `logits` (padded to a multiple of eight, overwritten) as the priors of `node`.
   void set_priors(const Node& node, float* logits) {
     const int count = node.num_edges;
+    if (count <= kLanes) {  // the same numbers, in registers
+      const F8 inside = lanes_below(0, count), x = F8::load(logits);
+      const F8 top(horizontal_max(choose(inside, x, F8(-kInfinity))));
+      const F8 p = choose(inside, exp_of_nonpositive(min(x - top, F8(0.f))), F8(0.f));
+      (p * (F8(1.f) / F8(horizontal_sum(p)))).store_half(blocks(node)->prior);
+      return;
+    }
     softmax(logits, count);
     for (int i = 0; i < count; i += kLanes) F8::load(logits + i).store_half(blocks(node)[i / kLanes].prior);
   }

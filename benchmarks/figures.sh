@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# The short figures of the README, one JSON line each, into benchmarks/results/figures.jsonl.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+out=benchmarks/results/figures.jsonl
+mkdir -p benchmarks/results
+: > "$out"
+bench() {  # CORES WHAT OVERRIDES...
+  local cores=$1; shift
+  echo "bench $*" >&2
+  printf '{"command": "bench %s", "result": %s}\n' "$*" "$(taskset -c "$cores" .venv/bin/shusaku bench "$@" --json 2>/dev/null | tail -n 1)" >> "$out"
+}
+for repeat in 1 2 3; do
+  bench 0 rules bench.seconds=3
+  bench 0 search search=puct search.noise=false search.simulations=64 bench.seconds=5
+  bench 0 search search=gumbel search.simulations=64 bench.seconds=5
+  bench 0 replay bench.seconds=5
+  bench 0 learner network=small learner.threads=1 bench.seconds=8
+  bench 0,1 selfplay network=small search=puct search.noise=false search.reuse=false search.simulations=64 self_play.random_plies=0 bench.seconds=15
+done
+bench 0 inference network=small bench.seconds=20

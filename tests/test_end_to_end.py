@@ -1,0 +1,36 @@
+"""A real run of tic-tac-toe with the real network must get better: measured against exact play."""
+
+from common._core import Game
+from deploy.local import LocalRun
+from deploy.overrides import compose
+from deploy.run_directory import RunDirectory
+from deploy.stop_signals import StopSignals
+
+ROWS = 14_000
+
+
+def test_tic_tac_toe_learns_from_nothing(tmp_path):
+    """Half a minute on two cores; the full three minutes are benchmarks/tic_tac_toe_seeds.sh."""
+    config = compose([
+        "experiment=tic_tac_toe", f"run.dir={tmp_path}", "run.minutes=10", "replay.minimum=1000", "learner.threads=1",
+        "network.filters=16", "learner.publish_every=25", "strength.positions=600",
+    ])
+    assert Game(config.game.name).name == "tic_tac_toe"
+    with RunDirectory(config) as directory, StopSignals() as signals:
+        run = LocalRun(config, directory, signals)
+        assert run._set is not None
+        before = None
+        run.is_over = lambda: run.buffer.stats().inserted >= ROWS  # type: ignore[method-assign]
+        run._publish()
+        before = run._measure(run._set, (64,))
+        run.train()
+        after = run._measure(run._set, (64,))
+        run.close()
+    assert before.policy.optimal < 0.8
+    assert after.policy.optimal > before.policy.optimal + 0.15
+    assert after.policy.optimal > 0.93
+    assert after.searches[64].mistakes <= 60
+    assert after.searches[64].mistakes < before.searches[64].mistakes
+    assert after.never_loses
+    assert (tmp_path / "metrics.jsonl").exists()
+    assert any((tmp_path / "tensorboard").iterdir())
