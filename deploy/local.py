@@ -17,7 +17,7 @@ import torch
 from actors.evaluators import Evaluator, make_evaluator
 from actors.self_play import ActorIdentity, SelfPlay
 from actors.strength import Stopped, Strength, measure, measure_baselines
-from actors.strength_sets import strength_set
+from actors.strength_sets import StrengthSet, strength_set
 from common._core import Game
 from common.config import Config
 from common.messages import GameRecord, Metrics, Weights
@@ -36,6 +36,8 @@ from learner.learner import Diverged, Learner
 from replay.buffer import Batch, make_buffer
 from replay.record_log import RecordLog
 
+MAX_TURN_ROWS = 20_000  # so that checkpoints and measurements never wait long for a turn to end
+MAX_WAITING_GAMES = 20_000  # finished ones that the disk does not take
 EARLY_MINUTES = (1, 2, 3, 4, 5)  # of training, when the strength is measured besides every `strength.minutes`
 
 
@@ -101,19 +103,19 @@ class LocalRun:
             config.learner.prefetch, self.state.next_batch, self.state.next_batch,
         )
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="actor")
-        self._set = strength_set(self.game.name) if config.strength.enabled else None
-        self._subset = self._set.subset(config.strength.positions) if self._set else None
-        self._clock = time.monotonic()
-        self._saved_at = time.monotonic()
+        self.positions = strength_set(self.game.name) if config.strength.enabled else None
+        self.subset = self.positions.subset(config.strength.positions) if self.positions else None
+        self._started: float | None = None  # when training began in this process; the clock of `seconds`
+        self._saved_at = 0.0
 
     # --- the run -----------------------------------------------------------------------------------------------------
 
     def train(self) -> None:
         """Turns of playing and learning until the time is used up or somebody stops the run; ends with a checkpoint."""
         self._introduce()
-        self._clock = self._saved_at = time.monotonic()
+        self._started = self._saved_at = time.monotonic()
         if self.published is None:
-            self._publish()
+            self.publish()
         else:
             self._load(self.published)
         while not self.is_over() and not self.signals.should_stop():
@@ -127,6 +129,7 @@ class LocalRun:
             if seconds and time.monotonic() - self._saved_at >= seconds:
                 self.checkpoint()
         self.checkpoint()
+        self.state.seconds, self._started = self.seconds, None  # the final measurement is no training
 
     def is_over(self) -> bool:
         return self.seconds >= self.config.run.minutes * 60
@@ -134,10 +137,7 @@ class LocalRun:
     @property
     def seconds(self) -> float:
         """Training time of the run directory, summed over resumes."""
-        now = time.monotonic()
-        self.state.seconds += now - self._clock
-        self._clock = now
-        return self.state.seconds
+        return self.state.seconds + (0.0 if self._started is None else time.monotonic() - self._started)
 
     def play_turn(self) -> None:
         """Every actor plays until its games have brought its share of the rows that the next learning turn needs.
@@ -174,7 +174,9 @@ class LocalRun:
         learner, replay = self.config.learner, self.config.replay
         rows = max(1, round(learner.publish_every * learner.batch_size / replay.samples_per_position))
         missing = replay.minimum - self.buffer.stats().rows
-        return [-(-max(rows if missing <= 0 else missing, 1) // len(self.actors))] * len(self.actors)
+        if missing > 0:
+            rows = missing
+        return [-(-min(rows, MAX_TURN_ROWS) // len(self.actors))] * len(self.actors)
 
     def learn_turn(self) -> None:
         """Gradient steps until the next publication, or until the limiter wants more games first."""
@@ -200,7 +202,7 @@ class LocalRun:
                 return
             self.progress.show(self.console)
         if self.learner.step_count % every == 0 and self.published and self.learner.step_count > self.published.step:
-            self._publish()
+            self.publish()
 
     def checkpoint(self) -> None:
         """Everything the run needs to go on; a full disk costs this checkpoint, not the run."""
@@ -217,20 +219,21 @@ class LocalRun:
     def finish(self) -> dict[str, Any]:
         """The full table, strength.json and strength.png at the end of a run."""
         summary: dict[str, Any] = {
-            "run_dir": str(self.directory.path), "seconds": round(self.state.seconds, 1),
+            "run_dir": str(self.directory.path), "seconds": round(self.seconds, 1),
             "games": self.state.games, "rows": self.buffer.stats().inserted, "steps": self.learner.step_count,
             "version": self.versions.newest,
         }
-        if self._set is None or not self.config.strength.final:
+        if self.positions is None or not self.config.strength.final:
             return summary
         self.progress.activity = "measuring the final strength"
         self.progress.show(self.console)
         try:
-            strength = self._measure(self._set, (16, 64, 400))
+            strength = self.measure(self.positions, (16, 64, 400))
         except Stopped:
             return summary
-        baselines = measure_baselines(self._set)
+        baselines = measure_baselines(self.positions)
         strength = replace(strength, baselines=baselines)
+        self._note_strength(strength)
         write_whole(self.directory.path / "strength.json", json.dumps(strength.to_json(), indent=1) + "\n")
         plot_strength(
             self.directory.metrics, self.directory.path / "strength.png",
@@ -258,7 +261,7 @@ class LocalRun:
                          f"evaluated by {runtime.description if runtime else type(evaluator).__name__}; "
                          f"learning with {self.learner.description}")
 
-    def _publish(self) -> None:
+    def publish(self) -> None:
         """Hands the averaged network to every evaluator, under a number that was never used before."""
         weights = self.learner.publish(self.versions.newest + 1)
         if weights is None:
@@ -279,15 +282,22 @@ class LocalRun:
         self.console.say(f"rolled back to the last checkpoint: {error}")
         load_run(self, learner_only=True, cause=error)
         self.learner.rate_factor *= 0.5  # the same batches would diverge again
-        self._publish()
+        self.publish()
 
     def _write_accepted(self) -> None:
+        """Appends them to the record log; while the disk refuses them they wait, so many and no more."""
+        try:
+            self.log.append(self._accepted)
+        except OSError as error:
+            self.console.say(f"{len(self._accepted):,} games could not be written: {error}; they wait for the next turn")
+            if len(self._accepted) > MAX_WAITING_GAMES:
+                raise
+            return
         self.state.games += len(self._accepted)
-        self.log.append(self._accepted)
         self._accepted.clear()
 
     def _measure_if_due(self) -> None:
-        if self._subset is None:
+        if self.subset is None:
             return
         minutes = self.seconds / 60
         every = self.config.strength.minutes
@@ -298,18 +308,20 @@ class LocalRun:
         self.progress.activity = "measuring the strength"
         self.progress.show(self.console)
         try:
-            strength = self._measure(self._subset, (self.config.strength.simulations,))
+            strength = self.measure(self.subset, (self.config.strength.simulations,))
         except Stopped:
             return
         self.state.measurements = due
-        share = strength.searches[self.config.strength.simulations]
-        self.state.strength.append((self.state.seconds, share.optimal))
-        self.sink.write(Metrics(self.learner.step_count, self.state.seconds, "strength", {
-            "policy.optimal": strength.policy.optimal,
-            f"search_{self.config.strength.simulations}.optimal": share.optimal,
-        }))
+        self.state.strength.append((self.seconds, strength.searches[self.config.strength.simulations].optimal))
+        self._note_strength(strength)
 
-    def _measure(self, positions: Any, simulations: tuple[int, ...]) -> Strength:
+    def _note_strength(self, strength: Strength) -> None:
+        shares = {"policy": strength.policy, **{f"search_{n}": share for n, share in strength.searches.items()}}
+        figures = {f"{name}.optimal": share.optimal for name, share in shares.items()}
+        self.sink.write(Metrics(self.learner.step_count, self.seconds, "strength", figures))
+
+    def measure(self, positions: StrengthSet, simulations: tuple[int, ...]) -> Strength:
+        """The share of optimal moves of what the evaluators hold now; Stopped when the run is told to stop."""
         return measure(
             positions, self.evaluators, self.config.search, simulations, should_stop=self.signals.should_stop
         )

@@ -62,7 +62,7 @@ def save_run(run: "LocalRun") -> None:
         "version": published.version,
         "version_step": published.step,
         "sequences": [actor.sequence for actor in run.actors],
-        "run": asdict(run.state),
+        "run": {**asdict(run.state), "seconds": run.seconds},
     }
     games = {f"games_{number}": actor.snapshot() for number, actor in enumerate(run.actors)}
     games["turn"] = msgpack.packb([[encode_record(record) for record in records] for records in run.turn])

@@ -18,12 +18,15 @@ def strength_table(strength: Strength) -> str:
     buckets = list(strength.policy.by_bucket)
     if len(buckets) == 1:
         buckets = []  # it would repeat the column `optimal`
-    header = ["", "optimal", "mistakes", *(bucket.replace("_", " ") for bucket in buckets)]
+    # Bucket names stand in two lines, so that the table fits 80 columns.
+    above = ["", "", "", *(bucket.partition("_")[0] for bucket in buckets)]
+    header = ["", "optimal", "mistakes", *(bucket.partition("_")[2] for bucket in buckets)]
     rows = [_cells(name, share, buckets) for name, share in players]
     rows_of_others = [_cells(name, share, buckets) for name, share in others]
-    widths = [max(map(len, column)) for column in zip(header, *rows, *rows_of_others, strict=True)]
+    widths = [max(map(len, column)) for column in zip(above, header, *rows, *rows_of_others, strict=True)]
     rule = "-" * (sum(widths) + 2 * (len(widths) - 1))
-    lines = [_line(header, widths), rule, *(_line(row, widths) for row in rows)]
+    lines = [_line(above, widths)] if buckets else []
+    lines += [_line(header, widths), rule, *(_line(row, widths) for row in rows)]
     if others:
         lines += [rule, *(_line(row, widths) for row in rows_of_others)]
     lines += ["", f"{strength.positions:,} positions of {strength.game}; optimal: the share of moves that keep the "

@@ -18,13 +18,13 @@ def test_tic_tac_toe_learns_from_nothing(tmp_path):
     assert Game(config.game.name).name == "tic_tac_toe"
     with RunDirectory(config) as directory, StopSignals() as signals:
         run = LocalRun(config, directory, signals)
-        assert run._set is not None
+        assert run.positions is not None
         before = None
         run.is_over = lambda: run.buffer.stats().inserted >= ROWS  # type: ignore[method-assign]
-        run._publish()
-        before = run._measure(run._set, (64,))
+        run.publish()
+        before = run.measure(run.positions, (64,))
         run.train()
-        after = run._measure(run._set, (64,))
+        after = run.measure(run.positions, (64,))
         run.close()
     assert before.policy.optimal < 0.8
     assert after.policy.optimal > before.policy.optimal + 0.15

@@ -51,7 +51,8 @@ class Model final : public AnyGame {
   std::unique_ptr<AnyGameBatch> game_batch(const SearchOptions& o, int size, std::uint64_t seed) const override {
     if (o.policy == "puct") return std::make_unique<GamesModel<Puct>>(self(), o, size, seed);
     if (o.policy == "gumbel") return std::make_unique<GamesModel<Gumbel>>(self(), o, size, seed);
-    throw std::invalid_argument("search policy '" + o.policy + "' makes no self-play games: expected one of puct, gumbel");
+    if (o.policy == "mcts") return std::make_unique<GamesModel<Uct>>(self(), o, size, seed);
+    throw std::invalid_argument("unknown search policy '" + o.policy + "': expected one of puct, gumbel, mcts");
   }
 
   std::unique_ptr<AnyRowRing> row_ring(std::int64_t capacity) const override {

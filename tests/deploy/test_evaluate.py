@@ -1,0 +1,90 @@
+"""`shusaku evaluate` and `shusaku bench` as a user meets them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from common._core import Game
+from common.config import NetworkConfig
+from common.errors import UsageError
+from common.weights import random_weights, save_weights
+from deploy.chosen_weights import choose_weights
+from deploy.overrides import compose
+
+SMALL = ["network.filters=8", "network.blocks=1", "actors.count=1", "actors.games_per_actor=16"]
+
+
+def shusaku(*arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, "-m", "deploy", *arguments], capture_output=True, text=True, timeout=180)
+
+
+def weights_file(directory: Path, game: str) -> Path:
+    path = directory / "weights.safetensors"
+    save_weights(path, random_weights(Game(game), NetworkConfig(8, 1), 1, version=3))
+    return path
+
+
+def test_a_file_is_measured_as_the_game_that_it_is_of(tmp_path):
+    done = shusaku("evaluate", f"checkpoint={weights_file(tmp_path, 'tic_tac_toe')}", *SMALL, "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert (report["game"], report["positions"], report["version"]) == ("tic_tac_toe", 4520, 3)
+    assert report["search_400"]["optimal"] > report["policy"]["optimal"]
+    assert {"random", "puct_64_uniform", "uct_64", "uct_400"} == set(report["baselines"])
+    assert isinstance(report["never_loses"], bool)
+    assert "plain UCT, 400 rollouts" in done.stderr
+
+
+@pytest.mark.parametrize("damage", ["cut", "bit"])
+def test_a_damaged_file_is_named(tmp_path, damage):
+    path = weights_file(tmp_path, "connect_four")
+    data = bytearray(path.read_bytes())
+    if damage == "cut":
+        data = data[: len(data) // 2]
+    else:
+        data[len(data) // 2] ^= 4
+    path.write_bytes(data)
+    done = shusaku("evaluate", f"checkpoint={path}")
+    assert done.returncode == 2
+    assert str(path) in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_what_is_no_checkpoint_is_refused(tmp_path):
+    for text, reason in (("", "missing"), (str(tmp_path), "holds no checkpoint"), (str(tmp_path / "x"), "no such file")):
+        with pytest.raises(UsageError, match=reason):
+            choose_weights(compose([f"checkpoint={text}"]))
+
+
+def test_random_weights_follow_the_configuration():
+    chosen = choose_weights(compose(["checkpoint=random", "game=tic_tac_toe", "network=tiny", "search=puct"]))
+    assert (chosen.game.name, chosen.network.filters, chosen.search.policy) == ("tic_tac_toe", 32, "puct")
+
+
+KEYS = {
+    "rules": {"moves_per_s"}, "search": {"simulations_per_s"}, "replay": {"appended_per_s", "sampled_per_s"},
+    "learner": {"steps_per_s", "rows_per_s"},
+    "selfplay": {"raw_evaluations_per_s", "evaluations_per_s", "searches_per_s", "games_per_s", "cache_hit_rate"},
+}
+
+
+@pytest.mark.parametrize("what", [*KEYS, "inference"])
+def test_every_bench_prints_its_keys(what):
+    done = shusaku("bench", what, *SMALL, "bench.seconds=0.5", "replay.minimum=2000", "replay.capacity=20000", "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
+    if what == "inference":
+        assert {"runtime", "precision", "batch", "positions_per_s"} <= set(result["rows"][0])
+        assert all(row["positions_per_s"] > 0 for row in result["rows"])
+    else:
+        assert KEYS[what] <= set(result)
+        assert all(result[key] > 0 for key in KEYS[what])
+
+
+def test_plain_uct_can_be_benched():
+    done = shusaku("bench", "search", "search=mcts", "learner.enabled=false", "bench.seconds=0.3", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["simulations_per_s"] > 10_000
