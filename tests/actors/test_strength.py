@@ -349,7 +349,7 @@ def test_the_report_and_the_table(connect_four: StrengthSet) -> None:
         assert entry["optimal"] == pytest.approx(sum(entry["by_bucket"].values()) / 6)
     table = strength_table(strength)
     for text in ("network alone", "64 simulations", "random mover", "PUCT-64, uniform prior",
-                 "plain UCT, 64 rollouts", "plain UCT, 400 rollouts", "middle medium", "60 positions"):
+                 "plain UCT, 64 rollouts", "plain UCT, 400 rollouts", "medium", "60 positions"):
         assert text in table
     assert search_actions(some, [UniformEvaluator(some.game, 64)], SearchConfig(), 16).shape == (60,)
 

@@ -4,11 +4,12 @@ import ast
 from pathlib import Path
 
 import common._core as core
+from common import config
 
 
 def stub() -> dict[str, set[str]]:
     """Class -> its public names; functions under ""."""
-    tree = ast.parse((Path(core.__file__).parent / "_core.pyi").read_text(encoding="utf-8"))
+    tree = ast.parse((Path(config.__file__).parent / "_core.pyi").read_text(encoding="utf-8"))
     names: dict[str, set[str]] = {"": set()}
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
