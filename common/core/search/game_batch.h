@@ -66,6 +66,7 @@ class GameBatch {
     batch_.clear(version);
     version_ = version;
     for (int s = 0; s < int(slots_.size()); ++s) {
+      if (s + 1 < int(slots_.size())) slots_[size_t(s) + 1].search.tree().prefetch();
       int budget = kBudgetPerSelect;
       while (batch_.run(slots_[size_t(s)].search, s, budget) == Step::kDone) move(s);
     }
