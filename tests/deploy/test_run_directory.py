@@ -53,7 +53,7 @@ def test_a_killed_process_leaves_no_lock(tmp_path: Path) -> None:
 
 
 def test_resuming_notes_what_differs(tmp_path: Path) -> None:
-    RunDirectory(config(tmp_path, "run.minutes=1")).close()
+    RunDirectory(config(tmp_path, "run.minutes=1", "search.simulations=64")).close()
     with RunDirectory(config(tmp_path, "run.minutes=2", "bench.seconds=3", "search.simulations=32")) as run:
         assert run.is_resumed
         assert len(run.notes) == 1
