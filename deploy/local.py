@@ -289,8 +289,9 @@ class LocalRun:
         try:
             self.log.append(self._accepted)
         except OSError as error:
-            self.console.say(f"{len(self._accepted):,} games could not be written: {error}; they wait for the next turn")
-            if len(self._accepted) > MAX_WAITING_GAMES:
+            waiting = len(self._accepted)
+            self.console.say(f"{waiting:,} games could not be written: {error}; they wait for the next turn")
+            if waiting > MAX_WAITING_GAMES:
                 raise
             return
         self.state.games += len(self._accepted)

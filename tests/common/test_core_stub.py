@@ -16,7 +16,8 @@ def stub() -> dict[str, set[str]]:
             names[""].add(node.name)
         elif isinstance(node, ast.ClassDef):
             members = [m.name for m in node.body if isinstance(m, ast.FunctionDef)]
-            members += [m.target.id for m in node.body if isinstance(m, ast.AnnAssign) and isinstance(m.target, ast.Name)]
+            fields = [m.target for m in node.body if isinstance(m, ast.AnnAssign)]
+            members += [field.id for field in fields if isinstance(field, ast.Name)]
             names[node.name] = {name for name in members if not name.startswith("_")}
     return names
 

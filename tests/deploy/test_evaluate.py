@@ -54,7 +54,8 @@ def test_a_damaged_file_is_named(tmp_path, damage):
 
 
 def test_what_is_no_checkpoint_is_refused(tmp_path):
-    for text, reason in (("", "missing"), (str(tmp_path), "holds no checkpoint"), (str(tmp_path / "x"), "no such file")):
+    cases = {"": "missing", str(tmp_path): "holds no checkpoint", str(tmp_path / "x"): "no such file"}
+    for text, reason in cases.items():
         with pytest.raises(UsageError, match=reason):
             choose_weights(compose([f"checkpoint={text}"]))
 
