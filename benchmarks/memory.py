@@ -2,7 +2,8 @@
 
     python benchmarks/memory.py RUN_DIR [FIRST_MINUTE LAST_MINUTE]
 
-The figure of a minute is the median over the turns in it: a checkpoint or a measurement lifts single turns by 10 %.
+Two readings: the single sample nearest to each moment, and the median of the minute before it.  A checkpoint or a
+measurement lifts single samples by up to 10 %, so the two can disagree; both are printed.
 """
 
 import statistics
@@ -12,15 +13,24 @@ from pathlib import Path
 from common.metrics import read_metrics
 
 
-def resident(run: Path, minutes: float) -> float:
-    """Median megabytes over the minute of training that ends then."""
+def resident(run: Path) -> list[tuple[float, float]]:
+    """Minute of training and megabytes, a pair a turn."""
     lines = read_metrics(run / "metrics.jsonl", "replay")
-    return statistics.median(
-        line.values["resident_megabytes"] for line in lines if minutes - 1 < line.seconds / 60 <= minutes
-    )
+    return [(line.seconds / 60, float(line.values["resident_megabytes"])) for line in lines]
+
+
+def nearest(samples: list[tuple[float, float]], minute: float) -> float:
+    return min(samples, key=lambda sample: abs(sample[0] - minute))[1]
+
+
+def median(samples: list[tuple[float, float]], minute: float) -> float:
+    return statistics.median(size for at, size in samples if minute - 1 < at <= minute)
 
 
 if __name__ == "__main__":
-    run, first, last = Path(sys.argv[1]), *(float(m) for m in sys.argv[2:4] or (5, 20))
-    before, after = resident(run, first), resident(run, last)
-    print(f"{before:.0f} MB after {first:g} minutes, {after:.0f} MB after {last:g}: {after / before - 1:+.1%}")
+    samples = resident(Path(sys.argv[1]))
+    first, last = (float(minute) for minute in sys.argv[2:4] or (5, 20))
+    for reading in (nearest, median):
+        before, after = reading(samples, first), reading(samples, last)
+        print(f"{reading.__name__}: {before:.0f} MB at minute {first:g}, {after:.0f} MB at minute {last:g}: "
+              f"{after / before - 1:+.1%}")
