@@ -116,7 +116,8 @@ def test_a_win_in_one_is_played_and_a_threat_is_answered(policy):
     config = SearchConfig(policy=policy, simulations=400, noise=False, temperature=0, gumbel_scale=0)
     results = search_positions(game, [win, threat], config, UniformEvaluator(game, 8))
     assert [win.to_move(results[0].action), threat.to_move(results[1].action)] == ["4", "4"]
-    assert results[0].value > 0.2  # gumbel spreads its visits, so the mean is below the win's 1
+    # Sequential halving visits every considered column, so Gumbel's mean stays further below the win's 1.
+    assert results[0].value > (0.2 if policy == "gumbel" else 0.5)
 
 
 def test_rows_of_a_batch_do_not_leak_into_each_other():
@@ -241,7 +242,8 @@ def test_wrong_calls_are_refused_with_the_way_out():
         search.expand_and_backup(np.zeros(3, np.float32), np.zeros(1, np.float32), 0)
     batch = GameBatch(game, options, 2, 1)
     snapshot = batch.snapshot()
-    for damaged in (b"", snapshot[:-1], snapshot + b"x"):  # a flipped bit is the checkpoint's SHA-256 to find
+    flipped = [snapshot[:k] + bytes([snapshot[k] ^ 1]) + snapshot[k + 1 :] for k in range(0, len(snapshot), 97)]
+    for damaged in (b"", snapshot[:-1], snapshot + b"x", *flipped):
         with pytest.raises(ValueError, match=r"snapshot|saved under|open games"):
             GameBatch(game, options, 2, 1).restore(damaged)
     with pytest.raises(ValueError, match="saved under"):

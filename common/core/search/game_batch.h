@@ -85,7 +85,6 @@ class GameBatch {
 
   const Leaves& leaves() const { return batch_.leaves; }
   std::vector<GameColumns> take_finished() { return std::exchange(finished_, {}); }
-  size_t num_finished() const { return finished_.size(); }
 
   Counters counters() const {
     Counters c = batch_.counters;
@@ -95,15 +94,20 @@ class GameBatch {
 
   // Only between expand_and_backup() and select().
   std::string snapshot() {
-    Writer w;
-    w.number(fingerprint());
-    for (Slot& slot : slots_) archive(w, slot);
-    return w.bytes;
+    Writer games;
+    games.number(fingerprint());
+    for (Slot& slot : slots_) archive(games, slot);
+    Writer whole;
+    whole.number(checksum(games.bytes));
+    return whole.bytes + games.bytes;
   }
 
   void restore(std::string_view bytes) {
     Reader r(bytes);
-    std::uint64_t theirs = 0;
+    std::uint64_t sum = 0, theirs = 0;
+    r.number(sum);
+    if (sum != checksum(bytes.substr(sizeof sum)))  // indices inside are trusted once this holds
+      throw std::invalid_argument("the snapshot of the open games is damaged or cut short");
     r.number(theirs);
     if (theirs != fingerprint())
       throw std::invalid_argument("the open games were saved under another game, search or number of games");
@@ -197,8 +201,12 @@ class GameBatch {
     const std::string text = std::string(G::kName) + " " + o.policy + " " + o.gumbel_interior + " " +
         std::to_string(slots_.size()) + " " + std::to_string(seed_) + " " + std::to_string(sizeof(Position)) + " " +
         std::to_string(o.simulations) + " " + std::to_string(o.considered_actions);
-    std::uint64_t hash = 1;
-    for (char c : text) hash = combine(hash, std::uint64_t(static_cast<unsigned char>(c)));
+    return checksum(text);
+  }
+
+  static std::uint64_t checksum(std::string_view bytes) {
+    std::uint64_t hash = bytes.size();
+    for (char c : bytes) hash = combine(hash, std::uint64_t(static_cast<unsigned char>(c)));
     return hash;
   }
 
