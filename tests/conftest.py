@@ -1,5 +1,19 @@
-"""Settings that every test runs under."""
+"""Settings and fixtures that every test may use."""
 
 import os
+from collections.abc import Iterator
+
+import pytest
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch is imported: see deploy/cli.py
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Torch on one thread: sums of several differ in their last bit, and a team waits for its slowest member."""
+    import torch  # here, for the tests that need none
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

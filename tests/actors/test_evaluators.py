@@ -1,7 +1,6 @@
 """Every evaluator says what the network says, whatever the batch, and answers for the legal actions only."""
 
 import threading
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -31,13 +30,7 @@ CONFIG = NetworkConfig(filters=16, blocks=2)
 SIZE = 8  # of the compiled batch
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """A team of threads on a shared machine waits for its slowest member."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def trained_network(game: Game, config: NetworkConfig = CONFIG, seed: int = 1) -> Network:

@@ -1,7 +1,6 @@
 """The learner learns, goes on bit for bit from its state, and survives numbers that are not numbers."""
 
 import dataclasses
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,13 +23,7 @@ CONFIG = LearnerConfig(precision="fp32", warmup_steps=5, batch_size=16, max_bad_
 NETWORK = NetworkConfig(filters=8, blocks=1, value_hidden=16)
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Sums of several threads may differ in their last bit, and wait for each other on a shared machine."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @dataclass
