@@ -208,6 +208,10 @@ class LocalRun:
         """Everything the run needs to go on; a full disk costs this checkpoint, not the run."""
         self.progress.activity = "saving"
         self._write_accepted()
+        if self._accepted:  # it would count games that the record log does not hold
+            self.console.say("no checkpoint while finished games wait to be written")
+            self._saved_at = time.monotonic()
+            return
         try:
             save_run(self)
         except OSError as error:
@@ -233,7 +237,7 @@ class LocalRun:
             return summary
         baselines = measure_baselines(self.positions)
         strength = replace(strength, baselines=baselines)
-        self._note_strength(strength)
+        self._note_strength(strength, "final_strength")  # of the whole set: no point of the curve
         write_whole(self.directory.path / "strength.json", json.dumps(strength.to_json(), indent=1) + "\n")
         plot_strength(
             self.directory.metrics, self.directory.path / "strength.png",
@@ -314,12 +318,12 @@ class LocalRun:
             return
         self.state.measurements = due
         self.state.strength.append((self.seconds, strength.searches[self.config.strength.simulations].optimal))
-        self._note_strength(strength)
+        self._note_strength(strength, "strength")
 
-    def _note_strength(self, strength: Strength) -> None:
+    def _note_strength(self, strength: Strength, source: str) -> None:
         shares = {"policy": strength.policy, **{f"search_{n}": share for n, share in strength.searches.items()}}
         figures = {f"{name}.optimal": share.optimal for name, share in shares.items()}
-        self.sink.write(Metrics(self.learner.step_count, self.seconds, "strength", figures))
+        self.sink.write(Metrics(self.learner.step_count, self.seconds, source, figures))
 
     def measure(self, positions: StrengthSet, simulations: tuple[int, ...]) -> Strength:
         """The share of optimal moves of what the evaluators hold now; Stopped when the run is told to stop."""

@@ -218,3 +218,29 @@ def test_a_run_directory_without_a_good_checkpoint_exits_with_3(tmp_path):
     assert process.returncode == 3, output
     assert "facts.json has 0 bytes" in output
     assert len(output.splitlines()) == 1
+
+
+def test_no_checkpoint_counts_games_that_the_disk_did_not_take(tmp_path, monkeypatch):
+    """A resume from it would miss them; they wait, and the next checkpoint has them all."""
+    config = compose([*SMALL, f"run.dir={tmp_path}"])
+    with RunDirectory(config) as opened:
+        run = LocalRun(config, opened, Signals(1e9), [PseudoRandomEvaluator(Game("tic_tac_toe"), 8) for _ in range(2)])
+        run.publish()
+
+        def full(records: list[bytes]) -> None:
+            raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as disk:
+            disk.setattr(run.log, "append", full)
+            run.play_turn()
+            run.checkpoint()
+            assert not (tmp_path / "checkpoints").exists()
+        run.checkpoint()
+        inserted = run.buffer.stats().inserted
+        run.close()
+    assert sum(decode_record(d).num_rows for d in RecordLog(tmp_path / "records").iterate()) == inserted > 0
+    with RunDirectory(config) as opened:
+        evaluators = [PseudoRandomEvaluator(Game("tic_tac_toe"), 8) for _ in range(2)]
+        resumed = LocalRun(config, opened, Signals(1e9), evaluators)
+        assert resumed.buffer.stats().rows == inserted
+        resumed.close()
