@@ -170,10 +170,29 @@ class ScriptedEvaluator:
         return Evaluation(logits, values, self.version)
 
 
+STAND_INS: dict[str, type[UniformEvaluator] | type[PseudoRandomEvaluator]] = {
+    "uniform": UniformEvaluator, "pseudo_random": PseudoRandomEvaluator,
+}  # values of inference.runtime that need no network: to measure everything else
+
+
 def make_evaluator(
     game: _core.Game, inference: InferenceConfig, network: NetworkConfig, batch_size: int
+) -> Evaluator:
+    """The evaluator that the configuration asks for, without weights yet; UsageError where it is not to be had."""
+    if inference.runtime in STAND_INS:
+        return STAND_INS[inference.runtime](game, batch_size)
+    return make_network_evaluator(game, inference, network, batch_size)
+
+
+def describe(evaluator: Evaluator) -> str:
+    """What answers, for people."""
+    return evaluator.runtime.description if isinstance(evaluator, NetworkEvaluator) else type(evaluator).__name__
+
+
+def make_network_evaluator(
+    game: _core.Game, inference: InferenceConfig, network: NetworkConfig, batch_size: int
 ) -> NetworkEvaluator:
-    """The evaluator that the configuration asks for, without weights yet; `runtime.description` says what it is.
+    """The network that the configuration asks for, without weights yet; `runtime.description` says what it is.
 
     UsageError when the runtime, the device or the precision is not to be had on this machine.
     """

@@ -45,7 +45,10 @@ class ActorsConfig:
 class InferenceConfig:
     """How positions are evaluated."""
 
-    runtime: str = "auto"  # openvino | torch; auto: openvino on a CPU, torch on a GPU
+    placement: str = "auto"  # actor: inside each actor; server: batched for all of them; auto: server on a GPU
+    servers: int = 1  # inference servers, with placement server
+    deadline_ms: float = 2.0  # a server waits no longer than this for more positions
+    runtime: str = "auto"  # openvino | torch; auto: openvino on a CPU, torch on a GPU; uniform | pseudo_random: none
     precision: str = "auto"  # fp32 | bf16; auto: bf16 where the processor computes in it
     device: str = "cpu"  # cpu | cuda
 
@@ -92,6 +95,8 @@ class ReplayConfig:
     window_exponent: float = 0.65  # of the power law
     window_factor: float = 0.4  # rows that the window grows by for each new row, at first
     samples_per_position: float = 2.0  # how often a position is learned from
+    url: str = ""  # redis://, rediss:// or unix:// of your server; empty: an own one in the run directory
+    megabytes: int = 4096  # games that the server keeps at most, whatever `capacity` says
 
 
 @dataclass
@@ -142,6 +147,14 @@ class StrengthConfig:
 
 
 @dataclass
+class ClusterConfig:
+    """Ray, for `shusaku train`; the address to join is RAY_ADDRESS, without it Ray is started here."""
+
+    dashboard: bool = True  # start Ray's dashboard and metrics with it, where Ray is started here
+    nice: int = 5  # actors run at this lower priority, so that learning on the same cores comes first
+
+
+@dataclass
 class BenchConfig:
     """How `shusaku bench` measures."""
 
@@ -163,6 +176,7 @@ class Config:
     network: NetworkConfig = field(default_factory=NetworkConfig)
     learner: LearnerConfig = field(default_factory=LearnerConfig)
     strength: StrengthConfig = field(default_factory=StrengthConfig)
+    cluster: ClusterConfig = field(default_factory=ClusterConfig)
     bench: BenchConfig = field(default_factory=BenchConfig)
     checkpoint: str = ""  # RUN_DIR | FILE | random, for evaluate and bench
 
@@ -212,7 +226,12 @@ def _rules(c: Config) -> list[tuple[str, Any, tuple[bool, str]]]:
         rule("actors.cpus", c.actors.cpus > 0, "must be above 0, for example 0.1 to oversubscribe on purpose"),
         at_least("actors.games_per_actor", 1),
         rule("actors.games_per_actor", c.actors.games_per_actor <= 65536, "must be at most 65536"),
-        one_of("inference.runtime", "auto", "openvino", "torch"), one_of("inference.precision", "auto", "fp32", "bf16"),
+        one_of("inference.runtime", "auto", "openvino", "torch", "uniform", "pseudo_random"),
+        one_of("inference.placement", "auto", "actor", "server"), at_least("inference.servers", 1),
+        rule("inference.deadline_ms", 0 <= c.inference.deadline_ms <= 1000, "must lie between 0 and 1000"),
+        rule("inference.placement", not (c.inference.placement == "actor" and c.inference.device == "cuda"),
+             "one actor cannot fill a GPU; with inference.device=cuda use inference.placement=server"),
+        one_of("inference.precision", "auto", "fp32", "bf16"),
         one_of("inference.device", "cpu", "cuda"), one_of("learner.device", "cpu", "cuda"),
         rule("inference.runtime", not (c.inference.runtime == "openvino" and c.inference.device == "cuda"),
              "openvino runs on the CPU; with inference.device=cuda use inference.runtime=torch"),
@@ -240,6 +259,10 @@ def _rules(c: Config) -> list[tuple[str, Any, tuple[bool, str]]]:
         rule("replay.window_exponent", 0 < r.window_exponent <= 1, "must lie above 0 and be at most 1"),
         rule("replay.window_factor", 0 < r.window_factor <= 1, "must lie above 0 and be at most 1"),
         rule("replay.samples_per_position", r.samples_per_position > 0, "must be above 0"),
+        rule("replay.url", r.url == "" or r.url.startswith(("redis://", "rediss://", "unix://")),
+             "must begin with redis://, rediss:// or unix://"),
+        at_least("replay.megabytes", 1),
+        rule("cluster.nice", 0 <= c.cluster.nice <= 19, "must lie between 0 and 19"),
         at_least("network.filters", 1), rule("network.filters", c.network.filters <= 4096, "must be at most 4096"),
         at_least("network.blocks", 0), rule("network.blocks", c.network.blocks <= 256, "must be at most 256"),
         at_least("network.policy_filters", 1), at_least("network.value_filters", 1),

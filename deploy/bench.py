@@ -54,7 +54,7 @@ def _search(config: Config) -> dict[str, Any]:
 
 def _inference(config: Config) -> dict[str, Any]:
     """The network alone, fed with full batches that are ready: every runtime and precision that this machine has."""
-    from actors.evaluators import make_evaluator, raw_rate
+    from actors.evaluators import make_network_evaluator, raw_rate
     from common.weights import random_weights
 
     game = _game(config)
@@ -65,7 +65,7 @@ def _inference(config: Config) -> dict[str, Any]:
     for runtime, precision in choices:
         inference = replace(config.inference, runtime=runtime, precision=precision)
         for batch in BATCHES:
-            evaluator = make_evaluator(game, inference, config.network, batch)
+            evaluator = make_network_evaluator(game, inference, config.network, batch)
             begin = time.perf_counter()
             evaluator.load(weights)
             load_ms = (time.perf_counter() - begin) * 1000
@@ -77,13 +77,13 @@ def _inference(config: Config) -> dict[str, Any]:
 
 def _runtimes(config: Config) -> Iterator[tuple[str, str]]:
     """Runtime and precision that can be had here, as far as the configuration leaves the choice."""
-    from actors.evaluators import make_evaluator
+    from actors.evaluators import make_network_evaluator
 
     wanted: InferenceConfig = config.inference
     for runtime in ("openvino", "torch") if wanted.runtime == "auto" else (wanted.runtime,):
         for precision in ("fp32", "bf16") if wanted.precision == "auto" else (wanted.precision,):
             try:
-                make_evaluator(_game(config), replace(wanted, runtime=runtime, precision=precision), config.network, 1)
+                make_network_evaluator(_game(config), replace(wanted, runtime=runtime, precision=precision), config.network, 1)
             except UsageError:
                 continue
             yield runtime, precision

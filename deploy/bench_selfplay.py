@@ -7,7 +7,7 @@ from dataclasses import replace
 from multiprocessing.synchronize import Barrier
 from typing import Any
 
-from actors.evaluators import make_evaluator, raw_rate
+from actors.evaluators import make_network_evaluator, raw_rate
 from actors.self_play import ActorIdentity, SelfPlay
 from common.config import Config
 from deploy.chosen_weights import choose_weights
@@ -56,7 +56,7 @@ def _measure_one(config: Config, actor: int, barrier: Barrier, results: Any) -> 
     os.sched_setaffinity(0, {cores[actor % len(cores)]})
     chosen = choose_weights(replace(config, checkpoint=config.checkpoint or "random"))
     game = chosen.game
-    evaluator = make_evaluator(game, config.inference, chosen.network, config.actors.games_per_actor)
+    evaluator = make_network_evaluator(game, config.inference, chosen.network, config.actors.games_per_actor)
     evaluator.load(chosen.weights)
     player = SelfPlay(
         game, config.search, config.self_play, evaluator, games=config.actors.games_per_actor,

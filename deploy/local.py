@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from actors.evaluators import Evaluator, make_evaluator
+from actors.evaluators import Evaluator, describe, make_evaluator
 from actors.self_play import ActorIdentity, SelfPlay
 from actors.strength import Stopped, Strength, measure, measure_baselines
 from actors.strength_sets import StrengthSet, strength_set
@@ -30,9 +30,9 @@ from deploy.progress import Progress
 from deploy.run_directory import RunDirectory, write_whole
 from deploy.stop_signals import StopSignals
 from deploy.strength_table import baseline_name, strength_table
-from deploy.version_index import VersionIndex
 from learner.batches import Prefetcher, batch_seed
 from learner.learner import Diverged, Learner
+from learner.version_index import VersionIndex
 from replay.buffer import Batch, make_buffer
 from replay.record_log import RecordLog
 
@@ -259,10 +259,8 @@ class LocalRun:
     def _introduce(self) -> None:
         for line in [*self.directory.notes, *self.damaged]:
             self.console.say(line)
-        evaluator = self.evaluators[0]
-        runtime = getattr(evaluator, "runtime", None)
         self.console.say(f"{self.game.name}: {len(self.actors)} actors of {self.config.actors.games_per_actor} games, "
-                         f"evaluated by {runtime.description if runtime else type(evaluator).__name__}; "
+                         f"evaluated by {describe(self.evaluators[0])}; "
                          f"learning with {self.learner.description}")
 
     def publish(self) -> None:
