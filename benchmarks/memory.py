@@ -3,8 +3,8 @@
     python benchmarks/memory.py RUN_DIR [FIRST_MINUTE LAST_MINUTE]
 
 Two readings: the single sample nearest to each moment, and the median of the minute before it.  A checkpoint or a
-measurement lifts single samples by up to 10 %, so the two can disagree; both are printed.  The bound of 5 % is judged by
-the median, for every run from 2026-11-21 on; the run that is in the README was read first by the single samples.
+measurement lifts single samples by up to 10 %, so the two can disagree; both are printed.  The bound of 5 % is judged
+by the median, for every run from 2026-11-21 on; the run before that was read by the single samples first.
 """
 
 import statistics

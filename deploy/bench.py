@@ -83,7 +83,8 @@ def _runtimes(config: Config) -> Iterator[tuple[str, str]]:
     for runtime in ("openvino", "torch") if wanted.runtime == "auto" else (wanted.runtime,):
         for precision in ("fp32", "bf16") if wanted.precision == "auto" else (wanted.precision,):
             try:
-                make_network_evaluator(_game(config), replace(wanted, runtime=runtime, precision=precision), config.network, 1)
+                inference = replace(wanted, runtime=runtime, precision=precision)
+                make_network_evaluator(_game(config), inference, config.network, 1)
             except UsageError:
                 continue
             yield runtime, precision
