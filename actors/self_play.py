@@ -7,7 +7,7 @@ import msgpack
 
 from common._core import Game, GameBatch
 from common.config import SearchConfig, SelfPlayConfig
-from common.messages import EndedBy, GameId, GameRecord, Leaves
+from common.messages import EndedBy, Evaluation, GameId, GameRecord, Leaves
 from common.search import Evaluate, search_options
 
 
@@ -50,10 +50,20 @@ class SelfPlay:
 
     def step(self) -> list[GameRecord]:
         """One round: every game walks to a leaf, the leaves are evaluated together; the games that ended."""
-        evaluate = self.evaluate
-        leaves = Leaves(*self._batch.select(evaluate.version))
-        if len(leaves):
-            evaluation = evaluate(leaves)
+        leaves = self.begin_step()
+        return self.end_step(None if leaves is None else self.evaluate(leaves))
+
+    def begin_step(self) -> Leaves | None:
+        """The first half of a step: every game walks to a leaf.
+
+        None where all of them were known already: `end_step(None)` then.  The arrays hold until the next call.
+        """
+        leaves = Leaves(*self._batch.select(max(0, self.evaluate.version)))
+        return leaves if len(leaves) else None
+
+    def end_step(self, evaluation: Evaluation | None) -> list[GameRecord]:
+        """The second half, with the answer to what `begin_step` returned: the games that ended."""
+        if evaluation is not None:
             self._batch.expand_and_backup(evaluation.logits, evaluation.values, evaluation.version)
         return [self._record(columns) for columns in self._batch.take_finished()]
 

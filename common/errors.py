@@ -1,4 +1,4 @@
-"""The two errors that a user may see as one line: everything else is a defect of ours."""
+"""The errors that a user may see as one line: everything else is a defect of ours."""
 
 
 class UsageError(ValueError):
@@ -7,3 +7,8 @@ class UsageError(ValueError):
 
 class ResumeError(RuntimeError):
     """A run cannot be resumed from what its directory holds; the text says what to do. Exit code 3."""
+
+
+class RunFailed(RuntimeError):
+    """A run cannot go on, for a reason that is neither a mistake nor a defect; the text is the diagnosis. Exit code 1.
+    """

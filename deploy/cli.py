@@ -9,14 +9,14 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from importlib import metadata
 from types import FrameType
 from typing import Any
 
-from common.errors import ResumeError, UsageError
+from common.errors import ResumeError, RunFailed, UsageError
 from deploy.nearest import nearest
 
 
@@ -30,15 +30,27 @@ class Takes(Enum):
 
 @dataclass(frozen=True)
 class Command:
-    """One row of the table; `module` is imported only when the command runs."""
+    """One row of the table; `place`, `module` or `module:function`, is imported only when the command runs."""
 
-    module: str
+    place: str
     takes: Takes
     help: str
-    what: tuple[str, ...] = ()  # choices of the first argument, for WHAT_AND_CONFIG
+    what: tuple[str, ...] = ()  # choices of the first argument, for WHAT_AND_CONFIG; one in capitals: any word
+
+    def load(self) -> Callable[..., dict[str, Any]]:
+        module, _, function = self.place.partition(":")
+        run: Callable[..., dict[str, Any]] = getattr(importlib.import_module(module), function or "run")
+        return run
 
 
 COMMANDS = {
+    "train": Command("deploy.train", Takes.CONFIG, "train on Ray and Redis, here or on RAY_ADDRESS; the same resumes"),
+    "status": Command("deploy.control_commands:status", Takes.CONFIG, "show a run that goes on, by its run.dir"),
+    "scale": Command(
+        "deploy.control_commands:scale", Takes.WHAT_AND_CONFIG, "change the number of actors of a run that goes on",
+        ("N",),
+    ),
+    "stop": Command("deploy.control_commands:stop", Takes.CONFIG, "end a run that goes on with a checkpoint"),
     "local": Command("deploy.local", Takes.CONFIG, "train in one process; the same command resumes"),
     "evaluate": Command("deploy.evaluate", Takes.CONFIG, "how often checkpoint=RUN_DIR|FILE|random plays optimally"),
     "bench": Command(
@@ -76,6 +88,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(error, 2)
     except ResumeError as error:
         return _fail(error, 3)
+    except RunFailed as error:
+        return _fail(error, 1)
     except Terminated:
         return 143
     except KeyboardInterrupt:
@@ -124,14 +138,14 @@ def _run_configured(command: Command, leading: list[str], overrides: list[str], 
     with _json_last(options.as_json) as show:
         for number, job in enumerate(jobs, 1):
             print(f"job {number} of {len(jobs)}: {job.run.dir}", file=sys.stderr)
-            result = importlib.import_module(command.module).run(*leading, job, options.as_json)
+            result = command.load()(*leading, job, options.as_json)
             results.append({"dir": job.run.dir, "overrides": job.overrides, **result})
         show({"jobs": results})
 
 
 def _call(command: Command, arguments: list[Any], as_json: bool, spread: bool = False) -> None:
     with _json_last(as_json) as show:
-        run = importlib.import_module(command.module).run
+        run = command.load()
         show(run(*arguments, as_json) if spread else run(arguments, as_json))
 
 
@@ -166,7 +180,7 @@ def _take_what(name: str, command: Command, rest: list[str]) -> str:
     word = next((argument for argument in rest if "=" not in argument), None)
     if word is None:
         raise UsageError(f"{name} needs to know what; write one of {', '.join(command.what)} behind it")
-    if word not in command.what:
+    if not any(choice.isupper() or choice == word for choice in command.what):
         raise UsageError(f"{name} {word}: nothing of that name; nearest: {nearest(word, command.what)}; "
                          f"there are {', '.join(command.what)}")
     rest.remove(word)
@@ -179,7 +193,7 @@ def _overview() -> str:
         "usage: shusaku COMMAND [key=value ...] [--json]\n\n"
         "Learns board games by self-play.  The commands:\n\n"
         f"{rows}\n\n"
-        "`shusaku COMMAND --help` lists what a command takes.  To begin:  shusaku local experiment=tic_tac_toe"
+        "`shusaku COMMAND --help` lists what a command takes.  To begin:  shusaku train experiment=tic_tac_toe"
     )
 
 

@@ -64,6 +64,9 @@ class Status:
     strength_label: str = "optimal moves"  # what the share is of
     skipped_steps: int = 0  # not finite
     quarantined: int = 0  # records that failed validation
+    workers: list[tuple[str, str]] = field(default_factory=list)  # figures of a cluster with their units
+    limit: str = ""  # which part limits the run
+    troubles: list[str] = field(default_factory=list)  # anything else that is wrong now
 
     @property
     def seconds_left(self) -> float:
@@ -148,6 +151,10 @@ def block(status: Status) -> Panel:
         (f"{status.samples_per_position:.2f}", "samples per position"),
         (f"{status.rows_seen:,}", "rows seen"),
     ]))
+    if status.workers:
+        rows.add_row("workers", _Figures(status.workers))
+    if status.limit:
+        rows.add_row("limit", Text(status.limit))
     rows.add_row("strength", _strength_text(status))
     troubles = _troubles(status)
     if troubles:
@@ -175,6 +182,9 @@ def plain_line(status: Status) -> str:
     ]
     if status.strength:
         parts.append(f"{status.strength[-1][1]:.3f} {status.strength_label}")
+    parts += [f"{value} {unit}" for value, unit in status.workers]
+    if status.limit:
+        parts.append(status.limit)
     parts += _troubles(status)
     if status.activity:
         parts.append(status.activity)
@@ -233,7 +243,7 @@ def _strength_text(status: Status) -> Text:
 
 def _troubles(status: Status) -> list[str]:
     counts = [(status.skipped_steps, "steps skipped (not finite)"), (status.quarantined, "records in quarantine")]
-    return [f"{count:,} {what}" for count, what in counts if count]
+    return [f"{count:,} {what}" for count, what in counts if count] + status.troubles
 
 
 class _Figures:

@@ -4,12 +4,12 @@ The same parts run on a cluster; here they are wired by hand, so this file is al
 play until the window holds enough rows, learn until every position was learned from often enough, publish, repeat.
 """
 
-import json
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,11 +25,12 @@ from common.metrics import MetricsSink
 from common.network import Network
 from deploy.console import Console
 from deploy.local_checkpoint import RunState, config_hash, load_run, save_run
-from deploy.plots import plot_strength
+from deploy.measurements import measurements_due, strength_figures, write_strength
 from deploy.progress import Progress
-from deploy.run_directory import RunDirectory, write_whole
+from deploy.run_directory import RunDirectory
+from deploy.run_identity import check_wiring
 from deploy.stop_signals import StopSignals
-from deploy.strength_table import baseline_name, strength_table
+from deploy.strength_table import strength_table
 from learner.batches import Prefetcher, batch_seed
 from learner.learner import Diverged, Learner
 from learner.version_index import VersionIndex
@@ -38,11 +39,11 @@ from replay.record_log import RecordLog
 
 MAX_TURN_ROWS = 20_000  # so that checkpoints and measurements never wait long for a turn to end
 MAX_WAITING_GAMES = 20_000  # finished ones that the disk does not take
-EARLY_MINUTES = (1, 2, 3, 4, 5)  # of training, when the strength is measured besides every `strength.minutes`
 
 
 def run(config: Config, as_json: bool) -> dict[str, Any]:
     """Trains until `run.minutes` are used up, then measures the strength; the same command goes on after a stop."""
+    check_wiring(Path(config.run.dir), "local")
     with ExitStack() as stack:
         directory = stack.enter_context(RunDirectory(config))
         signals = stack.enter_context(StopSignals())
@@ -235,14 +236,9 @@ class LocalRun:
             strength = self.measure(self.positions, (16, 64, 400))
         except Stopped:
             return summary
-        baselines = measure_baselines(self.positions)
-        strength = replace(strength, baselines=baselines)
+        strength = replace(strength, baselines=measure_baselines(self.positions))
         self._note_strength(strength, "final_strength")  # of the whole set: no point of the curve
-        write_whole(self.directory.path / "strength.json", json.dumps(strength.to_json(), indent=1) + "\n")
-        plot_strength(
-            self.directory.metrics, self.directory.path / "strength.png",
-            {baseline_name(name): share.optimal for name, share in baselines.items()}, title=self.game.name,
-        )
+        write_strength(strength, self.directory.path, self.game.name)
         self.console.say(strength_table(strength))
         self.console.say(f"the run is complete; {self.directory.path}/strength.png shows the strength over time, "
                          f"and a larger run.minutes trains on")
@@ -302,10 +298,7 @@ class LocalRun:
     def _measure_if_due(self) -> None:
         if self.subset is None:
             return
-        minutes = self.seconds / 60
-        every = self.config.strength.minutes
-        due = sum(1 for m in (0, *EARLY_MINUTES) if m <= minutes)
-        due += max(0, int(minutes / every) - int(EARLY_MINUTES[-1] / every))
+        due = measurements_due(self.seconds / 60, self.config.strength.minutes)
         if due <= self.state.measurements:
             return
         self.progress.activity = "measuring the strength"
@@ -319,9 +312,7 @@ class LocalRun:
         self._note_strength(strength, "strength")
 
     def _note_strength(self, strength: Strength, source: str) -> None:
-        shares = {"policy": strength.policy, **{f"search_{n}": share for n, share in strength.searches.items()}}
-        figures = {f"{name}.optimal": share.optimal for name, share in shares.items()}
-        self.sink.write(Metrics(self.learner.step_count, self.seconds, source, figures))
+        self.sink.write(Metrics(self.learner.step_count, self.seconds, source, strength_figures(strength)))
 
     def measure(self, positions: StrengthSet, simulations: tuple[int, ...]) -> Strength:
         """The share of optimal moves of what the evaluators hold now; Stopped when the run is told to stop."""

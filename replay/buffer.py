@@ -54,6 +54,10 @@ class ReplayStats:
     other_epoch: int  # games of another life of the driver
     quarantined: dict[str, int] = field(default_factory=dict)  # games by short reason
     nbytes: int = 0  # memory of the rows
+    skipped: int = 0  # rows that left the server before they were read, since this buffer was made
+    losses: int = 0  # times that the server's data was lost, since this buffer was made
+    unreachable_s: float = 0.0  # seconds since the server's last answer; 0: it answers
+    trouble: str = ""  # what is wrong with the server
 
 
 class ReplayWriter(Protocol):
@@ -89,10 +93,11 @@ class ReplayReader(Protocol):
     def state(self) -> dict[str, Any]:
         """Counters for a checkpoint, plain numbers and lists; the rows themselves lie in the record log."""
 
-    def restore(self, state: dict[str, Any], records: Iterable[bytes]) -> int:
+    def restore(self, state: dict[str, Any], records: Iterable[bytes] = ()) -> int:
         """Goes on from a checkpoint's state and the encoded records of its window, oldest first; how many were bad.
 
-        Missing rows are made up for: the limiter is rebased.  ValueError when the state is none of ours.
+        A buffer whose records lie in a server reads them there and takes none.  Missing rows are made up for: the
+        limiter is rebased.  ValueError when the state is none of ours.
         """
 
 
@@ -124,11 +129,17 @@ def _make_memory_buffer(game: Game, config: ReplayConfig, **options: Any) -> Rep
     return MemoryBuffer(game, config, **options)
 
 
-BUFFERS: dict[str, BufferMaker] = {"memory": _make_memory_buffer}
+def _make_redis_buffer(game: Game, config: ReplayConfig, **options: Any) -> ReplayBuffer:
+    from replay.redis_buffer import RedisBuffer
+
+    return RedisBuffer(game, config, **options)
+
+
+BUFFERS: dict[str, BufferMaker] = {"memory": _make_memory_buffer, "redis": _make_redis_buffer}
 
 
 def make_buffer(kind: str, game: Game, config: ReplayConfig, **options: Any) -> ReplayBuffer:
-    """The buffer of that name; the options are those of `BufferMaker`."""
+    """The buffer of that name; the options are those of `BufferMaker`, and those of its own."""
     if kind not in BUFFERS:
         raise UsageError(f"unknown replay buffer {kind!r}: expected one of {', '.join(BUFFERS)}")
     return BUFFERS[kind](game, config, **options)

@@ -1,33 +1,24 @@
-"""The replay buffer of one process: packed rows in a ring, under one lock."""
+"""The replay buffer of one process: a `RowWindow` under one lock."""
 
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from common._core import Game, RowRing
+from common._core import Game
 from common.codec import CodecError, decode_record
 from common.config import ReplayConfig
 from common.messages import Control, GameRecord
 from replay.buffer import Batch, ReplayStats
 from replay.quarantine import Quarantine
-from replay.rate_limiter import LimiterState, RateLimiter
-from replay.validation import InvalidRecord, Validation
-from replay.window import Window
+from replay.rate_limiter import LimiterState
+from replay.row_window import RowWindow
+from replay.validation import InvalidRecord
 
 STATE = 1  # version of what `MemoryBuffer.state` returns
 
 
 class MemoryBuffer:
-    """Implements `replay.buffer.ReplayBuffer`; its arguments are those of `BufferMaker`.
-
-    The window holds whole games: the fewest of the newest that have `Window.rows` rows, and never more than
-    `capacity` rows.  With capacity >= minimum + the longest game, which the limiter demands, it never falls below
-    `minimum` again once it was reached.
-
-    Any thread may call anything.  The lock is also held while rows are copied out of the ring (under a millisecond
-    for a usual batch), so no append can overwrite what is being drawn.
-    """
+    """Implements `replay.buffer.ReplayBuffer`; its arguments are those of `BufferMaker`.  Any thread, any call."""
 
     def __init__(
         self,
@@ -42,41 +33,33 @@ class MemoryBuffer:
         config_hash: str = "",
         on_accept: Callable[[bytes], None] | None = None,
     ) -> None:
-        self.window = Window.of(config)
-        self.limiter = RateLimiter(
-            samples_per_position=config.samples_per_position,
-            minimum=config.minimum,
-            capacity=config.capacity,
-            rows_per_insert=game.max_plies,
-            rows_per_sample=batch_size,
-            enabled=limited,
+        self._window = RowWindow(
+            game, config, batch_size=batch_size, limited=limited, symmetries=symmetries, threads=threads,
+            config_hash=config_hash,
         )
-        self.quarantine = Quarantine()
-        self._validation = Validation(game, config_hash)
-        self._ring = RowRing(game, config.capacity)
-        self._games: deque[int] = deque()  # rows of each game in the window, oldest first; they sum to limiter.size
         self._seen: dict[int, tuple[int, int, int]] = {}  # actor -> epoch, incarnation, sequence of its newest game
-        self._symmetries = symmetries
-        self._threads = threads
         self._epoch = epoch
-        self._version = 0
         self._stop = False
         self._on_accept = on_accept
-        self._accepted = self._duplicates = self._fenced = self._other_epoch = 0
+        self._duplicates = self._fenced = self._other_epoch = 0
         self._lock = threading.Lock()
+
+    @property
+    def quarantine(self) -> Quarantine:
+        return self._window.quarantine
 
     def append(self, record: GameRecord) -> Control:
         """See `ReplayWriter.append`.  The games of one actor must come in the order of their sequence numbers.
 
         When `on_accept` raises, the game is in the window already and the exception passes on to the caller.
         """
-        data = b""
+        data, validation = b"", self._window.validation
         try:
-            data = self._validation.encode(record)
-            self._validation.check_game(record)
+            data = validation.encode(record)
+            validation.check_game(record)
             with self._lock:
                 if self._is_expected(record):
-                    self._validation.check_origin(record, self._version)
+                    validation.check_origin(record, self._window.version)
                     self._accept(record, data)
         except InvalidRecord as error:
             with self._lock:
@@ -85,42 +68,21 @@ class MemoryBuffer:
 
     def control(self) -> Control:
         with self._lock:
-            return Control(self.limiter.is_throttled, self._stop, self._version, self._epoch)
+            return Control(self._window.limiter.is_throttled, self._stop, self._window.version, self._epoch)
 
     def sample(self, batch_size: int, seed: int) -> Batch | None:
         with self._lock:
-            if not self.limiter.sample(batch_size):
-                return None
-            end = self._ring.end
-            arrays = self._ring.sample(batch_size, end - self.limiter.size, end, seed, self._symmetries, self._threads)
-            arrays["rows"] += self.limiter.inserted - end  # the ring counts from its own beginning
-        return Batch(**arrays)
+            return self._window.sample(batch_size, seed)
 
     def stats(self) -> ReplayStats:
         with self._lock:
-            limiter = self.limiter
-            return ReplayStats(
-                games=len(self._games),
-                rows=limiter.size,
-                window=self.window.rows(limiter.inserted),
-                capacity=self.window.capacity,
-                inserted=limiter.inserted,
-                sampled=limiter.sampled,
-                deleted=limiter.deleted,
-                samples_per_position=limiter.sampled / max(1, limiter.inserted),
-                throttled=limiter.is_throttled,
-                waits_for=limiter.waits_for(),
-                accepted=self._accepted,
-                duplicates=self._duplicates,
-                fenced=self._fenced,
-                other_epoch=self._other_epoch,
-                quarantined=self.quarantine.counts,
-                nbytes=self._ring.nbytes,
+            return self._window.stats(
+                duplicates=self._duplicates, fenced=self._fenced, other_epoch=self._other_epoch
             )
 
     def note_version(self, version: int) -> None:
         with self._lock:
-            self._version = max(self._version, version)
+            self._window.note_version(version)
 
     def fence(self, actor: int, incarnation: int) -> None:
         with self._lock:
@@ -133,41 +95,28 @@ class MemoryBuffer:
 
     def state(self) -> dict[str, Any]:
         with self._lock:
-            return {
-                "state": STATE,
-                "inserted": self.limiter.inserted,
-                "sampled": self.limiter.sampled,
-                "deleted": self.limiter.deleted,
-                "version": self._version,
-                "seen": [[actor, *newest] for actor, newest in sorted(self._seen.items())],
-            }
+            seen = [[actor, *newest] for actor, newest in sorted(self._seen.items())]
+            return {"state": STATE, **self._window.state(), "seen": seen}
 
-    def restore(self, state: dict[str, Any], records: Iterable[bytes]) -> int:
+    def restore(self, state: dict[str, Any], records: Iterable[bytes] = ()) -> int:
         """See `ReplayReader.restore`; for a buffer that nothing was appended to."""
         with self._lock:
-            if self._ring.end or self.limiter.inserted:
+            if not self._window.is_empty:
                 raise ValueError("a buffer that holds games cannot be restored")
             counters, version, seen = _read_state(state)
-            self.limiter.restore(counters)
-            self._version = max(self._version, version)
+            self._window.begin_refill(counters)
+            self._window.note_version(version)
             self._seen = seen
-            bad = held = 0
+            bad = 0
             for data in records:
                 try:
                     record = decode_record(data)
-                    self._validation.check_game(record)
-                    rows = self._replay(record)
+                    self._window.validation.check_game(record)
+                    self._window.refill(record)
                 except ValueError as error:
                     self.quarantine.add(f"format: {error}" if isinstance(error, CodecError) else str(error), data)
                     bad += 1
-                    continue
-                self._games.append(rows)
-                held += rows
-                # The newest games that are not more than the window was, and none that would lead it without rows.
-                while self._games and (held > self.limiter.size or self._games[0] == 0):
-                    held -= self._games.popleft()
-            if held != self.limiter.size:
-                self.limiter.rebase(held)
+            self._window.end_refill()
             return bad
 
     def _is_expected(self, record: GameRecord) -> bool:
@@ -185,41 +134,11 @@ class MemoryBuffer:
         return False
 
     def _accept(self, record: GameRecord, data: bytes) -> None:
-        rows = self._replay(record)
+        self._window.accept(record)
         epoch, actor, incarnation, sequence = record.game_id
         self._seen[actor] = (epoch, incarnation, sequence)
-        self._accepted += 1
-        self._games.append(rows)
-        self.limiter.insert(rows)
-        self._evict()
         if self._on_accept is not None:
             self._on_accept(data)
-
-    def _replay(self, record: GameRecord) -> int:
-        """Into the ring; how many rows.  InvalidRecord where the record breaks the rules of the game."""
-        try:
-            return self._ring.append(
-                record.actions,
-                record.policy_offsets,
-                record.policy_actions,
-                record.policy_shares,
-                record.root_values,
-                record.raw_values,
-                record.versions,
-                record.kind,
-                record.row_weight,
-                record.surprise,
-                record.outcome,
-                str(record.ended_by),
-            )
-        except ValueError as error:
-            raise InvalidRecord(str(error)) from None
-
-    def _evict(self) -> None:
-        wanted = self.window.rows(self.limiter.inserted)
-        games, limiter = self._games, self.limiter
-        while games and (limiter.size > self.window.capacity or limiter.size - games[0] >= wanted or games[0] == 0):
-            limiter.delete(games.popleft())
 
 
 def _read_state(state: dict[str, Any]) -> tuple[LimiterState, int, dict[int, tuple[int, int, int]]]:

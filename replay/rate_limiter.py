@@ -96,6 +96,20 @@ class RateLimiter:
         """Whether actors should pause: not one more row would be let in."""
         return not self.can_insert()
 
+    def credit(self) -> int | None:
+        """Rows that may still come in before actors are throttled; None: any number."""
+        if not self.enabled:
+            return None
+        # Throttled once size + 1 > minimum and difference + samples_per_position > centre + error_buffer.
+        allowance = (self._centre + self.error_buffer - self.difference) / self.samples_per_position
+        credit = max(0, self.minimum - self.size, math.floor(allowance))
+        # The quotient may be off by its last bit; the rule itself decides.
+        while credit > 0 and not self.can_insert(credit):
+            credit -= 1
+        while self.can_insert(credit + 1):
+            credit += 1
+        return credit
+
     def insert(self, rows: int) -> None:
         self.inserted += rows
 

@@ -40,9 +40,12 @@ class Validation:
         if record.params != self.game.params:
             raise InvalidRecord(f"game: parameters {record.params}, this run plays with {self.game.params}")
 
-    def check_origin(self, record: GameRecord, newest_version: int) -> None:
-        """InvalidRecord when it was played under another configuration or by weights that do not exist."""
-        if self.config_hash and record.config_hash != self.config_hash:
+    def check_origin(self, record: GameRecord, newest_version: int, by_hash: bool = True) -> None:
+        """InvalidRecord when it was played under another configuration or by weights that do not exist.
+
+        Without `by_hash` any configuration will do.
+        """
+        if by_hash and self.config_hash and record.config_hash != self.config_hash:
             raise InvalidRecord(f"config: hash {record.config_hash}, this run has {self.config_hash}")
         if len(record) > 0 and (version := int(np.max(record.versions))) > newest_version:
             raise InvalidRecord(f"version: {version} is unknown; the newest published is {newest_version}")

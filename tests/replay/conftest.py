@@ -1,7 +1,9 @@
 """Records of random play."""
 
+import itertools
 import math
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -9,8 +11,10 @@ import pytest
 
 from common._core import Game
 from common.messages import EndedBy, GameId, GameRecord, RowKind
+from replay.redis_server import EmbeddedServer
 
 MakeRecord = Callable[..., GameRecord]
+MakeRun = Callable[[], str]
 
 
 @pytest.fixture(scope="session", params=["tic_tac_toe", "connect_four"])
@@ -21,6 +25,22 @@ def game(request: pytest.FixtureRequest) -> Game:
 @pytest.fixture(scope="session")
 def make_record() -> MakeRecord:
     return random_record
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
+    """One for all tests that do no harm to it; each has runs of its own in it."""
+    server = EmbeddedServer(tmp_path_factory.mktemp("redis"), max_megabytes=256, bind="127.0.0.1")
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def make_run() -> MakeRun:
+    """Names of runs that nobody has used."""
+    numbers = itertools.count()
+    return lambda: f"test-{os.getpid()}-{next(numbers)}"
 
 
 def random_record(game: Game, sequence: int = 0, *, weight: float = 1.0, **header: Any) -> GameRecord:

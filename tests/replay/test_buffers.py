@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import redis
 
 from common._core import Game
 from common.codec import decode_record
@@ -14,19 +15,74 @@ from common.config import ReplayConfig
 from common.errors import UsageError
 from common.messages import Control, GameId, GameRecord, RowKind
 from replay.buffer import BUFFERS, Batch, ReplayBuffer, make_buffer
+from replay.redis_control import RedisControl
+from replay.redis_keys import RunKeys
 
 MakeRecord = Callable[..., GameRecord]
-MakeBuffer = Callable[..., ReplayBuffer]
+MakeBuffer = Callable[..., Any]
 
 CONFIG = ReplayConfig(window="fixed", capacity=500, minimum=100, samples_per_position=2.0)
 
 
 @pytest.fixture(params=sorted(BUFFERS))
-def make(request: pytest.FixtureRequest, game: Game) -> MakeBuffer:
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def begin(kind: str, request: pytest.FixtureRequest, make_run: Callable[[], str]) -> Callable[..., dict[str, Any]]:
+    """Where a buffer has to be begun: its options then."""
+    if kind == "memory":
+        return lambda config, epoch: {}
+    url = request.getfixturevalue("redis_server").url
+
+    def begin_one(config: ReplayConfig, epoch: int) -> dict[str, Any]:
+        run_id = make_run()
+        RedisControl(url, run_id).begin(epoch, capacity=config.capacity, max_bytes=1 << 30, actors=0)
+        return {"url": url, "run_id": run_id, "background": False}
+
+    return begin_one
+
+
+@pytest.fixture
+def make(kind: str, game: Game, begin: Callable[..., dict[str, Any]]) -> MakeBuffer:
     def make_one(config: ReplayConfig = CONFIG, **options: Any) -> ReplayBuffer:
-        return make_buffer(request.param, game, config, **({"batch_size": 32} | options))
+        begun = {} if "run_id" in options else begin(config, options.get("epoch", 0))
+        return make_buffer(kind, game, config, **({"batch_size": 32} | begun | options))
 
     return make_one
+
+
+@pytest.fixture
+def resume(kind: str, make: MakeBuffer, request: pytest.FixtureRequest, make_run: Callable[[], str]) -> MakeBuffer:
+    """A buffer that goes on from the state of another, and from records that are all that is left of its games.
+
+    The buffer, and how many of the records were bad.
+    """
+    if kind == "memory":
+
+        def from_memory(former: ReplayBuffer, log: list[bytes], *arguments: Any) -> tuple[ReplayBuffer, int]:
+            buffer = make(*arguments)
+            return buffer, buffer.restore(former.state(), log)
+
+        return from_memory
+    url = request.getfixturevalue("redis_server").url
+    client = redis.Redis.from_url(url)
+
+    def from_redis(former: Any, log: list[bytes], *arguments: Any) -> tuple[ReplayBuffer, int]:
+        """A copy of the run as it is, but for its stream, which holds the records and no others."""
+        state, keys = former.state(), former._keys
+        options = {"url": url, "run_id": make_run(), "background": False}
+        copy = RunKeys.of(options["run_id"])
+        for name in ("control", "counters", "seen"):
+            client.copy(getattr(keys, name), getattr(copy, name))
+        entries = client.xrevrange(keys.games)  # fewer than the log has: Redis evicts
+        for (number, fields), data in reversed(list(zip(entries, reversed(log), strict=False))):
+            client.xadd(copy.games, fields | {b"d": data}, id=number)
+        buffer = make(*arguments, **options)
+        return buffer, buffer.restore(state)
+
+    return from_redis
 
 
 def fill(buffer: ReplayBuffer, game: Game, make_record: MakeRecord, games: int, first: int = 0) -> list[GameRecord]:
@@ -230,7 +286,7 @@ def test_accepted_games_are_handed_on_in_order(make: MakeBuffer, game: Game, mak
 
 @pytest.mark.parametrize("window", ["fixed", "power"])
 def test_a_restored_buffer_goes_on_as_if_nothing_had_happened(
-    make: MakeBuffer, game: Game, make_record: MakeRecord, window: str
+    make: MakeBuffer, resume: MakeBuffer, game: Game, make_record: MakeRecord, window: str
 ) -> None:
     log: list[bytes] = []
     config = replace(CONFIG, window=window)
@@ -240,8 +296,8 @@ def test_a_restored_buffer_goes_on_as_if_nothing_had_happened(
     straight.note_version(6)
     for seed in range(20):
         straight.sample(32, seed)
-    resumed = make(config)
-    assert resumed.restore(straight.state(), log) == 0
+    resumed, bad = resume(straight, log, config)
+    assert bad == 0
     assert resumed.state() == straight.state()
     for sequence in range(151, 190):
         record = make_record(game, sequence)
@@ -263,7 +319,9 @@ def test_a_restored_buffer_goes_on_as_if_nothing_had_happened(
 
 
 @pytest.mark.parametrize("left", [0, 3, 60])
-def test_a_lost_window_is_made_up_for(make: MakeBuffer, game: Game, make_record: MakeRecord, left: int) -> None:
+def test_a_lost_window_is_made_up_for(
+    make: MakeBuffer, resume: MakeBuffer, game: Game, make_record: MakeRecord, left: int
+) -> None:
     log: list[bytes] = []
     first = make(on_accept=log.append)
     sequence = 0
@@ -272,8 +330,7 @@ def test_a_lost_window_is_made_up_for(make: MakeBuffer, game: Game, make_record:
         sequence += 1
         while first.sample(32, sequence) is not None:
             pass
-    resumed = make()
-    resumed.restore(first.state(), log[len(log) - left :])
+    resumed, _ = resume(first, log[len(log) - left :])
     stats = resumed.stats()
     assert stats.inserted == first.stats().inserted
     assert stats.rows == sum(decode_record(data).num_rows for data in log[len(log) - stats.games :])
@@ -289,14 +346,15 @@ def test_a_lost_window_is_made_up_for(make: MakeBuffer, game: Game, make_record:
     assert samples > 10
 
 
-def test_bad_records_of_the_log_are_left_out(make: MakeBuffer, game: Game, make_record: MakeRecord) -> None:
+def test_bad_records_of_the_log_are_left_out(
+    make: MakeBuffer, resume: MakeBuffer, game: Game, make_record: MakeRecord
+) -> None:
     log: list[bytes] = []
     first = make(on_accept=log.append)
     fill(first, game, make_record, 20)
-    state = first.state()
     log[3] = log[3][:50]
-    resumed = make()
-    assert resumed.restore(state, log) == 1
+    resumed, bad = resume(first, log)
+    assert bad == 1
     stats = resumed.stats()
     assert stats.quarantined == {"format": 1}
     assert stats.games == 19
@@ -305,7 +363,10 @@ def test_bad_records_of_the_log_are_left_out(make: MakeBuffer, game: Game, make_
 
 @pytest.mark.parametrize(
     "change",
-    [{"state": 2}, {"inserted": -1}, {"deleted": 10**9}, {"seen": [[1, 2]]}, {"version": None}, {"sampled": "many"}],
+    [
+        {"state": 2}, {"inserted": -1}, {"deleted": 10**9}, {"seen": [[1, 2]], "number": -1},
+        {"seen": 5, "boot": 5}, {"version": None}, {"sampled": "many"},
+    ],
     ids=str,
 )
 def test_a_state_that_is_none_of_ours(make: MakeBuffer, change: dict[str, Any]) -> None:

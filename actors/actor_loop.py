@@ -1,0 +1,133 @@
+"""One self-play actor's loop: load new weights, play a step, hand finished games over, pause when told.
+
+No Ray and no Redis in this file: `actors.remote` wraps it, and the writer is whatever takes finished games.
+"""
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+import msgpack
+import psutil
+
+from common.messages import Control, GameRecord, Weights
+
+PAUSE_SECONDS = 0.05  # between two looks at the control while there is nothing to do
+FIGURES_SECONDS = 0.5  # between two statements of the figures that travel with the heartbeat
+
+
+class Plays(Protocol):
+    """SelfPlay, or two overlapping groups of it."""
+
+    def step(self) -> list[GameRecord]: ...
+
+    def counters(self) -> dict[str, int]: ...
+
+
+class Writes(Protocol):
+    """Where finished games go: `replay.redis_writer.SpooledWriter`."""
+
+    figures: bytes  # msgpack; travels with the next heartbeat
+
+    @property
+    def control(self) -> Control: ...  # newest reply
+
+    def put(self, record: GameRecord) -> bool: ...  # False: no room, offer it again later
+
+
+class ActorLoop:
+    """`run` belongs to one thread; the other methods may be called by any.
+
+    Memory is bounded: finished games wait in the writer's spool, and while that is full nobody plays.
+    """
+
+    def __init__(
+        self,
+        player: Plays,
+        writer: Writes,
+        load: Callable[[Weights], None],
+        *,
+        epoch: int,
+        runtime: str = "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`load` gives new weights to the evaluator; nothing is played before the first, or before `set_ready`."""
+        self._player, self._writer, self._load, self._epoch = player, writer, load, epoch
+        self._is_ready, self._runtime, self._clock = False, runtime, clock
+        self._waiting: deque[GameRecord] = deque()  # games of one step that the spool did not take yet
+        self._offered: Weights | None = None
+        self._version = -1
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        # Seconds: throttled or with a full spool, without weights, and all others.
+        self._seconds = {"playing": 0.0, "paused": 0.0, "starved": 0.0}
+        self._stated_at = float("-inf")
+
+    def offer(self, weights: Weights) -> None:
+        """Newer weights, to be loaded between two steps; only the newest offer is kept."""
+        with self._lock:
+            if self._offered is None or weights.version > self._offered.version:
+                self._offered = weights
+
+    def set_ready(self) -> None:
+        """Whoever evaluates has its weights already."""
+        self._is_ready = True
+
+    def stop(self) -> None:
+        """Makes `run` return after the running step; its open games are lost."""
+        self._stopping.set()
+
+    def run(self) -> str:
+        """Plays until it is told to stop; why it ended."""
+        before, activity = self._clock(), "starved"
+        while not self._stopping.is_set():
+            now = self._clock()
+            self._seconds[activity] += now - before
+            before = now
+            self._state_figures(now)
+            control = self._writer.control
+            if control.epoch != self._epoch:
+                return f"another driver took over (epoch {control.epoch}, mine is {self._epoch})"
+            if control.stop:
+                return "the run was stopped, or this actor has a successor"
+            self._load_offered()
+            self._hand_over()
+            if not self._is_ready:
+                activity = "starved"
+                self._stopping.wait(PAUSE_SECONDS)
+            elif self._waiting or control.throttle:
+                activity = "paused"
+                self._stopping.wait(PAUSE_SECONDS)
+            else:
+                activity = "playing"
+                self._waiting.extend(self._player.step())
+                self._hand_over()
+        return "the actor was stopped"
+
+    def _load_offered(self) -> None:
+        with self._lock:
+            weights, self._offered = self._offered, None
+        if weights is not None and weights.version > self._version:
+            self._load(weights)
+            self._version = weights.version
+            self._is_ready = True
+
+    def _hand_over(self) -> None:
+        while self._waiting and self._writer.put(self._waiting[0]):
+            self._waiting.popleft()
+
+    def _state_figures(self, now: float) -> None:
+        if now - self._stated_at < FIGURES_SECONDS:
+            return
+        self._stated_at = now
+        self._writer.figures = msgpack.packb({
+            **self._player.counters(),
+            "version": self._version,
+            **{f"{name}_ms": round(seconds * 1000) for name, seconds in self._seconds.items()},
+            "pid": os.getpid(),
+            "resident_mb": round(psutil.Process().memory_info().rss / 1e6),
+            "runtime": self._runtime,
+        })

@@ -1,0 +1,421 @@
+"""The batched inference server: requests of many clients in one queue, evaluated together by one thread.
+
+    infer() of many threads ──► bounded queue ──► one thread: gather, lay into one batch, evaluate ──► answers
+
+While a batch runs, the next one gathers.  Gathering ends by `actors.batching.FireRule`; weights are swapped between
+two batches, never within one, and never for older ones.  Plain threads: a Ray actor is a thin shell around it.
+"""
+
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from actors.batching import FireRule, LiveClients, smallest_fitting
+from actors.evaluators import NO_VERSION, Evaluator
+from actors.remote_evaluation import ServerUnavailable
+from common._core import Game
+from common.codec import CodecError
+from common.leaves_codec import LeavesCodec, encode_answer, to_half
+from common.messages import Evaluation, Leaves, Weights
+
+LIVE_SECONDS = 5.0  # a client that was not heard of for so long is not waited for
+RATE_SECONDS = 10.0  # the rates of the figures are of this time
+REMEMBERED = 4096  # requests and batches that the figures look back at, at most
+
+
+class ServerClosed(ServerUnavailable):
+    """It was closed, or its thread died."""
+
+
+class QueueFull(ServerUnavailable):
+    """So many requests wait already that one more would only grow the queue."""
+
+
+class NoWeights(ServerUnavailable):
+    """Nobody gave it weights within the caller's time."""
+
+
+class AnswerLate(ServerUnavailable):
+    """The evaluator did not come to the request within the caller's time."""
+
+
+class EvaluationFailed(ServerUnavailable):
+    """The evaluator raised, or answered in the wrong shape; every caller of the batch is told the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStats:
+    """Figures of a server.  Totals are since it was made; rates and waits are of the last seconds."""
+
+    version: int  # of the weights that answer; -1: none yet
+    rows: int  # positions answered
+    batches: int
+    rows_per_s: float
+    rows_per_batch: float
+    wait_p50_ms: float  # from a request's arrival to its answer
+    wait_p99_ms: float
+    idle_share: float  # of the time in which no batch ran
+    clients: int  # heard of in the last LIVE_SECONDS
+    waiting: int  # requests in the queue now
+    refused: int  # requests: closed, queue full, late, no weights, bad payload
+    failed: int  # requests whose batch the evaluator failed
+    non_finite: int  # positions whose answer held a number that is not finite
+    stale_weights: int  # publications ignored because newer ones had come
+
+
+class _Request:
+    """One call of `infer`; `gate` is locked until `settle`, which is called exactly once."""
+
+    __slots__ = ("error", "gate", "leaves", "logits", "queued_at", "values", "version")
+
+    def __init__(self, leaves: Leaves, now: float) -> None:
+        self.leaves, self.queued_at = leaves, now
+        self.gate = threading.Lock()
+        self.gate.acquire()
+        self.error: ServerUnavailable | None = None
+        self.logits: NDArray[np.float16]
+        self.values: NDArray[np.float16]
+        self.version = NO_VERSION
+
+    def fail(self, error: ServerUnavailable) -> None:
+        self.error = error
+        self.gate.release()
+
+
+@dataclass(frozen=True, slots=True)
+class _Publication:
+    weights: Weights
+    taken: "Future[None]"  # resolves when they answer, or with the reason why they never will
+
+
+class InferenceServer:
+    """Evaluates the requests of many clients together; every public method may be called by any thread."""
+
+    def __init__(
+        self,
+        game: Game,
+        make_evaluator: Callable[[int], Evaluator],
+        *,
+        sizes: Sequence[int],
+        deadline_ms: float,
+        max_waiting: int = 512,
+        live_seconds: float = LIVE_SECONDS,
+    ) -> None:
+        """`make_evaluator(size)` is called once for each of `sizes`, in the server's thread, which alone uses them;
+        what it raises is raised here.  `max_waiting` bounds the queue in requests, each at most MAX_REQUEST_BYTES.
+        """
+        assert sizes, "a server needs at least one size"
+        assert all(size >= 1 for size in sizes), f"{sizes}: a size is at least 1"
+        self._codec, self._game = LeavesCodec(game), game
+        self._make_evaluator, self._sizes = make_evaluator, sorted(set(sizes))
+        self._rule = FireRule(self._sizes[-1], deadline_ms / 1000)
+        self._max_waiting = max_waiting
+        self._evaluators: dict[int, Evaluator] = {}
+        self._last_size = self._sizes[-1]  # of the last batch's evaluator
+        self._weights: Weights | None = None  # what answers; loaded into an evaluator when that is next used
+
+        self._wake = threading.Condition(threading.Lock())  # guards all below; the server's thread waits on it
+        self._queue: deque[_Request] = deque()
+        self._positions = 0  # in the queue
+        self._running: list[_Request] = []  # the batch that is being evaluated
+        self._publication: _Publication | None = None
+        self._is_closed = False
+        self._version = NO_VERSION
+        self._clients = LiveClients(live_seconds)
+        self._counts: Counter[str] = Counter()
+        self._waits: deque[float] = deque(maxlen=REMEMBERED)  # seconds
+        self._batches: deque[tuple[float, float, int]] = deque(maxlen=REMEMBERED)  # begin, end, positions
+        self._started_at = time.monotonic()
+
+        ready: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, args=(ready,), name="inference", daemon=True)
+        self._thread.start()
+        ready.result()
+
+    # --- asked by any thread -----------------------------------------------------------------------------------------
+
+    @property
+    def version(self) -> int:
+        """Of the weights that answer the next batch; -1 before the first."""
+        return self._version
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has weights and every size has answered once with them."""
+        return self._version != NO_VERSION and not self._is_closed
+
+    def infer(self, client: int, payload: bytes, timeout: float) -> bytes:
+        """The answer to a request of `common.leaves_codec`; blocks for at most `timeout` seconds.
+
+        CodecError for a bad payload; a ServerUnavailable (see above) where there is no answer.
+        """
+        now = time.monotonic()
+        try:
+            request = _Request(self._codec.decode(payload), now)
+        except CodecError:
+            self._count("refused")
+            raise
+        with self._wake:
+            self._clients.hear(client, now)
+            if self._is_closed:
+                self._counts["refused"] += 1
+                raise ServerClosed("the inference server is closed")
+            if len(self._queue) >= self._max_waiting:
+                self._counts["refused"] += 1
+                raise QueueFull(f"{len(self._queue)} requests wait at the inference server; that is its bound")
+            self._queue.append(request)
+            self._positions += len(request.leaves)
+            if len(self._queue) == 1 or self._seconds_left(now) <= 0:  # else it sleeps on until its deadline
+                self._wake.notify()
+        if not request.gate.acquire(timeout=max(0.0, timeout)):
+            self._give_up(request, timeout)
+        if request.error is not None:
+            raise request.error
+        return encode_answer(request.logits, request.values, request.version)
+
+    def load(self, weights: Weights, timeout: float = 120.0) -> None:
+        """Answers with these weights from the next batch on, and returns then; older ones than it has are ignored.
+
+        ValueError when they do not fit the network: the old ones go on answering.  ServerClosed; AnswerLate when the
+        server's thread did not take them in time (it still may).
+        """
+        taken: Future[None] = Future()
+        with self._wake:
+            if self._is_closed:
+                raise ServerClosed("the inference server is closed")
+            waiting = self._publication
+            newest = max(self._version, waiting.weights.version if waiting else NO_VERSION)
+            if weights.version <= newest:
+                self._counts["stale_weights"] += weights.version < newest
+                return
+            self._publication = _Publication(weights, taken)
+            self._wake.notify()
+        if waiting:
+            waiting.taken.set_result(None)  # overtaken by newer ones
+        try:
+            taken.result(timeout)
+        except TimeoutError:
+            raise AnswerLate(f"weights version {weights.version} were not taken within {timeout:g} s") from None
+
+    def stats(self) -> ServerStats:
+        now = time.monotonic()
+        with self._wake:
+            counts, clients, waiting = Counter(self._counts), self._clients.count(now), len(self._queue)
+            waits, batches = list(self._waits), list(self._batches)
+        since = max(self._started_at, now - RATE_SECONDS)
+        if len(batches) == REMEMBERED:
+            since = max(since, batches[0][0])
+        recent = [batch for batch in batches if batch[1] > since]
+        rows = sum(rows for _, _, rows in recent)
+        busy = sum(end - max(begin, since) for begin, end, _ in recent)
+        seconds = max(now - since, 1e-9)
+        p50, p99 = np.percentile(waits, (50, 99)).tolist() if waits else (0.0, 0.0)
+        return ServerStats(
+            version=self._version, rows=counts["rows"], batches=counts["batches"], rows_per_s=rows / seconds,
+            rows_per_batch=rows / max(1, len(recent)), wait_p50_ms=1000 * p50, wait_p99_ms=1000 * p99,
+            idle_share=max(0.0, 1 - busy / seconds), clients=clients, waiting=waiting, refused=counts["refused"],
+            failed=counts["failed"], non_finite=counts["non_finite"], stale_weights=counts["stale_weights"],
+        )
+
+    def close(self, timeout: float = 10.0) -> None:
+        """Every waiting caller gets ServerClosed at once; then waits for the thread to end its batch."""
+        self._shut("the inference server was closed")
+        if threading.current_thread() is not self._thread:
+            self._thread.join(timeout)
+
+    # --- the callers' side -------------------------------------------------------------------------------------------
+
+    def _give_up(self, request: _Request, timeout: float) -> None:
+        """Leaves the queue, so that nobody computes what nobody reads; returns only if the answer came after all."""
+        with self._wake:
+            if request.gate.acquire(blocking=False):
+                return
+            if request in self._queue:
+                self._queue.remove(request)
+                self._positions -= len(request.leaves)
+            self._counts["refused"] += 1
+        if self._version == NO_VERSION:
+            raise NoWeights(f"the inference server got no weights within {timeout:g} s")
+        raise AnswerLate(f"the inference server did not answer within {timeout:g} s")
+
+    def _seconds_left(self, now: float) -> float:
+        return self._rule.seconds_left(
+            self._positions, len(self._queue), self._clients.count(now), now - self._queue[0].queued_at
+        )
+
+    def _count(self, what: str, by: int = 1) -> None:
+        with self._wake:
+            self._counts[what] += by
+
+    def _shut(self, reason: str) -> None:
+        with self._wake:
+            self._is_closed = True
+            abandoned = [*self._running, *self._queue]
+            self._running = []
+            self._queue.clear()
+            self._positions = 0
+            publication, self._publication = self._publication, None
+            self._counts["refused"] += len(abandoned)
+            self._wake.notify()
+        for request in abandoned:
+            request.fail(ServerClosed(reason))
+        if publication is not None:
+            publication.taken.set_exception(ServerClosed(reason))
+
+    # --- the server's thread -----------------------------------------------------------------------------------------
+
+    def _run(self, ready: "Future[None]") -> None:
+        try:
+            for size in self._sizes:
+                self._evaluators[size] = self._make_evaluator(size)
+        except BaseException as error:
+            self._is_closed = True
+            ready.set_exception(error)
+            return
+        ready.set_result(None)
+        try:
+            while (work := self._gather()) is not None:
+                if isinstance(work, _Publication):
+                    self._take(work)
+                else:
+                    self._answer(work)
+        finally:
+            self._shut("the thread of the inference server ended")
+
+    def _gather(self) -> list[_Request] | _Publication | None:
+        """Waits for what is to be done next: new weights, a batch, or None: the server is closed."""
+        with self._wake:
+            while not self._is_closed:
+                if self._publication is not None:
+                    publication, self._publication = self._publication, None
+                    return publication
+                if not self._queue or self._version == NO_VERSION:
+                    self._wake.wait()
+                elif (left := self._seconds_left(time.monotonic())) > 0:
+                    self._wake.wait(left)
+                else:
+                    return self._next_batch()
+        return None
+
+    def _next_batch(self) -> list[_Request]:
+        """The oldest requests that fit the largest size together; one larger than that goes alone."""
+        batch, positions = [self._queue.popleft()], 0
+        positions = len(batch[0].leaves)
+        while self._queue and positions + len(self._queue[0].leaves) <= self._rule.largest:
+            batch.append(self._queue.popleft())
+            positions += len(batch[-1].leaves)
+        self._positions -= positions
+        self._running = batch
+        return batch
+
+    def _take(self, publication: _Publication) -> None:
+        """New weights; the first ones go into every size, each of which answers once before anybody is served."""
+        weights = publication.weights
+        try:
+            if self._weights is None:
+                for size, evaluator in self._evaluators.items():
+                    evaluator.load(weights)
+                    evaluator(_sample_leaves(self._game, size))
+            else:  # the one used last finds out whether they fit; the others load when they are next used
+                self._evaluators[self._last_size].load(weights)
+        except Exception as error:
+            publication.taken.set_exception(error)
+            return
+        self._weights = weights
+        self._version = weights.version
+        publication.taken.set_result(None)
+
+    def _answer(self, batch: list[_Request]) -> None:
+        """Evaluates the batch and lets its callers go."""
+        begin = time.monotonic()
+        try:
+            evaluation = self._evaluate(_together(batch))
+            # New arrays: what the evaluator returned holds only until its next call.
+            logits, values = to_half(evaluation.logits), to_half(evaluation.values)
+        except Exception as error:
+            with self._wake:
+                self._counts["failed"] += len(self._running)
+                batch, self._running = self._running, []
+            for request in batch:
+                request.fail(EvaluationFailed(f"the evaluator failed: {type(error).__name__}: {error}"))
+            return
+        row = action = 0
+        for request in batch:
+            end_row, end_action = row + len(request.leaves), action + len(request.leaves.actions)
+            request.values, request.logits = values[row:end_row], logits[action:end_action]
+            request.version = evaluation.version
+            row, action = end_row, end_action
+        bad = _non_finite_rows(batch, logits, values)
+        end = time.monotonic()
+        with self._wake:
+            batch, self._running = self._running, []  # empty when the server was closed meanwhile
+            self._counts["rows"] += row
+            self._counts["batches"] += 1
+            self._counts["non_finite"] += bad
+            self._batches.append((begin, end, row))
+            self._waits.extend(end - request.queued_at for request in batch)
+        for request in batch:
+            request.gate.release()
+
+    def _evaluate(self, leaves: Leaves) -> Evaluation:
+        """By the smallest evaluator that holds them, with the newest weights."""
+        assert self._weights is not None
+        self._last_size = smallest_fitting(self._sizes, len(leaves))
+        evaluator = self._evaluators[self._last_size]
+        if evaluator.version != self._weights.version:
+            evaluator.load(self._weights)
+        evaluation = evaluator(leaves)
+        if len(evaluation.logits) != len(leaves.actions) or len(evaluation.values) != len(leaves):
+            raise ValueError(f"{len(evaluation.logits)} logits and {len(evaluation.values)} values for "
+                             f"{len(leaves.actions)} actions and {len(leaves)} positions")
+        return evaluation
+
+
+def _together(batch: list[_Request]) -> Leaves:
+    if len(batch) == 1:
+        return batch[0].leaves
+    parts = [request.leaves for request in batch]
+    offsets = np.zeros(1 + sum(map(len, parts)), np.int32)
+    begin = 0
+    for part in parts:
+        end = begin + len(part)
+        np.add(part.offsets[1:], offsets[begin], out=offsets[begin + 1 : end + 1])
+        begin = end
+    return Leaves(
+        np.concatenate([part.packed for part in parts]),
+        np.concatenate([part.uniform for part in parts]),
+        offsets,
+        np.concatenate([part.actions for part in parts]),
+    )
+
+
+def _non_finite_rows(batch: list[_Request], logits: NDArray[np.float16], values: NDArray[np.float16]) -> int:
+    """How many positions were answered with a number that is not finite."""
+    if np.isfinite(logits).all() and np.isfinite(values).all():
+        return 0
+    bad = ~np.isfinite(values)  # [B]
+    starts = np.flatnonzero(~np.isfinite(logits))
+    ends = np.cumsum(np.concatenate([np.diff(request.leaves.offsets) for request in batch]))
+    bad[np.searchsorted(ends, starts, side="right")] = True
+    return int(np.count_nonzero(bad))
+
+
+def _sample_leaves(game: Game, count: int) -> Leaves:
+    """The first position of the game, `count` times over."""
+    position = game.start()
+    planes = position.observation()  # [C, H, W], binary planes first
+    binary = len(planes) - game.num_uniform_planes
+    packed = np.packbits(planes[:binary].reshape(-1) > 0, bitorder="little")
+    legal = np.array(position.legal_actions, np.uint16)
+    return Leaves(
+        np.tile(packed, (count, 1)),
+        np.tile(planes[binary:, 0, 0].astype(np.float32), (count, 1)),
+        np.arange(count + 1, dtype=np.int32) * np.int32(len(legal)),
+        np.tile(legal, count),
+    )

@@ -1,0 +1,265 @@
+"""Ray's side of the actors: thin shells that build the plain classes and let the driver call them.
+
+Every class is a threaded Ray actor: `run` takes one thread for its whole life, so that its end, however it comes, is
+seen by whoever waits for it; the other methods are short.
+"""
+
+import os
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+
+from actors.actor_loop import ActorLoop, Plays
+from actors.evaluators import Evaluator, describe, make_evaluator
+from actors.inference_server import InferenceServer, ServerStats
+from actors.overlapped_self_play import OverlappedSelfPlay
+from actors.remote_evaluation import RemoteEvaluation, ServerUnavailable
+from actors.self_play import ActorIdentity, SelfPlay
+from actors.strength import Stopped, Strength, measure
+from actors.strength_sets import strength_set
+from common._core import Game
+from common.config import Config, InferenceConfig
+from common.hardware import lower_priority
+from common.messages import Weights
+from replay.redis_append import Appender
+from replay.redis_writer import SpooledWriter
+
+FLUSH_SECONDS = 5.0  # at the end, for games that are not in Redis yet
+SERVER_SECONDS = 5.0  # that a server may take over one call
+
+
+@dataclass(frozen=True)
+class ActorPlan:
+    """Everything that a self-play actor is made of; small, for it travels with every start."""
+
+    config: Config
+    config_hash: str
+    actor: int
+    epoch: int
+    incarnation: int
+    seed: int
+    games: int
+    url: str  # of the replay, as reached from the actor's node
+    run_id: str
+    with_server: bool  # asks inference servers instead of computing by itself
+
+
+BUILD_SECONDS = 60.0  # that `run` may take to build what the other methods talk to
+
+
+class _Shell:
+    """`run` builds the plain object, so that whatever goes wrong there is what `run` raises; the others wait for it."""
+
+    def __init__(self) -> None:
+        self._built = threading.Event()
+        self._stopping = threading.Event()
+
+    def where(self) -> tuple[str, int]:
+        """Node and process id."""
+        return ray.get_runtime_context().get_node_id(), os.getpid()
+
+    def _wait_until_built(self) -> None:
+        if not self._built.wait(BUILD_SECONDS):
+            raise TimeoutError(f"{self!r} was not ready after {BUILD_SECONDS:.0f} s")
+
+
+class SelfPlayActor(_Shell):
+    """Plays until it is told to stop."""
+
+    def __init__(self, plan: ActorPlan) -> None:
+        super().__init__()
+        self._plan = plan
+
+    def run(self) -> str:
+        """Plays; returns why it stopped."""
+        plan, config = self._plan, self._plan.config
+        lower_priority(config.cluster.nice)
+        game = Game(config.game.name, config.game.params)
+        identity = ActorIdentity(plan.actor, plan.epoch, plan.incarnation)
+        appender = Appender(
+            plan.url, plan.run_id, actor=plan.actor, epoch=plan.epoch, incarnation=plan.incarnation
+        )
+        writer = SpooledWriter(appender)
+        try:
+            self._loop = self._build(game, identity, writer)
+            self._built.set()
+            if self._stopping.is_set():
+                return "the actor was stopped"
+            return self._loop.run()
+        finally:
+            writer.close(FLUSH_SECONDS)
+
+    def _build(self, game: Game, identity: ActorIdentity, writer: SpooledWriter) -> ActorLoop:
+        plan, config = self._plan, self._plan.config
+        settings: dict[str, Any] = {
+            "games": plan.games, "seed": plan.seed, "identity": identity, "config_hash": plan.config_hash,
+        }
+        player: Plays
+        if plan.with_server:
+            self._transport = RayTransport(plan.actor)
+            remote = RemoteEvaluation(self._transport, plan.actor, game, should_stop=self._stopping.is_set)
+            player = OverlappedSelfPlay(game, config.search, config.self_play, remote, **settings)
+            return ActorLoop(
+                player, writer, lambda weights: None, epoch=plan.epoch, runtime="an inference server"
+            )
+        evaluator = make_evaluator(game, config.inference, config.network, plan.games)
+        player = SelfPlay(game, config.search, config.self_play, evaluator, **settings)
+        return ActorLoop(player, writer, evaluator.load, epoch=plan.epoch, runtime=describe(evaluator))
+
+    def load(self, weights: list[Any]) -> None:
+        """Newer weights, as a list of one reference: Ray would fetch a bare one before the call."""
+        self._wait_until_built()
+        self._loop.offer(ray.get(weights[0]))
+
+    def attach(self, servers: list[Any]) -> None:
+        """The inference servers that answer from now on."""
+        self._wait_until_built()
+        self._transport.attach(servers)
+        self._loop.set_ready()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if self._built.is_set():
+            self._loop.stop()
+
+    def __repr__(self) -> str:
+        return f"SelfPlay {self._plan.actor}.{self._plan.incarnation}"
+
+
+@dataclass(frozen=True)
+class ServerReport:
+    """What the driver asks a server for."""
+
+    version: int
+    stats: ServerStats
+
+
+class InferenceServerActor(_Shell):
+    """Answers the leaves of all actors with one network."""
+
+    def __init__(self, config: Config, index: int, sizes: list[int]) -> None:
+        super().__init__()
+        self._config, self._index, self._sizes = config, index, sizes
+
+    def run(self) -> str:
+        config = self._config
+        game = Game(config.game.name, config.game.params)
+
+        def make(batch_size: int) -> Evaluator:
+            return make_evaluator(game, config.inference, config.network, batch_size)
+
+        self._server = InferenceServer(game, make, sizes=self._sizes, deadline_ms=config.inference.deadline_ms)
+        self._built.set()
+        self._stopping.wait()
+        self._server.close()
+        return "the server was stopped"
+
+    def infer(self, client: int, payload: bytes) -> bytes:
+        self._wait_until_built()
+        return self._server.infer(client, payload, SERVER_SECONDS)
+
+    def load(self, weights: list[Any]) -> None:
+        self._wait_until_built()
+        self._server.load(ray.get(weights[0]))
+
+    def report(self) -> ServerReport:
+        self._wait_until_built()
+        return ServerReport(self._server.version, self._server.stats())
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def __repr__(self) -> str:
+        return f"InferenceServer {self._index}"
+
+
+class EvaluatorActor(_Shell):
+    """Measures strength, with what the other processes leave of the cores."""
+
+    def __init__(self, config: Config, nice: int, threads: int) -> None:
+        super().__init__()
+        self._config, self._nice, self._threads = config, nice, threads
+
+    def run(self) -> str:
+        lower_priority(self._nice)
+        config = self._config
+        game = Game(config.game.name, config.game.params)
+        positions = strength_set(game.name)
+        assert positions is not None, f"no positions with known results for {game.name}"
+        self._positions = positions
+        self._evaluators = [
+            make_evaluator(game, inference_on_cpu(config.inference), config.network, config.actors.games_per_actor)
+            for _ in range(self._threads)
+        ]
+        self._built.set()
+        self._stopping.wait()
+        return "the evaluator was stopped"
+
+    def measure(self, weights: list[Any], simulations: list[int], positions: int) -> Strength | None:
+        """The share of optimal moves of these weights on so many positions, 0: all; None when it was stopped."""
+        self._wait_until_built()
+        lower_priority(self._nice)  # of the threads that Ray has made since
+        published: Weights = ray.get(weights[0])
+        for evaluator in self._evaluators:
+            evaluator.load(published)
+        some = self._positions.subset(positions) if positions else self._positions
+        try:
+            return measure(
+                some, self._evaluators, self._config.search, simulations, should_stop=self._stopping.is_set
+            )
+        except Stopped:
+            return None
+
+    def report(self) -> None:
+        """Answers, so that it is known to live."""
+        self._wait_until_built()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def __repr__(self) -> str:
+        return "Evaluator"
+
+
+def inference_on_cpu(inference: InferenceConfig) -> InferenceConfig:
+    """The same without the GPU, which belongs to the servers."""
+    if inference.device == "cpu":
+        return inference
+    return InferenceConfig(runtime="auto", precision="auto", device="cpu", placement="actor")
+
+
+class RayTransport:
+    """`actors.remote_evaluation.Transport` over calls to one of several inference servers."""
+
+    def __init__(self, client: int) -> None:
+        self._client = client
+        self._servers: list[Any] = []
+        self._changed = threading.Condition()
+        self._next = client  # actors are spread over the servers, and go to the next one when theirs fails
+
+    def attach(self, servers: list[Any]) -> None:
+        with self._changed:
+            self._servers = list(servers)
+            self._changed.notify_all()
+
+    def send(self, payload: bytes) -> Any:
+        with self._changed:
+            if not self._servers:
+                self._changed.wait(1.0)
+            if not self._servers:
+                raise ServerUnavailable("no inference server is known")
+            server = self._servers[self._next % len(self._servers)]
+        return server.infer.remote(self._client, payload)
+
+    def receive(self, ticket: Any, timeout: float) -> bytes:
+        try:
+            answer: bytes = ray.get(ticket, timeout=timeout)
+            return answer
+        except ray.exceptions.GetTimeoutError:
+            raise TimeoutError from None
+        except ray.exceptions.RayError as error:
+            self._next += 1
+            lines = str(error).strip().splitlines()
+            raise ServerUnavailable(lines[-1] if lines else type(error).__name__) from None

@@ -1,0 +1,117 @@
+"""The figures of a run as Ray's metrics, which Prometheus reads at the metrics port of the driver's node.
+
+Ray puts `ray_` before every name: `shusaku_games_total` is scraped as `ray_shusaku_games_total`.  Names and units
+follow Prometheus' rules: base units, a unit at the end, `_total` for what only grows, shares as `_ratio` of 0 to 1.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from ray.util.metrics import Counter, Gauge
+
+
+class Kind(Enum):
+    COUNTER = auto()  # the figure is a total that grows
+    GAUGE = auto()
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What one figure is called outside."""
+
+    name: str
+    kind: Kind
+    help: str
+    scale: float = 1.0  # from the figure's unit to Prometheus' base unit
+    tag: str = ""  # of the table's group names: what stands behind the slash
+
+
+def _counter(name: str, text: str, scale: float = 1.0) -> Exported:
+    return Exported(f"shusaku_{name}_total", Kind.COUNTER, text, scale)
+
+
+def _gauge(name: str, text: str, scale: float = 1.0, tag: str = "") -> Exported:
+    return Exported(f"shusaku_{name}", Kind.GAUGE, text, scale, tag)
+
+
+# By the name of the figure; `loss/` stands for every figure that begins with it.
+EXPORTED = {
+    "seconds": _counter("training_seconds", "Training time of the run directory, summed over resumes."),
+    "minutes": _gauge("asked_training_seconds", "Training time asked for.", 60.0),
+    "games": _counter("games", "Finished games that the window took."),
+    "games_per_hour": _gauge("games_per_second", "Finished games a second.", 1 / 3600),
+    "rows_seen": _counter("rows", "Rows (s, pi, z) that the window took."),
+    "rows_per_second": _gauge("rows_per_second", "Rows (s, pi, z) that the window takes a second."),
+    "searches_per_second": _gauge("searches_per_second", "Finished searches a second, of all actors."),
+    "evaluations_per_second": _gauge("evaluations_per_second", "Positions through the network a second."),
+    "cache_hit_rate": _gauge("cache_hit_ratio", "Share of the leaves that an actor's cache answered."),
+    "step": _counter("steps", "Gradient steps; those redone after a fault count again."),
+    "steps_per_second": _gauge("steps_per_second", "Gradient steps a second."),
+    "version": _gauge("version", "Publication number of the newest weights."),
+    "learning_rate": _gauge("learning_rate", "Learning rate of the last step."),
+    "loss/": _gauge("loss", "Loss of one target, averaged over the last steps.", tag="target"),
+    "skipped_steps": _counter("skipped_steps", "Steps not taken, and publications refused, for not being finite."),
+    "waiting_share": _gauge("learner_waiting_ratio", "Share of its time that the learner waits for rows."),
+    "window_rows": _gauge("window_rows", "Rows that can be sampled."),
+    "window_size": _gauge("window_size_rows", "Rows that the window would hold now."),
+    "samples_per_position": _gauge("samples_per_position", "How often a position has been learned from."),
+    "quarantined": _counter("quarantined_records", "Game records that failed validation."),
+    "replay_bytes": _gauge("replay_bytes", "Encoded games in Redis."),
+    "strength": _gauge("optimal_moves_ratio", "Share of optimal moves, as last measured."),
+    "actors_alive": _gauge("actors", "Self-play actors that run."),
+    "actors_desired": _gauge("actors_desired", "Self-play actors that are asked for."),
+    "paused_share": _gauge("actors_paused_ratio", "Share of their time that actors wait for the learner."),
+    "restarts": _counter("restarts", "Workers started again."),
+    "inference/rows_per_s": _gauge("inference_rows_per_second", "Positions a second, of all inference servers."),
+    "inference/rows_per_batch": _gauge("inference_batch_rows", "Positions a batch, mean over the servers."),
+    "inference/wait_p50_ms": _gauge("inference_wait_p50_seconds", "Median of a request's wait for its batch.", 1e-3),
+    "inference/wait_p99_ms": _gauge("inference_wait_p99_seconds", "99th percentile of a request's wait.", 1e-3),
+    "inference/idle_share": _gauge("inference_idle_ratio", "Share of their time that the servers have nothing to do."),
+}
+
+
+class RayMetrics:
+    """Exports figures by name; Ray must be running in this process.  Not safe to call from several threads."""
+
+    def __init__(self, run_id: str, game: str) -> None:
+        """`run_id` and `game` are the tags of every series."""
+        self._tags = {"run": run_id, "game": game}
+        self._counters: dict[str, Counter] = {}
+        self._gauges: dict[str, Gauge] = {}
+        self._totals: dict[str, float] = {}
+
+    def write(self, figures: Mapping[str, float]) -> None:
+        """Exports the figures that the table knows; one that is no finite number is passed over."""
+        for figure, value in figures.items():
+            exported, tags = _look_up(figure)
+            if exported is None or not math.isfinite(value):
+                continue
+            if exported.kind is Kind.COUNTER:
+                self._count(figure, exported, value)
+            else:
+                self._gauge(exported, tags).set(value * exported.scale, tags={**self._tags, **tags})
+
+    def _count(self, figure: str, exported: Exported, total: float) -> None:
+        """Ray's counters take increments; a total that fell began anew, and what it lost is not taken back."""
+        grown = total - self._totals.get(figure, 0.0)
+        self._totals[figure] = total
+        if exported.name not in self._counters:
+            self._counters[exported.name] = Counter(exported.name, exported.help, tag_keys=tuple(self._tags))
+        if grown > 0:
+            self._counters[exported.name].inc(grown * exported.scale, tags=self._tags)
+
+    def _gauge(self, exported: Exported, tags: Mapping[str, str]) -> Gauge:
+        if exported.name not in self._gauges:
+            self._gauges[exported.name] = Gauge(exported.name, exported.help, tag_keys=(*self._tags, *tags))
+        return self._gauges[exported.name]
+
+
+def _look_up(figure: str) -> tuple[Exported | None, dict[str, str]]:
+    exported = EXPORTED.get(figure)
+    if exported is not None:
+        return exported, {}
+    group, slash, member = figure.partition("/")
+    exported = EXPORTED.get(f"{group}/") if slash else None
+    return exported, {exported.tag: member} if exported is not None else {}

@@ -1,0 +1,74 @@
+"""Who runs where: what the configuration asks for, held against what Ray has."""
+
+import hashlib
+import math
+from dataclasses import dataclass, fields, replace
+
+from common.config import Config
+from common.errors import UsageError
+
+LARGEST_BATCH = 1024  # positions of an inference server
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What is started."""
+
+    actors: int
+    max_actors: int  # that the CPUs of the cluster take
+    placement: str  # actor | server
+    sizes: tuple[int, ...]  # batch sizes of a server
+
+
+def layout_of(config: Config, cpus: float, gpus: float) -> Layout:
+    """The layout on a cluster of so many CPUs and GPUs; UsageError, with the numbers, when it does not fit.
+
+    Only self-play actors claim CPUs.
+    """
+    most = math.floor(cpus / config.actors.cpus + 1e-9)
+    count = config.actors.count or max(1, most)
+    if count > most:
+        raise UsageError(
+            f"actors.count={count}: with actors.cpus={config.actors.cpus:g} they need {count * config.actors.cpus:g} "
+            f"CPUs, and Ray has {cpus:g}; ask for actors.count={most} at most, or for fewer CPUs an actor"
+            if config.actors.count else
+            f"actors.cpus={config.actors.cpus:g}: Ray has only {cpus:g} CPUs; ask for fewer CPUs an actor"
+        )
+    placement = placement_of(config)
+    on_gpu = config.inference.servers if placement == "server" and config.inference.device == "cuda" else 0
+    needed = on_gpu + (1 if config.learner.enabled and config.learner.device == "cuda" else 0)
+    if needed > gpus:
+        raise UsageError(
+            f"inference.device={config.inference.device}, learner.device={config.learner.device}: they need {needed} "
+            f"GPUs, and Ray has {gpus:g}; use cpu for one of them, or fewer inference.servers"
+        )
+    largest = min(LARGEST_BATCH, max(8, config.actors.games_per_actor * count // config.inference.servers))
+    return Layout(count, most, placement, tuple(ladder(largest)))
+
+
+def placement_of(config: Config) -> str:
+    """actor | server: on a CPU a server can only lose, on a GPU an actor can not fill the card."""
+    if config.inference.placement != "auto":
+        return config.inference.placement
+    return "server" if config.inference.device == "cuda" else "actor"
+
+
+def ladder(largest: int) -> list[int]:
+    """8, 16, 32, ... up to the first size that is not below `largest`."""
+    sizes = [8]
+    while sizes[-1] < largest:
+        sizes.append(2 * sizes[-1])
+    return sizes
+
+
+def actor_seed(run_seed: int, epoch: int, actor: int, incarnation: int) -> int:
+    """64 bits that no other life of any actor shares: a successor never plays its forerunner's games again."""
+    digest = hashlib.sha256(f"{run_seed} {epoch} {actor} {incarnation}".encode()).digest()
+    return int.from_bytes(digest[:8], "little")
+
+
+def plain(config: Config) -> Config:
+    """What may travel to other processes: no trace of the command line, no address with a password."""
+    copy = Config(**{field.name: getattr(config, field.name) for field in fields(Config)})
+    copy.replay = replace(copy.replay, url="")
+    return copy

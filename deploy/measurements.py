@@ -1,0 +1,31 @@
+"""When the strength is measured while training, and what is left at the end of a run."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from actors.strength import Strength
+from deploy.plots import plot_strength
+from deploy.run_directory import write_whole
+from deploy.strength_table import baseline_name
+
+EARLY_MINUTES = (1, 2, 3, 4, 5)  # of training, when it is measured besides every `strength.minutes`
+
+
+def measurements_due(minutes: float, every: float) -> int:
+    """How many measurements should have been made by then: one at once, each early minute, then one every `every`."""
+    due = sum(1 for m in (0, *EARLY_MINUTES) if m <= minutes)
+    return due + max(0, int(minutes / every) - int(EARLY_MINUTES[-1] / every))
+
+
+def strength_figures(strength: Strength) -> dict[str, float]:
+    """`policy.optimal`, `search_64.optimal`, ... for the metrics."""
+    shares = {"policy": strength.policy, **{f"search_{n}": share for n, share in strength.searches.items()}}
+    return {f"{name}.optimal": share.optimal for name, share in shares.items()}
+
+
+def write_strength(strength: Strength, directory: Path, title: str) -> None:
+    """strength.json, and strength.png from the metrics of the whole run."""
+    write_whole(directory / "strength.json", json.dumps(strength.to_json(), indent=1) + "\n")
+    baselines: dict[str, Any] = {baseline_name(n): share.optimal for n, share in strength.baselines.items()}
+    plot_strength(directory / "metrics.jsonl", directory / "strength.png", baselines, title=title)

@@ -1,0 +1,153 @@
+"""Ray's token: where it lies, who may read it, and the variables that say so to every Ray process.
+
+The token of clusters that we start is `~/.ray/auth_token`: Ray's own tools look there without being told, and it is
+the user's alone.  Not in the run directory: that one is copied, shared and attached to reports, and whoever holds the
+token runs code as the user.  Ray writes that file readable by all; here it is 0600.
+"""
+
+import contextlib
+import importlib
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from common.errors import UsageError
+
+MODE, TOKEN, TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
+
+
+@dataclass(frozen=True)
+class Login:
+    """How to authenticate: the variables for this process and its children, and the file if there is one."""
+
+    variables: dict[str, str]
+    token_file: str = ""  # "" without a token, or with one that only a variable holds
+    note: str = ""  # a line for the user, if something is remarkable
+
+    @property
+    def has_token(self) -> bool:
+        return self.variables[MODE] == "token"
+
+    def token(self) -> str:
+        """The token itself, for a request's header; UsageError when the file cannot be read."""
+        return self.variables.get(TOKEN) or _read(Path(self.token_file))
+
+
+def login_for_new_cluster(environ: Mapping[str, str] = os.environ) -> Login:
+    """For a Ray that we start: always a token, made at need, unless RAY_AUTH_MODE=disabled asks for none.
+
+    UsageError when the token file can be neither read nor written.
+    """
+    mode = _wanted_mode(environ)
+    if mode == "disabled":
+        return Login({MODE: "disabled"}, note=f"Ray starts without a token, as {MODE}=disabled says: whoever reaches "
+                                              "its ports runs code as you")
+    if environ.get(TOKEN):
+        return Login({MODE: "token", TOKEN: environ[TOKEN]})
+    path = Path(environ.get(TOKEN_PATH) or _default_path())
+    try:
+        note = _make_private(path)
+    except OSError as error:
+        raise UsageError(f"{path}: Ray's token can not be kept there ({error.strerror}); name another file with "
+                         f"{TOKEN_PATH}=FILE") from None
+    _read(path)
+    return Login({MODE: "token", TOKEN_PATH: str(path)}, str(path), note)
+
+
+def login_for_joining(environ: Mapping[str, str] = os.environ) -> Login:
+    """For a cluster that runs already: what the variables say, else the default file, else no token at all.
+
+    UsageError when a token is asked for and there is none.
+    """
+    mode = _wanted_mode(environ)
+    if mode == "disabled":
+        return Login({MODE: "disabled"})
+    if environ.get(TOKEN):
+        return Login({MODE: "token", TOKEN: environ[TOKEN]})
+    path = Path(environ.get(TOKEN_PATH) or _default_path())
+    if environ.get(TOKEN_PATH) or mode == "token" or path.exists():
+        _read(path)
+        return Login({MODE: "token", TOKEN_PATH: str(path)}, str(path))
+    return Login({MODE: "disabled"}, note=f"no token for Ray: neither {TOKEN} nor {TOKEN_PATH} is set and {path} "
+                                          "is absent, so the cluster is joined without one")
+
+
+def shell_prefix(login: Login) -> str:
+    """What to write before a `ray` command in another terminal so that it uses the same token."""
+    if not login.has_token:
+        return f"{MODE}=disabled "
+    is_default = login.token_file in ("", str(_default_path()))
+    return f"{MODE}=token " + ("" if is_default else f"{TOKEN_PATH}={login.token_file} ")
+
+
+@contextlib.contextmanager
+def ray_environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Sets variables and makes Ray's compiled part read them again, which it otherwise does once at import."""
+    removed = {TOKEN, TOKEN_PATH} if MODE in variables else set()
+    before = {name: os.environ.get(name) for name in {*variables, *removed}}
+    for name in removed - set(variables):
+        os.environ.pop(name, None)
+    os.environ.update(variables)
+    _reread()
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        _reread()
+
+
+def _reread() -> None:
+    compiled = importlib.import_module("ray._raylet")
+    compiled.Config.initialize("")
+    compiled.AuthenticationTokenLoader.instance().reset_cache()
+
+
+def _wanted_mode(environ: Mapping[str, str]) -> str:
+    mode = environ.get(MODE, "").lower()
+    if mode not in ("", "token", "disabled"):
+        raise UsageError(f"{MODE}={environ[MODE]}: must be token or disabled")
+    return mode
+
+
+def _default_path() -> Path:
+    return Path.home() / ".ray" / "auth_token"
+
+
+def _make_private(path: Path) -> str:
+    """Makes the token if there is none, and takes it from other users' eyes; a line if they could read it before."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not path.exists() or path.stat().st_size == 0:
+        fresh = path.with_name(f"{path.name}.{os.getpid()}")
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(secrets.token_hex(32))
+        with contextlib.suppress(FileNotFoundError):
+            if path.stat().st_size == 0:  # left by a writer that died
+                path.unlink()
+        with contextlib.suppress(FileExistsError):  # another process was faster: its token is the one
+            os.link(fresh, path)
+        fresh.unlink()
+        return ""
+    mode = path.stat().st_mode & 0o777
+    if mode & 0o077 == 0:
+        return ""
+    path.chmod(0o600)
+    return f"{path} was readable by others (mode {mode:o}) and is 600 now"
+
+
+def _read(path: Path) -> str:
+    try:
+        token = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "no text"
+        raise UsageError(f"{path}: Ray's token can not be read ({reason}); get it from who started the cluster, or "
+                         f"name its file with {TOKEN_PATH}=FILE") from None
+    if not token:
+        raise UsageError(f"{path}: is empty and should hold Ray's token; get it from who started the cluster")
+    return token

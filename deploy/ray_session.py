@@ -1,0 +1,223 @@
+"""Ray for one command: started here, or the cluster of RAY_ADDRESS joined; and what is to be known about it."""
+
+import contextlib
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from common.config import ClusterConfig
+from common.errors import UsageError
+from deploy import ray_watchdog
+from deploy.cli import Terminated
+from deploy.ray_auth import Login, login_for_new_cluster, ray_environment, shell_prefix
+from deploy.ray_probe import probe_cluster
+
+SHARED_MEMORY = Path("/dev/shm")
+MOST_OBJECTS = 512 << 20  # bytes of Ray's object store: a few versions of the weights, games do not pass through it
+LEAST_OBJECTS = 80 << 20  # Ray refuses less than 75 MiB
+WORKERS_LEAVE_S = 2.0  # a worker notices the end of its raylet by itself in about a second
+
+VARIABLES = {  # for Ray's own processes, where we start them
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_worker_niceness": "0",  # Ray's 15 would put the learner behind everybody; actors lower themselves
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # Ray warns otherwise
+    "OMP_WAIT_POLICY": "PASSIVE",
+}
+
+
+class RaySession:
+    """Ray between `start()` and `stop()`; the facts below hold in between.
+
+    What Ray says goes to files below `log_directory`, not to the terminal.
+    """
+
+    address = ""  # HOST:PORT of the cluster's head
+    dashboard_url = ""  # "" where there is none
+    is_local = False  # whether it was started here, and ends with this process
+    token_file = ""  # "" without a token, or where only a variable holds it
+    own_address = ""  # of this node, as the other nodes reach it
+    num_cpus = 0.0  # of the whole cluster, as Ray counts them
+    num_gpus = 0.0
+    node_count = 0
+    metrics_port = 0  # of this node, in Prometheus' format below /metrics
+    log_directory = ""  # on this node: worker-*.err holds what a crashed actor said last
+
+    def __init__(
+        self, cluster: ClusterConfig, run_dir: Path, *, say: Callable[[str], None], namespace: str = "shusaku"
+    ) -> None:
+        """`run_dir` is only named in texts: nothing of Ray's is kept there.  `say` gets lines for the user."""
+        self.namespace = namespace
+        self._cluster = cluster
+        self._run_dir = run_dir
+        self._say = say
+        self._login = Login({})
+        self._open = contextlib.ExitStack()
+
+    def start(self) -> None:
+        """Starts Ray here, or joins the cluster of RAY_ADDRESS.
+
+        UsageError within 20 s where no such cluster answers, where it refuses the token, or runs other versions.
+        Must be called by the main thread, which Ray's daemons do not survive.
+        """
+        assert threading.current_thread() is threading.main_thread()
+        asked = os.environ.get("RAY_ADDRESS", "").strip()
+        try:
+            if asked in ("", "local"):
+                self._start_here()
+            else:
+                self._join(asked)
+            self._note_facts()
+        except BaseException:
+            self._open.close()
+            raise
+
+    def stop(self) -> None:
+        """Ends Ray, or leaves the cluster; harmless a second time."""
+        self._open.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def how_to_log_in(self) -> str:
+        """One line for the terminal: where the dashboard is and where its token lies, never the token itself."""
+        if not self.dashboard_url:
+            return f"Ray at {self.address}, without a dashboard"
+        if not self._login.has_token:
+            return f"dashboard: {self.dashboard_url} (open to whoever reaches it)"
+        if not self.token_file:
+            return f"dashboard: {self.dashboard_url} (it asks for the token that RAY_AUTH_TOKEN holds)"
+        return f"dashboard: {self.dashboard_url} (it asks for a token: cat {self.token_file})"
+
+    @property
+    def ray_command_prefix(self) -> str:
+        """The variables before `ray ...` in another terminal, with a trailing blank."""
+        return f"RAY_ADDRESS={self.address} {shell_prefix(self._login)}"
+
+    def _start_here(self) -> None:
+        self._login = login_for_new_cluster()
+        if self._login.note:
+            self._say(self._login.note)
+        watchdog = self._open.enter_context(_watchdog())
+        # A job's `shusaku` and `python` are the PATH's of the head that it is submitted to.
+        path = os.pathsep.join((os.path.join(sys.prefix, "bin"), os.environ.get("PATH", os.defpath)))
+        self._open.enter_context(ray_environment({**VARIABLES, "PATH": path, **self._login.variables}))
+        self._open.callback(_shut_down)
+        context = self._init(
+            address="local",
+            num_cpus=len(os.sched_getaffinity(0)),
+            include_dashboard=self._cluster.dashboard,
+            object_store_memory=object_store_bytes(),
+            _temp_dir=_own_temporary_directory(),
+        )
+        self.is_local = True
+        self._facts = context.address_info
+        assert watchdog.stdin is not None
+        watchdog.stdin.write(self._facts["session_dir"] + "\n")
+        watchdog.stdin.flush()
+
+    def _join(self, asked: str) -> None:
+        if "://" in asked:
+            raise UsageError(f"RAY_ADDRESS={asked}: Ray's client protocol is not supported; run `shusaku submit -- "
+                             "train ...` against the cluster's dashboard, or use HOST:PORT on one of its nodes")
+        address = _running_here() if asked == "auto" else asked
+        self._login = probe_cluster(address)
+        if self._login.note:
+            self._say(self._login.note)
+        self._open.enter_context(ray_environment({"OMP_WAIT_POLICY": "PASSIVE", **self._login.variables}))
+        self._open.callback(_shut_down)
+        self._facts = self._init(address=address).address_info
+
+    def _init(self, **arguments: Any) -> Any:
+        import ray
+
+        # Ray replaces the handler of SIGTERM by one that exits on the spot.
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            return ray.init(
+                namespace=self.namespace, log_to_driver=False, logging_level=logging.ERROR, **arguments
+            )
+        except SystemExit:  # which that handler raises
+            raise Terminated from None
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+
+    def _note_facts(self) -> None:
+        import ray
+
+        facts = self._facts
+        self.address = facts["gcs_address"]
+        url = facts["webui_url"] or ""
+        self.dashboard_url = url if not url or "://" in url else f"http://{url}"
+        self.token_file = self._login.token_file
+        self.own_address = facts["node_ip_address"]
+        self.log_directory = os.path.join(facts["session_dir"], "logs")
+        nodes = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
+        self.node_count = len(nodes)
+        resources = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        self.num_cpus, self.num_gpus = float(resources.get("CPU", 0)), float(resources.get("GPU", 0))
+        own = [node for node in nodes if node["NodeID"] == ray.get_runtime_context().get_node_id()]
+        self.metrics_port = int(own[0]["MetricsExportPort"]) if own else 0
+
+
+def object_store_bytes() -> int:
+    """How much shared memory Ray's object store may take, given what /dev/shm has free (a container often 64 MB)."""
+    free = shutil.disk_usage(SHARED_MEMORY).free if SHARED_MEMORY.is_dir() else MOST_OBJECTS
+    return max(LEAST_OBJECTS, min(MOST_OBJECTS, int(free * 0.8)))
+
+
+def _own_temporary_directory() -> str | None:
+    """None for Ray's default, unless another user of the machine made that one and we cannot write there.
+
+    Short in any case: it begins the paths of sockets, of which the system takes 107 bytes.
+    """
+    default = Path("/tmp/ray")
+    if not default.exists() or os.access(default, os.W_OK | os.X_OK):
+        return None
+    return f"/tmp/ray-{os.getuid()}"
+
+
+def _running_here() -> str:
+    from ray._private.utils import read_ray_address
+
+    address = read_ray_address(None)
+    if not address:
+        raise UsageError("RAY_ADDRESS=auto: no Ray was started on this machine; start one with `ray start --head`, or "
+                         "unset RAY_ADDRESS and one is started here")
+    return str(address)
+
+
+@contextlib.contextmanager
+def _watchdog() -> Iterator[subprocess.Popen[str]]:
+    """Ends what is left of Ray when the context or this process ends, even by kill -9."""
+    command = [sys.executable, "-I", "-S", ray_watchdog.__file__, str(os.getpid()), str(WORKERS_LEAVE_S)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                               text=True, start_new_session=True)
+    try:
+        yield process
+    finally:
+        assert process.stdin is not None
+        process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(ray_watchdog.PATIENCE + 5)
+
+
+def _shut_down() -> None:
+    import ray
+
+    ray.shutdown()

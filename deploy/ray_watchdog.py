@@ -1,0 +1,116 @@
+"""Ends what is left of a Ray that we started when its driver is gone, however it went.
+
+Ray's daemons die with the driver by themselves, but its two agents outlive it for most of a minute, and a worker that
+hangs in native code for ever.  So a small process in a session of its own, which no Ctrl-C reaches, holds the read end
+of a pipe whose other end only the driver has; the end of that file is the driver's end.
+
+    python -I -S ray_watchdog.py DRIVER_PID GRACE_SECONDS     stdin: the pipe
+
+While Ray starts, the watchdog notes who belongs to it.  The driver then writes the session's directory, and from there
+on nothing is done until the end.  Imports nothing but the standard library: it starts in 20 ms.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import time
+from typing import NamedTuple
+
+PATIENCE = 20.0  # seconds after which whoever is still there can not be ended by us
+DAEMON = f"{os.sep}ray{os.sep}"  # in the command of Ray's own daemons: they run from its package
+
+
+class Process(NamedTuple):
+    """A process that no other one is taken for after its number was given out again."""
+
+    pid: int
+    began: int  # clock ticks after boot
+
+
+def main(driver: int, grace: float) -> None:
+    """Follows the driver until its end and then ends what it left."""
+    noted: set[Process] = set()
+    session = b""
+    while True:
+        started = session.endswith(b"\n")
+        ready, _, _ = select.select([0], [], [], None if started else 0.3)
+        if not started:
+            noted |= ray_processes(driver)
+        if ready:
+            read = os.read(0, 4096)
+            if not read:
+                break
+            session += read
+            noted |= ray_processes(driver)
+    end(noted, session.decode().strip(), grace)
+
+
+def end(noted: set[Process], session: str, grace: float) -> None:
+    """Gives the processes `grace` seconds to go by themselves and kills whoever stays."""
+    began = time.monotonic()
+    while time.monotonic() - began < PATIENCE:
+        left = (noted & set(_alive())) | workers(session)
+        if not left:
+            return
+        if time.monotonic() - began >= grace:
+            for process in left:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(process.pid, signal.SIGKILL)
+        time.sleep(0.1)
+
+
+def ray_processes(driver: int) -> set[Process]:
+    """Ray's daemons among the driver's children, and all that descend from them."""
+    parents = _alive()
+    family = {process for process, parent in parents.items() if parent == driver and _is_daemon(process.pid)}
+    while True:
+        pids = {process.pid for process in family}
+        more = {process for process, parent in parents.items() if parent in pids} - family
+        if not more:
+            return family
+        family |= more
+
+
+def workers(session: str) -> set[Process]:
+    """Processes whose output goes into a file of the session, as that of every worker does and nobody else's.
+
+    Neither name nor environment tells: Ray overwrites both with its titles, and a worker's parent is gone by now.
+    """
+    if not session:
+        return set()
+    return {process for process in _alive() if any(_writes_into(process.pid, number, session) for number in (1, 2))}
+
+
+def _alive() -> dict[Process, int]:
+    """Every process that has not ended, and its parent's number."""
+    found = {}
+    for entry in os.scandir("/proc"):
+        if not entry.name.isdecimal():
+            continue
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            with open(f"/proc/{entry.name}/stat", encoding="utf-8", errors="replace") as file:
+                state, parent, *rest = file.read().rpartition(")")[2].split()
+            if state not in "ZX":
+                found[Process(int(entry.name), int(rest[17]))] = int(parent)  # proc(5): fields 3, 4 and 22
+    return found
+
+
+def _is_daemon(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
+            return DAEMON in file.read()
+    except OSError:
+        return False
+
+
+def _writes_into(pid: int, number: int, session: str) -> bool:
+    try:
+        return os.readlink(f"/proc/{pid}/fd/{number}").startswith(session + os.sep)
+    except OSError:  # it ended, or is another user's
+        return False
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), float(sys.argv[2]))

@@ -1,0 +1,81 @@
+"""Strength beside a cluster run: asks the evaluator when a measurement is due, and for the whole table at the end."""
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import ray
+
+from actors.strength import SIMULATIONS, Strength
+from common.messages import Metrics
+from deploy.measurements import measurements_due, strength_figures
+from deploy.ray_workers import RayWorker
+
+if TYPE_CHECKING:
+    from deploy.cluster import ClusterRun
+
+FINAL_SECONDS = 900.0  # that the whole table may take
+
+
+class StrengthMeter:
+    """At most one measurement is under way; a dead evaluator's is asked of its successor."""
+
+    def __init__(self, run: "ClusterRun") -> None:
+        self._run = run
+        self._measuring: tuple[Any, float, int] | None = None  # reference, training seconds, measurements due then
+
+    def tick(self, is_training: bool) -> None:
+        """Takes in what is ready, and asks for what is due; never waits."""
+        run, settings = self._run, self._run.config.strength
+        evaluator = run.supervisor.worker("evaluator")
+        if run.positions is None or not isinstance(evaluator, RayWorker) or run.broadcast.weights is None:
+            return
+        if self._measuring is not None:
+            reference, seconds, due = self._measuring
+            if not ray.wait([reference], timeout=0)[0]:
+                return
+            self._measuring = None
+            strength = _answer(reference)
+            if strength is not None:
+                run.progress_state.measurements = due
+                share = strength.searches[settings.simulations].optimal
+                run.progress_state.strength.append((seconds, share))
+                self.note(strength, "strength", seconds)
+        due = measurements_due(run.seconds / 60, settings.minutes)
+        if is_training and due > run.progress_state.measurements:
+            call = evaluator.handle.measure.remote(
+                [run.broadcast.reference], [settings.simulations], settings.positions
+            )
+            self._measuring = (call, run.seconds, due)
+
+    def final(self) -> Strength | None:
+        """Of the newest published weights over the whole set; None when the run is told to stop meanwhile."""
+        run = self._run
+        call: Any = None
+        asked: Any = None
+        deadline = time.monotonic() + FINAL_SECONDS
+        while not run.signals.should_stop() and time.monotonic() < deadline:
+            run.supervisor.reconcile()
+            evaluator = run.supervisor.worker("evaluator")
+            if isinstance(evaluator, RayWorker) and evaluator is not asked and run.broadcast.reference is not None:
+                asked = evaluator
+                call = evaluator.handle.measure.remote([run.broadcast.reference], list(SIMULATIONS), 0)
+            if call is not None and ray.wait([call], timeout=0.1)[0]:
+                strength, call = _answer(call), None
+                if strength is not None:
+                    return strength
+            run.progress.show(run.console)
+            time.sleep(0.05)
+        return None
+
+    def note(self, strength: Strength, source: str, seconds: float) -> None:
+        weights = self._run.broadcast.weights
+        step = weights.step if weights else 0
+        self._run.sink.write(Metrics(step, seconds, source, strength_figures(strength)))
+
+
+def _answer(reference: Any) -> Strength | None:
+    try:
+        strength: Strength | None = ray.get(reference)
+        return strength
+    except ray.exceptions.RayError:
+        return None

@@ -1,0 +1,48 @@
+"""`shusaku train`: learns on Ray and Redis, here or on the cluster of RAY_ADDRESS; the same command goes on."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from common.config import Config
+from deploy.cluster import ClusterRun
+from deploy.console import Console
+from deploy.ray_session import RaySession
+from deploy.run_directory import RunDirectory
+from deploy.run_identity import RunIdentity, check_wiring
+from deploy.stop_signals import StopSignals
+
+
+def run(config: Config, as_json: bool) -> dict[str, Any]:
+    """Trains until `run.minutes` are used up, then measures the strength."""
+    with ExitStack() as stack:
+        check_wiring(Path(config.run.dir), "train")
+        directory = stack.enter_context(RunDirectory(config))
+        signals = stack.enter_context(StopSignals())
+        console = stack.enter_context(Console())
+        for note in directory.notes:
+            console.say(note)
+        if config.replay.url:
+            from replay.redis_client import check_server
+
+            check_server(config.replay.url)  # before Ray is started for nothing
+        identity = RunIdentity.of(directory.path)
+        session = RaySession(
+            config.cluster, directory.path, say=console.say, namespace=f"shusaku-{identity.run_id}"
+        )
+        session.start()
+        stack.callback(session.stop)
+        cluster = ClusterRun(config, directory, identity, signals, session, console)
+        stack.callback(cluster.close)
+        cluster.start()
+        console.say(session.how_to_log_in)
+        console.say(f"{cluster.game.name}: {cluster.actors} actors of {config.actors.games_per_actor} games, network "
+                    f"in the {cluster.layout.placement}; run {cluster.identity.run_id}, epoch {cluster.epoch}")
+        cluster.train()
+        cluster.end_workers()
+        signals.raise_received()
+        result = cluster.finish()
+        signals.raise_received()
+        return result
+
+

@@ -1,0 +1,75 @@
+"""Ray's side of the learner: a thin shell around `learner.training.Training`."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ray
+import torch
+
+from common._core import Game
+from common.config import Config
+from common.messages import Weights
+from learner.training import Training, TrainingReport
+from replay.buffer import make_buffer
+
+
+@dataclass(frozen=True)
+class LearnerPlan:
+    """Everything that a learner is made of."""
+
+    config: Config
+    config_hash: str
+    epoch: int
+    incarnation: int
+    directory: str  # the run directory, on this node
+    url: str  # of the replay
+    run_id: str
+    threads: int
+
+
+class LearnerActor:
+    """Learns until it is told to stop; a threaded Ray actor: `run` takes one thread for its whole life."""
+
+    def __init__(self, plan: LearnerPlan) -> None:
+        self._plan = plan
+        self._training: Training | None = None
+        self._is_stopped = False
+
+    def run(self) -> str:
+        """Learns; returns why it stopped, and passes on what it cannot go on from."""
+        plan, config = self._plan, self._plan.config
+        torch.set_num_threads(plan.threads)
+        game = Game(config.game.name, config.game.params)
+        buffer: Any = make_buffer(
+            "redis", game, config.replay, batch_size=config.learner.batch_size, symmetries=config.learner.symmetries,
+            epoch=plan.epoch, config_hash=plan.config_hash, url=plan.url, run_id=plan.run_id,
+        )
+        try:
+            self._training = Training(config, game, buffer, Path(plan.directory), config_hash=plan.config_hash)
+            if self._is_stopped:
+                self._training.stop()
+            self._training.run()
+            return "the learner was stopped"
+        finally:
+            buffer.close()
+
+    def where(self) -> tuple[str, int]:
+        """Node and process id."""
+        return ray.get_runtime_context().get_node_id(), os.getpid()
+
+    def report(self) -> TrainingReport | None:
+        """None until the checkpoint is read."""
+        return self._training.report() if self._training else None
+
+    def weights(self) -> Weights | None:
+        return self._training.weights() if self._training else None
+
+    def stop(self) -> None:
+        self._is_stopped = True
+        if self._training:
+            self._training.stop()
+
+    def __repr__(self) -> str:
+        return f"Learner .{self._plan.incarnation}"

@@ -1,0 +1,388 @@
+"""The replay buffer of a cluster: games in Redis, which keeps them, and rows in the learner's memory, which samples.
+
+A thread follows the stream of games, replays and checks each game once, and puts its rows into the ring of a
+`RowWindow`; sampling never asks the server.  The learner tells the server from how many rows on actors have to pause.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from common._core import Game
+from common.codec import CodecError, decode_record
+from common.config import ReplayConfig
+from common.messages import Control, GameRecord
+from replay.buffer import Batch, ReplayStats
+from replay.quarantine import Quarantine
+from replay.rate_limiter import LimiterState
+from replay.redis_append import EncodedGame, append
+from replay.redis_client import ReplayUnavailable, answered, connect
+from replay.redis_control import RedisControl
+from replay.redis_keys import RunKeys
+from replay.redis_tail import NUMBERS_END, Entry, Reading, StreamTail
+from replay.row_window import RowWindow
+from replay.validation import InvalidRecord
+
+STATE = 1  # version of what `RedisBuffer.state` returns
+IDLE_SECONDS = 0.05  # between two looks where there was nothing new; actors learn as soon that they may go on
+FIRST_BACKOFF, LAST_BACKOFF = 0.1, 2.0  # seconds, while the server does not answer
+START = "0-0"  # before all ids
+
+
+class RedisBuffer:
+    """Implements `replay.buffer.ReplayBuffer`: the learner's side, and for tests and tools the actors' as well.
+
+    The driver makes the run's keys (`RedisControl.begin`); until it has, and whenever the server has lost them, the
+    window is empty and everybody waits.  While the server does not answer, sampling goes on with what is there.
+
+    Any thread may call anything.  `append`, `control`, `fence` and `stop` ask the server and raise ReplayUnavailable;
+    `sample`, `stats` and `note_version` do not, and never raise for the server's sake.
+    """
+
+    def __init__(
+        self,
+        game: Game,
+        config: ReplayConfig,
+        *,
+        url: str,
+        run_id: str,
+        batch_size: int,
+        limited: bool = True,
+        symmetries: bool = True,
+        threads: int = 1,
+        epoch: int = 0,
+        config_hash: str = "",
+        on_accept: Callable[[bytes], None] | None = None,
+        background: bool = True,
+        deadline: float = 5.0,
+        error_buffer: float = 0.0,
+    ) -> None:
+        """See `BufferMaker`.  `error_buffer` (samples) is how far playing and learning may run ahead of each other.
+
+        The thread starts with `restore`, or with the first `sample` or `stats`.  Without `background` there is none:
+        each call reads what is there before it answers.
+        """
+        self._window = RowWindow(
+            game, config, batch_size=batch_size, limited=limited, symmetries=symmetries, threads=threads,
+            config_hash=config_hash, error_buffer=error_buffer,
+        )
+        self._url, self._epoch, self._on_accept = url, epoch, on_accept
+        self._keys = RunKeys.of(run_id)
+        self._client = connect(url, deadline)
+        self._driver = RedisControl(url, run_id, deadline)
+        self._tail = StreamTail(url, run_id, deadline)
+        self._lock = threading.Lock()  # of the window and of the next six
+        self._boot = ""  # of the data that the window is made of; empty: none yet
+        self._position = START  # id of the newest entry that was read
+        self._number = 0  # of the newest game that was read
+        self._counted = 0  # rows that the server had counted with that game
+        self._refill_until = 0  # number of the last game that the window held already; 0: none is missing
+        self._skipped = self._losses = self._bad = 0
+        self._tail_lock = threading.RLock()  # of who reads; taken before the other
+        self._newest: Reading | None = None
+        self._refused_before: tuple[int, ...] | None = None  # when this buffer was made
+        self._trouble, self._troubled_since = "", 0.0
+        self._is_background = background
+        self._thread: threading.Thread | None = None
+        self._wake, self._is_closing = threading.Event(), threading.Event()
+        if not background:
+            self._try(lambda: self._note(self._read()))
+
+    @property
+    def quarantine(self) -> Quarantine:
+        return self._window.quarantine
+
+    # --- actors ------------------------------------------------------------------------------------------------------
+
+    def append(self, record: GameRecord) -> Control:
+        """See `ReplayWriter.append`; its game is learned from when it has been read from the stream."""
+        try:
+            data = self._window.validation.encode(record)
+        except InvalidRecord as error:
+            with self._tail_lock:
+                self._refuse(None, str(error), b"")
+            return self.control()
+        epoch, actor, incarnation, sequence = record.game_id
+        game = EncodedGame(sequence, record.num_rows, data)
+        with answered(self._url):
+            reply = append(self._client, self._keys, (epoch, actor, incarnation), [game], b"")
+        if self._is_background:
+            return reply.control
+        self._read_all(raising=True)
+        return self.control()
+
+    def control(self) -> Control:
+        fields = ["stop", "version", "epoch", "actors", "limit"]
+        with answered(self._url):
+            values: Any = self._client.hmget(self._keys.control, fields)
+            inserted: Any = self._client.hget(self._keys.counters, "inserted")
+        stop, version, epoch, actors = (int(value or 0) for value in values[:4])
+        limit = -1 if values[4] is None else int(values[4])
+        return Control(0 <= limit <= int(inserted or 0), bool(stop), version, epoch, actors)
+
+    # --- learner and driver ------------------------------------------------------------------------------------------
+
+    def sample(self, batch_size: int, seed: int) -> Batch | None:
+        self._catch_up()
+        with self._lock:
+            was_throttled = self._window.limiter.is_throttled
+            batch = self._window.sample(batch_size, seed)
+            is_throttled = self._window.limiter.is_throttled
+        if was_throttled and not is_throttled:
+            self._wake.set()  # actors wait for this
+        if batch is not None and not self._is_background:
+            self._catch_up()
+        return batch
+
+    def stats(self) -> ReplayStats:
+        self._catch_up()
+        with self._lock:
+            reading, before = self._newest, self._refused_before or (0, 0, 0)
+            duplicates, fenced, other_epoch = (
+                now - then for now, then in zip(reading.refused if reading else before, before, strict=True)
+            )
+            trouble, since = self._trouble, self._troubled_since
+            waits_for = self._window.limiter.waits_for()
+            if trouble and waits_for:
+                waits_for = f"{waits_for}; {trouble}"
+            return self._window.stats(
+                duplicates=duplicates, fenced=fenced, other_epoch=other_epoch, skipped=self._skipped,
+                losses=self._losses, trouble=trouble, waits_for=waits_for,
+                unreachable_s=time.monotonic() - since if since else 0.0,
+            )
+
+    def note_version(self, version: int) -> None:
+        with self._lock:
+            self._window.note_version(version)
+        self._wake.set()
+        if not self._is_background:
+            self._catch_up()
+
+    def fence(self, actor: int, incarnation: int) -> None:
+        self._driver.fence(actor, incarnation)
+
+    def stop(self) -> None:
+        self._driver.request_stop()
+
+    def state(self) -> dict[str, Any]:
+        with self._lock:
+            own = {"boot": self._boot, "number": self._number, "counted": self._counted}
+            return {"state": STATE, **self._window.state(), **own}
+
+    def restore(self, state: dict[str, Any], records: Iterable[bytes] = ()) -> int:
+        """See `ReplayReader.restore`; `records` are not looked at, they lie in the stream.
+
+        Games up to the one that the state names come back without being counted again, later ones as new ones.  Where
+        the server does not answer, the window is refilled as soon as it does.
+        """
+        counters, version, boot, number, counted = _read_state(state)
+        with self._tail_lock:
+            with self._lock:
+                if not self._window.is_empty:
+                    raise ValueError("a buffer that holds games cannot be restored")
+                self._window.begin_refill(counters)
+                self._window.note_version(version)
+                self._boot, self._number, self._counted, self._refill_until = boot, number, counted, number
+                if not boot:
+                    self._window.end_refill()
+            self._bad = 0
+            self._read_all(raising=False, until_refilled=True)
+            bad = self._bad
+        self._catch_up()
+        return bad
+
+    def close(self) -> None:
+        """Ends the thread; the window stays and can be sampled from."""
+        self._is_closing.set()
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._tail.close()
+        self._driver.close()
+        self._client.connection_pool.disconnect()
+
+    # --- the tail ----------------------------------------------------------------------------------------------------
+
+    def _catch_up(self) -> None:
+        """What is there, read now; or the thread, which reads it, started."""
+        if not self._is_background:
+            self._read_all(raising=False)
+        elif self._thread is None and not self._is_closing.is_set():
+            with self._tail_lock:
+                if self._thread is None:
+                    self._thread = threading.Thread(target=self._run, name="replay-tail", daemon=True)
+                    self._thread.start()
+
+    def _run(self) -> None:
+        backoff = FIRST_BACKOFF
+        while not self._is_closing.is_set():
+            is_more = self._try(self._step)
+            if is_more is None:
+                self._is_closing.wait(backoff)
+                backoff = min(2 * backoff, LAST_BACKOFF)
+                continue
+            backoff = FIRST_BACKOFF
+            if not is_more:
+                self._wake.wait(IDLE_SECONDS)
+                self._wake.clear()
+
+    def _read_all(self, raising: bool, until_refilled: bool = False) -> None:
+        """Until nothing new is there, or until the window is as it was; `raising` what `on_accept` raises."""
+        is_more: bool | None = True
+        while is_more:
+            is_more = self._step() if raising else self._try(self._step)
+            if until_refilled and not self._refill_until:
+                return
+
+    def _try(self, step: Callable[[], Any]) -> Any:
+        """Its result, or None where it failed, which is noted: nothing may end the thread."""
+        try:
+            return step()
+        except ReplayUnavailable as error:
+            with self._lock:
+                self._trouble = str(error)
+                self._troubled_since = self._troubled_since or time.monotonic()
+        except Exception as error:
+            with self._lock:
+                self._trouble = f"{type(error).__name__}: {error}"
+        return None
+
+    def _step(self) -> bool:
+        """One look at the server; whether there may be more."""
+        with self._tail_lock:
+            reading = self._read()
+            before = self._newest
+            self._note(reading)
+            if reading.boot != self._boot:
+                self._change_boot(reading.boot)
+                return bool(reading.boot)
+            if not reading.boot:
+                return False
+            if reading.number < self._number:
+                self._go_back(reading)
+                return True
+            self._window.note_version(reading.version)
+            for entry in reading.entries:
+                self._take(entry)
+            with self._lock:
+                if not reading.entries:
+                    self._end_refill()
+                    # What the server had counted when it was asked before is read, or gone for good.
+                    if before is not None and before.boot == reading.boot and before.inserted > self._counted:
+                        self._skipped += before.inserted - self._counted
+                        self._counted = before.inserted
+            return bool(reading.entries)
+
+    def _read(self) -> Reading:
+        with self._lock:
+            limiter = self._window.limiter
+            credit = limiter.credit()
+            limit = -1 if credit is None else self._counted + credit
+            counters = {"sampled": limiter.sampled, "ingested": limiter.inserted, "window": limiter.size}
+            version, position, boot = self._window.version, self._position, self._boot
+        return self._tail.read(position, boot, version, limit, counters)
+
+    def _note(self, reading: Reading) -> None:
+        """That it answered."""
+        with self._lock:
+            self._trouble, self._troubled_since = "", 0.0
+            if not reading.boot:
+                self._trouble = "the replay waits for the driver to begin"
+                if self._losses:
+                    self._trouble = "the replay's data was lost; it waits for the driver to begin anew"
+            if self._refused_before is None:
+                self._refused_before = reading.refused
+            elif self._newest is not None and self._newest.boot != reading.boot:
+                # The server counts from 0 again: what was counted before stays.
+                self._refused_before = tuple(
+                    now - (last - then)
+                    for now, last, then in zip(
+                        reading.refused, self._newest.refused, self._refused_before, strict=True
+                    )
+                )
+            self._newest = reading
+
+    def _change_boot(self, boot: str) -> None:
+        """The keys were made, or the data was lost: an empty window, and the limiter as at a fresh start."""
+        with self._lock:
+            if self._boot:
+                self._losses += 1
+                self._window.begin_refill()
+                self._window.limiter.rebase(0)
+            self._refill_until = 0
+            self._boot, self._position, self._number, self._counted = boot, START, 0, 0
+
+    def _go_back(self, reading: Reading) -> None:
+        """The server has lost its newest games, not all: the window becomes what it still has."""
+        with self._lock:
+            self._losses += 1
+            self._window.begin_refill()
+            self._position, self._refill_until = START, reading.number
+            self._number, self._counted = reading.number, reading.inserted
+            if not reading.number:
+                self._window.end_refill()
+
+    def _end_refill(self) -> None:
+        if self._refill_until:
+            self._refill_until = 0
+            self._window.end_refill()
+
+    def _take(self, entry: Entry) -> None:
+        """Into the window, or into quarantine."""
+        reason, record = "", None
+        if not entry.is_ours:
+            reason = "foreign: no entry of the append script"
+        else:
+            try:
+                record = decode_record(entry.data)
+                self._window.validation.check_game(record)
+            except CodecError as error:
+                reason = f"format: {error}"
+            except InvalidRecord as error:
+                reason = str(error)
+        with self._lock:
+            is_old = 0 < entry.number <= self._refill_until
+            if entry.number < NUMBERS_END:
+                self._position = entry.id
+            if not is_old and entry.is_ours:
+                self._end_refill()
+                self._skipped += max(0, entry.total - entry.rows - self._counted)
+                self._number, self._counted = entry.number, entry.total
+            if record is not None:
+                try:
+                    if is_old:
+                        self._window.refill(record)
+                    else:
+                        # Games of an earlier life may have been played under another configuration.
+                        is_earlier = record.game_id.epoch < self._epoch
+                        self._window.validation.check_origin(record, self._window.version, not is_earlier)
+                        self._window.accept(record)
+                except InvalidRecord as error:
+                    reason = str(error)
+            if entry.number == self._refill_until:
+                self._end_refill()
+        if reason:
+            self._bad += 1
+            self._refuse(entry, reason, entry.data)
+        elif not is_old and self._on_accept is not None:
+            self._on_accept(entry.data)
+
+    def _refuse(self, entry: Entry | None, reason: str, data: bytes) -> None:
+        with self._lock:
+            self._window.quarantine.add(reason, data)
+        self._tail.quarantine(entry, reason, data[: Quarantine.MAX_DATA])
+
+
+def _read_state(state: dict[str, Any]) -> tuple[LimiterState, int, str, int, int]:
+    """ValueError unless `RedisBuffer.state` made it."""
+    if state.get("state") != STATE:
+        raise ValueError(f"replay state {state.get('state')!r} is unknown; this program reads {STATE}")
+    try:
+        counters = LimiterState(int(state["inserted"]), int(state["sampled"]), int(state["deleted"]))
+        number, counted = int(state["number"]), int(state["counted"])
+        if not (isinstance(state["boot"], str) and number >= 0 and counted >= 0):
+            raise ValueError(f"{number}, {counted}")
+        return counters, int(state["version"]), state["boot"], number, counted
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"replay state is broken: {error!r}") from None

@@ -1,0 +1,147 @@
+"""Connections to Redis that never hang and never repeat themselves, and their errors in one line without secrets.
+
+redis-py retries three times by default, which doubles a write whose reply was lost and blocks for 14 s.  Here nothing
+is retried: a wait for the server ends after `deadline` seconds, the connection is then closed, so that a late reply is
+never read as the answer of another call, and the caller decides.  What may be sent again is its business: see
+`replay.redis_append`.
+"""
+
+import re
+import socket
+import ssl
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from common.errors import UsageError
+
+SCHEMES = ("redis", "rediss", "unix")
+_SECRET = re.compile(r"(?<=password=)[^&#\s]*", re.IGNORECASE)
+# What a server in order says as well, sooner or later: nothing is wrong with the set-up.
+_TEMPORARY = ("LOADING", "READONLY", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "UNBLOCKED")
+
+
+class ReplayUnavailable(RuntimeError):
+    """The server did not answer in time, or refused; try again later.  Whether it did as told is not known."""
+
+
+class ReplayRefused(ReplayUnavailable):
+    """The server answers and refuses: password, rights, memory, disk; somebody has to do something."""
+
+
+def connect(url: str, deadline: float = 5.0) -> redis.Redis:
+    """A client of `url`, which connects when it is first used; any thread may use it.
+
+    No wait for the server (to connect, to be let in, for a reply) is longer than `deadline` seconds.  UsageError when
+    `url` is none of redis://[user:password@]host:port/db, rediss://…?ssl_ca_certs=FILE, unix://[user:password@]/path.
+    """
+    if urlsplit(url).scheme not in SCHEMES:
+        raise UsageError(f"replay.url={masked(url)}: must begin with redis://, rediss:// or unix://")
+    try:
+        pool = redis.ConnectionPool.from_url(url)
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"replay.url={masked(url)}: {masked(str(error))}") from None
+    pool.connection_kwargs |= {  # after the URL, whose options must not undo them
+        "protocol": 2,  # plain replies, and AUTH in place of HELLO: one right less to grant
+        "socket_timeout": deadline,
+        "socket_connect_timeout": deadline,
+        "retry": Retry(NoBackoff(), 0),
+        "retry_on_timeout": False,
+        "health_check_interval": 0,
+        "driver_info": None,  # no CLIENT SETINFO
+    }
+    return redis.Redis(connection_pool=pool)
+
+
+class Link:
+    """One connection, for one thread at a time: a third of the cost of a call of `redis.Redis`."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        self._connection: Any = client.connection_pool.make_connection()
+
+    def execute_command(self, *arguments: str | bytes | int) -> Any:
+        """The reply; connects first where it has to.  Errors are those of redis-py."""
+        try:
+            self._connection.send_command(*arguments)
+            return self._connection.read_response()
+        except redis.ResponseError:  # a whole answer
+            raise
+        except BaseException:  # an interrupt as well: what still comes must not answer the next call
+            self._connection.disconnect()
+            raise
+
+    def execute_many(self, *commands: Sequence[str | bytes | int]) -> list[Any]:
+        """Their replies, all sent at once; a refused one has its ResponseError among them."""
+        try:
+            self._connection.send_packed_command(self._connection.pack_commands(commands))
+            return [self._reply() for _ in commands]
+        except BaseException:
+            self._connection.disconnect()
+            raise
+
+    def _reply(self) -> Any:
+        try:
+            return self._connection.read_response()
+        except redis.ResponseError as error:
+            return error
+
+    def close(self) -> None:
+        self._connection.disconnect()
+
+
+def masked(text: str) -> str:
+    """The text, or URL, without passwords."""
+    text = _SECRET.sub("***", text)
+    parts = urlsplit(text)
+    if "@" in parts.netloc:
+        user, _, host = parts.netloc.rpartition("@")
+        text = urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}:***@{host}"))
+    return text
+
+
+@contextmanager
+def answered(url: str) -> Iterator[None]:
+    """Turns the errors of redis-py into ReplayUnavailable or ReplayRefused of one line."""
+    try:
+        yield
+    except (redis.RedisError, OSError) as error:
+        raise unavailable(error, url) from None
+
+
+def unavailable(error: Exception, url: str) -> ReplayUnavailable:
+    """The error in one line, with the server's name."""
+    reason, is_final = explain(error)
+    text = f"{masked(url)}: {reason}"
+    return ReplayRefused(text) if is_final else ReplayUnavailable(text)
+
+
+def explain(error: Exception) -> tuple[str, bool]:
+    """What went wrong, in our words, and whether it stays so until somebody does something."""
+    text = masked(" ".join(str(error).split()))[:300] or type(error).__name__
+    low = text.lower()
+    if isinstance(error, redis.AuthenticationError) or "noauth" in low or "wrongpass" in low:
+        if "without any password" in low:
+            return "the server has no password but the URL names one; remove it from the URL", True
+        return "the password or the user name is wrong, or missing in the URL", True
+    if isinstance(error, redis.exceptions.NoPermissionError) or "noperm" in low:
+        return f"the user of the URL lacks a right: {text}; see `replay.redis_access.acl_rules`", True
+    if isinstance(error, redis.exceptions.OutOfMemoryError) or "oom command" in low:
+        return "its memory is full; raise `maxmemory` or lower replay.megabytes", True
+    if "misconf" in low:
+        return f"it refuses writes, its disk may be full: {text}", True
+    if "certificate" in low or isinstance(error.__cause__, ssl.SSLError):
+        return f"TLS failed: {text}; name the authority with ?ssl_ca_certs=FILE", True
+    if "moved " in low or "crossslot" in low or isinstance(error, redis.exceptions.ClusterError):
+        return f"it is a node of a cluster and not the one that holds this run: {text}", True
+    if isinstance(error, redis.TimeoutError | TimeoutError):
+        return "no answer in time", False
+    if isinstance(error, redis.exceptions.MaxConnectionsError) or "max number of clients" in low:
+        return "too many clients; raise `maxclients`", True
+    if isinstance(error, redis.ConnectionError | socket.gaierror | OSError):
+        return f"does not answer: {text}", False
+    return text, not (isinstance(error, redis.exceptions.BusyLoadingError) or text.startswith(_TEMPORARY))

@@ -1,0 +1,156 @@
+"""The driver's and the commands' side of the replay: lives, fences, wishes and figures of a run."""
+
+import secrets
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from common.errors import ResumeError
+from replay.redis_client import ReplayUnavailable, answered, connect
+from replay.redis_keys import RunKeys
+from replay.redis_scripts import BEGIN, FENCE, NOTE_VERSION, SET
+
+
+class ActorFigures(NamedTuple):
+    """What an actor said of itself last."""
+
+    incarnation: int
+    age_s: float  # since the server last heard of it, by the server's clock
+    figures: bytes  # msgpack, as it sent them; empty: none yet
+
+
+class RedisControl:
+    """Short calls, each with its deadline; ReplayUnavailable when the server does not answer.  Any thread."""
+
+    def __init__(self, url: str, run_id: str, deadline: float = 5.0) -> None:
+        self._url = url
+        self._client = connect(url, deadline)
+        self._keys = RunKeys.of(run_id)
+
+    def begin(
+        self,
+        epoch: int,
+        *,
+        capacity: int,
+        max_bytes: int,
+        actors: int,
+        limit: int | None = None,
+        fences: Mapping[int, int] | None = None,
+    ) -> bool:
+        """A life of the driver begins, or goes on after the data was lost; True when the keys had to be made (anew).
+
+        `capacity` rows and `max_bytes` of records are kept at most; `actors` is the desired number (0: as configured);
+        actors are throttled from `limit` inserted rows on until the learner says otherwise (-1: never; None: as it
+        was, and never where nothing was); games of earlier lives than `fences` (actor -> incarnation) are refused.
+        A request to stop is forgotten.  ResumeError when a newer epoch has begun.
+        """
+        pairs = [number for pair in (fences or {}).items() for number in pair]
+        with answered(self._url):
+            status = BEGIN(
+                self._client,
+                [self._keys.control, self._keys.counters, self._keys.seen, self._keys.games],
+                [secrets.token_hex(16), epoch, capacity, max_bytes, actors, "" if limit is None else limit, *pairs],
+            )
+        if status == 0:
+            raise ResumeError(
+                f"the replay has seen a newer life of this run than {epoch}; another `shusaku train` drives it, or the"
+                " run directory is an older copy: give the copy another replay.url"
+            )
+        return int(status) == 2
+
+    def newest_epoch(self) -> int:
+        """-1 where no driver has begun, or the data was lost."""
+        with answered(self._url):
+            epoch = self._client.hget(self._keys.control, "epoch")
+        return -1 if epoch is None else int(epoch)  # type: ignore[arg-type]
+
+    def is_lost(self) -> bool:
+        """Whether the server knows nothing of this run: `begin` is due."""
+        with answered(self._url):
+            return not self._client.hexists(self._keys.control, "boot")
+
+    def fence(self, actor: int, incarnation: int) -> None:
+        """Games of earlier lives of this actor are refused from now on."""
+        with answered(self._url):
+            is_done = FENCE(self._client, [self._keys.control, self._keys.seen], [actor, incarnation])
+        self._check(is_done)
+
+    def note_version(self, version: int) -> None:
+        """Weights up to this publication number exist.  It never goes back."""
+        with answered(self._url):
+            is_done = NOTE_VERSION(self._client, [self._keys.control], [version])
+        self._check(is_done)
+
+    def newest_version(self) -> int:
+        """0 where none was noted."""
+        with answered(self._url):
+            return int(self._client.hget(self._keys.control, "version") or 0)  # type: ignore[arg-type]
+
+    def set_actors(self, actors: int) -> None:
+        """The desired number; 0: as configured."""
+        self._set("actors", actors)
+
+    def desired_actors(self) -> int:
+        """0: as configured."""
+        with answered(self._url):
+            return int(self._client.hget(self._keys.control, "actors") or 0)  # type: ignore[arg-type]
+
+    def request_stop(self) -> None:
+        self._set("stop", 1)
+
+    def is_stop_requested(self) -> bool:
+        with answered(self._url):
+            return self._client.hget(self._keys.control, "stop") == b"1"
+
+    def actor_figures(self) -> dict[int, ActorFigures]:
+        """By actor, of all that were ever heard of in this run; tell the living ones by age and incarnation."""
+        with answered(self._url):
+            pipeline = self._client.pipeline(transaction=False)
+            pipeline.time()
+            pipeline.hgetall(self._keys.heard)
+            pipeline.hgetall(self._keys.actors)
+            (seconds, microseconds), heard, figures = pipeline.execute()
+        now = seconds * 1000 + microseconds // 1000
+        found = {}
+        for actor, text in heard.items():
+            moment, _, incarnation = text.partition(b":")
+            age = max(0, now - int(moment)) / 1000  # 0 where the server's clock was set back
+            found[int(actor)] = ActorFigures(int(incarnation), age, figures.get(actor, b""))
+        return found
+
+    def forget_actors(self) -> None:
+        """Drops the figures of all actors; the living ones send theirs again within a second."""
+        with answered(self._url):
+            self._client.delete(self._keys.heard, self._keys.actors)
+
+    def counters(self) -> dict[str, int]:
+        """See `replay.redis_keys`; what never happened is absent."""
+        with answered(self._url):
+            counters = self._client.hgetall(self._keys.counters)
+        return {name.decode(): int(value) for name, value in counters.items()}  # type: ignore[union-attr]
+
+    def quarantined(self) -> dict[str, int]:
+        """Refused records by the kind of their reason."""
+        with answered(self._url):
+            counts = self._client.hgetall(self._keys.quarantined)
+        return {key.decode(errors="replace"): int(n) for key, n in counts.items()}  # type: ignore[union-attr]
+
+    def put_status(self, status: bytes) -> None:
+        with answered(self._url):
+            self._client.set(self._keys.status, status)
+
+    def status(self) -> bytes:
+        """What the driver wrote last; empty where it has not."""
+        with answered(self._url):
+            return bytes(self._client.get(self._keys.status) or b"")  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        self._client.connection_pool.disconnect()
+
+    def _set(self, field: str, value: int) -> None:
+        with answered(self._url):
+            is_done = SET(self._client, [self._keys.control], [field, value])
+        self._check(is_done)
+
+    def _check(self, is_done: int) -> None:
+        if not is_done:
+            raise ReplayUnavailable("the data of the run was lost; the driver has to begin anew first")

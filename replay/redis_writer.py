@@ -1,0 +1,194 @@
+"""A bounded spool between an actor, which never waits for the network, and the replay."""
+
+import random
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+from itertools import islice
+
+from common.messages import Control, GameRecord
+from replay.redis_append import MAX_FIGURES, MAX_GAMES, Appender, EncodedGame, Outcome, Reply
+from replay.redis_client import ReplayUnavailable
+
+MAX_CALL_BYTES = 1 << 20  # of the games of one call, one game apart
+HEARTBEAT_SECONDS = 1.0
+THROTTLED_SECONDS = 0.05  # between the heartbeats of an actor that waits for the learner
+FIRST_BACKOFF, LAST_BACKOFF = 0.05, 2.0  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class WriterStats:
+    """Figures of one moment, since the writer was made; games."""
+
+    spooled: int  # waiting to be sent
+    spooled_bytes: int
+    acknowledged: int  # in the window for sure
+    duplicates: int  # of these, recognised when they were sent a second time
+    refused: int  # by a later life of the driver or of this actor
+    calls: int
+    failures: int  # calls without an answer
+    unreachable_s: float  # since the first call of an unbroken row of failures; 0: it answers
+    trouble: str  # the last failure of that row, or that the data was lost
+
+
+class SpooledWriter:
+    """Sends games in the order of `put` from a thread of its own, and a heartbeat where there are none.
+
+    While the server does not answer, or has lost the run, the games wait here, `max_games` and `max_bytes` of them
+    (one game more may pass the latter), and the same ones are sent again in the same order: none is lost, none doubled.
+    """
+
+    def __init__(self, appender: Appender, *, max_games: int = 256, max_bytes: int = 64 << 20) -> None:
+        self._appender = appender
+        self._max_games, self._max_bytes = max_games, max_bytes
+        self._games: deque[EncodedGame] = deque()
+        self._bytes = 0
+        self._control = Control(epoch=appender.epoch)
+        self._figures = b""
+        self._new_figures = b""  # not yet sent
+        self._acknowledged = self._duplicates = self._refused = self._calls = self._failures = 0
+        self._trouble, self._troubled_since = "", 0.0
+        self._is_closing = False
+        self._changed = threading.Condition()
+        self._random = random.Random()
+        self._thread = threading.Thread(target=self._run, name=f"replay-writer-{appender.actor}", daemon=True)
+        self._thread.start()
+
+    def put(self, record: GameRecord) -> bool:
+        """Takes the game and says True; False where the spool is full: the caller pauses and offers it again.
+
+        Never waits for the server.  CodecError when the record cannot be written.
+        """
+        with self._changed:
+            if len(self._games) >= self._max_games or self._bytes >= self._max_bytes:
+                return False
+        game = EncodedGame.of(record)  # outside the lock; only one thread puts
+        with self._changed:
+            if self._control.stop and self._refused:  # nobody will ever take it
+                self._refused += 1
+                return True
+            self._games.append(game)
+            self._bytes += len(game.data)
+            self._changed.notify_all()
+        return True
+
+    @property
+    def control(self) -> Control:
+        """The newest; `stop` also where this actor has a successor or the driver has."""
+        return self._control
+
+    @property
+    def figures(self) -> bytes:
+        return self._figures
+
+    @figures.setter
+    def figures(self, figures: bytes) -> None:
+        """Sent with the next heartbeat or game, at most once a second; msgpack, 4 KB at most."""
+        assert len(figures) <= MAX_FIGURES, len(figures)
+        self._figures = self._new_figures = figures
+
+    def flush(self, timeout: float) -> bool:
+        """Waits until all is sent; False when something is left after `timeout` seconds."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._games, timeout)
+
+    def close(self, timeout: float) -> bool:
+        """Sends what is there and ends the thread; False when something was left."""
+        is_empty = self.flush(timeout)
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify_all()
+        self._thread.join(timeout=1.0)  # a call that is under way ends by its own deadline
+        self._appender.close()
+        return is_empty
+
+    def stats(self) -> WriterStats:
+        with self._changed:
+            return WriterStats(
+                spooled=len(self._games),
+                spooled_bytes=self._bytes,
+                acknowledged=self._acknowledged,
+                duplicates=self._duplicates,
+                refused=self._refused,
+                calls=self._calls,
+                failures=self._failures,
+                unreachable_s=time.monotonic() - self._troubled_since if self._trouble else 0.0,
+                trouble=self._trouble,
+            )
+
+    def _run(self) -> None:
+        backoff = FIRST_BACKOFF
+        heard = figures_sent = float("-inf")
+        while True:
+            with self._changed:
+                interval = THROTTLED_SECONDS if self._control.throttle else HEARTBEAT_SECONDS
+                until = heard + interval
+                self._changed.wait_for(lambda: bool(self._games) or self._is_closing, max(0.0, until - time.monotonic()))
+                if self._is_closing:
+                    return
+                games = self._batch()
+            figures = b""
+            if time.monotonic() - figures_sent >= HEARTBEAT_SECONDS:
+                figures, self._new_figures = self._new_figures, b""
+            is_sent = self._send(games, figures)
+            if is_sent:
+                heard = time.monotonic()
+                figures_sent = heard if figures else figures_sent
+                backoff = FIRST_BACKOFF
+                continue
+            self._new_figures = self._new_figures or figures
+            with self._changed:  # full jitter, so that many actors do not come back at once
+                pause = backoff * self._random.uniform(0.5, 1.0)
+                if self._changed.wait_for(lambda: self._is_closing, pause):
+                    return
+            backoff = min(2 * backoff, LAST_BACKOFF)
+
+    def _batch(self) -> list[EncodedGame]:
+        """The oldest games, as many as go into one call."""
+        batch: list[EncodedGame] = []
+        size = 0
+        for game in islice(self._games, MAX_GAMES):
+            size += len(game.data)
+            if batch and size > MAX_CALL_BYTES:
+                break
+            batch.append(game)
+        return batch
+
+    def _send(self, games: list[EncodedGame], figures: bytes) -> bool:
+        """One call; False where the games have to be sent again."""
+        try:
+            reply = self._appender.append(games, figures)
+        except ReplayUnavailable as error:
+            self._note_trouble(str(error), is_failure=True)
+            return False
+        if reply.outcome is Outcome.LOST:
+            self._note_trouble("the data of the run was lost; waits for the driver to begin anew", is_failure=False)
+            return False
+        self._forget(games, reply)
+        return True
+
+    def _note_trouble(self, text: str, is_failure: bool) -> None:
+        with self._changed:
+            self._calls += 1
+            self._failures += is_failure
+            if not self._trouble:
+                self._troubled_since = time.monotonic()
+            self._trouble = text
+
+    def _forget(self, games: list[EncodedGame], reply: Reply) -> None:
+        with self._changed:
+            self._calls += 1
+            self._trouble = ""
+            self._control = reply.control
+            if reply.is_refused:  # now and for ever, and so would all others be
+                self._refused += len(self._games)
+                self._games.clear()
+                self._bytes = 0
+            else:
+                self._acknowledged += len(games)
+                self._duplicates += reply.duplicates
+                for game in games:
+                    self._games.popleft()
+                    self._bytes -= len(game.data)
+            self._changed.notify_all()

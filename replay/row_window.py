@@ -1,0 +1,164 @@
+"""The window of rows that a learner samples from: what the buffers have in common, without locks and servers."""
+
+from collections import deque
+from typing import Any
+
+from common._core import Game, RowRing
+from common.config import ReplayConfig
+from common.messages import GameRecord
+from replay.buffer import Batch, ReplayStats
+from replay.quarantine import Quarantine
+from replay.rate_limiter import LimiterState, RateLimiter
+from replay.validation import InvalidRecord, Validation
+from replay.window import Window
+
+
+class RowWindow:
+    """Packed rows in a ring, the games that they came in, the limiter that counts them, and who was refused.
+
+    The window holds whole games: the fewest of the newest that have `Window.rows` rows, and never more than
+    `capacity` rows.  With capacity >= minimum + the longest game, which the limiter demands, it never falls below
+    `minimum` again once it was reached.
+
+    Not thread-safe: its buffer holds a lock, also while rows are copied out of the ring (under a millisecond for a
+    usual batch), so that no append can overwrite what is being drawn.
+    """
+
+    def __init__(
+        self,
+        game: Game,
+        config: ReplayConfig,
+        *,
+        batch_size: int,
+        limited: bool,
+        symmetries: bool,
+        threads: int,
+        config_hash: str,
+        error_buffer: float = 0.0,
+    ) -> None:
+        """See `BufferMaker`; `error_buffer` in samples, see `RateLimiter`."""
+        self.window = Window.of(config)
+        self.limiter = RateLimiter(
+            samples_per_position=config.samples_per_position,
+            minimum=config.minimum,
+            capacity=config.capacity,
+            rows_per_insert=game.max_plies,
+            rows_per_sample=batch_size,
+            error_buffer=error_buffer,
+            enabled=limited,
+        )
+        self.quarantine = Quarantine()
+        self.validation = Validation(game, config_hash)
+        self.version = 0  # newest published
+        self.accepted = 0  # games
+        self._ring = RowRing(game, config.capacity)
+        self._games: deque[int] = deque()  # rows of each game in the window, oldest first; they sum to limiter.size
+        self._symmetries = symmetries
+        self._threads = threads
+        self._refill_size = 0  # rows that the window had
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was ever put into it."""
+        return not (self._ring.end or self.limiter.inserted)
+
+    def accept(self, record: GameRecord) -> None:
+        """A new game: InvalidRecord, and nothing changed, where it breaks the rules of its game."""
+        rows = self._replay(record)
+        self.accepted += 1
+        self._games.append(rows)
+        self.limiter.insert(rows)
+        self._evict()
+
+    def sample(self, batch_size: int, seed: int) -> Batch | None:
+        """See `ReplayReader.sample`."""
+        if not self.limiter.sample(batch_size):
+            return None
+        end = self._ring.end
+        arrays = self._ring.sample(batch_size, end - self.limiter.size, end, seed, self._symmetries, self._threads)
+        arrays["rows"] += self.limiter.inserted - end  # the ring counts from its own beginning
+        return Batch(**arrays)
+
+    def note_version(self, version: int) -> None:
+        self.version = max(self.version, version)
+
+    def begin_refill(self, counters: LimiterState | None = None) -> None:
+        """The window is empty from here on; `refill` puts the games back that it held, and does not count them again.
+
+        `counters` are those of a checkpoint (ValueError when they cannot be); None: as they are.
+        """
+        if counters is not None:
+            self.limiter.restore(counters)
+        self._refill_size = self.limiter.size
+        self._games.clear()
+        self.limiter.deleted = self.limiter.inserted
+
+    def refill(self, record: GameRecord) -> None:
+        """The next game, oldest first; InvalidRecord as `accept`."""
+        rows = self._replay(record)
+        self._games.append(rows)
+        self.limiter.deleted -= rows
+        # The newest games that are not more than the window was, and none that would lead it without rows.
+        while self._games and (self.limiter.size > self._refill_size or self._games[0] == 0):
+            self.limiter.delete(self._games.popleft())
+
+    def end_refill(self) -> None:
+        """Makes up for missing rows: see `RateLimiter.rebase`."""
+        if self.limiter.size != self._refill_size:
+            self.limiter.rebase(self.limiter.size)
+
+    def state(self) -> dict[str, int]:
+        """Of a checkpoint; the rows come from elsewhere."""
+        limiter = self.limiter
+        return {
+            "inserted": limiter.inserted,
+            "sampled": limiter.sampled,
+            "deleted": limiter.deleted,
+            "version": self.version,
+        }
+
+    def stats(self, **figures: Any) -> ReplayStats:
+        """`figures` are those that the window does not know, or knows less of than its buffer."""
+        limiter = self.limiter
+        own: dict[str, Any] = {
+            "games": len(self._games),
+            "rows": limiter.size,
+            "window": self.window.rows(limiter.inserted),
+            "capacity": self.window.capacity,
+            "inserted": limiter.inserted,
+            "sampled": limiter.sampled,
+            "deleted": limiter.deleted,
+            "samples_per_position": limiter.sampled / max(1, limiter.inserted),
+            "throttled": limiter.is_throttled,
+            "waits_for": limiter.waits_for(),
+            "accepted": self.accepted,
+            "quarantined": self.quarantine.counts,
+            "nbytes": self._ring.nbytes,
+        }
+        return ReplayStats(**own | figures)
+
+    def _replay(self, record: GameRecord) -> int:
+        """Into the ring; how many rows.  InvalidRecord where the record breaks the rules of the game."""
+        try:
+            return self._ring.append(
+                record.actions,
+                record.policy_offsets,
+                record.policy_actions,
+                record.policy_shares,
+                record.root_values,
+                record.raw_values,
+                record.versions,
+                record.kind,
+                record.row_weight,
+                record.surprise,
+                record.outcome,
+                str(record.ended_by),
+            )
+        except ValueError as error:
+            raise InvalidRecord(str(error)) from None
+
+    def _evict(self) -> None:
+        wanted = self.window.rows(self.limiter.inserted)
+        games, limiter = self._games, self.limiter
+        while games and (limiter.size > self.window.capacity or limiter.size - games[0] >= wanted or games[0] == 0):
+            limiter.delete(games.popleft())

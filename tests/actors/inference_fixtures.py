@@ -1,0 +1,91 @@
+"""For the tests of the inference server and of its client: leaves, evaluators with a switch, a transport of threads."""
+
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from actors.evaluators import PseudoRandomEvaluator
+from actors.inference_server import InferenceServer
+from common._core import Game, GameBatch
+from common.config import SearchConfig
+from common.messages import Evaluation, Leaves, Weights
+from common.search import search_options
+
+GAME = Game("connect_four")
+
+
+def leaves_of(rows: int, seed: int = 1, game: Game = GAME) -> Leaves:
+    """Positions a few plies into different games."""
+    options = search_options(SearchConfig(cache=0), symmetries=True, random_plies=6)
+    batch = GameBatch(game, options, rows, seed)
+    leaves = batch.select(0)
+    return Leaves(*(np.array(column) for column in leaves))
+
+
+def weights(version: int) -> Weights:
+    return Weights(version, version, {}, {}, GAME.name, GAME.params)
+
+
+class Scripted(PseudoRandomEvaluator):
+    """Pseudo-random logits, and values that name the version: version / 1024.  Remembers what it was asked."""
+
+    def __init__(self, size: int = 64) -> None:
+        super().__init__(GAME, size, -1)
+        self.size = size
+        self.asked: list[int] = []  # positions of each batch
+        self.free = threading.Event()  # a batch waits for it
+        self.free.set()
+        self.entered = threading.Event()
+        self.threads: set[int] = set()
+        self.error: Exception | None = None  # raised by the next batch
+        self.bad_rows: list[int] = []  # whose answer is not finite
+
+    def load(self, weights: Weights) -> None:
+        if weights.step < 0:
+            raise ValueError("these weights belong to another network")
+        super().load(weights)
+
+    def __call__(self, leaves: Leaves) -> Evaluation:
+        self.asked.append(len(leaves))
+        self.threads.add(threading.get_ident())
+        self.entered.set()
+        assert self.free.wait(30)
+        if self.error is not None:
+            error, self.error = self.error, None
+            raise error
+        evaluation = super().__call__(leaves)
+        evaluation.values.fill(self.version / 1024)
+        for row in self.bad_rows:
+            evaluation.logits[leaves.offsets[row]] = np.nan
+        return evaluation
+
+
+class ThreadTransport:
+    """Two threads that call one server at a time; several servers are taken in turn when one fails."""
+
+    def __init__(self, client: int, *servers: InferenceServer, timeout: float = 5.0) -> None:
+        self.servers, self._client, self._timeout = list(servers), client, timeout
+        self._pool = ThreadPoolExecutor(2)
+        self.in_flight = self.most_in_flight = 0
+
+    def send(self, payload: bytes) -> "Future[bytes]":
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        return self._pool.submit(self.servers[0].infer, self._client, payload, self._timeout)
+
+    def receive(self, ticket: Any, timeout: float) -> bytes:
+        try:
+            answer: bytes = ticket.result(timeout)
+        except TimeoutError:
+            raise
+        except Exception:
+            self.in_flight -= 1
+            self.servers.append(self.servers.pop(0))
+            raise
+        self.in_flight -= 1
+        return answer
+
+    def close(self) -> None:
+        self._pool.shutdown()

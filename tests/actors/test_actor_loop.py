@@ -1,0 +1,160 @@
+"""The loop of an actor: what it loads, when it pauses, what it hands over, why it ends."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import msgpack
+import pytest
+
+from actors.actor_loop import ActorLoop
+from common.messages import Control, GameRecord, Weights
+
+
+def weights(version: int) -> Weights:
+    return Weights(version, version * 10, {}, {}, "tic_tac_toe", {})
+
+
+def record(number: int) -> GameRecord:
+    return cast(GameRecord, number)  # nobody looks inside
+
+
+class Player:
+    """Ends one game a step."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def step(self) -> list[GameRecord]:
+        time.sleep(0.001)
+        self.steps += 1
+        return [record(self.steps)]
+
+    def counters(self) -> dict[str, int]:
+        return {"games": self.steps, "simulations": 8 * self.steps}
+
+
+class Writer:
+    def __init__(self, room: int = 10**9) -> None:
+        self.control = Control(epoch=3)
+        self.figures = b""
+        self.room = room
+        self.taken: list[GameRecord] = []
+
+    def put(self, game: GameRecord) -> bool:
+        if self.room <= 0:
+            return False
+        self.room -= 1
+        self.taken.append(game)
+        return True
+
+
+class Running:
+    def __init__(self, loop: ActorLoop) -> None:
+        self.loop, self.answer = loop, ""
+        self.thread = threading.Thread(target=self._run)
+        self.thread.start()
+
+    def _run(self) -> None:
+        self.answer = self.loop.run()
+
+    def end(self) -> str:
+        self.loop.stop()
+        self.thread.join(5)
+        assert not self.thread.is_alive()
+        return self.answer
+
+
+def until(condition: Callable[[], Any], seconds: float = 5.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+@pytest.fixture
+def parts() -> Iterator[tuple[Player, Writer, deque[int], Running]]:
+    player, writer, loaded = Player(), Writer(), deque[int]()
+    running = Running(ActorLoop(player, writer, lambda w: loaded.append(w.version), epoch=3, runtime="none"))
+    yield player, writer, loaded, running
+    running.end()
+
+
+Parts = tuple[Player, Writer, deque[int], Running]
+
+
+def test_nothing_is_played_before_the_first_weights(parts: Parts) -> None:
+    player, _, loaded, running = parts
+    time.sleep(0.15)
+    assert player.steps == 0
+    running.loop.offer(weights(4))
+    until(lambda: player.steps > 3)
+    assert list(loaded) == [4]
+
+
+def test_weights_never_go_back_and_only_the_newest_offer_is_loaded(parts: Parts) -> None:
+    player, _, loaded, running = parts
+    for version in (5, 7, 6):
+        running.loop.offer(weights(version))
+    until(lambda: player.steps > 3)
+    running.loop.offer(weights(2))
+    running.loop.offer(weights(8))
+    until(lambda: loaded[-1] == 8)
+    assert list(loaded) in ([7, 8], [5, 7, 8])
+
+
+def test_a_throttled_actor_pauses_where_it_stands_and_goes_on(parts: Parts) -> None:
+    player, writer, _, running = parts
+    running.loop.offer(weights(1))
+    until(lambda: player.steps > 3)
+    writer.control = Control(throttle=True, epoch=3)
+    time.sleep(0.1)
+    before = player.steps
+    time.sleep(0.3)
+    assert player.steps == before
+    writer.control = Control(epoch=3)
+    until(lambda: player.steps > before + 3)
+    assert writer.taken == list(range(1, len(writer.taken) + 1)), "no game lost, none twice, in order"
+
+
+def test_a_full_spool_stops_playing_and_loses_nothing(parts: Parts) -> None:
+    player, writer, _, running = parts
+    writer.room = 5
+    running.loop.offer(weights(1))
+    until(lambda: player.steps == 6)
+    time.sleep(0.2)
+    assert player.steps == 6, "one step's games wait in the actor, and no more are made"
+    writer.room = 10**9
+    until(lambda: player.steps > 10)
+    running.end()
+    assert writer.taken == list(range(1, player.steps + 1))
+
+
+def test_ends_when_the_run_is_stopped(parts: Parts) -> None:
+    _, writer, _, running = parts
+    writer.control = Control(stop=True, epoch=3)
+    running.thread.join(5)
+    assert "the run was stopped" in running.answer
+
+
+def test_ends_when_another_driver_has_taken_over(parts: Parts) -> None:
+    _, writer, _, running = parts
+    writer.control = Control(stop=True, epoch=4)
+    running.thread.join(5)
+    assert running.answer == "another driver took over (epoch 4, mine is 3)"
+
+
+def test_says_what_it_does_with_its_time(parts: Parts) -> None:
+    player, writer, _, running = parts
+    running.loop.offer(weights(1))
+    until(lambda: player.steps > 3)
+    writer.control = Control(throttle=True, epoch=3)
+    until(lambda: writer.figures and msgpack.unpackb(writer.figures)["paused_ms"] > 300)
+    figures = msgpack.unpackb(writer.figures)
+    assert figures["version"] == 1
+    assert figures["simulations"] == 8 * figures["games"] > 0
+    assert figures["playing_ms"] < 3000
+    assert figures["pid"] > 0
+    assert len(writer.figures) < 4096

@@ -1,0 +1,44 @@
+"""A step in two halves is the step, and the second half may be late."""
+
+import numpy as np
+
+from actors.evaluators import NO_VERSION, PseudoRandomEvaluator
+from actors.self_play import ActorIdentity, SelfPlay
+from common._core import Game
+from common.config import SearchConfig, SelfPlayConfig
+from common.messages import Evaluation, Leaves
+
+GAME = Game("connect_four")
+
+
+def player(evaluate: PseudoRandomEvaluator, cache: int = 4096) -> SelfPlay:
+    return SelfPlay(GAME, SearchConfig(simulations=12, cache=cache), SelfPlayConfig(random_plies=3), evaluate, games=8,
+                    seed=4, identity=ActorIdentity(0))
+
+
+def test_two_halves_are_a_step() -> None:
+    evaluate = PseudoRandomEvaluator(GAME, 8)
+    whole, halves = player(evaluate), player(evaluate)
+    games = 0
+    for _ in range(400):
+        records = whole.step()
+        leaves = halves.begin_step()
+        others = halves.end_step(None if leaves is None else evaluate(leaves))
+        games += len(records)
+        assert [r.game_id for r in records] == [r.game_id for r in others]
+        assert [r.actions.tolist() for r in records] == [r.actions.tolist() for r in others]
+    assert games > 10
+    assert whole.counters() == halves.counters()
+    assert whole.snapshot() == halves.snapshot()
+
+
+def test_before_the_first_weights_the_version_is_taken_as_zero() -> None:
+    """A client of a server does not know yet who will answer; the answer says it."""
+    evaluate = PseudoRandomEvaluator(GAME, 8, version=NO_VERSION)
+    play = player(evaluate)
+    leaves = play.begin_step()
+    assert leaves is not None
+    answer = PseudoRandomEvaluator(GAME, 8, version=3)(Leaves(*(np.array(c) for c in (
+        leaves.packed, leaves.uniform, leaves.offsets, leaves.actions))))
+    assert play.end_step(Evaluation(answer.logits, answer.values, 3)) == []
+    assert play.counters()["evaluations"] == len(leaves)

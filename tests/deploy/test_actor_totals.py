@@ -1,0 +1,63 @@
+"""Counters that only grow, whoever dies; and silence that is nobody's fault."""
+
+import msgpack
+
+from deploy.actor_totals import ActorTotals
+from replay.redis_control import ActorFigures
+
+
+def heard(incarnation: int, age_s: float = 0.1, **figures: object) -> ActorFigures:
+    return ActorFigures(incarnation, age_s, msgpack.packb(figures))
+
+
+class Clock:
+    now = 50.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_what_a_dead_actor_did_still_counts() -> None:
+    totals = ActorTotals()
+    totals.update({0: heard(0, searches=100), 1: heard(0, searches=50, runtime="openvino")}, {"games": 7})
+    assert totals.total == {"searches": 150}
+    totals.update({0: heard(1, searches=3), 1: heard(0, searches=60)}, {"games": 9, "inserted": 40})
+    assert totals.total == {"searches": 163}
+    totals.update({0: heard(1, searches=5), 1: heard(0, searches=60)}, {"games": 9, "inserted": 40})
+    assert totals.total == {"searches": 165}
+    assert (totals.accepted, totals.rows) == (9, 40)
+
+
+def test_an_actor_that_vanishes_from_the_figures_keeps_its_last_ones() -> None:
+    totals = ActorTotals()
+    totals.update({0: heard(0, searches=100), 1: heard(0, searches=50)}, {})
+    totals.update({0: heard(0, searches=110)}, {})
+    assert totals.total == {"searches": 160}
+    assert list(totals.living) == [0]
+
+
+def test_ages_go_on_between_looks_and_start_anew_when_the_replay_was_away() -> None:
+    clock = Clock()
+    totals = ActorTotals(clock)
+    assert totals.heard(0, 0) is None
+    clock.now += 20
+    totals.update({0: heard(0, age_s=2.0)}, {})
+    assert totals.heard(0, 0) == 0, "silence counts from the first answer on"
+    clock.now += 3
+    assert totals.heard(0, 0) == 3
+    assert totals.heard(0, 1) is None, "its successor was not heard yet"
+    totals.miss()
+    assert totals.heard(0, 0) is None
+    clock.now += 100
+    totals.update({0: heard(0, age_s=103.0)}, {})
+    assert totals.heard(0, 0) == 0
+    clock.now += 5
+    totals.update({0: heard(0, age_s=108.0)}, {})
+    assert totals.heard(0, 0) == 5
+
+
+def test_figures_that_are_none_of_ours_are_ignored() -> None:
+    totals = ActorTotals()
+    for data in (b"", b"\xc1", b"\x93\x01\x02\x03", msgpack.packb({"a": [1] * 9}), b"\x81" * 5000):
+        totals.update({0: ActorFigures(0, 0.1, data)}, {})
+        assert totals.total == {}

@@ -1,0 +1,63 @@
+"""What fits, what is refused, and that the refusal names the numbers."""
+
+from dataclasses import replace
+
+import pytest
+
+from common.config import Config
+from common.errors import UsageError
+from deploy.cluster_layout import actor_seed, ladder, layout_of, plain
+from deploy.overrides import compose
+
+
+def config(**settings: object) -> Config:
+    return compose([f"{key.replace('__', '.')}={value}" for key, value in settings.items()])
+
+
+def test_one_actor_a_cpu_unless_told_otherwise() -> None:
+    assert layout_of(config(), 2, 0).actors == 2
+    assert layout_of(config(actors__cpus=0.5), 2, 0).actors == 4
+    assert layout_of(config(actors__cpus=0.1, actors__count=16), 2, 0).max_actors == 20
+
+
+def test_more_than_fit_are_refused_with_the_numbers() -> None:
+    with pytest.raises(UsageError, match=r"actors.count=3: with actors.cpus=1 they need 3 CPUs, and Ray has 2; ask for "
+                                         r"actors.count=2 at most"):
+        layout_of(config(actors__count=3), 2, 0)
+    with pytest.raises(UsageError, match=r"actors.cpus=4: Ray has only 2 CPUs"):
+        layout_of(config(actors__cpus=4), 2, 0)
+
+
+def test_gpus_that_are_not_there_are_refused() -> None:
+    asked = config(inference__device="cuda", learner__device="cuda", inference__servers=2)
+    with pytest.raises(UsageError, match=r"they need 3 GPUs, and Ray has 1"):
+        layout_of(asked, 8, 1)
+    layout = layout_of(asked, 8, 3)
+    assert layout.placement == "server"
+    assert layout.sizes[-1] == 256
+
+
+def test_on_a_cpu_the_network_is_in_the_actor() -> None:
+    assert layout_of(config(), 2, 0).placement == "actor"
+    assert layout_of(config(inference__placement="server"), 2, 0).placement == "server"
+
+
+def test_ladder_holds_the_largest_batch() -> None:
+    assert ladder(1) == [8]
+    assert ladder(64) == [8, 16, 32, 64]
+    assert ladder(65)[-1] == 128
+
+
+def test_no_two_lives_share_a_seed() -> None:
+    seeds = {actor_seed(1, epoch, actor, life) for epoch in range(4) for actor in range(20) for life in range(4)}
+    assert len(seeds) == 4 * 20 * 4
+    assert all(0 <= seed < 2**64 for seed in seeds)
+
+
+def test_no_secret_travels_to_the_workers() -> None:
+    asked = config(replay__url="redis://me:hush@host:1/0")
+    travels = plain(asked)
+    assert "hush" not in str(vars(travels)) + str(travels.replay)
+    assert type(travels) is Config
+    assert asked.replay.url.endswith("host:1/0")
+    assert replace(travels.replay, url=asked.replay.url) == asked.replay

@@ -1,0 +1,61 @@
+"""Who a run is, which life of its driver this is, and how far it came."""
+
+from pathlib import Path
+
+import pytest
+
+from common.errors import UsageError
+from deploy.run_identity import RunIdentity, RunProgress, check_wiring
+
+
+def test_the_name_stays_and_epochs_rise(tmp_path: Path) -> None:
+    first = RunIdentity.of(tmp_path)
+    assert first.next_epoch(-1) == 1
+    second = RunIdentity.of(tmp_path)
+    assert second.run_id == first.run_id
+    assert second.next_epoch(-1) == 2, "also when Redis has forgotten everything"
+    assert RunIdentity.of(tmp_path).next_epoch(40) == 41, "and when an older copy of the directory is used"
+
+
+def test_names_of_two_runs_differ(tmp_path: Path) -> None:
+    (tmp_path / "a" / "x").mkdir(parents=True)
+    (tmp_path / "b" / "x").mkdir(parents=True)
+    one, other = RunIdentity.of(tmp_path / "a" / "x"), RunIdentity.of(tmp_path / "b" / "x")
+    assert one.run_id != other.run_id
+
+
+@pytest.mark.parametrize("name", ["Größe 9x9!", "a" * 200, "-", "go{9}"])
+def test_any_directory_gives_a_name_that_redis_keys_take(tmp_path: Path, name: str) -> None:
+    directory = tmp_path / name
+    directory.mkdir()
+    run_id = RunIdentity.of(directory).run_id
+    assert len(run_id) <= 64
+    assert set(run_id) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text('{"run_id": "x"')
+    with pytest.raises(UsageError, match=r"run.json cannot be read"):
+        RunIdentity.of(tmp_path)
+    (tmp_path / "progress.json").write_text("[]")
+    with pytest.raises(UsageError, match=r"progress.json cannot be read"):
+        RunProgress.load(tmp_path)
+
+
+def test_progress_comes_back(tmp_path: Path) -> None:
+    assert RunProgress.load(tmp_path) == RunProgress()
+    progress = RunProgress(61.5, 3, [(0.0, 0.4), (60.0, 0.7)], 2)
+    progress.save(tmp_path)
+    assert RunProgress.load(tmp_path) == progress
+
+
+def test_the_two_wirings_do_not_mix(tmp_path: Path) -> None:
+    check_wiring(tmp_path, "train")
+    check_wiring(tmp_path, "local")
+    (tmp_path / "records").mkdir()
+    check_wiring(tmp_path, "local")
+    with pytest.raises(UsageError, match="holds a run of `shusaku local`"):
+        check_wiring(tmp_path, "train")
+    RunIdentity.of(tmp_path).next_epoch(0)
+    with pytest.raises(UsageError, match="holds a run of `shusaku train`"):
+        check_wiring(tmp_path, "local")

@@ -1,0 +1,235 @@
+"""The supervisor against a model: whatever dies, hangs or is scaled, the wanted workers come back, each under a new
+incarnation, and never two of one place live at once."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from common.errors import RunFailed
+from deploy.supervisor import (
+    BACKOFF_SECONDS,
+    GIVE_UP,
+    HEALTHY_SECONDS,
+    START_SECONDS,
+    STOP_SECONDS,
+    STUCK_SECONDS,
+    Supervisor,
+)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class FakeWorker:
+    def __init__(self, index: int, incarnation: int, clock: Clock) -> None:
+        self.index, self.incarnation, self.clock = index, incarnation, clock
+        self.reason: str | None = None
+        self.last_heard: float | None = None
+        self.is_hung = False  # neither speaks nor obeys
+        self.was_asked_to_stop = self.was_killed = False
+
+    @property
+    def lives(self) -> bool:
+        return self.reason is None and not self.was_killed
+
+    def ended(self) -> str | None:
+        return "killed" if self.was_killed else self.reason
+
+    def heard(self) -> float | None:
+        if self.lives and not self.is_hung and self.last_heard is not None:
+            self.last_heard = self.clock.now
+        return None if self.last_heard is None else self.clock.now - self.last_heard
+
+    def speak(self) -> None:
+        self.last_heard = self.clock.now
+
+    def stop(self) -> None:
+        self.was_asked_to_stop = True
+        if not self.is_hung:
+            self.reason = "the worker was stopped"
+
+    def kill(self) -> None:
+        self.was_killed = True
+
+
+class FakeRole:
+    name = "player"
+
+    def __init__(self, clock: Clock, prepare: Callable[[FakeWorker], None] = lambda worker: None) -> None:
+        self.clock, self.prepare = clock, prepare
+        self.started: list[FakeWorker] = []
+
+    def start(self, index: int, incarnation: int) -> FakeWorker:
+        worker = FakeWorker(index, incarnation, self.clock)
+        self.prepare(worker)
+        self.started.append(worker)
+        return worker
+
+    def living(self) -> list[FakeWorker]:
+        return [worker for worker in self.started if worker.lives]
+
+
+def crew(desired: int, prepare: Callable[[FakeWorker], None] = FakeWorker.speak) -> tuple[Supervisor, FakeRole, Clock]:
+    clock = Clock()
+    supervisor, role = Supervisor(clock), FakeRole(clock, prepare)
+    supervisor.employ(role, desired)
+    supervisor.reconcile()
+    return supervisor, role, clock
+
+
+def test_a_dead_worker_is_replaced_at_once_under_the_next_incarnation() -> None:
+    supervisor, role, _ = crew(2)
+    role.started[0].reason = "exit code 137"
+    supervisor.reconcile()
+    assert [(w.index, w.incarnation) for w in role.living()] == [(1, 0), (0, 1)]
+    assert [event.text for event in supervisor.events()] == ["ended: exit code 137; it is started again"]
+    assert supervisor.events() == []
+    assert supervisor.restarts == 1
+
+
+def test_a_silent_worker_is_killed_and_replaced() -> None:
+    supervisor, role, clock = crew(1)
+    supervisor.reconcile()
+    role.started[0].is_hung = True
+    clock.now += STUCK_SECONDS - 1
+    supervisor.reconcile()
+    assert len(role.started) == 1
+    clock.now += 2
+    supervisor.reconcile()
+    assert role.started[0].was_killed
+    assert [w.incarnation for w in role.living()] == [1]
+
+
+def test_a_worker_that_nobody_could_hear_is_left_alone() -> None:
+    """While the replay is down, no heartbeat arrives from anybody: that is not the actors' fault."""
+    supervisor, role, clock = crew(1)
+    supervisor.reconcile()
+    role.started[0].last_heard = None
+    clock.now += 10 * STUCK_SECONDS
+    supervisor.reconcile()
+    assert len(role.living()) == len(role.started) == 1
+
+
+def test_restarts_in_a_row_come_slower() -> None:
+    supervisor, role, clock = crew(1)
+    pauses = []
+    for _ in range(4):
+        role.living()[0].reason = "crashed"
+        died = clock.now
+        supervisor.reconcile()
+        while not role.living():
+            clock.now += 0.25
+            supervisor.reconcile()
+        pauses.append(clock.now - died)
+        supervisor.reconcile()
+    assert pauses == list(BACKOFF_SECONDS[:4])
+    clock.now += HEALTHY_SECONDS + 1
+    supervisor.reconcile()
+    role.living()[0].reason = "crashed"
+    supervisor.reconcile()
+    assert role.living(), "after a healthy while it is replaced at once again"
+
+
+def test_gives_up_with_the_reason_when_nothing_ever_lives() -> None:
+    def die(worker: FakeWorker) -> None:
+        worker.reason = "No module named shogi"
+
+    supervisor, role, clock = crew(1, die)
+
+    def go_on() -> None:
+        for _ in range(1000):
+            clock.now += 1
+            supervisor.reconcile()
+
+    with pytest.raises(RunFailed, match=r"player 0 was started 6 times and never came to life: No module named shogi"):
+        go_on()
+    assert len(role.started) == GIVE_UP
+
+
+def test_a_worker_that_never_answers_is_replaced() -> None:
+    supervisor, role, clock = crew(1, lambda worker: None)
+    clock.now += START_SECONDS + 1
+    supervisor.reconcile()
+    assert role.started[0].was_killed
+    assert role.living()[0].incarnation == 1
+
+
+def test_scaling_down_and_up_never_uses_an_incarnation_twice() -> None:
+    supervisor, role, clock = crew(3)
+    supervisor.scale("player", 1)
+    supervisor.reconcile()
+    supervisor.reconcile()
+    assert [w.index for w in role.living()] == [0]
+    supervisor.scale("player", 3)
+    clock.now += 1
+    supervisor.reconcile()
+    assert sorted((w.index, w.incarnation) for w in role.living()) == [(0, 0), (1, 1), (2, 1)]
+    assert supervisor.restarts == 0, "what was asked for is no restart"
+
+
+def test_a_surplus_worker_that_does_not_obey_is_killed() -> None:
+    supervisor, role, clock = crew(2)
+    role.started[1].is_hung = True
+    supervisor.scale("player", 1)
+    supervisor.reconcile()
+    assert role.started[1].lives
+    clock.now += STOP_SECONDS + 1
+    supervisor.reconcile()
+    assert role.started[1].was_killed
+
+
+class Life(RuleBasedStateMachine):
+    """Anything may happen to anybody at any time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = Clock()
+        self.role = FakeRole(self.clock, FakeWorker.speak)
+        self.supervisor = Supervisor(self.clock)
+        self.desired = 2
+        self.supervisor.employ(self.role, self.desired)
+
+    @rule(seconds=st.sampled_from([0.2, 1.0, 7.0, 40.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.clock.now += seconds
+        self.supervisor.reconcile()
+
+    @precondition(lambda self: self.role.living())
+    @rule(data=st.data())
+    def somebody_dies(self, data: st.DataObject) -> None:
+        data.draw(st.sampled_from(self.role.living())).reason = "crashed"
+
+    @precondition(lambda self: self.role.living())
+    @rule(data=st.data())
+    def somebody_hangs(self, data: st.DataObject) -> None:
+        data.draw(st.sampled_from(self.role.living())).is_hung = True
+
+    @rule(desired=st.integers(0, 5))
+    def scale(self, desired: int) -> None:
+        self.desired = desired
+        self.supervisor.scale("player", desired)
+
+    @invariant()
+    def one_place_has_one_life(self) -> None:
+        places = [worker.index for worker in self.role.living()]
+        assert len(places) == len(set(places))
+        names = [(worker.index, worker.incarnation) for worker in self.role.started]
+        assert len(names) == len(set(names))
+
+    def teardown(self) -> None:
+        for _ in range(400):
+            self.clock.now += 1
+            self.supervisor.reconcile()
+        assert sorted(worker.index for worker in self.role.living()) == list(range(self.desired))
+
+
+TestLife = Life.TestCase
+TestLife.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
