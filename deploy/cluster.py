@@ -49,6 +49,7 @@ TICK_SECONDS = 0.2  # of the driver's loop
 TEND_SECONDS = 1.0  # between looks at Redis: requests, heartbeats, status
 SAVE_SECONDS = 5.0  # between two notes of the progress; what a kill of the driver costs in counted time
 WRITE_SECONDS = 10.0  # between two lines of metrics
+CLOSE_SECONDS = 2.0  # that those have which need not save anything
 END_SECONDS = 15.0  # that workers have to end by themselves
 EVALUATOR_NICE = 19
 
@@ -187,6 +188,10 @@ class ClusterRun:
 
     def close(self) -> None:
         """Ends everything that is still there, the own server last."""
+        self.supervisor.stop_all()
+        deadline = time.monotonic() + CLOSE_SECONDS
+        while not self.supervisor.all_ended() and time.monotonic() < deadline:
+            time.sleep(0.02)
         self.supervisor.kill_all()
         if hasattr(self, "sink"):
             self.sink.close()

@@ -103,9 +103,15 @@ class ClusterProgress:
         """For `shusaku status` in another terminal."""
         status = self._status or self.status()
         run = self._run
+        processes = {
+            f"{name} {slot.index}": {"incarnation": slot.incarnation, "pid": getattr(worker, "pid", None)}
+            for name in run.supervisor.crews for slot, worker in run.supervisor.workers(name)
+        }
+        processes["replay 0"] = {"incarnation": run.store.restarts, "pid": run.store.pid}
         content = {
             "status": asdict(status), "time": time.time(), "desired_actors": run.actors,
-            "max_actors": run.layout.max_actors, "dashboard": run.session.dashboard_url, "epoch": run.epoch,
+            "alive_actors": run.supervisor.crews["self_play"].alive, "max_actors": run.layout.max_actors,
+            "dashboard": run.session.dashboard_url, "epoch": run.epoch, "processes": processes,
         }
         return json.dumps(content).encode()
 

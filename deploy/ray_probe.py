@@ -12,8 +12,6 @@ import subprocess
 import sys
 import time
 
-import psutil
-
 from common.errors import UsageError
 from deploy.ray_auth import MODE, TOKEN, TOKEN_PATH, Login, login_for_joining, ray_environment
 
@@ -41,10 +39,10 @@ def probe_cluster(address: str, deadline: float = DEADLINE) -> Login:
     if theirs != ours:
         raise UsageError(f"RAY_ADDRESS={address}: that cluster runs {theirs}, this is {ours}; they must be the same, "
                          "so install here what runs there or the other way round")
-    if not {*answer["nodes"].split()} & _own_addresses():
+    if not answer["is_node"]:  # Ray would look for its node here for a minute
         raise UsageError(f"RAY_ADDRESS={address}: this machine is no node of that cluster, whose nodes are "
-                         f"{answer['nodes'] or 'all dead'}; make it one with `ray start --address={address}`, or run "
-                         "the command there with `shusaku submit`")
+                         f"{answer['nodes']}; make it one with `ray start --address={address}`, or run the command "
+                         "there with `shusaku submit`")
     if answer["takes"] == "everybody" and login.has_token:
         if os.environ.get(MODE, "").lower() == "token":
             raise UsageError(f"RAY_ADDRESS={address}: that cluster asks for no token, against {MODE}=token; start it "
@@ -96,10 +94,6 @@ def _refusal(address: str, login: Login) -> UsageError:
                       f"right one from who started it and name its file with {TOKEN_PATH}=FILE")
 
 
-def _own_addresses() -> set[str]:
-    return {address.address for addresses in psutil.net_if_addrs().values() for address in addresses}
-
-
 def _ray_version() -> str:
     import ray
 
@@ -117,20 +111,24 @@ def main(address: str) -> dict[str, str]:
 
 def _metadata(address: str) -> dict[str, str]:
     from ray._common.usage.usage_lib import get_cluster_metadata
+    from ray._private.services import find_node_ids
     from ray.exceptions import AuthenticationError
 
     client = importlib.import_module("ray._raylet").GcsClient
     try:
         asked = client(address=address)
         metadata = get_cluster_metadata(asked)
-        nodes = [node.node_manager_address for node in asked.get_all_node_info(timeout=5).values() if node.state == ALIVE]
+        own = set(find_node_ids())  # type: ignore[no-untyped-call]
+        nodes = [node for node in asked.get_all_node_info(timeout=5).values() if node.state == ALIVE]
     except AuthenticationError:
         return {"refused": "yes"}
     except Exception as error:
         return {"failed": f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"}
     if not metadata:
         return {"failed": "that cluster does not say which Ray it runs"}
-    return {"ray": metadata["ray_version"], "python": metadata["python_version"], "nodes": " ".join(nodes)}
+    return {"ray": metadata["ray_version"], "python": metadata["python_version"],
+            "nodes": ", ".join(node.node_manager_address for node in nodes) or "dead",
+            "is_node": "yes" if own & {node.node_id.hex() for node in nodes} else ""}
 
 
 if __name__ == "__main__":

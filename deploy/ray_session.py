@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from common.config import ClusterConfig
-from common.errors import UsageError
+from common.errors import RunFailed, UsageError
 from deploy import ray_watchdog
 from deploy.cli import Terminated
 from deploy.ray_auth import Login, login_for_new_cluster, ray_environment, shell_prefix
@@ -117,13 +117,17 @@ class RaySession:
         path = os.pathsep.join((os.path.join(sys.prefix, "bin"), os.environ.get("PATH", os.defpath)))
         self._open.enter_context(ray_environment({**VARIABLES, "PATH": path, **self._login.variables}))
         self._open.callback(_shut_down)
-        context = self._init(
-            address="local",
-            num_cpus=len(os.sched_getaffinity(0)),
-            include_dashboard=self._cluster.dashboard,
-            object_store_memory=object_store_bytes(),
-            _temp_dir=_own_temporary_directory(),
-        )
+        try:
+            context = self._init(
+                address="local",
+                num_cpus=len(os.sched_getaffinity(0)),
+                include_dashboard=self._cluster.dashboard,
+                object_store_memory=object_store_bytes(),
+                _temp_dir=_own_temporary_directory(),
+            )
+        except (ConnectionError, RuntimeError, TimeoutError) as error:
+            raise RunFailed(f"Ray does not start: {_in_short(error)}; its logs are below /tmp/ray/session_latest/logs, "
+                            "and cluster.dashboard=false starts less of it") from error
         self.is_local = True
         self._facts = context.address_info
         assert watchdog.stdin is not None
@@ -140,7 +144,10 @@ class RaySession:
             self._say(self._login.note)
         self._open.enter_context(ray_environment({"OMP_WAIT_POLICY": "PASSIVE", **self._login.variables}))
         self._open.callback(_shut_down)
-        self._facts = self._init(address=address).address_info
+        try:
+            self._facts = self._init(address=address).address_info
+        except (ConnectionError, RuntimeError) as error:
+            raise UsageError(f"RAY_ADDRESS={asked}: joining that cluster failed: {_in_short(error)}") from error
 
     def _init(self, **arguments: Any) -> Any:
         import ray
@@ -215,6 +222,10 @@ def _watchdog() -> Iterator[subprocess.Popen[str]]:
         process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(ray_watchdog.PATIENCE + 5)
+
+
+def _in_short(error: BaseException) -> str:
+    return " ".join(str(error).split())[:300]
 
 
 def _shut_down() -> None:

@@ -63,7 +63,7 @@ class RayWorker:
 
     def kill(self) -> None:
         """A stopped process (SIGSTOP) takes no call, so on this node the signal goes to it directly."""
-        if self._pid_here is not None:
+        if self._pid_here is not None and self.ended() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid_here, signal.SIGKILL)
             self._pid_here = None

@@ -1,11 +1,14 @@
 """`shusaku train`: learns on Ray and Redis, here or on the cluster of RAY_ADDRESS; the same command goes on."""
 
+import math
+import os
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from common.config import Config
 from deploy.cluster import ClusterRun
+from deploy.cluster_layout import layout_of
 from deploy.console import Console
 from deploy.ray_session import RaySession
 from deploy.run_directory import RunDirectory
@@ -26,6 +29,8 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
             from replay.redis_client import check_server
 
             check_server(config.replay.url)  # before Ray is started for nothing
+        if not os.environ.get("RAY_ADDRESS"):
+            layout_of(config, len(os.sched_getaffinity(0)), math.inf)  # what Ray will have, refused before it starts
         identity = RunIdentity.of(directory.path)
         session = RaySession(
             config.cluster, directory.path, say=console.say, namespace=f"shusaku-{identity.run_id}"

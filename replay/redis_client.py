@@ -1,4 +1,4 @@
-"""Connections to Redis that never hang and never repeat themselves, and their errors in one line without secrets.
+"""Connections to Redis that never hang and never repeat themselves; their errors in one line without secrets.
 
 redis-py retries three times by default, which doubles a write whose reply was lost and blocks for 14 s.  Here nothing
 is retried: a wait for the server ends after `deadline` seconds, the connection is then closed, so that a late reply is
@@ -7,8 +7,9 @@ never read as the answer of another call, and the caller decides.  What may be s
 """
 
 import re
-import socket
+import secrets
 import ssl
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -19,6 +20,8 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from common.errors import UsageError
+from replay.redis_keys import RunKeys
+from replay.redis_scripts import APPEND, BEGIN, FENCE, QUARANTINE, REPORT
 
 SCHEMES = ("redis", "rediss", "unix")
 _SECRET = re.compile(r"(?<=password=)[^&#\s]*", re.IGNORECASE)
@@ -56,6 +59,70 @@ def connect(url: str, deadline: float = 5.0) -> redis.Redis:
         "driver_info": None,  # no CLIENT SETINFO
     }
     return redis.Redis(connection_pool=pool)
+
+
+def check_server(url: str, deadline: float = 8.0, run_id: str = "check") -> None:
+    """UsageError of one line where the server cannot hold a run: it does not answer within `deadline` seconds, refuses
+    password or rights, evicts keys, is full, too old or a replica.  What it is tried with is removed again.
+
+    Rights are tried on keys of `run_id`: name the run where the user may touch no others.
+    """
+    failures: list[str] = []
+
+    def check() -> None:
+        client = connect(url, deadline / 2)
+        try:
+            _check_figures(client.info())
+            _try_out(client, run_id)
+        except (redis.RedisError, OSError) as error:
+            failures.append(explain(error)[0])
+        except UsageError as error:
+            failures.append(str(error))
+        finally:
+            client.connection_pool.disconnect()
+
+    connect(url)  # a malformed one is refused here
+    # In a thread, because looking up a name has no deadline of its own.
+    thread = threading.Thread(target=check, name="replay-check", daemon=True)
+    thread.start()
+    thread.join(deadline)
+    if thread.is_alive():
+        failures.append(f"no answer within {deadline:g} s")
+    if failures:
+        raise UsageError(f"replay.url={masked(url)}: {failures[0]}")
+
+
+def _check_figures(info: dict[str, Any]) -> None:
+    """Of INFO."""
+    version = str(info.get("redis_version", "0"))
+    if tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < (6, 2):
+        raise UsageError(f"it is Redis {version}; 6.2 or newer is needed")
+    if info.get("role") == "slave":
+        raise UsageError("it is a replica, which takes no writes; name its primary")
+    policy = info.get("maxmemory_policy", "")
+    if policy.startswith("allkeys"):
+        raise UsageError(f"its maxmemory-policy is {policy}, which deletes games unseen; set it to noeviction")
+    limit, used = int(info.get("maxmemory", 0)), int(info.get("used_memory", 0))
+    if 0 < limit <= used:
+        raise UsageError(f"its memory is full, {used:,} of {limit:,} bytes; raise `maxmemory` or make room")
+
+
+def _try_out(client: redis.Redis, run_id: str) -> None:
+    """Everything that a run does, with keys of its own."""
+    keys = RunKeys.of(run_id, f"probe-{secrets.token_hex(4)}-")
+    try:
+        BEGIN(client, [keys.control, keys.counters, keys.seen, keys.games], ["probe", 0, 1, 1, 0, ""])
+        APPEND(client, keys[:6], [0, 0, 0, "figures", 0, 1, "game", 1, 1, "next game"])
+        client.xread({keys.games: "0-0"}, count=1)
+        REPORT(client, [keys.control, keys.counters], ["probe", 0, 0, "sampled", 0])
+        FENCE(client, [keys.control, keys.seen], [0, 1])
+        QUARANTINE(client, [keys.games, keys.counters, keys.quarantine, keys.quarantined], ["", 0, 0, "k", "k: r", "d"])
+        client.set(keys.status, "")
+        client.get(keys.status)
+        client.time()
+        client.hgetall(keys.heard)
+    finally:
+        client.delete(*keys)
 
 
 class Link:
@@ -142,6 +209,6 @@ def explain(error: Exception) -> tuple[str, bool]:
         return "no answer in time", False
     if isinstance(error, redis.exceptions.MaxConnectionsError) or "max number of clients" in low:
         return "too many clients; raise `maxclients`", True
-    if isinstance(error, redis.ConnectionError | socket.gaierror | OSError):
+    if isinstance(error, redis.ConnectionError | OSError):
         return f"does not answer: {text}", False
     return text, not (isinstance(error, redis.exceptions.BusyLoadingError) or text.startswith(_TEMPORARY))

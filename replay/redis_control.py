@@ -61,7 +61,7 @@ class RedisControl:
         """-1 where no driver has begun, or the data was lost."""
         with answered(self._url):
             epoch = self._client.hget(self._keys.control, "epoch")
-        return -1 if epoch is None else int(epoch)  # type: ignore[arg-type]
+        return -1 if epoch is None else int(epoch)
 
     def is_lost(self) -> bool:
         """Whether the server knows nothing of this run: `begin` is due."""
@@ -83,7 +83,7 @@ class RedisControl:
     def newest_version(self) -> int:
         """0 where none was noted."""
         with answered(self._url):
-            return int(self._client.hget(self._keys.control, "version") or 0)  # type: ignore[arg-type]
+            return int(self._client.hget(self._keys.control, "version") or 0)
 
     def set_actors(self, actors: int) -> None:
         """The desired number; 0: as configured."""
@@ -92,7 +92,7 @@ class RedisControl:
     def desired_actors(self) -> int:
         """0: as configured."""
         with answered(self._url):
-            return int(self._client.hget(self._keys.control, "actors") or 0)  # type: ignore[arg-type]
+            return int(self._client.hget(self._keys.control, "actors") or 0)
 
     def request_stop(self) -> None:
         self._set("stop", 1)

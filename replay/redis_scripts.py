@@ -97,6 +97,12 @@ local function evict(need_rows, need_bytes)
   return dropped
 end
 
+-- One game; a table with `err` where it was refused.
+local function add(data, rows, with_it)
+  local answer = redis.pcall('XADD', games, text(number + 1) .. '-0', 'd', data, 'r', rows, 'n', with_it)
+  return type(answer) == 'table' and answer or {}
+end
+
 local appended, duplicates, failure = 0, 0, nil
 if sent > 0 then
   local rows, size = 0, 0
@@ -111,20 +117,16 @@ if sent > 0 then
     if sequence <= newest then
       duplicates = duplicates + 1
     else
-      local function add()
-        return redis.pcall('XADD', games, text(number + 1) .. '-0', 'd', data, 'r', ARGV[k + 1],
-                           'n', text(inserted + count))
-      end
-      local answer = add()
-      if type(answer) == 'table' and answer.err and string.find(answer.err, 'OOM', 1, true) then
+      local answer = add(data, ARGV[k + 1], text(inserted + count))
+      if answer.err and string.find(answer.err, 'OOM', 1, true) then
         -- Somebody else's memory, or a smaller server than was said: each game makes room for itself.
         local room = evict(0, #data)
         if room > 0 then
           squeezed = squeezed + room
-          answer = add()
+          answer = add(data, ARGV[k + 1], text(inserted + count))
         end
       end
-      if type(answer) == 'table' and answer.err and string.find(answer.err, 'equal or smaller', 1, true) then
+      if answer.err and string.find(answer.err, 'equal or smaller', 1, true) then
         -- Somebody else wrote into the stream: go on behind it.
         local info = redis.call('XINFO', 'STREAM', games)
         for f = 1, #info, 2 do
@@ -132,12 +134,12 @@ if sent > 0 then
             local last = tonumber(string.match(info[f + 1], '^(%d+)-'))
             if last < 2^52 then
               number = last
-              answer = add()
+              answer = add(data, ARGV[k + 1], text(inserted + count))
             end
           end
         end
       end
-      if type(answer) == 'table' and answer.err then
+      if answer.err then
         failure = answer.err
         break
       end

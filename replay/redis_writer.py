@@ -123,8 +123,8 @@ class SpooledWriter:
         while True:
             with self._changed:
                 interval = THROTTLED_SECONDS if self._control.throttle else HEARTBEAT_SECONDS
-                until = heard + interval
-                self._changed.wait_for(lambda: bool(self._games) or self._is_closing, max(0.0, until - time.monotonic()))
+                idle = max(0.0, heard + interval - time.monotonic())
+                self._changed.wait_for(lambda: bool(self._games) or self._is_closing, idle)
                 if self._is_closing:
                     return
                 games = self._batch()

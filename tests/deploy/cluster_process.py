@@ -1,0 +1,153 @@
+"""A real `shusaku train` in a process of its own, watched and hurt from outside."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import redis
+
+from common.codec import decode_record
+from common.messages import GameId
+from deploy.run_identity import RunIdentity
+from replay.redis_client import ReplayUnavailable, connect
+from replay.redis_control import RedisControl
+from replay.redis_keys import RunKeys
+from replay.redis_server import url_of
+
+SMALL = (  # a run that needs little of the machine, and checkpoints often
+    "experiment=tic_tac_toe", "run.minutes=30", "run.checkpoint_seconds=2", "actors.games_per_actor=8",
+    "search.simulations=8", "strength.enabled=false", "cluster.dashboard=false", "replay.minimum=500",
+    "learner.publish_every=20",
+)
+
+
+class ClusterProcess:
+    """Started on construction; `close` ends whatever is left of it."""
+
+    def __init__(
+        self, run_dir: Path, *overrides: str, url: str = "", environment: dict[str, str] | None = None
+    ) -> None:
+        self.run_dir, self._url = run_dir, url
+        self.log = run_dir.with_name(f"{run_dir.name}.log")
+        command = [sys.executable, "-m", "deploy", "train", *SMALL, f"run.dir={run_dir}", *overrides]
+        if url:
+            command.append(f"replay.url={url}")
+        variables = {key: value for key, value in os.environ.items() if key != "RAY_ADDRESS"}
+        self._output = self.log.open("ab")
+        self.process = subprocess.Popen(
+            command, stdout=self._output, stderr=subprocess.STDOUT, start_new_session=True,
+            env={**variables, **(environment or {})},
+        )
+        self._tree: set[psutil.Process] = set()
+
+    @property
+    def text(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    @property
+    def url(self) -> str:
+        return self._url or url_of(self.run_dir / "redis")
+
+    @property
+    def run_id(self) -> str:
+        return RunIdentity.of(self.run_dir).run_id
+
+    def status(self) -> dict[str, Any]:
+        """What the driver said last; empty while nobody answers."""
+        try:
+            control = RedisControl(self.url, self.run_id, deadline=1.0)
+            data = control.status()
+            control.close()
+            state: dict[str, Any] = json.loads(data) if data else {}
+            return state if time.time() - state.get("time", 0.0) < 5 else {}
+        except (ReplayUnavailable, OSError, ValueError):
+            return {}
+
+    def until(self, condition: Callable[[dict[str, Any]], Any], seconds: float, what: str) -> dict[str, Any]:
+        """The first status for which it holds; AssertionError, with what the run said, after `seconds`."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            assert self.process.poll() is None, f"the run ended with {self.process.poll()}:\n{self.text[-3000:]}"
+            state = self.status()
+            self.note_processes()
+            if state and condition(state):
+                return state
+            time.sleep(0.1)
+        raise AssertionError(f"not within {seconds:.0f} s: {what}\n{json.dumps(state)[:2000]}\n{self.text[-3000:]}")
+
+    def until_learning(self, seconds: float = 90.0) -> dict[str, Any]:
+        return self.until(lambda s: s["status"]["step"] >= 40 and s["status"]["version"] >= 2, seconds, "learning")
+
+    def hurt(self, role: str, number: signal.Signals = signal.SIGKILL) -> int:
+        """Sends the signal to a worker's process; its pid."""
+        pid = int(self.status()["processes"][role]["pid"])
+        os.kill(pid, number)
+        return pid
+
+    def games(self) -> list[GameId]:
+        """Of the stream, in order, each read from its record."""
+        client = connect(self.url, 5.0)
+        entries = client.xrange(RunKeys.of(self.run_id).games)
+        return [decode_record(fields[b"d"]).game_id for _, fields in entries]
+
+    def counters(self) -> dict[str, int]:
+        return RedisControl(self.url, self.run_id).counters()
+
+    def note_processes(self) -> None:
+        with contextlib.suppress(psutil.Error):
+            self._tree |= set(psutil.Process(self.process.pid).children(recursive=True))
+
+    def left(self) -> list[str]:
+        """Processes of this run that still live."""
+        alive = []
+        for process in self._tree:
+            with contextlib.suppress(psutil.Error):
+                if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+                    alive.append(f"{process.pid} {' '.join(process.cmdline())[:80]}")
+        return alive
+
+    def until_nothing_is_left(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while self.left() and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert self.left() == []
+
+    def stop(self, number: signal.Signals = signal.SIGTERM, seconds: float = 25.0) -> int:
+        """Sends the signal to the driver; its exit code."""
+        self.note_processes()
+        self.process.send_signal(number)
+        return self.process.wait(seconds)
+
+    def close(self) -> None:
+        self.note_processes()
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        deadline = time.monotonic() + 20
+        while self.left() and time.monotonic() < deadline:
+            time.sleep(0.2)
+        for process in self._tree:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        self._output.close()
+
+
+def doubled(games: list[GameId]) -> list[GameId]:
+    """Those that occur more than once."""
+    return [game for game, count in Counter(games).items() if count > 1]
+
+
+def answers(url: str) -> bool:
+    try:
+        return bool(connect(url, 1.0).ping())
+    except (redis.RedisError, OSError):
+        return False
