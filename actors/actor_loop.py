@@ -52,11 +52,16 @@ class ActorLoop:
         *,
         epoch: int,
         runtime: str = "",
+        more_figures: Callable[[], dict[str, int | float]] = dict,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`load` gives new weights to the evaluator; nothing is played before the first, or before `set_ready`."""
+        """`load` gives new weights to the evaluator; `more_figures` go with the heartbeat's others.
+
+        Nothing is played before the first weights, or before `set_ready`.
+        """
         self._player, self._writer, self._load, self._epoch = player, writer, load, epoch
         self._is_ready, self._runtime, self._clock = False, runtime, clock
+        self._more_figures = more_figures
         self._waiting: deque[GameRecord] = deque()  # games of one step that the spool did not take yet
         self._offered: Weights | None = None
         self._version = -1
@@ -130,4 +135,5 @@ class ActorLoop:
             "pid": os.getpid(),
             "resident_mb": round(psutil.Process().memory_info().rss / 1e6),
             "runtime": self._runtime,
+            **self._more_figures(),
         })

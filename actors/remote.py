@@ -6,6 +6,8 @@ seen by whoever waits for it; the other methods are short.
 
 import os
 import threading
+import time
+from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +29,7 @@ from replay.redis_append import Appender
 from replay.redis_writer import SpooledWriter
 
 FLUSH_SECONDS = 5.0  # at the end, for games that are not in Redis yet
+TIMED_CALLS = 2000  # newest calls that the percentiles are of
 SERVER_SECONDS = 5.0  # that a server may take over one call
 
 
@@ -102,7 +105,8 @@ class SelfPlayActor(_Shell):
             remote = RemoteEvaluation(self._transport, plan.actor, game, should_stop=self._stopping.is_set)
             player = OverlappedSelfPlay(game, config.search, config.self_play, remote, **settings)
             return ActorLoop(
-                player, writer, lambda weights: None, epoch=plan.epoch, runtime="an inference server"
+                player, writer, lambda weights: None, epoch=plan.epoch, runtime="an inference server",
+                more_figures=self._transport.figures,
             )
         evaluator = make_evaluator(game, config.inference, config.network, plan.games)
         player = SelfPlay(game, config.search, config.self_play, evaluator, **settings)
@@ -238,6 +242,14 @@ class RayTransport:
         self._servers: list[Any] = []
         self._changed = threading.Condition()
         self._next = client  # actors are spread over the servers, and go to the next one when theirs fails
+        self._seconds: deque[float] = deque(maxlen=TIMED_CALLS)  # that the newest calls took
+
+    def figures(self) -> dict[str, int | float]:
+        """Milliseconds of a call, there and back: the median and the 99th percentile of the newest ones."""
+        seconds = sorted(self._seconds)
+        if not seconds:
+            return {}
+        return {f"call_p{p}_ms": 1000 * seconds[min(len(seconds) - 1, len(seconds) * p // 100)] for p in (50, 99)}
 
     def attach(self, servers: list[Any]) -> None:
         with self._changed:
@@ -251,11 +263,13 @@ class RayTransport:
             if not self._servers:
                 raise ServerUnavailable("no inference server is known")
             server = self._servers[self._next % len(self._servers)]
-        return server.infer.remote(self._client, payload)
+        return server.infer.remote(self._client, payload), time.monotonic()
 
     def receive(self, ticket: Any, timeout: float) -> bytes:
+        reference, sent = ticket
         try:
-            answer: bytes = ray.get(ticket, timeout=timeout)
+            answer: bytes = ray.get(reference, timeout=timeout)
+            self._seconds.append(time.monotonic() - sent)
             return answer
         except ray.exceptions.GetTimeoutError:
             raise TimeoutError from None

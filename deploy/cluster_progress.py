@@ -112,6 +112,8 @@ class ClusterProgress:
             "status": asdict(status), "time": time.time(), "desired_actors": run.actors,
             "alive_actors": run.supervisor.crews["self_play"].alive, "max_actors": run.layout.max_actors,
             "dashboard": run.session.dashboard_url, "epoch": run.epoch, "processes": processes,
+            "inference": self._server(), "cpus_per_actor": run.config.actors.cpus,
+            "first_game_seconds": run.first_game_seconds,
         }
         return json.dumps(content).encode()
 
@@ -179,6 +181,7 @@ class ClusterProgress:
             figures += [
                 (f"{server['rows_per_s']:,.0f}", "positions/s served"), (f"{server['rows_per_batch']:.0f}", "a batch"),
                 (f"{server['wait_p50_ms']:.1f}/{server['wait_p99_ms']:.1f}", "ms wait p50/p99"),
+                (f"{server['call_p50_ms']:.1f}/{server['call_p99_ms']:.1f}", "ms a call p50/p99"),
                 (f"{server['idle_share']:.0%}", "idle"),
             ]
         restarts = run.supervisor.restarts + run.store.restarts
@@ -198,6 +201,8 @@ class ClusterProgress:
             "wait_p50_ms": max(s.wait_p50_ms for s in stats),
             "wait_p99_ms": max(s.wait_p99_ms for s in stats),
             "idle_share": sum(s.idle_share for s in stats) / len(stats),
+            **{name: max((float(f.get(name, 0.0)) for f in self._run.totals.living.values()), default=0.0)
+               for name in ("call_p50_ms", "call_p99_ms")},
         }
 
     def _limit(self) -> str:

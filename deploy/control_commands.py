@@ -31,7 +31,7 @@ def scale(what: str, config: Config, as_json: bool) -> dict[str, Any]:
     control = _control(config)
     state = _state(control, config)
     if count > state["max_actors"]:
-        raise UsageError(f"scale {count}: {count} actors of actors.cpus={config.actors.cpus:g} do not fit; this "
+        raise UsageError(f"scale {count}: {count} actors of actors.cpus={state['cpus_per_actor']:g} do not fit; this "
                          f"cluster takes {state['max_actors']} at most")
     begin = time.monotonic()
     control.set_actors(count)

@@ -130,8 +130,9 @@ def submit(submission: Submission, write: Callable[[str], object], say: Callable
     """Submits and follows a job; `write` gets its log as it comes, `say` lines about the job itself."""
     from ray.job_submission import JobSubmissionClient
 
-    logging.getLogger("ray").setLevel(logging.ERROR)  # it reports the end of every connection
     client = JobSubmissionClient(submission.address)
+    logging.getLogger("ray.dashboard").setLevel(logging.ERROR)  # it reports the end of every connection
+    logging.getLogger(JobSubmissionClient.__module__).setLevel(logging.ERROR)
     environment: dict[str, Any] = {"env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": str(STOP_S)}}
     if submission.working_dir:
         environment["working_dir"] = submission.working_dir

@@ -15,7 +15,7 @@ could write wrong counters, but read no other run, delete no key and change no s
 from replay.redis_keys import RunKeys
 
 _CONNECTION = ("auth", "hello", "ping", "select", "evalsha", "script|load")
-_ACTOR = ("hmget", "hget", "hset", "hincrby", "xadd", "xtrim", "xdel", "xrange", "xinfo|stream", "time")
+_ACTOR = ("hmget", "hget", "hset", "hdel", "hincrby", "xadd", "xtrim", "xdel", "xrange", "xinfo|stream", "time")
 _LEARNER = ("hgetall", "hexists", "xread", "get", "set", "del", "exists", "info")
 
 

@@ -205,6 +205,8 @@ def explain(error: Exception) -> tuple[str, bool]:
         return f"TLS failed: {text}; name the authority with ?ssl_ca_certs=FILE", True
     if "moved " in low or "crossslot" in low or isinstance(error, redis.exceptions.ClusterError):
         return f"it is a node of a cluster and not the one that holds this run: {text}", True
+    if isinstance(error, redis.exceptions.InvalidResponse):
+        return "something answers there that is no Redis server", True
     if isinstance(error, redis.TimeoutError | TimeoutError):
         return "no answer in time", False
     if isinstance(error, redis.exceptions.MaxConnectionsError) or "max number of clients" in low:

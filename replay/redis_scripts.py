@@ -1,6 +1,9 @@
 """What runs inside the server, in one piece: nothing newer than Redis 6.2, all keys of a script in its KEYS.
 
 Lua counts in doubles: all numbers stay below 2^53 and are written by `text`, never in scientific notation.
+
+A full server refuses a script's first write unless it deletes something; `HDEL key ''` deletes nothing and opens the
+way for the few bytes that follow.  Only games have to find room first.
 """
 
 import hashlib
@@ -103,7 +106,7 @@ local function add(data, rows, with_it)
   return type(answer) == 'table' and answer or {}
 end
 
-local appended, duplicates, failure = 0, 0, nil
+local appended, duplicates, failure, is_full = 0, 0, nil, false
 if sent > 0 then
   local rows, size = 0, 0
   for k = 5, #ARGV, 3 do
@@ -117,9 +120,12 @@ if sent > 0 then
     if sequence <= newest then
       duplicates = duplicates + 1
     else
+      -- The server asks only for the first write of a script whether there is room.
+      if is_full then squeezed = squeezed + evict(0, #data) end
       local answer = add(data, ARGV[k + 1], text(inserted + count))
       if answer.err and string.find(answer.err, 'OOM', 1, true) then
         -- Somebody else's memory, or a smaller server than was said: each game makes room for itself.
+        is_full = true
         local room = evict(0, #data)
         if room > 0 then
           squeezed = squeezed + room
@@ -157,15 +163,17 @@ if sent > 0 then
   if duplicates > 0 then redis.pcall('HINCRBY', counters, 'duplicates', duplicates) end
   if failure then return redis.error_reply(failure) end
 end
+redis.call('HDEL', KEYS[6], '')
 local time = redis.call('TIME')
-redis.pcall('HSET', KEYS[6], actor, text(time[1] * 1000 + math.floor(time[2] / 1000)) .. ':' .. text(incarnation))
-if #figures > 0 then redis.pcall('HSET', KEYS[5], actor, figures) end
+redis.call('HSET', KEYS[6], actor, text(time[1] * 1000 + math.floor(time[2] / 1000)) .. ':' .. text(incarnation))
+if #figures > 0 then redis.call('HSET', KEYS[5], actor, figures) end
 local limit = tonumber(c[6] or '-1')
 return reply(0, (limit >= 0 and inserted >= limit) and 1 or 0, appended, duplicates)
 """)
 
 # KEYS control seen; ARGV actor incarnation; reply: 1 done, 0 the data was lost
 FENCE = Script("""
+redis.call('HDEL', KEYS[2], '')
 local epoch = redis.call('HGET', KEYS[1], 'epoch')
 if redis.call('HEXISTS', KEYS[1], 'boot') == 0 then return 0 end
 local before = redis.call('HGET', KEYS[2], ARGV[1])
@@ -181,6 +189,7 @@ return 1
 # KEYS control counters seen games; ARGV boot epoch capacity max_bytes actors limit ('' leaves it), then actor
 # incarnation of each to fence; reply: 1 done and the data was there, 2 done and made anew, 0 a newer epoch has begun
 BEGIN = Script("""
+redis.call('HDEL', KEYS[1], '')
 local epoch = redis.call('HGET', KEYS[1], 'epoch')
 if epoch and tonumber(epoch) > tonumber(ARGV[2]) then return 0 end
 local status = 1
@@ -204,6 +213,7 @@ return status
 
 # KEYS control; ARGV version; never goes back; reply: 1 done, 0 the data was lost
 NOTE_VERSION = Script("""
+redis.call('HDEL', KEYS[1], '')
 if redis.call('HEXISTS', KEYS[1], 'boot') == 0 then return 0 end
 if tonumber(redis.call('HGET', KEYS[1], 'version') or '-1') < tonumber(ARGV[1]) then
   redis.call('HSET', KEYS[1], 'version', ARGV[1])
@@ -213,6 +223,7 @@ return 1
 
 # KEYS control; ARGV field value ...; nothing is written where the data was lost; reply: 1 done, 0 lost
 SET = Script("""
+redis.call('HDEL', KEYS[1], '')
 if redis.call('HEXISTS', KEYS[1], 'boot') == 0 then return 0 end
 redis.call('HSET', KEYS[1], unpack(ARGV))
 return 1
@@ -222,6 +233,7 @@ return 1
 # reply: boot number inserted version duplicates fenced other_epoch (`boot` nil: the data was lost)
 # Nothing is written where `boot` is another one.
 REPORT = Script("""
+redis.call('HDEL', KEYS[1], '')
 local c = redis.call('HMGET', KEYS[1], 'boot', 'version')
 if c[1] and c[1] == ARGV[1] and ARGV[3] ~= '' then
   if tonumber(c[2] or '-1') < tonumber(ARGV[2]) then

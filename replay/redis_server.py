@@ -64,6 +64,7 @@ class EmbeddedServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._sockets: Path | None = None
         self._password = ""
+        self._starting = threading.Lock()
         self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
         # The server ends when the THREAD that forked it does: this one lives as long as the program.
         threading.Thread(target=self._keep, name="redis-keeper", daemon=True).start()
@@ -93,11 +94,16 @@ class EmbeddedServer:
 
         UsageError when it cannot start, ResumeError when its files are damaged.
         """
-        if self.is_alive():
-            return
-        self._prepare()
+        with self._starting:
+            if not self.is_alive():
+                self._start()
+
+    def _start(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.directory.chmod(0o700)
         with (self.directory / "lock").open("w") as lock:
             self._lock(lock.fileno())
+            self._prepare()
             log = self.directory / "server.log"
             start = log.stat().st_size if log.exists() else 0  # what it says from now on
             self._process = self._fork(lock.fileno())  # which holds the lock with us, and then alone
@@ -162,8 +168,6 @@ class EmbeddedServer:
                 threading.Event().wait(0.05)
 
     def _prepare(self) -> None:
-        self.directory.mkdir(parents=True, exist_ok=True)
-        self.directory.chmod(0o700)
         password = self.directory / "password"
         if not self._password:
             if not password.exists() or len(password.read_text().strip()) < 32:
@@ -190,6 +194,7 @@ class EmbeddedServer:
             "appendonly": "yes",
             "appendfsync": "everysec",
             "aof-load-truncated": "yes",
+            "auto-aof-rewrite-min-size": "256mb",  # a rewrite is a fork and a second copy
             "save": '""',  # the append-only file starts with a snapshot whenever it is rewritten; one fork is enough
             "maxmemory": f"{self._max_megabytes * 5 // 4 + SLACK_MEGABYTES}mb",  # the script trims long before
             "maxmemory-policy": "noeviction",
