@@ -53,7 +53,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt $(CORE) $(VENV)/.torch
 	touch $@
 
 train: install
-	$(BIN)/shusaku local $(TRAIN_ARGS)
+	$(BIN)/shusaku train $(TRAIN_ARGS)
 
 test: install
 	@lint=0; $(MAKE) --no-print-directory lint || lint=$$?

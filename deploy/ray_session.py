@@ -118,13 +118,14 @@ class RaySession:
         self._open.enter_context(ray_environment({**VARIABLES, "PATH": path, **self._login.variables}))
         self._open.callback(_shut_down)
         try:
-            context = self._init(
-                address="local",
-                num_cpus=len(os.sched_getaffinity(0)),
-                include_dashboard=self._cluster.dashboard,
-                object_store_memory=object_store_bytes(),
-                _temp_dir=_own_temporary_directory(),
-            )
+            with _agent_on_a_free_port():
+                context = self._init(
+                    address="local",
+                    num_cpus=len(os.sched_getaffinity(0)),
+                    include_dashboard=self._cluster.dashboard,
+                    object_store_memory=object_store_bytes(),
+                    _temp_dir=_own_temporary_directory(),
+                )
         except (ConnectionError, RuntimeError, TimeoutError) as error:
             raise RunFailed(f"Ray does not start: {_in_short(error)}; its logs are below /tmp/ray/session_latest/logs, "
                             "and cluster.dashboard=false starts less of it") from error
@@ -207,6 +208,24 @@ def _running_here() -> str:
         raise UsageError("RAY_ADDRESS=auto: no Ray was started on this machine; start one with `ray start --head`, or "
                          "unset RAY_ADDRESS and one is started here")
     return str(address)
+
+
+@contextlib.contextmanager
+def _agent_on_a_free_port() -> Iterator[None]:
+    """The one port that `ray.init` fixes and lets nobody choose: beside another Ray it starts late and takes no jobs."""
+    from ray._private import parameter
+
+    original = parameter.RayParams
+
+    class Parameters(original):  # type: ignore[misc, valid-type]
+        def __init__(self, *positional: Any, **named: Any) -> None:
+            super().__init__(*positional, **{"dashboard_agent_listen_port": 0, **named})
+
+    parameter.RayParams = Parameters  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        parameter.RayParams = original  # type: ignore[misc]
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ import logging
 import os
 import shlex
 import sys
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from common.errors import UsageError
+from common.errors import RunFailed, UsageError
 from deploy.cli import COMMANDS
 from deploy.nearest import nearest
 from deploy.plain_options import PlainOptions
@@ -24,6 +25,8 @@ DEFAULT_ADDRESS = "http://127.0.0.1:8265"  # where `ray start --head` and `shusa
 ANSWER_S = 10.0  # that a cluster has for its first answer
 STOP_S = 90  # that a job has to write its checkpoint when it is stopped; Ray would give it 3
 POLL_S = 0.2
+AGENTS_S = 20.0  # that a cluster has to find an agent for the job
+NO_AGENT = "No available agent"  # in Ray's answer
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -137,7 +140,7 @@ def submit(submission: Submission, write: Callable[[str], object], say: Callable
     if submission.working_dir:
         environment["working_dir"] = submission.working_dir
     with StopSignals() as signals:
-        job = client.submit_job(entrypoint=submission.entrypoint, runtime_env=environment)
+        job = _accepted(client, submission, environment)
         say(f"job {job} at {submission.address}")
         if not submission.wait:
             return 0
@@ -149,6 +152,19 @@ def submit(submission: Submission, write: Callable[[str], object], say: Callable
             raise
         signals.raise_received()
         return code
+
+
+def _accepted(client: Any, submission: Submission, environment: dict[str, Any]) -> str:
+    """The job's name; the agents of a cluster that has just been started take none for some seconds."""
+    deadline = time.monotonic() + AGENTS_S
+    while True:
+        try:
+            return str(client.submit_job(entrypoint=submission.entrypoint, runtime_env=environment))
+        except (RuntimeError, ValueError, OSError) as error:
+            if NO_AGENT not in str(error) or time.monotonic() > deadline:
+                reason = " ".join(str(error).split())[:500]
+                raise RunFailed(f"--address {submission.address}: the cluster takes no job: {reason}") from None
+        time.sleep(0.5)
 
 
 async def _follow(

@@ -8,6 +8,7 @@ import contextlib
 import fcntl
 import importlib.util
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -233,11 +234,13 @@ class EmbeddedServer:
             file.seek(log_start)
             said = file.read(1 << 20).decode(errors="replace")
             if any(text in said for text in _DAMAGED):
-                manifests = sorted((self.directory / "appendonlydir").glob("*.manifest"))
-                file_name = manifests[-1] if manifests else self.directory / "appendonly.aof"
+                folder = self.directory / "appendonlydir"
+                found = re.search(r"append only file ([^\s:]+)", said)
+                file_name = folder / found[1] if found else folder
+                way = f"keep what can be read with `{self._repair(file_name)}`, or " if found else ""
                 return ResumeError(
-                    f"{file_name}: the window of the run is damaged and was left as it is; keep what can be read with"
-                    f" `{self._repair(file_name)}`, or move {self.directory} away to begin with an empty window"
+                    f"{file_name}: the window of the run is damaged and was left as it is; {way}move {self.directory}"
+                    " away to begin with an empty window"
                 )
             errors = [line for line in said.splitlines() if " # " in line] or said.splitlines()
             if errors:
@@ -245,7 +248,10 @@ class EmbeddedServer:
         return UsageError(f"{self.binary} ended at once; see {log}")
 
     def _repair(self, file: Path) -> str:
-        """The checker is the server's own binary under another name."""
+        """The checker is the server's own binary under another name.
+
+        It is given the damaged file, not the manifest: Valkey 9.1's takes the first file of a manifest for damaged.
+        """
         name = "redis-check-aof" if "redis" in Path(self.binary).name else "valkey-check-aof"
         found = shutil.which(name)
         return f"{found} --fix {file}" if found else f"bash -c 'exec -a {name} {self.binary} --fix {file}'"

@@ -5,7 +5,6 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -92,7 +91,7 @@ def test_a_total_that_falls_is_neither_an_error_nor_taken_back(monkeypatch: pyte
 
 
 @pytest.fixture(scope="module")
-def scraped() -> Iterator[dict[tuple[str, str], tuple[float, dict[str, str]]]]:
+def scraped() -> dict[tuple[str, str], tuple[float, dict[str, str]]]:
     """What the metrics port of a real Ray says, by name and target."""
     writes = [figures_of(60.0), {**figures_of(120.0), "games": 30.0, "loss/value": 0.5, "strength": math.inf}]
     names = [f"ray_{exported.name}" for exported in EXPORTED.values()]
@@ -104,7 +103,7 @@ def scraped() -> Iterator[dict[tuple[str, str], tuple[float, dict[str, str]]]]:
     )
     assert done.returncode == 0, done.stderr
     text = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("ANSWER "))[7:])
-    yield {
+    return {
         (sample.name, sample.labels.get("target", "")): (sample.value, sample.labels)
         for family in text_string_to_metric_families(text + "\n") for sample in family.samples
     }

@@ -1,0 +1,343 @@
+"""Writers, server and learner together, and one of them dies or hangs."""
+
+import os
+import shutil
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common._core import Game
+from common.codec import decode_record
+from common.config import ReplayConfig
+from common.messages import GameId, GameRecord
+from replay.redis_append import Appender
+from replay.redis_buffer import RedisBuffer
+from replay.redis_client import ReplayUnavailable, connect
+from replay.redis_control import RedisControl
+from replay.redis_keys import RunKeys
+from replay.redis_server import EmbeddedServer
+from replay.redis_writer import SpooledWriter
+
+MakeRecord = Callable[..., GameRecord]
+CONFIG = ReplayConfig(window="fixed", capacity=100_000, minimum=500, samples_per_position=2.0)
+RUN = "run"
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[EmbeddedServer]:
+    server = EmbeddedServer(tmp_path / "redis", max_megabytes=128)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def records(make_record: MakeRecord) -> list[GameRecord]:
+    game = Game("connect_four")
+    return [make_record(game, sequence) for sequence in range(200)]
+
+
+class Player:
+    """Puts games into a writer as fast as it takes them, and remembers how many it took."""
+
+    def __init__(self, url: str, actor: int, records: list[GameRecord], pause: float = 0.001) -> None:
+        appender = Appender(url, RUN, actor=actor, epoch=0, incarnation=0, deadline=0.5)
+        self.writer = SpooledWriter(appender, max_games=64)
+        self.put = self.full = 0
+        self._is_over = threading.Event()
+        self._slowest = 0.0
+
+        def play() -> None:
+            while not self._is_over.wait(pause):
+                begin = time.monotonic()
+                record = records[self.put % len(records)]
+                if self.writer.put(replace(record, game_id=GameId(0, actor, 0, self.put))):
+                    self.put += 1
+                else:
+                    self.full += 1
+                self.slowest = max(self._slowest, time.monotonic() - begin)
+
+        self._thread = threading.Thread(target=play)
+        self._thread.start()
+
+    def end(self, timeout: float = 10.0) -> None:
+        """No more games; all of them are sent."""
+        self._is_over.set()
+        self._thread.join()
+        assert self.writer.close(timeout), self.writer.stats()
+
+
+def begin(url: str, epoch: int = 0) -> RedisControl:
+    control = RedisControl(url, RUN)
+    control.begin(epoch, capacity=CONFIG.capacity, max_bytes=1 << 28, actors=0)
+    return control
+
+
+def learner(url: str, **options: Any) -> RedisBuffer:
+    options = {"batch_size": 32, "deadline": 0.5, "limited": False} | options
+    return RedisBuffer(Game("connect_four"), CONFIG, url=url, run_id=RUN, **options)
+
+
+def wait_for(condition: Callable[[], Any], seconds: float = 15.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.02)
+
+
+def in_stream(url: str) -> list[tuple[int, int]]:
+    """Actor and sequence of the games that the server has."""
+    entries: Any = connect(url).xrange(RunKeys.of(RUN).games)
+    return [decode_record(fields[b"d"]).game_id[1::2] for _, fields in entries]
+
+
+def test_a_killed_server_loses_and_doubles_nothing(server: EmbeddedServer, records: list[GameRecord]) -> None:
+    begin(server.url)
+    buffer = learner(server.url)
+    buffer.stats()
+    players = [Player(server.url, actor, records) for actor in range(2)]
+    for _ in range(3):
+        wait_for(lambda: all(player.writer.stats().spooled < 10 for player in players))
+        time.sleep(0.5)
+        os.kill(server.pid, signal.SIGKILL)
+        wait_for(lambda: not server.is_alive())
+        assert buffer.stats() is not None
+        server.start()
+    time.sleep(0.5)
+    for player in players:
+        player.end()
+    games = in_stream(server.url)
+    assert sorted(games) == [(actor, k) for actor, player in enumerate(players) for k in range(player.put)]
+    wait_for(lambda: buffer.stats().accepted == len(games))
+    stats = buffer.stats()
+    assert (stats.losses, stats.skipped, stats.quarantined) == (0, 0, {})
+    assert stats.inserted == sum(records[sequence % len(records)].num_rows for _, sequence in games)
+    assert RedisControl(server.url, RUN).counters()["inserted"] == stats.inserted
+    assert sum(player.writer.stats().failures for player in players) >= 2
+    assert stats.duplicates == sum(player.writer.stats().duplicates for player in players)
+    buffer.close()
+
+
+def test_lost_data_is_noticed_and_made_up_for(server: EmbeddedServer, records: list[GameRecord]) -> None:
+    begin(server.url)
+    buffer = learner(server.url, limited=True)
+    player = Player(server.url, 0, records)
+    wait_for(lambda: buffer.stats().rows > 2 * CONFIG.minimum)
+    while buffer.sample(32, 0) is not None:
+        pass
+    before = buffer.stats()
+    os.kill(server.pid, signal.SIGKILL)
+    wait_for(lambda: not server.is_alive())
+    shutil.rmtree(server.directory / "appendonlydir")  # as a server without one would come back
+    server.start()
+    wait_for(lambda: buffer.stats().losses == 1)
+    wait_for(lambda: "was lost" in player.writer.stats().trouble)
+    stats = buffer.stats()
+    assert (stats.rows, stats.games) == (0, 0)
+    assert stats.inserted == stats.deleted >= before.inserted
+    assert buffer.sample(32, 0) is None
+    assert "lost; it waits for the driver" in stats.waits_for
+    acknowledged = player.writer.stats().acknowledged
+    assert RedisControl(server.url, RUN).counters() == {}  # nobody writes into the void
+    control = RedisControl(server.url, RUN)
+    assert control.is_lost()
+    control.begin(0, capacity=CONFIG.capacity, max_bytes=1 << 28, actors=0, fences={0: 0})
+    wait_for(lambda: buffer.stats().rows > 0)
+    wait_for(lambda: buffer.sample(32, 0) is not None)  # by itself, with the minimum
+    assert buffer.stats().inserted - stats.inserted >= CONFIG.minimum
+    player.end()
+    games = in_stream(server.url)
+    assert games == [(0, k) for k in range(acknowledged, player.put)]  # all that was not acknowledged is there, once
+    assert buffer.stats().losses == 1
+    assert buffer.stats().trouble == ""
+    buffer.close()
+
+
+def test_newest_games_lost_with_the_power(server: EmbeddedServer, records: list[GameRecord]) -> None:
+    """The server comes back a second younger than the learner knows it."""
+    begin(server.url)
+    appender = Appender(server.url, RUN, actor=0, epoch=0, incarnation=0)
+    writer = SpooledWriter(appender)
+    for sequence in range(100):
+        assert writer.put(replace(records[sequence], game_id=GameId(0, 0, 0, sequence)))
+    assert writer.flush(5)
+    buffer = learner(server.url)
+    wait_for(lambda: buffer.stats().accepted == 100)
+    (file,) = (server.directory / "appendonlydir").glob("*.incr.aof")
+    os.kill(server.pid, signal.SIGKILL)
+    wait_for(lambda: not server.is_alive())
+    os.truncate(file, file.stat().st_size * 3 // 4)
+    server.start()
+    left = len(in_stream(server.url))
+    assert 20 < left < 100
+    wait_for(lambda: buffer.stats().losses == 1)
+    wait_for(lambda: buffer.stats().games == left)
+    stats = buffer.stats()
+    assert stats.rows == sum(records[k].num_rows for k in range(left))
+    for sequence in range(100, 110):
+        assert writer.put(replace(records[sequence], game_id=GameId(0, 0, 0, sequence)))
+    assert writer.close(5)
+    wait_for(lambda: buffer.stats().games == left + 10)
+    assert buffer.stats().accepted == 110
+    assert buffer.sample(32, 0) is not None
+    assert (buffer.stats().losses, buffer.stats().skipped) == (1, 0)
+    buffer.close()
+
+
+def test_a_hanging_server_doubles_nothing(server: EmbeddedServer, records: list[GameRecord]) -> None:
+    control = begin(server.url)
+    buffer = learner(server.url)
+    player = Player(server.url, 0, records, pause=0.005)
+    wait_for(lambda: buffer.stats().rows > CONFIG.minimum)
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        wait_for(lambda: player.full > 10)  # the spool is bounded, and `put` does not wait
+        for call in (lambda: control.is_lost(), lambda: begin(server.url, 1), lambda: buffer.fence(5, 1)):
+            started = time.monotonic()
+            with pytest.raises(ReplayUnavailable, match="no answer in time"):
+                RedisControl(server.url, RUN, deadline=0.5).status() if call is None else _quick(call)
+            assert time.monotonic() - started < 6
+        assert buffer.sample(32, 0) is not None  # goes on with what is there
+        wait_for(lambda: buffer.stats().unreachable_s > 1)
+        assert "no answer in time" in buffer.stats().trouble
+        stats = player.writer.stats()
+        assert stats.spooled == 64
+        assert stats.unreachable_s > 1
+        assert "no answer in time" in stats.trouble
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+    wait_for(lambda: player.writer.stats().trouble == "")
+    time.sleep(0.3)
+    player.end()
+    games = in_stream(server.url)
+    assert games == [(0, k) for k in range(player.put)]
+    assert player.writer.stats().duplicates > 0  # what it had not answered, it did when it woke up
+    wait_for(lambda: buffer.stats().accepted == len(games))
+    assert buffer.stats().unreachable_s == 0
+    buffer.close()
+
+
+def _quick(call: Callable[[], Any]) -> Any:
+    return call()
+
+
+def test_late_and_lost_replies(server: EmbeddedServer, records: list[GameRecord]) -> None:
+    """Between them a wire that holds replies back, or cuts them in the middle."""
+    begin(server.url)
+    wire = Wire(server.url)
+    appender = Appender(wire.url, RUN, actor=0, epoch=0, incarnation=0, deadline=0.3)
+    from replay.redis_append import EncodedGame
+
+    games = [EncodedGame.of(replace(records[k], game_id=GameId(0, 0, 0, k))) for k in range(40)]
+    assert appender.append(games[:4]).appended == 4
+    wire.delay = 0.6
+    with pytest.raises(ReplayUnavailable, match="no answer in time"):
+        appender.append(games[4:8])
+    time.sleep(0.5)  # the reply is there by now, and nobody may take it for another one's
+    wire.delay = 0
+    reply = appender.append(games[4:9])
+    assert (reply.appended, reply.duplicates) == (1, 4)
+    wire.cut = 5
+    with pytest.raises(ReplayUnavailable):
+        appender.append(games[9:12])
+    wire.cut = -1
+    reply = appender.append(games[9:12])
+    assert (reply.appended, reply.duplicates) == (0, 3)
+    assert in_stream(server.url) == [(0, k) for k in range(12)]
+    wire.close()
+
+
+class Wire:
+    """Carries bytes between clients and a server's unix socket."""
+
+    def __init__(self, url: str) -> None:
+        self.delay = 0.0  # of replies, seconds
+        self.cut = -1  # bytes of the next reply that arrive before the line breaks
+        path = url.partition("@")[2].partition("?")[0]
+        self.url = url.replace(path, path + "wire")
+        self._target = path
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(path + "wire")
+        self._listener.listen()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            server = socket.socket(socket.AF_UNIX)
+            server.connect(self._target)
+            threading.Thread(target=self._carry, args=(client, server, False), daemon=True).start()
+            threading.Thread(target=self._carry, args=(server, client, True), daemon=True).start()
+
+    def _carry(self, source: socket.socket, sink: socket.socket, is_reply: bool) -> None:
+        try:
+            while data := source.recv(1 << 16):
+                if is_reply and self.delay:
+                    time.sleep(self.delay)
+                if is_reply and self.cut >= 0:
+                    sink.sendall(data[: self.cut])
+                    sink.shutdown(socket.SHUT_RDWR)
+                    return
+                sink.sendall(data)
+        except OSError:
+            pass
+        for end in (source, sink):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+
+def test_a_fenced_writer_stops_and_its_successor_goes_on(server: EmbeddedServer, records: list[GameRecord]) -> None:
+    control = begin(server.url)
+    old = SpooledWriter(Appender(server.url, RUN, actor=3, epoch=0, incarnation=0))
+    assert old.put(replace(records[0], game_id=GameId(0, 3, 0, 0)))
+    assert old.flush(5)
+    control.fence(3, 1)
+    assert old.put(replace(records[1], game_id=GameId(0, 3, 0, 1)))
+    wait_for(lambda: old.control.stop)
+    assert old.put(replace(records[2], game_id=GameId(0, 3, 0, 2)))  # taken and dropped: it never blocks the actor
+    assert old.stats().refused == 2
+    new = SpooledWriter(Appender(server.url, RUN, actor=3, epoch=0, incarnation=1))
+    new.figures = b"mine"
+    assert new.put(replace(records[1], game_id=GameId(0, 3, 1, 0)))
+    assert new.flush(5)
+    assert not new.control.stop
+    wait_for(lambda: 3 in control.actor_figures() and control.actor_figures()[3].figures == b"mine")
+    assert control.actor_figures()[3].incarnation == 1
+    control.begin(1, capacity=1000, max_bytes=1 << 20, actors=0)  # another driver
+    wait_for(lambda: new.control.stop, 3)  # its heartbeat tells it
+    assert control.counters()["fenced"] == 1
+    for writer in (old, new):
+        writer.close(1)
+
+
+def test_heartbeats(server: EmbeddedServer) -> None:
+    control = begin(server.url)
+    writer = SpooledWriter(Appender(server.url, RUN, actor=1, epoch=0, incarnation=4))
+    wait_for(lambda: 1 in control.actor_figures())
+    control.note_version(7)
+    control.set_actors(5)
+    ages = []
+    begun = time.monotonic()
+    while time.monotonic() - begun < 2.5:
+        ages.append(control.actor_figures()[1].age_s)
+        time.sleep(0.05)
+    assert max(ages) < 1.5
+    assert (writer.control.version, writer.control.actors) == (7, 5)
+    assert writer.close(1)
+    time.sleep(1.5)
+    assert control.actor_figures()[1].age_s > 1.2
