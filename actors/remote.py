@@ -17,11 +17,12 @@ from actors.actor_loop import ActorLoop, Plays
 from actors.evaluators import Evaluator, describe, make_evaluator
 from actors.inference_server import InferenceServer, ServerStats
 from actors.overlapped_self_play import OverlappedSelfPlay
-from actors.remote_evaluation import RemoteEvaluation, ServerUnavailable
+from actors.remote_evaluation import EvaluationStopped, RemoteEvaluation, ServerUnavailable
 from actors.self_play import ActorIdentity, SelfPlay
 from actors.strength import Stopped, Strength, measure
 from actors.strength_sets import strength_set
 from common._core import Game
+from common.codec import CodecError
 from common.config import Config, InferenceConfig
 from common.hardware import lower_priority
 from common.messages import Weights
@@ -91,6 +92,8 @@ class SelfPlayActor(_Shell):
             if self._stopping.is_set():
                 return "the actor was stopped"
             return self._loop.run()
+        except EvaluationStopped:
+            return "the actor was stopped while it waited for an inference server"
         finally:
             writer.close(FLUSH_SECONDS)
 
@@ -272,8 +275,13 @@ class RayTransport:
             self._seconds.append(time.monotonic() - sent)
             return answer
         except ray.exceptions.GetTimeoutError:
-            raise TimeoutError from None
+            if time.monotonic() - sent < 2 * SERVER_SECONDS:
+                raise TimeoutError from None
+            self._next += 1  # frozen: another one may answer
+            raise ServerUnavailable(f"no answer for {2 * SERVER_SECONDS:.0f} s") from None
         except ray.exceptions.RayError as error:
+            if isinstance(getattr(error, "cause", None), CodecError):
+                raise  # a defect of ours, which no other server mends
             self._next += 1
             lines = str(error).strip().splitlines()
             raise ServerUnavailable(lines[-1] if lines else type(error).__name__) from None

@@ -126,9 +126,9 @@ class RaySession:
                     object_store_memory=object_store_bytes(),
                     _temp_dir=_own_temporary_directory(),
                 )
-        except (ConnectionError, RuntimeError, TimeoutError) as error:
-            raise RunFailed(f"Ray does not start: {_in_short(error)}; its logs are below /tmp/ray/session_latest/logs, "
-                            "and cluster.dashboard=false starts less of it") from error
+        except (OSError, RuntimeError, ValueError) as error:
+            raise RunFailed(f"Ray does not start: {_in_short(error)}; its logs are below "
+                            f"{os.environ.get('RAY_TMPDIR', '/tmp')}/ray/session_latest/logs") from error
         self.is_local = True
         self._facts = context.address_info
         assert watchdog.stdin is not None
@@ -195,7 +195,7 @@ def _own_temporary_directory() -> str | None:
     Short in any case: it begins the paths of sockets, of which the system takes 107 bytes.
     """
     default = Path("/tmp/ray")
-    if not default.exists() or os.access(default, os.W_OK | os.X_OK):
+    if "RAY_TMPDIR" in os.environ or not default.exists() or os.access(default, os.W_OK | os.X_OK):
         return None
     return f"/tmp/ray-{os.getuid()}"
 
@@ -212,7 +212,7 @@ def _running_here() -> str:
 
 @contextlib.contextmanager
 def _agent_on_a_free_port() -> Iterator[None]:
-    """The one port that `ray.init` fixes and lets nobody choose: beside another Ray it starts late and takes no jobs."""
+    """The one port that `ray.init` fixes and nobody may choose: beside another Ray it starts late and takes no jobs."""
     from ray._private import parameter
 
     original = parameter.RayParams

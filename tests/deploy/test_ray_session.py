@@ -12,7 +12,6 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,9 @@ import psutil
 import pytest
 
 from common.config import ClusterConfig
-from common.errors import UsageError
-from deploy import ray_auth, ray_probe, ray_watchdog
-from deploy.ray_auth import login_for_joining, login_for_new_cluster
+from common.errors import RunFailed, UsageError
+from deploy import ray_probe
+from deploy.ray_auth import login_for_new_cluster
 from deploy.ray_session import RaySession
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -86,7 +85,7 @@ class Driver:
     """A process of its own with a RaySession, told what to do by lines."""
 
     def __init__(self, directory: Path, dashboard: bool = True, **variables: str) -> None:
-        environ = {name: value for name, value in os.environ.items() if name not in RAY_VARIABLES}
+        environ = {name: value for name, value in os.environ.items() if name not in (*RAY_VARIABLES, "RAY_TMPDIR")}
         self.output = directory / f"driver-{time.monotonic_ns()}"
         self._process = subprocess.Popen(
             [sys.executable, "-c", DRIVER, json.dumps(dashboard)], cwd=ROOT, env={**environ, **variables},
@@ -160,73 +159,6 @@ def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / ".ray" / "auth_token"
 
 
-# --- tokens ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_new_cluster_gets_a_token_that_only_the_user_can_read(clean: Path) -> None:
-    login = login_for_new_cluster()
-    assert login.variables == {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(clean)}
-    assert stat.S_IMODE(clean.stat().st_mode) == 0o600
-    assert stat.S_IMODE(clean.parent.stat().st_mode) == 0o700
-    assert len(login.token()) == 64
-    assert login_for_new_cluster().token() == login.token()
-    assert sorted(path.name for path in clean.parent.iterdir()) == ["auth_token"]
-
-
-def test_processes_that_make_the_token_at_once_agree_on_one(clean: Path) -> None:
-    with ThreadPoolExecutor(8) as pool:
-        made = [pool.submit(subprocess.run, [sys.executable, "-c", "from deploy.ray_auth import login_for_new_cluster\n"
-                                             "print(login_for_new_cluster().token())"],
-                            cwd=ROOT, capture_output=True, text=True, check=True) for _ in range(8)]
-        tokens = {each.result().stdout for each in made}
-    assert tokens == {clean.read_text() + "\n"}
-
-
-def test_a_token_that_others_could_read_is_taken_from_them_and_kept(clean: Path) -> None:
-    clean.parent.mkdir()
-    clean.write_text("abc\n")
-    clean.chmod(0o644)  # as Ray writes it
-    login = login_for_new_cluster()
-    assert "readable by others" in login.note
-    assert login.token() == "abc"
-    assert stat.S_IMODE(clean.stat().st_mode) == 0o600
-    assert login_for_new_cluster().note == ""
-
-
-def test_an_empty_token_file_is_filled(clean: Path) -> None:
-    clean.parent.mkdir()
-    clean.touch()
-    assert len(login_for_new_cluster().token()) == 64
-
-
-@pytest.mark.parametrize(("variables", "expected"), [
-    ({"RAY_AUTH_MODE": "disabled"}, {"RAY_AUTH_MODE": "disabled"}),
-    ({"RAY_AUTH_TOKEN": "t"}, {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "t"}),
-])
-def test_the_variables_of_the_user_win(clean: Path, variables: dict[str, str], expected: dict[str, str]) -> None:
-    for login in (login_for_new_cluster(variables), login_for_joining(variables)):
-        assert login.variables == expected
-    assert not clean.exists()
-
-
-def test_without_any_token_a_cluster_is_joined_explicitly_without_and_says_so(clean: Path) -> None:
-    login = login_for_joining()
-    assert login.variables == {"RAY_AUTH_MODE": "disabled"}
-    assert str(clean) in login.note
-    login_for_new_cluster()
-    assert login_for_joining().token_file == str(clean)
-
-
-@pytest.mark.parametrize("variables", [
-    {"RAY_AUTH_MODE": "nonsense"}, {"RAY_AUTH_TOKEN_PATH": "/nonexistent/file"}, {"RAY_AUTH_MODE": "token"},
-])
-def test_a_login_that_cannot_work_is_one_line(clean: Path, variables: dict[str, str]) -> None:
-    with pytest.raises(UsageError) as error:
-        login_for_joining(variables)
-    assert "\n" not in str(error.value)
-    assert next(iter(variables.values())) in str(error.value) or str(clean) in str(error.value)
-
-
 # --- joining what is not there ---------------------------------------------------------------------------------------
 
 
@@ -285,9 +217,9 @@ def test_something_else_that_listens_there_is_not_waited_for(
     address = listener(answer)
     began = time.monotonic()
     with pytest.raises(UsageError, match=f"RAY_ADDRESS={address}"):
-        ray_probe.probe_cluster(address, deadline=4.0)
-    assert time.monotonic() - began < 6
-    assert ray_probe.DEADLINE + 5 <= 20
+        ray_probe.probe_cluster(address, deadline=2.0)
+    assert time.monotonic() - began < 4
+    assert ray_probe.DEADLINE + 3 <= 20
 
 
 @pytest.mark.parametrize(("answer", "named"), [
@@ -309,63 +241,6 @@ def test_what_a_cluster_says_against_joining_is_told(
     login_for_new_cluster()
     with pytest.raises(UsageError, match=named):
         ray_probe.probe_cluster(listener(b""))
-
-
-# --- the watchdog ----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def sleeper() -> Iterator[Callable[..., psutil.Process]]:
-    processes: list[subprocess.Popen[bytes]] = []
-
-    def start(**arguments: Any) -> psutil.Process:
-        processes.append(subprocess.Popen(["sleep", "60"], **arguments))
-        return psutil.Process(processes[-1].pid)
-
-    yield start
-    for process in processes:
-        process.kill()
-        process.wait()
-
-
-def test_the_watchdog_ends_workers_and_noted_processes_and_nobody_else(
-    tmp_path: Path, sleeper: Callable[..., psutil.Process]
-) -> None:
-    session = tmp_path / "session_1"
-    session.mkdir()
-    log = session / "worker.out"
-    with log.open("w") as out, (tmp_path / "session_12.out").open("w") as other:
-        worker, neighbour = sleeper(stdout=out), sleeper(stdout=other)
-        reader = sleeper(stdin=log.open(), pass_fds=[out.fileno()])  # somebody who looks at the log
-    noted, reused = sleeper(), sleeper()
-    began = {process.pid: process.began for process in ray_watchdog._alive()}
-    ray_watchdog.end({
-        ray_watchdog.Process(noted.pid, began[noted.pid]), ray_watchdog.Process(reused.pid, began[reused.pid] - 1),
-    }, str(session), grace=0.2)
-    assert alive([worker, noted]) == []
-    assert len(alive([neighbour, reader, reused])) == 3
-
-
-def test_only_children_from_rays_package_belong_to_ray(
-    tmp_path: Path, sleeper: Callable[..., psutil.Process]
-) -> None:
-    own = sleeper()  # such as a Redis server
-    package = tmp_path / "ray" / "core"
-    package.mkdir(parents=True)
-    daemon = subprocess.Popen(["sh", "-c", "sleep 60 & wait", str(package / "raylet")])
-    try:
-        deadline = time.monotonic() + 5
-        while not all_below(daemon.pid) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        grandchild = all_below(daemon.pid)[0]
-        found = {process.pid for process in ray_watchdog.ray_processes(os.getpid())}
-        assert found == {daemon.pid, grandchild.pid}
-        assert own.pid not in found
-    finally:
-        for process in all_below(daemon.pid):
-            process.kill()
-        daemon.kill()
-        daemon.wait()
 
 
 # --- a real Ray ------------------------------------------------------------------------------------------------------
@@ -482,20 +357,24 @@ def test_another_version_on_the_cluster_is_named_with_both(
     assert ray.__version__ in str(error.value)
 
 
-def test_after_an_orderly_end_nothing_is_left_and_the_environment_is_as_before(head: Driver) -> None:
+def test_after_kill_9_of_the_driver_nothing_is_left(head: Driver) -> None:
     family = all_below(head.pid)
-    assert len(family) > 5
-    assert head.finish() == {"changed": []}
-    assert alive(family) == []
-
-
-def test_after_kill_9_of_the_driver_nothing_is_left(tmp_path: Path, token_file: str) -> None:
-    driver = Driver(tmp_path, dashboard=False, RAY_AUTH_TOKEN_PATH=token_file)
-    family = all_below(driver.pid)
     assert {"gcs_server", "raylet", "ray::Worker", "ray::DashboardAgent"} <= {process.name() for process in family}
-    os.kill(driver.pid, signal.SIGKILL)
-    assert wait_until_gone(family) < 10  # 2.5 s where nothing else runs
-    driver.close()
+    os.kill(head.pid, signal.SIGKILL)
+    assert wait_until_gone(family) < 15  # 2.5 s where nothing else runs; Ray's agents alone stay for 40
+
+
+def test_a_ray_that_cannot_start_says_why_in_one_line(
+    clean: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    long = tmp_path / ("x" * 90)  # no socket can have so long a path
+    long.mkdir()
+    monkeypatch.setenv("RAY_TMPDIR", str(long))
+    before = set(all_below(os.getpid()))
+    with pytest.raises(RunFailed, match=r"Ray does not start: .*107 bytes") as error:
+        RaySession(ClusterConfig(), Path("unused"), say=print).start()
+    assert "\n" not in str(error.value)
+    assert set(all_below(os.getpid())) == before
 
 
 @pytest.mark.long
@@ -519,7 +398,10 @@ def test_a_second_ray_beside_the_first_disturbs_neither(tmp_path: Path, token_fi
     try:
         for name in ("address", "dashboard_url", "metrics_port"):
             assert first.facts[name] != second.facts[name]
+        family = all_below(second.pid)
+        assert len(family) > 5
         assert second.finish() == {"changed": []}
+        assert alive(family) == []
         assert first.tell("ask")["where"] == first.first["where"]
         assert http_status(first.facts["dashboard_url"] + "/api/version", Path(token_file).read_text()) == 200
     finally:
@@ -543,7 +425,3 @@ def test_a_cluster_without_tokens_is_joined_without_even_where_we_have_one(
             joined.close()
     finally:
         open_head.close()
-
-
-def test_the_modules_that_name_the_token_agree_on_the_variables() -> None:
-    assert RAY_VARIABLES[1:4] == (ray_auth.MODE, ray_auth.TOKEN, ray_auth.TOKEN_PATH)

@@ -1,0 +1,342 @@
+"""What only the buffer over Redis does: strangers' records, gaps, restarts, two sides that run at their own pace."""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import redis
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from common._core import Game
+from common.codec import encode_record
+from common.config import ReplayConfig
+from common.messages import GameId, GameRecord
+from replay.redis_append import Appender, EncodedGame
+from replay.redis_buffer import RedisBuffer
+from replay.redis_control import RedisControl
+from replay.redis_keys import RunKeys
+from replay.redis_server import EmbeddedServer
+from replay.redis_writer import SpooledWriter
+
+MakeRecord = Callable[..., GameRecord]
+CONFIG = ReplayConfig(window="fixed", capacity=2000, minimum=100, samples_per_position=2.0)
+GAME = Game("connect_four")
+
+
+class Run:
+    """One run in the server: its control, a raw client, buffers and an actor."""
+
+    def __init__(self, url: str, run_id: str, make_record: MakeRecord, capacity: int = 2000) -> None:
+        self.url, self.id, self.make_record = url, run_id, make_record
+        self.control = RedisControl(url, run_id)
+        self.control.begin(0, capacity=capacity, max_bytes=1 << 28, actors=0)
+        self.raw: Any = redis.Redis.from_url(url)
+        self.keys = RunKeys.of(run_id)
+        self.actor = Appender(url, run_id, actor=0, epoch=0, incarnation=0)
+        self.sequence = 0
+        self.buffers: list[RedisBuffer] = []
+
+    def play(self, games: int, **header: Any) -> list[GameRecord]:
+        records = [
+            replace(self.make_record(GAME, k, **header), game_id=GameId(0, 0, 0, k))
+            for k in range(self.sequence, self.sequence + games)
+        ]
+        for record in records:
+            self.actor.append([EncodedGame.of(record)])
+        self.sequence += games
+        return records
+
+    def buffer(self, **options: Any) -> RedisBuffer:
+        options = {"batch_size": 32, "background": False, "config": CONFIG} | options
+        self.buffers.append(RedisBuffer(GAME, options.pop("config"), url=self.url, run_id=self.id, **options))
+        return self.buffers[-1]
+
+
+@pytest.fixture
+def run(redis_server: EmbeddedServer, make_run: Callable[[], str], make_record: MakeRecord) -> Iterator[Run]:
+    run = Run(redis_server.url, make_run(), make_record)
+    yield run
+    for buffer in run.buffers:
+        buffer.close()
+    run.raw.delete(*run.keys)
+
+
+def wait_for(condition: Callable[[], Any], seconds: float = 15.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.02)
+
+
+def test_poisoned_records_are_quarantined_and_stop_nobody(run: Run) -> None:
+    buffer = run.buffer(config_hash="c0ffee", limited=True)
+    good = run.play(5)
+    bad = good[0]
+    data = encode_record(bad)
+    poison: list[tuple[str, dict[str, bytes], str]] = [
+        ("*", {"d": data, "r": b"10", "n": b"50"}, "foreign"),
+        ("*", {"hello": b"world"}, "foreign"),
+        ("*", {"d": b"\xff" * 1000, "r": b"-1", "n": b"9" * 40}, "foreign"),
+    ]
+    for id, fields, _ in poison:
+        run.raw.xadd(run.keys.games, fields, id=id)
+    wrong = [  # through the script, by an actor that is out of its mind
+        (data[: len(data) // 2], "format"),
+        (b"", "format"),
+        (random.Random(1).randbytes(5000), "format"),
+        (encode_record(replace(bad, game="chess")), "game"),
+        (encode_record(replace(bad, config_hash="beef")), "config"),
+        (encode_record(replace(bad, versions=np.full(len(bad), 9, np.uint32))), "version"),
+        (encode_record(replace(bad, outcome=-bad.outcome or 1)), "outcome"),
+        (encode_record(replace(bad, root_values=np.full(len(bad), np.nan, np.float32))), "number"),
+        (encode_record(replace(bad, actions=np.full(len(bad), bad.actions[0], np.uint16))), "action"),
+        (encode_record(replace(bad, policy_shares=bad.policy_shares[::-1].copy() * 0)), "policy"),
+    ]
+    for data, _ in wrong:
+        run.actor.append([EncodedGame(run.sequence, 40, data)])
+        run.sequence += 1
+    good += run.play(5)
+    stats = buffer.stats()
+    expected: dict[str, int] = {}
+    for kind in [kind for _, _, kind in poison] + [kind for _, kind in wrong]:
+        expected[kind] = expected.get(kind, 0) + 1
+    assert stats.quarantined == run.control.quarantined() == expected
+    rows = sum(record.num_rows for record in good)
+    assert (stats.accepted, stats.inserted, stats.rows, stats.skipped) == (10, rows, rows, 0)
+    counters = run.control.counters()
+    assert counters["invalid"] == 13
+    assert counters["inserted"] == rows + 400  # as the server counted,
+    assert counters["inserted"] - counters["deleted"] == rows  # and what it has
+    assert counters["bytes"] == sum(len(encode_record(record)) for record in good)
+    assert run.raw.xlen(run.keys.games) == 10  # the bad ones are out of it
+    entries = run.raw.xrange(run.keys.quarantine)
+    assert [fields[b"reason"].partition(b":")[0].decode() for _, fields in entries].count("foreign") == 3
+    # The rows of the bad games are out of the limiter: the credit is that of a buffer that never saw them.
+    limit = int(run.raw.hget(run.keys.control, "limit"))
+    clean = Run(run.url, run.id + "-clean", run.make_record)
+    clean_buffer = clean.buffer()
+    clean.sequence = 0
+    for record in good:
+        clean.actor.append([EncodedGame(record.game_id.sequence, record.num_rows, encode_record(record))])
+    assert clean_buffer.stats().inserted == rows
+    assert limit - 400 == int(clean.raw.hget(clean.keys.control, "limit"))
+    again = run.buffer()  # the next learner meets none of them
+    assert again.stats().quarantined == {}
+    assert again.stats().inserted == rows
+    clean_buffer.close()
+
+
+def test_a_stranger_who_uses_up_all_ids_is_cleared_away(run: Run) -> None:
+    buffer = run.buffer(background=True)
+    run.play(10)
+    wait_for(lambda: buffer.stats().games == 10)
+    run.raw.xadd(run.keys.games, {"d": b"?"}, id="18446744073709551615-18446744073709551615")
+    writer = SpooledWriter(Appender(run.url, run.id, actor=1, epoch=0, incarnation=0))
+    for k in range(5):
+        assert writer.put(replace(run.make_record(GAME, k), game_id=GameId(0, 1, 0, k)))
+    assert writer.flush(10)  # when the learner has cleared it
+    wait_for(lambda: buffer.stats().games == 15)
+    assert (buffer.stats().losses, buffer.stats().quarantined) == (0, {"foreign": 1})
+    assert writer.close(1)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    fields=st.dictionaries(st.sampled_from([b"d", b"r", b"n", b"x"]), st.binary(max_size=60), min_size=1),
+    id=st.one_of(st.just("*"), st.tuples(st.integers(1, 2**64 - 1), st.integers(0, 2**64 - 1)).map("{0[0]}-{0[1]}".format)),
+    data=st.binary(max_size=200),
+)
+def test_no_bytes_stop_it(run: Run, fields: dict[bytes, bytes], id: str, data: bytes) -> None:
+    if not run.buffers:
+        run.buffer()
+    (buffer,) = run.buffers
+    before = buffer.stats()
+    try:
+        run.raw.xadd(run.keys.games, fields, id=id)
+        strange = 1
+    except redis.ResponseError:  # an id that has been
+        strange = 0
+    buffer.stats()
+    run.actor.append([EncodedGame(run.sequence, 7, data)])
+    run.sequence += 1
+    (record,) = run.play(1)
+    after = buffer.stats()
+    assert after.trouble == ""
+    assert after.accepted == before.accepted + 1
+    assert after.inserted == before.inserted + record.num_rows
+    assert sum(after.quarantined.values()) == sum(before.quarantined.values()) + strange + 1
+    assert (after.losses, after.skipped) == (0, 0)
+
+
+def test_trimming_that_overtakes_the_learner_is_counted(run: Run) -> None:
+    run.control.begin(0, capacity=300, max_bytes=1 << 28, actors=0)
+    buffer = run.buffer()
+    seen = sum(record.num_rows for record in run.play(10))
+    assert buffer.stats().skipped == 0
+    played = sum(record.num_rows for record in run.play(60))
+    stats = buffer.stats()
+    assert stats.skipped > 0
+    assert stats.inserted + stats.skipped == seen + played
+    run.raw.xtrim(run.keys.games, maxlen=0, approximate=False)
+    run.play(3)
+    run.raw.xtrim(run.keys.games, maxlen=0, approximate=False)  # nothing to read, and more was counted than read
+    for _ in range(2):
+        stats = buffer.stats()
+    assert stats.inserted + stats.skipped == run.control.counters()["inserted"]
+
+
+@pytest.mark.parametrize("capacity", [150, 20_000])
+def test_redis_may_keep_less_or_more_than_the_ring(run: Run, capacity: int) -> None:
+    config = replace(CONFIG, capacity=500)
+    run.control.begin(0, capacity=capacity, max_bytes=1 << 28, actors=0)
+    buffer = run.buffer(config=config)
+    lengths: list[int] = []
+    for _ in range(40):
+        lengths += [record.num_rows for record in run.play(3)]
+        stats = buffer.stats()
+        assert stats.rows == sum(lengths[len(lengths) - stats.games :])
+    assert (stats.skipped, stats.inserted) == (0, sum(lengths))
+    assert 400 < stats.rows <= 500
+    state = buffer.state()
+    lengths += [record.num_rows for record in run.play(2)]
+    again = run.buffer(config=config)
+    assert again.restore(state) == 0
+    restored = again.stats()
+    assert restored.inserted == sum(lengths)
+    assert restored.rows == sum(lengths[len(lengths) - restored.games :])
+    assert restored.rows <= 150 if capacity == 150 else restored.rows > 400
+    assert again.sample(32, 1) is not None
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_the_learner_restarts(run: Run, background: bool) -> None:
+    """Its checkpoint is older than its death; games went on coming in between."""
+    first = run.buffer(background=background)
+    run.play(40)
+    wait_for(lambda: first.stats().accepted == 40)
+    while first.sample(32, 0) is not None:
+        pass
+    state = first.state()
+    more = run.play(5)
+    wait_for(lambda: first.stats().accepted == 45)
+    first.sample(32, 0)  # after the checkpoint: forgotten
+    first.close()
+    more += run.play(5)
+    second = run.buffer(background=background)
+    assert second.restore(state) == 0
+    wait_for(lambda: second.stats().accepted == 10)
+    stats = second.stats()
+    assert stats.inserted == state["inserted"] + sum(record.num_rows for record in more)
+    assert stats.sampled == state["sampled"]
+    assert stats.games == 50
+    batch = second.sample(32, 7)
+    assert batch is not None
+    assert batch.rows.max() < stats.inserted
+    third = run.buffer(background=background)  # without any checkpoint: a fresh start with what is there
+    wait_for(lambda: third.stats().accepted == 50)
+
+
+def test_a_restart_finds_the_data_lost(run: Run) -> None:
+    first = run.buffer()
+    run.play(40)
+    state = first.state() if first.stats().accepted else {}
+    run.raw.delete(*run.keys)
+    second = run.buffer()
+    assert second.restore(state) == 0
+    stats = second.stats()
+    assert (stats.rows, stats.losses, stats.inserted) == (0, 1, state["inserted"])
+    assert second.sample(32, 0) is None
+    run.control.begin(1, capacity=2000, max_bytes=1 << 28, actors=0)
+    run.actor = Appender(run.url, run.id, actor=0, epoch=1, incarnation=0)
+    run.play(10)
+    assert second.stats().games == 10
+    assert second.sample(32, 0) is not None
+    # The same with keys made anew before the learner looked.
+    run.raw.delete(*run.keys)
+    run.control.begin(2, capacity=2000, max_bytes=1 << 28, actors=0)
+    run.actor = Appender(run.url, run.id, actor=0, epoch=2, incarnation=0)
+    run.play(3)
+    stats = second.stats()
+    assert (stats.games, stats.losses) == (3, 2)
+
+
+def test_an_actor_waits_and_goes_on_when_told(run: Run) -> None:
+    buffer = run.buffer(background=True, limited=True)
+    writer = SpooledWriter(Appender(run.url, run.id, actor=0, epoch=0, incarnation=0))
+    played = 0
+    stop = threading.Event()
+
+    def play() -> None:
+        nonlocal played
+        while not stop.is_set():
+            if writer.control.throttle:
+                stop.wait(0.002)
+            elif writer.put(replace(run.make_record(GAME, played % 50), game_id=GameId(0, 0, 0, played))):
+                played += 1
+            stop.wait(0.001)
+
+    player = threading.Thread(target=play)
+    player.start()
+    wait_for(lambda: writer.control.throttle)
+    time.sleep(0.5)
+    assert buffer.stats().throttled
+    held = played
+    time.sleep(0.5)
+    assert played == held  # it waits
+    samples = 0
+    for seed in range(100):
+        wait_for(lambda seed=seed: buffer.sample(32, seed) is not None)  # type: ignore[misc]
+        samples += 32
+    stop.set()
+    player.join()
+    assert writer.close(5)
+    stats = buffer.stats()
+    assert stats.sampled == samples
+    assert samples - 500 < (stats.inserted - CONFIG.minimum) * 2.0 < samples + 32 + 20 * 84
+    wait_for(lambda: run.control.counters()["sampled"] == samples)
+
+
+def test_without_a_limit_nobody_waits(run: Run) -> None:
+    buffer = run.buffer(limited=False)
+    run.play(60)
+    assert buffer.stats().waits_for == ""
+    assert run.raw.hget(run.keys.control, "limit") == b"-1"
+    assert not run.actor.append([]).control.throttle
+
+
+def test_it_waits_for_the_driver(run: Run) -> None:
+    run.raw.delete(*run.keys)
+    buffer = run.buffer(background=True)
+    wait_for(lambda: "waits for the driver" in buffer.stats().waits_for)
+    assert buffer.stats().losses == 0
+    run.control.begin(0, capacity=2000, max_bytes=1 << 28, actors=0)
+    run.play(3)
+    wait_for(lambda: buffer.stats().games == 3)
+    assert buffer.stats().trouble == ""
+
+
+def test_a_failing_listener_does_not_end_the_thread(run: Run) -> None:
+    accepted: list[bytes] = []
+
+    def listen(data: bytes) -> None:
+        accepted.append(data)
+        if len(accepted) == 2:
+            raise OSError("No space left on device")
+
+    buffer = run.buffer(background=True, on_accept=listen)
+    run.play(5)
+    wait_for(lambda: len(accepted) == 5)
+    assert buffer.stats().accepted == 5
+
+
+def test_games_of_an_earlier_configuration_stay(run: Run) -> None:
+    run.play(3)
+    run.control.begin(1, capacity=2000, max_bytes=1 << 28, actors=0)
+    buffer = run.buffer(config_hash="changed", epoch=1)
+    assert buffer.stats().games == 3
