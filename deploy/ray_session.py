@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -94,14 +95,14 @@ class RaySession:
 
     @property
     def how_to_log_in(self) -> str:
-        """One line for the terminal: where the dashboard is and where its token lies, never the token itself."""
+        """One line for the terminal: the dashboard, where its token lies (never the token itself), and the logs."""
+        logs = f"Ray's logs: {self.log_directory}"
         if not self.dashboard_url:
-            return f"Ray at {self.address}, without a dashboard"
+            return f"Ray at {self.address}, without a dashboard; {logs}"
         if not self._login.has_token:
-            return f"dashboard: {self.dashboard_url} (open to whoever reaches it)"
-        if not self.token_file:
-            return f"dashboard: {self.dashboard_url} (it asks for the token that RAY_AUTH_TOKEN holds)"
-        return f"dashboard: {self.dashboard_url} (it asks for a token: cat {self.token_file})"
+            return f"dashboard: {self.dashboard_url} (open to whoever reaches it); {logs}"
+        where = f"cat {self.token_file}" if self.token_file else "the one in RAY_AUTH_TOKEN"
+        return f"dashboard: {self.dashboard_url} (it asks for a token: {where}); {logs}"
 
     @property
     def ray_command_prefix(self) -> str:
@@ -109,9 +110,12 @@ class RaySession:
         return f"RAY_ADDRESS={self.address} {shell_prefix(self._login)}"
 
     def _start_here(self) -> None:
+        from ray._private.utils import write_ray_address
+
         self._login = login_for_new_cluster()
         if self._login.note:
             self._say(self._login.note)
+        directory = _new_directory()
         watchdog = self._open.enter_context(_watchdog())
         # A job's `shusaku` and `python` are the PATH's of the head that it is submitted to.
         path = os.pathsep.join((os.path.join(sys.prefix, "bin"), os.environ.get("PATH", os.defpath)))
@@ -124,13 +128,14 @@ class RaySession:
                     num_cpus=len(os.sched_getaffinity(0)),
                     include_dashboard=self._cluster.dashboard,
                     object_store_memory=object_store_bytes(),
-                    _temp_dir=_own_temporary_directory(),
+                    _temp_dir=directory,
                 )
         except (OSError, RuntimeError, ValueError) as error:
-            raise RunFailed(f"Ray does not start: {_in_short(error)}; its logs are below "
-                            f"{os.environ.get('RAY_TMPDIR', '/tmp')}/ray/session_latest/logs") from error
+            logs = f"{directory}/session_latest/logs"
+            raise RunFailed(f"Ray does not start: {_in_short(error)}; its logs: {logs}") from error
         self.is_local = True
         self._facts = context.address_info
+        write_ray_address(self._facts["gcs_address"], directory)  # where a job's supervisor looks
         assert watchdog.stdin is not None
         watchdog.stdin.write(self._facts["session_dir"] + "\n")
         watchdog.stdin.flush()
@@ -189,15 +194,18 @@ def object_store_bytes() -> int:
     return max(LEAST_OBJECTS, min(MOST_OBJECTS, int(free * 0.8)))
 
 
-def _own_temporary_directory() -> str | None:
-    """None for Ray's default, unless another user of the machine made that one and we cannot write there.
+def _new_directory() -> str:
+    """For Ray's sockets, logs and the address that jobs join, for nobody else's eyes.
 
-    Short in any case: it begins the paths of sockets, of which the system takes 107 bytes.
+    In the directory that all Rays of a machine share by default, a job joins any of them, and the second user cannot
+    write.  The path is short: it begins those of sockets, of which the system takes 107 bytes.
     """
-    default = Path("/tmp/ray")
-    if "RAY_TMPDIR" in os.environ or not default.exists() or os.access(default, os.W_OK | os.X_OK):
-        return None
-    return f"/tmp/ray-{os.getuid()}"
+    parent = os.environ.get("RAY_TMPDIR", "/tmp")
+    try:
+        return tempfile.mkdtemp(prefix="ray-", dir=parent)
+    except OSError as error:
+        raise UsageError(f"{parent}: Ray can not keep its sockets and logs there ({error.strerror}); name another "
+                         "directory with RAY_TMPDIR") from None
 
 
 def _running_here() -> str:

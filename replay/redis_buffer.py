@@ -331,6 +331,9 @@ class RedisBuffer:
     def _take(self, entry: Entry) -> None:
         """Into the window, or into quarantine."""
         reason, record = "", None
+        is_old = 0 < entry.number <= self._refill_until
+        if entry.is_ours and not is_old and entry.total - entry.rows < self._counted:
+            entry = entry._replace(is_ours=False)  # the script's totals never go back
         if not entry.is_ours:
             reason = "foreign: no entry of the append script"
         else:
@@ -342,14 +345,13 @@ class RedisBuffer:
             except InvalidRecord as error:
                 reason = str(error)
         with self._lock:
-            is_old = 0 < entry.number <= self._refill_until
             if entry.number < NUMBERS_END:
                 self._position = entry.id
             if not is_old and entry.is_ours:
                 self._end_refill()
                 self._skipped += max(0, entry.total - entry.rows - self._counted)
                 self._number, self._counted = entry.number, entry.total
-            if record is not None:
+            if record is not None and not reason:
                 try:
                     if is_old:
                         self._window.refill(record)

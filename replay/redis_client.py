@@ -203,7 +203,7 @@ def explain(error: Exception) -> tuple[str, bool]:
         return f"it refuses writes, its disk may be full: {text}", True
     if "certificate" in low or isinstance(error.__cause__, ssl.SSLError):
         return f"TLS failed: {text}; name the authority with ?ssl_ca_certs=FILE", True
-    if "moved " in low or "crossslot" in low or isinstance(error, redis.exceptions.ClusterError):
+    if isinstance(error, redis.exceptions.AskError | redis.exceptions.ClusterCrossSlotError):
         return f"it is a node of a cluster and not the one that holds this run: {text}", True
     if isinstance(error, redis.exceptions.InvalidResponse):
         return "something answers there that is no Redis server", True

@@ -275,6 +275,8 @@ def test_a_ray_that_is_started_here(head: Driver, token_file: str) -> None:
     assert facts["own_address"] == facts["address"].rpartition(":")[0]
     assert facts["token_file"] == token_file
     assert head.first["namespace"] == "n1"
+    directory = Path(facts["log_directory"]).parent.parent
+    assert (directory / "ray_current_cluster").read_text() == facts["address"]  # which jobs are told to join
     assert head.first["keeps_handler"]  # of SIGTERM
     _, niceness, waiting = head.first["where"]
     assert (niceness, waiting) == (0, "PASSIVE")
@@ -287,6 +289,8 @@ def test_the_dashboard_wants_the_token_and_the_terminal_does_not_show_it(head: D
     assert [http_status(version), http_status(version, "wrong"), http_status(version, token)] == [401, 403, 200]
     assert stat.S_IMODE(os.stat(token_file).st_mode) == 0o600
     assert token not in json.dumps(head.first)
+    assert head.facts["log_directory"] in head.facts["how_to_log_in"]
+    assert stat.S_IMODE(Path(head.facts["log_directory"]).parent.parent.stat().st_mode) == 0o700
     assert head.facts["dashboard_url"] in head.facts["how_to_log_in"]
     assert f"cat {token_file}" in head.facts["how_to_log_in"]
     assert http_status(f"http://{head.facts['own_address']}:{head.facts['metrics_port']}/metrics") == 200

@@ -82,6 +82,7 @@ class Cluster:
             [sys.executable, "-c", HEAD], cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             env={**clean_environment(), "RAY_AUTH_TOKEN_PATH": self.token_file, "PATH": WITHOUT_OURS},
         )
+        self.pid = self._process.pid
         assert self._process.stdout is not None
         self.address = next(line.split()[1] for line in self._process.stdout if line.startswith("ADDRESS"))
 
@@ -256,6 +257,23 @@ def test_a_job_joins_its_cluster_and_ctrl_c_lets_it_save_before_it_ends(
     assert "SAVED" in out
     assert "it writes its checkpoint first" in err
     assert process.returncode == 130
+
+
+@pytest.mark.long
+def test_a_job_joins_the_cluster_that_took_it_and_no_other_one_of_the_machine(
+    cluster: Cluster, follower: Callable[[str], subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    others = [Cluster(tmp_path) for _ in range(2)]
+    try:
+        process = follower("import os\nprint('ADDRESS', os.environ['RAY_ADDRESS'], flush=True)")
+        told = read_until(process, "ADDRESS").split()[-1]
+        listening = {connection.laddr.port: connection.pid for connection in psutil.net_connections("tcp")
+                     if connection.status == psutil.CONN_LISTEN}
+        family = {process.pid for process in psutil.Process(cluster.pid).children(recursive=True)}
+        assert listening[int(told.rpartition(":")[2])] in family
+    finally:
+        for other in others:
+            other.close()
 
 
 @pytest.mark.long

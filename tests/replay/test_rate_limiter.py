@@ -51,6 +51,28 @@ def test_texts_and_turns() -> None:
     assert rule.state() == LimiterState(5256, rule.sampled, 0)
 
 
+@given(
+    samples_per_position=st.floats(0.01, 50), minimum=st.integers(1, 5000), inserted=st.integers(0, 10**9),
+    difference=st.integers(-20_000, 20_000), size=st.integers(0, 10_000),
+)
+def test_the_credit_is_exact(
+    samples_per_position: float, minimum: int, inserted: int, difference: int, size: int
+) -> None:
+    """Actors are throttled when it is used up and not one row before."""
+    rule = limiter(samples_per_position=samples_per_position, minimum=minimum)
+    sampled = max(0, int(inserted * samples_per_position) - difference)
+    rule.restore(LimiterState(inserted, sampled, max(0, inserted - size)))
+    credit = rule.credit()
+    assert credit is not None
+    assert credit == 0 or not rule.is_throttled
+    if credit > 0:
+        rule.insert(credit - 1)
+        assert not rule.is_throttled
+        rule.insert(1)
+    assert rule.is_throttled
+    assert limiter(enabled=False).credit() is None
+
+
 def test_the_error_buffer_is_raised_to_what_is_safe() -> None:
     assert limiter().error_buffer == limiter().raised_by == 256
     assert limiter(samples_per_position=8).error_buffer == 336

@@ -234,7 +234,8 @@ def test_used_up_ids_are_an_error_and_nothing_is_lost(run: tuple[str, str, Redis
     url, run_id, control = run
     appender = Appender(url, run_id, actor=0, epoch=1, incarnation=0)
     appender.append(games(0, 3))
-    redis.Redis.from_url(url).xadd(RunKeys.of(run_id).games, {"d": b"?"}, id="18446744073709551615-18446744073709551615")
+    client = redis.Redis.from_url(url)
+    client.xadd(RunKeys.of(run_id).games, {"d": b"?"}, id="18446744073709551615-18446744073709551615")
     with pytest.raises(ReplayUnavailable):
         appender.append(games(3, 3))
     assert control.counters()["games"] == 3

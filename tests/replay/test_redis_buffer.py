@@ -149,7 +149,9 @@ def test_a_stranger_who_uses_up_all_ids_is_cleared_away(run: Run) -> None:
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     fields=st.dictionaries(st.sampled_from([b"d", b"r", b"n", b"x"]), st.binary(max_size=60), min_size=1),
-    id=st.one_of(st.just("*"), st.tuples(st.integers(1, 2**64 - 1), st.integers(0, 2**64 - 1)).map("{0[0]}-{0[1]}".format)),
+    id=st.one_of(
+        st.just("*"), st.tuples(st.integers(1, 2**64 - 1), st.integers(0, 2**64 - 1)).map("{0[0]}-{0[1]}".format)
+    ),
     data=st.binary(max_size=200),
 )
 def test_no_bytes_stop_it(run: Run, fields: dict[bytes, bytes], id: str, data: bytes) -> None:
@@ -281,8 +283,9 @@ def test_an_actor_waits_and_goes_on_when_told(run: Run) -> None:
                 played += 1
             stop.wait(0.001)
 
-    player = threading.Thread(target=play)
+    player = threading.Thread(target=play, daemon=True)
     player.start()
+    assert buffer.stats().rows == 0
     wait_for(lambda: writer.control.throttle)
     time.sleep(0.5)
     assert buffer.stats().throttled
@@ -331,8 +334,8 @@ def test_a_failing_listener_does_not_end_the_thread(run: Run) -> None:
 
     buffer = run.buffer(background=True, on_accept=listen)
     run.play(5)
-    wait_for(lambda: len(accepted) == 5)
-    assert buffer.stats().accepted == 5
+    wait_for(lambda: buffer.stats().accepted == 5)
+    assert len(accepted) == 5
 
 
 def test_games_of_an_earlier_configuration_stay(run: Run) -> None:

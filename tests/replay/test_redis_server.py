@@ -3,6 +3,7 @@
 import os
 import shlex
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -136,20 +137,18 @@ def test_a_directory_has_one_server(server: EmbeddedServer) -> None:
 
 
 def test_what_cannot_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageError, match="cannot listen on 192.0.2.1"):
+    with pytest.raises(UsageError, match=r"cannot listen on 192\.0\.2\.1"):
         EmbeddedServer(tmp_path, max_megabytes=1, bind="192.0.2.1").start()
-    import socket
-
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         server = EmbeddedServer(tmp_path, max_megabytes=1, bind=f"127.0.0.1:{taken.getsockname()[1]}")
-        with pytest.raises(UsageError, match="see .*server.log"):
+        with pytest.raises(UsageError, match=r"see .*server\.log"):
             server.start()
         server.stop()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UsageError, match="no Redis server: .* replay.url="):
+    with pytest.raises(UsageError, match=r"no Redis server: .* replay\.url="):
         EmbeddedServer(tmp_path, max_megabytes=1)
 
 

@@ -1,0 +1,273 @@
+"""Servers that are not ours: what is wrong with them, who may do what, and TLS."""
+
+import socket
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from common._core import Game
+from common.config import ReplayConfig
+from common.errors import UsageError
+from common.messages import GameId, GameRecord
+from replay.redis_access import acl_rules
+from replay.redis_append import Appender, EncodedGame
+from replay.redis_buffer import RedisBuffer
+from replay.redis_client import ReplayRefused, ReplayUnavailable, check_server, connect, explain, masked
+from replay.redis_control import RedisControl
+from replay.redis_keys import RunKeys
+from replay.redis_server import EmbeddedServer
+from replay.redis_writer import SpooledWriter
+
+MakeRecord = Callable[..., GameRecord]
+GAME = Game("connect_four")
+PASSWORD = "p@ss/w:rd?#"
+QUOTED = "p%40ss%2Fw%3Ard%3F%23"
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[EmbeddedServer]:
+    """One whose settings a test may spoil."""
+    server = EmbeddedServer(tmp_path / "redis", max_megabytes=16, bind="127.0.0.1")
+    server.start()
+    yield server
+    server.stop()
+
+
+def admin(server: EmbeddedServer) -> Any:
+    return connect(server.url)
+
+
+def refusal(url: str, **options: Any) -> str:
+    begin = time.monotonic()
+    with pytest.raises(UsageError) as caught:
+        check_server(url, **options)
+    assert time.monotonic() - begin < 10
+    text = str(caught.value)
+    assert "\n" not in text
+    assert text.startswith(f"replay.url={masked(url)}")
+    return text
+
+
+def test_a_good_server_passes_and_keeps_nothing(server: EmbeddedServer) -> None:
+    for url in (server.url, server.tcp_url):
+        check_server(url)
+    assert admin(server).keys("*") == []
+
+
+def test_no_answer() -> None:
+    assert "Connection refused" in refusal("redis://127.0.0.1:1")
+    assert "No such file" in refusal("unix:///nowhere/at/all")
+    assert "does not answer" in refusal("redis://no-such-host.invalid:6379")
+    assert "must begin with redis://" in refusal("http://localhost")
+    assert "Port could not be cast" in refusal("redis://localhost:port")
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()  # and never accepts
+        port = silent.getsockname()[1]
+        assert "no answer" in refusal(f"redis://user:{QUOTED}@127.0.0.1:{port}", deadline=2.0)
+
+
+def test_something_else_answers() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            client, _ = listener.accept()
+            client.recv(100)
+            client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            client.close()
+
+        threading.Thread(target=answer, daemon=True).start()
+        text = refusal(f"redis://127.0.0.1:{listener.getsockname()[1]}")
+        assert "no Redis server" in text
+
+
+def test_what_is_wrong_is_said_and_no_secret(server: EmbeddedServer) -> None:
+    secret = (server.directory / "password").read_text().strip()
+    wrong = server.tcp_url.replace(secret, QUOTED)
+    for url in (wrong, server.tcp_url.replace(f":{secret}@", ""), server.url.replace(secret, QUOTED)):
+        text = refusal(url)
+        assert "password or the user name is wrong, or missing" in text
+        assert PASSWORD not in text
+        assert QUOTED not in text
+    client = admin(server)
+    client.config_set("maxmemory-policy", "allkeys-lru")
+    assert "maxmemory-policy is allkeys-lru" in refusal(server.url)
+    client.config_set("maxmemory-policy", "noeviction")
+    client.config_set("maxmemory", 100_000)
+    assert "memory is full" in refusal(server.url)
+    client.config_set("maxmemory", 0)
+    client.config_set("maxclients", 1)
+    assert "too many clients" in refusal(server.tcp_url)
+    client.config_set("maxclients", 100)
+    client.execute_command("REPLICAOF", "127.0.0.1", "1")
+    assert "is a replica" in refusal(server.url)
+    client.execute_command("REPLICAOF", "NO", "ONE")
+    check_server(server.url)
+    client.config_set("requirepass", "")
+    assert "has no password but the URL names one" in refusal(server.url)
+
+
+def test_a_full_disk_and_a_loading_server_are_told_apart() -> None:
+    full = redis.ResponseError("MISCONF Errors writing to the AOF file: No space left on device")
+    assert explain(full) == (f"it refuses writes, its disk may be full: {full}", True)
+    assert explain(redis.exceptions.BusyLoadingError("loading"))[1] is False
+    assert explain(redis.exceptions.ReadOnlyError("READONLY You can't write"))[1] is False
+    assert explain(redis.exceptions.ResponseError("ERR unknown command 'XADD'"))[1] is True
+    assert "cluster" in explain(redis.exceptions.MovedError("3999 127.0.0.1:6381"))[0]
+
+
+def test_masking() -> None:
+    for url in ("redis://u:secret@h:1/0", "unix:///a?password=secret&db=1", "rediss://:secret@h?ssl_ca_certs=f",
+                "unix://:secret@/tmp/s?db=0"):
+        assert "secret" not in masked(url)
+        assert "***" in masked(url)
+    assert masked("redis://h:1/0") == "redis://h:1/0"
+
+
+def test_roles(server: EmbeddedServer, make_record: MakeRecord) -> None:
+    """Each role can do its part of a run, and an actor nothing else of note."""
+    client = admin(server)
+    urls = {}
+    for role, rules in acl_rules("mine").items():
+        client.execute_command("ACL", "SETUSER", role, "on", f">{PASSWORD}", *rules.split())
+        urls[role] = f"redis://{role}:{QUOTED}@{server.tcp_url.partition('@')[2]}"
+    check_server(urls["learner"], run_id="mine")
+    assert "lacks a right" in refusal(urls["learner"], run_id="other")
+    assert "lacks a right: User actor has no permissions" in refusal(urls["actor"], run_id="mine")
+    control = RedisControl(urls["learner"], "mine")
+    control.begin(0, capacity=100, max_bytes=1 << 20, actors=0)
+    config = ReplayConfig(capacity=500, minimum=50)
+    buffer = RedisBuffer(GAME, config, url=urls["learner"], run_id="mine", batch_size=8, background=False)
+    writer = SpooledWriter(Appender(urls["actor"], "mine", actor=0, epoch=0, incarnation=0))
+    writer.figures = b"figures"
+    keys = RunKeys.of("mine")
+    for k in range(20):  # past the capacity
+        assert writer.put(replace(make_record(GAME, k), game_id=GameId(0, 0, 0, k)))
+    assert writer.flush(5), writer.stats()
+    client.xadd(keys.games, {"bad": "one"})
+    assert writer.put(replace(make_record(GAME, 20), game_id=GameId(0, 0, 0, 20)))  # behind it
+    assert writer.close(5), writer.stats()
+    client.xadd(keys.games, {"d": b"?"}, id="18446744073709551615-0")
+    assert buffer.stats().trouble == ""
+    assert buffer.stats().quarantined == {"foreign": 2}
+    assert buffer.stats().games >= 3
+    control.fence(0, 3)
+    control.note_version(3)
+    control.set_actors(3)
+    control.request_stop()
+    control.put_status(b"{}")
+    assert (control.status(), control.newest_epoch(), control.desired_actors()) == (b"{}", 0, 3)
+    assert control.actor_figures()[0].figures == b"figures"
+    assert control.quarantined() == {"foreign": 2}
+    control.forget_actors()
+    assert control.is_stop_requested()
+    assert not control.is_lost()
+    buffer.close()
+    stranger = connect(urls["actor"])
+    forbidden: list[tuple[str, ...]] = [
+        ("FLUSHALL",), ("CONFIG", "GET", "*"), ("KEYS", "*"), ("DEL", keys.games), ("GET", keys.status),
+        ("SET", keys.status, "x"), ("EVAL", "return 1", "0"), ("SHUTDOWN",), ("ACL", "LIST"), ("DEBUG", "JMAP"),
+        ("XREAD", "STREAMS", keys.games, "0"), ("HGETALL", keys.control), ("XADD", "other", "*", "a", "b"),
+        ("XADD", RunKeys.of("other").games, "*", "a", "b"), ("XADD", keys.quarantine, "*", "a", "b"),
+        ("SUBSCRIBE", "x"), ("MONITOR",), ("REPLICAOF", "NO", "ONE"), ("MODULE", "LIST"), ("SCRIPT", "FLUSH"),
+    ]
+    for command in forbidden:
+        with pytest.raises(redis.exceptions.NoPermissionError):
+            stranger.execute_command(*command)
+    with pytest.raises(ReplayRefused, match="lacks a right"):
+        Appender(urls["actor"], "other", actor=0, epoch=0, incarnation=0).append([])
+
+
+def openssl(directory: Path, *arguments: str) -> None:
+    subprocess.run(["openssl", *arguments], cwd=directory, check=True, capture_output=True, timeout=60)
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """ca.pem, and server.pem with server.key for localhost signed by it; other.pem of somebody else."""
+    directory = tmp_path_factory.mktemp("tls")
+    for name in ("ca", "other"):
+        openssl(directory, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days",
+                "2", "-keyout", f"{name}.key", "-out", f"{name}.pem", "-subj", f"/CN={name}",
+                "-addext", "keyUsage=critical,keyCertSign")
+    openssl(directory, "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout",
+            "server.key", "-out", "server.csr", "-subj", "/CN=localhost")
+    (directory / "names").write_text("subjectAltName=DNS:localhost\n")
+    openssl(directory, "x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
+            "-days", "2", "-out", "server.pem", "-extfile", "names")
+    return directory
+
+
+@pytest.fixture
+def tls_port(server: EmbeddedServer, authority: Path) -> Iterator[int]:
+    """Takes the encryption off, since the embedded binary knows none, and hands on to the server."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority / "server.pem", authority / "server.key")
+    target = server.url.partition("@")[2].partition("?")[0]
+
+    def carry(source: socket.socket, sink: socket.socket) -> None:
+        try:
+            while data := source.recv(1 << 16):
+                sink.sendall(data)
+        except OSError:
+            pass
+        sink.close()
+
+    def serve(raw: socket.socket) -> None:
+        try:
+            client = context.wrap_socket(raw, server_side=True)
+        except (ssl.SSLError, OSError):
+            raw.close()
+            return
+        backend = socket.socket(socket.AF_UNIX)
+        backend.connect(target)
+        threading.Thread(target=carry, args=(backend, client), daemon=True).start()
+        carry(client, backend)
+
+    def accept() -> None:
+        while True:
+            try:
+                raw, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=serve, args=(raw,), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=accept, daemon=True).start()
+        yield listener.getsockname()[1]
+
+
+def test_tls(server: EmbeddedServer, authority: Path, tls_port: int, make_record: MakeRecord) -> None:
+    secret = (server.directory / "password").read_text().strip()
+    url = f"rediss://:{secret}@localhost:{tls_port}/0?ssl_ca_certs={authority / 'ca.pem'}"
+    check_server(url)
+    control = RedisControl(url, "tls")
+    control.begin(0, capacity=1000, max_bytes=1 << 20, actors=0)
+    appender = Appender(url, "tls", actor=0, epoch=0, incarnation=0)
+    for k in range(30):
+        record = replace(make_record(GAME, k), game_id=GameId(0, 0, 0, k))
+        assert appender.append([EncodedGame.of(record)]).appended == 1
+    buffer = RedisBuffer(
+        GAME, ReplayConfig(capacity=500, minimum=50), url=url, run_id="tls", batch_size=8, background=False
+    )
+    assert buffer.stats().accepted == 30
+    buffer.close()
+    for bad in (
+        url.replace("ca.pem", "other.pem"),  # another authority
+        url.partition("?")[0],  # the system's
+        url.replace("localhost", "127.0.0.1"),  # another name
+    ):
+        text = refusal(bad)
+        assert "TLS failed" in text, text
+        assert secret not in text
+        with pytest.raises(ReplayUnavailable):
+            Appender(bad, "tls", actor=0, epoch=0, incarnation=0).append([])
+    assert "rediss" in refusal(f"rediss://localhost:{tls_port}?ssl_ca_certs=/no/such/file")
