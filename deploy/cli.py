@@ -23,6 +23,7 @@ from deploy.nearest import nearest
 class Takes(Enum):
     """What a command's `run` is called with."""
 
+    COMMAND_LINE = auto()  # run(arguments) -> exit code: every word is the command's own
     OPTIONS = auto()  # run(arguments, as_json)
     CONFIG = auto()  # run(config, as_json)
     WHAT_AND_CONFIG = auto()  # run(what, config, as_json)
@@ -37,9 +38,9 @@ class Command:
     help: str
     what: tuple[str, ...] = ()  # choices of the first argument, for WHAT_AND_CONFIG; one in capitals: any word
 
-    def load(self) -> Callable[..., dict[str, Any]]:
+    def load(self) -> Callable[..., Any]:
         module, _, function = self.place.partition(":")
-        run: Callable[..., dict[str, Any]] = getattr(importlib.import_module(module), function or "run")
+        run: Callable[..., Any] = getattr(importlib.import_module(module), function or "run")
         return run
 
 
@@ -50,6 +51,7 @@ COMMANDS = {
         "deploy.control_commands:scale", Takes.WHAT_AND_CONFIG, "change the number of actors of a run that goes on",
         ("N",),
     ),
+    "submit": Command("deploy.submit", Takes.COMMAND_LINE, "run a command as a Ray job: submit -- train ..."),
     "stop": Command("deploy.control_commands:stop", Takes.CONFIG, "end a run that goes on with a checkpoint"),
     "local": Command("deploy.local", Takes.CONFIG, "train in one process; the same command resumes"),
     "evaluate": Command("deploy.evaluate", Takes.CONFIG, "how often checkpoint=RUN_DIR|FILE|random plays optimally"),
@@ -83,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         with _sigterm_raises():
-            _dispatch(list(sys.argv[1:] if argv is None else argv))
+            return _dispatch(list(sys.argv[1:] if argv is None else argv))
     except UsageError as error:
         return _fail(error, 2)
     except ResumeError as error:
@@ -97,31 +99,34 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output went away (`| head`)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    return 0
 
 
-def _dispatch(argv: list[str]) -> None:
+def _dispatch(argv: list[str]) -> int:
     if not argv or argv[0] in ("--help", "-h", "help"):
         print(_overview())
-        return
+        return 0
     if argv[0] == "--version":
         print(f"shusaku {metadata.version('shusaku')}")
-        return
+        return 0
     name, *rest = argv
     if name not in COMMANDS:
         raise UsageError(f"there is no command {name}; nearest: {nearest(name, COMMANDS)}; "
                          f"there are {', '.join(COMMANDS)}")
     command = COMMANDS[name]
+    if command.takes is Takes.COMMAND_LINE:
+        code: int = command.load()(rest)
+        return code
     if command.takes is Takes.OPTIONS:
         as_json = "--json" in rest
         _call(command, [argument for argument in rest if argument != "--json"], as_json)
-        return
+        return 0
     options, rest = _take_options(name, rest)
     if options.help:
         print(_command_help(name, command))
-        return
+        return 0
     leading = [_take_what(name, command, rest)] if command.takes is Takes.WHAT_AND_CONFIG else []
     _run_configured(command, leading, rest, options)
+    return 0
 
 
 def _run_configured(command: Command, leading: list[str], overrides: list[str], options: Options) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +25,7 @@ from deploy.ray_probe import probe_cluster
 SHARED_MEMORY = Path("/dev/shm")
 MOST_OBJECTS = 512 << 20  # bytes of Ray's object store: a few versions of the weights, games do not pass through it
 LEAST_OBJECTS = 80 << 20  # Ray refuses less than 75 MiB
+KEEP_LOGS_SECONDS = 3 * 86_400.0  # after their last line
 WORKERS_LEAVE_S = 2.0  # a worker notices the end of its raylet by itself in about a second
 
 VARIABLES = {  # for Ray's own processes, where we start them
@@ -157,7 +159,10 @@ class RaySession:
 
     def _init(self, **arguments: Any) -> Any:
         import ray
+        from ray._private import worker
 
+        if hasattr(worker, "print_to_stdstream"):  # "(raylet) A worker died ...": the supervisor says it in one line
+            worker.print_to_stdstream = lambda data, ignore_prefix=False: None
         # Ray replaces the handler of SIGTERM by one that exits on the spot.
         handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -201,11 +206,22 @@ def _new_directory() -> str:
     write.  The path is short: it begins those of sockets, of which the system takes 107 bytes.
     """
     parent = os.environ.get("RAY_TMPDIR", "/tmp")
+    _remove_old_directories(Path(parent))
     try:
-        return tempfile.mkdtemp(prefix="ray-", dir=parent)
+        return os.path.join(tempfile.mkdtemp(prefix="shusaku-", dir=parent), "ray")  # Ray opens its own to everybody
     except OSError as error:
         raise UsageError(f"{parent}: Ray can not keep its sockets and logs there ({error.strerror}); name another "
                          "directory with RAY_TMPDIR") from None
+
+
+def _remove_old_directories(parent: Path) -> None:
+    """Logs of our Rays that ended days ago; one that writes no more has ended."""
+    for directory in parent.glob("shusaku-????????"):
+        with contextlib.suppress(OSError):
+            logs = directory / "ray" / "session_latest" / "logs"
+            newest = max((file.stat().st_mtime for file in logs.iterdir()), default=0.0)
+            if directory.stat().st_uid == os.getuid() and time.time() - newest > KEEP_LOGS_SECONDS:
+                shutil.rmtree(directory, ignore_errors=True)
 
 
 def _running_here() -> str:

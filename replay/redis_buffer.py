@@ -289,7 +289,7 @@ class RedisBuffer:
             self._trouble, self._troubled_since = "", 0.0
             if not reading.boot:
                 self._trouble = "the replay waits for the driver to begin"
-                if self._losses:
+                if self._losses or self._boot:
                     self._trouble = "the replay's data was lost; it waits for the driver to begin anew"
             if self._refused_before is None:
                 self._refused_before = reading.refused

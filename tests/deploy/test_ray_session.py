@@ -290,7 +290,7 @@ def test_the_dashboard_wants_the_token_and_the_terminal_does_not_show_it(head: D
     assert stat.S_IMODE(os.stat(token_file).st_mode) == 0o600
     assert token not in json.dumps(head.first)
     assert head.facts["log_directory"] in head.facts["how_to_log_in"]
-    assert stat.S_IMODE(Path(head.facts["log_directory"]).parent.parent.stat().st_mode) == 0o700
+    assert stat.S_IMODE(Path(head.facts["log_directory"]).parent.parent.parent.stat().st_mode) == 0o700
     assert head.facts["dashboard_url"] in head.facts["how_to_log_in"]
     assert f"cat {token_file}" in head.facts["how_to_log_in"]
     assert http_status(f"http://{head.facts['own_address']}:{head.facts['metrics_port']}/metrics") == 200

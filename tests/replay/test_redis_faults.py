@@ -65,7 +65,7 @@ class Player:
                     self.full += 1
                 self.slowest = max(self.slowest, time.monotonic() - begin)
 
-        self._thread = threading.Thread(target=play)
+        self._thread = threading.Thread(target=play, daemon=True)
         self._thread.start()
 
     def end(self, timeout: float = 10.0) -> None:
