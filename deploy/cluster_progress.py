@@ -113,7 +113,7 @@ class ClusterProgress:
             "alive_actors": run.supervisor.crews["self_play"].alive, "max_actors": run.layout.max_actors,
             "dashboard": run.session.dashboard_url, "epoch": run.epoch, "processes": processes,
             "inference": self._server(), "cpus_per_actor": run.config.actors.cpus,
-            "first_game_seconds": run.first_game_seconds,
+            "first_game_seconds": run.first_game_seconds, "totals": run.totals.total,
         }
         return json.dumps(content).encode()
 

@@ -162,7 +162,7 @@ class RaySession:
         from ray._private import worker
 
         if hasattr(worker, "print_to_stdstream"):  # "(raylet) A worker died ...": the supervisor says it in one line
-            worker.print_to_stdstream = lambda data, ignore_prefix=False: None
+            worker.print_to_stdstream = _say_nothing
         # Ray replaces the handler of SIGTERM by one that exits on the spot.
         handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -191,6 +191,10 @@ class RaySession:
         self.num_cpus, self.num_gpus = float(resources.get("CPU", 0)), float(resources.get("GPU", 0))
         own = [node for node in nodes if node["NodeID"] == ray.get_runtime_context().get_node_id()]
         self.metrics_port = int(own[0]["MetricsExportPort"]) if own else 0
+
+
+def _say_nothing(*data: object, **options: object) -> None:
+    """In place of Ray's own lines."""
 
 
 def object_store_bytes() -> int:

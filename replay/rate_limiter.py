@@ -84,7 +84,9 @@ class RateLimiter:
         """Whether the rule would let `rows` more in; nobody is refused who inserts nevertheless."""
         if not self.enabled or self.size + rows <= self.minimum:
             return True
-        return self.difference + rows * self.samples_per_position <= self._centre + self.error_buffer
+        # In one product, so that many rows at once and one after the other are judged the same to the last bit.
+        difference = (self.inserted + rows) * self.samples_per_position - self.sampled
+        return difference <= self._centre + self.error_buffer
 
     def can_sample(self, rows: int) -> bool:
         if self.size < self.minimum:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from common.codec import encode_record
@@ -84,6 +85,7 @@ def append(
     """`Appender.append` for anybody's (epoch, actor, incarnation); errors are those of redis-py."""
     assert len(games) <= MAX_GAMES, len(games)
     assert len(figures) <= MAX_FIGURES, len(figures)
+    assert all(one.sequence < other.sequence for one, other in pairwise(games)), [game.sequence for game in games]
     arguments: list[Argument] = [*identity, figures]
     for game in games:
         arguments += game

@@ -33,7 +33,7 @@ class Script:
         try:
             return client.execute_command(*call)
         except redis.exceptions.NoScriptError:  # a new server, or one that was restarted; nothing was done
-            client.execute_command("SCRIPT LOAD", self.text)
+            client.execute_command("SCRIPT", "LOAD", self.text)
             return client.execute_command(*call)
 
 
@@ -46,7 +46,8 @@ if redis.replicate_commands then redis.replicate_commands() end
 local games, control, counters, seen = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local epoch, actor, incarnation, figures = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local sent = (#ARGV - 4) / 3
-local function text(number) return string.format('%.0f', number) end
+local format = string.format
+local function text(number) return format('%d', number) end
 
 local c = redis.call('HMGET', control, 'boot', 'epoch', 'stop', 'version', 'actors', 'limit', 'capacity', 'max_bytes')
 local function reply(status, throttle, appended, duplicates)
@@ -82,9 +83,9 @@ local function evict(need_rows, need_bytes)
       if need_rows <= 0 and need_bytes <= 0 then break end
       local fields = entry[2]
       if fields[1] == 'd' and fields[3] == 'r' and fields[5] == 'n' then  -- else it is none of ours, never counted
-        local rows = tonumber(fields[4]) or 0
-        deleted, bytes = deleted + rows, bytes - #fields[2]
-        need_rows, need_bytes = need_rows - rows, need_bytes - #fields[2]
+        local rows, size = tonumber(fields[4]) or 0, #fields[2]
+        deleted, bytes = deleted + rows, bytes - size
+        need_rows, need_bytes = need_rows - rows, need_bytes - size
       end
       last, entries = entry[1], entries + 1
     end
@@ -101,71 +102,77 @@ local function evict(need_rows, need_bytes)
 end
 
 -- One game; a table with `err` where it was refused.
+local done = {}
 local function add(data, rows, with_it)
   local answer = redis.pcall('XADD', games, text(number + 1) .. '-0', 'd', data, 'r', rows, 'n', with_it)
-  return type(answer) == 'table' and answer or {}
+  return type(answer) == 'table' and answer or done
 end
 
 local appended, duplicates, failure, is_full = 0, 0, nil, false
 if sent > 0 then
-  local rows, size = 0, 0
+  local rows, size, fresh = 0, 0, #ARGV + 1  -- games are fresh from there on: their numbers ascend
   for k = 5, #ARGV, 3 do
-    if tonumber(ARGV[k]) > newest then rows, size = rows + tonumber(ARGV[k + 1]), size + #ARGV[k + 2] end
+    if tonumber(ARGV[k]) > newest then
+      fresh = k
+      break
+    end
+  end
+  duplicates = (fresh - 5) / 3
+  local counts = {}
+  for k = fresh, #ARGV, 3 do
+    counts[k] = tonumber(ARGV[k + 1])
+    rows, size = rows + counts[k], size + #ARGV[k + 2]
   end
   -- Before anything is added: deleting is allowed on a full server, and adding is once something was deleted.
   local over_rows, over_bytes = inserted - deleted + rows - tonumber(c[7]), bytes + size - tonumber(c[8])
   if size > 0 and (over_rows > 0 or over_bytes > 0) then evict(over_rows, over_bytes) end
-  for k = 5, #ARGV, 3 do
-    local sequence, count, data = tonumber(ARGV[k]), tonumber(ARGV[k + 1]), ARGV[k + 2]
-    if sequence <= newest then
-      duplicates = duplicates + 1
-    else
-      -- The server asks only for the first write of a script whether there is room.
-      if is_full then squeezed = squeezed + evict(0, #data) end
-      local answer = add(data, ARGV[k + 1], text(inserted + count))
-      if answer.err and string.find(answer.err, 'OOM', 1, true) then
-        -- Somebody else's memory, or a smaller server than was said: each game makes room for itself.
-        is_full = true
-        local room = evict(0, #data)
-        if room > 0 then
-          squeezed = squeezed + room
-          answer = add(data, ARGV[k + 1], text(inserted + count))
-        end
+  for k = fresh, #ARGV, 3 do
+    local data, with_it = ARGV[k + 2], text(inserted + counts[k])
+    -- The server asks only for the first write of a script whether there is room.
+    if is_full then squeezed = squeezed + evict(0, #data) end
+    local answer = add(data, ARGV[k + 1], with_it)
+    if answer.err and string.find(answer.err, 'OOM', 1, true) then
+      -- Somebody else's memory, or a smaller server than was said: each game makes room for itself.
+      is_full = true
+      local room = evict(0, #data)
+      if room > 0 then
+        squeezed = squeezed + room
+        answer = add(data, ARGV[k + 1], with_it)
       end
-      if answer.err and string.find(answer.err, 'equal or smaller', 1, true) then
-        -- Somebody else wrote into the stream: go on behind it.
-        local info = redis.call('XINFO', 'STREAM', games)
-        for f = 1, #info, 2 do
-          if info[f] == 'last-generated-id' then
-            local last = tonumber(string.match(info[f + 1], '^(%d+)-'))
-            if last < 2^52 then
-              number = last
-              answer = add(data, ARGV[k + 1], text(inserted + count))
-            end
+    end
+    if answer.err and string.find(answer.err, 'equal or smaller', 1, true) then
+      -- Somebody else wrote into the stream: go on behind it.
+      local info = redis.call('XINFO', 'STREAM', games)
+      for f = 1, #info, 2 do
+        if info[f] == 'last-generated-id' then
+          local last = tonumber(string.match(info[f + 1], '^(%d+)-'))
+          if last < 2^52 then
+            number = last
+            answer = add(data, ARGV[k + 1], with_it)
           end
         end
       end
-      if answer.err then
-        failure = answer.err
-        break
-      end
-      number, total, inserted, bytes = number + 1, total + 1, inserted + count, bytes + #data
-      newest, appended = sequence, appended + 1
     end
+    if answer.err then
+      failure = answer.err
+      break
+    end
+    number, total, inserted, bytes = number + 1, total + 1, inserted + counts[k], bytes + #data
+    newest, appended = ARGV[k], appended + 1
   end
   if appended > 0 or evicted > n[6] then
     redis.call('HSET', counters, 'number', text(number), 'games', text(total), 'inserted', text(inserted),
       'deleted', text(deleted), 'bytes', text(bytes), 'evicted', text(evicted), 'squeezed', text(squeezed))
   end
   if appended > 0 then
-    redis.call('HSET', seen, actor, text(epoch) .. ':' .. text(incarnation) .. ':' .. text(newest))
+    redis.call('HSET', seen, actor, ARGV[1] .. ':' .. ARGV[3] .. ':' .. newest)
   end
   if duplicates > 0 then redis.pcall('HINCRBY', counters, 'duplicates', duplicates) end
   if failure then return redis.error_reply(failure) end
 end
 redis.call('HDEL', KEYS[6], '')
 local time = redis.call('TIME')
-redis.call('HSET', KEYS[6], actor, text(time[1] * 1000 + math.floor(time[2] / 1000)) .. ':' .. text(incarnation))
+redis.call('HSET', KEYS[6], actor, text(time[1] * 1000 + math.floor(time[2] / 1000)) .. ':' .. ARGV[3])
 if #figures > 0 then redis.call('HSET', KEYS[5], actor, figures) end
 local limit = tonumber(c[6] or '-1')
 return reply(0, (limit >= 0 and inserted >= limit) and 1 or 0, appended, duplicates)

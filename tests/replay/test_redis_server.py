@@ -85,6 +85,9 @@ def test_a_killed_server_comes_back_as_it_was(server: EmbeddedServer) -> None:
     urls, pid = (server.url, server.tcp_url), server.pid
     os.kill(pid, signal.SIGKILL)
     assert wait_until_gone(pid)
+    deadline = time.monotonic() + 5
+    while server.is_alive() and time.monotonic() < deadline:  # its threads may outlive it by a moment
+        time.sleep(0.01)
     assert not server.is_alive()
     server.start()
     assert (server.url, server.tcp_url) == urls
@@ -197,7 +200,7 @@ elif {end!r} == "thread":
         assert program.stdout.readline() == "True\n"
         program.wait(10)
         assert wait_until_gone(int(pid))
-    if end == "kill":  # the next one clears away what the killed one left
+    if end != "thread":  # the next one clears away what this one left
         left = Path((tmp_path / "socket").read_text().strip())
         assert left.exists()
         server = EmbeddedServer(tmp_path, max_megabytes=1)
