@@ -8,44 +8,56 @@ import msgpack
 
 from replay.redis_control import ActorFigures
 
+GAP_SECONDS = 5.0  # between two updates: longer, and somebody has not looked
+
 
 class _Heard(NamedTuple):
     incarnation: int
-    age_s: float  # since the replay heard of it
+    at: float  # by our clock
     figures: Mapping[str, Any]
 
 
 class ActorTotals:
-    """Counters only grow, whoever dies: the last figures of a life are kept when the next one begins."""
+    """Counters only grow, whoever dies: the last figures of a life are kept when the next one begins.
+
+    An actor is heard from when its loop has stated new figures; a heartbeat alone only says that a thread of it lives.
+    Silence is counted by our own clock, and only while the replay could have told us.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.total: dict[str, int] = {}
-        self.accepted = 0  # games in the life of the run, as the replay counts them
-        self.rows = 0
+        self.accepted = 0  # games in the life of the run
+        self.rows = 0  # of them
         self.counters: Mapping[str, int] = {}  # of the replay
         self.living: dict[int, Mapping[str, Any]] = {}  # actor -> newest figures
+        self._lost = {"games": 0, "inserted": 0}  # what the replay had counted before it forgot
         self._ended: dict[str, int] = {}
         self._newest: dict[int, _Heard] = {}
         self._clock = clock
         self._updated = clock()
-        self._answering_since: float | None = None  # an actor's silence counts only from here on
+        self._answering_since: float | None = None
 
     def update(self, actors: Mapping[int, ActorFigures], counters: Mapping[str, int]) -> None:
         """The figures of now."""
         now = self._clock()
-        heard = {actor: _Heard(f.incarnation, f.age_s, _unpack(f.figures)) for actor, f in actors.items()}
-        if self._answering_since is None:
+        if self._answering_since is None or now - self._updated > GAP_SECONDS:
             self._answering_since = now
-        for actor, figures in heard.items():
-            before = self._newest.get(actor)
-            if before is not None and before.incarnation != figures.incarnation:
-                self._ended = _sum([self._ended, before.figures])
-        self._newest |= heard
         self._updated = now
-        self.living = {actor: figures.figures for actor, figures in heard.items()}
-        self.total = _sum([self._ended, *(h.figures for h in self._newest.values())])
+        for actor, said in actors.items():
+            figures = _unpack(said.figures)
+            before = self._newest.get(actor)
+            if before is not None and before.incarnation != said.incarnation:
+                self._ended = _sum([self._ended, before.figures])
+                before = None
+            if figures and (before is None or figures != before.figures):
+                self._newest[actor] = _Heard(said.incarnation, now, figures)
+        self.living = {actor: self._newest[actor].figures for actor in actors if actor in self._newest}
+        self.total = _sum([self._ended, *(heard.figures for heard in self._newest.values())])
+        for name in self._lost:
+            self._lost[name] += max(0, self.counters.get(name, 0) - counters.get(name, 0))
         self.counters = counters
-        self.accepted, self.rows = max(self.accepted, counters.get("games", 0)), counters.get("inserted", 0)
+        self.accepted = self._lost["games"] + counters.get("games", 0)
+        self.rows = self._lost["inserted"] + counters.get("inserted", 0)
 
     def miss(self) -> None:
         """The replay did not answer: nobody could be heard."""
@@ -53,11 +65,10 @@ class ActorTotals:
 
     def heard(self, actor: int, incarnation: int) -> float | None:
         """Seconds since this life of the actor was heard from; None before, and while the replay does not answer."""
-        figures = self._newest.get(actor)
-        if figures is None or figures.incarnation != incarnation or self._answering_since is None:
+        newest = self._newest.get(actor)
+        if newest is None or newest.incarnation != incarnation or self._answering_since is None:
             return None
-        now = self._clock()
-        return min(figures.age_s + now - self._updated, now - self._answering_since)
+        return self._clock() - max(newest.at, self._answering_since)
 
 
 def _sum(many: list[Mapping[str, Any]]) -> dict[str, int]:
@@ -75,4 +86,10 @@ def _unpack(figures: bytes) -> Mapping[str, Any]:
         content = msgpack.unpackb(figures, max_map_len=64, max_array_len=0, max_bin_len=0, max_str_len=256)
     except (ValueError, TypeError, msgpack.UnpackException):
         return {}
-    return content if isinstance(content, dict) else {}
+    if not isinstance(content, dict):
+        return {}
+    texts = {"runtime"}
+    return {
+        str(name): value for name, value in content.items()
+        if isinstance(value, str if name in texts else int | float) and not isinstance(value, bool)
+    }

@@ -74,4 +74,4 @@ class Broadcast:
         return [worker for _, worker in self.supervisor.workers(name) if isinstance(worker, RayWorker)]
 
     def _delivery(self, worker: RayWorker) -> Delivery:
-        return self._deliveries.setdefault(id(worker), Delivery())
+        return self._deliveries.setdefault(id(worker), Delivery(worker))

@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 from common.config import Config
@@ -20,19 +21,22 @@ class Layout:
     sizes: tuple[int, ...]  # batch sizes of a server
 
 
-def layout_of(config: Config, cpus: float, gpus: float) -> Layout:
-    """The layout on a cluster of so many CPUs and GPUs; UsageError, with the numbers, when it does not fit.
+def layout_of(config: Config, nodes: Sequence[float], gpus: float) -> Layout:
+    """The layout on nodes of so many CPUs each, and so many GPUs in all; UsageError, with the numbers, where it does
+    not fit.
 
-    Only self-play actors claim CPUs.
+    Only self-play actors claim CPUs.  What other jobs of the cluster claim is not known here: an actor without a place
+    waits for one.
     """
-    most = math.floor(cpus / config.actors.cpus + 1e-9)
+    cpus = sum(nodes)
+    most = sum(math.floor(node / config.actors.cpus + 1e-9) for node in nodes)
     count = config.actors.count or max(1, most)
     if count > most:
         raise UsageError(
             f"actors.count={count}: with actors.cpus={config.actors.cpus:g} they need {count * config.actors.cpus:g} "
             f"CPUs, and Ray has {cpus:g}; ask for actors.count={most} at most, or for fewer CPUs an actor"
             if config.actors.count else
-            f"actors.cpus={config.actors.cpus:g}: Ray has only {cpus:g} CPUs; ask for fewer CPUs an actor"
+            f"actors.cpus={config.actors.cpus:g}: no node of Ray has so many CPUs; ask for fewer CPUs an actor"
         )
     placement = placement_of(config)
     on_gpu = config.inference.servers if placement == "server" and config.inference.device == "cuda" else 0

@@ -25,24 +25,38 @@ class RayWorker:
         self.handle = handle
         self.incarnation = incarnation
         self.answer: Any = None  # newest of `report`
-        self.failure: BaseException | None = None  # what `run` raised
+        self.result: Any = None  # what `run` returned
+        self.failure: BaseException | None = None  # what `run` raised, or why it was given up
         self._heard_elsewhere = heard
         self._asks = asks
         self._asked: Any = None
         self._asked_at = self._answered_at = float("-inf")
+        self._ticks: Any = None  # of the newest answer: who answers without going on is stuck
+        self._is_given_up = False
         self._where: Any = handle.where.remote()
         self._pid_here: int | None = None
         self._run = handle.run.remote()
 
     def ended(self) -> str | None:
+        if self._is_given_up:
+            assert self.failure is not None
+            return first_line(self.failure)
         ready, _ = ray.wait([self._run], timeout=0)
         if not ready:
             return None
         try:
-            return str(ray.get(self._run))
+            self.result = ray.get(self._run)
+            return str(getattr(self.result, "reason", self.result))
         except Exception as error:
             self.failure = error
             return first_line(error)
+
+    def raised(self) -> bool:
+        return self._is_given_up or isinstance(self.failure, ray.exceptions.RayTaskError)
+
+    def give_up(self, error: BaseException) -> None:
+        """It lives, but what it is asked to do fails: it counts as ended by `error` from now on."""
+        self.failure, self._is_given_up = error, True
 
     def heard(self) -> float | None:
         self._find_pid()
@@ -52,7 +66,9 @@ class RayWorker:
         if self._asked is not None and ray.wait([self._asked], timeout=0)[0]:
             with contextlib.suppress(Exception):  # `ended` says what is wrong
                 self.answer = ray.get(self._asked)
-                self._answered_at = now
+                ticks = getattr(self.answer, "ticks", now)
+                if ticks != self._ticks:
+                    self._ticks, self._answered_at = ticks, now
             self._asked = None
         if self._asked is None and now - self._asked_at >= ASK_SECONDS:
             self._asked, self._asked_at = self.handle.report.remote(), now
@@ -63,7 +79,7 @@ class RayWorker:
 
     def kill(self) -> None:
         """A stopped process (SIGSTOP) takes no call, so on this node the signal goes to it directly."""
-        if self._pid_here is not None and self.ended() is None:
+        if self._pid_here is not None and (self._is_given_up or self.ended() is None):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid_here, signal.SIGKILL)
             self._pid_here = None
@@ -87,9 +103,15 @@ class RayWorker:
 class Delivery:
     """Hands the newest of something to a worker, one call at a time: a slow worker never has a queue."""
 
-    def __init__(self) -> None:
-        self.delivered: Any = None  # key of what the worker has
+    TRIES = 3  # failures in a row after which a worker that lives is given up
+    PAUSE_SECONDS = 1.0  # after a failure
+
+    def __init__(self, worker: RayWorker) -> None:
+        self._worker = worker
+        self._delivered: Any = None  # key of what the worker has
         self._pending: tuple[Any, Any] | None = None  # key, reference of the call
+        self._failures = 0
+        self._failed_at = float("-inf")
 
     def offer(self, key: Any, method: Any, *arguments: Any) -> None:
         """Calls the actor's method unless the worker has `key` or is still busy with the one before."""
@@ -98,10 +120,16 @@ class Delivery:
             if not ray.wait([reference], timeout=0)[0]:
                 return
             self._pending = None
-            with contextlib.suppress(Exception):  # whoever has died is replaced; else it is offered again
+            try:
                 ray.get(reference)
-                self.delivered = under_way
-        if self.delivered != key:
+                self._delivered, self._failures = under_way, 0
+            except ray.exceptions.RayActorError:
+                return  # it has died; `ended` says why
+            except Exception as error:
+                self._failures, self._failed_at = self._failures + 1, time.monotonic()
+                if self._failures >= self.TRIES:
+                    self._worker.give_up(error)
+        if self._delivered != key and time.monotonic() - self._failed_at >= self.PAUSE_SECONDS:
             self._pending = (key, method.remote(*arguments))
 
 
@@ -117,9 +145,10 @@ class RayRole:
     gpus: float = 0.0
     node: str = ""  # id of the node that it must run on; empty: spread over all
     asks: bool = True
+    start_seconds: float = 60.0
+    is_vital: bool = True
     heard: Callable[[int, int], float | None] | None = None  # index, incarnation
     before_start: Callable[[int, int], None] = field(default=lambda index, incarnation: None)
-    environment: dict[str, str] = field(default_factory=dict)
 
     def start(self, index: int, incarnation: int) -> RayWorker:
         self.before_start(index, incarnation)
@@ -134,8 +163,6 @@ class RayRole:
             "max_concurrency": THREADS if self.name != "inference" else 1000,
             "scheduling_strategy": strategy,
         }
-        if self.environment:
-            options["runtime_env"] = {"env_vars": self.environment}
         handle: Any = ray.remote(self.actor_class).options(**options).remote(*self.arguments(index, incarnation))
         heard = self.heard
         elsewhere = (lambda: heard(index, incarnation)) if heard is not None else None

@@ -10,12 +10,11 @@ from typing import Protocol
 
 from common.errors import RunFailed
 
-START_SECONDS = 60.0  # a worker that has not answered by then counts as stuck
 STUCK_SECONDS = 30.0  # since a worker was heard from last
 STOP_SECONDS = 10.0  # that a surplus worker has to end by itself
 BACKOFF_SECONDS = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)  # before the first, second, … restart in a row; the last for ever
-GIVE_UP = 6  # deaths of one worker in a row without ever having answered
-HEALTHY_SECONDS = 60.0  # alive so long: its deaths are counted from nothing again
+GIVE_UP = 6  # failures of one worker in a row that are its own, or before anybody of its crew was ever heard
+HEALTHY_SECONDS = 60.0  # alive so long: its failures are counted from nothing again
 
 
 class Worker(Protocol):
@@ -23,6 +22,10 @@ class Worker(Protocol):
 
     def ended(self) -> str | None:
         """Why it no longer runs; None while it does.  Never blocks."""
+        ...
+
+    def raised(self) -> bool:
+        """Whether it ended by an exception of its own: its successor will most likely do the same."""
         ...
 
     def heard(self) -> float | None:
@@ -44,6 +47,10 @@ class Role(Protocol):
 
     @property
     def name(self) -> str: ...
+    @property
+    def start_seconds(self) -> float: ...  # a worker that was not heard from by then counts as stuck
+    @property
+    def is_vital(self) -> bool: ...  # the run cannot go on without it
 
     def start(self, index: int, incarnation: int) -> Worker:
         """A new worker; every earlier incarnation of this index is fenced from now on.  Never blocks."""
@@ -61,7 +68,7 @@ class Slot:
     was_heard: bool = False
     stopping: float | None = None  # since when it has been asked to end
     failures: int = 0  # in a row
-    unheard: int = 0  # deaths in a row before it was ever heard from
+    raised: int = 0  # of these, by an exception of its own
     next_start: float = 0.0
     reason: str = ""  # of the last death
     last: Worker | None = None  # the one that died last
@@ -75,6 +82,8 @@ class Crew:
     desired: int
     slots: dict[int, Slot] = field(default_factory=dict)
     restarts: int = 0
+    was_heard: bool = False  # anybody of it, ever
+    is_deaf: bool = False  # nobody of it can be heard now, through no fault of theirs
 
     @property
     def alive(self) -> int:
@@ -141,8 +150,12 @@ class Supervisor:
                 if slot.worker is None and now >= slot.next_start:
                     self._start(crew, slot, now)
 
+    def set_deaf(self, name: str, is_deaf: bool) -> None:
+        """Whether workers of this role cannot be heard now: nobody is then taken for stuck."""
+        self.crews[name].is_deaf = is_deaf
+
     def stop_all(self, names: tuple[str, ...] = ()) -> None:
-        """Asks all workers, or those of these roles, to end; `reconcile` must not be called afterwards."""
+        """Asks all workers, or those of these roles, to end; none of them is started again."""
         for name, crew in self.crews.items():
             if not names or name in names:
                 crew.desired = 0
@@ -167,6 +180,9 @@ class Supervisor:
         reason = worker.ended()
         heard = worker.heard()
         slot.was_heard |= heard is not None
+        crew.was_heard |= slot.was_heard
+        if crew.is_deaf and not slot.was_heard:
+            slot.started = now  # its time to come to life stands still
         if reason is None and slot.stopping is None and slot.index >= crew.desired:
             self._ask_to_stop(slot, now)
         if slot.stopping is not None:
@@ -177,24 +193,30 @@ class Supervisor:
         if reason is None:
             if heard is not None and heard > STUCK_SECONDS:
                 reason = f"not heard from for {heard:.0f} s"
-            elif not slot.was_heard and now - slot.started > START_SECONDS:
-                reason = f"did not come to life in {START_SECONDS:.0f} s"
+            elif not slot.was_heard and now - slot.started > crew.role.start_seconds:
+                reason = f"did not come to life in {crew.role.start_seconds:.0f} s"
         if reason is not None:
             self._bury(crew, slot, reason, now)
 
     def _bury(self, crew: Crew, slot: Slot, reason: str, now: float) -> None:
         assert slot.worker is not None
         slot.worker.kill()
+        has_raised = slot.worker.raised()
         slot.last, slot.worker = slot.worker, None
         slot.reason = reason
-        slot.failures = 1 if slot.was_heard and now - slot.started > HEALTHY_SECONDS else slot.failures + 1
-        slot.unheard = 0 if slot.was_heard else slot.unheard + 1
+        if slot.was_heard and now - slot.started > HEALTHY_SECONDS:
+            slot.failures = slot.raised = 0
+        slot.failures += 1
+        slot.raised += has_raised
         crew.restarts += 1
-        if slot.unheard >= GIVE_UP:
-            raise RunFailed(f"{crew.role.name} {slot.index} was started {GIVE_UP} times and never came to life: "
-                            f"{reason}")
-        slot.next_start = now + BACKOFF_SECONDS[min(slot.failures - 1, len(BACKOFF_SECONDS) - 1)]
-        self._events.append(Event(crew.role.name, slot.index, f"ended: {reason}; it is started again"))
+        # A node that went away, or a CPU that somebody else took, may come back: only what never worked is hopeless.
+        is_hopeless = slot.raised >= GIVE_UP or (slot.failures >= GIVE_UP and not crew.was_heard)
+        if is_hopeless and crew.role.is_vital:
+            raise RunFailed(f"{crew.role.name} {slot.index} failed {slot.failures} times in a row: {reason}")
+        pause = BACKOFF_SECONDS[min(slot.failures - 1, len(BACKOFF_SECONDS) - 1)]
+        slot.next_start = now + pause
+        again = f"it is started again in {pause:.0f} s" if pause else "it is started again"
+        self._events.append(Event(crew.role.name, slot.index, f"ended: {reason}; {again}"))
 
     def _start(self, crew: Crew, slot: Slot, now: float) -> None:
         slot.incarnation += 1

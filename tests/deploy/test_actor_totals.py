@@ -36,28 +36,61 @@ def test_an_actor_that_vanishes_from_the_figures_keeps_its_last_ones() -> None:
     assert list(totals.living) == [0]
 
 
-def test_ages_go_on_between_looks_and_start_anew_when_the_replay_was_away() -> None:
+def test_silence_counts_by_our_clock_and_only_while_somebody_listens() -> None:
     clock = Clock()
     totals = ActorTotals(clock)
     assert totals.heard(0, 0) is None
     clock.now += 20
-    totals.update({0: heard(0, age_s=2.0)}, {})
-    assert totals.heard(0, 0) == 0, "silence counts from the first answer on"
-    clock.now += 3
-    assert totals.heard(0, 0) == 3
+    totals.update({0: heard(0, age_s=900.0, ticks=1)}, {})
+    assert totals.heard(0, 0) == 0, "the ages of the server's clock count for nothing"
+    for _ in range(3):
+        clock.now += 1
+        totals.update({0: heard(0, ticks=1)}, {})
+    assert totals.heard(0, 0) == 3, "the heartbeats of a loop that stands still are no life"
     assert totals.heard(0, 1) is None, "its successor was not heard yet"
+    clock.now += 1
+    totals.update({0: heard(0, ticks=2)}, {})
+    assert totals.heard(0, 0) == 0
     totals.miss()
     assert totals.heard(0, 0) is None
     clock.now += 100
-    totals.update({0: heard(0, age_s=103.0)}, {})
+    totals.update({0: heard(0, ticks=2)}, {})
     assert totals.heard(0, 0) == 0
-    clock.now += 5
-    totals.update({0: heard(0, age_s=108.0)}, {})
-    assert totals.heard(0, 0) == 5
+    clock.now += 4
+    totals.update({0: heard(0, ticks=2)}, {})
+    assert totals.heard(0, 0) == 4
+    clock.now += 60
+    totals.update({0: heard(0, ticks=2)}, {})
+    assert totals.heard(0, 0) == 0, "the driver itself was away (suspended, stopped)"
+
+
+def test_an_actor_that_vanished_grows_silent() -> None:
+    clock = Clock()
+    totals = ActorTotals(clock)
+    totals.update({0: heard(0, ticks=1)}, {})
+    for _ in range(40):
+        clock.now += 1
+        totals.update({}, {})
+    assert totals.heard(0, 0) == 40
+
+
+def test_an_actor_is_heard_when_its_loop_speaks() -> None:
+    totals = ActorTotals()
+    totals.update({0: ActorFigures(0, 0.1, b"")}, {})
+    assert totals.heard(0, 0) is None, "its writer sends heartbeats before it has built anything"
+
+
+def test_games_go_on_counting_when_the_replay_forgot() -> None:
+    totals = ActorTotals()
+    totals.update({}, {"games": 1000, "inserted": 9000})
+    totals.update({}, {})
+    totals.update({}, {"games": 5, "inserted": 40})
+    assert (totals.accepted, totals.rows) == (1005, 9040)
 
 
 def test_figures_that_are_none_of_ours_are_ignored() -> None:
     totals = ActorTotals()
-    for data in (b"", b"\xc1", b"\x93\x01\x02\x03", msgpack.packb({"a": [1] * 9}), b"\x81" * 5000):
+    for data in (b"", b"\xc1", b"\x93\x01\x02\x03", msgpack.packb({"a": [1] * 9}), b"\x81" * 5000,
+                 msgpack.packb({"call_p99_ms": "x", "playing_ms": None, "runtime": 7})):
         totals.update({0: ActorFigures(0, 0.1, data)}, {})
         assert totals.total == {}

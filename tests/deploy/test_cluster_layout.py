@@ -15,31 +15,37 @@ def config(**settings: object) -> Config:
 
 
 def test_one_actor_a_cpu_unless_told_otherwise() -> None:
-    assert layout_of(config(), 2, 0).actors == 2
-    assert layout_of(config(actors__cpus=0.5), 2, 0).actors == 4
-    assert layout_of(config(actors__cpus=0.1, actors__count=16), 2, 0).max_actors == 20
+    assert layout_of(config(), [2], 0).actors == 2
+    assert layout_of(config(actors__cpus=0.5), [2], 0).actors == 4
+    assert layout_of(config(actors__cpus=0.1, actors__count=16), [2], 0).max_actors == 20
 
 
 def test_more_than_fit_are_refused_with_the_numbers() -> None:
     with pytest.raises(UsageError, match=r"actors.count=3: with actors.cpus=1 they need 3 CPUs, and Ray has 2; ask for "
                                          r"actors.count=2 at most"):
-        layout_of(config(actors__count=3), 2, 0)
-    with pytest.raises(UsageError, match=r"actors.cpus=4: Ray has only 2 CPUs"):
-        layout_of(config(actors__cpus=4), 2, 0)
+        layout_of(config(actors__count=3), [2], 0)
+    with pytest.raises(UsageError, match=r"actors.cpus=4: no node of Ray has so many CPUs"):
+        layout_of(config(actors__cpus=4), [2], 0)
+
+
+def test_an_actor_has_its_cpus_on_one_node() -> None:
+    assert layout_of(config(actors__cpus=3), [4, 4, 7], 0).max_actors == 4
+    with pytest.raises(UsageError, match=r"no node of Ray has so many CPUs"):
+        layout_of(config(actors__cpus=8), [4, 4], 0)
 
 
 def test_gpus_that_are_not_there_are_refused() -> None:
     asked = config(inference__device="cuda", learner__device="cuda", inference__servers=2)
     with pytest.raises(UsageError, match=r"they need 3 GPUs, and Ray has 1"):
-        layout_of(asked, 8, 1)
-    layout = layout_of(asked, 8, 3)
+        layout_of(asked, [8], 1)
+    layout = layout_of(asked, [8], 3)
     assert layout.placement == "server"
     assert layout.sizes[-1] == 256
 
 
 def test_on_a_cpu_the_network_is_in_the_actor() -> None:
-    assert layout_of(config(), 2, 0).placement == "actor"
-    assert layout_of(config(inference__placement="server"), 2, 0).placement == "server"
+    assert layout_of(config(), [2], 0).placement == "actor"
+    assert layout_of(config(inference__placement="server"), [2], 0).placement == "server"
 
 
 def test_ladder_holds_the_largest_batch() -> None:
