@@ -70,6 +70,7 @@ class ActorLoop:
         # Seconds: throttled or with a full spool, without weights, and all others.
         self._seconds = {"playing": 0.0, "paused": 0.0, "starved": 0.0}
         self._stated_at = float("-inf")
+        self._ticks = 0  # rounds of the loop: whoever stands still is stuck
 
     def offer(self, weights: Weights) -> None:
         """Newer weights, to be loaded between two steps; only the newest offer is kept."""
@@ -89,6 +90,7 @@ class ActorLoop:
         """Plays until it is told to stop; why it ended."""
         before, activity = self._clock(), "starved"
         while not self._stopping.is_set():
+            self._ticks += 1
             now = self._clock()
             self._seconds[activity] += now - before
             before = now
@@ -131,6 +133,7 @@ class ActorLoop:
         self._writer.figures = msgpack.packb({
             **self._player.counters(),
             "version": self._version,
+            "ticks": self._ticks,
             **{f"{name}_ms": round(seconds * 1000) for name, seconds in self._seconds.items()},
             "pid": os.getpid(),
             "resident_mb": round(psutil.Process().memory_info().rss / 1e6),

@@ -146,6 +146,11 @@ class InferenceServer:
         return self._version
 
     @property
+    def is_alive(self) -> bool:
+        """Whether its thread runs."""
+        return self._thread.is_alive()
+
+    @property
     def is_ready(self) -> bool:
         """Whether it has weights and every size has answered once with them."""
         return self._version != NO_VERSION and not self._is_closed

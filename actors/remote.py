@@ -30,7 +30,7 @@ from replay.redis_append import Appender
 from replay.redis_writer import SpooledWriter
 
 FLUSH_SECONDS = 5.0  # at the end, for games that are not in Redis yet
-TIMED_CALLS = 2000  # newest calls that the percentiles are of
+TIMED_EVERY, TIMED_CALLS = 8, 500  # one call in so many is timed; the percentiles are of the newest so many
 SERVER_SECONDS = 5.0  # that a server may take over one call
 
 
@@ -159,7 +159,9 @@ class InferenceServerActor(_Shell):
 
         self._server = InferenceServer(game, make, sizes=self._sizes, deadline_ms=config.inference.deadline_ms)
         self._built.set()
-        self._stopping.wait()
+        while not self._stopping.wait(0.5):
+            if not self._server.is_alive:
+                raise RuntimeError("the thread of the inference server ended; see its log")
         self._server.close()
         return "the server was stopped"
 
@@ -245,11 +247,12 @@ class RayTransport:
         self._servers: list[Any] = []
         self._changed = threading.Condition()
         self._next = client  # actors are spread over the servers, and go to the next one when theirs fails
-        self._seconds: deque[float] = deque(maxlen=TIMED_CALLS)  # that the newest calls took
+        self._seconds: deque[float] = deque(maxlen=TIMED_CALLS)  # that the newest of the timed calls took
+        self._calls = 0
 
     def figures(self) -> dict[str, int | float]:
         """Milliseconds of a call, there and back: the median and the 99th percentile of the newest ones."""
-        seconds = sorted(self._seconds)
+        seconds = sorted(self._seconds.copy())
         if not seconds:
             return {}
         return {f"call_p{p}_ms": 1000 * seconds[min(len(seconds) - 1, len(seconds) * p // 100)] for p in (50, 99)}
@@ -266,13 +269,16 @@ class RayTransport:
             if not self._servers:
                 raise ServerUnavailable("no inference server is known")
             server = self._servers[self._next % len(self._servers)]
-        return server.infer.remote(self._client, payload), time.monotonic()
+        reference, sent = server.infer.remote(self._client, payload), time.monotonic()
+        self._calls += 1
+        if self._calls % TIMED_EVERY == 0:  # when the answer is here, not when somebody asks for it
+            reference.future().add_done_callback(lambda _: self._seconds.append(time.monotonic() - sent))
+        return reference, sent
 
     def receive(self, ticket: Any, timeout: float) -> bytes:
         reference, sent = ticket
         try:
             answer: bytes = ray.get(reference, timeout=timeout)
-            self._seconds.append(time.monotonic() - sent)
             return answer
         except ray.exceptions.GetTimeoutError:
             if time.monotonic() - sent < 2 * SERVER_SECONDS:

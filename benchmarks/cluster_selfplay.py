@@ -2,8 +2,8 @@
 
     python benchmarks/cluster_selfplay.py [--repeats 3] [--seconds 40] [OVERRIDES ...]
 
-Each repeat measures `bench selfplay`, `train learner.enabled=false`, and `bench selfplay` again; its ratio is against the
-mean of the two.  Rates are differences of counters over `--seconds`, after a warm-up of 15 s.
+Each repeat measures `bench selfplay`, `train learner.enabled=false`, and `bench selfplay` again; its ratio is against
+the mean of the two.  Rates are differences of counters over `--seconds`, after a warm-up of 15 s.
 """
 
 import argparse
@@ -35,7 +35,8 @@ def main() -> None:
         cluster = through_ray(options.overrides, options.seconds)
         after = plain(options.overrides)
         ratios.append(cluster / ((before + after) / 2))
-        print(f"bench selfplay {before:.0f} and {after:.0f} searches/s, train {cluster:.0f}: {ratios[-1]:.1%}", flush=True)
+        print(f"bench selfplay {before:.0f} and {after:.0f} searches/s, train {cluster:.0f}: {ratios[-1]:.1%}",
+              flush=True)
     print(json.dumps({"ratio": statistics.median(ratios), "ratios": ratios}))
 
 

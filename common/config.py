@@ -5,6 +5,7 @@ receives only its own.  `check` raises UsageError on what is impossible or contr
 made from this file.
 """
 
+import re
 from dataclasses import dataclass, field, fields, is_dataclass
 from math import isfinite
 from typing import Any
@@ -25,6 +26,7 @@ class RunConfig:
     """Where a run lives and how long it lasts."""
 
     dir: str = "runs/default"  # checkpoints, records, metrics; the same directory resumes
+    name: str = ""  # of its keys in Redis, a-z 0-9 -; empty: made from the directory's name and a random part
     minutes: float = 20.0  # training time, summed over resumes, without set-up and final evaluation
     seed: int = 1  # of games, sampling and initial weights
     resume: str = "auto"  # auto: go on where the directory stops; never: refuse a directory that holds a run
@@ -96,6 +98,7 @@ class ReplayConfig:
     window_factor: float = 0.4  # rows that the window grows by for each new row, at first
     samples_per_position: float = 2.0  # how often a position is learned from
     url: str = ""  # redis://, rediss:// or unix:// of your server; empty: an own one in the run directory
+    actor_url: str = ""  # as actors reach your server, where that differs: another user, another address
     megabytes: int = 4096  # games that the server keeps at most, whatever `capacity` says
 
 
@@ -219,6 +222,8 @@ def _rules(c: Config) -> list[tuple[str, Any, tuple[bool, str]]]:
     s, r, n = c.search, c.replay, c.learner
     return [
         rule("run.dir", c.run.dir.strip() != "", "must name a directory, such as runs/first"),
+        rule("run.name", re.fullmatch("([a-z0-9][a-z0-9-]{0,63})?", c.run.name) is not None,
+             "must be made of a-z, 0-9 and -, 64 at most, and not begin with -"),
         at_least("run.minutes", 0), one_of("run.resume", "auto", "never"), at_least("run.seed", 0),
         at_least("run.checkpoint_seconds", 0), at_least("run.keep_checkpoints", 1),
         at_least("actors.count", 0),
@@ -261,6 +266,10 @@ def _rules(c: Config) -> list[tuple[str, Any, tuple[bool, str]]]:
         rule("replay.samples_per_position", r.samples_per_position > 0, "must be above 0"),
         rule("replay.url", r.url == "" or r.url.startswith(("redis://", "rediss://", "unix://")),
              "must begin with redis://, rediss:// or unix://"),
+        rule("replay.actor_url", r.actor_url == "" or r.actor_url.startswith(("redis://", "rediss://", "unix://")),
+             "must begin with redis://, rediss:// or unix://"),
+        rule("replay.actor_url", r.actor_url == "" or r.url != "",
+             "is for a server of yours; give its replay.url as well"),
         at_least("replay.megabytes", 1),
         rule("cluster.nice", 0 <= c.cluster.nice <= 19, "must lie between 0 and 19"),
         at_least("network.filters", 1), rule("network.filters", c.network.filters <= 4096, "must be at most 4096"),

@@ -31,6 +31,11 @@ class Broadcast:
         """0 before the first."""
         return self.weights.version if self.weights else 0
 
+    @property
+    def step(self) -> int:
+        """Gradient steps behind the newest."""
+        return self.weights.step if self.weights else 0
+
     def adopt(self, weights: Weights) -> None:
         """From now on these are sent; older ones than those of before are not."""
         if weights.version > self.version:

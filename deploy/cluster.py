@@ -6,15 +6,12 @@ Nothing here plays or learns: actors, learner, servers and evaluator are Ray act
 """
 
 import contextlib
-import os
 import time
 from dataclasses import replace
 from typing import Any
 
 import psutil
-import ray
 
-from actors.remote import ActorPlan, EvaluatorActor, InferenceServerActor, SelfPlayActor
 from actors.strength import measure_baselines
 from actors.strength_sets import strength_set
 from common._core import Game
@@ -25,13 +22,13 @@ from common.metrics import MetricsSink
 from common.weights import load_weights, random_weights
 from deploy.actor_totals import ActorTotals
 from deploy.broadcast import Broadcast
-from deploy.cluster_layout import actor_seed, layout_of, plain
+from deploy.cluster_layout import layout_of
 from deploy.cluster_progress import ClusterProgress
+from deploy.cluster_roles import roles_of
 from deploy.console import Console
-from deploy.local_checkpoint import config_hash
 from deploy.measurements import write_strength
 from deploy.ray_session import RaySession
-from deploy.ray_workers import RayRole, RayWorker, cause_of
+from deploy.ray_workers import RayWorker, cause_of
 from deploy.replay_store import ReplayStore
 from deploy.run_directory import RunDirectory
 from deploy.run_identity import RunIdentity, RunProgress
@@ -40,7 +37,6 @@ from deploy.strength_meter import StrengthMeter
 from deploy.strength_table import strength_table
 from deploy.supervisor import Supervisor
 from learner.checkpoints import load_latest
-from learner.remote import LearnerActor, LearnerPlan
 from learner.training import TrainingReport
 from replay.redis_client import ReplayUnavailable
 from replay.redis_control import RedisControl
@@ -50,8 +46,8 @@ TEND_SECONDS = 1.0  # between looks at Redis: requests, heartbeats, status
 SAVE_SECONDS = 5.0  # between two notes of the progress; what a kill of the driver costs in counted time
 WRITE_SECONDS = 10.0  # between two lines of metrics
 CLOSE_SECONDS = 2.0  # that those have which need not save anything
-END_SECONDS = 15.0  # that workers have to end by themselves
-EVALUATOR_NICE = 19
+END_SECONDS = 120.0  # that workers have to end by themselves,
+HURRIED_SECONDS = 12.0  # and when a signal wants an end within 25 s
 
 
 class ClusterRun:
@@ -73,12 +69,15 @@ class ClusterRun:
         self.progress_state = RunProgress.load(directory.path)
         self.store = ReplayStore(config, directory.path, self.identity.run_id, console.say)
         self.supervisor = Supervisor()
+        self.sink = MetricsSink(directory.path)
         self.totals = ActorTotals()
         self.positions = strength_set(self.game.name) if config.strength.enabled else None
         self.report: TrainingReport | None = None  # newest of the learner
         self.activity = "starting"
         self.first_game_seconds: float | None = None  # since the command began
         self.is_replay_answering = True
+        self.quarantined = 0  # records, as Redis counts them
+        self.skipped_before = 0  # steps that were not finite, of earlier learners
         self.was_asked_to_stop = False
         self._clock_began: float | None = None
         self._tended = self._saved = self._written = float("-inf")
@@ -89,7 +88,7 @@ class ClusterRun:
         """Redis, the layout, the run's keys, the workers; UsageError where something does not fit."""
         config = self.config
         load_latest(self.directory.checkpoints)  # ResumeError before anything is started where none is good
-        self.layout = layout_of(config, self.session.num_cpus, self.session.num_gpus)
+        self.layout = layout_of(config, self.session.node_cpus, self.session.num_gpus)
         self.actors = self.layout.actors
         control = self.store.start("" if self.session.is_local else self.session.own_address)
         epoch = self.identity.next_epoch(control.newest_epoch())
@@ -101,15 +100,15 @@ class ClusterRun:
             limit = config.replay.minimum if config.learner.enabled else -1  # until the learner says more
             control.begin(
                 epoch, capacity=config.replay.capacity, max_bytes=config.replay.megabytes << 20, actors=self.actors,
-                limit=limit,
+                limit=limit, fences={slot.index: slot.incarnation for slot, _ in self.supervisor.workers("self_play")},
             )
             control.forget_actors()  # of earlier lives
             if self.broadcast.version:
                 control.note_version(self.broadcast.version)
 
         self.store.begin(begin)
-        self._employ()
-        self.sink = MetricsSink(self.directory.path)
+        for role, count in roles_of(self):
+            self.supervisor.employ(role, count)
         self.progress = ClusterProgress(self)
 
     def train(self) -> None:
@@ -127,10 +126,10 @@ class ClusterRun:
         if now - self._tended >= TEND_SECONDS:
             self._tended = now
             self._tend()
-        self.supervisor.reconcile()
-        for event in self.supervisor.events():
-            self.console.say(f"{event.role} {event.index} {event.text}")
-            self._raise_if_hopeless()
+            if self.was_asked_to_stop:
+                return  # before those who obey are taken for dead
+        self.supervisor.set_deaf("self_play", not self.is_replay_answering)
+        self.reconcile()
         self._hear_learner()
         self.broadcast.deliver()
         self.meter.tick(self._clock_began is not None)
@@ -138,47 +137,66 @@ class ClusterRun:
         self.progress.show(self.console)
         if now - self._written >= WRITE_SECONDS and self._clock_began is not None:
             self._written = now
-            self.progress.write(self.sink)
+            self.progress.write()
         if now - self._saved >= SAVE_SECONDS:
             self._saved = now
             self.save_progress()
+
+    def reconcile(self) -> None:
+        """Replaces who has died and says so; raises what the user got wrong, and where nothing helps."""
+        self.supervisor.reconcile()
+        for event in self.supervisor.events():
+            self.console.say(f"{event.role} {event.index} {event.text}")
+            self._raise_if_hopeless()
 
     def end_workers(self) -> None:
         """Learner (with its last checkpoint), actors and servers end; the evaluator stays for the last measurement."""
         self.activity = "saving and ending"
         self.progress.show(self.console)
+        self.store.end()
         names = ("learner", "self_play", "inference")
-        with contextlib.suppress(ReplayUnavailable):
-            self.store.control.request_stop()
+        learner = self.supervisor.worker("learner")
         self.supervisor.stop_all(names)
-        deadline = time.monotonic() + END_SECONDS
-        while not self.supervisor.all_ended(names) and time.monotonic() < deadline:
-            self._hear_learner()
+        with contextlib.suppress(ReplayUnavailable):  # also to those who cannot be reached otherwise
+            self.store.control.request_stop()
+        begun = time.monotonic()
+        while not self.supervisor.all_ended(names):
+            is_hurried = self.signals.should_stop() or self.was_asked_to_stop
+            if time.monotonic() - begun > (HURRIED_SECONDS if is_hurried else END_SECONDS):
+                break
             time.sleep(0.05)
-        self._hear_learner()
+        if isinstance(learner, RayWorker):
+            if learner.ended() is None or learner.failure is not None:
+                step = self.report.saved_step if self.report else 0
+                reason = learner.ended() or "it did not end in time"
+                self.console.say(f"the learner wrote no last checkpoint: {reason}; the newest is that of step {step:,}")
+            elif isinstance(learner.result, TrainingReport):
+                self._take(learner.result)
+        with contextlib.suppress(ReplayUnavailable):
+            self.totals.update(self.store.control.actor_figures(), self.store.control.counters())
         self.save_progress()
 
     def finish(self) -> dict[str, Any]:
         """The full table, strength.json and strength.png at the end of a run."""
-        counters = self.totals.total
+        self._adopt_saved()
         summary: dict[str, Any] = {
             "run_dir": str(self.directory.path), "seconds": round(self.seconds, 1),
             "games": self.totals.accepted, "rows": self.totals.rows,
-            "searches": counters.get("searches", 0),
-            "steps": self.report.step if self.report else 0,
-            "version": self.broadcast.version, "restarts": self.progress_state.restarts,
+            "steps": self.report.step if self.report else self.broadcast.step,
+            "version": self.broadcast.version,
+            "restarts": self.progress_state.restarts + self.supervisor.restarts,
             "first_game_seconds": self.first_game_seconds,
         }
         if self.positions is None or not self.config.strength.final or not self.config.learner.enabled:
             return summary
-        if not self.is_over():
+        if not self.is_over() or self.broadcast.weights is None:
             return summary
         self.activity = "measuring the final strength"
         strength = self.meter.final()
         if strength is None:
             return summary
         strength = replace(strength, baselines=measure_baselines(self.positions))
-        self.meter.note(strength, "final_strength", self.seconds)  # of the whole set: no point of the curve
+        self.meter.note(strength, "final_strength", self.seconds, self.broadcast.step)  # no point of the curve
         self.sink.close()
         write_strength(strength, self.directory.path, self.game.name)
         self.console.say(strength_table(strength))
@@ -193,8 +211,10 @@ class ClusterRun:
         while not self.supervisor.all_ended() and time.monotonic() < deadline:
             time.sleep(0.02)
         self.supervisor.kill_all()
-        if hasattr(self, "sink"):
+        try:
             self.sink.close()
+        except OSError as error:
+            self.console.say(f"the metrics could not be written to the end: {error}")
         self.store.stop()
 
     # --- time --------------------------------------------------------------------------------------------------------
@@ -229,43 +249,10 @@ class ClusterRun:
 
     # --- the workers -------------------------------------------------------------------------------------------------
 
-    def _employ(self) -> None:
-        """Tells the supervisor who is wanted."""
-        config, epoch = plain(self.config), self.epoch
-        home = ray.get_runtime_context().get_node_id()
-        digest = config_hash(self.config)
-        run_id = self.identity.run_id
-        cores = len(os.sched_getaffinity(0))
-        games = config.actors.games_per_actor
-
-        def actor_plan(index: int, incarnation: int) -> tuple[ActorPlan]:
-            seed = actor_seed(config.run.seed, epoch, index, incarnation)
-            return (ActorPlan(config, digest, index, epoch, incarnation, seed, games, self.store.actor_url, run_id,
-                              self.layout.placement == "server"),)
-
-        def learner_plan(index: int, incarnation: int) -> tuple[LearnerPlan]:
-            threads = config.learner.threads or max(1, cores - self.actors)
-            return (LearnerPlan(config, digest, epoch, incarnation, str(self.directory.path.resolve()),
-                                self.store.url, run_id, threads),)
-
-        if config.learner.enabled:
-            gpus = 1.0 if config.learner.device == "cuda" else 0.0
-            self.supervisor.employ(RayRole("learner", LearnerActor, learner_plan, epoch, gpus=gpus, node=home), 1)
-        if self.layout.placement == "server":
-            sizes = list(self.layout.sizes)
-            gpus = 1.0 if config.inference.device == "cuda" else 0.0
-            role = RayRole("inference", InferenceServerActor, lambda index, _: (config, index, sizes), epoch, gpus=gpus)
-            self.supervisor.employ(role, config.inference.servers)
-        self.supervisor.employ(
-            RayRole("self_play", SelfPlayActor, actor_plan, epoch, cpus=config.actors.cpus, asks=False,
-                    heard=self.totals.heard, before_start=self._fence),
-            self.actors,
-        )
-        if self.positions is not None and config.learner.enabled:
-            arguments = (config, EVALUATOR_NICE, cores)
-            self.supervisor.employ(RayRole("evaluator", EvaluatorActor, lambda *_: arguments, epoch, node=home), 1)
-
-    def _fence(self, actor: int, incarnation: int) -> None:
+    def fence(self, actor: int, incarnation: int) -> None:
+        """Games of earlier lives of the actor are refused from now on."""
+        if not self.is_replay_answering:
+            return
         with contextlib.suppress(ReplayUnavailable):  # its first game fences its forerunners anyway
             self.store.control.fence(actor, incarnation)
 
@@ -273,9 +260,9 @@ class ClusterRun:
         """What the user got wrong is no death to recover from."""
         for crew in self.supervisor.crews.values():
             for slot in crew.slots.values():
-                worker = slot.worker or slot.last
-                failure = worker.failure if isinstance(worker, RayWorker) else None
-                if isinstance(failure, UsageError | ResumeError):
+                failures = [w.failure for w in (slot.last, slot.worker) if isinstance(w, RayWorker)]
+                failure = next((f for f in failures if isinstance(f, UsageError | ResumeError)), None)
+                if failure is not None:
                     cause = cause_of(failure)
                     raise (ResumeError if isinstance(failure, ResumeError) else UsageError)(str(cause)) from None
 
@@ -290,18 +277,27 @@ class ClusterRun:
         control = self.store.control
         try:
             self.totals.update(control.actor_figures(), control.counters())
-            self.was_asked_to_stop |= control.is_stop_requested()
+            self.was_asked_to_stop |= control.is_stop_wished()
+            self.quarantined = sum(control.quarantined().values())
             desired = min(control.desired_actors() or self.actors, self.layout.max_actors)
             if desired != self.actors:
                 self.console.say(f"actors: {self.actors} -> {desired}, as asked")
                 self.actors = desired
                 self.supervisor.scale("self_play", desired)
             control.put_status(self.progress.to_json())
-        except ReplayUnavailable:
+        except ReplayUnavailable as error:
             self.is_replay_answering = False
+            self.store.trouble = str(error)
         if self.first_game_seconds is None and self.totals.total.get("games", 0) > 0:
             self.first_game_seconds = round(time.time() - _process_started(), 1)
             self.console.say(f"the first game ended {self.first_game_seconds:.0f} s after the command")
+
+    def say_status(self) -> None:
+        """For `shusaku status`, once a second, while nothing else is asked of Redis."""
+        if time.monotonic() - self._tended >= TEND_SECONDS:
+            self._tended = time.monotonic()
+            with contextlib.suppress(ReplayUnavailable):
+                self.store.control.put_status(self.progress.to_json())
 
     # --- weights -----------------------------------------------------------------------------------------------------
 
@@ -309,18 +305,28 @@ class ClusterRun:
         worker = self.supervisor.worker("learner")
         report = worker.answer if isinstance(worker, RayWorker) else None
         if isinstance(report, TrainingReport) and report is not self.report:
-            self.report = report
-            for note in report.notes:
-                self.console.say(note)
+            self._take(report)
         self.broadcast.fetch(worker, self.report)
+
+    def _take(self, report: TrainingReport) -> None:
+        if self.report is not None and report.skipped_steps < self.report.skipped_steps:
+            self.skipped_before += self.report.skipped_steps  # of a learner that is no more
+        self.report = report
+        for note in report.notes:
+            self.console.say(note)
+
+    def _adopt_saved(self) -> None:
+        """What the run directory holds, where it is newer than what was sent around."""
+        path = self.directory.path / "weights.safetensors"
+        if path.exists():
+            self.broadcast.adopt(load_weights(path))
 
     def _weights_without_learner(self) -> Weights:
         """Of the run directory, else untrained ones."""
         path = self.directory.path / "weights.safetensors"
-        if path.exists():
-            weights = load_weights(path)
-        else:
-            weights = random_weights(self.game, self.config.network, self.config.run.seed, version=1)
+        weights = load_weights(path) if path.exists() else random_weights(
+            self.game, self.config.network, self.config.run.seed, version=1
+        )
         self.store.control.note_version(weights.version)
         return weights
 

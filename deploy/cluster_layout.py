@@ -74,5 +74,5 @@ def actor_seed(run_seed: int, epoch: int, actor: int, incarnation: int) -> int:
 def plain(config: Config) -> Config:
     """What may travel to other processes: no trace of the command line, no address with a password."""
     copy = Config(**{field.name: getattr(config, field.name) for field in fields(Config)})
-    copy.replay = replace(copy.replay, url="")
+    copy.replay = replace(copy.replay, url="", actor_url="")
     return copy

@@ -47,6 +47,7 @@ class ClusterProgress:
         self._paused, self._waiting = Share(), Share()
         self._shown_at = 0.0
         self._status: Status | None = None
+        self._paused_share = self._waiting_share = 0.0
         self._metrics = RayMetrics(run.identity.run_id, run.game.name)
 
     def show(self, console: Console) -> None:
@@ -66,7 +67,9 @@ class ClusterProgress:
         rates["rows"] = self._rates["rows"].update(run.totals.rows)
         asked = rates["evaluations"] + rates["cache_hits"]
         stats = report.replay if report else None
-        troubles = [] if run.is_replay_answering else ["the replay server does not answer; finished games wait"]
+        troubles = [f"replay: {run.store.trouble or 'no answer'}; finished games wait"]
+        if run.is_replay_answering:
+            troubles = [f"the learner's view of the replay: {stats.trouble}"] if stats and stats.trouble else []
         simulations = config.strength.simulations
         return Status(
             title=config.experiment or run.game.name,
@@ -92,8 +95,8 @@ class ClusterProgress:
             samples_per_position=stats.samples_per_position if stats else 0.0,
             strength=run.progress_state.strength,
             strength_label=f"optimal moves with {simulations} simulations",
-            skipped_steps=report.skipped_steps if report else 0,
-            quarantined=sum(stats.quarantined.values()) if stats else 0,
+            skipped_steps=run.skipped_before + (report.skipped_steps if report else 0),
+            quarantined=run.quarantined,
             workers=self._workers(),
             limit=self._limit(),
             troubles=troubles,
@@ -109,7 +112,7 @@ class ClusterProgress:
         }
         processes["replay 0"] = {"incarnation": run.store.restarts, "pid": run.store.pid}
         content = {
-            "status": asdict(status), "time": time.time(), "desired_actors": run.actors,
+            **run.store.identify(), "status": asdict(status), "time": time.time(), "desired_actors": run.actors,
             "alive_actors": run.supervisor.crews["self_play"].alive, "max_actors": run.layout.max_actors,
             "dashboard": run.session.dashboard_url, "epoch": run.epoch, "processes": processes,
             "inference": self._server(), "cpus_per_actor": run.config.actors.cpus,
@@ -117,8 +120,14 @@ class ClusterProgress:
         }
         return json.dumps(content).encode()
 
-    def write(self, sink: MetricsSink) -> None:
-        """One line a source, and Ray's metrics."""
+    def write(self) -> None:
+        """One line a source, and Ray's metrics; a full disk is said and costs these lines."""
+        try:
+            self._write(self._run.sink)
+        except OSError as error:
+            self._run.console.say(f"metrics could not be written: {error}")
+
+    def _write(self, sink: MetricsSink) -> None:
         run, status, report = self._run, self.status(), self._run.report
         step, seconds, totals = status.step, status.seconds, run.totals.total
         crews = run.supervisor.crews

@@ -8,10 +8,10 @@ from typing import Any
 from rich.console import Console as Terminal
 
 from common.config import Config
-from common.errors import UsageError
+from common.errors import RunFailed, UsageError
 from deploy.console import Status, block
 from deploy.run_identity import RunIdentity
-from replay.redis_client import ReplayUnavailable, check_server
+from replay.redis_client import ReplayUnavailable
 from replay.redis_control import RedisControl
 from replay.redis_server import url_of
 
@@ -44,10 +44,12 @@ def scale(what: str, config: Config, as_json: bool) -> dict[str, Any]:
         time.sleep(0.2)
     seconds = round(time.monotonic() - begin, 1)
     is_done = alive == count
-    if not as_json:
-        print(f"{alive} actors play, after {seconds} s" if is_done else
-              f"{alive} of {count} actors play after {seconds} s; the run goes on trying (`shusaku status`)")
-    return {"actors": count, "alive": alive, "seconds": seconds, "done": is_done}
+    if is_done and not as_json:
+        print(f"{alive} actors play, after {seconds} s")
+    if not is_done:
+        raise RunFailed(f"scale {count}: {alive} of {count} actors play after {seconds} s; the run goes on trying, "
+                        "`shusaku status` shows it")
+    return {"actors": count, "alive": alive, "seconds": seconds}
 
 
 def status(config: Config, as_json: bool) -> dict[str, Any]:
@@ -67,17 +69,18 @@ def stop(config: Config, as_json: bool) -> dict[str, Any]:
     control = _control(config)
     _state(control, config)
     begin = time.monotonic()
-    control.request_stop()
+    control.wish_stop()
     while time.monotonic() - begin < STOP_SECONDS:
         if not _is_running(Path(config.run.dir)):
             break
         time.sleep(0.2)
     seconds = round(time.monotonic() - begin, 1)
     ended = not _is_running(Path(config.run.dir))
+    if not ended:
+        raise RunFailed(f"run.dir={config.run.dir}: the run was asked to stop {seconds} s ago and has not ended yet")
     if not as_json:
-        print(f"the run has ended, after {seconds} s" if ended else
-              f"the run was asked to stop {seconds} s ago and has not ended yet")
-    return {"ended": ended, "seconds": seconds}
+        print(f"the run has ended, after {seconds} s")
+    return {"seconds": seconds}
 
 
 def _control(config: Config) -> RedisControl:
@@ -88,7 +91,8 @@ def _control(config: Config) -> RedisControl:
     if not url:
         raise UsageError(f"run.dir={directory}: its replay server is not running, so the run is not either; if it uses "
                          "a server of yours, give its replay.url")
-    check_server(url)
+    if not _is_running(directory) and not config.replay.url:
+        raise UsageError(f"run.dir={directory}: nobody drives this run; `shusaku train` resumes it")
     return RedisControl(url, RunIdentity.of(directory).run_id)
 
 

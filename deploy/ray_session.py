@@ -19,6 +19,7 @@ from common.config import ClusterConfig
 from common.errors import RunFailed, UsageError
 from deploy import ray_watchdog
 from deploy.cli import Terminated
+from deploy.masking import mask_override
 from deploy.ray_auth import Login, login_for_new_cluster, ray_environment, shell_prefix
 from deploy.ray_probe import probe_cluster
 
@@ -49,6 +50,7 @@ class RaySession:
     own_address = ""  # of this node, as the other nodes reach it
     num_cpus = 0.0  # of the whole cluster, as Ray counts them
     num_gpus = 0.0
+    node_cpus: tuple[float, ...] = ()  # of each node
     node_count = 0
     metrics_port = 0  # of this node, in Prometheus' format below /metrics
     log_directory = ""  # on this node: worker-*.err holds what a crashed actor said last
@@ -159,8 +161,10 @@ class RaySession:
 
     def _init(self, **arguments: Any) -> Any:
         import ray
-        from ray._private import worker
+        from ray._private import utils, worker
 
+        # Ray keeps the command line for its dashboard, with whatever password stands in it.
+        utils.get_entrypoint_name = lambda: " ".join(["shusaku", *map(mask_override, sys.argv[1:])])
         if hasattr(worker, "print_to_stdstream"):  # "(raylet) A worker died ...": the supervisor says it in one line
             worker.print_to_stdstream = _say_nothing
         # Ray replaces the handler of SIGTERM by one that exits on the spot.
@@ -188,6 +192,7 @@ class RaySession:
         nodes = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
         self.node_count = len(nodes)
         resources = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        self.node_cpus = tuple(float(node["Resources"].get("CPU", 0)) for node in nodes)
         self.num_cpus, self.num_gpus = float(resources.get("CPU", 0)), float(resources.get("GPU", 0))
         own = [node for node in nodes if node["NodeID"] == ray.get_runtime_context().get_node_id()]
         self.metrics_port = int(own[0]["MetricsExportPort"]) if own else 0

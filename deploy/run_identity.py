@@ -23,18 +23,27 @@ class RunIdentity:
     epoch: int
 
     @classmethod
-    def of(cls, directory: Path) -> "RunIdentity":
-        """That of this run directory, made where there is none.  UsageError where the file is not ours."""
+    def of(cls, directory: Path, asked: str = "") -> "RunIdentity":
+        """That of this run directory, made where there is none, of the name that is asked for.
+
+        UsageError where the file is not ours, or has another name.
+        """
         path = directory / "run.json"
         if not path.exists():
+            if asked:
+                return cls(path, asked, 0)
             name = re.sub("[^a-z0-9]+", "-", directory.resolve().name.lower())[:40].strip("-") or "run"
             return cls(path, f"{name}-{secrets.token_hex(4)}", 0)
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-            return cls(path, str(content["run_id"]), int(content["epoch"]))
+            run_id, epoch = str(content["run_id"]), int(content["epoch"])
         except (ValueError, KeyError, TypeError) as error:
             raise UsageError(f"{path} cannot be read ({error}); put a good copy there or choose another "
                              "run.dir") from None
+        if asked not in ("", run_id):
+            raise UsageError(f"run.name={asked}: {directory} holds the run {run_id}; leave run.name out, or choose "
+                             "another run.dir")
+        return cls(path, run_id, epoch)
 
     def next_epoch(self, known: int) -> int:
         """A number above every earlier life's, `known` being the newest that Redis has seen; on the disk first."""

@@ -14,6 +14,7 @@ from deploy.ray_session import RaySession
 from deploy.run_directory import RunDirectory
 from deploy.run_identity import RunIdentity, check_wiring
 from deploy.stop_signals import StopSignals
+from replay.redis_client import check_server
 
 
 def run(config: Config, as_json: bool) -> dict[str, Any]:
@@ -25,21 +26,21 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
         console = stack.enter_context(Console())
         for note in directory.notes:
             console.say(note)
-        if config.replay.url:
-            from replay.redis_client import check_server
-
-            check_server(config.replay.url)  # before Ray is started for nothing
         if not os.environ.get("RAY_ADDRESS"):
-            layout_of(config, len(os.sched_getaffinity(0)), math.inf)  # what Ray will have, refused before it starts
-        identity = RunIdentity.of(directory.path)
+            layout_of(config, [len(os.sched_getaffinity(0))], math.inf)  # refused before Ray starts
+        identity = RunIdentity.of(directory.path, config.run.name)
+        if config.replay.url:
+            check_server(config.replay.url, run_id=identity.run_id)  # before Ray is started for nothing
         session = RaySession(
             config.cluster, directory.path, say=console.say, namespace=f"shusaku-{identity.run_id}"
         )
         session.start()
         stack.callback(session.stop)
+        signals.raise_received()
         cluster = ClusterRun(config, directory, identity, signals, session, console)
         stack.callback(cluster.close)
         cluster.start()
+        signals.raise_received()
         console.say(session.how_to_log_in)
         console.say(f"{cluster.game.name}: {cluster.actors} actors of {config.actors.games_per_actor} games, network "
                     f"in the {cluster.layout.placement}; run {cluster.identity.run_id}, epoch {cluster.epoch}")

@@ -47,6 +47,12 @@ class Prefetcher(Generic[T]):
         """Of the next batch to be consumed: what a checkpoint keeps."""
         return self._index
 
+    @property
+    def ahead(self) -> int:
+        """Batches that were made and not consumed: whoever goes on from `index` makes them again."""
+        with self._changed:
+            return len(self._ready) + self._is_sampling
+
     def allow(self, end: int | None) -> None:
         """Batches before `end` may be made from now on; None: all."""
         with self._changed:

@@ -1,6 +1,7 @@
 """Ray's side of the learner: a thin shell around `learner.training.Training`."""
 
 import os
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,23 +36,25 @@ class LearnerActor:
     def __init__(self, plan: LearnerPlan) -> None:
         self._plan = plan
         self._training: Training | None = None
+        self._built = threading.Event()
         self._is_stopped = False
 
-    def run(self) -> str:
-        """Learns; returns why it stopped, and passes on what it cannot go on from."""
+    def run(self) -> TrainingReport:
+        """Learns; how it ended.  Passes on what it cannot go on from."""
         plan, config = self._plan, self._plan.config
         torch.set_num_threads(plan.threads)
         game = Game(config.game.name, config.game.params)
         buffer: Any = make_buffer(
             "redis", game, config.replay, batch_size=config.learner.batch_size, symmetries=config.learner.symmetries,
             epoch=plan.epoch, config_hash=plan.config_hash, url=plan.url, run_id=plan.run_id,
+            error_buffer=float(config.learner.publish_every * config.learner.batch_size),
         )
         try:
             self._training = Training(config, game, buffer, Path(plan.directory), config_hash=plan.config_hash)
             if self._is_stopped:
                 self._training.stop()
-            self._training.run()
-            return "the learner was stopped"
+            self._built.set()
+            return self._training.run()
         finally:
             buffer.close()
 
@@ -59,9 +62,11 @@ class LearnerActor:
         """Node and process id."""
         return ray.get_runtime_context().get_node_id(), os.getpid()
 
-    def report(self) -> TrainingReport | None:
-        """None until the checkpoint is read."""
-        return self._training.report() if self._training else None
+    def report(self) -> TrainingReport:
+        """Waits until checkpoint and window are read."""
+        self._built.wait()
+        assert self._training is not None
+        return self._training.report()
 
     def weights(self) -> Weights | None:
         return self._training.weights() if self._training else None

@@ -23,7 +23,7 @@ from learner.batches import Prefetcher
 from learner.checkpoints import Checkpoint, load_latest, prune, write_checkpoint
 from learner.learner import Diverged, Learner, LearnerState
 from learner.version_index import VersionIndex
-from replay.buffer import Batch, ReplayReader, ReplayStats
+from replay.buffer import Batch, ReplayBuffer, ReplayStats
 
 FORMAT = 2  # of the facts below; 1 is `shusaku local`'s
 WAIT_SECONDS = 0.02  # between questions for data that is not there yet
@@ -35,7 +35,7 @@ class TrainingReport:
 
     step: int  # gradient steps, over the life of the run
     version: int  # newest published
-    ticks: int  # rounds of the loop: whoever stands still is stuck
+    ticks: int  # rounds of the loop: whoever answers and stands still is stuck
     learning_seconds: float
     waiting_seconds: float  # for data
     losses: dict[str, float]  # means since the last publication
@@ -46,6 +46,7 @@ class TrainingReport:
     resident_megabytes: float
     replay: ReplayStats
     notes: list[str] = field(default_factory=list)  # lines for the user since the last report
+    reason: str = "the learner was stopped"  # of the last report: why it ended
     description: str = ""  # what computes
 
 
@@ -59,7 +60,7 @@ class Training:
         self,
         config: Config,
         game: Game,
-        buffer: ReplayReader,
+        buffer: ReplayBuffer,
         directory: Path,
         *,
         config_hash: str,
@@ -89,9 +90,11 @@ class Training:
             lambda seed: buffer.sample(config.learner.batch_size, seed), config.run.seed, config.learner.prefetch, first
         )
 
-    def run(self) -> None:
-        """Publishes, then learns until `stop`; ends with a checkpoint.  Raises Diverged where nothing can be rolled
-        back to, and what the buffer's own threads met."""
+    def run(self) -> TrainingReport:
+        """Publishes, then learns until `stop`; ends with a checkpoint, and says how it ended.
+
+        Raises Diverged where nothing can be rolled back to, and what the buffer's own threads met.
+        """
         try:
             self._publish()
             while not self._stopping.is_set():
@@ -108,6 +111,7 @@ class Training:
                 if seconds and self._clock() - self._saved_at >= seconds:
                     self.checkpoint()
             self.checkpoint()
+            return self.report()
         finally:
             self._batches.stop()
 
@@ -169,7 +173,11 @@ class Training:
         if weights is None:
             self._roll_back(Diverged("the averaged network is not finite"))
             return
-        self._versions.note(weights)
+        try:
+            self._versions.note(weights)
+        except OSError as error:
+            self._note(f"version {weights.version} was not published: {error}; the next one will be tried")
+            return
         # Records may name the version only after the replay knows it, so it is told before anybody plays with it.
         self._buffer.note_version(weights.version)
         figures = self.learner.metrics()
@@ -195,12 +203,15 @@ class Training:
         if published is None:
             return
         learner = self.learner.state()
+        replay = self._buffer.state()
+        # What was drawn ahead is drawn again by whoever goes on from here.
+        replay["sampled"] = max(0, replay["sampled"] - self._batches.ahead * self._config.learner.batch_size)
         facts: dict[str, Any] = {
             "format": FORMAT,
             "game": self._game.name,
             "config_hash": self._config_hash,
             "learner": learner.facts,
-            "replay": self._buffer.state(),
+            "replay": replay,
             "version": published.version,
             "version_step": published.step,
             "next_batch": self._batches.index,
@@ -227,7 +238,8 @@ class Training:
                               "begin a new run with another run.dir")
         self.learner.restore(LearnerState(found.checkpoint.tensors, facts["learner"]))
         bad = self._buffer.restore(facts["replay"], ())
-        self._versions.newest = max(self._versions.newest, int(facts["version"]))
+        # Redis may have seen later ones than a copy of the run directory knows.
+        self._versions.newest = max(self._versions.newest, int(facts["version"]), self._buffer.control().version)
         self._saved_step = self.learner.step_count
         stats = self._buffer.stats()
         self._note(f"learning goes on after {self.learner.step_count:,} steps with {stats.rows:,} rows in the window"

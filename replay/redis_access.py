@@ -1,9 +1,8 @@
 """Who may do what in a Redis server that is not ours: ACL users (Redis 6.2 and newer) and TLS.
 
-Make two users a run, with rules from `acl_rules`, and give the driver the second one's URL:
+Make two users a run and give `replay.actor_url` the first one, `replay.url` the second; `run.name` fixes the name:
 
-    ACL SETUSER shusaku-actor on >PASSWORD <rules of actor>
-    ACL SETUSER shusaku-learner on >PASSWORD <rules of learner>
+    python -m replay.redis_access NAME        # prints ACL SETUSER shusaku-actor …, ACL SETUSER shusaku-learner …
 
 TLS: `replay.url=rediss://user:password@host:port/0?ssl_ca_certs=FILE`.  The server's certificate is always checked
 against that authority (without the option: the system's) and against the host's name.
@@ -32,3 +31,10 @@ def acl_rules(run_id: str) -> dict[str, str]:
 def _rules(patterns: tuple[str, ...], commands: tuple[str, ...]) -> str:
     allowed = [f"~{pattern}" for pattern in patterns] + [f"+{command}" for command in commands]
     return " ".join(["resetkeys", "resetchannels", "-@all", *allowed])
+
+
+if __name__ == "__main__":
+    import sys
+
+    for role, rules in acl_rules(*sys.argv[1:2]).items():
+        print(f"ACL SETUSER shusaku-{role} on >PASSWORD {rules}")

@@ -19,7 +19,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from common.errors import UsageError
+from common.errors import RunFailed, UsageError
 from replay.redis_keys import RunKeys
 from replay.redis_scripts import APPEND, BEGIN, FENCE, QUARANTINE, REPORT
 
@@ -29,7 +29,7 @@ _SECRET = re.compile(r"(?<=password=)[^&#\s]*", re.IGNORECASE)
 _TEMPORARY = ("LOADING", "READONLY", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "UNBLOCKED")
 
 
-class ReplayUnavailable(RuntimeError):
+class ReplayUnavailable(RunFailed):
     """The server did not answer in time, or refused; try again later.  Whether it did as told is not known."""
 
 

@@ -95,7 +95,16 @@ class RedisControl:
             return int(self._client.hget(self._keys.control, "actors") or 0)
 
     def request_stop(self) -> None:
+        """Every actor ends, as soon as it hears it: the driver's last word."""
         self._set("stop", 1)
+
+    def wish_stop(self) -> None:
+        """Asks the driver to end the run, which it does in order."""
+        self._set("wish", 1)
+
+    def is_stop_wished(self) -> bool:
+        with answered(self._url):
+            return self._client.hget(self._keys.control, "wish") == b"1"
 
     def is_stop_requested(self) -> bool:
         with answered(self._url):
@@ -113,6 +122,8 @@ class RedisControl:
         found = {}
         for actor, text in heard.items():
             moment, _, incarnation = text.partition(b":")
+            if not (actor.isdigit() and moment.isdigit() and incarnation.isdigit()):
+                continue  # somebody else wrote it
             age = max(0, now - int(moment)) / 1000  # 0 where the server's clock was set back
             found[int(actor)] = ActorFigures(int(incarnation), age, figures.get(actor, b""))
         return found

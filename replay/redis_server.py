@@ -260,18 +260,30 @@ class EmbeddedServer:
         """The directory of a driver that was killed."""
         with contextlib.suppress(OSError):
             old = Path((self.directory / "socket").read_text().strip())
-            if old.name.startswith(_PREFIX) and old.stat().st_uid == os.getuid() and not old.is_symlink():
+            is_ours = old.name.startswith(_PREFIX) and old.stat().st_uid == os.getuid() and not old.is_symlink()
+            # In a copy of a run directory it is the socket of the original, whose server may run.
+            if is_ours and not _answers(old / "s"):
                 shutil.rmtree(old, ignore_errors=True)
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.settimeout(1.0)
+            probe.connect(str(path))
+            return True
+        except OSError:
+            return False
 
 
 def url_of(directory: Path) -> str:
     """Where the server of this directory listens, if it runs: for other processes of its owner.  Empty: nowhere."""
     try:
         password = (directory / "password").read_text().strip()
-        socket = Path((directory / "socket").read_text().strip()) / "s"
+        path = Path((directory / "socket").read_text().strip()) / "s"
     except OSError:
         return ""
-    return f"unix://:{password}@{quote(str(socket))}?db=0" if socket.exists() else ""
+    return f"unix://:{password}@{quote(str(path))}?db=0" if path.exists() else ""
 
 
 def find_binary() -> str:

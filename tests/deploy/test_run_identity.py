@@ -24,6 +24,14 @@ def test_names_of_two_runs_differ(tmp_path: Path) -> None:
     assert one.run_id != other.run_id
 
 
+def test_a_name_that_was_asked_for(tmp_path: Path) -> None:
+    identity = RunIdentity.of(tmp_path, "mine")
+    identity.next_epoch(0)
+    assert identity.run_id == RunIdentity.of(tmp_path).run_id == RunIdentity.of(tmp_path, "mine").run_id == "mine"
+    with pytest.raises(UsageError, match=r"run.name=yours: .* holds the run mine"):
+        RunIdentity.of(tmp_path, "yours")
+
+
 @pytest.mark.parametrize("name", ["Größe 9x9!", "a" * 200, "-", "go{9}"])
 def test_any_directory_gives_a_name_that_redis_keys_take(tmp_path: Path, name: str) -> None:
     directory = tmp_path / name

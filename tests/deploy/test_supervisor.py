@@ -13,7 +13,6 @@ from deploy.supervisor import (
     BACKOFF_SECONDS,
     GIVE_UP,
     HEALTHY_SECONDS,
-    START_SECONDS,
     STOP_SECONDS,
     STUCK_SECONDS,
     Supervisor,
@@ -43,6 +42,9 @@ class FakeWorker:
     def ended(self) -> str | None:
         return "killed" if self.was_killed else self.reason
 
+    def raised(self) -> bool:
+        return self.reason is not None and self.reason.startswith("Error")
+
     def heard(self) -> float | None:
         if self.lives and not self.is_hung and self.last_heard is not None:
             self.last_heard = self.clock.now
@@ -62,6 +64,8 @@ class FakeWorker:
 
 class FakeRole:
     name = "player"
+    start_seconds = 60.0
+    is_vital = True
 
     def __init__(self, clock: Clock, prepare: Callable[[FakeWorker], None] = lambda worker: None) -> None:
         self.clock, self.prepare = clock, prepare
@@ -149,14 +153,86 @@ def test_gives_up_with_the_reason_when_nothing_ever_lives() -> None:
             clock.now += 1
             supervisor.reconcile()
 
-    with pytest.raises(RunFailed, match=r"player 0 was started 6 times and never came to life: No module named shogi"):
+    with pytest.raises(RunFailed, match=r"player 0 failed 6 times in a row: No module named shogi"):
         go_on()
     assert len(role.started) == GIVE_UP
 
 
+def test_one_that_has_no_place_is_waited_for_while_others_play() -> None:
+    """64 actors, a node goes away: its actors wait for CPUs, and the others are no worse for it."""
+    supervisor, role, clock = crew(2)
+    supervisor.reconcile()
+    role.prepare = lambda worker: None  # from now on nobody finds a place
+    role.started[0].reason = "node died"
+    for _ in range(2000):
+        clock.now += 1
+        for worker in role.living():
+            if worker.index == 1:
+                worker.speak()
+        supervisor.reconcile()
+    assert [worker.index for worker in role.living() if worker.last_heard is not None] == [1]
+    role.prepare = FakeWorker.speak
+    for _ in range(200):
+        clock.now += 1
+        supervisor.reconcile()
+    assert sorted(worker.index for worker in role.living() if worker.last_heard is not None) == [0, 1]
+
+
+def test_gives_up_on_what_fails_by_itself_though_it_was_heard() -> None:
+    supervisor, role, clock = crew(1)
+
+    def go_on() -> None:
+        for _ in range(1000):
+            clock.now += 1
+            supervisor.reconcile()
+            for worker in role.living():
+                worker.reason = "Error: CUDA out of memory"
+
+    with pytest.raises(RunFailed, match=r"player 0 failed 6 times in a row: Error: CUDA out of memory"):
+        go_on()
+
+
+def test_a_worker_that_may_be_missing_ends_nothing() -> None:
+    supervisor, role, clock = crew(1)
+    role.is_vital = False
+    for _ in range(500):
+        clock.now += 1
+        supervisor.reconcile()
+        for worker in role.living():
+            worker.reason = "Error: again"
+    assert len(role.started) > GIVE_UP
+
+
+def test_time_to_come_to_life_stands_still_while_nobody_can_be_heard() -> None:
+    supervisor, role, clock = crew(1, lambda worker: None)
+    supervisor.set_deaf("player", True)
+    for _ in range(300):
+        clock.now += 1
+        supervisor.reconcile()
+    assert len(role.started) == 1
+    supervisor.set_deaf("player", False)
+    clock.now += role.start_seconds + 1
+    supervisor.reconcile()
+    assert role.started[0].was_killed
+
+
+def test_all_are_asked_to_end_and_told_apart_from_those_who_stay() -> None:
+    supervisor, role, clock = crew(2)
+    role.started[1].is_hung = True
+    supervisor.stop_all(("player",))
+    assert not supervisor.all_ended(("player",))
+    assert supervisor.all_ended(("nobody",))
+    role.started[1].kill()
+    assert supervisor.all_ended()
+    for _ in range(100):
+        clock.now += 1
+        supervisor.reconcile()
+    assert len(role.started) == 2, "who was told to end is not started again"
+
+
 def test_a_worker_that_never_answers_is_replaced() -> None:
     supervisor, role, clock = crew(1, lambda worker: None)
-    clock.now += START_SECONDS + 1
+    clock.now += role.start_seconds + 1
     supervisor.reconcile()
     assert role.started[0].was_killed
     assert role.living()[0].incarnation == 1
