@@ -95,6 +95,7 @@ class ClusterRun:
         self.epoch = epoch
         self.broadcast = Broadcast(self.supervisor, self.layout.placement)
         self.meter = StrengthMeter(self)
+        self._adopt_saved()  # actors go on with these until the learner has read its window back
 
         def begin(control: RedisControl) -> None:
             limit = config.replay.minimum if config.learner.enabled else -1  # until the learner says more
