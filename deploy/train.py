@@ -19,18 +19,19 @@ from replay.redis_client import check_server
 
 def run(config: Config, as_json: bool) -> dict[str, Any]:
     """Trains until `run.minutes` are used up, then measures the strength."""
+    path = Path(config.run.dir)
+    check_wiring(path, "train")
+    if not os.environ.get("RAY_ADDRESS"):
+        layout_of(config, [len(os.sched_getaffinity(0))], math.inf)  # what cannot be is refused before anything is made
+    if config.replay.url:
+        check_server(config.replay.url, run_id=RunIdentity.of(path, config.run.name).run_id)
     with ExitStack() as stack:
-        check_wiring(Path(config.run.dir), "train")
         directory = stack.enter_context(RunDirectory(config))
         signals = stack.enter_context(StopSignals())
         console = stack.enter_context(Console())
         for note in directory.notes:
             console.say(note)
-        if not os.environ.get("RAY_ADDRESS"):
-            layout_of(config, [len(os.sched_getaffinity(0))], math.inf)  # refused before Ray starts
-        identity = RunIdentity.of(directory.path, config.run.name)
-        if config.replay.url:
-            check_server(config.replay.url, run_id=identity.run_id)  # before Ray is started for nothing
+        identity = RunIdentity.of(path, config.run.name)
         session = RaySession(
             config.cluster, directory.path, say=console.say, namespace=f"shusaku-{identity.run_id}"
         )

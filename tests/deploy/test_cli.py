@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from common.config import Config
-from common.errors import ResumeError, UsageError
+from common.errors import ResumeError, RunFailed, UsageError
 from deploy import cli
+from replay.redis_client import ReplayUnavailable
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -65,8 +66,8 @@ def test_help_of_a_command_lists_choices_and_settings(name: str) -> None:
 
 
 def test_every_command_of_the_table_has_its_module() -> None:
-    for command in cli.COMMANDS.values():
-        assert (ROOT / command.module.replace(".", "/")).with_suffix(".py").exists()
+    for name, command in cli.COMMANDS.items():
+        assert callable(command.load()), name
 
 
 def test_games_as_json_and_as_text() -> None:
@@ -131,8 +132,8 @@ def test_multirun_runs_every_job(monkeypatch: pytest.MonkeyPatch, capsys: pytest
 
 
 @pytest.mark.parametrize(("error", "code"), [
-    (UsageError("a=1: must not"), 2), (ResumeError("no good checkpoint"), 3), (KeyboardInterrupt(), 130),
-    (cli.Terminated(), 143),
+    (UsageError("a=1: must not"), 2), (ResumeError("no good checkpoint"), 3), (RunFailed("learner 0 failed"), 1),
+    (ReplayUnavailable("no answer in time"), 1), (KeyboardInterrupt(), 130), (cli.Terminated(), 143),
 ])
 def test_exit_codes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: BaseException, code: int
@@ -142,7 +143,60 @@ def test_exit_codes(
 
     stand_in(monkeypatch, run)
     assert cli.main(["local"]) == code
-    assert capsys.readouterr().err == (f"shusaku: {error}\n" if code in (2, 3) else "")
+    assert capsys.readouterr().err == (f"shusaku: {error}\n" if code in (1, 2, 3) else "")
+
+
+def test_a_diagnosis_of_several_lines_is_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(config: Config, as_json: bool) -> dict[str, Any]:
+        raise RunFailed("learner 0 failed 6 times in a row:\n  CUDA\n  out of memory")
+
+    stand_in(monkeypatch, run)
+    assert cli.main(["local", "--json"]) == 1
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", "shusaku: learner 0 failed 6 times in a row: CUDA out of memory\n")
+
+
+# --- a command that takes the whole line -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [
+    [], ["--", "train", "actors.count=2"], ["--help"], ["--json", "--", "games", "--json"],
+    ["--address", "http://h:1", "--no-wait", "--", "bench", "rules", "-m", "run.seed=1,2", "--cfg", "job"],
+])
+@pytest.mark.parametrize("code", [0, 1, 7, 143])
+def test_submit_gets_every_word_and_its_code_is_ours(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], code: int
+) -> None:
+    """The words behind -- are another command's: nothing may be taken out of them here."""
+    seen: list[list[str]] = []
+
+    def run(arguments: list[str]) -> int:
+        seen.append(list(arguments))
+        return code
+
+    monkeypatch.setitem(sys.modules, "deploy.submit", SimpleNamespace(run=run))
+    assert cli.main(["submit", *words]) == code
+    assert seen == [words]
+
+
+def test_submit_explains_itself() -> None:
+    done = shusaku("submit", "--help")
+    assert done.returncode == 0
+    assert "--no-wait" in done.stdout
+    assert done.stdout.startswith("usage: shusaku submit")
+
+
+@pytest.mark.parametrize(("words", "named"), [
+    ([], "submit needs a command"), (["train"], "train"), (["--", "trian"], "nearest: train"),
+    (["--addres", "x", "--", "train"], "--addres"),
+])
+def test_wrong_usage_of_submit_is_one_line_and_exit_2(words: list[str], named: str) -> None:
+    done = shusaku("submit", *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert named in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_sigterm_reaches_the_command_as_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
