@@ -3,12 +3,13 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import psutil
 import redis
 
 from common.codec import decode_record
-from common.messages import GameId
+from common.messages import GameId, GameRecord
 from deploy.run_identity import RunIdentity
 from replay.redis_client import ReplayUnavailable, connect
 from replay.redis_control import RedisControl
@@ -93,14 +94,68 @@ class ClusterProcess:
         os.kill(pid, number)
         return pid
 
-    def games(self) -> list[GameId]:
-        """Of the stream, in order, each read from its record."""
-        client = connect(self.url, 5.0)
-        entries = client.xrange(RunKeys.of(self.run_id).games)
-        return [decode_record(fields[b"d"]).game_id for _, fields in entries]
+    def command(self, *words: str, seconds: float = 60.0) -> subprocess.CompletedProcess[str]:
+        """Another `shusaku` beside it, about this run."""
+        command = [sys.executable, "-m", "deploy", *words, f"run.dir={self.run_dir}"]
+        if self._url:
+            command.append(f"replay.url={self._url}")
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds)
+
+    @property
+    def control(self) -> RedisControl:
+        return RedisControl(self.url, self.run_id)
 
     def counters(self) -> dict[str, int]:
-        return RedisControl(self.url, self.run_id).counters()
+        """Redis' own."""
+        return self.control.counters()
+
+    def records(self) -> dict[int, GameRecord]:
+        """Of the stream: number -> game."""
+        client: Any = connect(self.url, 5.0)
+        entries = client.xrange(RunKeys.of(self.run_id).games)
+        return {int(name.partition(b"-")[0]): decode_record(fields[b"d"]) for name, fields in entries}
+
+    def games(self) -> list[GameId]:
+        """Of the stream, in order, each read from its record."""
+        return [record.game_id for record in self.records().values()]
+
+    def check_games(self) -> int:
+        """No acknowledged game is lost and none is there twice; versions never go back in the life of an actor.
+
+        How many there are in the life of the run.  For runs in which nothing was refused.
+        """
+        known = self.counters()["number"]
+        records = self.records()
+        counters = self.counters()
+        assert counters.get("invalid", 0) == 0, self.control.quarantined()
+        numbers = list(records)
+        assert numbers == list(range(numbers[0], numbers[-1] + 1)), "the stream has no gap"
+        assert known <= numbers[-1] <= counters["number"] == counters["games"]
+        assert doubled([record.game_id for record in records.values()]) == []
+        lives: dict[tuple[int, ...], list[GameRecord]] = defaultdict(list)
+        for record in records.values():
+            lives[record.game_id[:3]].append(record)
+        for life, games in lives.items():
+            sequences = [game.game_id.sequence for game in games]
+            first = 0 if numbers[0] == 1 else sequences[0]  # the oldest may have been evicted
+            assert sequences == list(range(first, first + len(games))), f"actor {life} has lost games on their way"
+            newest = [int(game.versions[-1]) for game in games]
+            assert newest == sorted(newest), f"actor {life} went back to older weights"
+        return counters["games"]
+
+    def newest_checkpoint(self) -> tuple[int, float]:
+        """Its step, and how many seconds ago it was begun."""
+        found = max(path for path in (self.run_dir / "checkpoints").iterdir() if re.fullmatch(r"\d{9,}", path.name))
+        return int(found.name), time.time() - found.stat().st_mtime
+
+    def resumed_steps(self) -> list[int]:
+        """Where the learners that went on from a checkpoint have begun, as each said itself."""
+        return [int(step.replace(",", "")) for step in re.findall(r"learning goes on after ([\d,]+) steps", self.text)]
+
+    def published(self) -> list[int]:
+        """Every version that was ever given to anybody, in order."""
+        lines = (self.run_dir / "versions.jsonl").read_text().splitlines()
+        return [json.loads(line)["version"] for line in lines]
 
     def note_processes(self) -> None:
         with contextlib.suppress(psutil.Error):
@@ -141,7 +196,7 @@ class ClusterProcess:
         self._output.close()
 
 
-def doubled(games: list[GameId]) -> list[GameId]:
+def doubled(games: Iterable[GameId]) -> list[GameId]:
     """Those that occur more than once."""
     return [game for game, count in Counter(games).items() if count > 1]
 

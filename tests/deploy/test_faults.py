@@ -1,5 +1,6 @@
 """What a run survives, each fault done for real to real processes (`deploy.supervisor`, `deploy.cluster`)."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 from replay.redis_append import Appender, EncodedGame
@@ -21,9 +23,10 @@ from replay.redis_keys import RunKeys
 from replay.redis_server import find_binary
 
 sys.path.insert(0, str(Path(__file__).parent))
-from cluster_process import ClusterProcess, answers, doubled
+from cluster_process import ClusterProcess, answers
 
 Start = Callable[..., ClusterProcess]
+SLACK = 2.0  # seconds to write a checkpoint, and to read here how old it is
 
 
 @pytest.fixture
@@ -44,9 +47,25 @@ def incarnation(state: dict[str, Any], role: str) -> int:
     return int(state["processes"].get(role, {}).get("incarnation", -1))
 
 
+def incarnations(state: dict[str, Any]) -> dict[str, int]:
+    return {role: incarnation(state, role) for role in state["processes"]}
+
+
 def is_new(role: str, before: int) -> Callable[[dict[str, Any]], bool]:
     """A successor of this worker has been heard from."""
     return lambda s: incarnation(s, role) > before and s["processes"][role]["pid"] is not None
+
+
+def kill_learner(run: ClusterProcess, state: dict[str, Any]) -> dict[str, Any]:
+    """Its successor goes on from the newest checkpoint, which is no older than the interval (of 2 s here)."""
+    before, resumed = incarnation(state, "learner 0"), len(run.resumed_steps())
+    run.hurt("learner 0")
+    step, age = run.newest_checkpoint()
+    assert age < 2 + SLACK, "so much is done again, in seconds of learning"
+    state = run.until(is_new("learner 0", before), 60, "a new learner")
+    state = run.until(lambda s: len(run.resumed_steps()) > resumed, 60, "what it goes on from")
+    assert run.resumed_steps()[-1] == step
+    return run.until(lambda s: s["status"]["step"] > step, 60, "steps of the new learner")
 
 
 @pytest.mark.timeout(300)
@@ -54,40 +73,37 @@ def test_kill_9_of_everyone_but_the_driver(start: Start) -> None:
     """Actor <= 10 s, inference server <= 30 s, learner <= 60 s, Redis with its file <= 10 s; nothing lost, nothing
     doubled, versions and games never go back, at most a checkpoint interval of steps is redone."""
     run = start("inference.placement=server", "actors.count=2")
-    run.until_learning()
+    state = run.until_learning()
     newest_version = newest_games = 0
 
-    def check(state: dict[str, Any]) -> dict[str, Any]:
+    def check() -> None:
         nonlocal newest_version, newest_games
-        assert state["status"]["version"] >= newest_version
-        assert state["status"]["games"] >= newest_games
-        newest_version, newest_games = state["status"]["version"], state["status"]["games"]
-        return state
+        games, version = run.counters()["games"], run.control.newest_version()
+        assert games >= newest_games
+        assert version >= newest_version
+        newest_version, newest_games = version, games
 
-    state = check(run.status())
+    check()
     before = incarnation(state, "self_play 0")
     run.hurt("self_play 0")
-    state = check(run.until(lambda s: is_new("self_play 0", before)(s) and s["alive_actors"] == 2, 10, "a new actor"))
-
-    games = run.counters()["games"]
+    run.until(lambda s: is_new("self_play 0", before)(s) and s["alive_actors"] == 2, 10, "a new actor")
+    check()
     run.hurt("replay 0")
-    state = check(run.until(lambda s: run.counters().get("games", 0) > games, 10, "games in the restarted Redis"))
-    assert doubled(run.games()) == []
+    run.until(lambda s: run.counters().get("games", 0) > newest_games, 10, "games in the restarted Redis")
+    check()
+    run.check_games()
 
-    before, games = incarnation(state, "inference 0"), run.counters()["games"]
+    before = incarnation(state, "inference 0")
     run.hurt("inference 0")
     run.until(is_new("inference 0", before), 30, "a new inference server")
-    state = check(run.until(lambda s: run.counters()["games"] > games + 50, 30, "games by the new server"))
-
-    before, step = incarnation(state, "learner 0"), int(state["status"]["step"])
-    run.hurt("learner 0")
-    state = check(run.until(is_new("learner 0", before), 60, "a new learner"))
-    state = check(run.until(lambda s: s["status"]["step"] > step, 60, "steps of the new learner"))
-    assert state["status"]["quarantined"] == 0
-
-    assert doubled(run.games()) == []
-    counters = run.counters()
-    assert counters.get("duplicates", 0) == 0 or doubled(run.games()) == []
+    games = run.counters()["games"]
+    state = run.until(lambda s: run.counters()["games"] > games + 50, 30, "games by the new server")
+    check()
+    kill_learner(run, state)
+    check()
+    assert run.check_games() > newest_games
+    assert run.published() == sorted(set(run.published()))
+    assert run.published()[-1] >= newest_version
     assert run.stop() == 143
     run.until_nothing_is_left(30)
 
@@ -104,14 +120,51 @@ def test_kill_9_of_the_driver_leaves_no_process_and_the_same_command_goes_on(sta
     run.note_processes()
     os.kill(run.process.pid, signal.SIGKILL)
     run.process.wait()
+    step, age = run.newest_checkpoint()
+    assert age < 2 + SLACK
     run.until_nothing_is_left(30)
     again = start("actors.count=1")
-    resumed = again.until(lambda s: s["status"]["step"] > state["status"]["step"], 90, "the resumed run learns on")
+    resumed = again.until(lambda s: s["status"]["step"] > step, 90, "the resumed run learns on")
+    assert again.resumed_steps()[-1] >= step, "one more may have been written while its processes ended"
     assert resumed["epoch"] == state["epoch"] + 1
     assert resumed["status"]["version"] > state["status"]["version"]
-    assert again.counters()["games"] >= games
-    assert doubled(again.games()) == []
-    assert again.stop(signal.SIGINT) == 130
+    assert again.check_games() >= games
+    pid = again.hurt("replay 0", signal.SIGSTOP)
+    try:
+        assert again.stop(signal.SIGTERM, 25) == 143, "a replay server that answers nobody holds nobody up"
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+    again.until_nothing_is_left(10)
+
+
+@pytest.mark.timeout(240)
+def test_scaled_up_and_down_stopped_and_over(start: Start) -> None:
+    """Effective within 15 s while it learns, no game lost; `stop` ends it in order; a run that is over stays over."""
+    run = start("actors.count=1", "actors.cpus=0.5")
+    run.until_learning()
+    for count in (4, 2):
+        done = run.command("scale", str(count), "--json")
+        assert done.returncode == 0, done.stderr
+        result = json.loads(done.stdout)
+        assert result["alive"] == count
+        assert result["seconds"] <= 15
+        assert run.status()["alive_actors"] == count
+    games = run.check_games()
+    state = run.until(lambda s: run.counters()["games"] > games, 10, "games of those who are left")
+    assert state["desired_actors"] == 2
+    assert state["status"]["step"] > 40
+    stopped = run.command("stop", "--json")
+    assert stopped.returncode == 0, stopped.stderr
+    assert run.process.wait(5) == 0
+    assert "ended: " not in run.text, "nobody who obeyed was taken for dead"
+    assert "wrote no last checkpoint" not in run.text
+    run.until_nothing_is_left(10)
+    assert run.command("stop").returncode == 2
+    for _ in range(2):
+        over = start("actors.count=1", "actors.cpus=0.5", "run.minutes=0.02")
+        assert over.process.wait(60) == 0, over.text[-3000:]
+    assert "ended: " not in run.text
 
 
 @pytest.mark.timeout(120)
@@ -126,16 +179,26 @@ def test_more_actors_than_fit_are_refused_before_anything_is_started(start: Star
 @pytest.mark.timeout(300)
 def test_a_stopped_redis_costs_nothing_but_time(start: Start) -> None:
     """SIGSTOP for 20 s: calls end by their deadline, actors play on into their spool, nothing is doubled."""
-    run = start("actors.count=2")
+    run = start("actors.count=2", "search.simulations=600")  # slow games: the spool takes those of 20 s
     run.until_learning()
+    begun = time.monotonic()
+    first = run.status()["totals"]["searches"]
+    time.sleep(6)
+    state = run.status()
+    rate = (state["totals"]["searches"] - first) / (time.monotonic() - begun)
+    assert rate > 0
     pid = run.hurt("replay 0", signal.SIGSTOP)
     time.sleep(20)
     os.kill(pid, signal.SIGCONT)
     games = run.counters()["games"]
-    state = run.until(lambda s: run.counters()["games"] > games + 50, 15, "games after the pause")
-    assert state["alive_actors"] == 2
-    assert "self_play" not in run.text.replace("self_play 0 ended", ""), "no actor was replaced for it"
-    assert doubled(run.games()) == []
+    after = run.until(lambda s: s["time"] > state["time"] + 20 and run.counters()["games"] > games, 15, "games")
+    time.sleep(2)
+    after = run.status()
+    searches = after["totals"]["searches"] - state["totals"]["searches"]
+    assert searches > 0.5 * rate * 20, "they played on meanwhile: 4 s of playing would be a fifth of that"
+    assert incarnations(after) == incarnations(state), "nobody was replaced for it"
+    assert after["alive_actors"] == 2
+    run.check_games()
     assert run.counters().get("fenced", 0) == 0
 
 
@@ -146,10 +209,12 @@ def test_a_stopped_learner_and_a_stopped_actor_are_replaced(start: Start) -> Non
     state = run.until_learning()
     for role in ("self_play 1", "learner 0"):
         before = incarnation(state, role)
-        run.hurt(role, signal.SIGSTOP)
+        pid = run.hurt(role, signal.SIGSTOP)
         state = run.until(is_new(role, before), 60, f"a new {role}")
+        assert not psutil.pid_exists(pid), "the stopped one is gone"
     step = state["status"]["step"]
     run.until(lambda s: s["status"]["step"] > step, 60, "steps of the new learner")
+    run.check_games()
 
 
 @pytest.fixture
@@ -190,11 +255,12 @@ def test_a_redis_that_forgot_everything_is_noticed(
     forgetful()
     run.until(lambda s: "has lost the run's games" in run.text, 10, "the loss to be noticed")
     emptied = run.until(lambda s: s["status"]["window_rows"] < 6000, 20, "a new window")
-    assert emptied["status"]["version"] >= state["status"]["version"]
+    assert run.control.newest_version() >= state["status"]["version"], "the new keys know the weights that are in use"
     after = run.until(lambda s: s["status"]["step"] > emptied["status"]["step"] + 20, 60, "learning again")
     assert after["status"]["window_rows"] >= 500, "and not before the minimum was there"
-    assert after["status"]["quarantined"] == 0
-    assert doubled(run.games()) == []
+    assert after["status"]["games"] > state["status"]["games"], "what was played stays counted"
+    run.check_games()
+    assert run.published() == sorted(set(run.published()))
 
 
 @pytest.mark.long
@@ -231,17 +297,19 @@ def test_killed_again_and_again(start: Start, seed: int) -> None:
         before = incarnation(state, role)
         time.sleep(float(random.uniform(0, 3)))
         run.hurt(role)
+        saved = run.newest_checkpoint()[0]
         state = run.until(
             lambda s, role=role, before=before: is_new(role, before)(s) and s["alive_actors"] == 2, 60, f"a new {role}"
         )
-        assert state["status"]["version"] >= version, role
-        assert state["status"]["games"] >= games, role
-        version, games = state["status"]["version"], state["status"]["games"]
+        assert run.control.newest_version() >= version, role
+        assert run.counters()["games"] >= games, role
+        version, games = run.control.newest_version(), run.counters()["games"]
+        if role == "learner 0":
+            run.until(lambda s, saved=saved: s["status"]["step"] > saved, 60, "steps of the new learner")
+            assert run.resumed_steps()[-1] == saved
     step = state["status"]["step"]
-    state = run.until(lambda s: s["status"]["step"] > step + 40, 90, "learning to go on")
-    assert state["status"]["quarantined"] == 0
-    assert doubled(run.games()) == []
-    published = [json.loads(line)["version"] for line in (run.run_dir / "versions.jsonl").read_text().splitlines()]
-    assert published == sorted(set(published))
+    run.until(lambda s: s["status"]["step"] > step + 40, 90, "learning to go on")
+    assert run.check_games() > games
+    assert run.published() == sorted(set(run.published()))
     assert run.stop() == 143
     run.until_nothing_is_left(30)
