@@ -162,6 +162,8 @@ class RayRole:
             "max_restarts": 0,  # the supervisor restarts, under a new incarnation
             "max_concurrency": THREADS if self.name != "inference" else 1000,
             "scheduling_strategy": strategy,
+            # Ray would keep a record of each of the newest 100,000 calls: hundreds of megabytes of leaves' calls.
+            "enable_task_events": False,
         }
         handle: Any = ray.remote(self.actor_class).options(**options).remote(*self.arguments(index, incarnation))
         heard = self.heard

@@ -2,7 +2,7 @@
 
 import msgpack
 
-from deploy.actor_totals import ActorTotals
+from deploy.actor_totals import GAP_SECONDS, ActorTotals
 from replay.redis_control import ActorFigures
 
 
@@ -64,6 +64,18 @@ def test_silence_counts_by_our_clock_and_only_while_somebody_listens() -> None:
     assert totals.heard(0, 0) == 0, "the driver itself was away (suspended, stopped)"
 
 
+def test_a_driver_that_looks_late_but_in_time_has_looked() -> None:
+    clock = Clock()
+    totals = ActorTotals(clock)
+    totals.update({0: heard(0, ticks=1)}, {})
+    clock.now += GAP_SECONDS
+    totals.update({0: heard(0, ticks=1)}, {})
+    assert totals.heard(0, 0) == GAP_SECONDS
+    clock.now += GAP_SECONDS + 0.1
+    totals.update({0: heard(0, ticks=1)}, {})
+    assert totals.heard(0, 0) == 0
+
+
 def test_an_actor_that_vanished_grows_silent() -> None:
     clock = Clock()
     totals = ActorTotals(clock)
@@ -80,6 +92,13 @@ def test_an_actor_is_heard_when_its_loop_speaks() -> None:
     assert totals.heard(0, 0) is None, "its writer sends heartbeats before it has built anything"
 
 
+def test_nothing_is_counted_before_something_happened() -> None:
+    totals = ActorTotals()
+    assert (totals.accepted, totals.rows, totals.total) == (0, 0, {})
+    totals.update({}, {})
+    assert (totals.accepted, totals.rows, totals.total) == (0, 0, {})
+
+
 def test_games_go_on_counting_when_the_replay_forgot() -> None:
     totals = ActorTotals()
     totals.update({}, {"games": 1000, "inserted": 9000})
@@ -91,6 +110,11 @@ def test_games_go_on_counting_when_the_replay_forgot() -> None:
 def test_figures_that_are_none_of_ours_are_ignored() -> None:
     totals = ActorTotals()
     for data in (b"", b"\xc1", b"\x93\x01\x02\x03", msgpack.packb({"a": [1] * 9}), b"\x81" * 5000,
-                 msgpack.packb({"call_p99_ms": "x", "playing_ms": None, "runtime": 7})):
+                 msgpack.packb({"call_p99_ms": "x", "playing_ms": None, "runtime": 7}),
+                 msgpack.packb({str(k): k for k in range(65)}), msgpack.packb({"a": 1, "runtime": "x" * 257}),
+                 msgpack.packb({"a": True}), msgpack.packb({"a": b"1"})):
         totals.update({0: ActorFigures(0, 0.1, data)}, {})
         assert totals.total == {}
+    most = {str(k): k for k in range(63)} | {"runtime": "x" * 256}
+    totals.update({0: ActorFigures(0, 0.1, msgpack.packb(most))}, {})
+    assert totals.living[0] == most
