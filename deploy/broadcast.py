@@ -67,9 +67,11 @@ class Broadcast:
         for worker in self._workers("inference" if self.placement == "server" else "self_play"):
             self._delivery(worker).offer(version, worker.handle.load, [reference])
         if self.placement == "server":
-            ready = [w for w in self._workers("inference") if isinstance(w.answer, ServerReport)
-                     and w.answer.version >= 0]
-            key, handles = tuple(id(worker) for worker in ready), [worker.handle for worker in ready]
+            ready = [(slot, worker) for slot, worker in self.supervisor.workers("inference")
+                     if isinstance(worker, RayWorker) and isinstance(worker.answer, ServerReport)
+                     and worker.answer.version >= 0]
+            key = tuple((slot.index, slot.incarnation) for slot, _ in ready)
+            handles = [worker.handle for _, worker in ready]
             for worker in self._workers("self_play") if ready else ():
                 self._delivery(worker).offer(key, worker.handle.attach, handles)
         alive = {id(worker) for name in ("inference", "self_play") for worker in self._workers(name)}

@@ -1,5 +1,6 @@
 """`shusaku scale N`, `status`, `stop`: talk to a run that goes on, through its replay server."""
 
+import contextlib
 import json
 import time
 from pathlib import Path
@@ -37,13 +38,14 @@ def scale(what: str, config: Config, as_json: bool) -> dict[str, Any]:
     control.set_actors(count)
     alive = -1
     while time.monotonic() - begin < 2 * EFFECT_SECONDS:
-        state = _state(control, config)
+        with contextlib.suppress(UsageError):  # one answer that did not come; the wish stands
+            state = _state(control, config)
         alive = state["alive_actors"]
         if state["desired_actors"] == count and alive == count:
             break
         time.sleep(0.2)
     seconds = round(time.monotonic() - begin, 1)
-    is_done = alive == count
+    is_done = state["desired_actors"] == alive == count
     if is_done and not as_json:
         print(f"{alive} actors play, after {seconds} s")
     if not is_done:

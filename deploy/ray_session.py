@@ -134,7 +134,9 @@ class RaySession:
                     object_store_memory=object_store_bytes(),
                     _temp_dir=directory,
                 )
-        except (OSError, RuntimeError, ValueError) as error:
+        except Exception as error:
+            if type(error) is not Exception and not isinstance(error, OSError | RuntimeError | ValueError):
+                raise  # Ray raises bare ones where its daemons are late
             logs = f"{directory}/session_latest/logs"
             raise RunFailed(f"Ray does not start: {_in_short(error)}; its logs: {logs}") from error
         self.is_local = True

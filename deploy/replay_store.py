@@ -73,7 +73,8 @@ class ReplayStore:
             self.trouble = self.trouble or "it is being started again"
             return False
         try:
-            if self.control.is_lost():
+            is_lost = self.control.is_lost()
+            if is_lost and self._has_begun:  # said once, also where beginning anew fails at first
                 self.losses += 1
                 self._has_begun = False
                 self._say("the replay server has lost the run's games: the window begins anew, learning waits for it")
@@ -133,7 +134,7 @@ class ReplayStore:
         """UsageError when another driver drives this run: of a copy of the run directory, say."""
         control = RedisControl(self.url, self._run_id)
         first = _said(control)
-        if not first or time.time() - first.get("time", 0.0) > 60:
+        if not isinstance(first.get("time"), int | float) or time.time() - first["time"] > 60:
             return
         deadline = time.monotonic() + RIVAL_SECONDS
         while time.monotonic() < deadline:

@@ -114,7 +114,8 @@ def install(monkeypatch: pytest.MonkeyPatch, *modules: str) -> tuple[FakeRay, Cl
 def task_error(cause: Exception) -> Exception:
     """What `ray.get` raises where the method itself raised."""
     trace = f"ray::Worker.run()\n  File \"worker.py\", line 1, in run\n{type(cause).__name__}: {cause}\n"
-    error: Exception = ray.exceptions.RayTaskError("run", trace, cause).as_instanceof_cause()
+    exceptions: Any = ray.exceptions
+    error: Exception = exceptions.RayTaskError("run", trace, cause).as_instanceof_cause()
     return error
 
 

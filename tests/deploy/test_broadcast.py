@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from actors.remote import ServerReport
-from common.messages import Weights
 from deploy.broadcast import Broadcast
 from deploy.ray_workers import RayRole, RayWorker
 from deploy.supervisor import Supervisor
@@ -59,9 +58,8 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     return World(monkeypatch, learner=1, self_play=2)
 
 
-def weights(version: int, step: int = 0) -> Weights:
-    made: Any = SimpleNamespace(version=version, step=step or version * 100)
-    return made
+def weights(version: int, step: int = 0) -> Any:
+    return SimpleNamespace(version=version, step=step or version * 100)
 
 
 def report(version: int) -> Any:

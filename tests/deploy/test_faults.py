@@ -56,16 +56,22 @@ def is_new(role: str, before: int) -> Callable[[dict[str, Any]], bool]:
     return lambda s: incarnation(s, role) > before and s["processes"][role]["pid"] is not None
 
 
+def until_it_goes_on(run: ClusterProcess, resumed: int, step: int) -> dict[str, Any]:
+    """One more learner has gone on from a checkpoint, of `step` or newer, and learns."""
+    run.until(lambda s: len(run.resumed_steps()) > resumed, 60, "what the new learner goes on from")
+    assert run.resumed_steps()[-1] >= step
+    moment = time.time() + 1  # a status is shown for so long
+    return run.until(lambda s: s["time"] > moment and s["status"]["step"] > step, 60, "steps of the new learner")
+
+
 def kill_learner(run: ClusterProcess, state: dict[str, Any]) -> dict[str, Any]:
     """Its successor goes on from the newest checkpoint, which is no older than the interval (of 2 s here)."""
     before, resumed = incarnation(state, "learner 0"), len(run.resumed_steps())
     run.hurt("learner 0")
     step, age = run.newest_checkpoint()
     assert age < 2 + SLACK, "so much is done again, in seconds of learning"
-    state = run.until(is_new("learner 0", before), 60, "a new learner")
-    state = run.until(lambda s: len(run.resumed_steps()) > resumed, 60, "what it goes on from")
-    assert run.resumed_steps()[-1] == step
-    return run.until(lambda s: s["status"]["step"] > step, 60, "steps of the new learner")
+    run.until(is_new("learner 0", before), 60, "a new learner")
+    return until_it_goes_on(run, resumed, step)
 
 
 @pytest.mark.timeout(300)
@@ -180,7 +186,8 @@ def test_more_actors_than_fit_are_refused_before_anything_is_started(start: Star
 @pytest.mark.timeout(300)
 def test_a_stopped_redis_costs_nothing_but_time(start: Start) -> None:
     """SIGSTOP for 20 s: calls end by their deadline, actors play on into their spool, nothing is doubled."""
-    run = start("actors.count=2", "search.simulations=600")  # slow games: the spool takes those of 20 s
+    # Games so slow that the spools (256 games an actor) take those of 20 s.
+    run = start("actors.count=2", "search.simulations=200", "search.cache=0", "learner.batch_size=32")
     run.until_learning()
     begun = time.monotonic()
     first = run.status()["totals"]["searches"]
@@ -269,7 +276,8 @@ def test_a_redis_that_forgot_everything_is_noticed(
 def test_poisoned_records_hurt_nobody(start: Start) -> None:
     run = start("actors.count=1")
     state = run.until_learning()
-    client, keys = connect(run.url, 5.0), RunKeys.of(run.run_id)
+    client: Any = connect(run.url, 5.0)
+    keys = RunKeys.of(run.run_id)
     good = client.xrange(keys.games, count=1)[0][1][b"d"]
     random = np.random.default_rng(7)
     appender = Appender(run.url, run.run_id, actor=999, epoch=state["epoch"], incarnation=0)
@@ -295,19 +303,20 @@ def test_killed_again_and_again(start: Start, seed: int) -> None:
     version, games = 0, 0
     for _ in range(12):
         role = str(random.choice(["self_play 0", "self_play 1", "learner 0", "replay 0"]))
-        before = incarnation(state, role)
+        is_there, resumed = is_new(role, incarnation(state, role)), len(run.resumed_steps())
         time.sleep(float(random.uniform(0, 3)))
         run.hurt(role)
         saved = run.newest_checkpoint()[0]
-        state = run.until(
-            lambda s, role=role, before=before: is_new(role, before)(s) and s["alive_actors"] == 2, 60, f"a new {role}"
-        )
+
+        def is_whole(state: dict[str, Any], is_there: Callable[[dict[str, Any]], bool] = is_there) -> bool:
+            return is_there(state) and state["alive_actors"] == 2
+
+        state = run.until(is_whole, 60, f"a new {role}")
         assert run.control.newest_version() >= version, role
         assert run.counters()["games"] >= games, role
         version, games = run.control.newest_version(), run.counters()["games"]
         if role == "learner 0":
-            run.until(lambda s, saved=saved: s["status"]["step"] > saved, 60, "steps of the new learner")
-            assert run.resumed_steps()[-1] == saved
+            state = until_it_goes_on(run, resumed, saved)
     step = state["status"]["step"]
     run.until(lambda s: s["status"]["step"] > step + 40, 90, "learning to go on")
     assert run.check_games() > games

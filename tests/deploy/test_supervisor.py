@@ -262,6 +262,65 @@ def test_a_surplus_worker_that_does_not_obey_is_killed() -> None:
     assert role.started[1].was_killed
 
 
+def test_who_counts_as_alive() -> None:
+    supervisor, role, _ = crew(3, lambda worker: None)
+    supervisor.reconcile()
+    assert supervisor.crews["player"].alive == 0, "started is not alive"
+    assert len(supervisor.workers("player")) == 3
+    for worker in role.started[:2]:
+        worker.speak()
+    supervisor.reconcile()
+    assert supervisor.crews["player"].alive == 2
+    role.started[1].is_hung = True
+    supervisor.scale("player", 1)
+    supervisor.reconcile()
+    assert supervisor.crews["player"].alive == 1, "who was asked to end is not"
+    assert [slot.index for slot, _ in supervisor.workers("player")] == [0]
+    assert supervisor.worker("player", 1) is role.started[1], "though it has not obeyed yet"
+    assert supervisor.worker("player", 7) is None
+    assert supervisor.worker("nobody") is None
+    assert supervisor.workers("nobody") == []
+
+
+def test_one_that_is_wanted_again_while_it_ends_is_waited_for() -> None:
+    supervisor, role, clock = crew(2)
+    role.started[1].is_hung = True
+    supervisor.scale("player", 1)
+    supervisor.reconcile()
+    supervisor.scale("player", 2)
+    clock.now += STOP_SECONDS - 1
+    supervisor.reconcile()
+    assert len(role.started) == 2, "two of one place never live at once"
+    clock.now += 2
+    supervisor.reconcile()
+    assert role.started[1].was_killed
+    assert (role.living()[-1].index, role.living()[-1].incarnation) == (1, 1)
+    assert supervisor.events() == []
+    assert supervisor.restarts == 0
+
+
+def test_failures_of_long_ago_are_forgotten() -> None:
+    """One that fails by itself once an hour runs for ever."""
+    supervisor, role, clock = crew(1)
+    for _ in range(5 * GIVE_UP):
+        role.living()[0].reason = "Error: once in a while"
+        supervisor.reconcile()
+        for _ in range(round(HEALTHY_SECONDS) + 2):
+            clock.now += 1
+            supervisor.reconcile()
+    assert supervisor.restarts == 5 * GIVE_UP
+    assert all("it is started again" in event.text for event in supervisor.events())
+
+
+def test_all_are_killed_at_the_end_whatever_they_do() -> None:
+    supervisor, role, _ = crew(2)
+    role.started[0].is_hung = True
+    supervisor.stop_all()
+    supervisor.kill_all()
+    assert all(worker.was_killed for worker in role.started)
+    assert supervisor.all_ended()
+
+
 class Life(RuleBasedStateMachine):
     """Anything may happen to anybody at any time."""
 

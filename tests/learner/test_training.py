@@ -22,6 +22,7 @@ from common.errors import ResumeError, UsageError
 from common.messages import Weights
 from common.weights import load_weights
 from learner import checkpoints
+from learner.learner import Batch
 from learner.training import Training, TrainingReport
 from replay.buffer import ReplayBuffer, make_buffer
 from replay.redis_client import connect
@@ -151,11 +152,12 @@ class StepClock:
     def drive(self, training: Training) -> Training:
         step = training.learner.step
 
-        def counted(batch: Any) -> None:
-            step(batch)
+        def counted(batch: Batch) -> bool:
+            is_taken = step(batch)
             self.seconds += 1
             if training.learner.step_count == self.kill_at:
                 raise Killed
+            return is_taken
 
         training.learner.step = counted  # type: ignore[method-assign]
         return training
