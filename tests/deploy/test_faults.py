@@ -186,8 +186,8 @@ def test_more_actors_than_fit_are_refused_before_anything_is_started(start: Star
 @pytest.mark.timeout(300)
 def test_a_stopped_redis_costs_nothing_but_time(start: Start) -> None:
     """SIGSTOP for 20 s: calls end by their deadline, actors play on into their spool, nothing is doubled."""
-    # Games so slow that the spools (256 games an actor) take those of 20 s.
-    run = start("actors.count=2", "search.simulations=200", "search.cache=0", "learner.batch_size=32")
+    # Games so slow (5-6 a second) that the spools (256 games an actor) take those of 20 s.
+    run = start("actors.count=2", "search.simulations=6000", "search.cache=0", "learner.batch_size=32")
     run.until_learning()
     begun = time.monotonic()
     first = run.status()["totals"]["searches"]
@@ -267,7 +267,7 @@ def test_a_redis_that_forgot_everything_is_noticed(
     after = run.until(lambda s: s["status"]["step"] > emptied["status"]["step"] + 20, 60, "learning again")
     assert after["status"]["window_rows"] >= 500, "and not before the minimum was there"
     assert after["status"]["games"] > state["status"]["games"], "what was played stays counted"
-    run.check_games()
+    run.check_games(has_forgotten=True)
     assert run.published() == sorted(set(run.published()))
 
 
