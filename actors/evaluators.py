@@ -5,6 +5,7 @@ N legal actions of all positions end to end.
 """
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Protocol
@@ -110,67 +111,62 @@ class NetworkEvaluator:
         return Evaluation(logits, values, self._version)
 
 
-class UniformEvaluator:
+class _StandIn(ABC):
+    """Answers without a network."""
+
+    def __init__(self, game: _core.Game, batch_size: int, version: int = 0) -> None:
+        self._answer = _Answer(batch_size, game)
+        self.version = version
+
+    def load(self, weights: Weights) -> None:
+        """Takes the version only."""
+        self.version = weights.version
+
+    def __call__(self, leaves: Leaves) -> Evaluation:
+        logits, values = self._answer.of(leaves)
+        self._fill(leaves, logits, values)
+        return Evaluation(logits, values, self.version)
+
+    @abstractmethod
+    def _fill(self, leaves: Leaves, logits: NDArray[np.float32], values: NDArray[np.float32]) -> None:
+        """Writes logits [N] and values [B]."""
+
+
+class UniformEvaluator(_StandIn):
     """Every legal action alike, every position even."""
 
-    def __init__(self, game: _core.Game, batch_size: int, version: int = 0) -> None:
-        self._answer = _Answer(batch_size, game)
-        self.version = version
-
-    def load(self, weights: Weights) -> None:
-        """Takes the version only."""
-        self.version = weights.version
-
-    def __call__(self, leaves: Leaves) -> Evaluation:
-        logits, values = self._answer.of(leaves)
+    def _fill(self, leaves: Leaves, logits: NDArray[np.float32], values: NDArray[np.float32]) -> None:
         logits.fill(0)
         values.fill(0)
-        return Evaluation(logits, values, self.version)
 
 
-class PseudoRandomEvaluator:
+class PseudoRandomEvaluator(_StandIn):
     """A hash of position and action, nearly free: what the speed of a search is measured with."""
 
-    def __init__(self, game: _core.Game, batch_size: int, version: int = 0) -> None:
-        self._answer = _Answer(batch_size, game)
-        self.version = version
-
-    def load(self, weights: Weights) -> None:
-        """Takes the version only."""
-        self.version = weights.version
-
-    def __call__(self, leaves: Leaves) -> Evaluation:
-        logits, values = self._answer.of(leaves)
+    def _fill(self, leaves: Leaves, logits: NDArray[np.float32], values: NDArray[np.float32]) -> None:
         _core.pseudo_random_evaluate(leaves.packed, leaves.uniform, leaves.offsets, leaves.actions, logits, values)
-        return Evaluation(logits, values, self.version)
 
 
 Script = Callable[[NDArray[np.float32]], tuple[NDArray[np.float32], float]]
 
 
-class ScriptedEvaluator:
+class ScriptedEvaluator(_StandIn):
     """A Python function of one observation [C, H, W] -> (logits [A] of all actions, value): for tests."""
 
     def __init__(self, game: _core.Game, script: Script, version: int = 0) -> None:
-        self._game, self._script, self.version = game, script, version
-        self._answer = _Answer(1, game)
+        super().__init__(game, 1, version)
+        self._game, self._script = game, script
 
-    def load(self, weights: Weights) -> None:
-        """Takes the version only."""
-        self.version = weights.version
-
-    def __call__(self, leaves: Leaves) -> Evaluation:
-        logits, values = self._answer.of(leaves)
+    def _fill(self, leaves: Leaves, logits: NDArray[np.float32], values: NDArray[np.float32]) -> None:
         observations = np.empty((len(leaves), *self._game.observation_shape), np.float32)
         self._game.expand(leaves.packed, leaves.uniform, observations)
         policy = np.empty((len(leaves), self._game.num_actions), np.float32)  # [B, A]
         for row, observation in enumerate(observations):
             policy[row], values[row] = self._script(observation)
         _core.gather_logits(policy, leaves.offsets, leaves.actions, logits)
-        return Evaluation(logits, values, self.version)
 
 
-STAND_INS: dict[str, type[UniformEvaluator] | type[PseudoRandomEvaluator]] = {
+STAND_INS: dict[str, type[UniformEvaluator | PseudoRandomEvaluator]] = {
     "uniform": UniformEvaluator, "pseudo_random": PseudoRandomEvaluator,
 }  # values of inference.runtime that need no network: to measure everything else
 

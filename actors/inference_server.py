@@ -8,7 +8,7 @@ two batches, never within one, and never for older ones.  Plain threads: a Ray a
 
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -19,14 +19,13 @@ from numpy.typing import NDArray
 from actors.batching import FireRule, LiveClients, smallest_fitting
 from actors.evaluators import NO_VERSION, Evaluator
 from actors.remote_evaluation import ServerUnavailable
+from actors.server_figures import ServerFigures, ServerStats
 from common._core import Game
 from common.codec import CodecError
 from common.leaves_codec import LeavesCodec, encode_answer, to_half
 from common.messages import Evaluation, Leaves, Weights
 
 LIVE_SECONDS = 5.0  # a client that was not heard of for so long is not waited for
-RATE_SECONDS = 10.0  # the rates of the figures are of this time
-REMEMBERED = 4096  # requests and batches that the figures look back at, at most
 
 
 class ServerClosed(ServerUnavailable):
@@ -47,26 +46,6 @@ class AnswerLate(ServerUnavailable):
 
 class EvaluationFailed(ServerUnavailable):
     """The evaluator raised, or answered in the wrong shape; every caller of the batch is told the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServerStats:
-    """Figures of a server.  Totals are since it was made; rates and waits are of the last seconds."""
-
-    version: int  # of the weights that answer; -1: none yet
-    rows: int  # positions answered
-    batches: int
-    rows_per_s: float
-    rows_per_batch: float
-    wait_p50_ms: float  # from a request's arrival to its answer
-    wait_p99_ms: float
-    idle_share: float  # of the time in which no batch ran
-    clients: int  # heard of in the last LIVE_SECONDS
-    waiting: int  # requests in the queue now
-    refused: int  # requests: closed, queue full, late, no weights, bad payload
-    failed: int  # requests whose batch the evaluator failed
-    non_finite: int  # positions whose answer held a number that is not finite
-    stale_weights: int  # publications ignored because newer ones had come
 
 
 class _Request:
@@ -128,10 +107,7 @@ class InferenceServer:
         self._is_closed = False
         self._version = NO_VERSION
         self._clients = LiveClients(live_seconds)
-        self._counts: Counter[str] = Counter()
-        self._waits: deque[float] = deque(maxlen=REMEMBERED)  # seconds
-        self._batches: deque[tuple[float, float, int]] = deque(maxlen=REMEMBERED)  # begin, end, positions
-        self._started_at = time.monotonic()
+        self._figures = ServerFigures(time.monotonic())
 
         ready: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, args=(ready,), name="inference", daemon=True)
@@ -169,10 +145,10 @@ class InferenceServer:
         with self._wake:
             self._clients.hear(client, now)
             if self._is_closed:
-                self._counts["refused"] += 1
+                self._figures.counts["refused"] += 1
                 raise ServerClosed("the inference server is closed")
             if len(self._queue) >= self._max_waiting:
-                self._counts["refused"] += 1
+                self._figures.counts["refused"] += 1
                 raise QueueFull(f"{len(self._queue)} requests wait at the inference server; that is its bound")
             self._queue.append(request)
             self._positions += len(request.leaves)
@@ -197,7 +173,7 @@ class InferenceServer:
             waiting = self._publication
             newest = max(self._version, waiting.weights.version if waiting else NO_VERSION)
             if weights.version <= newest:
-                self._counts["stale_weights"] += weights.version < newest
+                self._figures.counts["stale_weights"] += weights.version < newest
                 return
             self._publication = _Publication(weights, taken)
             self._wake.notify()
@@ -211,22 +187,8 @@ class InferenceServer:
     def stats(self) -> ServerStats:
         now = time.monotonic()
         with self._wake:
-            counts, clients, waiting = Counter(self._counts), self._clients.count(now), len(self._queue)
-            waits, batches = list(self._waits), list(self._batches)
-        since = max(self._started_at, now - RATE_SECONDS)
-        if len(batches) == REMEMBERED:
-            since = max(since, batches[0][0])
-        recent = [batch for batch in batches if batch[1] > since]
-        rows = sum(rows for _, _, rows in recent)
-        busy = sum(end - max(begin, since) for begin, end, _ in recent)
-        seconds = max(now - since, 1e-9)
-        p50, p99 = np.percentile(waits, (50, 99)).tolist() if waits else (0.0, 0.0)
-        return ServerStats(
-            version=self._version, rows=counts["rows"], batches=counts["batches"], rows_per_s=rows / seconds,
-            rows_per_batch=rows / max(1, len(recent)), wait_p50_ms=1000 * p50, wait_p99_ms=1000 * p99,
-            idle_share=max(0.0, 1 - busy / seconds), clients=clients, waiting=waiting, refused=counts["refused"],
-            failed=counts["failed"], non_finite=counts["non_finite"], stale_weights=counts["stale_weights"],
-        )
+            figures, clients, waiting = self._figures.copy(), self._clients.count(now), len(self._queue)
+        return figures.stats(now, version=self._version, clients=clients, waiting=waiting)
 
     def close(self, timeout: float = 10.0) -> None:
         """Every waiting caller gets ServerClosed at once; then waits for the thread to end its batch."""
@@ -244,7 +206,7 @@ class InferenceServer:
             if request in self._queue:
                 self._queue.remove(request)
                 self._positions -= len(request.leaves)
-            self._counts["refused"] += 1
+            self._figures.counts["refused"] += 1
         if self._version == NO_VERSION:
             raise NoWeights(f"the inference server got no weights within {timeout:g} s")
         raise AnswerLate(f"the inference server did not answer within {timeout:g} s")
@@ -256,7 +218,7 @@ class InferenceServer:
 
     def _count(self, what: str, by: int = 1) -> None:
         with self._wake:
-            self._counts[what] += by
+            self._figures.counts[what] += by
 
     def _shut(self, reason: str) -> None:
         with self._wake:
@@ -266,7 +228,7 @@ class InferenceServer:
             self._queue.clear()
             self._positions = 0
             publication, self._publication = self._publication, None
-            self._counts["refused"] += len(abandoned)
+            self._figures.counts["refused"] += len(abandoned)
             self._wake.notify()
         for request in abandoned:
             request.fail(ServerClosed(reason))
@@ -345,7 +307,7 @@ class InferenceServer:
             logits, values = to_half(evaluation.logits), to_half(evaluation.values)
         except Exception as error:
             with self._wake:
-                self._counts["failed"] += len(self._running)
+                self._figures.counts["failed"] += len(self._running)
                 batch, self._running = self._running, []
             for request in batch:
                 request.fail(EvaluationFailed(f"the evaluator failed: {type(error).__name__}: {error}"))
@@ -360,11 +322,8 @@ class InferenceServer:
         end = time.monotonic()
         with self._wake:
             batch, self._running = self._running, []  # empty when the server was closed meanwhile
-            self._counts["rows"] += row
-            self._counts["batches"] += 1
-            self._counts["non_finite"] += bad
-            self._batches.append((begin, end, row))
-            self._waits.extend(end - request.queued_at for request in batch)
+            self._figures.note_batch(begin, end, row, bad)
+            self._figures.waits.extend(end - request.queued_at for request in batch)
         for request in batch:
             request.gate.release()
 

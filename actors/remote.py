@@ -15,10 +15,11 @@ import ray
 
 from actors.actor_loop import ActorLoop, Plays
 from actors.evaluators import Evaluator, describe, make_evaluator
-from actors.inference_server import InferenceServer, ServerStats
+from actors.inference_server import InferenceServer
 from actors.overlapped_self_play import OverlappedSelfPlay
 from actors.remote_evaluation import EvaluationStopped, RemoteEvaluation, ServerUnavailable
 from actors.self_play import ActorIdentity, SelfPlay
+from actors.server_figures import ServerStats
 from actors.strength import Stopped, Strength, measure
 from actors.strength_sets import strength_set
 from common._core import Game
@@ -31,6 +32,7 @@ from replay.redis_writer import SpooledWriter
 
 FLUSH_SECONDS = 5.0  # at the end, for games that are not in Redis yet
 TIMED_EVERY, TIMED_CALLS = 8, 500  # one call in so many is timed; the percentiles are of the newest so many
+BUILD_SECONDS = 60.0  # that `run` may take to build what the other methods talk to
 SERVER_SECONDS = 5.0  # that a server may take over one call
 
 
@@ -48,9 +50,6 @@ class ActorPlan:
     url: str  # of the replay, as reached from the actor's node
     run_id: str
     with_server: bool  # asks inference servers instead of computing by itself
-
-
-BUILD_SECONDS = 60.0  # that `run` may take to build what the other methods talk to
 
 
 class _Shell:

@@ -1,7 +1,10 @@
 """For the tests of the inference server and of its client: leaves, evaluators with a switch, a transport of threads."""
 
 import threading
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,10 +13,12 @@ from actors.evaluators import PseudoRandomEvaluator
 from actors.inference_server import InferenceServer
 from common._core import Game, GameBatch
 from common.config import SearchConfig
+from common.leaves_codec import LeavesCodec, decode_evaluation, to_half
 from common.messages import Evaluation, Leaves, Weights
 from common.search import search_options
 
 GAME = Game("connect_four")
+CODEC = LeavesCodec(GAME)
 
 
 def leaves_of(rows: int, seed: int = 1, game: Game = GAME) -> Leaves:
@@ -60,6 +65,54 @@ class Scripted(PseudoRandomEvaluator):
         for row in self.bad_rows:
             evaluation.logits[leaves.offsets[row]] = np.nan
         return evaluation
+
+
+@contextmanager
+def serving(
+    *, sizes: tuple[int, ...] = (64,), deadline_ms: float = 1.0, version: int = 1, max_waiting: int = 512
+) -> Iterator[tuple[InferenceServer, dict[int, Scripted]]]:
+    """A server with weights, and its evaluators by size."""
+    evaluators: dict[int, Scripted] = {}
+
+    def make(size: int) -> Scripted:
+        return evaluators.setdefault(size, Scripted(size))
+
+    server = InferenceServer(GAME, make, sizes=sizes, deadline_ms=deadline_ms, max_waiting=max_waiting)
+    try:
+        if version >= 0:
+            server.load(weights(version))
+            for evaluator in evaluators.values():
+                evaluator.asked.clear()
+                evaluator.entered.clear()
+        yield server, evaluators
+    finally:
+        for evaluator in evaluators.values():
+            evaluator.free.set()
+        server.close()
+    assert not server._thread.is_alive()
+
+
+def ask(server: InferenceServer, leaves: Leaves, client: int = 0, timeout: float = 10.0) -> Evaluation:
+    return decode_evaluation(server.infer(client, CODEC.encode(leaves), timeout), len(leaves), len(leaves.actions))
+
+
+def eventually(holds: Callable[[], bool], seconds: float = 10.0) -> bool:
+    end, pause = time.monotonic() + seconds, threading.Event()
+    while not holds() and time.monotonic() < end:
+        pause.wait(0.002)
+    return holds()
+
+
+def hammer(server: InferenceServer, stop: threading.Event, client: int) -> list[int]:
+    """Versions of the answers, each checked against what that version would say."""
+    versions, leaves = [], leaves_of(1 + client, seed=client)
+    logits = to_half(PseudoRandomEvaluator(GAME, 9)(leaves).logits).astype(np.float32)
+    while not stop.is_set():
+        answer = ask(server, leaves, client)
+        assert set(answer.values.tolist()) == {answer.version / 1024}
+        np.testing.assert_array_equal(answer.logits, logits)
+        versions.append(answer.version)
+    return versions
 
 
 class ThreadTransport:

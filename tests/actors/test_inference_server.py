@@ -1,12 +1,10 @@
-"""The inference server: who is answered with whom, by which weights, and what happens to those who are not."""
+"""The inference server: who is answered with whom, and what happens to those who are not."""
 
 import gc
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +12,6 @@ import pytest
 
 from actors.evaluators import PseudoRandomEvaluator, make_evaluator
 from actors.inference_server import (
-    REMEMBERED,
     AnswerLate,
     EvaluationFailed,
     InferenceServer,
@@ -22,53 +19,17 @@ from actors.inference_server import (
     QueueFull,
     ServerClosed,
 )
+from actors.server_figures import REMEMBERED
 from common.codec import CodecError
 from common.config import InferenceConfig, NetworkConfig
-from common.leaves_codec import LeavesCodec, decode_evaluation, to_half
+from common.leaves_codec import to_half
 from common.messages import Evaluation, Leaves
 from common.weights import random_weights
 
 sys.path.insert(0, str(Path(__file__).parent))
-from inference_fixtures import GAME, Scripted, leaves_of, weights
+from inference_fixtures import CODEC, GAME, Scripted, ask, eventually, hammer, leaves_of, serving, weights
 
-CODEC = LeavesCodec(GAME)
 REQUEST = CODEC.encode(leaves_of(8))
-
-
-@contextmanager
-def serving(
-    *, sizes: tuple[int, ...] = (64,), deadline_ms: float = 1.0, version: int = 1, max_waiting: int = 512
-) -> Iterator[tuple[InferenceServer, dict[int, Scripted]]]:
-    """A server with weights, and its evaluators by size."""
-    evaluators: dict[int, Scripted] = {}
-
-    def make(size: int) -> Scripted:
-        return evaluators.setdefault(size, Scripted(size))
-
-    server = InferenceServer(GAME, make, sizes=sizes, deadline_ms=deadline_ms, max_waiting=max_waiting)
-    try:
-        if version >= 0:
-            server.load(weights(version))
-            for evaluator in evaluators.values():
-                evaluator.asked.clear()
-                evaluator.entered.clear()
-        yield server, evaluators
-    finally:
-        for evaluator in evaluators.values():
-            evaluator.free.set()
-        server.close()
-    assert not server._thread.is_alive()
-
-
-def ask(server: InferenceServer, leaves: Leaves, client: int = 0, timeout: float = 10.0) -> Evaluation:
-    return decode_evaluation(server.infer(client, CODEC.encode(leaves), timeout), len(leaves), len(leaves.actions))
-
-
-def eventually(holds: Callable[[], bool], seconds: float = 10.0) -> bool:
-    end, pause = time.monotonic() + seconds, threading.Event()
-    while not holds() and time.monotonic() < end:
-        pause.wait(0.002)
-    return holds()
 
 
 # --- answers -------------------------------------------------------------------------------------------------------
@@ -297,81 +258,6 @@ def test_what_the_factory_raises_is_raised_by_the_constructor() -> None:
     with pytest.raises(LookupError, match="no device for 8"):
         InferenceServer(GAME, make, sizes=[16, 8], deadline_ms=1)
     assert eventually(lambda: threading.active_count() <= before)
-
-
-# --- weights -------------------------------------------------------------------------------------------------------
-
-
-def hammer(server: InferenceServer, stop: threading.Event, client: int) -> list[int]:
-    """Versions of the answers, each checked against what that version would say."""
-    versions, leaves = [], leaves_of(1 + client, seed=client)
-    logits = to_half(PseudoRandomEvaluator(GAME, 9)(leaves).logits).astype(np.float32)
-    while not stop.is_set():
-        answer = ask(server, leaves, client)
-        assert set(answer.values.tolist()) == {answer.version / 1024}
-        np.testing.assert_array_equal(answer.logits, logits)
-        versions.append(answer.version)
-    return versions
-
-
-def test_weights_are_swapped_between_batches_while_eight_threads_ask() -> None:
-    stop = threading.Event()
-    with serving(sizes=(4, 8, 16, 64), version=0) as (server, _), ThreadPoolExecutor(8) as pool:
-        calls = [pool.submit(hammer, server, stop, client) for client in range(8)]
-        for version in range(1, 300):
-            server.load(weights(version))
-            assert server.version == version
-        stop.set()
-        for call in calls:
-            versions = call.result(10)
-            assert versions == sorted(versions)
-            assert len(set(versions)) > 10
-
-
-def test_after_load_returns_no_older_weights_answer() -> None:
-    with serving(sizes=(4, 64)) as (server, _):
-        for version in range(2, 60):
-            server.load(weights(version))
-            assert ask(server, leaves_of(1 + version % 9)).version == version
-
-
-def test_older_weights_are_ignored_and_counted() -> None:
-    with serving(version=5) as (server, _):
-        for version in (4, 5, 0):
-            server.load(weights(version))
-            assert ask(server, leaves_of(2)).version == server.version == 5
-        assert server.stats().stale_weights == 2
-
-
-def test_weights_that_do_not_fit_leave_the_old_ones() -> None:
-    with serving(version=5) as (server, _):
-        wrong = weights(6)
-        object.__setattr__(wrong, "step", -1)
-        with pytest.raises(ValueError, match="another network"):
-            server.load(wrong)
-        assert ask(server, leaves_of(2)).version == server.version == 5
-        server.load(weights(7))
-        assert ask(server, leaves_of(2)).version == 7
-
-
-def test_weights_that_wait_are_overtaken_by_newer_ones() -> None:
-    with serving() as (server, evaluators), ThreadPoolExecutor(8) as pool:
-        evaluators[64].free.clear()
-        call = pool.submit(ask, server, leaves_of(2))
-        assert evaluators[64].entered.wait(10)
-        loads: list[Future[None]] = []
-        for version in (2, 3, 4):
-            loads.append(pool.submit(server.load, weights(version)))
-            assert eventually(lambda: server._publication is not None
-                              and server._publication.weights.version == version)  # noqa: B023
-        with pytest.raises(AnswerLate):
-            server.load(weights(9), timeout=0.05)
-        assert server.version == 1
-        evaluators[64].free.set()
-        assert call.result(10).version == 1
-        for load in loads:
-            load.result(10)
-        assert eventually(lambda: server.version == 9)
 
 
 # --- the end -------------------------------------------------------------------------------------------------------
