@@ -12,17 +12,10 @@ from common.errors import UsageError
 from deploy import ray_auth
 from deploy.ray_auth import login_for_joining, login_for_new_cluster
 
+sys.path.insert(0, str(Path(__file__).parent))
+from ray_variables import RAY_VARIABLES
+
 ROOT = Path(__file__).resolve().parent.parent.parent
-RAY_VARIABLES = ("RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_API_SERVER_ADDRESS")
-
-
-@pytest.fixture
-def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A home of our own and no variable of Ray's; returns the path of the default token."""
-    for name in RAY_VARIABLES:
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    return tmp_path / ".ray" / "auth_token"
 
 
 def test_a_new_cluster_gets_a_token_that_only_the_user_can_read(clean: Path) -> None:

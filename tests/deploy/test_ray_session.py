@@ -1,21 +1,17 @@
-"""Ray started here and joined: tokens, deadlines, other users of the machine, and that nothing is left behind."""
+"""A real Ray, started here and joined: tokens, other users of the machine, and that nothing is left behind."""
 
 import json
 import os
 import signal
-import socket
 import stat
 import subprocess
 import sys
-import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import psutil
 import pytest
 
 from common.config import ClusterConfig
@@ -24,226 +20,10 @@ from deploy import ray_probe
 from deploy.ray_auth import login_for_new_cluster
 from deploy.ray_session import RaySession
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-GONE_S = 30.0  # after a kill -9 of the driver
-RAY_VARIABLES = ("RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_API_SERVER_ADDRESS")
-
-DRIVER = '''
-import json, os, signal, sys
-from pathlib import Path
-import ray  # before its variables are set, as the modules of the actors do
-from common.config import ClusterConfig
-from deploy.ray_session import RaySession
-
-FACTS = ("address dashboard_url is_local token_file own_address num_cpus node_count metrics_port log_directory "
-         "how_to_log_in ray_command_prefix").split()
-
-def tell(**what):
-    print("ANSWER " + json.dumps(what), flush=True)
-
-interrupts = []
-terminate = lambda *_: None
-signal.signal(signal.SIGTERM, terminate)
-before = dict(os.environ)
-lines = []
-session = RaySession(ClusterConfig(dashboard=json.loads(sys.argv[1])), Path("unused"), say=lines.append, namespace="n1")
-session.start()
-
-@ray.remote
-class Worker:
-    def where(self):
-        return os.getpid(), os.nice(0), os.environ.get("OMP_WAIT_POLICY")
-    def die(self):
-        print("the last words", file=sys.stderr, flush=True)
-        os._exit(1)
-
-worker = Worker.options(num_cpus=0.1).remote()
-signal.signal(signal.SIGINT, lambda *_: interrupts.append(1))
-tell(facts={name: getattr(session, name) for name in FACTS}, lines=lines, where=ray.get(worker.where.remote()),
-     namespace=ray.get_runtime_context().namespace, keeps_handler=signal.getsignal(signal.SIGTERM) is terminate)
-for command in sys.stdin:
-    if command == "ask\\n":
-        tell(where=ray.get(worker.where.remote(), timeout=20), interrupts=len(interrupts))
-    elif command == "crash\\n":
-        worker.die.remote()
-        tell(died=True)
-    elif command == "pretend\\n":
-        from ray._common.usage.usage_constants import CLUSTER_METADATA_KEY
-        from ray.experimental.internal_kv import _internal_kv_put
-        _internal_kv_put(CLUSTER_METADATA_KEY, json.dumps({"ray_version": "1.2.3", "python_version": "3.99.0"}),
-                         overwrite=True, namespace="cluster")
-        tell(pretends=True)
-session.stop()
-session.stop()
-after = dict(os.environ)
-after["PYTHONBREAKPOINT"] = before.get("PYTHONBREAKPOINT")  # Ray's own
-tell(changed=[name for name in {*before, *after} if after.get(name) != before.get(name)])
-'''
-
-
-class Driver:
-    """A process of its own with a RaySession, told what to do by lines."""
-
-    def __init__(self, directory: Path, dashboard: bool = True, **variables: str) -> None:
-        environ = {name: value for name, value in os.environ.items() if name not in (*RAY_VARIABLES, "RAY_TMPDIR")}
-        self.output = directory / f"driver-{time.monotonic_ns()}"
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", DRIVER, json.dumps(dashboard)], cwd=ROOT, env={**environ, **variables},
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.output.open("w"), text=True,
-            start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-        )
-        self.pid = self._process.pid
-        self.first = self._answer()
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        facts: dict[str, Any] = self.first["facts"]
-        return facts
-
-    def tell(self, command: str) -> dict[str, Any]:
-        assert self._process.stdin is not None
-        self._process.stdin.write(command + "\n")
-        self._process.stdin.flush()
-        return self._answer()
-
-    def _answer(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            if line.startswith("ANSWER "):
-                answer: dict[str, Any] = json.loads(line.removeprefix("ANSWER "))
-                return answer
-        raise AssertionError(f"the driver ended: {self.output.read_text()[-3000:]}")
-
-    def finish(self) -> dict[str, Any]:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        answer = self._answer()
-        assert self._process.wait(30) == 0
-        return answer
-
-    def close(self) -> None:
-        """Whatever happened before: nothing of it stays."""
-        family = all_below(self.pid)
-        self._process.kill()
-        self._process.wait()
-        wait_until_gone(family)
-
-
-def all_below(pid: int) -> list[psutil.Process]:
-    try:
-        return psutil.Process(pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        return []
-
-
-def alive(processes: list[psutil.Process]) -> list[str]:
-    return [repr(p) for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
-
-
-def wait_until_gone(processes: list[psutil.Process], seconds: float = GONE_S) -> float:
-    """Seconds until none of them is left."""
-    began = time.monotonic()
-    while alive(processes):
-        assert time.monotonic() - began < seconds, alive(processes)
-        time.sleep(0.05)
-    return time.monotonic() - began
-
-
-@pytest.fixture
-def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A home of our own and no variable of Ray's; returns the path of the default token."""
-    for name in RAY_VARIABLES:
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))  # where RAY_ADDRESS=auto looks
-    return tmp_path / ".ray" / "auth_token"
-
-
-# --- joining what is not there ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("address", "named"), [
-    ("ray://10.0.0.1:10001", "shusaku submit"), ("nonsense", "HOST:PORT"), ("host:0", "HOST:PORT"),
-    ("host:70000", "HOST:PORT"), ("host:", "HOST:PORT"), ("auto", "no Ray was started on this machine"),
-    ("127.0.0.1:1", "no Ray answers"), ("name.invalid:6379", "no Ray answers"),
-])
-def test_an_address_without_ray_is_one_line_at_once(
-    clean: Path, monkeypatch: pytest.MonkeyPatch, address: str, named: str
-) -> None:
-    import ray  # noqa: F401 - sets a variable of its own
-
-    monkeypatch.setenv("RAY_ADDRESS", address)
-    before = dict(os.environ)
-    began = time.monotonic()
-    with pytest.raises(UsageError) as error:
-        RaySession(ClusterConfig(), Path("unused"), say=print).start()
-    assert time.monotonic() - began < 10
-    assert f"RAY_ADDRESS={address}" in str(error.value)
-    assert named in str(error.value)
-    assert "\n" not in str(error.value)
-    assert dict(os.environ) == before
-
-
-@pytest.fixture
-def listener() -> Iterator[Callable[[bytes], str]]:
-    """Starts servers that answer every connection with given bytes and keep it open; returns their addresses."""
-    opened: list[socket.socket] = []
-
-    def listen(answer: bytes) -> str:
-        server = socket.create_server(("127.0.0.1", 0))
-        opened.append(server)
-
-        def serve() -> None:
-            while True:
-                try:
-                    connection, _ = server.accept()
-                except OSError:
-                    return
-                opened.append(connection)
-                connection.sendall(answer)
-
-        threading.Thread(target=serve, daemon=True).start()
-        return f"127.0.0.1:{server.getsockname()[1]}"
-
-    yield listen
-    for each in opened:
-        each.close()
-
-
-@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
-def test_something_else_that_listens_there_is_not_waited_for(
-    clean: Path, listener: Callable[[bytes], str], answer: bytes
-) -> None:
-    address = listener(answer)
-    began = time.monotonic()
-    with pytest.raises(UsageError, match=f"RAY_ADDRESS={address}"):
-        ray_probe.probe_cluster(address, deadline=2.0)
-    assert time.monotonic() - began < 4
-    assert ray_probe.DEADLINE + 3 <= 20
-
-
-@pytest.mark.parametrize(("answer", "named"), [
-    ({"takes": "the token", "is_node": "", "nodes": "10.0.0.7"}, "10.0.0.7"),
-    ({"takes": "everybody", "is_node": "yes", "nodes": "10.0.0.7"}, "RAY_AUTH_MODE=disabled"),
-    ({"failed": "RpcError: no"}, "RpcError: no"),
-])
-def test_what_a_cluster_says_against_joining_is_told(
-    clean: Path, monkeypatch: pytest.MonkeyPatch, listener: Callable[[bytes], str], answer: dict[str, str], named: str
-) -> None:
-    """Where the cluster has no node here, Ray itself would look for one for a minute."""
-    import platform
-
-    import ray
-
-    versions = {"ray": ray.__version__, "python": platform.python_version()}
-    monkeypatch.setattr(ray_probe, "_ask", lambda *_: {**versions, **answer})
-    monkeypatch.setenv("RAY_AUTH_MODE", "token")
-    login_for_new_cluster()
-    with pytest.raises(UsageError, match=named):
-        ray_probe.probe_cluster(listener(b""))
-
-
-# --- a real Ray ------------------------------------------------------------------------------------------------------
+sys.path.insert(0, str(Path(__file__).parent))
+from process_family import alive, all_below, wait_until_gone
+from ray_driver import DRIVER, ROOT, Driver
+from ray_variables import environment_without_ray
 
 
 @pytest.fixture(scope="module")
@@ -383,11 +163,10 @@ def test_a_ray_that_cannot_start_says_why_in_one_line(
 
 @pytest.mark.long
 def test_kill_9_while_ray_starts_leaves_nothing(tmp_path: Path, token_file: str) -> None:
-    environ = {name: value for name, value in os.environ.items() if name not in RAY_VARIABLES}
     for seconds in (1.5, 3.0, 4.5, 6.0):
         process = subprocess.Popen([sys.executable, "-c", DRIVER, "true"], cwd=ROOT, start_new_session=True,
-                                   env={**environ, "RAY_AUTH_TOKEN_PATH": token_file}, stdin=subprocess.PIPE,
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                                   env={**environment_without_ray(), "RAY_AUTH_TOKEN_PATH": token_file},
+                                   stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(seconds)
         family = all_below(process.pid)
         process.kill()

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,16 +13,8 @@ import pytest
 
 from deploy import ray_watchdog
 
-
-def all_below(pid: int) -> list[psutil.Process]:
-    try:
-        return psutil.Process(pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        return []
-
-
-def alive(processes: list[psutil.Process]) -> list[str]:
-    return [repr(p) for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+sys.path.insert(0, str(Path(__file__).parent))
+from process_family import alive, all_below
 
 
 @pytest.fixture

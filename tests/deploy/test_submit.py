@@ -1,7 +1,6 @@
 """Jobs on a real cluster: log, exit codes, Ctrl-C, and what is said where there is no cluster."""
 
 import contextlib
-import os
 import shlex
 import signal
 import subprocess
@@ -18,8 +17,11 @@ import pytest
 from common.errors import UsageError
 from deploy import submit
 
+sys.path.insert(0, str(Path(__file__).parent))
+from process_family import alive, all_below
+from ray_variables import environment_without_ray
+
 ROOT = Path(__file__).resolve().parent.parent.parent
-RAY_VARIABLES = ("RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_API_SERVER_ADDRESS")
 WITHOUT_OURS = "/usr/bin:/bin"  # a PATH on which there is no shusaku
 
 HEAD = '''
@@ -62,17 +64,6 @@ sys.exit(143)
 '''
 
 
-def clean_environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name not in RAY_VARIABLES}
-
-
-@pytest.fixture
-def no_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in RAY_VARIABLES:
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-
-
 class Cluster:
     """A Ray in a process of its own, started without our bin directory on its PATH."""
 
@@ -80,24 +71,24 @@ class Cluster:
         self.token_file = str(directory / "token")
         self._process = subprocess.Popen(
             [sys.executable, "-c", HEAD], cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            env={**clean_environment(), "RAY_AUTH_TOKEN_PATH": self.token_file, "PATH": WITHOUT_OURS},
+            env={**environment_without_ray(), "RAY_AUTH_TOKEN_PATH": self.token_file, "PATH": WITHOUT_OURS},
         )
         self.pid = self._process.pid
         assert self._process.stdout is not None
         self.address = next(line.split()[1] for line in self._process.stdout if line.startswith("ADDRESS"))
 
     def environment(self) -> dict[str, str]:
-        return {**clean_environment(), "RAY_AUTH_TOKEN_PATH": self.token_file}
+        return {**environment_without_ray(), "RAY_AUTH_TOKEN_PATH": self.token_file}
 
     def close(self) -> None:
         assert self._process.stdin is not None
-        family = psutil.Process(self._process.pid).children(recursive=True)
+        family = all_below(self._process.pid)
         self._process.stdin.close()
         try:
             assert self._process.wait(60) == 0
         finally:
             self._process.kill()
-        assert not [p for p in family if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+        assert alive(family) == []
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +116,7 @@ def run_submit(cluster: Cluster, *argv: str, **more: str) -> subprocess.Complete
     (["--address", "http://127.0.0.1:1", "--", "games"], "no cluster answers"),
     (["--address", "http://name.invalid:8265", "--", "games"], "no cluster answers"),
 ])
-def test_wrong_usage_is_one_line_at_once(no_variables: None, argv: list[str], named: str) -> None:
+def test_wrong_usage_is_one_line_at_once(clean: Path, argv: list[str], named: str) -> None:
     began = time.monotonic()
     with pytest.raises(UsageError) as error:
         submit.run(argv)
@@ -136,7 +127,7 @@ def test_wrong_usage_is_one_line_at_once(no_variables: None, argv: list[str], na
 
 @pytest.mark.parametrize(("seconds", "status"), [(60.0, 200), (0.0, 200), (0.0, 404), (0.0, 500)])
 def test_what_is_no_dashboard_is_not_waited_for(
-    no_variables: None, monkeypatch: pytest.MonkeyPatch, seconds: float, status: int
+    clean: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, status: int
 ) -> None:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -269,7 +260,7 @@ def test_a_job_joins_the_cluster_that_took_it_and_no_other_one_of_the_machine(
         told = read_until(process, "ADDRESS").split()[-1]
         listening = {connection.laddr.port: connection.pid for connection in psutil.net_connections("tcp")
                      if connection.status == psutil.CONN_LISTEN}
-        family = {process.pid for process in psutil.Process(cluster.pid).children(recursive=True)}
+        family = {process.pid for process in all_below(cluster.pid)}
         assert listening[int(told.rpartition(":")[2])] in family
     finally:
         for other in others:

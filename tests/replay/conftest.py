@@ -4,6 +4,7 @@ import itertools
 import math
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,15 @@ def make_record() -> MakeRecord:
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
     """One for all tests that do no harm to it; each has runs of its own in it."""
     server = EmbeddedServer(tmp_path_factory.mktemp("redis"), max_megabytes=256, bind="127.0.0.1")
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[EmbeddedServer]:
+    """One that the test may spoil, kill and freeze."""
+    server = EmbeddedServer(tmp_path / "redis", max_megabytes=32, bind="127.0.0.1")
     server.start()
     yield server
     server.stop()

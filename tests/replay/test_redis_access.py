@@ -32,15 +32,6 @@ PASSWORD = "p@ss/w:rd?#"
 QUOTED = "p%40ss%2Fw%3Ard%3F%23"
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[EmbeddedServer]:
-    """One whose settings a test may spoil."""
-    server = EmbeddedServer(tmp_path / "redis", max_megabytes=16, bind="127.0.0.1")
-    server.start()
-    yield server
-    server.stop()
-
-
 def admin(server: EmbeddedServer) -> Any:
     return connect(server.url)
 

@@ -7,9 +7,8 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,14 +28,6 @@ from replay.redis_writer import SpooledWriter
 MakeRecord = Callable[..., GameRecord]
 CONFIG = ReplayConfig(window="fixed", capacity=100_000, minimum=500, samples_per_position=2.0)
 RUN = "run"
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[EmbeddedServer]:
-    server = EmbeddedServer(tmp_path / "redis", max_megabytes=128)
-    server.start()
-    yield server
-    server.stop()
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +20,6 @@ from replay.redis_client import connect
 from replay.redis_control import RedisControl
 from replay.redis_keys import RunKeys
 from replay.redis_server import EmbeddedServer, _free_port
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[EmbeddedServer]:
-    server = EmbeddedServer(tmp_path / "redis", max_megabytes=32, bind="127.0.0.1")
-    server.start()
-    yield server
-    server.stop()
 
 
 def wait_until_gone(pid: int, seconds: float = 10.0) -> bool:
