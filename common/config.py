@@ -5,8 +5,10 @@ receives only its own.  `check` raises UsageError on what is impossible or contr
 made from this file.
 """
 
+import hashlib
+import json
 import re
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from math import isfinite
 from typing import Any
 
@@ -182,6 +184,12 @@ class Config:
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
     bench: BenchConfig = field(default_factory=BenchConfig)
     checkpoint: str = ""  # RUN_DIR | FILE | random, for evaluate and bench
+
+
+def config_hash(config: Config) -> str:
+    """Names the settings that decide what a record means: game, search and self-play."""
+    parts = [asdict(part) for part in (config.game, config.search, config.self_play)]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 def check(config: Config) -> None:

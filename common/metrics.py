@@ -69,16 +69,11 @@ class Rate:
     def __init__(self, window: float = 30.0, clock: Callable[[], float] = time.monotonic) -> None:
         self._window = window
         self._clock = clock
-        self._samples: deque[tuple[float, float]] = deque()  # time, total; the oldest is at least `window` old
+        self._samples: deque[tuple[float, ...]] = deque()  # time, total; the oldest is at least `window` old
 
     def update(self, total: float) -> float:
         """Notes the counter's value now; the rate since the oldest note of the window, 0 before the second one."""
-        now = self._clock()
-        if self._samples and total < self._samples[-1][1]:
-            self._samples.clear()  # the counter began anew
-        self._samples.append((now, total))
-        while len(self._samples) > 2 and self._samples[1][0] <= now - self._window:
-            self._samples.popleft()
+        _sample(self._samples, self._window, self._clock(), total)
         return self.per_second
 
     @property
@@ -87,6 +82,27 @@ class Rate:
             return 0.0
         (begin, low), (end, high) = self._samples[0], self._samples[-1]
         return (high - low) / (end - begin) if end > begin else 0.0
+
+
+class Share:
+    """Share of a part in its whole, two counters that only grow, over the last `window` seconds."""
+
+    def __init__(self, window: float = 30.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self._window = window
+        self._clock = clock
+        self._samples: deque[tuple[float, ...]] = deque()  # time, part, whole; the oldest is at least `window` old
+
+    def update(self, part: float, whole: float) -> float:
+        """Notes the counters' values now; the share since the oldest note of the window, 0 before the second one."""
+        _sample(self._samples, self._window, self._clock(), part, whole)
+        return self.share
+
+    @property
+    def share(self) -> float:
+        if len(self._samples) < 2:
+            return 0.0
+        (_, part_before, before), (_, part_now, now) = self._samples[0], self._samples[-1]
+        return (part_now - part_before) / (now - before) if now > before else 0.0
 
 
 def read_metrics(path: Path, source: str = "") -> Iterator[Metrics]:
@@ -117,6 +133,15 @@ def drop_torn_line(path: Path) -> None:
                 break
             end = begin
         file.truncate(end)
+
+
+def _sample(samples: deque[tuple[float, ...]], window: float, now: float, *counters: float) -> None:
+    """Appends the moment and drops what the window has left; earlier ones go where the last counter began anew."""
+    if samples and counters[-1] < samples[-1][-1]:
+        samples.clear()
+    samples.append((now, *counters))
+    while len(samples) > 2 and samples[1][0] <= now - window:
+        samples.popleft()
 
 
 class _EventFile:

@@ -12,7 +12,6 @@ from typing import Any
 
 import psutil
 
-from actors.strength import measure_baselines
 from actors.strength_sets import strength_set
 from common._core import Game
 from common.config import Config
@@ -26,7 +25,7 @@ from deploy.cluster_layout import layout_of
 from deploy.cluster_progress import ClusterProgress
 from deploy.cluster_roles import roles_of
 from deploy.console import Console
-from deploy.measurements import write_strength
+from deploy.measurements import conclude
 from deploy.ray_session import RaySession
 from deploy.ray_workers import RayWorker, cause_of
 from deploy.replay_store import ReplayStore
@@ -34,7 +33,6 @@ from deploy.run_directory import RunDirectory
 from deploy.run_identity import RunIdentity, RunProgress
 from deploy.stop_signals import StopSignals
 from deploy.strength_meter import StrengthMeter
-from deploy.strength_table import strength_table
 from deploy.supervisor import Supervisor
 from learner.checkpoints import load_latest
 from learner.training import TrainingReport
@@ -196,14 +194,8 @@ class ClusterRun:
         strength = self.meter.final()
         if strength is None:
             return summary
-        strength = replace(strength, baselines=measure_baselines(self.positions))
         self.meter.note(strength, "final_strength", self.seconds, self.broadcast.step)  # no point of the curve
-        self.sink.close()
-        write_strength(strength, self.directory.path, self.game.name)
-        self.console.say(strength_table(strength))
-        self.console.say(f"the run is complete; {self.directory.path}/strength.png shows the strength over time, "
-                         f"and a larger run.minutes trains on")
-        return {**summary, **strength.to_json()}
+        return {**summary, **conclude(strength, self.positions, self.directory.path, self.console.say).to_json()}
 
     def close(self) -> None:
         """Ends everything that is still there, the own server last."""
@@ -316,16 +308,20 @@ class ClusterRun:
         for note in report.notes:
             self.console.say(note)
 
-    def _adopt_saved(self) -> None:
-        """What the run directory holds, where it is newer than what was sent around."""
+    def _saved_weights(self) -> Weights | None:
+        """What the run directory holds."""
         path = self.directory.path / "weights.safetensors"
-        if path.exists():
-            self.broadcast.adopt(load_weights(path))
+        return load_weights(path) if path.exists() else None
+
+    def _adopt_saved(self) -> None:
+        """The saved weights, where they are newer than what was sent around."""
+        weights = self._saved_weights()
+        if weights is not None:
+            self.broadcast.adopt(weights)
 
     def _weights_without_learner(self) -> Weights:
-        """Of the run directory, else untrained ones."""
-        path = self.directory.path / "weights.safetensors"
-        weights = load_weights(path) if path.exists() else random_weights(
+        """The saved ones, else untrained ones."""
+        weights = self._saved_weights() or random_weights(
             self.game, self.config.network, self.config.run.seed, version=1
         )
         self.store.control.note_version(weights.version)

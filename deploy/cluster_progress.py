@@ -2,14 +2,13 @@
 
 import json
 import time
-from collections import deque
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import psutil
 
 from common.messages import Metrics
-from common.metrics import MetricsSink, Rate
+from common.metrics import MetricsSink, Rate, Share
 from common.remote import RayMetrics
 from deploy.console import Console, Status, Waiting
 
@@ -17,25 +16,7 @@ if TYPE_CHECKING:
     from deploy.cluster import ClusterRun
 
 _COUNTED = ("simulations", "searches", "evaluations", "cache_hits", "games", "plies", "non_finite")
-SHARE_SECONDS = 30.0  # over which shares of time are taken
 MUCH = 0.1  # of its time that a part may wait before the other one is said to limit
-
-
-class Share:
-    """Share of one counter in the sum of several, over the last `SHARE_SECONDS`."""
-
-    def __init__(self) -> None:
-        self._samples: deque[tuple[float, float, float]] = deque()  # time, part, whole
-
-    def update(self, part: float, whole: float) -> float:
-        now = time.monotonic()
-        if self._samples and whole < self._samples[-1][2]:
-            self._samples.clear()  # a worker began anew
-        self._samples.append((now, part, whole))
-        while len(self._samples) > 2 and self._samples[1][0] <= now - SHARE_SECONDS:
-            self._samples.popleft()
-        (_, part_before, before), (_, part_now, after) = self._samples[0], self._samples[-1]
-        return (part_now - part_before) / (after - before) if after > before else 0.0
 
 
 class ClusterProgress:
@@ -44,10 +25,10 @@ class ClusterProgress:
     def __init__(self, run: "ClusterRun") -> None:
         self._run = run
         self._rates = {name: Rate() for name in (*_COUNTED, "steps", "rows")}
-        self._paused, self._waiting = Share(), Share()
+        self._paused = Share()  # of the actors' time
+        self._waiting = Share()  # of the learner's
         self._shown_at = 0.0
         self._status: Status | None = None
-        self._paused_share = self._waiting_share = 0.0
         self._metrics = RayMetrics(run.identity.run_id, run.game.name)
 
     def show(self, console: Console) -> None:
@@ -65,6 +46,7 @@ class ClusterProgress:
         rates = {name: rate.update(totals.get(name, 0)) for name, rate in self._rates.items() if name in _COUNTED}
         rates["steps"] = self._rates["steps"].update(steps)
         rates["rows"] = self._rates["rows"].update(run.totals.rows)
+        self._update_shares()
         asked = rates["evaluations"] + rates["cache_hits"]
         stats = report.replay if report else None
         troubles = [f"replay: {run.store.trouble or 'no answer'}; finished games wait"]
@@ -137,7 +119,7 @@ class ClusterProgress:
             "cache_hit_rate": status.cache_hit_rate,
             "mean_plies": totals.get("plies", 0) / max(1, totals.get("games", 0)),
             "non_finite": totals.get("non_finite", 0), "actors": crews["self_play"].alive,
-            "desired_actors": run.actors, "paused_share": self._paused_share,
+            "desired_actors": run.actors, "paused_share": self._paused.share,
             "resident_megabytes": sum(int(f.get("resident_mb", 0)) for f in run.totals.living.values()),
         }))
         figures: dict[str, Any] = {}
@@ -153,7 +135,7 @@ class ClusterProgress:
             figures = {
                 **report.figures, "steps_per_s": status.steps_per_second, "version": status.version,
                 "skipped_steps": status.skipped_steps, "rollbacks": report.rollbacks,
-                "waiting_share": self._waiting_share, "resident_megabytes": report.resident_megabytes,
+                "waiting_share": self._waiting.share, "resident_megabytes": report.resident_megabytes,
             }
             sink.write(Metrics(step, seconds, "learner", figures))
         server = self._server()
@@ -175,7 +157,7 @@ class ClusterProgress:
             flat["strength"] = status.strength[-1][1]
         flat |= {
             "actors_alive": run.supervisor.crews["self_play"].alive, "actors_desired": run.actors,
-            "paused_share": self._paused_share, "waiting_share": self._waiting_share,
+            "paused_share": self._paused.share, "waiting_share": self._waiting.share,
             "restarts": run.supervisor.restarts, "replay_bytes": run.totals.counters.get("bytes", 0),
             **{f"inference/{name}": value for name, value in server.items()},
         }
@@ -214,23 +196,26 @@ class ClusterProgress:
                for name in ("call_p50_ms", "call_p99_ms")},
         }
 
-    def _limit(self) -> str:
-        """Which part the others wait for."""
-        run, totals, report = self._run, self._run.totals.total, self._run.report
+    def _update_shares(self) -> None:
+        """How much actors pause and the learner waits."""
+        totals, report = self._run.totals.total, self._run.report
         paused = totals.get("paused_ms", 0)
-        self._paused_share = self._paused.update(paused, paused + totals.get("playing_ms", 0))
-        self._waiting_share = 0.0
+        self._paused.update(paused, paused + totals.get("playing_ms", 0))
         if report is not None:
             waiting = report.waiting_seconds
-            self._waiting_share = self._waiting.update(waiting, waiting + report.learning_seconds)
-        if not run.config.learner.enabled:
+            self._waiting.update(waiting, waiting + report.learning_seconds)
+
+    def _limit(self) -> str:
+        """Which part the others wait for."""
+        report, paused, waiting = self._run.report, self._paused.share, self._waiting.share
+        if not self._run.config.learner.enabled:
             return "self-play alone: nobody learns"
         if report is None or report.step == 0:
             return ""
-        if self._paused_share > MUCH and self._paused_share >= self._waiting_share:
-            return f"the learner: actors pause {self._paused_share:.0%} of their time"
-        if self._waiting_share > MUCH:
-            return f"self-play: the learner waits {self._waiting_share:.0%} of its time for rows"
+        if paused > MUCH and paused >= waiting:
+            return f"the learner: actors pause {paused:.0%} of their time"
+        if waiting > MUCH:
+            return f"self-play: the learner waits {waiting:.0%} of its time for rows"
         return "none: playing and learning keep step"
 
     def _filling(self, per_second: float) -> Waiting | None:

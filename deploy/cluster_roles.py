@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import ray
 
 from actors.remote import ActorPlan, EvaluatorActor, InferenceServerActor, SelfPlayActor
+from common.config import config_hash
 from deploy.cluster_layout import actor_seed, plain
-from deploy.local_checkpoint import config_hash
 from deploy.ray_workers import RayRole
 from learner.remote import LearnerActor, LearnerPlan
 

@@ -1,6 +1,7 @@
 """`shusaku scale N`, `status`, `stop`: talk to a run that goes on, through its replay server."""
 
 import contextlib
+import fcntl
 import json
 import time
 from pathlib import Path
@@ -115,8 +116,6 @@ def _state(control: RedisControl, config: Config) -> dict[str, Any]:
 
 def _is_running(directory: Path) -> bool:
     """Whether a process holds the run directory's lock."""
-    import fcntl
-
     try:
         with (directory / "lock").open("a+", encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -8,7 +8,6 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +15,20 @@ import torch
 
 from actors.evaluators import Evaluator, describe, make_evaluator
 from actors.self_play import ActorIdentity, SelfPlay
-from actors.strength import Stopped, Strength, measure, measure_baselines
+from actors.strength import Stopped, Strength, measure
 from actors.strength_sets import StrengthSet, strength_set
 from common._core import Game
-from common.config import Config
+from common.config import Config, config_hash
 from common.messages import GameRecord, Metrics, Weights
 from common.metrics import MetricsSink
 from common.network import Network
 from deploy.console import Console
-from deploy.local_checkpoint import RunState, config_hash, load_run, save_run
-from deploy.measurements import measurements_due, strength_figures, write_strength
+from deploy.local_checkpoint import RunState, load_run, save_run
+from deploy.measurements import conclude, measurements_due, strength_figures
 from deploy.progress import Progress
 from deploy.run_directory import RunDirectory
 from deploy.run_identity import check_wiring
 from deploy.stop_signals import StopSignals
-from deploy.strength_table import strength_table
 from learner.batches import Prefetcher, batch_seed
 from learner.learner import Diverged, Learner
 from learner.version_index import VersionIndex
@@ -236,13 +234,8 @@ class LocalRun:
             strength = self.measure(self.positions, (16, 64, 400))
         except Stopped:
             return summary
-        strength = replace(strength, baselines=measure_baselines(self.positions))
         self._note_strength(strength, "final_strength")  # of the whole set: no point of the curve
-        write_strength(strength, self.directory.path, self.game.name)
-        self.console.say(strength_table(strength))
-        self.console.say(f"the run is complete; {self.directory.path}/strength.png shows the strength over time, "
-                         f"and a larger run.minutes trains on")
-        return {**summary, **strength.to_json()}
+        return {**summary, **conclude(strength, self.positions, self.directory.path, self.console.say).to_json()}
 
     def close(self) -> None:
         self.batches.stop()

@@ -1,14 +1,12 @@
 """What `shusaku local` saves and how it goes on: one checkpoint names everything, the record log included."""
 
-import hashlib
-import json
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgpack
 
 from common.codec import decode_record, encode_record
-from common.config import Config
+from common.config import config_hash
 from common.errors import ResumeError
 from common.messages import Weights
 from common.weights import save_weights
@@ -34,12 +32,6 @@ class RunState:
     measurements: int = 0  # of the strength that were due so far
     rollbacks: int = 0
     strength: list[tuple[float, float]] = field(default_factory=list)  # training seconds, share of optimal moves
-
-
-def config_hash(config: Config) -> str:
-    """Names the settings that decide what a record means: game, search and self-play."""
-    parts = [asdict(part) for part in (config.game, config.search, config.self_play)]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 def save_run(run: "LocalRun") -> None:

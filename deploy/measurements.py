@@ -1,13 +1,16 @@
 """When the strength is measured while training, and what is left at the end of a run."""
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from actors.strength import Strength
+from actors.strength import Strength, measure_baselines
+from actors.strength_sets import StrengthSet
 from deploy.plots import plot_strength
 from deploy.run_directory import write_whole
-from deploy.strength_table import baseline_name
+from deploy.strength_table import baseline_name, strength_table
 
 EARLY_MINUTES = (1, 2, 3, 4, 5)  # of training, when it is measured besides every `strength.minutes`
 
@@ -22,6 +25,19 @@ def strength_figures(strength: Strength) -> dict[str, float]:
     """`policy.optimal`, `search_64.optimal`, ... for the metrics."""
     shares = {"policy": strength.policy, **{f"search_{n}": share for n, share in strength.searches.items()}}
     return {f"{name}.optimal": share.optimal for name, share in shares.items()}
+
+
+def conclude(strength: Strength, positions: StrengthSet, directory: Path, say: Callable[[str], None]) -> Strength:
+    """The last act of a run whose time is used up: the baselines beside its strength, written and said.
+
+    The picture shows what the metrics hold by then.
+    """
+    strength = replace(strength, baselines=measure_baselines(positions))
+    write_strength(strength, directory, positions.game.name)
+    say(strength_table(strength))
+    say(f"the run is complete; {directory}/strength.png shows the strength over time, and a larger run.minutes "
+        "trains on")
+    return strength
 
 
 def write_strength(strength: Strength, directory: Path, title: str) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from common.messages import Metrics
-from common.metrics import MetricsSink, Rate, read_metrics
+from common.metrics import MetricsSink, Rate, Share, read_metrics
 
 
 def moment(step: int = 1, **values: object) -> Metrics:
@@ -89,3 +89,23 @@ def test_a_rate_starts_again_with_its_counter() -> None:
     assert rate.update(10) == 0
     now = 3.0
     assert rate.update(30) == pytest.approx(10)
+
+
+def test_a_share_is_that_of_its_window() -> None:
+    now = 0.0
+    share = Share(window=10, clock=lambda: now)
+    assert share.share == 0
+    assert share.update(50, 100) == 0, "of one note nothing is known"
+    for second in range(1, 31):
+        now = float(second)
+        share.update(50 + 8 * min(second, 10), 100 + 10 * second)
+        assert share.share == pytest.approx(min(0.8, 0.08 * max(0, 20 - second)))
+
+
+def test_a_share_starts_again_with_its_counters_and_is_never_negative() -> None:
+    share = Share(clock=lambda: 0.0)
+    share.update(50, 100)
+    assert share.update(90, 150) == 0.8
+    assert share.update(90, 150) == 0.8, "the counters stand still"
+    assert share.update(1, 2) == 0.0
+    assert share.update(2, 4) == 0.5

@@ -12,14 +12,14 @@ from typing import Any
 import msgpack
 import pytest
 
-from actors.inference_server import ServerStats
 from actors.remote import ServerReport
+from actors.server_figures import ServerStats
 from common.config import Config
 from common.messages import Metrics
-from common.metrics import MetricsSink, Rate, read_metrics
+from common.metrics import MetricsSink, Rate, Share, read_metrics
 from deploy import cluster_progress, control_commands
 from deploy.actor_totals import ActorTotals
-from deploy.cluster_progress import SHARE_SECONDS, ClusterProgress, Share
+from deploy.cluster_progress import ClusterProgress
 from deploy.console import plain_line
 from deploy.ray_workers import RayRole
 from deploy.run_identity import RunIdentity, RunProgress
@@ -98,6 +98,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     _, clock = install(monkeypatch, "ray_workers")
     monkeypatch.setattr(cluster_progress, "time", clock)
     monkeypatch.setattr(cluster_progress, "Rate", partial(Rate, clock=clock.monotonic))
+    monkeypatch.setattr(cluster_progress, "Share", partial(Share, clock=clock.monotonic))
     monkeypatch.setattr(cluster_progress, "RayMetrics", Exported)
     return Run(tmp_path, clock, learner=1, self_play=2, inference=2)
 
@@ -152,7 +153,7 @@ def test_which_side_limits(run: Run, progress: ClusterProgress, paused: float, w
 def test_the_newest_half_minute_counts(run: Run, progress: ClusterProgress) -> None:
     run.report = report(100)
     assert "actors pause 80%" in go_on(run, progress, 100, paused=0.8)
-    assert "actors pause" in go_on(run, progress, round(SHARE_SECONDS) - 10, paused=0.0)
+    assert "actors pause" in go_on(run, progress, 20, paused=0.0)
     assert go_on(run, progress, 15, paused=0.0) == "none: playing and learning keep step"
 
 
@@ -160,14 +161,6 @@ def test_without_a_learner_nobody_is_waited_for(run: Run, progress: ClusterProgr
     run.config.learner.enabled = False
     assert go_on(run, progress, 20) == "self-play alone: nobody learns"
     assert progress.status().waiting is None
-
-
-def test_a_share_of_a_worker_that_began_anew_is_never_negative() -> None:
-    share = Share()
-    share.update(50, 100)
-    assert share.update(90, 150) == 0.8
-    assert share.update(1, 2) == 0.0
-    assert share.update(2, 4) == 0.5
 
 
 # --- what a dead learner leaves --------------------------------------------------------------------------------------

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from actors.strength import Share, Strength
+from actors.strength import BASELINES, Share, Strength
+from actors.strength_sets import strength_set
 from common.messages import Metrics
 from common.metrics import MetricsSink
-from deploy.measurements import measurements_due, strength_figures, write_strength
+from deploy.measurements import conclude, measurements_due, strength_figures, write_strength
 
 
 def strength(optimal: float = 0.5) -> Strength:
@@ -52,3 +53,16 @@ def test_the_table_and_the_picture_of_a_run(tmp_path: Path) -> None:
     assert content["never_loses"] is True
     assert (tmp_path / "strength.png").read_bytes().startswith(b"\x89PNG")
     assert not list(tmp_path.glob("*.new"))
+
+
+def test_a_run_is_concluded_with_the_baselines_beside_it(tmp_path: Path) -> None:
+    positions = strength_set("tic_tac_toe")
+    assert positions is not None
+    with MetricsSink(tmp_path, tensorboard=False) as sink:
+        sink.write(Metrics(100, 60.0, "strength", strength_figures(strength())))
+    lines: list[str] = []
+    concluded = conclude(strength(), positions, tmp_path, lines.append)
+    assert set(concluded.baselines) == set(BASELINES)
+    assert json.loads((tmp_path / "strength.json").read_text()) == concluded.to_json()
+    assert (tmp_path / "strength.png").exists()
+    assert lines[-1].startswith(f"the run is complete; {tmp_path}/strength.png")
