@@ -77,4 +77,4 @@ class LearnerActor:
             self._training.stop()
 
     def __repr__(self) -> str:
-        return f"Learner .{self._plan.incarnation}"
+        return f"Learner 0.{self._plan.incarnation}"
