@@ -281,13 +281,18 @@ class Go {
   bool is_legal(const Position& p, int point) const {
     const int me = p.to_play;
     std::uint64_t key = p.hash ^ board_.zobrist[size_t(me)][size_t(point)];
-    bool is_safe = false;
+    bool is_safe = false, may_capture = false;
     int heads[4];
-    for (int i = 0; i < 4; ++i) heads[i] = p.head[size_t(point + Board::kSteps[i])];
+    for (int i = 0; i < 4; ++i) {
+      heads[i] = p.head[size_t(point + Board::kSteps[i])];
+      const auto colour = p.colour[size_t(point + Board::kSteps[i])];
+      is_safe |= colour == Board::kEmpty;
+      may_capture |= (colour == (me ^ 1)) & (p.liberties[size_t(heads[i])] <= 4);
+    }
+    if (is_safe && !may_capture) return has_no_superko(p) || !repeats(p, key);  // the usual case
     std::uint64_t own = 0;  // of the groups that would be one
     for (int i = 0; i < 4; ++i) {
       const auto colour = p.colour[size_t(point + Board::kSteps[i])];
-      if (colour == Board::kEmpty) is_safe = true;
       if (colour >= Board::kEmpty) continue;
       const int head = heads[i];
       int sides = 0;
