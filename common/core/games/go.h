@@ -55,8 +55,8 @@ class Go {
     size_ = board_.size;
     num_cells_ = size_ * size_;
     komi_ = float(std::get<double>(params.at("komi")));
-    if (!(komi_ >= -num_cells_ && komi_ <= num_cells_) || komi_ * 2 != float(int(komi_ * 2)))
-      throw std::invalid_argument("parameter komi=" + shown(komi_) + " of game go: must be a multiple of 0.5 in [-" + std::to_string(num_cells_) + ", " + std::to_string(num_cells_) + "]");
+    if (!(komi_ >= -361 && komi_ <= 361) || komi_ * 2 != float(int(komi_ * 2)))
+      throw std::invalid_argument("parameter komi=" + shown(komi_) + " of game go: must be a multiple of 0.5 in [-361, 361]");
     const auto& rules = choice(params, "rules", {"chinese", "tromp_taylor"});
     allows_suicide_ = rules == "tromp_taylor";
     const auto& superko = choice(params, "superko", {"positional", "situational", "simple"});
