@@ -1,4 +1,4 @@
-"""`shusaku bench rules`: random games to their end, on one thread, with OpenSpiel's beside them where it is installed."""
+"""`shusaku bench rules`: random games to their end, on one thread; OpenSpiel's beside them where it is installed."""
 
 import importlib.util
 import random
@@ -11,9 +11,9 @@ from common._core import Game, random_games, timings
 from common.config import Config
 
 ROUNDS = 5  # in which ours and OpenSpiel's take turns, so that both meet the same machine
-OPEN_SPIEL = {  # our name -> OpenSpiel's game
-    "connect_four": lambda p: "connect_four",
-    "tic_tac_toe": lambda p: "tic_tac_toe",
+OPEN_SPIEL: dict[str, Callable[[dict[str, Any]], str]] = {  # our name -> OpenSpiel's game
+    "connect_four": lambda _: "connect_four",
+    "tic_tac_toe": lambda _: "tic_tac_toe",
     "go": lambda p: f"go(board_size={p['size']},komi={p['komi']})",
     "othello": lambda p: "othello" if p["size"] == 8 else "",
     "hex": lambda p: f"hex(board_size={p['size']})",
@@ -21,14 +21,14 @@ OPEN_SPIEL = {  # our name -> OpenSpiel's game
 
 
 def measure_rules(config: Config) -> dict[str, Any]:
-    """Medians of `ROUNDS` rounds: moves_per_s, games_per_s, the nanoseconds of each part, and OpenSpiel's moves_per_s.
+    """Medians of `ROUNDS` rounds: moves_per_s, OpenSpiel's beside it, and the nanoseconds of each part.
 
     Moves are uniform over the legal actions.  OpenSpiel plays wholly in C++, in its rollout evaluator, which does not
     say how many moves it made: its mean game length comes from games driven from Python.
     """
     game = Game(config.game.name, config.game.params)
     players: dict[str, Callable[[float, int], float]] = {"moves_per_s": _ours(game)}
-    theirs = OPEN_SPIEL.get(game.name, lambda p: "")(game.params)
+    theirs = OPEN_SPIEL.get(game.name, lambda _: "")(game.params)
     if theirs and importlib.util.find_spec("pyspiel"):
         players["open_spiel_moves_per_s"] = _open_spiel(theirs)
     seconds = config.bench.seconds / (ROUNDS * len(players))
