@@ -28,7 +28,7 @@ def measure_rules(config: Config) -> dict[str, Any]:
     """
     game = Game(config.game.name, config.game.params)
     players: dict[str, Callable[[float, int], float]] = {"moves_per_s": _ours(game)}
-    theirs = OPEN_SPIEL.get(game.name, lambda _: "")(game.params)
+    theirs = OPEN_SPIEL[game.name](game.params) if game.name in OPEN_SPIEL else ""
     if theirs and importlib.util.find_spec("pyspiel"):
         players["open_spiel_moves_per_s"] = _open_spiel(theirs)
     seconds = config.bench.seconds / (ROUNDS * len(players))
