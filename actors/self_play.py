@@ -113,7 +113,5 @@ class SelfPlay:
             params=self._game.params,
             game_id=game_id,
             config_hash=self._config_hash,
-            score=float("nan"),
-            ended_by=EndedBy.RULES,
-            **columns,  # type: ignore[arg-type]
+            **{**columns, "ended_by": EndedBy(columns["ended_by"])},  # type: ignore[arg-type]
         )

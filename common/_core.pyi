@@ -33,6 +33,7 @@ class Game:
     @property
     def num_symmetries(self) -> int: ...  # symmetry 0 is the identity
     def start(self) -> Position: ...
+    def position(self, text: str) -> Position: ...  # set up as the game's text says; ValueError naming what is wrong
     def permute_action(self, symmetry: int, action: int) -> int: ...
     def expand(self, packed: NDArray[np.uint8], uniform: NDArray[np.float32], out: NDArray[np.float32]) -> None:
         """[B, bytes], [B, U] -> out [>= B, C, H, W] float32; the GIL is released."""
@@ -49,6 +50,12 @@ class Position:
     @property
     def outcome(self) -> int: ...  # -1, 0, 1 for the player to move; ValueError unless terminal
     @property
+    def score(self) -> float: ...  # points, for the player to move; NaN: the game has none; ValueError unless terminal
+    @property
+    def is_cut_off(self) -> bool: ...  # terminal because of the limit on the plies
+    @property
+    def ownership(self) -> NDArray[np.int8]: ...  # [H, W] 1: the player to move, -1, 0; ValueError: the game has none
+    @property
     def legal_actions(self) -> list[int]: ...  # ascending; empty iff terminal
     @property
     def evaluation_key(self) -> int: ...
@@ -62,6 +69,7 @@ class Position:
 
 def perft(position: Position, depth: int) -> int: ...
 def random_games(game: Game, games: int, seed: int) -> int: ...  # plies played, uniformly at random, to the end
+def timings(game: Game, games: int, seed: int) -> dict[str, float]: ...  # copy_ns, observe_ns, legal_actions_ns, ...
 
 class SearchOptions:
     """The fields of common.config.SearchConfig that a search needs, by the same names, and these."""
@@ -163,12 +171,13 @@ class RowRing:
         row_weight: NDArray[np.float32],
         surprise: NDArray[np.float32],
         outcome: int,
+        score: float,
         ended_by: str,
     ) -> int:
         """Replays the game, checks it against the rules and keeps its rows of weight > 0; how many they were.
 
         ValueError with the reason, and nothing kept, when an action is illegal, a policy is not on legal actions or
-        does not sum to 65,535, a number is not finite, the outcome is not the rules', or the game does not end
+        does not sum to 65,535, a number is not finite, outcome or score is not the rules', or the game does not end
         where `ended_by` says.
         """
     def sample(self, count: int, begin: int, end: int, seed: int, symmetries: bool, threads: int) -> dict[str, Any]:

@@ -152,6 +152,7 @@ class RowWindow:
                 record.row_weight,
                 record.surprise,
                 record.outcome,
+                record.score,
                 str(record.ended_by),
             )
         except ValueError as error:

@@ -180,3 +180,51 @@ def test_random_games_are_reproducible(name):
     game = Game(name)
     assert random_games(game, 50, 3) == random_games(game, 50, 3)
     assert random_games(game, 50, 3) != random_games(game, 50, 4)
+
+
+POSITIONS = {  # text -> moves that lead there
+    "tic_tac_toe": ("X.O/.X./... O", ["a3", "c3", "b2"]),
+    "connect_four": ("......./......./......./......./..O..../..XX...", ["3", "3", "4"]),
+}
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+def test_a_position_that_was_set_up_is_the_one_that_was_played(name):
+    text, moves = POSITIONS[name]
+    game = Game(name)
+    played = game.start()
+    for move in moves:
+        played.play(played.from_move(move))
+    for form in (text, text.replace("/", "\n") + "\n", " ".join(text)):
+        position = game.position(form)
+        assert position.evaluation_key == played.evaluation_key
+        assert (position.ply, position.to_play, str(position)) == (played.ply, played.to_play, str(played))
+    assert game.position("/".join("." * game.observation_shape[2] for _ in range(game.observation_shape[1]))).ply == 0
+
+
+@pytest.mark.parametrize(("name", "text", "reason"), [
+    ("tic_tac_toe", "X../...", "2 rows"),
+    ("tic_tac_toe", "X../../...", "row 2 has 2 cells"),
+    ("tic_tac_toe", "X../.#./...", "row 2 has '#'"),
+    ("tic_tac_toe", "X../.../... Z", "'Z' behind the last row"),
+    ("tic_tac_toe", "XX./.../...", "2 X and 0 O"),
+    ("tic_tac_toe", "X../.../... X", "the turn of O"),
+    ("tic_tac_toe", "XXX/OO./... X", "3 X and 2 O|the turn of O"),
+    ("tic_tac_toe", "XXX/OOO/...", "over before"),
+    ("connect_four", "......./......./......./......./..X..../.......", "nothing below"),
+    ("connect_four", "......./......./......./......./......./OO.....", "0 X and 2 O"),
+])
+def test_an_impossible_position_is_refused_with_the_reason(name, text, reason):
+    with pytest.raises(ValueError, match=reason):
+        Game(name).position(text)
+
+
+@given(st.text(alphabet="XO./ \nxab1;()[]", max_size=80))
+@settings(max_examples=300, deadline=None)
+def test_no_text_crashes_a_position_parser(text):
+    for name in ALL:
+        try:
+            position = Game(name).position(text)
+        except ValueError:
+            continue
+        assert position.is_terminal == (not position.legal_actions)

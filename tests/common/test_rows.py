@@ -20,7 +20,7 @@ def games_of(game, count, seed=1):
 
 def append(ring, r):
     return ring.append(r.actions, r.policy_offsets, r.policy_actions, r.policy_shares, r.root_values, r.raw_values,
-                       r.versions, r.kind, r.row_weight, r.surprise, r.outcome, str(r.ended_by))
+                       r.versions, r.kind, r.row_weight, r.surprise, r.outcome, r.score, str(r.ended_by))
 
 
 def expected_rows(game, records):

@@ -1,6 +1,7 @@
 // One interface over all games, for the bindings: virtual calls happen once a batch, never once a simulation.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -23,6 +24,9 @@ class AnyPosition {
   virtual int ply() const = 0;
   virtual bool is_terminal() const = 0;
   virtual int outcome() const = 0;
+  virtual float score() const = 0;
+  virtual bool is_cut_off() const = 0;
+  virtual std::vector<std::int8_t> ownership() const = 0;  // [H * W]; empty where the game has none
   virtual std::vector<Action> legal_actions() const = 0;
   virtual std::uint64_t evaluation_key() const = 0;
   virtual std::uint64_t transposition_key() const = 0;
@@ -84,7 +88,9 @@ class AnyGame : public std::enable_shared_from_this<AnyGame> {
   virtual Action permute(int symmetry, Action action) const = 0;
   virtual int permute_cell(int symmetry, int cell) const = 0;
   virtual std::unique_ptr<AnyPosition> start() const = 0;
+  virtual std::unique_ptr<AnyPosition> parse(const std::string& text) const = 0;
   virtual std::uint64_t random_games(int games, std::uint64_t seed) const = 0;
+  virtual std::map<std::string, double> timings(int games, std::uint64_t seed) const = 0;
   virtual std::unique_ptr<AnySearchBatch> search_batch(const SearchOptions& o, int size, std::uint64_t seed) const = 0;
   virtual std::unique_ptr<AnyGameBatch> game_batch(const SearchOptions& o, int size, std::uint64_t seed) const = 0;
   virtual std::unique_ptr<AnyRowRing> row_ring(std::int64_t capacity) const = 0;
@@ -95,6 +101,7 @@ struct GameEntry {
   const char* name;
   std::vector<ParamHelp> (*parameters)();
   std::shared_ptr<const AnyGame> (*make)(const Params& params);  // with every parameter given
+  void (*complete)(Params& params, const Params& given) = nullptr;  // where one default depends on another parameter
 };
 const std::vector<GameEntry>& game_table();
 std::shared_ptr<const AnyGame> make_game(const std::string& name, const Params& params);

@@ -12,6 +12,7 @@
 
 #include "bindings/arrays.h"
 #include "bindings/erased.h"
+#include "games/grid_text.h"
 
 namespace shusaku {
 
@@ -41,13 +42,6 @@ void check_legal(const PyPosition& p, std::int64_t action) {
 void check_symmetry(const AnyGame& g, int symmetry) {
   require(symmetry >= 0 && symmetry < g.num_symmetries(),
           "symmetry " + std::to_string(symmetry) + ": must lie in [0, " + std::to_string(g.num_symmetries()) + ")");
-}
-
-// User text for a message of one line.
-std::string quoted(const std::string& text) {
-  std::string safe = "'";
-  for (char c : text) safe += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;
-  return safe + "'";
 }
 
 Array<float> observation(const PyPosition& p, int symmetry) {
@@ -110,6 +104,7 @@ void bind_games(nb::module_& m) {
       .def_prop_ro("packed_bytes", [](const PyGame& g) { return g.rules->shape().packed_bytes(); })
       .def_prop_ro("num_symmetries", [](const PyGame& g) { return g.rules->num_symmetries(); })
       .def("start", [](const PyGame& g) { return PyPosition{g.rules, g.rules->start()}; })
+      .def("position", [](const PyGame& g, const std::string& text) { return PyPosition{g.rules, g.rules->parse(text)}; }, "text"_a)
       .def("permute_action", [](const PyGame& g, int symmetry, int action) {
         check_symmetry(*g.rules, symmetry);
         require(action >= 0 && action < g.rules->num_actions(), "action " + std::to_string(action) + ": must lie in [0, " + std::to_string(g.rules->num_actions()) + ")");
@@ -125,6 +120,19 @@ void bind_games(nb::module_& m) {
         require(p.state->is_terminal(), "the game is not over: outcome exists only where is_terminal");
         return p.state->outcome();
       })
+      .def_prop_ro("score", [](const PyPosition& p) {
+        require(p.state->is_terminal(), "the game is not over: score exists only where is_terminal");
+        return p.state->score();
+      })
+      .def_prop_ro("is_cut_off", [](const PyPosition& p) { return p.state->is_cut_off(); })
+      .def_prop_ro("ownership", [](const PyPosition& p) {
+        const std::vector<std::int8_t> map = p.state->ownership();
+        require(!map.empty(), p.rules->name() + " has no ownership of cells");
+        const Shape s = p.rules->shape();
+        auto out = new_numpy<std::int8_t>({size_t(s.height), size_t(s.width)});
+        std::copy(map.begin(), map.end(), out.data());
+        return out;
+      }, nb::rv_policy::automatic)
       .def_prop_ro("legal_actions", [](const PyPosition& p) { return p.state->legal_actions(); })
       .def_prop_ro("evaluation_key", [](const PyPosition& p) { return p.state->evaluation_key(); })
       .def_prop_ro("transposition_key", [](const PyPosition& p) { return p.state->transposition_key(); })
@@ -157,6 +165,10 @@ void bind_games(nb::module_& m) {
   m.def("random_games", [](const PyGame& g, int games, std::uint64_t seed) {
     nb::gil_scoped_release nogil;
     return g.rules->random_games(games, seed);
+  }, "game"_a, "games"_a, "seed"_a);
+  m.def("timings", [](const PyGame& g, int games, std::uint64_t seed) {
+    nb::gil_scoped_release nogil;
+    return g.rules->timings(games, seed);
   }, "game"_a, "games"_a, "seed"_a);
 }
 

@@ -6,6 +6,7 @@
 #include "erased.h"
 #include "search/gumbel.h"
 #include "search/puct.h"
+#include "search/timings.h"
 #include "search/uct.h"
 
 namespace shusaku {
@@ -28,6 +29,9 @@ class Model final : public AnyGame {
   int permute_cell(int symmetry, int cell) const override { return rules_.permute_cell(symmetry, cell); }
 
   std::unique_ptr<AnyPosition> start() const override { return std::make_unique<PositionModel>(self(), rules_.start()); }
+  std::unique_ptr<AnyPosition> parse(const std::string& text) const override {
+    return std::make_unique<PositionModel>(self(), rules_.parse(text));
+  }
 
   std::uint64_t random_games(int games, std::uint64_t seed) const override {
     Random random(seed);
@@ -35,11 +39,12 @@ class Model final : public AnyGame {
     std::uint64_t plies = 0;
     for (int g = 0; g < games; ++g)
       for (auto p = rules_.start(); !rules_.is_terminal(p); ++plies) {
-        const int count = rules_.legal_actions(p, legal.data());
-        rules_.play(p, legal[random.below(std::uint64_t(count))]);
+        rules_.play(p, draw_action(rules_, p, random, legal.data()));
       }
     return plies;
   }
+
+  std::map<std::string, double> timings(int games, std::uint64_t seed) const override { return shusaku::timings(rules_, games, seed); }
 
   std::unique_ptr<AnySearchBatch> search_batch(const SearchOptions& o, int size, std::uint64_t seed) const override {
     if (o.policy == "puct") return std::make_unique<SearchModel<Puct>>(self(), o, size, seed);
@@ -75,6 +80,16 @@ class Model final : public AnyGame {
     int ply() const override { return rules().ply(position_); }
     bool is_terminal() const override { return rules().is_terminal(position_); }
     int outcome() const override { return rules().outcome(position_); }
+    float score() const override { return rules().score(position_); }
+    bool is_cut_off() const override { return rules().is_cut_off(position_); }
+    std::vector<std::int8_t> ownership() const override {
+      std::vector<std::int8_t> map;
+      if constexpr (HasOwnership<G>) {
+        map.resize(size_t(rules().shape().cells()));
+        rules().ownership(position_, map.data());
+      }
+      return map;
+    }
     std::vector<Action> legal_actions() const override {
       std::vector<Action> list(size_t(rules().max_legal_actions()));
       list.resize(size_t(rules().legal_actions(position_, list.data())));

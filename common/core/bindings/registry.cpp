@@ -6,7 +6,7 @@
 namespace shusaku {
 
 const std::vector<GameEntry>& game_table() {
-  static const std::vector<GameEntry> table{kConnectFour, kTicTacToe};
+  static const std::vector<GameEntry> table{kConnectFour, kGo, kTicTacToe};
   return table;
 }
 
@@ -30,6 +30,7 @@ std::shared_ptr<const AnyGame> make_game(const std::string& name, const Params& 
       else if (found->second.index() == value.index()) found->second = value;
       else throw std::invalid_argument("parameter '" + key + "' of game " + name + " has the wrong type; see `shusaku games`");
     }
+    if (entry.complete) entry.complete(all, params);
     return entry.make(all);
   }
   throw std::invalid_argument("unknown game '" + name + "': expected one of " + names);

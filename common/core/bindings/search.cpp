@@ -74,7 +74,8 @@ nb::dict to_dict(GameColumns&& g) {
   d["kind"] = to_numpy(std::move(g.kind));
   d["row_weight"] = to_numpy(std::move(g.row_weight));
   d["surprise"] = to_numpy(std::move(g.surprise));
-  d["outcome"] = g.outcome;
+  d["outcome"] = g.outcome, d["score"] = g.score;
+  d["ended_by"] = g.is_cut_off ? "ply_limit" : "rules";
   return d;
 }
 

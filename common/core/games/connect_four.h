@@ -14,11 +14,13 @@
 #endif
 
 #include "game.h"
+#include "grid_text.h"
 
 namespace shusaku {
 
 struct ConnectFour {
   static constexpr const char* kName = "connect_four";
+  static constexpr bool kAlternates = true;
   static constexpr int kRows = 6, kColumns = 7, kCells = 42;
   static constexpr std::uint64_t kTopRow = 0x7F, kColumn = 0x0000010101010101ull, kBoard = 0x00007F7F7F7F7F7Full;
 
@@ -43,6 +45,9 @@ struct ConnectFour {
   int ply(const Position& p) const { return p.ply; }
   bool is_terminal(const Position& p) const { return p.is_won || p.ply == kCells; }
   int outcome(const Position& p) const { return p.is_won ? -1 : 0; }
+
+  float score(const Position&) const { return kNoScore; }
+  bool is_cut_off(const Position&) const { return false; }
 
   int legal_actions(const Position& p, Action* out) const {
     if (p.is_won) return 0;
@@ -76,6 +81,26 @@ struct ConnectFour {
 
   Action permute(int symmetry, Action column) const { return symmetry ? Action(kColumns - 1 - column) : column; }
   int permute_cell(int symmetry, int cell) const { return symmetry ? cell - cell % 7 + 6 - cell % 7 : cell; }
+
+  Position parse(const std::string& text) const {
+    const Grid grid = read_grid(text, kRows, kColumns);
+    std::uint64_t stones[2] = {};
+    for (int cell = 0; cell < kCells; ++cell) {
+      const char c = grid.cells[size_t(cell)];
+      if (c == '.') continue;
+      stones[c == 'O'] |= 1ull << (cell / kColumns * 8 + cell % kColumns);
+      if (cell + kColumns < kCells && grid.cells[size_t(cell + kColumns)] == '.')
+        throw std::invalid_argument("row " + std::to_string(cell / kColumns + 1) + ", column " + std::to_string(cell % kColumns + 1) + ": a stone with nothing below it");
+    }
+    const int first = grid.count('X'), second = grid.count('O');
+    if (first != second && first != second + 1)
+      throw std::invalid_argument(std::to_string(first) + " X and " + std::to_string(second) + " O: X moves first, so there must be as many of them or one more");
+    if (grid.to_play >= 0 && grid.to_play != first - second)
+      throw std::invalid_argument(std::string("it is the turn of ") + (first == second ? "X" : "O") + " by the number of stones, the text says otherwise");
+    const int to_play = first - second;
+    if (has_four(stones[to_play])) throw std::invalid_argument("the player to move has four in a row already: the game was over before");
+    return {.own = stones[to_play], .all = stones[0] | stones[1], .ply = std::uint8_t(first + second), .is_won = has_four(stones[1 - to_play])};
+  }
 
   std::string to_move(const Position&, Action column) const { return {char('1' + column)}; }
   int from_move(const Position&, const std::string& text) const {

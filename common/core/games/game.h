@@ -6,6 +6,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <type_traits>
@@ -39,6 +40,7 @@ concept GameRules = std::is_trivially_copyable_v<typename G::Position> &&
     requires(const G& rules, typename G::Position& position, const typename G::Position& state, Action action,
              Action* list, int symmetry, std::uint8_t* bits, float* uniform, const std::string& text) {
   { G::kName } -> std::convertible_to<const char*>;
+  { G::kAlternates } -> std::convertible_to<bool>;  // false: a player may move twice in a row
   { G::parameters() } -> std::same_as<std::vector<ParamHelp>>;
   { rules.num_actions() } -> std::same_as<int>;
   { rules.max_plies() } -> std::same_as<int>;          // no game is longer
@@ -50,6 +52,8 @@ concept GameRules = std::is_trivially_copyable_v<typename G::Position> &&
   { rules.ply(state) } -> std::same_as<int>;
   { rules.is_terminal(state) } -> std::same_as<bool>;
   { rules.outcome(state) } -> std::same_as<int>;       // -1, 0, 1; only when terminal
+  { rules.score(state) } -> std::same_as<float>;       // in points, only when terminal; NaN: the game has none
+  { rules.is_cut_off(state) } -> std::same_as<bool>;   // terminal because of a limit on the plies, not by the rules
   { rules.legal_actions(state, list) } -> std::same_as<int>;  // ascending; their number, 0 iff terminal
   { rules.play(position, action) } -> std::same_as<void>;     // must be legal
   // Equal evaluation keys: equal observation and equal legal actions.  Equal transposition keys: equal future.
@@ -60,11 +64,35 @@ concept GameRules = std::is_trivially_copyable_v<typename G::Position> &&
   { rules.observe(state, symmetry, bits, uniform) } -> std::same_as<void>;
   { rules.permute(symmetry, action) } -> std::same_as<Action>;  // where `action` lies in that view
   { rules.permute_cell(symmetry, 0) } -> std::same_as<int>;     // where a cell of [H, W] lies in that view
+  { rules.parse(text) } -> std::same_as<typename G::Position>;  // std::invalid_argument naming what is wrong
   { rules.to_move(state, action) } -> std::same_as<std::string>;
   { rules.from_move(state, text) } -> std::same_as<int>;        // -1 where the text is no move of this game
   { rules.draw(state) } -> std::same_as<std::string>;
 };
+
+// What a game may have besides: random_action(position, random), one of the legal actions, each as likely as the others,
+// where that is faster than to list them all; copy(from, to) where a position has parts that are not in use;
+// evaluation_key(position, list, count) where the legal actions are a part of it; and who owns what at the end.
+template <class G>
+concept HasOwnership = requires(const G& rules, const typename G::Position& state, std::int8_t* map) {
+  rules.ownership(state, map);  // [H * W]: 1 the player to move, -1 the other one, 0 nobody
+};
 // clang-format on
+
+template <class G>
+void copy_position(const G& rules, const typename G::Position& from, typename G::Position& to) {
+  if constexpr (requires { rules.copy(from, to); }) rules.copy(from, to);
+  else to = from;
+}
+
+// Where the legal actions are at hand.
+template <class G>
+std::uint64_t evaluation_key(const G& rules, const typename G::Position& p, const Action* legal, int count) {
+  if constexpr (requires { rules.evaluation_key(p, legal, count); }) return rules.evaluation_key(p, legal, count);
+  else return rules.evaluation_key(p);
+}
+
+constexpr float kNoScore = std::numeric_limits<float>::quiet_NaN();
 
 // A bijective mixer of 64 bits (Steele, Lea and Flood 2014, splitmix64's finalizer).
 constexpr std::uint64_t mix64(std::uint64_t x) {

@@ -9,11 +9,13 @@
 #include <bit>
 
 #include "game.h"
+#include "grid_text.h"
 
 namespace shusaku {
 
 struct TicTacToe {
   static constexpr const char* kName = "tic_tac_toe";
+  static constexpr bool kAlternates = true;
 
   struct Position {
     std::array<std::uint16_t, 2> stones{};  // a bit a cell, of X and of O
@@ -36,6 +38,9 @@ struct TicTacToe {
   bool is_terminal(const Position& p) const { return p.is_won || p.ply == 9; }
   int outcome(const Position& p) const { return p.is_won ? -1 : 0; }
 
+  float score(const Position&) const { return kNoScore; }
+  bool is_cut_off(const Position&) const { return false; }
+
   int legal_actions(const Position& p, Action* out) const {
     if (is_terminal(p)) return 0;
     int count = 0;
@@ -48,8 +53,7 @@ struct TicTacToe {
     auto& mine = p.stones[p.ply & 1];
     mine |= std::uint16_t(1u << action);
     ++p.ply;
-    for (unsigned line : {0007u, 0070u, 0700u, 0111u, 0222u, 0444u, 0421u, 0124u})
-      if ((mine & line) == line) p.is_won = true;
+    p.is_won = has_line(mine);
   }
 
   std::uint64_t evaluation_key(const Position& p) const { return mix64(1 + p.stones[0] + (std::uint64_t(p.stones[1]) << 9)); }
@@ -71,6 +75,22 @@ struct TicTacToe {
     return symmetry & 4 ? column * 3 + row : row * 3 + column;
   }
 
+  Position parse(const std::string& text) const {
+    const Grid grid = read_grid(text, 3, 3);
+    Position p;
+    for (int cell = 0; cell < 9; ++cell)
+      if (grid.cells[size_t(cell)] != '.') p.stones[grid.cells[size_t(cell)] == 'O'] |= std::uint16_t(1u << cell);
+    const int first = grid.count('X'), second = grid.count('O');
+    if (first != second && first != second + 1)
+      throw std::invalid_argument(std::to_string(first) + " X and " + std::to_string(second) + " O: X moves first, so there must be as many of them or one more");
+    if (grid.to_play >= 0 && grid.to_play != first - second)
+      throw std::invalid_argument(std::string("it is the turn of ") + (first == second ? "X" : "O") + " by the number of stones, the text says otherwise");
+    p.ply = std::uint8_t(first + second);
+    p.is_won = has_line(p.stones[(p.ply + 1) & 1]);
+    if (has_line(p.stones[p.ply & 1])) throw std::invalid_argument("the player to move has three in a row already: the game was over before");
+    return p;
+  }
+
   std::string to_move(const Position&, Action action) const {
     return {char('a' + action % 3), char('3' - action / 3)};
   }
@@ -88,6 +108,12 @@ struct TicTacToe {
   }
 
  private:
+  static bool has_line(unsigned stones) {
+    for (unsigned line : {0007u, 0070u, 0700u, 0111u, 0222u, 0444u, 0421u, 0124u})
+      if ((stones & line) == line) return true;
+    return false;
+  }
+
   unsigned view(unsigned stones, int symmetry) const {
     if (symmetry == 0) return stones;
     unsigned seen = 0;

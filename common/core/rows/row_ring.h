@@ -28,7 +28,8 @@ struct RecordView {
   std::span<const std::uint32_t> versions;
   std::span<const std::uint8_t> kind;
   std::span<const float> row_weight, surprise;
-  int outcome;  // for the first player
+  int outcome;   // for the first player
+  float score;   // for the first player; NaN: the game has none
   std::string ended_by;
 };
 
@@ -163,12 +164,16 @@ class RowRing {
       rules_->play(position, r.actions[t]);
     }
     const bool is_over = rules_->is_terminal(position);
-    if (r.ended_by == "rules") {
-      if (!is_over) fail("outcome: the game is not over where the record ends by rules");
-      const int outcome = rules_->to_play(position) == 0 ? rules_->outcome(position) : -rules_->outcome(position);
+    if (r.ended_by == "rules" && !is_over) fail("outcome: the game is not over where the record ends by rules");
+    if (is_over) {
+      const std::string ended_by = rules_->is_cut_off(position) ? "ply_limit" : "rules";
+      if (r.ended_by != ended_by) fail("outcome: the " + std::string(ended_by == "rules" ? "rules" : "ply limit") + " ended the game, the record says " + r.ended_by);
+      const int sign = rules_->to_play(position) == 0 ? 1 : -1, outcome = sign * rules_->outcome(position);
       if (outcome != r.outcome) fail("outcome: " + std::to_string(r.outcome) + ", by the rules it is " + std::to_string(outcome));
+      const float score = float(sign) * rules_->score(position);
+      if (std::isnan(score) != std::isnan(r.score) || (!std::isnan(score) && score != r.score))
+        fail("outcome: a score of " + std::to_string(r.score) + ", by the rules it is " + std::to_string(score));
     } else {
-      if (is_over) fail("outcome: the rules ended the game, the record says " + r.ended_by);
       if (r.ended_by == "resignation" && r.outcome == 0) fail("outcome: a resigned game is no draw");
     }
   }

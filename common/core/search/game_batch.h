@@ -23,7 +23,9 @@ struct GameColumns {
   std::vector<std::uint32_t> versions;
   std::vector<std::uint8_t> kind;
   std::vector<float> row_weight, surprise;
-  int outcome = 0;  // for the first player
+  int outcome = 0;         // for the first player
+  float score = kNoScore;  // for the first player
+  bool is_cut_off = false;
 
   template <class Archive>
   void archive(Archive& a) {
@@ -138,10 +140,8 @@ class GameBatch {
       slot.position = rules_->start();
       slot.columns = {};
       const auto plies = random.below(std::uint64_t(options_.random_plies) + 1);
-      for (std::uint64_t k = 0; k < plies && !rules_->is_terminal(slot.position); ++k) {
-        const int count = rules_->legal_actions(slot.position, legal.data());
-        add_row(slot, legal[random.below(std::uint64_t(count))], kOpening, 0.f);
-      }
+      for (std::uint64_t k = 0; k < plies && !rules_->is_terminal(slot.position); ++k)
+        add_row(slot, draw_action(*rules_, slot.position, random, legal.data()), kOpening, 0.f);
     } while (rules_->is_terminal(slot.position));
     slot.root_version = version_;
     slot.search.begin(slot.position, search_seed(s));
@@ -182,7 +182,11 @@ class GameBatch {
 
   void finish(Slot& slot) {
     const int outcome = rules_->outcome(slot.position);
-    slot.columns.outcome = rules_->to_play(slot.position) == 0 ? outcome : -outcome;
+    const float score = rules_->score(slot.position);
+    const bool is_first = rules_->to_play(slot.position) == 0;
+    slot.columns.outcome = is_first ? outcome : -outcome;
+    slot.columns.score = is_first ? score : -score;
+    slot.columns.is_cut_off = rules_->is_cut_off(slot.position);
     finished_.push_back(std::move(slot.columns));
     ++batch_.counters.games;
   }

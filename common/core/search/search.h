@@ -27,7 +27,7 @@ class Search {
 
   Search(const G& rules, const SearchOptions& options)
       : rules_(&rules), options_(&options), policy_(options), path_nodes_(size_t(rules.max_plies()) + 1),
-        path_edges_(path_nodes_.size()), actions_(size_t(padded(rules.max_legal_actions()))), logits_(actions_.size()) {}
+        path_edges_(path_nodes_.size()), path_players_(G::kAlternates ? 0 : path_nodes_.size()), actions_(size_t(padded(rules.max_legal_actions()))), logits_(actions_.size()) {}
 
   // Starts afresh at `root`, which is not terminal.
   void begin(const Position& root, std::uint64_t seed) {
@@ -117,10 +117,11 @@ class Search {
  private:
   // Walks from the root to a node without priors, or to a terminal one; new nodes get their edges on the way.
   void descend() {
-    leaf_ = root_;
+    copy_position(*rules_, root_, leaf_);
     std::uint32_t at = 0;
     for (depth_ = 0;; ++depth_) {
       path_nodes_[depth_] = at;
+      if constexpr (!G::kAlternates) path_players_[depth_] = std::int8_t(rules_->to_play(leaf_));
       Node& node = tree_.nodes[at];
       if (node.is_terminal) return;
       if (!node.is_expanded) break;
@@ -154,7 +155,7 @@ class Search {
       ++node.visits;
       node.value_sum += value;
       if (k == 0) return;
-      value = -value;
+      if (G::kAlternates || path_players_[k] != path_players_[k - 1]) value = -value;
       tree_.visit(path_edges_[k - 1], value);
     }
   }
@@ -162,11 +163,9 @@ class Search {
   void evaluate_by_rollout() {
     Random random(combine(seed_, 1000 + std::uint64_t(tree_.nodes[0].visits)));
     for (float& x : logits_) x = float(random.uniform());
-    Position p = leaf_;
-    while (!rules_->is_terminal(p)) {
-      const int legal = rules_->legal_actions(p, actions_.data());
-      rules_->play(p, actions_[random.below(std::uint64_t(legal))]);
-    }
+    copy_position(*rules_, leaf_, rollout_);
+    Position& p = rollout_;
+    while (!rules_->is_terminal(p)) rules_->play(p, draw_action(*rules_, p, random, actions_.data()));
     const bool same_player = rules_->to_play(p) == rules_->to_play(leaf_);
     expand(logits_.data(), float(same_player ? rules_->outcome(p) : -rules_->outcome(p)));
   }
@@ -175,11 +174,12 @@ class Search {
   const SearchOptions* options_;
   P policy_;
   Tree tree_, spare_;
-  Position root_{}, leaf_{};
+  Position root_{}, leaf_{}, rollout_{};
   std::uint64_t seed_ = 0;
   std::int32_t simulations_ = 0;
   size_t depth_ = 0;                                    // of the leaf
   std::vector<std::uint32_t> path_nodes_, path_edges_;  // path_edges_[k] leads to path_nodes_[k + 1]
+  std::vector<std::int8_t> path_players_;               // who moves at path_nodes_[k], where players do not alternate
   std::vector<Action> actions_;                         // legal at the leaf
   std::vector<float> logits_;
 };
