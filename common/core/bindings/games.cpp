@@ -30,11 +30,14 @@ struct PyPosition {
   std::unique_ptr<AnyPosition> state;
 };
 
+constexpr size_t kMovesShown = 24;  // in an error
+
 void check_legal(const PyPosition& p, std::int64_t action) {
   const std::vector<Action> legal = p.state->legal_actions();
   if (action >= 0 && action < 65536 && std::binary_search(legal.begin(), legal.end(), Action(action))) return;
   std::string moves;
-  for (Action a : legal) moves += " " + std::to_string(a);
+  for (size_t i = 0; i < legal.size() && i < kMovesShown; ++i) moves += " " + std::to_string(legal[i]);
+  if (legal.size() > kMovesShown) moves += " and " + std::to_string(legal.size() - kMovesShown) + " more";
   throw nb::value_error(("illegal action " + std::to_string(action) + ": legal are" + (moves.empty() ? " none, the game is over" : moves) +
                          ", in\n" + p.state->draw()).c_str());
 }
@@ -151,7 +154,8 @@ void bind_games(nb::module_& m) {
         const std::vector<Action> legal = p.state->legal_actions();
         if (action >= 0 && std::binary_search(legal.begin(), legal.end(), Action(action))) return action;
         std::string moves;
-        for (Action a : legal) moves += " " + p.state->to_move(a);
+        for (size_t i = 0; i < legal.size() && i < kMovesShown; ++i) moves += " " + p.state->to_move(legal[i]);
+        if (legal.size() > kMovesShown) moves += " and " + std::to_string(legal.size() - kMovesShown) + " more";
         throw nb::value_error((std::string(action < 0 ? quoted(text) + " is no move of this game" : "illegal move " + quoted(text)) +
                                ": legal are" + (moves.empty() ? " none, the game is over" : moves)).c_str());
       }, "move"_a)
