@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdio>
 
 #include "go_board.h"
 #include "go_text.h"
@@ -55,7 +56,7 @@ class Go {
     num_cells_ = size_ * size_;
     komi_ = float(std::get<double>(params.at("komi")));
     if (!(komi_ >= -num_cells_ && komi_ <= num_cells_) || komi_ * 2 != float(int(komi_ * 2)))
-      throw std::invalid_argument("parameter komi=" + go_number(komi_) + " of game go: must be a multiple of 0.5 in [-" + std::to_string(num_cells_) + ", " + std::to_string(num_cells_) + "]");
+      throw std::invalid_argument("parameter komi=" + shown(komi_) + " of game go: must be a multiple of 0.5 in [-" + std::to_string(num_cells_) + ", " + std::to_string(num_cells_) + "]");
     const auto& rules = choice(params, "rules", {"chinese", "tromp_taylor"});
     allows_suicide_ = rules == "tromp_taylor";
     const auto& superko = choice(params, "superko", {"positional", "situational", "simple"});
@@ -256,9 +257,10 @@ class Go {
  private:
   using Cells = PointSet<(N * N + 63) / 64>;  // bit = cell
 
-  static std::string go_number(float x) {
-    const std::string text = std::to_string(x);
-    return text.substr(0, text.find('.') + 3);
+  static std::string shown(float x) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%g", double(x));
+    return text;
   }
   static const std::string& choice(const Params& params, const char* name, std::vector<std::string> known) {
     const auto& value = std::get<std::string>(params.at(name));
@@ -281,13 +283,18 @@ class Go {
   bool is_legal(const Position& p, int point) const {
     const int me = p.to_play;
     std::uint64_t key = p.hash ^ board_.zobrist[size_t(me)][size_t(point)];
-    bool is_safe = false;
+    bool is_safe = false, may_capture = false;
     int heads[4];
-    for (int i = 0; i < 4; ++i) heads[i] = p.head[size_t(point + Board::kSteps[i])];
+    for (int i = 0; i < 4; ++i) {
+      heads[i] = p.head[size_t(point + Board::kSteps[i])];
+      const auto colour = p.colour[size_t(point + Board::kSteps[i])];
+      is_safe |= colour == Board::kEmpty;
+      may_capture |= (colour == (me ^ 1)) & (p.liberties[size_t(heads[i])] <= 4);
+    }
+    if (is_safe && !may_capture) return has_no_superko(p) || !repeats(p, key);  // the usual case
     std::uint64_t own = 0;  // of the groups that would be one
     for (int i = 0; i < 4; ++i) {
       const auto colour = p.colour[size_t(point + Board::kSteps[i])];
-      if (colour == Board::kEmpty) is_safe = true;
       if (colour >= Board::kEmpty) continue;
       const int head = heads[i];
       int sides = 0;
