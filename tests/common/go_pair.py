@@ -192,13 +192,17 @@ def random_pair(seed, sizes):
         "superko": dice.choice(SUPERKOS),
         "planes": dice.choice(["zero", "tutorial"]),
         "komi": dice.choice([0.0, 0.5, 2.0, 3.5, -3.0, -0.5] if size == 2 else [0.0, 0.5, 5.5, 7.0, 7.5, -3.0]),
-        "max_plies": dice.choice([0, dice.randint(1, 40), 60, 243]),
+        "max_plies": dice.choice([0, dice.randint(1, 40), 60, most_plies(size)]),
     }
     board, to_play = None, 0
     if dice.random() < 0.3:
         board, to_play = random_board(size, dice), dice.randrange(2)
     note = f"random_pair(seed={seed}, sizes={sizes})"
     return Pair(size, board, to_play, dice.choice([grid_of, sgf_of]), note, **params), dice
+
+
+def most_plies(size):
+    return 243 if size <= 9 else 507 if size <= 13 else 1083
 
 
 def random_board(size, dice):

@@ -17,8 +17,8 @@ from reference_go import action_of, board_of, diagram_of, vertex
 
 SIZES = st.sampled_from([2, 3, 5, 9, 19])
 PIECES = st.sampled_from([
-    *"()[];:\\ \n", "SZ", "AB", "AW", "AE", "PL", "B", "W", "GM", "KM", "C", "HA", "aa", "bb", "ab", "ss", "tt", "aa:bb",
-    "bb:aa", "[aa]", "[B]", "[W]", "SZ[5]", "AB[aa]", "AW[bb]", "PL[W]", "9", "-1", "é", "\0",
+    *"()[];:\\ \n", "SZ", "AB", "AW", "AE", "PL", "B", "W", "GM", "KM", "C", "HA", "aa", "bb", "ab", "ss", "tt",
+    "aa:bb", "bb:aa", "[aa]", "[B]", "[W]", "SZ[5]", "AB[aa]", "AW[bb]", "PL[W]", "9", "-1", "é", "\0",
 ])
 FAULTS = st.sampled_from(["(", ")", "[", "]", ";", ":", "", "z", "é", "\0"])
 GRIDS = st.text(alphabet="XO./ \nxo#W", max_size=60)
@@ -146,7 +146,8 @@ def test_a_wrong_set_up_is_refused_with_the_reason(text, reason):
 
 
 @pytest.mark.parametrize("text", [
-    "(;SZ[5]AB[aa]AW[aa])", "(;SZ[5]AB[aa:cc]AW[bb])", "(;SZ[5]PL[B]PL[W])", "(;SZ[5]AB[aa])(;SZ[5])", "(;SZ[5]AB[aa])aa",
+    "(;SZ[5]AB[aa]AW[aa])", "(;SZ[5]AB[aa:cc]AW[ca])", "(;SZ[5]PL[B]PL[W])", "(;SZ[5]AB[aa])(;SZ[5])",
+    "(;SZ[5]AB[aa])aa",
 ])
 def test_a_set_up_that_contradicts_itself_is_refused(text):
     with pytest.raises(ValueError, match="set-up in SGF"):
