@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from common._core import Game, GameBatch, random_games
+from common._core import Game, GameBatch, foreign_names, random_games
 from common.config import Config, InferenceConfig
 from common.errors import UsageError
 from common.search import search_options
@@ -29,10 +29,11 @@ def _rules(config: Config) -> dict[str, Any]:
     """Uniformly random games to their end, on one thread."""
     game = _game(config)
     moves = games = 0
+    some = 1 if game.name in foreign_names() else 1000  # a game from outside the core may take a while
     begin = time.perf_counter()
     while (seconds := time.perf_counter() - begin) < config.bench.seconds:
-        moves += random_games(game, 1000, games)
-        games += 1000
+        moves += random_games(game, some, games)
+        games += some
     return {"game": game.name, "moves_per_s": moves / seconds, "games_per_s": games / seconds}
 
 
@@ -41,11 +42,12 @@ def _search(config: Config) -> dict[str, Any]:
     game = _game(config)
     search = replace(config.search, cache=0)
     games = GameBatch(game, search_options(search, symmetries=True), config.actors.games_per_actor, config.run.seed)
-    games.play_pseudo_random(200_000)  # warm-up
+    some = 500 if game.name in foreign_names() else 200_000
+    games.play_pseudo_random(some)  # warm-up
     before = games.counters()
     begin = time.perf_counter()
     while (seconds := time.perf_counter() - begin) < config.bench.seconds:
-        games.play_pseudo_random(200_000)
+        games.play_pseudo_random(some)
     after = games.counters()
     rate = {name: (after[name] - before[name]) / seconds for name in after}
     return {"game": game.name, "policy": search.policy, "simulations": search.simulations,

@@ -1,35 +1,64 @@
 """Parameters of a game's rules, checked against what the core says the game has."""
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from common.errors import UsageError
+from common.foreign_games import Parameter, parameters
 from deploy.nearest import nearest
 
 KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 
 
-def game_defaults(game: str) -> dict[str, Any]:
-    """Name -> default of every parameter."""
-    from common._core import game_parameters
+def all_names() -> list[str]:
+    """Names that `game=` takes: the core's games, and those behind which games from outside are found."""
+    from common._core import foreign_names, game_names
 
-    return {name: default for name, default, _ in game_parameters(game)}
+    return [*game_names(), *foreign_names()]
 
 
-def parameter_value(game: str, known: dict[str, Any], key: str, value: Any, text: str) -> Any:
-    """The value as the type of the parameter's default; UsageError, naming what was typed, on anything else."""
+def game_parameters(game: str, given: Mapping[str, Any]) -> dict[str, Parameter]:
+    """The parameters of a game; those of a Python game follow from the ones that are given."""
+    from common import _core
+
+    if game in _core.foreign_names():
+        return {parameter.name: parameter for parameter in parameters(game, given)}
+    return {
+        name: Parameter(name, default, type(default), text) for name, default, text in _core.game_parameters(game)
+    }
+
+
+def parameter_value(game: str, known: Mapping[str, Parameter], key: str, value: Any, text: str) -> Any:
+    """The value as the type of the parameter; UsageError, naming what was typed, on anything else."""
     if not known:
         raise UsageError(f"{text}: {game} has no parameters; leave it out")
     if key not in known:
         raise UsageError(f"{text}: {game} has no parameter {key}; nearest: {nearest(key, known)}; "
                          f"there are {', '.join(known)}")
-    kind = type(known[key])
+    _, default, kind, _ = known[key]
     if kind is float and type(value) is int:
         return float(value)
     if kind is str and type(value) in (int, float):
         return str(value)
     if type(value) is not kind:
-        raise UsageError(f"{text}: must be {KINDS[kind]}, such as its default {shown(known[key])}")
+        such = "" if default is None else f", such as its default {shown(default)}"
+        raise UsageError(f"{text}: must be {KINDS[kind]}{such}")
     return value
+
+
+def given_parameters(game: str, assignments: Iterable[str]) -> dict[str, Any]:
+    """`--param k=v`, several times -> the parameters; UsageError naming the one that is wrong."""
+    texts: dict[str, str] = {}
+    for text in assignments:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise UsageError(f"--param {text}: write --param name=value")
+        texts[key] = value
+    values = {key: typed(value) for key, value in texts.items()}
+    known = game_parameters(game, values)
+    return {
+        key: parameter_value(game, known, key, value, f"--param {key}={texts[key]}") for key, value in values.items()
+    }
 
 
 def typed(text: str) -> int | float | bool | str:
