@@ -80,10 +80,11 @@ def load_game(name: str, params: Mapping[str, Param]) -> LoadedGame:
         if key not in known:
             near = get_close_matches(key, known, 1, 0.0)
             raise UsageError(f"game {name} has no parameter '{key}': it takes {', '.join(known)}; nearest: {near[0]}")
-    for key, (_, default, kind, _) in known.items():
+    for key, (_, default, kind, text) in known.items():
         value = params.get(key, default)
         if value is None:
-            raise UsageError(f"game={name} needs game.{key}=...: {_class_label(cls)} has no default for it")
+            rule = text or f"{_class_label(cls)} has no default for it"
+            raise UsageError(f"game={name} needs game.{key}=...: {rule}")
         if kind is float and type(value) is int:
             value = float(value)
         if type(value) is not kind:
@@ -115,7 +116,7 @@ def _game_class(name: str, given: Mapping[str, Any]) -> tuple[Any, list[Paramete
 
 
 def _class_label(cls: Any) -> str:
-    return "it" if cls is None else f"{cls.__module__}:{cls.__qualname__}"
+    return f"{cls.__module__}:{cls.__qualname__}"
 
 
 def _constructor_parameters(cls: Any) -> list[Parameter]:

@@ -4,6 +4,7 @@ Random games are played with a fixed seed, and every position is held against ev
 its first violation, with the actions and moves that lead there.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,7 +30,7 @@ RULES = {
     "states": "play makes a new state and leaves the one that it was given as it is",
     "adapter": "no method raises or answers what it must not",
 }
-ILLEGAL_TRIED = 8  # of a position
+SOME = 8  # illegal actions, and moves to read, that are tried in a position
 KEYS_KEPT = 200_000
 
 
@@ -121,17 +122,16 @@ class _Checks:
         if position.to_play not in (0, 1):
             yield "turns", f"to_play is {position.to_play}"
         moves = [position.to_move(action) for action in legal]
-        for action, move in zip(legal, moves, strict=True):
-            if moves.count(move) > 1:
-                yield "moves", f"{moves.count(move)} actions are called '{move}'"
-                break
-            if position.from_move(move) != action:
-                yield "moves", f"the move '{move}' of action {action} is read as {position.from_move(move)}"
-                break
+        for move, count in Counter(moves).items():
+            if count > 1:
+                yield "moves", f"{count} actions are called '{move}'"
+        for k in draw.permutation(len(legal))[:SOME]:
+            if position.from_move(moves[k]) != legal[k]:
+                yield "moves", f"the move '{moves[k]}' of action {legal[k]} is read as {position.from_move(moves[k])}"
         yield from self._look_at_planes(position)
         before = self._facts(position)
         others = np.setdiff1d(np.arange(game.num_actions), legal)
-        tried = [int(a) for a in draw.permutation(others)[:ILLEGAL_TRIED]]
+        tried = [int(a) for a in draw.permutation(others)[:SOME]]
         for action in (-1, game.num_actions, 1 << 16, *tried):
             if _succeeds(lambda action=action: position.copy().play(action)):  # type: ignore[misc]
                 yield "illegal", f"action {action} is illegal and was played"

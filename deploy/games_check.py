@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from common._core import Game, foreign_names
+from common._core import foreign_names
 from common.errors import RunFailed, UsageError
 from common.foreign_games import load_game
 from common.game_contract import RULES, check_game
 from deploy.nearest import nearest
-from deploy.parameters import all_names, given_parameters
+from deploy.parameters import all_names, given_parameters, make_game
 from deploy.plain_options import PlainOptions
 
 
@@ -28,12 +28,7 @@ def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
     if asked.games < 1:
         raise UsageError(f"--games {asked.games}: must be at least 1")
     params = given_parameters(name, assignments)
-    try:
-        game = Game(name, params)
-    except UsageError:
-        raise
-    except ValueError as error:
-        raise UsageError(str(error)) from None
+    game = make_game(name, params, "--param")
     rules = load_game(name, params).rules if name in foreign_names() else None
     report = check_game(game, asked.games, asked.seed, rules)
 

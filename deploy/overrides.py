@@ -27,7 +27,7 @@ from common.config import Config, GameConfig
 from common.errors import UsageError
 from deploy.masking import mask_tree
 from deploy.nearest import nearest
-from deploy.parameters import KINDS, game_parameters, parameter_value, shown
+from deploy.parameters import KINDS, game_defaults, make_game, parameter_value, shown
 
 CONFIGS = Path(configs.__file__).parent
 DEFAULT_EXPERIMENT = "connect_four"
@@ -191,7 +191,7 @@ def _split_game(asked: str | None, leaves: list[_Leaf]) -> tuple[str | None, lis
         section, _, key = leaf.key.partition(".")
         if section != "game":
             settings.append(leaf)
-        elif key == "name" and asked != "open_spiel":  # which has a parameter of that name
+        elif key == "name" and not (asked and "name" in game_defaults(asked)):
             name = leaf
         elif key != "params":
             parameters.append(leaf._replace(key=key.removeprefix("params.")))
@@ -203,6 +203,8 @@ def _split_game(asked: str | None, leaves: list[_Leaf]) -> tuple[str | None, lis
             raise UsageError(f"{name.text}: no such game; there are {', '.join(games)}; one of OpenSpiel's is "
                              f"game=open_spiel {name.text}")
         asked = str(name.value)
+    if asked is None and (entry := next((leaf for leaf in parameters if leaf.key == "entry"), None)) is not None:
+        raise UsageError(f"{entry.text}: says which class game=python is; add game=python")
     return asked, parameters, settings
 
 
@@ -225,11 +227,13 @@ def _check_setting(leaf: _Leaf) -> None:
 
 
 def _set_parameters(game: DictConfig, asked: list[_Leaf]) -> None:
-    """Puts the parameters of the rules into game.params; UsageError on one that the game does not have."""
+    """Puts the parameters of the rules into game.params; UsageError on one that the game does not have or take."""
     preset = [_Leaf(str(key), value, f"game.{key}={value}") for key, value in game.params.items()]
     leaves = [*preset, *asked]
-    known = game_parameters(game.name, {leaf.key: leaf.value for leaf in leaves})
+    known = game_defaults(game.name, {leaf.key: leaf.value for leaf in leaves})
     game.params = {leaf.key: parameter_value(game.name, known, leaf.key, leaf.value, leaf.text) for leaf in leaves}
+    said = " ".join(leaf.text for leaf in asked or preset) or f"game={game.name}"
+    make_game(game.name, OmegaConf.to_container(game.params, resolve=True), said)
 
 
 def _game_label(game: DictConfig) -> str:

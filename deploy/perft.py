@@ -6,7 +6,7 @@ from typing import Any
 from common._core import Game, Position, perft
 from common.errors import UsageError
 from deploy.nearest import nearest
-from deploy.parameters import all_names, given_parameters
+from deploy.parameters import all_names, given_parameters, make_game
 from deploy.plain_options import PlainOptions
 
 
@@ -38,13 +38,7 @@ def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
 
 
 def _game(name: str, assignments: list[str]) -> Game:
-    params = given_parameters(name, assignments)
-    try:
-        return Game(name, params)
-    except UsageError:
-        raise
-    except ValueError as error:
-        raise UsageError(str(error)) from None
+    return make_game(name, given_parameters(name, assignments), "--param")
 
 
 def _position(game: Game, text: str) -> Position:

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 
 #include "foreign_cache.h"
@@ -66,6 +67,11 @@ struct Foreign {
     const Position p = rooted(text, *state);
     shared_->cache.store(p.key, state);
     return p;
+  }
+
+  // Without the words that are not in use.
+  void copy(const Position& from, Position& to) const {
+    std::memcpy(static_cast<void*>(&to), &from, offsetof(Position, words) + 2 * (size_t(from.text_words()) + from.ply));
   }
 
   int to_play(const Position& p) const { return p.to_play; }
