@@ -32,20 +32,20 @@ def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
     rules = load_game(name, params).rules if name in foreign_names() else None
     report = check_game(game, asked.games, asked.seed, rules)
 
-    said = [] if rules is not None else ["states"]  # a rule about objects that games of the core do not have
-    rows = [{"rule": rule, "text": text, "violation": report.violations.get(rule)}
-            for rule, text in RULES.items() if rule not in said]
+    rows = [{"rule": rule, "text": text, "violation": report.violations.get(rule),
+             "is_checked": rule not in report.unchecked} for rule, text in RULES.items()]
     if not as_json:
         for row in rows:
-            print(f"{'ok      ' if row['violation'] is None else 'BROKEN  '}  {row['text']}")
+            word = "BROKEN" if row["violation"] is not None else "ok" if row["is_checked"] else "-"
+            print(f"{word:<8}{row['text']}")
             if row["violation"] is not None:
-                print(f"          {row['violation']}")
+                print(f"        {' '.join(row['violation'].split())}")
         print(f"{report.games} random games of {report.plies:,} plies")
     result = {"game": name, "params": game.params, "games": report.games, "plies": report.plies, "rules": rows}
     if not report.is_kept:
         first = next(iter(report.violations))
         raise RunFailed(f"{asked.game} breaks {len(report.violations)} of {len(rows)} rules, first this one: "
-                        f"{RULES[first]}: {report.violations[first]}", result)
+                        f"{RULES[first]}; {report.violations[first]}", result)
     return result
 
 

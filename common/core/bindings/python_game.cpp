@@ -32,13 +32,18 @@ class PythonState final : public ForeignState {
 
 const nb::object& value_of(const ForeignState& state) { return static_cast<const PythonState&>(state).value; }
 
+// repr() or str() of an object; a class that cannot even say that is named.
+std::string spelled(nb::handle value, PyObject* (*spell)(PyObject*)) {
+  const nb::object text = nb::steal(spell(value.ptr()));
+  Py_ssize_t size = 0;
+  const char* bytes = text.is_valid() ? PyUnicode_AsUTF8AndSize(text.ptr(), &size) : nullptr;
+  if (bytes) return {bytes, size_t(size)};
+  PyErr_Clear();
+  return std::string("a ") + Py_TYPE(value.ptr())->tp_name;
+}
+
 std::string shown(nb::handle value) {
-  PyObject* text = PyObject_Repr(value.ptr());
-  if (!text) {
-    PyErr_Clear();
-    return std::string("a ") + Py_TYPE(value.ptr())->tp_name;
-  }
-  std::string shown = nb::cast<std::string>(nb::steal<nb::str>(text));
+  std::string shown = spelled(value, &PyObject_Repr);
   for (char& c : shown)
     if (c == '\n') c = ' ';
   return shown.size() > 80 ? shown.substr(0, 77) + "..." : shown;
@@ -46,14 +51,14 @@ std::string shown(nb::handle value) {
 
 // "ZeroDivisionError: division by zero (nim.py, line 31)", of the innermost frame.
 std::string described(nb::python_error& error) {
-  std::string text = nb::cast<std::string>(nb::str(error.type().attr("__name__")));
-  const std::string message = nb::cast<std::string>(nb::str(error.value()));
+  std::string text = spelled(nb::object(error.type().attr("__name__")), &PyObject_Str);
+  const std::string message = spelled(error.value(), &PyObject_Str);
   if (!message.empty()) text += ": " + message;
   nb::object frame = error.traceback();
   if (!frame.is_valid() || frame.is_none()) return text;
   while (!frame.attr("tb_next").is_none()) frame = frame.attr("tb_next");
-  const std::string file = nb::cast<std::string>(frame.attr("tb_frame").attr("f_code").attr("co_filename"));
-  return text + " (" + file.substr(file.rfind('/') + 1) + ", line " + nb::cast<std::string>(nb::str(frame.attr("tb_lineno"))) + ")";
+  const std::string file = spelled(nb::object(frame.attr("tb_frame").attr("f_code").attr("co_filename")), &PyObject_Str);
+  return text + " (" + file.substr(file.rfind('/') + 1) + ", line " + spelled(nb::object(frame.attr("tb_lineno")), &PyObject_Str) + ")";
 }
 
 nb::object method_or_none(nb::handle game, const char* name) {
@@ -240,7 +245,7 @@ ForeignStatePtr PythonGame::parse(const std::string& text) const {
   try {
     state = ask_.parse(text);
   } catch (nb::python_error& error) {
-    if (error.matches(PyExc_ValueError)) throw std::invalid_argument(nb::cast<std::string>(nb::str(error.value())));
+    if (error.matches(PyExc_ValueError)) throw std::invalid_argument(spelled(error.value(), &PyObject_Str));
     if (!error.matches(PyExc_Exception)) throw;
     fail("parse(text)", "raised " + described(error) + ": must raise ValueError where the text is no position");
   }

@@ -1,0 +1,533 @@
+"""Games written in Python, through the adapter: the same games as in C++, threads, memory, and every kind of breakage."""
+
+import gc
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from actors.evaluators import PseudoRandomEvaluator, UniformEvaluator
+from common._core import Game, GameBatch, RowRing, SearchBatch, perft, random_games
+from common.config import SearchConfig
+from common.errors import GameError, UsageError
+from common.foreign_games import CACHED_STATES
+from common.messages import Leaves
+from common.search import search_options
+
+sys.path.insert(0, str(Path(__file__).parent))
+from foreign_fixtures import Board, Pile, Takeaway, TicTacToe, entry_of, python_game, solve
+
+
+def records(game, policy, count, symmetries=False, **changes):
+    """The columns of `count` games of self-play, evaluated by a hash of the planes."""
+    config = SearchConfig(policy=policy, simulations=24, cache=0, noise=policy == "puct", **changes)
+    options = search_options(config, symmetries=symmetries, random_plies=2)
+    batch, evaluate = GameBatch(game, options, 6, 7), PseudoRandomEvaluator(game, 6)
+    found = []
+    while len(found) < count:
+        leaves = Leaves(*batch.select(0))
+        if len(leaves):
+            answer = evaluate(leaves)
+            batch.expand_and_backup(answer.logits, answer.values, 0)
+        found += batch.take_finished()
+    return found
+
+
+def assert_equal_records(first, second):
+    assert len(first) == len(second)
+    for one, other in zip(first, second, strict=True):
+        assert one.keys() == other.keys()
+        for key in one:
+            np.testing.assert_array_equal(one[key], other[key], err_msg=key)
+
+
+# --- the same game as the core's -----------------------------------------------------------------------------------
+
+
+def test_python_tic_tac_toe_is_the_cores_move_by_move():
+    ours, theirs = Game("tic_tac_toe"), python_game(TicTacToe)
+    assert theirs.num_symmetries == ours.num_symmetries == 8
+    assert [perft(theirs.start(), depth) for depth in range(7)] == [perft(ours.start(), depth) for depth in range(7)]
+    for seed in range(30):
+        draw, a, b = np.random.default_rng(seed), ours.start(), theirs.start()
+        while True:
+            assert (a.ply, a.to_play, a.is_terminal, a.is_cut_off) == (b.ply, b.to_play, b.is_terminal, b.is_cut_off)
+            assert a.legal_actions == b.legal_actions
+            assert str(a) == str(b)
+            for symmetry in range(8):
+                np.testing.assert_array_equal(a.observation(symmetry), b.observation(symmetry))
+            if a.is_terminal:
+                break
+            action = int(draw.choice(a.legal_actions))
+            assert a.to_move(action) == b.to_move(action)
+            a.play(action)
+            b.play(b.from_move(b.to_move(action)))
+        assert a.outcome == b.outcome
+        assert np.isnan(b.score)
+
+
+@pytest.mark.parametrize("policy", ["puct", "gumbel", "mcts"])
+def test_self_play_through_the_adapter_gives_the_very_same_records(policy):
+    assert_equal_records(records(Game("tic_tac_toe"), policy, 20), records(python_game(TicTacToe), policy, 20))
+
+
+def test_a_cache_too_small_for_a_game_changes_nothing_but_the_time():
+    class Forgetful(TicTacToe):
+        cached_states = 16
+
+    for policy in ("puct", "mcts"):
+        assert_equal_records(records(python_game(Forgetful), policy, 12), records(python_game(TicTacToe), policy, 12))
+
+
+def test_records_of_a_python_game_are_replayed_and_sampled():
+    game = python_game(TicTacToe)
+    ring, expected = RowRing(game, 500), RowRing(Game("tic_tac_toe"), 500)
+    for columns in records(game, "puct", 20):
+        assert ring.append(**columns) == expected.append(**columns) > 0
+    rows, other = ring.sample(128, 0, ring.end, 1, True, 2), expected.sample(128, 0, ring.end, 1, True, 2)
+    for key in rows:
+        np.testing.assert_array_equal(rows[key], other[key], err_msg=key)
+    columns = records(game, "puct", 1)[0]
+    with pytest.raises(ValueError, match="outcome"):
+        ring.append(**{**columns, "outcome": 1 if columns["outcome"] < 1 else -1})
+
+
+def test_open_games_are_saved_and_go_on_in_another_process_world():
+    """Positions are their own history: a snapshot needs none of the states of the game that made it."""
+    options = search_options(SearchConfig(simulations=10, cache=0), symmetries=True)
+    finished = []
+    for stop_after in (None, 15):
+        game = python_game(TicTacToe)
+        batch, evaluate, found = GameBatch(game, options, 3, 5), PseudoRandomEvaluator(game, 3), []
+        for step in range(400):
+            if step == stop_after:
+                bytes_ = batch.snapshot()
+                game = python_game(TicTacToe)
+                batch, evaluate = GameBatch(game, options, 3, 5), PseudoRandomEvaluator(game, 3)
+                batch.restore(bytes_)
+            leaves = Leaves(*batch.select(0))
+            if len(leaves):
+                answer = evaluate(leaves)
+                batch.expand_and_backup(answer.logits, answer.values, 0)
+            found += batch.take_finished()
+        finished.append(found)
+    assert len(finished[0]) > 5
+    assert_equal_records(*finished)
+
+
+# --- who moves twice -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", ["puct", "mcts"])
+@pytest.mark.parametrize("pile", range(4, 13))
+def test_searches_find_what_wins_where_players_move_twice(policy, pile):
+    rules, game = Takeaway(pile), python_game(Takeaway, pile=pile)
+    state, position = rules.start(), game.start()
+    if pile % 2:  # also from within a turn
+        state = rules.play(state, 1)
+        position.play(1)
+    config = SearchConfig(policy=policy, simulations=1500, noise=False, temperature_plies=0)
+    batch = SearchBatch(game, search_options(config, symmetries=False), 1, 1)
+    batch.begin(0, position, 3)
+    evaluate = UniformEvaluator(game, 1)
+    while not batch.is_done():
+        leaves = Leaves(*batch.select(0))
+        if len(leaves):
+            answer = evaluate(leaves)
+            batch.expand_and_backup(answer.logits, answer.values, 0)
+    result, value = batch.result(0), solve(rules, state)
+    after = rules.play(state, result.action)
+    reached = solve(rules, after) * (1 if rules.to_play(after) == rules.to_play(state) else -1)
+    assert reached == value
+    assert result.value * value > 0.4
+    for action, q in zip(result.actions, result.q_values, strict=True):
+        after = rules.play(state, int(action))
+        sign = 1 if rules.to_play(after) == rules.to_play(state) else -1
+        if q == q and abs(q) > 0.5:
+            assert np.sign(q) == sign * solve(rules, after)
+
+
+# --- positions -----------------------------------------------------------------------------------------------------
+
+
+def test_positions_are_values_and_outlive_the_cache():
+    game = python_game(type("Small", (TicTacToe,), {"cached_states": 16}))
+    position = game.start()
+    for action in (4, 0, 8):
+        position.play(action)
+    copy, drawn = position.copy(), str(position)
+    copy.play(2)
+    random_games(game, 200, 1)  # everything else pushed out
+    assert str(position) == drawn
+    assert (copy.ply, position.ply) == (4, 3)
+    assert position.legal_actions == [1, 2, 3, 5, 6, 7]
+    assert copy.evaluation_key != position.evaluation_key
+    del game
+    gc.collect()
+    assert position.legal_actions == [1, 2, 3, 5, 6, 7]
+
+
+def test_evaluation_keys_follow_the_observation_and_transposition_keys_the_future():
+    class Keyed(TicTacToe):
+        def transposition_key(self, state):
+            return hash(state.stones) - 2**70
+
+    plain, keyed = python_game(TicTacToe), python_game(Keyed)
+    for game, transposes in ((plain, False), (keyed, True)):
+        a, b = game.start(), game.start()
+        for action in (0, 1, 2):
+            a.play(action)
+        for action in (2, 1, 0):
+            b.play(action)
+        assert a.evaluation_key == b.evaluation_key
+        assert (a.transposition_key == b.transposition_key) == transposes
+
+
+def test_positions_are_set_up_from_text():
+    game = python_game(TicTacToe)
+    position = game.position("XO./.X./...")
+    assert (position.to_play, position.ply) == (1, 0)
+    position.play(8)
+    random_games(python_game(type("Small", (TicTacToe,), {"cached_states": 16})), 10, 1)
+    assert str(position) == "X O .\n. X .\n. . O\n"
+    batch = SearchBatch(python_game(TicTacToe), search_options(SearchConfig(), symmetries=True), 1, 1)
+    batch.begin(0, position, 1)
+    with pytest.raises(ValueError, match="of another game"):
+        SearchBatch(python_game(Takeaway), search_options(SearchConfig(), symmetries=True), 1, 1).begin(0, position, 1)
+    for text, reason in (("XO", "no board of nine"), ("", "no text"), ("X" * 2000, "2000 bytes")):
+        with pytest.raises(ValueError, match=reason):
+            game.position(text)
+    with pytest.raises(ValueError, match=r"no method parse\(text\)"):
+        python_game(Takeaway).position("7")
+
+
+@pytest.mark.parametrize("plies", [500, 513, 4097])
+def test_long_games_have_room(plies):
+    class Long(Takeaway):
+        max_plies, observation_shape = plies, (1, 1, 1)
+
+        def start(self):
+            return Pile(plies, 0, False)
+
+        def legal_actions(self, state):
+            return [1] if state.left else []
+
+        def observation(self, state):
+            return np.array([[[state.player]]])
+
+    game, position = python_game(Long), python_game(Long).start()
+    while not position.is_terminal:
+        position.play(1)
+    assert position.ply == plies
+    assert random_games(game, 2, 1) == 2 * plies
+    columns = records(game, "puct", 1)[0] if plies == 500 else None
+    assert columns is None or RowRing(game, 600).append(**columns) > 490
+
+
+# --- threads and memory --------------------------------------------------------------------------------------------
+
+
+def test_threads_play_at_once_and_calls_into_the_game_do_not_overlap():
+    class Watched(TicTacToe):
+        inside = overlaps = 0
+        threads: set[int] = set()  # noqa: RUF012
+
+        def play(self, state, action):
+            cls = type(self)
+            cls.threads.add(threading.get_ident())
+            cls.overlaps += cls.inside
+            cls.inside += 1
+            time.sleep(0)  # gives the GIL away
+            try:
+                return super().play(state, action)
+            finally:
+                cls.inside -= 1
+
+    game, alone = python_game(Watched), records(python_game(TicTacToe), "puct", 4)
+    with ThreadPoolExecutor(3) as pool:
+        runs = [pool.submit(records, game, "puct", 4) for _ in range(3)]
+        while not all(run.done() for run in runs):
+            random_games(game, 1, time.monotonic_ns())
+            game.start().play(4)  # by a thread that holds the GIL, too
+            time.sleep(0.002)
+        for run in runs:
+            assert_equal_records(run.result(), alone)
+    assert Watched.overlaps == 0
+    assert len(Watched.threads) >= 2
+
+
+class Counted:
+    """A state that knows how many of it there are."""
+
+    alive = 0
+
+    def __init__(self, board):
+        self.board = board
+        Counted.alive += 1
+
+    def __del__(self):
+        Counted.alive -= 1
+
+
+class Counting(TicTacToe):
+    cached_states = 100
+
+    def start(self):
+        return Counted(Board())
+
+    def play(self, state, action):
+        return Counted(super().play(state.board, action))
+
+
+for _name in ("to_play", "is_terminal", "outcome", "legal_actions", "observation", "draw"):
+    setattr(Counting, _name, lambda self, state, _name=_name: getattr(TicTacToe, _name)(
+        self, state.board if isinstance(state, Counted) else state))
+
+
+def test_memory_is_bounded_however_many_games_are_played():
+    Counted.alive = 0
+    game = python_game(Counting)
+    for seed in range(5):
+        random_games(game, 100, seed)
+        records(game, "puct", 10)
+        assert 90 <= Counted.alive <= 102  # the cache, the start, and one on its way
+    del game
+    gc.collect()
+    assert Counted.alive == 0
+    assert CACHED_STATES < 10_000
+
+
+# --- what breaks ---------------------------------------------------------------------------------------------------
+
+
+def changed(**methods):
+    """Tic-tac-toe with other methods; each breaks only after two plies, where it is given (state, ...)."""
+    return type("Broken", (TicTacToe,), methods)
+
+
+def late(name, answer):
+    """The method, wrong from the third position on."""
+    right = getattr(TicTacToe, name)
+    return lambda self, state, *rest: answer(state, *rest) if state.ply >= 2 else right(self, state, *rest)
+
+
+def board(value):
+    return np.full((3, 3, 3), value, np.float32)
+
+
+WHILE_PLAYING = {  # what is wrong -> the method, what it answers, words of the error
+    "raises": ("play", lambda s, a: 1 // 0, r"play\(state, \d\) raised ZeroDivisionError: .*\(test_foreign_games.py, line"),
+    "no state": ("play", lambda s, a: None, r"play\(state, \d\) returned None: must be a state"),
+    "the same state": ("play", lambda s, a: s, "returned the state that it was given"),
+    "legal raises": ("legal_actions", lambda s: [][0], r"legal_actions\(state\) raised IndexError"),
+    "legal is no list": ("legal_actions", lambda s: 7, "returned 7: must be a list"),
+    "legal is None": ("legal_actions", lambda s: None, "returned None: must be a list"),
+    "legal descends": ("legal_actions", lambda s: [5, 3], r"returned \[5, 3\]: must be ascending, and 3 comes behind 5"),
+    "legal twice": ("legal_actions", lambda s: [3, 3], "must be ascending"),
+    "legal too large": ("legal_actions", lambda s: [3, 9], r"returned 9: must be a whole number in \[0, 8\]"),
+    "legal negative": ("legal_actions", lambda s: [-1], "returned -1"),
+    "legal is text": ("legal_actions", lambda s: ["a"], "returned 'a'"),
+    "legal is a fraction": ("legal_actions", lambda s: [1.5], r"returned 1\.5"),
+    "legal is huge": ("legal_actions", lambda s: [1 << 80], "must be a whole number"),
+    "legal too many": ("legal_actions", lambda s: list(range(10)), "10 actions, and max_legal_actions is 9"),
+    "none legal": ("legal_actions", lambda s: [], "no action where is_terminal is False"),
+    "terminal is None": ("is_terminal", lambda s: None, r"is_terminal\(state\) returned None: must be True or False"),
+    "legal at the end": ("legal_actions", lambda s: [3], "has 1 actions where is_terminal is True: must be none there"),
+    "third player": ("to_play", lambda s: 2, r"to_play\(state\) returned 2: must be a whole number in \[0, 1\]"),
+    "player is None": ("to_play", lambda s: None, "returned None"),
+    "shape": ("observation", lambda s: np.zeros((2, 3, 3)), r"\(2, 3, 3\): must be a numpy array \[3, 3, 3\]"),
+    "dimensions": ("observation", lambda s: np.zeros(27), r"must be a numpy array \[3, 3, 3\]"),
+    "list": ("observation", lambda s: [[[0]]], "must be a numpy array"),
+    "objects": ("observation", lambda s: np.full((3, 3, 3), None), "must be a numpy array"),
+    "NaN": ("observation", lambda s: board(np.nan), "has nan in plane 0, row 0, column 0"),
+    "half": ("observation", lambda s: board(0.5), "must hold 0 and 1 only"),
+    "infinite": ("observation", lambda s: np.concatenate([board(0)[:2], board(np.inf)[:1]]), "must be finite"),
+    "not uniform": ("observation", lambda s: np.concatenate([board(0)[:2], np.eye(3)[None]]), "one number everywhere"),
+    "raises text": ("observation", lambda s: (_ for _ in ()).throw(RuntimeError("two\nlines")), "raised RuntimeError"),
+}
+
+
+@pytest.mark.parametrize("name", WHILE_PLAYING)
+def test_a_broken_game_is_an_error_with_method_rule_value_and_moves(name):
+    method, answer, words = WHILE_PLAYING[name]
+    cls = changed(**{method: late(method, answer)})
+    uses = [lambda game: records(game, "puct", 20), _random_and_observed]
+    if method != "observation":  # which rollouts do not ask for
+        uses += [lambda game: records(game, "mcts", 20), lambda game: random_games(game, 9, 1)]
+    for use in uses:
+        with pytest.raises(GameError, match=words) as error:
+            use(python_game(cls))
+        text = str(error.value)
+        assert text.startswith("game.entry=test_games_of_ours:Broken: ")
+        assert "\n" not in " ".join(text.split()) and "from the start after the actions" in text and "moves" in text
+    assert isinstance(error.value, UsageError)
+
+
+def _random_and_observed(game):
+    for _ in range(3):
+        position = game.start()
+        while not position.is_terminal:
+            position.observation()
+            before = (position.ply, position.to_play)
+            try:
+                position.play(position.legal_actions[0])
+            finally:
+                assert position.ply - before[0] in (0, 1)
+    pytest.fail("nothing was noticed")
+
+
+def test_a_position_is_unchanged_by_a_play_that_failed():
+    game = python_game(changed(play=late("play", lambda s, a: None)))
+    position = game.start()
+    position.play(4)
+    position.play(0)
+    before = (position.ply, position.legal_actions, str(position), position.evaluation_key)
+    for _ in range(2):
+        with pytest.raises(GameError, match="after the actions 4 0, the moves b2 a3"):
+            position.play(1)
+        assert (position.ply, position.legal_actions, str(position), position.evaluation_key) == before
+    with pytest.raises(ValueError, match="illegal action 4"):
+        position.play(4)
+
+
+@pytest.mark.parametrize(("methods", "words"), [
+    ({"outcome": lambda self, s: 2}, r"outcome\(state\) returned 2: must be a whole number in \[-1, 1\]"),
+    ({"outcome": lambda self, s: None}, "returned None"),
+    ({"outcome": lambda self, s: float("nan")}, "returned nan"),
+    ({"score": lambda self, s: "many"}, "returned 'many': must be a number"),
+    ({"score": lambda self, s: float("inf")}, "must be finite"),
+    ({"is_cut_off": lambda self, s: 3}, "must be True or False"),
+    ({"max_plies": 5}, "the game goes on after 5 plies, and its max_plies is 5"),
+    ({"to_move": lambda self, s, a: 7}, "returned 7: must be text"),
+    ({"to_move": lambda self, s, a: "a b"}, "must be a word"),
+    ({"draw": lambda self, s: None}, "returned None: must be text"),
+    ({"from_move": lambda self, s, t: "x"}, "returned 'x'"),
+    ({"from_move": lambda self, s, t: {}[t]}, "must raise ValueError where the text is no move"),
+    ({"transposition_key": lambda self, s: "x"}, "must be a whole number, such as hash"),
+])
+def test_the_end_and_the_words_are_checked_too(methods, words):
+    game = python_game(changed(**methods))
+    with pytest.raises(GameError, match=words):
+        for seed in range(3):
+            draw, position = np.random.default_rng(seed), game.start()
+            while not position.is_terminal:
+                action = int(draw.choice(position.legal_actions))
+                position.from_move(position.to_move(action))
+                str(position), position.transposition_key
+                position.play(action)
+
+
+@pytest.mark.parametrize(("methods", "words"), [
+    ({"start": lambda self: None}, r"start\(\) returned None"),
+    ({"to_play": lambda self, s: 1}, "player 0 moves first"),
+    ({"is_terminal": lambda self, s: True, "legal_actions": lambda self, s: []}, "no game to play"),
+    ({"num_actions": 0}, r"num_actions is 0: must be a whole number in \[1, 65535\]"),
+    ({"num_actions": "9"}, "num_actions is '9'"),
+    ({"num_actions": None}, "no attribute num_actions"),
+    ({"max_plies": 40_000}, r"max_plies is 40000: must be a whole number in \[1, 32768\]"),
+    ({"observation_shape": (3, 3)}, r"observation_shape is \(3, 3\)"),
+    ({"observation_shape": (3, 0, 3)}, "each at least 1"),
+    ({"observation_shape": (3000, 300, 300)}, "at most 1,048,576 numbers"),
+    ({"uniform_planes": 4}, "uniform_planes is 4"),
+    ({"max_legal_actions": 10}, "max_legal_actions is 10"),
+    ({"legal_actions": None}, r"no method legal_actions\(state\)"),
+    ({"legal_actions": 7}, r"no method legal_actions\(state\)"),
+    ({"play": lambda self, state: state}, r"play cannot be called as play\(state, action\)"),
+    ({"symmetries": lambda self: []}, "must be 1 to 64"),
+    ({"symmetries": lambda self: [range(9), range(8)]}, r"symmetries\(\)\[1\] must say of each of the 9 cells"),
+    ({"symmetries": lambda self: [[1, 0, *range(2, 9)]]}, "the first of"),
+    ({"symmetries": lambda self: 1 // 0}, "symmetries.. raised ZeroDivisionError"),
+])
+def test_what_is_wrong_before_the_first_move_is_said_when_the_game_is_made(methods, words):
+    with pytest.raises(UsageError, match=words):
+        python_game(changed(**methods))
+
+
+def test_a_game_that_is_not_the_same_twice_is_noticed_when_it_is_played_again():
+    class Moody(TicTacToe):
+        cached_states, calls = 16, 0
+
+        def is_terminal(self, state):
+            Moody.calls += 1
+            return super().is_terminal(state) or (state.ply == 4 and Moody.calls > 30)
+
+    game, position = python_game(Moody), python_game(Moody).start()
+    for action in (0, 1, 2, 3):
+        position.play(action)
+    random_games(game, 50, 1)
+    other = python_game(Moody).start()
+    for action in (4, 0, 8, 1):
+        other.play(action)
+    for _ in range(40):
+        walker = python_game(Moody).start()
+        walker.play(5)
+    assert other.is_terminal
+    assert not position.is_terminal
+
+
+def test_ctrl_c_within_a_game_stops_the_program_and_is_no_breakage():
+    game = python_game(changed(play=late("play", lambda s, a: (_ for _ in ()).throw(KeyboardInterrupt()))))
+    with pytest.raises(KeyboardInterrupt):
+        records(game, "puct", 20)
+    with pytest.raises(KeyboardInterrupt):
+        random_games(game, 10, 1)
+
+
+def test_a_parse_that_fails_is_a_value_error_or_a_breakage():
+    game = python_game(changed(parse=lambda self, text: {}[text]))
+    with pytest.raises(GameError, match="parse.text. raised KeyError.*must raise ValueError"):
+        game.position("x")
+    game = python_game(changed(parse=lambda self, text: Board(ply=2), to_play=late("to_play", lambda s: 3)))
+    with pytest.raises(GameError, match="to_play"):
+        game.position("x")
+
+
+# --- parameters ----------------------------------------------------------------------------------------------------
+
+
+def test_parameters_go_to_the_constructor():
+    assert python_game(Takeaway).params == {"entry": "test_games_of_ours:Takeaway", "pile": 9}
+    assert python_game(Takeaway, pile=5).params["pile"] == 5
+
+    class Needs(TicTacToe):
+        def __init__(self, size: int, komi: "float" = 7.5, *, strict=False, table=()):
+            if size > 19:
+                raise ValueError("too large")
+
+    entry = entry_of(Needs)
+    assert Game("python", {"entry": entry, "size": 3, "komi": 6}).params == {
+        "entry": entry, "size": 3, "komi": 6.0, "strict": False}
+    for params, words in (
+        ({}, "needs game.size=...: .*Needs has no default"), ({"size": "x"}, "must be of type int"),
+        ({"size": 3, "kommi": 1}, "no parameter 'kommi': it takes entry, size, komi, strict; nearest: komi"),
+        ({"size": 20}, r"Needs\(size=20, komi=7.5, strict=False\) raised ValueError: too large"),
+        ({"size": 3, "table": 1}, "no parameter 'table'"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            Game("python", {"entry": entry, **params})
+    with pytest.raises(UsageError, match="needs game.entry=...: module:Class"):
+        Game("python")
+    with pytest.raises(ValueError, match="unknown game 'pyton': expected one of .*open_spiel, python"):
+        Game("pyton")
+
+
+def test_modules_are_found_in_the_current_directory(tmp_path, monkeypatch):
+    (tmp_path / "good_game.py").write_text("from foreign_fixtures import TicTacToe\nnumber = 3\n")
+    (tmp_path / "bad_game.py").write_text("import numpy\n\n1 / 0\n")
+    (tmp_path / "needy_game.py").write_text("import nothing_of_that_name\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", list(__import__("sys").path))
+    assert Game("python", {"entry": "good_game:TicTacToe"}).num_actions == 9
+    for entry, words in {
+        "god_game:TicTacToe": "no module god_game in .* nearest: good_game.py",
+        "good_game:TicTacTo": r"good_game \(.*good_game.py\) has no class TicTacTo; nearest: TicTacToe",
+        "good_game:number": "number is no class but int",
+        "good_game": "names no class", "good_game.py:X": "no module good_game.py", "a/b:X": "names no class", ":": "names",
+        "bad_game:X": r"importing bad_game raised ZeroDivisionError: .* \(bad_game.py, line 3\)",
+        "needy_game:X": r"importing needy_game raised ModuleNotFoundError.*needy_game.py, line 1",
+    }.items():
+        with pytest.raises(UsageError, match=words):
+            Game("python", {"entry": entry})
