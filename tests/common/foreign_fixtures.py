@@ -6,7 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from common._core import Game
+from actors.evaluators import PseudoRandomEvaluator
+from common._core import Game, GameBatch
+from common.config import SearchConfig
+from common.messages import Leaves
+from common.search import search_options
 
 MODULE = "test_games_of_ours"
 LINES = [0o007, 0o070, 0o700, 0o111, 0o222, 0o444, 0o421, 0o124]
@@ -145,3 +149,18 @@ def solve(rules: Any, state: Any) -> int:
         value = solve(rules, after)
         best = max(best, value if rules.to_play(after) == rules.to_play(state) else -value)
     return best
+
+
+def records(game, policy, count, symmetries=False, **changes):
+    """The columns of `count` games of self-play, evaluated by a hash of the planes."""
+    config = SearchConfig(policy=policy, simulations=24, cache=0, noise=policy == "puct", **changes)
+    options = search_options(config, symmetries=symmetries, random_plies=2)
+    batch, evaluate = GameBatch(game, options, 6, 7), PseudoRandomEvaluator(game, 6)
+    found = []
+    while len(found) < count:
+        leaves = Leaves(*batch.select(0))
+        if len(leaves):
+            answer = evaluate(leaves)
+            batch.expand_and_backup(answer.logits, answer.values, 0)
+        found += batch.take_finished()
+    return found

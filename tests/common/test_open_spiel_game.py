@@ -1,15 +1,14 @@
-"""OpenSpiel's games through the adapter: equal to the core's move by move, refused with the reason, planes as they are."""
+"""OpenSpiel's games through the adapter: equal to the core's move by move, or refused with the reason."""
 
 import random
 import sys
-from pathlib import Path
 
 import numpy as np
 import pyspiel
 import pytest
 
 from actors.evaluators import PseudoRandomEvaluator
-from common._core import Game, GameBatch, RowRing, SearchBatch, game_names, perft, random_games
+from common._core import Game, GameBatch, RowRing, game_names, perft, random_games
 from common.config import SearchConfig
 from common.errors import GameError, UsageError
 from common.foreign_games import load_game
@@ -17,8 +16,6 @@ from common.game_contract import check_game
 from common.messages import Leaves
 from common.open_spiel_game import OpenSpielGame, playable_names
 from common.search import search_options
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 
 def open_spiel(name, **params):
@@ -99,12 +96,7 @@ def test_a_plane_that_was_binary_in_the_probe_and_is_not_later_is_an_error(monke
     game = open_spiel("mancala")
     assert game.num_uniform_planes < 16
     with pytest.raises(GameError, match=r"game.name=mancala: observation\(state\) has .* must hold 0 and 1 only"):
-        check = SearchBatch(game, search_options(SearchConfig(simulations=200), symmetries=False), 1, 1)
-        check.begin(0, game.start(), 1)
-        evaluate = PseudoRandomEvaluator(game, 1)
-        while not check.is_done():
-            answer = evaluate(Leaves(*check.select(0)))
-            check.expand_and_backup(answer.logits, answer.values, 0)
+        self_play(game)
 
 
 def test_who_begins_is_player_0_also_in_chess():

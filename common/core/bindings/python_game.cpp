@@ -7,6 +7,7 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "bindings/erased.h"
@@ -32,20 +33,22 @@ class PythonState final : public ForeignState {
 
 const nb::object& value_of(const ForeignState& state) { return static_cast<const PythonState&>(state).value; }
 
-// repr() or str() of an object; a class that cannot even say that is named.
+// repr() or str() of an object on one line; a class that cannot even say that is named.
 std::string spelled(nb::handle value, PyObject* (*spell)(PyObject*)) {
   const nb::object text = nb::steal(spell(value.ptr()));
   Py_ssize_t size = 0;
   const char* bytes = text.is_valid() ? PyUnicode_AsUTF8AndSize(text.ptr(), &size) : nullptr;
-  if (bytes) return {bytes, size_t(size)};
-  PyErr_Clear();
-  return std::string("a ") + Py_TYPE(value.ptr())->tp_name;
+  if (!bytes) {
+    PyErr_Clear();
+    return std::string("a ") + Py_TYPE(value.ptr())->tp_name;
+  }
+  std::string line(bytes, size_t(size));
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  return line;
 }
 
 std::string shown(nb::handle value) {
-  std::string shown = spelled(value, &PyObject_Repr);
-  for (char& c : shown)
-    if (c == '\n') c = ' ';
+  const std::string shown = spelled(value, &PyObject_Repr);
   return shown.size() > 80 ? shown.substr(0, 77) + "..." : shown;
 }
 
