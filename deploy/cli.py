@@ -59,7 +59,7 @@ COMMANDS = {
         "deploy.bench", Takes.WHAT_AND_CONFIG, "measure one part of the configured system",
         ("rules", "search", "inference", "selfplay", "replay", "learner"),
     ),
-    "games": Command("deploy.games", Takes.OPTIONS, "list the games and their parameters"),
+    "games": Command("deploy.games", Takes.OPTIONS, "list the games; games check NAME: does it keep the contract?"),
     "perft": Command("deploy.perft", Takes.OPTIONS, "count the move sequences of a game to a depth"),
 }
 
@@ -149,9 +149,18 @@ def _run_configured(command: Command, leading: list[str], overrides: list[str], 
 
 
 def _call(command: Command, arguments: list[Any], as_json: bool, spread: bool = False) -> None:
+    failure: RunFailed | None = None
     with _json_last(as_json) as show:
         run = command.load()
-        show(run(*arguments, as_json) if spread else run(arguments, as_json))
+        try:
+            show(run(*arguments, as_json) if spread else run(arguments, as_json))
+        except RunFailed as error:
+            if error.result is None:
+                raise
+            show(error.result)
+            failure = error
+    if failure is not None:
+        raise failure
 
 
 def _take_options(name: str, argv: list[str]) -> tuple[Options, list[str]]:

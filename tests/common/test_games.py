@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from common._core import Game, game_names, game_parameters, perft, random_games
 
 ALL = game_names()
-VARIANTS = [*((name, {}) for name in ALL), ("othello", {"size": 6}), ("hex", {"size": 5}), ("hex", {"size": 13})]
+VARIANTS = [*((name, {}) for name in ALL if name != "go"), ("go", {"size": 5}), ("go", {"size": 7, "planes": "tutorial"}),
+            ("othello", {"size": 6}), ("hex", {"size": 5}), ("hex", {"size": 13})]
 every_variant = pytest.mark.parametrize(
     ("name", "params"), VARIANTS, ids=["-".join([name, *(f"{k}={v}" for k, v in p.items())]) for name, p in VARIANTS])
 

@@ -121,7 +121,7 @@ def test_contradictions_are_refused() -> None:
 
 def test_parameters_reach_the_game_with_their_types(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {"size": 9, "komi": 7.5, "ko": True, "name": ""}
-    monkeypatch.setattr(overrides, "game_defaults", lambda name: known)
+    monkeypatch.setattr(overrides, "game_defaults", lambda name, given=None: known)
     monkeypatch.setattr(overrides, "make_game", lambda name, params, what: None)  # whose parameters are others
     config = compose(["game=connect_four", "game.size=7", "+game.komi=6", "game.params.ko=false", "game.name=12"])
     assert config.game.params == {"size": 7, "komi": 6.0, "ko": False, "name": "12"}

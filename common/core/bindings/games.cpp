@@ -82,12 +82,14 @@ void bind_games(nb::module_& m) {
     for (const GameEntry& entry : game_table()) names.emplace_back(entry.name);
     return names;
   });
+  m.def("foreign_names", [] { return std::vector<std::string>(std::begin(kForeignNames), std::end(kForeignNames)); });
   m.def("game_parameters", [](const std::string& name) {
-    make_game(name, {});  // raises for a name that is not in the table
     std::vector<std::tuple<std::string, Param, std::string>> rows;
     for (const GameEntry& entry : game_table())
       if (name == entry.name)
         for (const ParamHelp& p : entry.parameters()) rows.emplace_back(p.name, p.default_value, p.help);
+    require(!is_foreign(name), name + ": its parameters are its games'; ask common.foreign_games.parameters for them");
+    if (rows.empty()) make_game(name, {});  // raises for a name that is not in the table
     return rows;
   }, "name"_a);
 
