@@ -5,7 +5,8 @@ from typing import Any
 from common.errors import UsageError
 from deploy.nearest import nearest
 
-KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text",
+         dict: "a map"}
 
 
 def game_defaults(game: str) -> dict[str, Any]:
