@@ -132,7 +132,7 @@ void bind_games(nb::module_& m) {
         auto out = new_numpy<std::int8_t>({size_t(s.height), size_t(s.width)});
         std::copy(map.begin(), map.end(), out.data());
         return out;
-      })
+      }, nb::rv_policy::automatic)
       .def_prop_ro("legal_actions", [](const PyPosition& p) { return p.state->legal_actions(); })
       .def_prop_ro("evaluation_key", [](const PyPosition& p) { return p.state->evaluation_key(); })
       .def_prop_ro("transposition_key", [](const PyPosition& p) { return p.state->transposition_key(); })
