@@ -14,6 +14,7 @@ from common._core import Game
 from common.errors import UsageError
 
 COLOURS = ("b", "w")  # of the player who moves first, and of the other one
+GAMES = "/usr/games:/usr/local/games"  # where Debian puts engines, and root's PATH does not look
 SET_UP = {"size": "boardsize", "komi": "komi"}  # parameters of a game that GTP has a command for
 
 
@@ -46,9 +47,11 @@ class EnginePlayer:
         self, key: str, game: Game, settings: EngineSettings, *, threads: int, should_stop: ShouldStop = lambda: False
     ) -> None:
         """`key`: how the user calls this player, for errors about its command; UsageError without such a program."""
-        if shutil.which(settings.command[0]) is None:
+        program = shutil.which(settings.command[0]) or shutil.which(settings.command[0], path=GAMES)
+        if program is None:
             raise UsageError(f"{key}.command={' '.join(settings.command)}: there is no program {settings.command[0]}; "
                              "install it, or write its path")
+        self._command = (program, *settings.command[1:])
         self._key, self._game, self._settings, self._should_stop = key, game, settings, should_stop
         self._is_closing = threading.Event()
         self._name = ""
@@ -97,7 +100,7 @@ class EnginePlayer:
             session = self._idle.pop() if self._idle else None
         if session is not None:
             try:
-                self._require(session.engine, "clear_board", self._settings.move_seconds)
+                self._clear(session.engine, self._settings.move_seconds)
             except EngineFault:  # it died, or fell silent, between two games, which loses neither
                 session.engine.close(at_once=True)
                 session = None
@@ -109,7 +112,7 @@ class EnginePlayer:
         return session
 
     def _start(self) -> GtpEngine:
-        engine = GtpEngine(self._settings.command, lambda: self._is_closing.is_set() or self._should_stop())
+        engine = GtpEngine(self._command, lambda: self._is_closing.is_set() or self._should_stop())
         seconds = self._settings.start_seconds
         try:
             with suppress(Refused):  # an engine need not have a name
@@ -123,11 +126,17 @@ class EnginePlayer:
             for parameter, command in SET_UP.items():
                 if parameter in self._game.params and self._knows(engine, command, seconds):
                     self._require(engine, f"{command} {_written(self._game.params[parameter])}", seconds)
-            self._require(engine, "clear_board", seconds)
+            self._clear(engine, seconds)
         except BaseException:
             engine.close(at_once=True)
             raise
         return engine
+
+    def _clear(self, engine: GtpEngine, seconds: float) -> None:
+        """An empty board, or the handicap stones that the game begins with."""
+        self._require(engine, "clear_board", seconds)
+        if stones := self._game.params.get("handicap", 0):
+            self._require(engine, f"fixed_handicap {stones}", seconds)
 
     def _knows(self, engine: GtpEngine, command: str, seconds: float) -> bool:
         """Whether the engine has the command; one that cannot tell is taken to have it."""

@@ -97,7 +97,7 @@ def _table(result: MatchResult, parts: MatchParts, config: Config, seconds: floa
 
 
 def _finite(value: float) -> float | None:
-    return round(value, 2) if isfinite(value) else None
+    return round(value, 2) + 0.0 if isfinite(value) else None  # + 0.0: no -0.0
 
 
 class _GameFile:

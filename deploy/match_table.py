@@ -75,7 +75,7 @@ def _counts(tally: Tally) -> str:
 
 
 def _signed(elo: float) -> str:
-    return f"{elo:+.0f}"
+    return f"{round(elo):+d}"
 
 
 def _line(cells: list[str], widths: list[int]) -> str:

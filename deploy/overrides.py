@@ -121,7 +121,7 @@ def _compose_job(overrides: list[Override], varied: list[str]) -> ComposedConfig
     try:
         tree = _hydra_tree([f"{group}={choice}" for group, choice in groups.items()])
         for leaf in settings:
-            OmegaConf.update(tree, leaf.key, leaf.value)
+            OmegaConf.update(tree, leaf.key, leaf.value, merge=False, force_add=isinstance(leaf.value, dict))
         _set_parameters(tree.game, parameters)
         if not any(leaf.key == "run.dir" for leaf in settings):
             tree.run.dir = f"runs/{tree.experiment or tree.game.name}"
