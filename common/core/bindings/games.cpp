@@ -166,6 +166,10 @@ void bind_games(nb::module_& m) {
     nb::gil_scoped_release nogil;
     return g.rules->random_games(games, seed);
   }, "game"_a, "games"_a, "seed"_a);
+  m.def("timings", [](const PyGame& g, int games, std::uint64_t seed) {
+    nb::gil_scoped_release nogil;
+    return g.rules->timings(games, seed);
+  }, "game"_a, "games"_a, "seed"_a);
 }
 
 }  // namespace shusaku

@@ -10,53 +10,36 @@
 //   planes    zero [17]: own stones at the last eight plies, the opponent's, black to move (AlphaGo Zero, Methods);
 //             tutorial [7]: own, opponent's, empty, last move, the move before, legal plays, black to move
 //
-// Stones of a group form a ring (`next`) and know their head; the head knows the group's liberties, counted once for
-// each stone beside them, and its hash.  So a play that takes the last of them is seen by a decrement to 0.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
 
-#include "go_board.h"
+#include "go_stones.h"
 #include "go_text.h"
 
 namespace shusaku {
 
 template <int N>
 class Go {
+  using Stones = GoStones<N>;
   using Board = GoBoard<N>;
-  using Point = typename Board::Point;
   using Set = typename Board::Set;
   enum class Superko { kPositional, kSituational, kSimple };
 
  public:
   static constexpr const char* kName = "go";
   static constexpr bool kAlternates = true;
-  static constexpr int kMaxPlies = 3 * N * N;  // that a position has room for
-  static constexpr int kSeenWords = N <= 9 ? 32 : 128;
+  using Position = GoPosition<N>;
+  static constexpr int kMaxPlies = Position::kMaxPlies;
 
-  struct Position {
-    std::uint64_t hash;  // of the board
-    std::int16_t ply, num_passes;  // in a row
-    std::uint8_t to_play;
-    bool has_removed;               // stones, ever: no board can come again before
-    std::int16_t last, before_last; // cells, the pass, or -1
-    std::array<std::array<Set, 2>, 8> boards;  // of ply t at t % 8, by colour; a ring of the newest eight
-    std::array<std::uint8_t, Board::kPoints> colour;
-    std::array<Point, Board::kPoints> head, next;  // of stones; head is 0 elsewhere
-    std::array<std::uint16_t, Board::kPoints> liberties;  // at heads
-    std::array<std::uint64_t, Board::kPoints> group_hash; // at heads
-    std::array<std::uint64_t, kSeenWords> seen;           // a Bloom filter of `history`
-    std::array<std::uint64_t, kMaxPlies + 1> history;     // keys of the boards after 0, 1, ... ply plies; the last member
-  };
-
-  explicit Go(const Params& params) : board_(int(std::get<std::int64_t>(params.at("size")))) {
+  explicit Go(const Params& params) : board_(int(std::get<std::int64_t>(params.at("size")))), stones_(board_) {
     size_ = board_.size;
     num_cells_ = size_ * size_;
     komi_ = float(std::get<double>(params.at("komi")));
-    if (!(komi_ >= -num_cells_ && komi_ <= num_cells_) || komi_ * 2 != float(int(komi_ * 2)))
-      throw std::invalid_argument("parameter komi=" + shown(komi_) + " of game go: must be a multiple of 0.5 in [-" + std::to_string(num_cells_) + ", " + std::to_string(num_cells_) + "]");
+    if (!(komi_ >= -361 && komi_ <= 361) || komi_ * 2 != float(int(komi_ * 2)))
+      throw std::invalid_argument("parameter komi=" + shown(komi_) + " of game go: must be a multiple of 0.5 in [-361, 361]");
     const auto& rules = choice(params, "rules", {"chinese", "tromp_taylor"});
     allows_suicide_ = rules == "tromp_taylor";
     const auto& superko = choice(params, "superko", {"positional", "situational", "simple"});
@@ -99,12 +82,12 @@ class Go {
   }
   // Of the area: stones, and empty regions that reach stones of one colour only.
   float score(const Position& p) const {
-    const auto [black, white] = areas(p);
+    const auto [black, white] = stones_.areas(p);
     const float points = float(black.count() - white.count()) - komi_;
     return p.to_play == 0 ? points : -points;
   }
   void ownership(const Position& p, std::int8_t* map) const {
-    const auto [black, white] = areas(p);
+    const auto [black, white] = stones_.areas(p);
     for (int cell = 0; cell < num_cells_; ++cell) {
       const int bit = Board::bit(board_.point_of[size_t(cell)]), owner = int(black.has(bit)) - int(white.has(bit));
       map[cell] = std::int8_t(p.to_play == 0 ? owner : -owner);
@@ -114,7 +97,7 @@ class Go {
   int legal_actions(const Position& p, Action* out) const {
     if (is_terminal(p)) return 0;
     int count = 0;
-    const Set free = empty(p);
+    const Set free = stones_.empty(p);
     if (has_no_superko(p)) {  // then a point beside an empty one needs no closer look
       const Set open = free & Board::beside(free), closed = free.without(open);
       Set legal = open;
@@ -135,7 +118,7 @@ class Go {
   // Draws among the empty points and the pass until the draw is legal: uniform over the legal actions.
   template <class R>
   Action random_action(const Position& p, R& random) const {
-    const Set free = empty(p);
+    const Set free = stones_.empty(p);
     const int choices = free.count() + 1;
     for (;;) {
       const int rank = int(random.below(std::uint64_t(choices)));
@@ -154,8 +137,8 @@ class Go {
       ++p.num_passes;
     } else {
       p.num_passes = 0;
-      place(p, board_.point_of[action], p.to_play);
-      settle(p, board_.point_of[action], p.to_play);
+      stones_.place(p, board_.point_of[action], p.to_play);
+      stones_.settle(p, board_.point_of[action], p.to_play);
     }
     p.to_play ^= 1;
     remember(p);
@@ -205,7 +188,7 @@ class Go {
     if (is_tutorial_) {
       out.add(seen(now[p.to_play]), num_cells_);
       out.add(seen(now[p.to_play ^ 1]), num_cells_);
-      out.add(seen(empty(p)), num_cells_);
+      out.add(seen(stones_.empty(p)), num_cells_);
       for (int cell : {p.last, p.before_last}) {
         Cells one;
         if (cell >= 0 && cell < num_cells_) one.add(view[board_.point_of[size_t(cell)]]);
@@ -272,11 +255,6 @@ class Go {
     throw std::invalid_argument("parameter " + std::string(name) + "=" + value + " of game go: must be one of " + list);
   }
 
-  Set empty(const Position& p) const {
-    const auto& now = p.boards[size_t(p.ply) & 7];
-    return board_.all.without(now[0] | now[1]);
-  }
-
   // Whether no play can bring a board back: stones were only added so far.
   bool has_no_superko(const Position& p) const { return !p.has_removed && !allows_suicide_; }
 
@@ -331,7 +309,7 @@ class Go {
   }
 
   static std::uint64_t with_player(std::uint64_t hash, int to_play) { return to_play ? hash ^ 0xC0FFEE5EED5B0A4Dull : hash; }
-  static size_t seen_word(std::uint64_t key) { return key >> 6 & (kSeenWords - 1); }
+  static size_t seen_word(std::uint64_t key) { return key >> 6 & (Position::kSeenWords - 1); }
 
   void remember(Position& p) const {
     const std::uint64_t key = superko_ == Superko::kSituational ? with_player(p.hash, p.to_play) : p.hash;
@@ -345,75 +323,12 @@ class Go {
     return with_player(p.history[size_t(t)], p.to_play ^ ((p.ply - t) & 1));
   }
 
-  // Puts a stone on an empty point and joins it with its neighbours; captures nothing.
-  void place(Position& p, int point, int colour) const {
-    p.boards[size_t(p.ply) & 7][size_t(colour)].add(Board::bit(point));
-    p.colour[size_t(point)] = std::uint8_t(colour);
-    p.hash ^= board_.zobrist[size_t(colour)][size_t(point)];
-    int liberties = 0, head = point;
-    for (int step : Board::kSteps) {
-      const auto beside = p.colour[size_t(point + step)];
-      liberties += beside == Board::kEmpty;
-      if (beside < Board::kEmpty) --p.liberties[p.head[size_t(point + step)]];
-      if (beside == colour) head = p.head[size_t(point + step)];
-    }
-    p.head[size_t(point)] = Point(head);
-    if (head == point) {
-      p.next[size_t(point)] = Point(point);
-      p.liberties[size_t(point)] = std::uint16_t(liberties);
-      p.group_hash[size_t(point)] = board_.zobrist[size_t(colour)][size_t(point)];
-      return;
-    }
-    p.next[size_t(point)] = p.next[size_t(head)];
-    p.next[size_t(head)] = Point(point);
-    p.liberties[size_t(head)] += std::uint16_t(liberties);
-    p.group_hash[size_t(head)] ^= board_.zobrist[size_t(colour)][size_t(point)];
-    for (int step : Board::kSteps)
-      if (p.colour[size_t(point + step)] == colour && p.head[size_t(point + step)] != head) join(p, p.head[size_t(point + step)], head);
-  }
-
-  void join(Position& p, int from, int to) const {
-    p.liberties[size_t(to)] += p.liberties[size_t(from)];
-    p.group_hash[size_t(to)] ^= p.group_hash[size_t(from)];
-    int stone = from;
-    do p.head[size_t(stone)] = Point(to);
-    while ((stone = p.next[size_t(stone)]) != from);
-    std::swap(p.next[size_t(from)], p.next[size_t(to)]);
-  }
-
-  // After a play: the opponent's groups without liberties go, then the player's own.
-  void settle(Position& p, int point, int colour) const {
-    for (int step : Board::kSteps)
-      if (p.colour[size_t(point + step)] == (colour ^ 1) && p.liberties[p.head[size_t(point + step)]] == 0)
-        remove(p, p.head[size_t(point + step)], colour ^ 1);
-    if (p.liberties[p.head[size_t(point)]] == 0) remove(p, p.head[size_t(point)], colour);
-  }
-
-  void remove(Position& p, int head, int colour) const {
-    p.has_removed = true;
-    p.hash ^= p.group_hash[size_t(head)];
-    int stone = head;
-    do {
-      p.boards[size_t(p.ply) & 7][size_t(colour)].remove(Board::bit(stone));
-      p.colour[size_t(stone)] = Board::kEmpty;
-      p.head[size_t(stone)] = 0;
-      for (int step : Board::kSteps) ++p.liberties[p.head[size_t(stone + step)]];  // index 0: nobody's
-    } while ((stone = p.next[size_t(stone)]) != head);
-  }
-
-  std::pair<Set, Set> areas(const Position& p) const {
-    const auto& now = p.boards[size_t(p.ply) & 7];
-    const Set free = empty(p);
-    const Set black = Board::flood(now[0], free), white = Board::flood(now[1], free);
-    return {now[0] | black.without(white), now[1] | white.without(black)};
-  }
-
   Position make(const go_text::SetUp& set_up) const {
     Position p{};
     p.colour.fill(Board::kBorder);
     for (int cell = 0; cell < num_cells_; ++cell) p.colour[board_.point_of[size_t(cell)]] = Board::kEmpty;
     p.last = p.before_last = -1;
-    for (const auto& [cell, colour] : set_up.stones) place(p, board_.point_of[size_t(cell)], colour);
+    for (const auto& [cell, colour] : set_up.stones) stones_.place(p, board_.point_of[size_t(cell)], colour);
     for (const auto& [cell, colour] : set_up.stones)
       if (p.liberties[p.head[board_.point_of[size_t(cell)]]] == 0)
         throw std::invalid_argument("the stones at " + go_text::vertex(size_, cell) + " have no liberty; leave them out, or an empty point beside them");
@@ -423,6 +338,7 @@ class Go {
   }
 
   Board board_;
+  Stones stones_;
   int size_ = 0, num_cells_ = 0, max_plies_ = 0;
   float komi_ = 0;
   bool allows_suicide_ = false, is_tutorial_ = false;
