@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from actors.engine_player import EnginePlayer, EngineSettings
-from actors.evaluators import UniformEvaluator, describe, make_ladder
+from actors.evaluators import UniformEvaluator, make_ladder
 from actors.players import Player, RandomPlayer, SearchPlayer
 from common._core import Game
 from common.config import Config, NetworkConfig, PlayerConfig, SearchConfig
@@ -19,6 +19,7 @@ from deploy.match_table import PlayerText
 from deploy.overrides import ComposedConfig
 
 KEYS = ("first", "second")
+TREE_BYTES = 1 << 30  # that the trees of one player take at most
 GAMES_AT_ONCE = 512  # without engines; more games a batch gain nothing
 ENGINES_A_CORE = 4  # so that a network that meets them still has a batch
 
@@ -53,10 +54,14 @@ def make_parts(config: Config, should_stop: Callable[[], bool]) -> MatchParts:
     }
     game = _common_game(config, chosen)
     threads = config.actors.count or len(os.sched_getaffinity(0))
-    at_once = min(config.games, GAMES_AT_ONCE)
+    searches = {
+        key: _search_of(config, key, kind, chosen) for key, kind in zip(KEYS, kinds, strict=True)
+        if kind in ("checkpoint", "mcts")
+    }
+    at_once = min([config.games, GAMES_AT_ONCE, *(_that_fit(game, search) for search in searches.values())])
     if "gtp" in kinds:
-        at_once = min(config.games, config.match.engines or ENGINES_A_CORE * threads)
-    maker = _SeatMaker(config, game, chosen, threads, at_once, should_stop)
+        at_once = min(at_once, config.match.engines or ENGINES_A_CORE * threads)
+    maker = _SeatMaker(config, game, chosen, searches, threads, at_once, should_stop)
     seats: list[Seat] = []
     try:
         for key, kind in zip(KEYS, kinds, strict=True):
@@ -109,6 +114,7 @@ class _SeatMaker:
     config: Config
     game: Game
     chosen: dict[str, ChosenWeights]
+    searches: dict[str, SearchConfig]
     threads: int
     at_once: int
     should_stop: Callable[[], bool]
@@ -122,15 +128,13 @@ class _SeatMaker:
 
     def _network(self, key: str) -> Seat:
         config, name = self.config, _player_config(self.config, key).checkpoint
-        found = self.chosen.get(key)
-        if found is None:  # untrained: of the size of the other one, and searched like it
+        found, search = self.chosen.get(key), self.searches[key]
+        if found is None:  # untrained: of the size of the other one
             like = next(iter(self.chosen.values()), None)
             network: NetworkConfig = like.network if like else config.network
-            search = like.search if like else config.search
             weights = random_weights(self.game, network, config.run.seed, version=1)
         else:
-            network, search, weights = found.network, found.search, found.weights
-        search = _with_asked(search, config, f"{key}.search")
+            network, weights = found.network, found.weights
         most = min(config.actors.games_per_actor, self._share)
         evaluators = []
         for _ in range(self.threads):
@@ -138,14 +142,12 @@ class _SeatMaker:
             evaluator.load(weights)
             evaluators.append(evaluator)
         what = "untrained" if name == "random" else f"version {weights.version}, step {weights.step:,}"
-        text = PlayerText(name, f"{what}; {search.policy}, {search.simulations:,} simulations; "
-                                f"{describe(evaluators[0])}")
+        text = PlayerText(name, f"{what}; {search.policy}, {search.simulations:,} simulations")
         facts = {"name": name, "version": weights.version, "step": weights.step, **_searched(search)}
         return Seat(self._search_player(key, name, search, evaluators), "checkpoint", facts, lambda: text)
 
     def _mcts(self, key: str) -> Seat:
-        search = _with_asked(SearchConfig(), self.config, "search")
-        search = replace(_with_asked(search, self.config, f"{key}.search"), policy="mcts")
+        search = self.searches[key]
         never_asked = [UniformEvaluator(self.game, 1) for _ in range(self.threads)]
         text = PlayerText("plain UCT", f"{search.simulations:,} random rollouts a move")
         facts = {"name": text.name, **_searched(search)}
@@ -187,6 +189,20 @@ class _SeatMaker:
 def game_text(game: Game) -> str:
     """`go size=9 komi=7.0`."""
     return " ".join([game.name, *(f"{name}={value}" for name, value in game.params.items())])
+
+
+def _search_of(config: Config, key: str, kind: str, chosen: dict[str, ChosenWeights]) -> SearchConfig:
+    """As its run was searched, or as the other's for an untrained network, but for what the command line says."""
+    if kind == "mcts":
+        search = _with_asked(SearchConfig(), config, "search")
+        return replace(_with_asked(search, config, f"{key}.search"), policy="mcts")
+    like = chosen.get(key) or next(iter(chosen.values()), None)
+    return _with_asked(like.search if like else config.search, config, f"{key}.search")
+
+
+def _that_fit(game: Game, search: SearchConfig) -> int:
+    """Games whose trees stay below TREE_BYTES together: 16 bytes an edge and 32 a node (common/core/search/tree.h)."""
+    return max(1, TREE_BYTES // (search.simulations * (16 * game.max_legal_actions + 32)))
 
 
 def _with_asked(search: SearchConfig, config: Config, section: str) -> SearchConfig:

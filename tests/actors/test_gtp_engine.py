@@ -190,28 +190,3 @@ def test_an_engine_that_died_between_two_games_loses_none() -> None:
     psutil.Process(engine._idle[0].engine.pid).kill()
     assert isinstance(engine.choose([second])[0], int)
     engine.close()
-
-
-def test_gnu_go_plays_go() -> None:
-    """The rules that the engine is asked for are ours, so no move of either is refused."""
-    command = (
-        engine("gnugo"), "--mode", "gtp", "--level", "1", "--chinese-rules", "--positional-superko",
-        "--capture-all-dead",
-    )
-    for params in ({"size": 9, "komi": 7.0}, {"size": 13, "komi": 0.5, "handicap": 4}):
-        game = Game("go", params)
-        gnu = EnginePlayer("second", game, EngineSettings(command, {"level": 1}, 20, 20), threads=2)
-        result = meet(gnu, game, 4)
-        assert gnu.name.startswith("GNU Go")
-        assert {finished.ended_by for finished in result.games} <= {"rules", "ply_limit"}
-        assert result.tally().losses == 4, "a random mover does not win"
-        assert all("pass" not in finished.moves[:1] for finished in result.games)
-
-
-def test_a_board_that_gnu_go_has_not_is_named() -> None:
-    program = engine("gnugo")
-    gnu = EnginePlayer(
-        "second", Game("tic_tac_toe"), EngineSettings((program, "--mode", "gtp"), {"boardsize": 99}, 20, 20), threads=1
-    )
-    with pytest.raises(UsageError, match="`. unacceptable size` to `boardsize 99`"):
-        meet(gnu, games=2)

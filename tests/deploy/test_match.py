@@ -43,7 +43,8 @@ def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A short run of tic-tac-toe, with more than one checkpoint."""
     path = tmp_path_factory.mktemp("runs") / "short"
     done = shusaku(
-        "local", "experiment=tic_tac_toe", "search=puct", f"run.dir={path}", "run.minutes=0.06", "run.checkpoint_seconds=0.7",
+        "local", "experiment=tic_tac_toe", "search=puct", f"run.dir={path}", "run.minutes=0.06",
+        "run.checkpoint_seconds=0.7",
         "search.simulations=12", "search.c_puct=2.5", "replay.minimum=200", "learner.batch_size=32",
         "learner.publish_every=10", "strength.enabled=false", *SMALL,
     )
@@ -116,6 +117,12 @@ def test_checkpoints_of_a_run_can_be_named(run_dir: Path) -> None:
     assert choose_weights(compose([f"checkpoint={run_dir}/checkpoints"])).weights.step == int(steps[-1])
     from_file = choose_weights(compose([f"checkpoint={run_dir}/weights.safetensors"]))
     assert (from_file.search.simulations, from_file.search.c_puct) == (12, 2.5)
+
+
+def test_plain_uct_is_a_search_without_a_network() -> None:
+    report = match("game=tic_tac_toe", "first.search=mcts", "second.search.policy=mcts", "search.simulations=7")
+    assert [report[key]["kind"] for key in ("first", "second")] == ["mcts", "mcts"]
+    assert [report[key]["simulations"] for key in ("first", "second")] == [7, 7]
 
 
 def test_untrained_is_as_large_as_the_other(run_dir: Path) -> None:
