@@ -26,7 +26,7 @@ from common.config import Config, GameConfig
 from common.errors import UsageError
 from deploy.masking import mask_tree
 from deploy.nearest import nearest
-from deploy.parameters import KINDS, game_defaults, parameter_value, shown
+from deploy.parameters import KINDS, game_defaults, make_game, parameter_value, shown
 
 CONFIGS = Path(configs.__file__).parent
 DEFAULT_EXPERIMENT = "connect_four"
@@ -222,12 +222,14 @@ def _check_setting(leaf: _Leaf) -> None:
 
 
 def _set_parameters(game: DictConfig, asked: list[_Leaf]) -> None:
-    """Puts the parameters of the rules into game.params; UsageError on one that the game does not have."""
+    """Puts the parameters of the rules into game.params; UsageError on one that the game does not have or take."""
     known = game_defaults(game.name)
     preset = [_Leaf(str(key), value, f"game.{key}={value}") for key, value in game.params.items()]
     game.params = {
         leaf.key: parameter_value(game.name, known, leaf.key, leaf.value, leaf.text) for leaf in [*preset, *asked]
     }
+    said = " ".join(leaf.text for leaf in asked or preset) or f"game={game.name}"
+    make_game(game.name, OmegaConf.to_container(game.params, resolve=True), said)
 
 
 def _hydra_tree(choices: list[str]) -> DictConfig:

@@ -1,12 +1,14 @@
 """Parameters of a game's rules, checked against what the core says the game has."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from common.errors import UsageError
 from deploy.nearest import nearest
 
-KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text",
-         dict: "a map"}
+if TYPE_CHECKING:
+    from common._core import Game
+
+KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", dict: "a map"}
 
 
 def game_defaults(game: str) -> dict[str, Any]:
@@ -14,6 +16,16 @@ def game_defaults(game: str) -> dict[str, Any]:
     from common._core import game_parameters
 
     return {name: default for name, default, _ in game_parameters(game)}
+
+
+def make_game(name: str, params: Any, what: str) -> "Game":
+    """The game under these rules; UsageError, behind `what`, where it refuses one of them or all of them together."""
+    from common._core import Game
+
+    try:
+        return Game(name, params)
+    except ValueError as error:
+        raise UsageError(f"{what}: {error}") from None
 
 
 def parameter_value(game: str, known: dict[str, Any], key: str, value: Any, text: str) -> Any:

@@ -11,7 +11,7 @@ from sgfmill.boards import Board
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from oracles import engine
-from reference_go import BLACK, COLUMNS, EMPTY, WHITE, action_of, vertex
+from reference_go import BLACK, EMPTY, WHITE, action_of, vertex
 
 COLOURS = ("black", "white")
 MOST_MOVES = 480  # GNU Go remembers 500 and then forgets the oldest: no superko is right after that
@@ -73,7 +73,7 @@ class OpenSpielGo:
 
     def __init__(self, size, komi=7.5):
         self.size = size
-        self.game = pyspiel.load_game("go", {"board_size": size, "komi": komi, "max_game_length": 4 * size * size})
+        self.game = pyspiel.load_game("go", {"board_size": size, "komi": komi, "max_game_length": 1200})
         self.clear()
 
     def clear(self):
@@ -90,6 +90,10 @@ class OpenSpielGo:
     @property
     def is_over(self):
         return self.state.is_terminal()
+
+    def ends_after(self, action):
+        """Whether the game is over after this play: it repeats."""
+        return self.state.child(self.translated(action)).is_terminal()
 
     @property
     def legal_actions(self):
@@ -116,6 +120,3 @@ def fixed_handicap(size, stones):
     """Vertices where GNU Go puts its handicap stones."""
     with GnuGo(size) as gnugo:
         return sorted(action_of(size, name) for name in gnugo.ask(f"fixed_handicap {stones}").split())
-
-
-assert COLUMNS.startswith("ABCDEFGHJ")

@@ -57,20 +57,22 @@ def place(size, board, point, colour):
 
 def owners(size, board):
     """Of every point, whose it is: the stone's colour, or the one colour that its empty region reaches, else EMPTY."""
-    beside, owner = neighbours(size), list(board)
+    beside, owner, seen = neighbours(size), bytearray(board), set()
     for point in range(size * size):
-        if board[point] != EMPTY or owner[point] != EMPTY:
+        if board[point] != EMPTY or point in seen:
             continue
         region, reached = [point], set()
+        seen.add(point)
         for p in region:  # grows while it is walked
             for n in beside[p]:
                 if board[n] != EMPTY:
                     reached.add(board[n])
-                elif n not in region:
+                elif n not in seen:
+                    seen.add(n)
                     region.append(n)
         if len(reached) == 1:
             for p in region:
-                owner[p] = next(iter(reached))
+                owner[p] = min(reached)
     return bytes(owner)
 
 
@@ -122,6 +124,7 @@ class ReferenceGo:
         self.to_play = to_play
         self.boards = [bytes(size * size) if board is None else board]  # at the start and after every ply
         self.moves = []
+        self.tried = None  # what tries() found for the current board
         self.positions = {self.board}  # what positional superko remembers
         self.situations = {(self.board, self.to_play)}  # and situational, with who was to move
 
@@ -161,35 +164,36 @@ class ReferenceGo:
         assert superko == "simple"
         return len(self.boards) >= 2 and after == self.boards[-2]
 
-    def verdict(self, action):
-        """"" when legal, else "over", "occupied", "suicide" or "ko"."""
-        if self.is_terminal:
-            return "over"
-        return self.verdict_while_playing(action)
+    def tries(self):
+        """Of every play on an empty point: (board after it, stones captured, own stones lost, verdict).
 
-    def verdict_while_playing(self, action):
-        if action == self.pass_action:
-            return ""
-        if self.board[action] != EMPTY:
-            return "occupied"
-        after, _, suicide = place(self.size, self.board, action, self.to_play + 1)
+        The verdict is "" where the play is legal, else "suicide" or "ko".
+        """
+        if self.tried is None:
+            self.tried = {point: self.attempt(point) for point, colour in enumerate(self.board) if colour == EMPTY}
+        return self.tried
+
+    def attempt(self, point):
+        after, captured, suicide = place(self.size, self.board, point, self.to_play + 1)
         if suicide and not self.suicide_allowed:
-            return "suicide"
-        return "ko" if self.repeats(after, self.superko) else ""
+            return after, captured, suicide, "suicide"
+        return after, captured, suicide, "ko" if self.repeats(after, self.superko) else ""
 
     @property
     def legal_actions(self):
         if self.is_terminal:
             return []
-        return [a for a in range(self.size * self.size + 1) if not self.verdict_while_playing(a)]
+        return [point for point, (*_, verdict) in self.tries().items() if not verdict] + [self.pass_action]
 
     def play(self, action):
-        verdict = self.verdict(action)
-        assert not verdict, f"{vertex(self.size, action)} is illegal: {verdict}"
+        assert not self.is_terminal, "the game is over"
         after = self.board
         if action != self.pass_action:
-            after, _, _ = place(self.size, self.board, action, self.to_play + 1)
+            assert self.board[action] == EMPTY, f"{vertex(self.size, action)} is occupied"
+            after, _, _, verdict = self.attempt(action)
+            assert not verdict, f"{vertex(self.size, action)} is illegal: {verdict}"
         self.to_play = 1 - self.to_play
+        self.tried = None
         self.moves.append(action)
         self.boards.append(after)
         self.positions.add(after)
@@ -215,21 +219,19 @@ class ReferenceGo:
     def observation(self, symmetry=0):
         """[C, size, size] of 0 and 1."""
         planes = self.zero_planes() if self.planes == "zero" else self.tutorial_planes()
-        return view(np.stack(planes), symmetry)
-
-    def stones(self, board, player):
-        return (np.frombuffer(board, np.uint8) == player + 1).reshape(self.size, self.size).astype(np.float32)
+        return view(np.array(planes, np.float32), symmetry)
 
     def zero_planes(self):
         nothing = bytes(self.size * self.size)
         boards = (self.boards[::-1] + [nothing] * HISTORY)[:HISTORY]
-        own = [self.stones(board, self.to_play) for board in boards]
-        return own + [self.stones(board, 1 - self.to_play) for board in boards] + [self.colour_plane()]
+        stones = np.frombuffer(b"".join(boards), np.uint8).reshape(HISTORY, self.size, self.size)
+        return [*(stones == self.to_play + 1), *(stones == 2 - self.to_play), self.colour_plane()]
 
     def tutorial_planes(self):
-        own, theirs = (self.stones(self.board, player) for player in (self.to_play, 1 - self.to_play))
+        stones = np.frombuffer(self.board, np.uint8).reshape(self.size, self.size)
+        own, theirs, empty = stones == self.to_play + 1, stones == 2 - self.to_play, stones == EMPTY
         last, before = self.points(self.moves[-1:]), self.points(self.moves[-2:-1])
-        return [own, theirs, 1 - own - theirs, last, before, self.points(self.legal_actions), self.colour_plane()]
+        return [own, theirs, empty, last, before, self.points(self.legal_actions), self.colour_plane()]
 
     def points(self, actions):
         """A plane with ones at these actions; a pass has no point."""
