@@ -32,7 +32,7 @@ def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
     rules = load_game(name, params).rules if name in foreign_names() else None
     report = check_game(game, asked.games, asked.seed, rules)
 
-    rows = [{"rule": rule, "text": text, "violation": report.violations.get(rule),
+    rows: list[dict[str, Any]] = [{"rule": rule, "text": text, "violation": report.violations.get(rule),
              "is_checked": rule not in report.unchecked} for rule, text in RULES.items()]
     if not as_json:
         for row in rows:

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from common._core import Game, game_names, game_parameters, perft, random_games
 
 ALL = game_names()
-VARIANTS = [*((name, {}) for name in ALL if name != "go"), ("go", {"size": 5}), ("go", {"size": 7, "planes": "tutorial"}),
+SMALL_GO = [("go", {"size": 5}), ("go", {"size": 7, "planes": "tutorial"})]  # tests/common/test_go.py has the others
+VARIANTS = [*((name, {}) for name in ALL if name != "go"), *SMALL_GO,
             ("othello", {"size": 6}), ("hex", {"size": 5}), ("hex", {"size": 13})]
 every_variant = pytest.mark.parametrize(
     ("name", "params"), VARIANTS, ids=["-".join([name, *(f"{k}={v}" for k, v in p.items())]) for name, p in VARIANTS])
@@ -70,13 +71,9 @@ STARTS = [(start, {start.to_move(a) for a in start.legal_actions})
 @settings(max_examples=200, deadline=None)
 def test_no_text_crashes_a_move_parser(text):
     for position, known in STARTS:
-        try:
-            action = position.from_move(text)
-        except ValueError as error:
-            assert "no move of this game" in str(error) or "illegal move" in str(error)
-            assert text not in known
-        else:
-            assert position.to_move(action).lower() == text.lower()  # GTP's vertices go by either case
+        if text not in known and text.upper() not in known:  # GTP's vertices go by either case
+            with pytest.raises(ValueError, match=r"no move of this game|illegal move"):
+                position.from_move(text)
 
 
 @every_variant

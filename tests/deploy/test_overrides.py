@@ -43,7 +43,7 @@ def test_the_plain_defaults_are_the_dataclasses(argv: list[str]) -> None:
 
 
 def vars_without_origin(config: Config) -> dict[str, object]:
-    return {name: value for name, value in vars(config).items() if name not in ("overrides", "unresolved")}
+    return {name: value for name, value in vars(config).items() if name not in ("overrides", "asked", "unresolved")}
 
 
 @pytest.mark.parametrize("name", game_names())
