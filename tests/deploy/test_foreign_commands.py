@@ -1,7 +1,9 @@
 """game=open_spiel and game=python through the commands: what they mean, run and refuse."""
 
 import json
+import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +18,7 @@ from deploy.overrides import compose, compose_jobs
 ROOT = Path(__file__).resolve().parents[2]
 GOMOKU = ["game=python", "game.entry=gomoku:Gomoku"]
 SMALL = [
-    "game.size=4", "game.row=3", "actors.count=2", "actors.games_per_actor=8", "search.simulations=8",
+    "game.size=4", "game.row=3", "actors.games_per_actor=8", "search.simulations=8",
     "replay.minimum=100", "replay.capacity=2000", "learner.batch_size=32", "network.filters=8", "network.blocks=1",
 ]
 
@@ -106,7 +108,7 @@ def test_one_wrong_word_is_named_with_the_way_out(here, argv, words):
 
 
 def test_local_trains_resumes_and_its_weights_know_the_game(here, shusaku):
-    command = ["local", *GOMOKU, *SMALL]
+    command = ["local", *GOMOKU, *SMALL, "actors.count=2"]
     done = shusaku(*command, "run.minutes=0.1", "--json")
     assert done.returncode == 0, done.stderr
     run = here / "runs" / "python-gomoku-Gomoku"
@@ -196,3 +198,20 @@ def test_bench_measures_them(shusaku):
     for argv in ((*GOMOKU, "game.size=5"), ("game=open_spiel", "game.name=clobber")):
         done = shusaku("bench", "rules", *argv, "bench.seconds=0.3", "--json")
         assert json.loads(done.stdout)["moves_per_s"] > 1000, done.stderr
+
+
+@pytest.mark.long
+def test_train_finds_the_class_on_rays_workers(here):
+    command = [sys.executable, "-m", "deploy", "train", *GOMOKU, *SMALL, "actors.count=1", "run.minutes=0.2",
+               "cluster.dashboard=false"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=here, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = (here / "runs" / "python-gomoku-Gomoku" / "metrics.jsonl").read_text().splitlines()
+    assert json.loads(lines[-1])["step"] > 0
+    text = (here / "gomoku.py").read_text().replace("stones[action] = b", "stones[action + (state.ply > 3) * 99] = b")
+    (here / "gomoku.py").write_text(text)
+    done = subprocess.run([*command, "run.dir=broken"], cwd=here, env=environment, capture_output=True, text=True,
+                          check=False)
+    assert done.returncode == 2, done.stderr  # as by the game itself, not by Ray
+    assert "raised IndexError: bytearray index out of range" in done.stderr
