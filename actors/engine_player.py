@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.gtp_engine import EngineFault, GtpEngine, Refused
-from actors.players import Forfeit, OpenGame, ShouldStop
+from actors.players import PASS, Forfeit, OpenGame, ShouldStop
 from common._core import Game
 from common.errors import UsageError
 
@@ -158,6 +158,8 @@ class EnginePlayer:
             try:
                 engine.ask(f"play {COLOURS[mover]} {text}", seconds)
             except Refused as error:
+                if text == PASS:  # gtp-rhino's othello has no word for it, and every command names its colour anyway
+                    continue
                 raise EngineFault("refusal", f"would not take the legal move {text}: {error}") from None
         session.told = len(game.moves) + 1  # its own move needs no telling
         command = f"genmove {COLOURS[game.position.to_play]}"
