@@ -124,8 +124,9 @@ class EnginePlayer:
             for option, value in self._settings.options.items():
                 self._require(engine, f"{option} {_written(value)}".strip(), seconds)
             for parameter, command in SET_UP.items():
-                if parameter in self._game.params and self._knows(engine, command, seconds):
-                    self._require(engine, f"{command} {_written(self._game.params[parameter])}", seconds)
+                if parameter in self._game.params:
+                    value = _written(self._game.params[parameter])
+                    self._require(engine, f"{command} {value}", seconds, may_be_unknown=True)
             self._clear(engine, seconds)
         except BaseException:
             engine.close(at_once=True)
@@ -138,17 +139,13 @@ class EnginePlayer:
         if stones := self._game.params.get("handicap", 0):
             self._require(engine, f"fixed_handicap {stones}", seconds)
 
-    def _knows(self, engine: GtpEngine, command: str, seconds: float) -> bool:
-        """Whether the engine has the command; one that cannot tell is taken to have it."""
-        try:
-            return engine.ask(f"known_command {command}", seconds).lower() != "false"
-        except Refused:
-            return True
-
-    def _require(self, engine: GtpEngine, command: str, seconds: float) -> None:
+    def _require(self, engine: GtpEngine, command: str, seconds: float, *, may_be_unknown: bool = False) -> None:
+        """UsageError where it refuses; an engine for one board has no command to choose it (`unknown command`)."""
         try:
             engine.ask(command, seconds)
         except Refused as error:
+            if may_be_unknown and "unknown command" in str(error).lower():
+                return
             raise UsageError(f"{self._key}.command={' '.join(self._settings.command)}: the engine answers `? {error}` "
                              f"to `{command}`; use an engine, or options, for {_described(self._game)}") from None
 
