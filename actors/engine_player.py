@@ -88,11 +88,17 @@ class EnginePlayer:
             session = self._sessions.get(game.number) or self._begin(game)
             return self._move(session, game)
         except EngineFault as fault:
-            with self._lock:
-                failed = self._sessions.pop(game.number, None)
-            if failed is not None:
-                failed.engine.close(at_once=True)
+            self._abandon(game)
             return Forfeit(fault.kind, str(fault))
+        except BaseException:  # stopped in the middle of an answer, which nobody waits for any more
+            self._abandon(game)
+            raise
+
+    def _abandon(self, game: OpenGame) -> None:
+        with self._lock:
+            session = self._sessions.pop(game.number, None)
+        if session is not None:
+            session.engine.close(at_once=True)
 
     def _begin(self, game: OpenGame) -> _Session:
         """An engine that has cleared its board: one that is free, or a new one."""
@@ -104,6 +110,9 @@ class EnginePlayer:
             except EngineFault:  # it died, or fell silent, between two games, which loses neither
                 session.engine.close(at_once=True)
                 session = None
+            except BaseException:
+                session.engine.close(at_once=True)
+                raise
         if session is None:
             session = _Session(self._start())
         session.told = 0
