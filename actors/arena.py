@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from actors.elo import EloEstimate, estimate_elo
-from actors.players import Forfeit, OpenGame, Player, ShouldStop
+from actors.players import PASS, Forfeit, OpenGame, Player, ShouldStop
 from actors.strength import Stopped
 from common._core import Game
 from common.errors import UsageError
 
 MAX_DRAWS = 200  # of an opening that ended the game or was there before
-PASS = "pass"  # the move that no opening contains while there is another one
 
 
 @dataclass(frozen=True, slots=True)

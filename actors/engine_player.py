@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.gtp_engine import EngineFault, GtpEngine, Refused
-from actors.players import Forfeit, OpenGame, ShouldStop
+from actors.players import PASS, Forfeit, OpenGame, ShouldStop
 from common._core import Game
 from common.errors import UsageError
 
@@ -88,11 +88,17 @@ class EnginePlayer:
             session = self._sessions.get(game.number) or self._begin(game)
             return self._move(session, game)
         except EngineFault as fault:
-            with self._lock:
-                failed = self._sessions.pop(game.number, None)
-            if failed is not None:
-                failed.engine.close(at_once=True)
+            self._abandon(game)
             return Forfeit(fault.kind, str(fault))
+        except BaseException:  # stopped in the middle of an answer, which nobody waits for any more
+            self._abandon(game)
+            raise
+
+    def _abandon(self, game: OpenGame) -> None:
+        with self._lock:
+            session = self._sessions.pop(game.number, None)
+        if session is not None:
+            session.engine.close(at_once=True)
 
     def _begin(self, game: OpenGame) -> _Session:
         """An engine that has cleared its board: one that is free, or a new one."""
@@ -104,6 +110,9 @@ class EnginePlayer:
             except EngineFault:  # it died, or fell silent, between two games, which loses neither
                 session.engine.close(at_once=True)
                 session = None
+            except BaseException:
+                session.engine.close(at_once=True)
+                raise
         if session is None:
             session = _Session(self._start())
         session.told = 0
@@ -124,8 +133,9 @@ class EnginePlayer:
             for option, value in self._settings.options.items():
                 self._require(engine, f"{option} {_written(value)}".strip(), seconds)
             for parameter, command in SET_UP.items():
-                if parameter in self._game.params and self._knows(engine, command, seconds):
-                    self._require(engine, f"{command} {_written(self._game.params[parameter])}", seconds)
+                if parameter in self._game.params:
+                    value = _written(self._game.params[parameter])
+                    self._require(engine, f"{command} {value}", seconds, may_be_unknown=True)
             self._clear(engine, seconds)
         except BaseException:
             engine.close(at_once=True)
@@ -138,17 +148,13 @@ class EnginePlayer:
         if stones := self._game.params.get("handicap", 0):
             self._require(engine, f"fixed_handicap {stones}", seconds)
 
-    def _knows(self, engine: GtpEngine, command: str, seconds: float) -> bool:
-        """Whether the engine has the command; one that cannot tell is taken to have it."""
-        try:
-            return engine.ask(f"known_command {command}", seconds).lower() != "false"
-        except Refused:
-            return True
-
-    def _require(self, engine: GtpEngine, command: str, seconds: float) -> None:
+    def _require(self, engine: GtpEngine, command: str, seconds: float, *, may_be_unknown: bool = False) -> None:
+        """UsageError where it refuses; an engine for one board has no command to choose it (`unknown command`)."""
         try:
             engine.ask(command, seconds)
         except Refused as error:
+            if may_be_unknown and "unknown command" in str(error).lower():
+                return
             raise UsageError(f"{self._key}.command={' '.join(self._settings.command)}: the engine answers `? {error}` "
                              f"to `{command}`; use an engine, or options, for {_described(self._game)}") from None
 
@@ -158,6 +164,8 @@ class EnginePlayer:
             try:
                 engine.ask(f"play {COLOURS[mover]} {text}", seconds)
             except Refused as error:
+                if text == PASS:  # gtp-rhino's othello has no word for it, and every command names its colour anyway
+                    continue
                 raise EngineFault("refusal", f"would not take the legal move {text}: {error}") from None
         session.told = len(game.moves) + 1  # its own move needs no telling
         command = f"genmove {COLOURS[game.position.to_play]}"

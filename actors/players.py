@@ -15,6 +15,7 @@ from common._core import Game, Position, SearchBatch
 from common.config import SearchConfig
 from common.search import Evaluate, search_options, step
 
+PASS = "pass"  # as a move, in every game that has it
 ShouldStop = Callable[[], bool]
 
 

@@ -121,6 +121,13 @@ def test_a_legal_move_that_it_refuses_is_its_fault() -> None:
     assert "would not take the legal move" in result.games[0].message
 
 
+def test_a_pass_that_it_refuses_is_passed_over() -> None:
+    engine = player("--refuse", "play", "--moves", "d3 c4", game=Game("othello"))
+    game = OpenGame(0, Game("othello").start(), moves=[(1, "pass")])
+    assert engine.choose([game]) == [game.position.from_move("d3")]
+    engine.close()
+
+
 def test_a_program_that_is_not_there_is_named() -> None:
     settings = EngineSettings(("no-such-engine", "--mode", "gtp"), {}, 1, 1)
     with pytest.raises(UsageError, match=r"second\.command=no-such-engine --mode gtp: there is no program"):

@@ -1,5 +1,6 @@
-"""GNU Go as an opponent: a real engine over GTP, which knows a full board and ours."""
+"""Engines of other people as opponents: their rules and ours have to agree for whole games."""
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -42,3 +43,17 @@ def test_what_it_does_not_play_is_named() -> None:
     with pytest.raises(UsageError, match=r"answers `\? unacceptable size` to `boardsize 99`"):
         arena.play()
     player.close()
+
+
+def test_othello_with_passes_against_grhino() -> None:
+    program = shutil.which("gtp-rhino") or shutil.which("gtp-rhino", path="/usr/games")
+    if program is None:
+        pytest.skip("gtp-rhino is not here: it is in Debian's package grhino")
+    game = Game("othello")
+    player = EnginePlayer("second", game, EngineSettings((program, "-l", "1", "-r", "5"), {}, 30, 30), threads=2)
+    arena = Arena(game, (RandomPlayer(seed=1), player), games=40, opening_plies=4, seed=1, games_at_once=8)
+    result = arena.play()
+    player.close()
+    assert {finished.ended_by for finished in result.games} == {"rules"}
+    assert any("pass" in finished.moves for finished in result.games)
+    assert result.tally().score < 0.2
