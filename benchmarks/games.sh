@@ -17,6 +17,6 @@ for repeat in 1 2 3; do
     bench 0 rules "${words[@]}" bench.seconds=10 # OpenSpiel beside it in the same run
     bench 0 search "${words[@]}" search=puct search.noise=false search.simulations=64 actors.games_per_actor=16 bench.seconds=4
   done
-  bench 0,1 selfplay game=go game.size=9 network=small network.blocks=4 search=puct search.noise=false \
+  bench 0,1 selfplay game=go game.size=9 network=tutorial search=puct search.noise=false \
     search.reuse=false search.simulations=64 bench.seconds=20
 done

@@ -89,10 +89,10 @@ def test_unknown_words_name_the_nearest(override: str, near: str) -> None:
 
 @pytest.mark.parametrize(("override", "rule"), [
     ("~run.minutes", "leave run.minutes out"),
-    ("search=", "there are gumbel, mcts, puct"),
-    ("search=[puct]", "there are gumbel"),
-    ("experiment=chess", "connect_four, othello, othello_6x6, tic_tac_toe, none"),
-    ("game.name=go", "there are"),
+    ("search=", "there are alphago_zero, gumbel, mcts, puct"),
+    ("search=[puct]", "there are alphago_zero, gumbel"),
+    ("experiment=chess", "connect_four, go_19x19_zero, go_9x9, go_9x9_tutorial, othello, othello_6x6, tic_tac_toe, none"),
+    ("game.name=goo", "there are"),
     ("run.seed=many", "a whole number"),
     ("run.seed=1.5", "a whole number"),
     ("run.seed=null", "a whole number"),
