@@ -3,13 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=benchmarks/results/figures.jsonl
-mkdir -p benchmarks/results
-: > "$out"
-bench() {  # CORES WHAT OVERRIDES...
-  local cores=$1; shift
-  echo "bench $*" >&2
-  printf '{"command": "bench %s", "result": %s}\n' "$*" "$(taskset -c "$cores" .venv/bin/shusaku bench "$@" --json 2>/dev/null | tail -n 1)" >> "$out"
-}
+. benchmarks/lines.sh
 for repeat in 1 2 3; do
   bench 0 rules bench.seconds=3
   bench 0 search search=puct search.noise=false search.simulations=64 bench.seconds=5

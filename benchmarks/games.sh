@@ -3,13 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=benchmarks/results/games.jsonl
-mkdir -p benchmarks/results
-: > "$out"
-bench() {  # CORES WHAT OVERRIDES...
-  local cores=$1; shift
-  echo "bench $*" >&2
-  printf '{"command": "bench %s", "result": %s}\n' "$*" "$(taskset -c "$cores" .venv/bin/shusaku bench "$@" --json 2>/dev/null | tail -n 1)" >> "$out"
-}
+. benchmarks/lines.sh
 games=("game=go game.size=9" "game=go game.size=19" "game=othello" "game=hex" "game=connect_four" "game=tic_tac_toe")
 for repeat in 1 2 3; do
   for game in "${games[@]}"; do
