@@ -1,11 +1,12 @@
 # make install   .venv with everything, built for this machine's processor
 # make train     learns connect four           make test        what continuous integration runs
 # make test-long the tests that take minutes   make lint        ruff and mypy
+# make oracles   fetches the engines that the tests compare with
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .ONESHELL:
-.PHONY: install train test test-long lint format docs clean
+.PHONY: install train test test-long oracles lint format docs clean
 
 PYTHON ?= python3
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
@@ -62,6 +63,9 @@ test: install
 
 test-long: install
 	$(BIN)/python -m pytest -m long $(PYTEST_ARGS)
+
+oracles:
+	$(PYTHON) tests/oracles.py
 
 lint: install
 	$(BIN)/ruff check .

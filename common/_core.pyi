@@ -70,6 +70,7 @@ class Position:
 
 def perft(position: Position, depth: int) -> int: ...
 def random_games(game: Game, games: int, seed: int) -> int: ...  # plies played, uniformly at random, to the end
+def timings(game: Game, games: int, seed: int) -> dict[str, float]: ...  # copy_ns, observe_ns, legal_actions_ns, ...
 
 class SearchOptions:
     """The fields of common.config.SearchConfig that a search needs, by the same names, and these."""

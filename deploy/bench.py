@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from common._core import Game, GameBatch, foreign_names, random_games
+from common._core import Game, GameBatch, foreign_names
 from common.config import Config, InferenceConfig
 from common.errors import UsageError
 from common.search import search_options
@@ -26,15 +26,9 @@ def run(what: str, config: Config, as_json: bool) -> dict[str, Any]:
 
 
 def _rules(config: Config) -> dict[str, Any]:
-    """Uniformly random games to their end, on one thread."""
-    game = _game(config)
-    moves = games = 0
-    some = 1 if game.name in foreign_names() else 1000  # a game from outside the core may take a while
-    begin = time.perf_counter()
-    while (seconds := time.perf_counter() - begin) < config.bench.seconds:
-        moves += random_games(game, some, games)
-        games += some
-    return {"game": game.name, "moves_per_s": moves / seconds, "games_per_s": games / seconds}
+    from deploy.bench_rules import measure_rules
+
+    return measure_rules(config)
 
 
 def _search(config: Config) -> dict[str, Any]:

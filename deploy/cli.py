@@ -55,6 +55,7 @@ COMMANDS = {
     "stop": Command("deploy.control_commands:stop", Takes.CONFIG, "end a run that goes on with a checkpoint"),
     "local": Command("deploy.local", Takes.CONFIG, "train in one process; the same command resumes"),
     "evaluate": Command("deploy.evaluate", Takes.CONFIG, "how often checkpoint=RUN_DIR|FILE|random plays optimally"),
+    "match": Command("deploy.match", Takes.CONFIG, "games between first.checkpoint=… and second.checkpoint|engine=…"),
     "bench": Command(
         "deploy.bench", Takes.WHAT_AND_CONFIG, "measure one part of the configured system",
         ("rules", "search", "inference", "selfplay", "replay", "learner"),
@@ -248,12 +249,15 @@ def _json_last(as_json: bool) -> Iterator[Any]:
             os.dup2(2, 1)
         with contextlib.redirect_stdout(sys.stderr):
             yield result.append
+    except KeyboardInterrupt as stop:  # with what was found so far
+        result.extend(stop.args)
+        raise
     finally:
         if owned:
             os.dup2(saved, 1)
             os.close(saved)
-    for item in result:
-        print(json.dumps(item), file=stdout, flush=True)
+        for item in result:
+            print(json.dumps(item), file=stdout, flush=True)
 
 
 @contextlib.contextmanager

@@ -32,12 +32,14 @@ from deploy.parameters import KINDS, game_defaults, make_game, parameter_value, 
 CONFIGS = Path(configs.__file__).parent
 DEFAULT_EXPERIMENT = "connect_four"
 _SWEEPS = ("choice", "glob", "interval", "range", "shuffle", "sort")  # what Hydra's grammar calls by a name
+_PLAYER_SEARCHES = ("first.search", "second.search")  # sections that take the choices of the group `search`
 
 
 class ComposedConfig(Config):
     """A Config that remembers how it was asked for, for the run directory."""
 
     overrides: list[str]  # as typed, sweeps resolved
+    asked: frozenset[str]  # groups and dotted keys that they set, game.<parameter> included
     unresolved: dict[str, Any]  # the composed tree with its interpolations (${oc.env:...}) left alone
 
 
@@ -125,6 +127,7 @@ def _compose_job(overrides: list[Override], varied: list[str]) -> ComposedConfig
     asked_game, parameters, settings = _split_game(groups.get("game"), leaves)
     if asked_game is not None:
         groups["game"] = asked_game
+    asked = frozenset([*groups, *(leaf.key for leaf in settings), *(f"game.{leaf.key}" for leaf in parameters)])
     if "experiment" not in groups and "game" not in groups:
         groups["experiment"] = DEFAULT_EXPERIMENT
     if groups.get("experiment") == "none":
@@ -135,7 +138,7 @@ def _compose_job(overrides: list[Override], varied: list[str]) -> ComposedConfig
     try:
         tree = _hydra_tree([f"{group}={choice}" for group, choice in groups.items()])
         for leaf in settings:
-            OmegaConf.update(tree, leaf.key, leaf.value)
+            OmegaConf.update(tree, leaf.key, leaf.value, merge=False, force_add=isinstance(leaf.value, dict))
         _set_parameters(tree.game, parameters)
         if not any(leaf.key == "run.dir" for leaf in settings):
             tree.run.dir = f"runs/{tree.experiment or _game_label(tree.game)}"
@@ -150,6 +153,7 @@ def _compose_job(overrides: list[Override], varied: list[str]) -> ComposedConfig
 
     config = ComposedConfig(**{field.name: getattr(resolved, field.name) for field in fields(resolved)})
     config.overrides = [override.input_line or "" for override in overrides]
+    config.asked = asked
     container = OmegaConf.to_container(tree, resolve=False)
     assert isinstance(container, dict)
     config.unresolved = {str(key): value for key, value in container.items()}
@@ -182,8 +186,12 @@ def _sort(overrides: list[Override]) -> tuple[dict[str, str], list[_Leaf]]:
 
 
 def _flatten(leaf: _Leaf) -> list[_Leaf]:
-    """`run={minutes: 3}` -> run.minutes; UsageError where a section is given something else."""
-    if isinstance(leaf.value, dict):
+    """`run={minutes: 3}` -> run.minutes, `first.search=gumbel` -> what search=gumbel sets, for the first player."""
+    if leaf.key in _PLAYER_SEARCHES and leaf.value in group_choices()["search"]:
+        choice = OmegaConf.to_container(OmegaConf.load(CONFIGS / "search" / f"{leaf.value}.yaml"))
+        return _flatten(leaf._replace(value=choice))
+    kind, _ = _known_keys().get(leaf.key, (None, None))
+    if isinstance(leaf.value, dict) and kind is not dict:
         inner = [_Leaf(f"{leaf.key}.{key}", value, leaf.text) for key, value in leaf.value.items()]
         return [low for setting in inner for low in _flatten(setting)]
     return [leaf]

@@ -9,7 +9,7 @@ from deploy.nearest import nearest
 if TYPE_CHECKING:
     from common._core import Game
 
-KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", dict: "a map"}
 
 
 def all_names() -> list[str]:

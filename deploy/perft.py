@@ -15,7 +15,8 @@ def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
     parser = PlainOptions(prog="shusaku perft", description="Count the move sequences of a game to a depth.")
     parser.add_argument("game", metavar="GAME")
     parser.add_argument("depth", metavar="DEPTH", type=int)
-    parser.add_argument("--position", metavar="TEXT", default="", help="moves from the start, with blanks between them")
+    parser.add_argument("--position", metavar="TEXT", default="",
+                        help="moves from the start, with blanks between them, or a position as text")
     parser.add_argument("--param", metavar="k=v", action="append", default=[], help="a parameter of the rules")
     parser.add_argument("--divide", action="store_true", help="count behind each first move, too")
     asked = parser.parse_args(arguments)
@@ -42,14 +43,26 @@ def _game(name: str, assignments: list[str]) -> Game:
 
 
 def _position(game: Game, text: str) -> Position:
-    """The position after the moves of the text; UsageError naming the first one that cannot be played."""
+    """The position that the text sets up, or the one after its moves; UsageError naming what is wrong.
+
+    A grid has several rows, with '/' or line ends between them, and SGF begins with a bracket; no move does either.
+    """
+    if "/" in text or "\n" in text.strip() or text.lstrip().startswith("("):
+        try:
+            return game.position(text)
+        except ValueError as error:
+            raise UsageError(f"--position: {_one_line(error)}") from None
     position = game.start()
     for move in _moves(position, text):
         try:
             position.play(position.from_move(move))
         except ValueError as error:
-            raise UsageError(f"--position: move {position.ply + 1}, {move}: {error}") from None
+            raise UsageError(f"--position: move {position.ply + 1}, {move}: {_one_line(error)}") from None
     return position
+
+
+def _one_line(error: ValueError) -> str:
+    return " ".join(str(error).split())
 
 
 def _moves(start: Position, text: str) -> list[str]:

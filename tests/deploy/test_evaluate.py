@@ -66,8 +66,8 @@ def test_random_weights_follow_the_configuration():
 
 
 KEYS = {
-    "rules": {"moves_per_s"}, "search": {"simulations_per_s"}, "replay": {"appended_per_s", "sampled_per_s"},
-    "learner": {"steps_per_s", "rows_per_s"},
+    "rules": {"moves_per_s", "observe_ns"}, "search": {"simulations_per_s"},
+    "replay": {"appended_per_s", "sampled_per_s"}, "learner": {"steps_per_s", "rows_per_s"},
     "selfplay": {"raw_evaluations_per_s", "evaluations_per_s", "searches_per_s", "games_per_s", "cache_hit_rate"},
 }
 

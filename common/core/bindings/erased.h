@@ -1,6 +1,7 @@
 // One interface over all games, for the bindings: virtual calls happen once a batch, never once a simulation.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -89,6 +90,7 @@ class AnyGame : public std::enable_shared_from_this<AnyGame> {
   virtual std::unique_ptr<AnyPosition> start() const = 0;
   virtual std::unique_ptr<AnyPosition> parse(const std::string& text) const = 0;
   virtual std::uint64_t random_games(int games, std::uint64_t seed) const = 0;
+  virtual std::map<std::string, double> timings(int games, std::uint64_t seed) const = 0;
   virtual std::unique_ptr<AnySearchBatch> search_batch(const SearchOptions& o, int size, std::uint64_t seed) const = 0;
   virtual std::unique_ptr<AnyGameBatch> game_batch(const SearchOptions& o, int size, std::uint64_t seed) const = 0;
   virtual std::unique_ptr<AnyRowRing> row_ring(std::int64_t capacity) const = 0;

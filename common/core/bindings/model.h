@@ -6,6 +6,7 @@
 #include "erased.h"
 #include "search/gumbel.h"
 #include "search/puct.h"
+#include "search/timings.h"
 #include "search/uct.h"
 
 namespace shusaku {
@@ -43,6 +44,8 @@ class Model final : public AnyGame {
       }
     return plies;
   }
+
+  std::map<std::string, double> timings(int games, std::uint64_t seed) const override { return shusaku::timings(rules_, games, seed); }
 
   std::unique_ptr<AnySearchBatch> search_batch(const SearchOptions& o, int size, std::uint64_t seed) const override {
     if (o.policy == "puct") return std::make_unique<SearchModel<Puct>>(self(), o, size, seed);

@@ -71,12 +71,26 @@ concept GameRules = std::is_trivially_copyable_v<typename G::Position> &&
 };
 
 // What a game may have besides: random_action(position, random), one of the legal actions, each as likely as the others,
-// where that is faster than to list them all; and who owns what at the end.
+// where that is faster than to list them all; copy(from, to) where a position has parts that are not in use;
+// evaluation_key(position, list, count) where the legal actions are a part of it; and who owns what at the end.
 template <class G>
 concept HasOwnership = requires(const G& rules, const typename G::Position& state, std::int8_t* map) {
   rules.ownership(state, map);  // [H * W]: 1 the player to move, -1 the other one, 0 nobody
 };
 // clang-format on
+
+template <class G>
+void copy_position(const G& rules, const typename G::Position& from, typename G::Position& to) {
+  if constexpr (requires { rules.copy(from, to); }) rules.copy(from, to);
+  else to = from;
+}
+
+// Where the legal actions are at hand.
+template <class G>
+std::uint64_t evaluation_key(const G& rules, const typename G::Position& p, const Action* legal, int count) {
+  if constexpr (requires { rules.evaluation_key(p, legal, count); }) return rules.evaluation_key(p, legal, count);
+  else return rules.evaluation_key(p);
+}
 
 // The name under which these rules are known; a type that stands for many games says it of each.
 template <class G>

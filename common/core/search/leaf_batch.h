@@ -54,7 +54,7 @@ class LeafBatch {
     for (;;) {
       const Step step = search.run(budget, counters.terminals);
       if (step != Step::kLeaf) return step;
-      const std::uint64_t key = rules_->evaluation_key(search.leaf());
+      const std::uint64_t key = evaluation_key(*rules_, search.leaf(), search.leaf_actions(), search.num_leaf_actions());
       if (cache_.is_on()) {
         std::uint16_t value = 0;
         if (const std::uint16_t* known = cache_.find(key, version_, value)) {

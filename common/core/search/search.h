@@ -117,7 +117,7 @@ class Search {
  private:
   // Walks from the root to a node without priors, or to a terminal one; new nodes get their edges on the way.
   void descend() {
-    leaf_ = root_;
+    copy_position(*rules_, root_, leaf_);
     std::uint32_t at = 0;
     for (depth_ = 0;; ++depth_) {
       path_nodes_[depth_] = at;
@@ -163,7 +163,8 @@ class Search {
   void evaluate_by_rollout() {
     Random random(combine(seed_, 1000 + std::uint64_t(tree_.nodes[0].visits)));
     for (float& x : logits_) x = float(random.uniform());
-    Position p = leaf_;
+    copy_position(*rules_, leaf_, rollout_);
+    Position& p = rollout_;
     while (!rules_->is_terminal(p)) rules_->play(p, draw_action(*rules_, p, random, actions_.data()));
     const bool same_player = rules_->to_play(p) == rules_->to_play(leaf_);
     expand(logits_.data(), float(same_player ? rules_->outcome(p) : -rules_->outcome(p)));
@@ -173,7 +174,7 @@ class Search {
   const SearchOptions* options_;
   P policy_;
   Tree tree_, spare_;
-  Position root_{}, leaf_{};
+  Position root_{}, leaf_{}, rollout_{};
   std::uint64_t seed_ = 0;
   std::int32_t simulations_ = 0;
   size_t depth_ = 0;                                    // of the leaf

@@ -1,0 +1,152 @@
+"""Engines that the tests compare with: `make oracles` (this file run as a program) fetches them, `engine` finds them.
+
+An engine comes from SHUSAKU_<NAME>, from PATH, from the games directory, or from the cache, where its Debian package
+was unpacked without root.  Where one is missing, tests skip with the reason; under CI they fail.
+"""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "shusaku" / "oracles"
+GAMES = Path("/usr/games")  # where Debian puts them; root's PATH lacks it
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A program of a Debian package, and the packages of the libraries that a small system may lack."""
+
+    package: str
+    program: str  # inside the package
+    libraries: tuple[str, ...]
+    probe: tuple[str, ...]  # arguments with which it says its version and ends
+
+
+ENGINES = {
+    "gnugo": Engine("gnugo", "usr/games/gnugo", ("libreadline8", "libtinfo6"), ("--version",)),
+}
+
+
+def variable(name: str) -> str:
+    return "SHUSAKU_" + name.upper().replace("-", "_")
+
+
+def find(name: str) -> Path | None:
+    """The engine's program, or None.  A path that the user names is taken as it is."""
+    named = os.environ.get(variable(name))
+    if named:
+        return Path(named)
+    on_path = shutil.which(name) or shutil.which(name, path=str(GAMES)) or shutil.which(name, path=str(CACHE / "bin"))
+    return Path(on_path) if on_path else None
+
+
+def is_required() -> bool:
+    return os.environ.get("CI", "").lower() not in ("", "0", "false")
+
+
+def engine(name: str) -> str:
+    """The engine's program for a test; skips where there is none, fails under CI."""
+    import pytest  # here: `make oracles` needs none
+
+    found = find(name)
+    if found is not None:
+        return str(found)
+    reason = f"{name} is not here: `make oracles` fetches it, or set {variable(name)}"
+    if is_required():
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def starts(name: str, program: Path) -> str:
+    """The first line that the engine says of itself; OSError where it does not start."""
+    done = subprocess.run([program, *ENGINES[name].probe], capture_output=True, text=True, timeout=30, check=False)
+    if done.returncode != 0:
+        raise OSError(f"exit status {done.returncode}: {(done.stderr or done.stdout).strip()[:300]}")
+    return next((line.strip() for line in done.stdout.splitlines() if line.strip()), "")
+
+
+def fetch(name: str) -> Path:
+    """Unpacks the engine's package into the cache; its libraries too, where it does not start without them."""
+    what, folder, wrapper = ENGINES[name], CACHE / name, CACHE / "bin" / name
+    shutil.rmtree(folder, ignore_errors=True)
+    unpack(what.package, folder)
+    wrapper.parent.mkdir(parents=True, exist_ok=True)
+    write_wrapper(wrapper, folder / what.program, [])
+    try:
+        starts(name, wrapper)
+    except OSError:
+        wrapper.unlink()
+        for library in what.libraries:
+            unpack(library, folder)
+        write_wrapper(wrapper, folder / what.program, sorted({str(file.parent) for file in folder.rglob("*.so*")}))
+    return wrapper
+
+
+def write_wrapper(wrapper: Path, program: Path, libraries: list[str]) -> None:
+    """Libraries of the cache come first where there are any: they never include libc, which must fit the loader."""
+    path = f"LD_LIBRARY_PATH={shlex.quote(':'.join(libraries))} " if libraries else ""
+    wrapper.write_text(f'#!/bin/sh\n{path}exec {shlex.quote(str(program))} "$@"\n', encoding="utf-8")
+    wrapper.chmod(0o755)
+
+
+def unpack(package: str, folder: Path) -> None:
+    """Downloads a Debian package, checked against the signed package lists, and unpacks it.  Needs no root."""
+    for tool in ("apt-get", "dpkg-deb"):
+        if shutil.which(tool) is None:
+            raise OSError(f"{tool} is not on PATH: this system is not Debian's")
+    folder.mkdir(parents=True, exist_ok=True)
+    options = ["-o", "APT::Sandbox::User=root"] if os.geteuid() == 0 else []  # _apt may not enter our folder
+    try:
+        run(["apt-get", *options, "download", package], folder)
+    except OSError:  # no package lists: a fresh container; our own copy needs no root
+        lists = CACHE / "apt"
+        (lists / "lists" / "partial").mkdir(parents=True, exist_ok=True)
+        (lists / "cache" / "archives" / "partial").mkdir(parents=True, exist_ok=True)
+        options += ["-o", f"Dir::State::Lists={lists / 'lists'}", "-o", f"Dir::Cache={lists / 'cache'}"]
+        run(["apt-get", *options, "update"], folder)
+        run(["apt-get", *options, "download", package], folder)
+    for archive in folder.glob("*.deb"):
+        run(["dpkg-deb", "--extract", str(archive), "."], folder)
+        archive.unlink()
+
+
+def run(command: list[str], folder: Path) -> None:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    if done.returncode != 0:
+        raise OSError(f"{' '.join(command)}: {done.stderr.strip()[-300:]}")
+
+
+def provide(name: str) -> tuple[Path, str]:
+    """The engine's program and what it says of itself; OSError where there is none and none could be fetched."""
+    found = find(name)
+    if found is not None:
+        try:
+            return found, starts(name, found)
+        except (OSError, subprocess.TimeoutExpired):
+            if CACHE not in found.parents:  # the user's own: not ours to replace
+                raise
+    program = fetch(name)
+    return program, starts(name, program)
+
+
+def main() -> int:
+    missing = 0
+    for name in ENGINES:
+        try:
+            program, says = provide(name)
+            print(f"{name}: {program}: {says}")
+        except (OSError, subprocess.TimeoutExpired) as error:
+            missing += 1
+            fate = "fail" if is_required() else "be skipped"
+            print(f"{name}: missing: {error}", file=sys.stderr)
+            print(f"{name}: tests that compare with it will {fate}: install it and put it on PATH, "
+                  f"or set {variable(name)} to the program", file=sys.stderr)
+    return 1 if missing and is_required() else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

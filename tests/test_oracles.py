@@ -1,0 +1,113 @@
+"""How the engines that tests compare with are found and fetched, with a Debian made of two shell scripts."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import oracles
+
+APT_GET = """#!/bin/sh
+echo "$@" >> "$HOME/apt-get.log"
+case "$*" in
+  *Lists*download*) ;;
+  *download*) if [ -e "$HOME/no-lists" ]; then echo "no such package" >&2; exit 100; fi ;;
+  *) exit 0 ;;
+esac
+for package; do :; done
+echo "$package" > "$package.deb"
+"""
+DPKG_DEB = """#!/bin/sh
+package=$(cat "$2")
+mkdir -p "$3/usr/games" "$3/usr/lib/machine"
+if [ "$package" = gnugo ]; then
+  cat > "$3/usr/games/gnugo" << 'END'
+#!/bin/sh
+if [ -e "$HOME/needs-library" ]; then [ -e "${LD_LIBRARY_PATH%%:*}/libreadline8.so.8" ] || exit 127; fi
+echo "GNU Go 3.8 $1"
+END
+  chmod +x "$3/usr/games/gnugo"
+else
+  touch "$3/usr/lib/machine/$package.so.8"
+fi
+"""
+
+
+@pytest.fixture
+def debian(tmp_path, monkeypatch):
+    """A home without engines, and the two tools on PATH."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name, text in (("apt-get", APT_GET), ("dpkg-deb", DPKG_DEB)):
+        (tools / name).write_text(text)
+        (tools / name).chmod(0o755)
+    monkeypatch.setattr(oracles, "CACHE", tmp_path / "a cache" / "oracles")
+    monkeypatch.setattr(oracles, "GAMES", tmp_path / "games")
+    monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("SHUSAKU_GNUGO", "CI"):
+        monkeypatch.delenv(name, raising=False)
+    if oracles.find("gnugo"):
+        pytest.skip("gnugo lies in /usr/bin or /bin")
+    return tmp_path
+
+
+def test_an_engine_that_is_not_here_skips_a_test(debian):
+    with pytest.raises(pytest.skip.Exception, match=r"`make oracles` fetches it, or set SHUSAKU_GNUGO"):
+        oracles.engine("gnugo")
+
+
+def test_an_engine_that_is_not_here_fails_a_test_of_continuous_integration(debian, monkeypatch):
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception, match="gnugo is not here"):
+        oracles.engine("gnugo")
+
+
+def test_it_is_fetched_once_and_then_found(debian, capsys):
+    assert oracles.main() == 0
+    assert oracles.main() == 0
+    program = debian / "a cache" / "oracles" / "bin" / "gnugo"
+    assert capsys.readouterr().out.splitlines() == [f"gnugo: {program}: GNU Go 3.8 --version"] * 2
+    assert oracles.engine("gnugo") == str(program)
+    assert len((debian / "apt-get.log").read_text().splitlines()) == 1
+
+
+def test_package_lists_of_its_own_where_the_system_has_none(debian):
+    (debian / "no-lists").touch()
+    assert oracles.main() == 0
+    assert "update" in (debian / "apt-get.log").read_text()
+
+
+def test_libraries_come_along_where_it_does_not_start_without(debian):
+    (debian / "needs-library").touch()
+    assert oracles.main() == 0
+    assert oracles.starts("gnugo", Path(oracles.engine("gnugo"))) == "GNU Go 3.8 --version"
+    assert "libtinfo6" in (debian / "apt-get.log").read_text()
+
+
+def test_a_broken_one_in_the_cache_is_fetched_anew(debian):
+    assert oracles.main() == 0
+    program = Path(oracles.engine("gnugo"))
+    program.write_text("#!/bin/sh\nexit 3\n")
+    assert oracles.main() == 0
+    assert oracles.starts("gnugo", program)
+
+
+@pytest.mark.parametrize(("ci", "status"), [("", 0), ("true", 1)])
+def test_no_debian_is_a_message_and_under_ci_a_failure(debian, monkeypatch, capsys, ci, status):
+    monkeypatch.setenv("CI", ci)
+    monkeypatch.setattr(oracles.shutil, "which", lambda *_, **__: None)
+    assert oracles.main() == status
+    assert "apt-get is not on PATH" in capsys.readouterr().err
+
+
+def test_the_users_own_comes_first_and_is_not_replaced(debian, monkeypatch, capsys):
+    assert oracles.main() == 0
+    monkeypatch.setenv("SHUSAKU_GNUGO", str(debian / "mine"))
+    assert oracles.engine("gnugo") == str(debian / "mine")
+    monkeypatch.setenv("CI", "true")
+    assert oracles.main() == 1
+    assert "mine" in capsys.readouterr().err
+    assert not os.path.exists(debian / "mine")
