@@ -41,9 +41,14 @@ class OpenSpielGame:
         "name": "as pyspiel.load_game takes it: breakthrough, or \"hex(board_size=5)\"",
         "planes": "auto: as random games show them | flat: every number a uniform plane of one cell",
         "max_plies": "a game that is not over after so many plies is a draw; 0: OpenSpiel's own bound",
+        "max_legal_actions": "no position has more; 0: four times the most that random games have",
+    }
+    hints = {  # noqa: RUF012 - the ways out, should random games not have shown everything
+        "observation": "set game.planes=flat",
+        "legal_actions": "set game.max_legal_actions to more",
     }
 
-    def __init__(self, name: str, planes: str = "auto", max_plies: int = 0) -> None:
+    def __init__(self, name: str, planes: str = "auto", max_plies: int = 0, max_legal_actions: int = 0) -> None:
         if planes not in ("auto", "flat"):
             raise UsageError(f"game.planes={planes}: must be auto or flat")
         self._pyspiel = pyspiel = _pyspiel()
@@ -62,7 +67,10 @@ class OpenSpielGame:
         self._first = self._start.current_player()  # OpenSpiel's number of our player 0
         self._has_points = (game.min_utility(), game.max_utility()) != (-1.0, 1.0)
         self._tensor, self._read = _reader(game)
-        self._look(planes)
+        if not 0 <= max_legal_actions <= self.num_actions:
+            raise UsageError(f"game.max_legal_actions={max_legal_actions}: must lie in [0, {self.num_actions}]")
+        most = self._look(planes)
+        self.max_legal_actions = max_legal_actions or min(self.num_actions, max(SPARE_ACTIONS, 4 * most))
         if max_plies == 0:  # OpenSpiel's own functions, without one of ours around them
             vars(self).update(is_terminal=pyspiel.State.is_terminal, legal_actions=pyspiel.State.legal_actions)
         self.play = pyspiel.State.child
@@ -124,8 +132,8 @@ class OpenSpielGame:
 
     # --- the planes --------------------------------------------------------------------------------------------------
 
-    def _look(self, planes: str) -> None:
-        """Plays random games and decides on the planes and on how many legal actions there may be."""
+    def _look(self, planes: str) -> int:
+        """Plays random games and decides on the planes; the most legal actions that a position had."""
         tensors, most = self._probe()
         shape = _board_shape(self._tensor_shape(), self.num_actions)
         kinds = _kinds(tensors.reshape(len(tensors), *shape)) if planes == "auto" else None
@@ -140,7 +148,7 @@ class OpenSpielGame:
         self.observation_shape = (shape[0] + 1, shape[1], shape[2])
         self._planes = np.zeros(self.observation_shape, np.float32)
         self._flat = self._planes.reshape(shape[0] + 1, -1)
-        self.max_legal_actions = min(self.num_actions, max(SPARE_ACTIONS, 4 * most))
+        return most
 
     def _tensor_shape(self) -> tuple[int, ...]:
         kind = self._game.get_type()

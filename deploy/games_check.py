@@ -32,14 +32,15 @@ def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
     rules = load_game(name, params).rules if name in foreign_names() else None
     report = check_game(game, asked.games, asked.seed, rules)
 
-    rows: list[dict[str, Any]] = [{"rule": rule, "text": text, "violation": report.violations.get(rule),
-             "is_checked": rule not in report.unchecked} for rule, text in RULES.items()]
+    rows = []
+    for rule, text in RULES.items():
+        violation, is_checked = report.violations.get(rule), rule not in report.unchecked
+        rows.append({"rule": rule, "text": text, "violation": violation, "is_checked": is_checked})
+        if not as_json:
+            print(f"{'BROKEN' if violation is not None else 'ok' if is_checked else '-':<8}{text}")
+            if violation is not None:
+                print(f"        {' '.join(violation.split())}")
     if not as_json:
-        for row in rows:
-            word = "BROKEN" if row["violation"] is not None else "ok" if row["is_checked"] else "-"
-            print(f"{word:<8}{row['text']}")
-            if row["violation"] is not None:
-                print(f"        {' '.join(row['violation'].split())}")
         print(f"{report.games} random games of {report.plies:,} plies")
     result = {"game": name, "params": game.params, "games": report.games, "plies": report.plies, "rules": rows}
     if not report.is_kept:

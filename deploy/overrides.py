@@ -91,9 +91,16 @@ def _parse(text: str) -> Override:
 def _quoted_game(text: str) -> str:
     """`game.name=hex(board_size=5)` as Hydra takes it, to which that would be a call: a shell eats the quotes."""
     key, _, value = text.partition("=")
-    if not (key.lstrip("+") in ("game.name", "game.params.name") and re.fullmatch(r"\w+\([^'\"]*\)", value)):
+    if key.lstrip("+") not in ("game.name", "game.params.name") or value.partition("(")[0] in _SWEEPS:
         return text
-    return f"{key}='{value}'" if value.partition("(")[0] not in _SWEEPS else text
+    one = r"\w+(?:\([^()'\"]*\))?"
+    if re.fullmatch(f"{one}(,{one})*", value):  # several, for --multirun
+        return f"{key}={re.sub(one, lambda found: _quoted(found[0]), value)}"
+    return f"{key}={_quoted(value)}" if re.fullmatch(r"\w+\([^'\"]*\)", value) else text
+
+
+def _quoted(value: str) -> str:
+    return f"'{value}'" if "(" in value else value
 
 
 def _values(override: Override) -> Iterator[str]:

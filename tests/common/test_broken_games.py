@@ -109,8 +109,8 @@ def test_a_position_is_unchanged_by_a_play_that_failed():
     ({"outcome": lambda self, s: 2}, r"outcome\(state\) returned 2: must be a whole number in \[-1, 1\]"),
     ({"outcome": lambda self, s: None}, "returned None"),
     ({"outcome": lambda self, s: float("nan")}, "returned nan"),
-    ({"score": lambda self, s: "many"}, "returned 'many': must be a number"),
-    ({"score": lambda self, s: float("inf")}, "must be finite"),
+    ({"score": lambda self, s: "many"}, "returned 'many': must be a finite number"),
+    ({"score": lambda self, s: float("inf")}, "returned inf: must be a finite number"),
     ({"is_cut_off": lambda self, s: 3}, "must be True or False"),
     ({"max_plies": 5}, "the game goes on after 5 plies, and its max_plies is 5"),
     ({"to_move": lambda self, s, a: 7}, "returned 7: must be text"),
@@ -164,24 +164,21 @@ def test_what_is_wrong_before_the_first_move_is_said_when_the_game_is_made(metho
 
 def test_a_game_that_is_not_the_same_twice_is_noticed_when_it_is_played_again():
     class Moody(TicTacToe):
-        cached_states, calls = 16, 0
+        cached_states, is_tired = 16, False
 
         def is_terminal(self, state):
-            Moody.calls += 1
-            return super().is_terminal(state) or (state.ply == 4 and Moody.calls > 30)
+            return super().is_terminal(state) or (state.ply == 4 and Moody.is_tired)
 
-    game, position = python_game(Moody), python_game(Moody).start()
+    game = python_game(Moody)
+    position = game.start()
     for action in (0, 1, 2, 3):
         position.play(action)
-    random_games(game, 50, 1)
-    other = python_game(Moody).start()
-    for action in (4, 0, 8, 1):
-        other.play(action)
-    for _ in range(40):
-        walker = python_game(Moody).start()
-        walker.play(5)
-    assert other.is_terminal
-    assert not position.is_terminal
+    assert position.legal_actions == [4, 5, 6, 7, 8]
+    Moody.is_tired = True
+    assert position.legal_actions == [4, 5, 6, 7, 8]  # as it was asked before
+    random_games(game, 50, 1)  # pushes that out
+    with pytest.raises(GameError, match=r"led elsewhere when the same actions were played again.* the actions 0 1 2 3"):
+        _ = position.legal_actions
 
 
 def test_ctrl_c_within_a_game_stops_the_program_and_is_no_breakage():

@@ -95,8 +95,17 @@ def test_a_plane_that_was_binary_in_the_probe_and_is_not_later_is_an_error(monke
     monkeypatch.setattr("common.open_spiel_game.PROBE_POSITIONS", 2)
     game = open_spiel("mancala")
     assert game.num_uniform_planes < 16
-    with pytest.raises(GameError, match=r"game.name=mancala: observation\(state\) has .* must hold 0 and 1 only"):
+    words = r"game.name=mancala: observation\(state\) has .* must hold 0 and 1 only; set game.planes=flat; "
+    with pytest.raises(GameError, match=words):
         self_play(game)
+
+
+def test_more_legal_actions_than_allowed_for_are_an_error_with_the_way_out():
+    with pytest.raises(UsageError, match=r"returned 22 actions, and max_legal_actions is 5.*set game.max_legal"):
+        open_spiel("breakthrough", max_legal_actions=5)
+    assert open_spiel("breakthrough", max_legal_actions=48).max_legal_actions == 48
+    with pytest.raises(UsageError, match="max_legal_actions=1000: must lie in"):
+        open_spiel("breakthrough", max_legal_actions=1000)
 
 
 def test_who_begins_is_player_0_also_in_chess():
@@ -194,7 +203,7 @@ def test_a_limit_on_the_plies_makes_a_draw():
     ({"name": "breakthrough", "max_plies": -1}, "max_plies=-1: must lie in"),
     ({"name": "breakthrough", "max_plies": "9"}, "must be of type int"),
     ({"name": f"hex(board_size=5){' ' * 200}"}, "at most 128"),
-    ({"nam": "hex"}, "no parameter 'nam': it takes name, planes, max_plies; nearest: name"),
+    ({"nam": "hex"}, "no parameter 'nam': it takes name, planes, max_plies, max_legal_actions; nearest: name"),
 ])
 def test_what_cannot_be_played_is_refused_with_the_reason(params, words):
     with pytest.raises(UsageError, match=words) as error:

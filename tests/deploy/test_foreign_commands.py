@@ -75,7 +75,9 @@ def test_an_open_spiel_game_is_named_as_it_names_it(value, name, directory):
 def test_several_games_make_several_runs():
     jobs = compose_jobs(["game=open_spiel", "game.name=breakthrough,clobber"])
     assert [job.game.params["name"] for job in jobs] == ["breakthrough", "clobber"]
-    assert len({job.run.dir for job in jobs}) == 2
+    jobs = compose_jobs(["game=open_spiel", "game.name=hex(board_size=3),hex(board_size=4,swap=True),nim"])
+    assert [job.game.params["name"] for job in jobs] == ["hex(board_size=3)", "hex(board_size=4,swap=True)", "nim"]
+    assert len({job.run.dir for job in jobs}) == 3
 
 
 def test_a_python_game_takes_its_own_parameters(here):

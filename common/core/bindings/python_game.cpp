@@ -60,8 +60,9 @@ std::string described(nb::python_error& error) {
   nb::object frame = error.traceback();
   if (!frame.is_valid() || frame.is_none()) return text;
   while (!frame.attr("tb_next").is_none()) frame = frame.attr("tb_next");
-  const std::string file = spelled(nb::object(frame.attr("tb_frame").attr("f_code").attr("co_filename")), &PyObject_Str);
-  return text + " (" + file.substr(file.rfind('/') + 1) + ", line " + spelled(nb::object(frame.attr("tb_lineno")), &PyObject_Str) + ")";
+  const nb::object path = frame.attr("tb_frame").attr("f_code").attr("co_filename"), number = frame.attr("tb_lineno");
+  const std::string file = spelled(path, &PyObject_Str), line = spelled(number, &PyObject_Str);
+  return text + " (" + file.substr(file.rfind('/') + 1) + ", line " + line + ")";
 }
 
 nb::object method_or_none(nb::handle game, const char* name) {
@@ -112,6 +113,8 @@ PythonGame::PythonGame(nb::handle loaded) {
           .parse = method_or_none(game, "parse"), .to_move = method_or_none(game, "to_move"),
           .from_move = method_or_none(game, "from_move"), .draw = method_or_none(game, "draw"),
           .transposition_key = method_or_none(game, "transposition_key")};
+  if (PyObject_HasAttrString(game.ptr(), "hints"))
+    hints_ = nb::cast<std::map<std::string, std::string>>(game.attr("hints"));
   numpy_bool_ = nb::module_::import_("numpy").attr("bool_");
 }
 
@@ -123,11 +126,13 @@ PythonGame::~PythonGame() {
 }
 
 void PythonGame::fail(const std::string& call, const std::string& what) const {
-  throw ForeignError(facts_.label + ": " + call + " " + what);
+  const auto hint = hints_.find(call.substr(0, call.find('(')));
+  throw ForeignError(facts_.label + ": " + call + " " + what + (hint == hints_.end() ? "" : "; " + hint->second));
 }
 
 template <class... Args>
-nb::object PythonGame::ask(const nb::object& method, const char* name, const std::string& arguments, const Args&... args) const {
+nb::object PythonGame::ask(const nb::object& method, const char* name, const std::string& arguments,
+                           const Args&... args) const {
   try {
     return method(args...);
   } catch (nb::python_error& error) {
@@ -141,12 +146,14 @@ nb::object PythonGame::ask(const nb::object& method, const char* name, const std
 
 // Whole numbers of any type, numpy's too, and floats that are whole.
 long long PythonGame::whole(nb::handle answer, const std::string& call, long long low, long long high) const {
-  const auto rule = [&] { return "must be a whole number in [" + std::to_string(low) + ", " + std::to_string(high) + "]"; };
+  const auto refuse = [&] {
+    fail(call, "returned " + shown(answer) + ": must be a whole number in [" + std::to_string(low) + ", " +
+                   std::to_string(high) + "]");
+  };
   long long value = 0;
   if (PyFloat_Check(answer.ptr())) {
     const double number = PyFloat_AS_DOUBLE(answer.ptr());
-    if (!(number >= double(low) && number <= double(high) && number == std::floor(number)))
-      fail(call, "returned " + shown(answer) + ": " + rule());
+    if (!(number >= double(low) && number <= double(high) && number == std::floor(number))) refuse();
     return static_cast<long long>(number);
   }
   nb::object index = nb::steal(PyNumber_Index(answer.ptr()));
@@ -154,7 +161,7 @@ long long PythonGame::whole(nb::handle answer, const std::string& call, long lon
   if (index.is_valid()) value = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
   if (!index.is_valid() || overflow || value < low || value > high) {
     PyErr_Clear();
-    fail(call, "returned " + shown(answer) + ": " + rule());
+    refuse();
   }
   return value;
 }
@@ -162,7 +169,8 @@ long long PythonGame::whole(nb::handle answer, const std::string& call, long lon
 bool PythonGame::truth(nb::handle answer, const std::string& call) const {
   if (answer.ptr() == Py_True) return true;
   if (answer.ptr() == Py_False) return false;
-  if (!PyObject_IsInstance(answer.ptr(), numpy_bool_.ptr())) fail(call, "returned " + shown(answer) + ": must be True or False");
+  if (PyObject_IsInstance(answer.ptr(), numpy_bool_.ptr()) != 1)
+    fail(call, "returned " + shown(answer) + ": must be True or False");
   return PyObject_IsTrue(answer.ptr()) == 1;
 }
 
@@ -186,8 +194,8 @@ void PythonGame::read_legal(ForeignState& state, nb::handle answer) const {
   }
   const Py_ssize_t count = PySequence_Fast_GET_SIZE(list.ptr());
   if (count > facts_.max_legal_actions)
-    fail(call, "returned " + std::to_string(count) + " actions, and max_legal_actions is " + std::to_string(facts_.max_legal_actions) +
-                   ": no position may have more");
+    fail(call, "returned " + std::to_string(count) + " actions, and max_legal_actions is " +
+                   std::to_string(facts_.max_legal_actions) + ": no position may have more");
   state.legal.reserve(size_t(count));
   for (Py_ssize_t i = 0; i < count; ++i) {
     const long long action = whole(PySequence_Fast_GET_ITEM(list.ptr(), i), call, 0, facts_.num_actions - 1);
@@ -212,13 +220,16 @@ ForeignStatePtr PythonGame::adopt(nb::object value, const std::string& how) cons
              : "has no action where is_terminal is False: a game that nobody can go on with is over");
   if (!state->is_terminal) return state;
   state->outcome = std::int8_t(whole(ask(ask_.outcome, "outcome", "(state)", v), "outcome(state)", -1, 1));
-  if (!ask_.is_cut_off.is_none()) state->is_cut_off = truth(ask(ask_.is_cut_off, "is_cut_off", "(state)", v), "is_cut_off(state)");
+  if (!ask_.is_cut_off.is_none())
+    state->is_cut_off = truth(ask(ask_.is_cut_off, "is_cut_off", "(state)", v), "is_cut_off(state)");
   if (ask_.score.is_none()) return state;
   const nb::object score = ask(ask_.score, "score", "(state)", v);
   if (score.is_none()) return state;  // this end has no points
   const double points = PyFloat_AsDouble(score.ptr());
-  if (PyErr_Occurred()) PyErr_Clear(), fail("score(state)", "returned " + shown(score) + ": must be a number");
-  if (!std::isfinite(float(points))) fail("score(state)", "returned " + shown(score) + ": must be finite, or None where there are no points");
+  const bool is_number = !PyErr_Occurred();
+  PyErr_Clear();
+  if (!is_number || !std::isfinite(float(points)))
+    fail("score(state)", "returned " + shown(score) + ": must be a finite number, or None where there are no points");
   state->score = float(points);
   return state;
 }
@@ -236,7 +247,7 @@ ForeignStatePtr PythonGame::play(const ForeignState& state, Action action) const
   const std::string arguments = "(state, " + std::to_string(action) + ")";
   nb::object next = ask(ask_.play, "play", arguments, value_of(state), int(action));
   if (next.is(value_of(state)))
-    fail("play" + arguments, "returned the state that it was given: must return a new one and leave the old one as it is");
+    fail("play" + arguments, "returned the state that it was given: must make a new one and leave the old one alone");
   return adopt(std::move(next), "play" + arguments);
 }
 
@@ -261,7 +272,8 @@ ForeignPlanes PythonGame::observe(const ForeignState& state) const {
   const nb::object answer = ask(ask_.observation, "observation", "(state)", value_of(state));
   const Shape& s = facts_.shape;
   const auto expected = [&] {
-    return ": must be a numpy array [" + std::to_string(s.planes()) + ", " + std::to_string(s.height) + ", " + std::to_string(s.width) + "] of numbers";
+    return ": must be a numpy array [" + std::to_string(s.planes()) + ", " + std::to_string(s.height) + ", " +
+           std::to_string(s.width) + "] of numbers";
   };
   if (!nb::ndarray_check(answer)) fail(name, "returned " + shown(answer) + expected());
   In<float, 3> array;
@@ -269,27 +281,31 @@ ForeignPlanes PythonGame::observe(const ForeignState& state) const {
     PyErr_Clear();
     fail(name, "returned an array " + shown(answer.attr("dtype")) + shown(answer.attr("shape")) + expected());
   }
-  if (int(array.shape(0)) != s.planes() || int(array.shape(1)) != s.height || int(array.shape(2)) != s.width)
+  if (array.shape(0) != size_t(s.planes()) || array.shape(1) != size_t(s.height) || array.shape(2) != size_t(s.width))
     fail(name, "returned an array " + shown(answer.attr("shape")) + expected());
 
   ForeignPlanes planes;
   planes.bits.resize(size_t(s.packed_bytes()));
   const float* values = array.data();
   const int area = s.cells(), binary = s.binary * area;
+  const auto last_planes = [&] {
+    return ": the last uniform_planes = " + std::to_string(s.uniform) + " hold one number each, ";
+  };
   for (int i = 0; i < binary; ++i) {
     if (values[i] == 1.f) planes.bits[size_t(i / 8)] |= std::uint8_t(1u << i % 8);
     else if (values[i] != 0.f)
-      fail(name, "has " + std::to_string(values[i]) + " in plane " + std::to_string(i / area) + ", row " + std::to_string(i % area / s.width) +
-                     ", column " + std::to_string(i % s.width) + ": all but the last uniform_planes = " + std::to_string(s.uniform) +
-                     " planes must hold 0 and 1 only");
+      fail(name, "has " + std::to_string(values[i]) + " in plane " + std::to_string(i / area) + ", row " +
+                     std::to_string(i % area / s.width) + ", column " + std::to_string(i % s.width) + last_planes() +
+                     "all planes before them must hold 0 and 1 only");
   }
   for (int u = 0; u < s.uniform; ++u) {
     const float* plane = values + binary + u * area;
-    if (!std::isfinite(plane[0])) fail(name, "has " + std::to_string(plane[0]) + " in plane " + std::to_string(s.binary + u) + ": must be finite");
+    const auto where = [&] { return " in plane " + std::to_string(s.binary + u); };
+    if (!std::isfinite(plane[0])) fail(name, "has " + std::to_string(plane[0]) + where() + ": must be finite");
     for (int i = 1; i < area; ++i)
       if (plane[i] != plane[0])
-        fail(name, "has " + std::to_string(plane[0]) + " and " + std::to_string(plane[i]) + " in plane " + std::to_string(s.binary + u) +
-                       ": one of the last uniform_planes = " + std::to_string(s.uniform) + " planes must hold one number everywhere");
+        fail(name, "has " + std::to_string(plane[0]) + " and " + std::to_string(plane[i]) + where() + last_planes() +
+                       "each of them must hold one number everywhere");
     planes.uniform.push_back(plane[0]);
   }
 
@@ -309,7 +325,8 @@ std::optional<std::uint64_t> PythonGame::transposition_key(const ForeignState& s
   if (ask_.transposition_key.is_none()) return std::nullopt;
   PythonCall call(mutex_);
   const nb::object answer = ask(ask_.transposition_key, "transposition_key", "(state)", value_of(state));
-  if (!PyLong_Check(answer.ptr())) fail("transposition_key(state)", "returned " + shown(answer) + ": must be a whole number, such as hash(...)");
+  if (!PyLong_Check(answer.ptr()))
+    fail("transposition_key(state)", "returned " + shown(answer) + ": must be a whole number, such as hash(...)");
   return mix64(PyLong_AsUnsignedLongLongMask(answer.ptr()));
 }
 
@@ -317,7 +334,8 @@ std::string PythonGame::to_move(const ForeignState& state, Action action) const 
   if (ask_.to_move.is_none()) return std::to_string(action);
   PythonCall call(mutex_);
   const std::string arguments = "(state, " + std::to_string(action) + ")";
-  const std::string move = text(ask(ask_.to_move, "to_move", arguments, value_of(state), int(action)), "to_move" + arguments);
+  const nb::object answer = ask(ask_.to_move, "to_move", arguments, value_of(state), int(action));
+  const std::string move = text(answer, "to_move" + arguments);
   if (move.empty() || move.find_first_of(" \t\n") != std::string::npos)
     fail("to_move" + arguments, "returned '" + move + "': must be a word, without blanks");
   return move;
@@ -372,7 +390,9 @@ std::shared_ptr<const AnyGame> make_foreign(const std::string& name, const Param
   const auto game = std::make_shared<const PythonGame>(loaded);
   const Params all = nb::cast<Params>(loaded.attr("params"));
   const int plies = game->facts().max_plies;
-  return plies <= kShortForeign ? make_short_foreign(all, game) : plies <= kLongForeign ? make_long_foreign(all, game) : make_longest_foreign(all, game);
+  if (plies <= kShortForeign) return make_short_foreign(all, game);
+  if (plies <= kLongForeign) return make_long_foreign(all, game);
+  return make_longest_foreign(all, game);
 }
 
 }  // namespace shusaku

@@ -1,6 +1,7 @@
 // ForeignGame over a Python object: every answer is checked here, once a state, and an error names method and value.
 #pragma once
 
+#include <map>
 #include <mutex>
 
 #include "bindings/arrays.h"
@@ -55,6 +56,7 @@ class PythonGame final : public ForeignGame {
   mutable std::recursive_mutex mutex_;
   ForeignFacts facts_;
   Methods ask_;
+  std::map<std::string, std::string> hints_;  // method -> the way out, where what it answers is wrong
   nb::object numpy_bool_;
 };
 

@@ -140,7 +140,8 @@ struct Foreign {
 
  private:
   struct Shared {
-    Shared(std::shared_ptr<const ForeignGame> g, size_t states) : game(std::move(g)), start(game->start()), cache(states) {}
+    Shared(std::shared_ptr<const ForeignGame> foreign, size_t states)
+        : game(std::move(foreign)), start(game->start()), cache(states) {}
     std::shared_ptr<const ForeignGame> game;
     ForeignStatePtr start;
     ForeignCache cache;
@@ -169,8 +170,8 @@ struct Foreign {
   ForeignStatePtr played(const ForeignState& state, Action action, std::uint32_t ply) const {
     ForeignStatePtr next = shared_->game->play(state, action);
     if (!next->is_terminal && ply >= std::uint32_t(facts_.max_plies))
-      throw ForeignError(facts_.label + ": the game goes on after " + std::to_string(ply) +
-                         " plies, and its max_plies is " + std::to_string(facts_.max_plies) + ": no game may be longer");
+      throw ForeignError(facts_.label + ": the game goes on after " + std::to_string(ply) + " plies, and its " +
+                         "max_plies is " + std::to_string(facts_.max_plies) + ": no game may be longer");
     return next;
   }
 

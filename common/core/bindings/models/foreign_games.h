@@ -8,7 +8,7 @@
 
 namespace shusaku {
 
-constexpr int kShortForeign = 512, kLongForeign = 4096, kLongestForeign = 32'768;  // plies; the last is a record's bound
+constexpr int kShortForeign = 512, kLongForeign = 4096, kLongestForeign = 32'768;  // plies; at most those of a record
 
 using MakeForeign = std::shared_ptr<const AnyGame>(const Params& params, std::shared_ptr<const ForeignGame> game);
 MakeForeign make_short_foreign, make_long_foreign, make_longest_foreign;
