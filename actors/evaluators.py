@@ -5,7 +5,7 @@ N legal actions of all positions end to end.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Protocol
 
@@ -20,6 +20,7 @@ from common.messages import Evaluation, Leaves, Weights
 from common.weights import tower_shape
 
 NO_VERSION = -1  # before the first weights
+LADDER = (4, 16)  # batch sizes below the largest: at most 4 times too many rows, and half a second to compile each
 
 
 class Evaluator(Protocol):
@@ -170,6 +171,35 @@ class ScriptedEvaluator:
         return Evaluation(logits, values, self.version)
 
 
+class LadderEvaluator:
+    """Evaluators of several batch sizes behind one face: few positions go to a small one, and no large batch is wasted.
+
+    All of them hold the same weights.
+    """
+
+    def __init__(self, evaluators: Mapping[int, Evaluator]) -> None:
+        """`evaluators`: batch size -> evaluator; ValueError without any."""
+        if not evaluators:
+            raise ValueError("a ladder needs an evaluator")
+        self._rungs = sorted(evaluators.items())
+
+    @property
+    def largest(self) -> Evaluator:
+        return self._rungs[-1][1]
+
+    @property
+    def version(self) -> int:
+        return self.largest.version
+
+    def load(self, weights: Weights) -> None:
+        for _, evaluator in self._rungs:
+            evaluator.load(weights)
+
+    def __call__(self, leaves: Leaves) -> Evaluation:
+        fitting = (evaluator for size, evaluator in self._rungs if size >= len(leaves))
+        return next(fitting, self.largest)(leaves)
+
+
 STAND_INS: dict[str, type[UniformEvaluator] | type[PseudoRandomEvaluator]] = {
     "uniform": UniformEvaluator, "pseudo_random": PseudoRandomEvaluator,
 }  # values of inference.runtime that need no network: to measure everything else
@@ -184,8 +214,18 @@ def make_evaluator(
     return make_network_evaluator(game, inference, network, batch_size)
 
 
+def make_ladder(
+    game: _core.Game, inference: InferenceConfig, network: NetworkConfig, most: int
+) -> LadderEvaluator:
+    """For batches that shrink as games end: a few sizes up to `most`; otherwise as `make_evaluator`."""
+    sizes = [size for size in LADDER if size < most]
+    return LadderEvaluator({size: make_evaluator(game, inference, network, size) for size in [*sizes, most]})
+
+
 def describe(evaluator: Evaluator) -> str:
     """What answers, for people."""
+    if isinstance(evaluator, LadderEvaluator):
+        evaluator = evaluator.largest
     return evaluator.runtime.description if isinstance(evaluator, NetworkEvaluator) else type(evaluator).__name__
 
 

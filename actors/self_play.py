@@ -83,7 +83,7 @@ class SelfPlay:
     def snapshot(self) -> bytes:
         """Every open game where it stands, between two steps."""
         packed: bytes = msgpack.packb(
-            {"sequence": self.sequence, "seed": self._seed, "games": self._batch.snapshot()}
+            {"rules": self._rules(), "sequence": self.sequence, "seed": self._seed, "games": self._batch.snapshot()}
         )
         return packed
 
@@ -94,6 +94,8 @@ class SelfPlay:
             sequence, seed, games = int(state["sequence"]), int(state["seed"]), bytes(state["games"])
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"the snapshot of the open games cannot be read: {error}") from None
+        if state.get("rules") != self._rules():
+            raise ValueError(f"the open games were played by other rules: {state.get('rules')}, not {self._rules()}")
         batch = GameBatch(self._game, self._options, self._size, seed)
         batch.restore(games)
         self._batch, self._seed, self.sequence = batch, seed, sequence
@@ -103,6 +105,9 @@ class SelfPlay:
         self.sequence = sequence
         self._seed = (self._seed + sequence + 1) % 2**64
         self._batch = GameBatch(self._game, self._options, self._size, self._seed)
+
+    def _rules(self) -> list[object]:
+        return [self._game.name, self._game.params]
 
     def _record(self, columns: dict[str, object]) -> GameRecord:
         who = self._identity

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 Param = int | float | str | bool
 
 def game_names() -> list[str]: ...
+def foreign_names() -> list[str]: ...  # of Game, too: games from outside, see common/foreign_games.py
 def game_parameters(name: str) -> list[tuple[str, Param, str]]: ...  # name, default, one line of help
 
 class Game:

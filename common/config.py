@@ -165,6 +165,28 @@ class BenchConfig:
 
 
 @dataclass
+class PlayerConfig:
+    """One of the two players of `shusaku match`: a checkpoint, or an engine."""
+
+    checkpoint: str = ""  # RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | random (an untrained network)
+    engine: str = ""  # gtp: a program, see command; mcts: plain UCT with random rollouts; random: a random mover
+    command: str = ""  # of an engine over gtp, program and arguments
+    options: dict[str, Any] = field(default_factory=dict)  # gtp commands after its start: {level: 1} sends `level 1`
+    search: SearchConfig = field(default_factory=SearchConfig)  # as in section search; else as the run
+
+
+@dataclass
+class MatchConfig:
+    """How `shusaku match` plays; every opening is played twice, with sides swapped."""
+
+    opening_plies: int = 4  # random legal ones that a pair of games begins with
+    move_seconds: float = 60.0  # that an engine may take for a move
+    start_seconds: float = 60.0  # and for an answer before its first game
+    engines: int = 0  # processes of an engine, each with a game of its own; 0: four a core, of which one a core thinks
+    file: str = ""  # of the games that ended, one JSON object a line
+
+
+@dataclass
 class Config:
     """The whole tree."""
 
@@ -181,7 +203,11 @@ class Config:
     strength: StrengthConfig = field(default_factory=StrengthConfig)
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
     bench: BenchConfig = field(default_factory=BenchConfig)
-    checkpoint: str = ""  # RUN_DIR | FILE | random, for evaluate and bench
+    match: MatchConfig = field(default_factory=MatchConfig)
+    first: PlayerConfig = field(default_factory=PlayerConfig)
+    second: PlayerConfig = field(default_factory=PlayerConfig)
+    games: int = 400  # of a match, an even number
+    checkpoint: str = ""  # RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | random, for evaluate and bench
 
 
 def check(config: Config) -> None:
@@ -219,6 +245,39 @@ def _rules(c: Config) -> list[tuple[str, Any, tuple[bool, str]]]:
     def rule(key: str, holds: bool, text: str) -> tuple[str, Any, tuple[bool, str]]:
         return key, _get(c, key), (holds, text)
 
+    def search_rules(key: str) -> list[tuple[str, Any, tuple[bool, str]]]:
+        s = _get(c, key)
+        return [
+            one_of(f"{key}.policy", "puct", "gumbel", "mcts"),
+            at_least(f"{key}.simulations", 1),
+            rule(f"{key}.simulations", s.simulations <= 1 << 20, "must be at most 1048576"),
+            at_least(f"{key}.c_puct", 0), at_least(f"{key}.c_uct", 0), at_least(f"{key}.fpu_reduction", 0),
+            at_least(f"{key}.root_fpu_reduction", 0),
+            rule(f"{key}.dirichlet_alpha", s.dirichlet_alpha > 0,
+                 f"must be above 0; {key}.noise=false switches noise off"),
+            share(f"{key}.dirichlet_fraction"), at_least(f"{key}.temperature", 0),
+            at_least(f"{key}.temperature_plies", 0),
+            at_least(f"{key}.cache", 0),
+            rule(f"{key}.cache", s.cache <= 1 << 28, "must be at most 268435456 positions"),
+            at_least(f"{key}.considered_actions", 1), at_least(f"{key}.gumbel_scale", 0),
+            one_of(f"{key}.gumbel_interior", "improved", "puct"),
+            rule(f"{key}.value_scale", s.value_scale > 0, "must be above 0"), at_least(f"{key}.maxvisit_init", 0),
+        ]
+
+    def player_rules(key: str) -> list[tuple[str, Any, tuple[bool, str]]]:
+        p = _get(c, key)
+        return [
+            rule(f"{key}.engine", p.engine in ("", "gtp", "mcts", "random"),
+                 f"there are gtp, mcts, random; a network is {key}.checkpoint=RUN_DIR"),
+            rule(f"{key}.engine", not (p.engine and p.checkpoint),
+                 f"{key}.checkpoint={p.checkpoint} names a player already; leave one of them out"),
+            rule(f"{key}.command", bool(p.command.strip()) or p.engine != "gtp",
+                 f'must name a program: {key}.command="gnugo --mode gtp"'),
+            rule(f"{key}.command", not p.command or p.engine == "gtp", f"is for {key}.engine=gtp; add it"),
+            rule(f"{key}.options", not p.options or p.engine == "gtp", f"are for {key}.engine=gtp; add it"),
+            *search_rules(f"{key}.search"),
+        ]
+
     s, r, n = c.search, c.replay, c.learner
     return [
         rule("run.dir", c.run.dir.strip() != "", "must name a directory, such as runs/first"),
@@ -240,17 +299,7 @@ def _rules(c: Config) -> list[tuple[str, Any, tuple[bool, str]]]:
         one_of("inference.device", "cpu", "cuda"), one_of("learner.device", "cpu", "cuda"),
         rule("inference.runtime", not (c.inference.runtime == "openvino" and c.inference.device == "cuda"),
              "openvino runs on the CPU; with inference.device=cuda use inference.runtime=torch"),
-        one_of("search.policy", "puct", "gumbel", "mcts"),
-        at_least("search.simulations", 1),
-        rule("search.simulations", s.simulations <= 1 << 20, "must be at most 1048576"),
-        at_least("search.c_puct", 0), at_least("search.c_uct", 0), at_least("search.fpu_reduction", 0),
-        at_least("search.root_fpu_reduction", 0),
-        rule("search.dirichlet_alpha", s.dirichlet_alpha > 0, "must be above 0; search.noise=false switches noise off"),
-        share("search.dirichlet_fraction"), at_least("search.temperature", 0), at_least("search.temperature_plies", 0),
-        at_least("search.cache", 0), rule("search.cache", s.cache <= 1 << 28, "must be at most 268435456 positions"),
-        at_least("search.considered_actions", 1), at_least("search.gumbel_scale", 0),
-        one_of("search.gumbel_interior", "improved", "puct"),
-        rule("search.value_scale", s.value_scale > 0, "must be above 0"), at_least("search.maxvisit_init", 0),
+        *search_rules("search"),
         rule("search.reuse", not (s.reuse and s.policy != "puct"),
              f"search.policy={s.policy} starts every search afresh; use search=puct or search.reuse=false"),
         rule("search.noise", not (s.noise and s.policy == "gumbel"),
@@ -291,6 +340,14 @@ def _rules(c: Config) -> list[tuple[str, Any, tuple[bool, str]]]:
         at_least("strength.simulations", 1), at_least("strength.positions", 1),
         rule("strength.minutes", c.strength.minutes > 0, "must be above 0; strength.enabled=false switches it off"),
         rule("bench.seconds", 0 < c.bench.seconds <= 3600, "must lie above 0 and be at most 3600"),
+        at_least("match.opening_plies", 0),
+        rule("match.move_seconds", c.match.move_seconds > 0, "must be above 0"),
+        rule("match.start_seconds", c.match.start_seconds > 0, "must be above 0"),
+        rule("match.engines", 0 <= c.match.engines <= 256, "must lie between 0 and 256"),
+        rule("games", c.games >= 2 and c.games % 2 == 0,
+             "must be an even number from 2 on, for every opening is played twice, with sides swapped"),
+        rule("games", c.games <= 100_000, "must be at most 100000"),
+        *player_rules("first"), *player_rules("second"),
     ]
 
 

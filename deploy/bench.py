@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from common._core import Game, GameBatch
+from common._core import Game, GameBatch, foreign_names
 from common.config import Config, InferenceConfig
 from common.errors import UsageError
 from common.search import search_options
@@ -36,11 +36,12 @@ def _search(config: Config) -> dict[str, Any]:
     game = _game(config)
     search = replace(config.search, cache=0)
     games = GameBatch(game, search_options(search, symmetries=True), config.actors.games_per_actor, config.run.seed)
-    games.play_pseudo_random(200_000)  # warm-up
+    some = 500 if game.name in foreign_names() else 200_000
+    games.play_pseudo_random(some)  # warm-up
     before = games.counters()
     begin = time.perf_counter()
     while (seconds := time.perf_counter() - begin) < config.bench.seconds:
-        games.play_pseudo_random(200_000)
+        games.play_pseudo_random(some)
     after = games.counters()
     rate = {name: (after[name] - before[name]) / seconds for name in after}
     return {"game": game.name, "policy": search.policy, "simulations": search.simulations,

@@ -17,6 +17,7 @@ OPEN_SPIEL: dict[str, Callable[[dict[str, Any]], str]] = {  # our name -> OpenSp
     "go": lambda p: f"go(board_size={p['size']},komi={p['komi']})",
     "othello": lambda p: "othello" if p["size"] == 8 else "",
     "hex": lambda p: f"hex(board_size={p['size']})",
+    "open_spiel": lambda p: str(p["name"]),
 }
 
 

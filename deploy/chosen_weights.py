@@ -11,7 +11,7 @@ from common.messages import Weights
 from common.weights import load_weights, random_weights
 from deploy.overrides import ComposedConfig
 from deploy.run_directory import read_config
-from learner.checkpoints import load_latest
+from learner.checkpoints import Found, is_checkpoint, load_checkpoint, load_latest
 
 
 @dataclass(frozen=True)
@@ -25,43 +25,51 @@ class ChosenWeights:
     notes: tuple[str, ...] = ()  # lines for the user
 
 
-def choose_weights(config: Config) -> ChosenWeights:
-    """The weights that `checkpoint` names; game and network come from them, and from a run directory the search too.
+def choose_weights(config: Config, key: str = "checkpoint", name: str | None = None) -> ChosenWeights:
+    """The weights that `key` names; game and network come from them, and from a run directory the search too.
 
-    UsageError when there are none; ResumeError when the directory holds only damaged checkpoints.
+    A file, or one of the checkpoints, in a run directory is searched as that run was.  `name` stands for the value of
+    a key other than `checkpoint`.  UsageError when there are none; ResumeError when there are only damaged checkpoints.
     """
-    name = config.checkpoint
+    name = config.checkpoint if name is None else name
     if not name:
-        raise UsageError("checkpoint= is missing: name a run directory, a weights.safetensors file, or `random`")
+        raise UsageError(f"{key}= is missing: name a run directory, a weights.safetensors file, or `random`")
     if name == "random":
         game = Game(config.game.name, config.game.params)
         weights = random_weights(game, config.network, config.run.seed, version=1)
         return ChosenWeights(game, config.network, config.search, weights)
     path = Path(name)
     if path.is_dir():
-        return _of_run(path, config)
+        return _of_directory(path, config, key)
     if not path.exists():
-        raise UsageError(f"checkpoint={name}: no such file or directory; name a run directory, a weights.safetensors "
+        raise UsageError(f"{key}={name}: no such file or directory; name a run directory, a weights.safetensors "
                          "file, or `random`")
     weights = load_weights(path)
-    return _of(weights, config.search)
+    run = path.parent
+    search = search_of_run(read_config(run), config) if (run / "config.yaml").exists() else config.search
+    return _of(weights, search)
 
 
-def _of_run(path: Path, config: Config) -> ChosenWeights:
-    directory = path / "checkpoints" if (path / "checkpoints").is_dir() else path
-    found = load_latest(directory)
+def _of_directory(path: Path, config: Config, key: str) -> ChosenWeights:
+    """Of a run directory, of its `checkpoints`, or of a single one of them."""
+    found: Found | None
+    if is_checkpoint(path):
+        found, run = load_checkpoint(path), path.resolve().parent.parent
+    else:
+        run = path if (path / "checkpoints").is_dir() else path.resolve().parent
+        found = load_latest(path / "checkpoints" if run == path else path)
     if found is None:
-        raise UsageError(f"checkpoint={path}: holds no checkpoint; train first, or name another directory")
-    facts, saved = found.checkpoint.facts, read_config(path) if (path / "config.yaml").exists() else {}
-    if not saved:
-        raise UsageError(f"checkpoint={path}: has no config.yaml, so it is no run directory; name the directory above "
-                         "`checkpoints`, or a weights.safetensors file")
+        raise UsageError(f"{key}={path}: holds no checkpoint; train first, or name another directory")
+    if not (run / "config.yaml").exists():
+        raise UsageError(f"{key}={path}: belongs to no run directory, for there is no config.yaml; name a run "
+                         "directory, or a weights.safetensors file")
+    facts, saved = found.checkpoint.facts, read_config(run)
     network = {key: int(value) for key, value in saved["network"].items()}
     weights = Weights(
         int(facts["version"]), found.checkpoint.step, dict(found.checkpoint.tensors["average"]), network,
         str(facts["game"]), dict(saved["game"].get("params") or {}),
     )
-    chosen = _of(weights, _search_of_run(saved["search"], config))
+    chosen = _of(weights, search_of_run(saved, config))
     return replace(chosen, notes=tuple(f"damaged and passed over: {line}" for line in found.damaged))
 
 
@@ -69,12 +77,13 @@ def _of(weights: Weights, search: SearchConfig) -> ChosenWeights:
     return ChosenWeights(Game(weights.game, weights.params), NetworkConfig(**weights.network), search, weights)
 
 
-def _search_of_run(saved: dict[str, Any], config: Config) -> SearchConfig:
-    """As the run was searched, but for what this command line asks for."""
-    overrides = config.overrides if isinstance(config, ComposedConfig) else []
-    keys = [text.lstrip("+").partition("=")[0] for text in overrides]
-    if "search" in keys:
+def search_of_run(saved: dict[str, Any], config: Config) -> SearchConfig:
+    """As the run with this saved tree was searched, but for what this command line asks for."""
+    asked = config.asked if isinstance(config, ComposedConfig) else frozenset()
+    if "search" in asked:
         return config.search
-    asked = {key.removeprefix("search.") for key in keys if key.startswith("search.")}
-    known = {key: value for key, value in saved.items() if key in vars(config.search) and key not in asked}
+    known = {
+        key: value for key, value in saved["search"].items()
+        if key in vars(config.search) and f"search.{key}" not in asked
+    }
     return replace(config.search, **known)

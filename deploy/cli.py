@@ -55,11 +55,12 @@ COMMANDS = {
     "stop": Command("deploy.control_commands:stop", Takes.CONFIG, "end a run that goes on with a checkpoint"),
     "local": Command("deploy.local", Takes.CONFIG, "train in one process; the same command resumes"),
     "evaluate": Command("deploy.evaluate", Takes.CONFIG, "how often checkpoint=RUN_DIR|FILE|random plays optimally"),
+    "match": Command("deploy.match", Takes.CONFIG, "games between first.checkpoint=… and second.checkpoint|engine=…"),
     "bench": Command(
         "deploy.bench", Takes.WHAT_AND_CONFIG, "measure one part of the configured system",
         ("rules", "search", "inference", "selfplay", "replay", "learner"),
     ),
-    "games": Command("deploy.games", Takes.OPTIONS, "list the games and their parameters"),
+    "games": Command("deploy.games", Takes.OPTIONS, "list the games; games check NAME: does it keep the contract?"),
     "perft": Command("deploy.perft", Takes.OPTIONS, "count the move sequences of a game to a depth"),
 }
 
@@ -149,9 +150,18 @@ def _run_configured(command: Command, leading: list[str], overrides: list[str], 
 
 
 def _call(command: Command, arguments: list[Any], as_json: bool, spread: bool = False) -> None:
+    failure: RunFailed | None = None
     with _json_last(as_json) as show:
         run = command.load()
-        show(run(*arguments, as_json) if spread else run(arguments, as_json))
+        try:
+            show(run(*arguments, as_json) if spread else run(arguments, as_json))
+        except RunFailed as error:
+            if error.result is None:
+                raise
+            show(error.result)
+            failure = error
+    if failure is not None:
+        raise failure
 
 
 def _take_options(name: str, argv: list[str]) -> tuple[Options, list[str]]:
@@ -239,12 +249,15 @@ def _json_last(as_json: bool) -> Iterator[Any]:
             os.dup2(2, 1)
         with contextlib.redirect_stdout(sys.stderr):
             yield result.append
+    except KeyboardInterrupt as stop:  # with what was found so far
+        result.extend(stop.args)
+        raise
     finally:
         if owned:
             os.dup2(saved, 1)
             os.close(saved)
-    for item in result:
-        print(json.dumps(item), file=stdout, flush=True)
+        for item in result:
+            print(json.dumps(item), file=stdout, flush=True)
 
 
 @contextlib.contextmanager

@@ -44,6 +44,9 @@ def settings() -> list[Setting]:
         lines.append(Setting(field.name, "", "", "", inspect.cleandoc(value.__doc__ or "")))
         for low in fields(value):
             key = f"{field.name}.{low.name}"
+            if is_dataclass(getattr(value, low.name)):  # documented in the section of that name
+                lines.append(Setting(field.name, f"{key}.<setting>", "", "of the run", comments[kind, low.name]))
+                continue
             lines.append(_setting(field.name, key, getattr(value, low.name), comments[kind, low.name]))
     return lines
 

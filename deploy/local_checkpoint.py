@@ -12,7 +12,7 @@ from common.config import Config
 from common.errors import ResumeError
 from common.messages import Weights
 from common.weights import save_weights
-from learner.checkpoints import Checkpoint, Found, load_latest, prune, write_checkpoint
+from learner.checkpoints import Checkpoint, Found, keep_first_weights, load_latest, prune, write_checkpoint
 from learner.learner import Diverged, LearnerState
 from replay.record_log import LogPosition
 
@@ -67,6 +67,7 @@ def save_run(run: "LocalRun") -> None:
     games = {f"games_{number}": actor.snapshot() for number, actor in enumerate(run.actors)}
     games["turn"] = msgpack.packb([[encode_record(record) for record in records] for records in run.turn])
     tensors = {**learner.tensors, "published": dict(published.tensors)}
+    keep_first_weights(run.directory.path, published)
     write_checkpoint(run.directory.checkpoints, Checkpoint(run.learner.step_count, tensors, facts, games))
     prune(run.directory.checkpoints, run.config.run.keep_checkpoints)
     save_weights(run.directory.path / "weights.safetensors", published)

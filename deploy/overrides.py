@@ -6,6 +6,7 @@ against what the core says of them.
 """
 
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
@@ -26,16 +27,19 @@ from common.config import Config, GameConfig
 from common.errors import UsageError
 from deploy.masking import mask_tree
 from deploy.nearest import nearest
-from deploy.parameters import KINDS, game_defaults, parameter_value, shown
+from deploy.parameters import KINDS, game_defaults, make_game, parameter_value, shown
 
 CONFIGS = Path(configs.__file__).parent
 DEFAULT_EXPERIMENT = "connect_four"
+_SWEEPS = ("choice", "glob", "interval", "range", "shuffle", "sort")  # what Hydra's grammar calls by a name
+_PLAYER_SEARCHES = ("first.search", "second.search")  # sections that take the choices of the group `search`
 
 
 class ComposedConfig(Config):
     """A Config that remembers how it was asked for, for the run directory."""
 
     overrides: list[str]  # as typed, sweeps resolved
+    asked: frozenset[str]  # groups and dotted keys that they set, game.<parameter> included
     unresolved: dict[str, Any]  # the composed tree with its interpolations (${oc.env:...}) left alone
 
 
@@ -75,13 +79,21 @@ class _Leaf(NamedTuple):
 
 def _parse(text: str) -> Override:
     try:
-        override = OverridesParser.create().parse_override(text)
+        override = OverridesParser.create().parse_override(_quoted_game(text))
     except HydraException as error:
         reason = f": {_first_line(error)}; a value with , = ( ) [ ] {{ }} in it wants quotes" if "=" in text else ""
         raise UsageError(f"{text!r} is not an override{reason}; write key=value") from None
     if not override.key_or_group:
         raise UsageError(f"{text!r} is not an override: it has no key; write key=value")
     return override
+
+
+def _quoted_game(text: str) -> str:
+    """`game.name=hex(board_size=5)` as Hydra takes it, to which that would be a call: a shell eats the quotes."""
+    key, _, value = text.partition("=")
+    if not (key.lstrip("+") in ("game.name", "game.params.name") and re.fullmatch(r"\w+\([^'\"]*\)", value)):
+        return text
+    return f"{key}='{value}'" if value.partition("(")[0] not in _SWEEPS else text
 
 
 def _values(override: Override) -> Iterator[str]:
@@ -108,6 +120,7 @@ def _compose_job(overrides: list[Override], varied: list[str]) -> ComposedConfig
     asked_game, parameters, settings = _split_game(groups.get("game"), leaves)
     if asked_game is not None:
         groups["game"] = asked_game
+    asked = frozenset([*groups, *(leaf.key for leaf in settings), *(f"game.{leaf.key}" for leaf in parameters)])
     if "experiment" not in groups and "game" not in groups:
         groups["experiment"] = DEFAULT_EXPERIMENT
     if groups.get("experiment") == "none":
@@ -118,10 +131,10 @@ def _compose_job(overrides: list[Override], varied: list[str]) -> ComposedConfig
     try:
         tree = _hydra_tree([f"{group}={choice}" for group, choice in groups.items()])
         for leaf in settings:
-            OmegaConf.update(tree, leaf.key, leaf.value)
+            OmegaConf.update(tree, leaf.key, leaf.value, merge=False, force_add=isinstance(leaf.value, dict))
         _set_parameters(tree.game, parameters)
         if not any(leaf.key == "run.dir" for leaf in settings):
-            tree.run.dir = f"runs/{tree.experiment or tree.game.name}"
+            tree.run.dir = f"runs/{tree.experiment or _game_label(tree.game)}"
         others = [text for text in varied if not text.startswith("run.dir=")]
         if others:
             tree.run.dir = f"{tree.run.dir}/{','.join(others).replace('/', '_')}"
@@ -133,6 +146,7 @@ def _compose_job(overrides: list[Override], varied: list[str]) -> ComposedConfig
 
     config = ComposedConfig(**{field.name: getattr(resolved, field.name) for field in fields(resolved)})
     config.overrides = [override.input_line or "" for override in overrides]
+    config.asked = asked
     container = OmegaConf.to_container(tree, resolve=False)
     assert isinstance(container, dict)
     config.unresolved = {str(key): value for key, value in container.items()}
@@ -165,8 +179,12 @@ def _sort(overrides: list[Override]) -> tuple[dict[str, str], list[_Leaf]]:
 
 
 def _flatten(leaf: _Leaf) -> list[_Leaf]:
-    """`run={minutes: 3}` -> run.minutes; UsageError where a section is given something else."""
-    if isinstance(leaf.value, dict):
+    """`run={minutes: 3}` -> run.minutes, `first.search=gumbel` -> what search=gumbel sets, for the first player."""
+    if leaf.key in _PLAYER_SEARCHES and leaf.value in group_choices()["search"]:
+        choice = OmegaConf.to_container(OmegaConf.load(CONFIGS / "search" / f"{leaf.value}.yaml"))
+        return _flatten(leaf._replace(value=choice))
+    kind, _ = _known_keys().get(leaf.key, (None, None))
+    if isinstance(leaf.value, dict) and kind is not dict:
         inner = [_Leaf(f"{leaf.key}.{key}", value, leaf.text) for key, value in leaf.value.items()]
         return [low for setting in inner for low in _flatten(setting)]
     return [leaf]
@@ -190,8 +208,11 @@ def _split_game(asked: str | None, leaves: list[_Leaf]) -> tuple[str | None, lis
             raise UsageError(f"{name.text}: game={asked} already says which game; leave one of them out")
         games = group_choices()["game"]
         if name.value not in games:
-            raise UsageError(f"{name.text}: no such game; there are {', '.join(games)}")
+            raise UsageError(f"{name.text}: no such game; there are {', '.join(games)}; one of OpenSpiel's is "
+                             f"game=open_spiel {name.text}")
         asked = str(name.value)
+    if asked is None and (entry := next((leaf for leaf in parameters if leaf.key == "entry"), None)) is not None:
+        raise UsageError(f"{entry.text}: says which class game=python is; add game=python")
     return asked, parameters, settings
 
 
@@ -214,12 +235,21 @@ def _check_setting(leaf: _Leaf) -> None:
 
 
 def _set_parameters(game: DictConfig, asked: list[_Leaf]) -> None:
-    """Puts the parameters of the rules into game.params; UsageError on one that the game does not have."""
-    known = game_defaults(game.name)
+    """Puts the parameters of the rules into game.params; UsageError on one that the game does not have or take."""
     preset = [_Leaf(str(key), value, f"game.{key}={value}") for key, value in game.params.items()]
-    game.params = {
-        leaf.key: parameter_value(game.name, known, leaf.key, leaf.value, leaf.text) for leaf in [*preset, *asked]
-    }
+    leaves = [*preset, *asked]
+    known = game_defaults(game.name, {leaf.key: leaf.value for leaf in leaves})
+    game.params = {leaf.key: parameter_value(game.name, known, leaf.key, leaf.value, leaf.text) for leaf in leaves}
+    said = " ".join(leaf.text for leaf in asked or preset) or f"game={game.name}"
+    make_game(game.name, OmegaConf.to_container(game.params, resolve=True), said)
+
+
+def _game_label(game: DictConfig) -> str:
+    """The game's name for a directory; for one from outside the core, which one it is."""
+    if game.name not in ("open_spiel", "python"):
+        return str(game.name)
+    which = game.params.get("name") or game.params.get("entry") or ""
+    return f"{game.name}-{re.sub('[^A-Za-z0-9_.]+', '-', str(which)).strip('-')}".rstrip("-")
 
 
 def _hydra_tree(choices: list[str]) -> DictConfig:
@@ -233,14 +263,14 @@ def _hydra_tree(choices: list[str]) -> DictConfig:
 
 def group_choices() -> dict[str, list[str]]:
     """Choices of every group: the files of `configs/`, and the games that the core has."""
-    from common._core import game_names
+    from common._core import foreign_names, game_names
 
     found = {
         folder.name: sorted(file.stem for file in folder.glob("*.yaml"))
         for folder in sorted(CONFIGS.iterdir())
         if folder.is_dir() and any(folder.glob("*.yaml"))
     }
-    return {**found, "experiment": [*found["experiment"], "none"], "game": game_names()}
+    return {**found, "experiment": [*found["experiment"], "none"], "game": [*game_names(), *foreign_names()]}
 
 
 def _known_keys() -> dict[str, tuple[type | None, Any]]:

@@ -1,35 +1,79 @@
 """Parameters of a game's rules, checked against what the core says the game has."""
 
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from common.errors import UsageError
 from deploy.nearest import nearest
 
-KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+if TYPE_CHECKING:
+    from common._core import Game
+
+KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", dict: "a map"}
 
 
-def game_defaults(game: str) -> dict[str, Any]:
-    """Name -> default of every parameter."""
-    from common._core import game_parameters
+def all_names() -> list[str]:
+    """Names that `game=` takes: the core's games, and those behind which games from outside are found."""
+    from common._core import foreign_names, game_names
 
+    return [*game_names(), *foreign_names()]
+
+
+def game_defaults(game: str, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Name -> default of every parameter, or its type where it has none; a Python game's follow from the given ones."""
+    from common._core import foreign_names, game_parameters
+
+    if game in foreign_names():
+        from common.foreign_games import parameters
+
+        return {p.name: p.kind if p.default is None else p.default for p in parameters(game, given or {})}
     return {name: default for name, default, _ in game_parameters(game)}
 
 
-def parameter_value(game: str, known: dict[str, Any], key: str, value: Any, text: str) -> Any:
-    """The value as the type of the parameter's default; UsageError, naming what was typed, on anything else."""
+def make_game(name: str, params: Any, what: str) -> "Game":
+    """The game under these rules; UsageError, behind `what`, where it refuses one of them or all of them together."""
+    from common._core import Game
+
+    try:
+        return Game(name, params)
+    except UsageError:
+        raise  # of a game from outside the core: it says what of
+    except ValueError as error:
+        raise UsageError(f"{what}: {error}") from None
+
+
+def parameter_value(game: str, known: Mapping[str, Any], key: str, value: Any, text: str) -> Any:
+    """The value as the type of the parameter; UsageError, naming what was typed, on anything else."""
     if not known:
         raise UsageError(f"{text}: {game} has no parameters; leave it out")
     if key not in known:
         raise UsageError(f"{text}: {game} has no parameter {key}; nearest: {nearest(key, known)}; "
                          f"there are {', '.join(known)}")
-    kind = type(known[key])
+    has_default = not isinstance(known[key], type)
+    kind = type(known[key]) if has_default else known[key]
     if kind is float and type(value) is int:
         return float(value)
     if kind is str and type(value) in (int, float):
         return str(value)
     if type(value) is not kind:
-        raise UsageError(f"{text}: must be {KINDS[kind]}, such as its default {shown(known[key])}")
+        such = f", such as its default {shown(known[key])}" if has_default else ""
+        raise UsageError(f"{text}: must be {KINDS[kind]}{such}")
     return value
+
+
+def given_parameters(game: str, assignments: Iterable[str]) -> dict[str, Any]:
+    """`--param k=v`, several times -> the parameters; UsageError naming the one that is wrong."""
+    texts: dict[str, str] = {}
+    for text in assignments:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise UsageError(f"--param {text}: write --param name=value")
+        texts[key] = value
+    values = {key: typed(value) for key, value in texts.items()}
+    known = game_defaults(game, values)
+    return {
+        key: parameter_value(game, known, key, value, f"--param {key}={texts[key]}") for key, value in values.items()
+    }
 
 
 def typed(text: str) -> int | float | bool | str:

@@ -3,10 +3,10 @@
 import time
 from typing import Any
 
-from common._core import Game, Position, game_names, game_parameters, perft
+from common._core import Game, Position, perft
 from common.errors import UsageError
 from deploy.nearest import nearest
-from deploy.parameters import parameter_value, typed
+from deploy.parameters import all_names, given_parameters, make_game
 from deploy.plain_options import PlainOptions
 
 
@@ -15,13 +15,14 @@ def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
     parser = PlainOptions(prog="shusaku perft", description="Count the move sequences of a game to a depth.")
     parser.add_argument("game", metavar="GAME")
     parser.add_argument("depth", metavar="DEPTH", type=int)
-    parser.add_argument("--position", metavar="TEXT", default="", help="moves from the start, with blanks between them")
+    parser.add_argument("--position", metavar="TEXT", default="",
+                        help="moves from the start, with blanks between them, or a position as text")
     parser.add_argument("--param", metavar="k=v", action="append", default=[], help="a parameter of the rules")
     parser.add_argument("--divide", action="store_true", help="count behind each first move, too")
     asked = parser.parse_args(arguments)
-    if asked.game not in game_names():
-        raise UsageError(f"{asked.game}: no such game; nearest: {nearest(asked.game, game_names())}; "
-                         f"there are {', '.join(game_names())}")
+    if asked.game not in all_names():
+        raise UsageError(f"{asked.game}: no such game; nearest: {nearest(asked.game, all_names())}; "
+                         f"there are {', '.join(all_names())}")
     if asked.depth < 0:
         raise UsageError(f"DEPTH {asked.depth}: must be at least 0")
     position = _position(_game(asked.game, asked.param), asked.position)
@@ -38,28 +39,36 @@ def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
 
 
 def _game(name: str, assignments: list[str]) -> Game:
-    known = {parameter: default for parameter, default, _ in game_parameters(name)}
-    params = {}
-    for text in assignments:
-        key, equals, value = text.partition("=")
-        if not equals:
-            raise UsageError(f"--param {text}: write --param name=value")
-        params[key] = parameter_value(name, known, key, typed(value), f"--param {text}")
-    try:
-        return Game(name, params)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
+    return make_game(name, given_parameters(name, assignments), "--param")
 
 
 def _position(game: Game, text: str) -> Position:
-    """The position after the moves of the text; UsageError naming the first one that cannot be played."""
+    """The position that the text sets up, or the one after its moves; UsageError naming what is wrong.
+
+    A grid has several rows, with '/' or line ends between them, and SGF begins with a bracket; no move does either.
+    """
+    if "/" in text or "\n" in text.strip() or text.lstrip().startswith("("):
+        try:
+            return game.position(text)
+        except ValueError as error:
+            raise UsageError(f"--position: {_one_line(error)}") from None
     position = game.start()
-    for move in text.replace(",", " ").split():
+    for move in _moves(position, text):
         try:
             position.play(position.from_move(move))
         except ValueError as error:
-            raise UsageError(f"--position: move {position.ply + 1}, {move}: {error}") from None
+            raise UsageError(f"--position: move {position.ply + 1}, {move}: {_one_line(error)}") from None
     return position
+
+
+def _one_line(error: ValueError) -> str:
+    return " ".join(str(error).split())
+
+
+def _moves(start: Position, text: str) -> list[str]:
+    """Moves with blanks between them, or commas, where the moves of the game have none in their names."""
+    have_commas = any("," in start.to_move(action) for action in start.legal_actions)
+    return (text if have_commas else text.replace(",", " ")).split()
 
 
 def _divide(position: Position, depth: int) -> dict[str, int]:

@@ -28,6 +28,7 @@ from deploy.overrides import ComposedConfig
 
 _PACKAGES = ("shusaku", "torch", "numpy", "openvino", "ray", "redis", "msgpack", "hydra-core", "safetensors")
 _SHAPES = ("game", "network")  # sections that decide the shapes of weights and rows
+_OF_MATCHES = ("match", "first", "second", "games")  # settings that no run has any use for
 _UNREMARKABLE = ("run.resume", "run.dir", "checkpoint", "bench")  # differences that change nothing about the run
 
 
@@ -154,7 +155,7 @@ def write_whole(path: Path, text: str) -> None:
 def _saved_tree(config: Config) -> dict[str, Any]:
     tree = mask_tree(config.unresolved if isinstance(config, ComposedConfig) else asdict(config))
     assert isinstance(tree, dict)
-    return tree
+    return {key: value for key, value in tree.items() if key not in _OF_MATCHES}
 
 
 def _flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:

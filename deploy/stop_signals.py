@@ -2,7 +2,7 @@
 
 import signal
 from types import FrameType, TracebackType
-from typing import Self
+from typing import Any, Self
 
 from deploy.cli import Terminated
 
@@ -17,12 +17,15 @@ class StopSignals:
     def should_stop(self) -> bool:
         return self._received is not None
 
-    def raise_received(self) -> None:
-        """KeyboardInterrupt or Terminated for what was received; nothing where nothing was."""
+    def raise_received(self, *found: dict[str, Any]) -> None:
+        """KeyboardInterrupt or Terminated for what was received; nothing where nothing was.
+
+        `found`, the result so far, goes with it, and is what `--json` prints then.
+        """
         if self._received is signal.SIGINT:
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt(*found)
         if self._received is not None:
-            raise Terminated
+            raise Terminated(*found)
 
     def __enter__(self) -> Self:
         try:

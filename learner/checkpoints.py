@@ -23,9 +23,11 @@ from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
 from common.errors import ResumeError
-from common.weights import sync_directory, write_durably
+from common.messages import Weights
+from common.weights import save_weights, sync_directory, write_durably
 
 FORMAT = 1
+FIRST_WEIGHTS = "weights_first.safetensors"
 MANIFEST, FACTS = "manifest.json", "facts.json"
 _NAME = re.compile(r"(\d{9,})(\.old)?")
 _PART = re.compile(r"[a-z0-9_]+")
@@ -98,6 +100,30 @@ def load_latest(directory: Path) -> Found | None:
         raise ResumeError(f"no checkpoint in {directory} is whole: {'; '.join(damaged)}. Put a good copy there, "
                           "or begin a new run with another run.dir")
     return None
+
+
+def is_checkpoint(path: Path) -> bool:
+    """Whether the directory looks like one; it may be damaged."""
+    return _NAME.fullmatch(path.resolve().name) is not None and (path / MANIFEST).exists()
+
+
+def load_checkpoint(path: Path) -> Found:
+    """This one; ResumeError naming what is wrong with it."""
+    path = path.resolve()
+    try:
+        return Found(_read(path), path, ())
+    except _Damaged as error:
+        raise ResumeError(f"{error}; use another checkpoint") from None
+
+
+def keep_first_weights(run: Path, weights: Weights) -> None:
+    """Saves what is published as `weights_first.safetensors` while the run directory holds no checkpoint yet.
+
+    To be called before each checkpoint is written: later ones leave the file alone, so the network can be measured
+    against the beginning of its run for as long as the directory lives.
+    """
+    if not _candidates(run / "checkpoints"):
+        save_weights(run / FIRST_WEIGHTS, weights)
 
 
 def prune(directory: Path, keep: int) -> list[Path]:

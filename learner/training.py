@@ -20,7 +20,7 @@ from common.messages import Weights
 from common.network import Network
 from common.weights import save_weights
 from learner.batches import Prefetcher
-from learner.checkpoints import Checkpoint, load_latest, prune, write_checkpoint
+from learner.checkpoints import Checkpoint, keep_first_weights, load_latest, prune, write_checkpoint
 from learner.learner import Diverged, Learner, LearnerState
 from learner.version_index import VersionIndex
 from replay.buffer import Batch, ReplayBuffer, ReplayStats
@@ -218,6 +218,7 @@ class Training:
         }
         checkpoints = self._directory / "checkpoints"
         tensors = {**learner.tensors, "published": dict(published.tensors)}
+        keep_first_weights(self._directory, published)
         write_checkpoint(checkpoints, Checkpoint(self.learner.step_count, tensors, facts))
         prune(checkpoints, self._config.run.keep_checkpoints)
         save_weights(self._directory / "weights.safetensors", published)

@@ -9,11 +9,13 @@ from numpy.typing import NDArray
 
 from actors.evaluators import (
     Evaluator,
+    LadderEvaluator,
     NetworkEvaluator,
     PseudoRandomEvaluator,
     ScriptedEvaluator,
     UniformEvaluator,
     make_evaluator,
+    make_ladder,
     raw_rate,
 )
 from common._core import Game
@@ -253,3 +255,40 @@ def test_openvino_and_linux_agree_on_bf16() -> None:
 
     if cpu_flags():
         assert cpu_has_bf16() == ("BF16" in ov.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"))
+
+
+def test_a_ladder_takes_the_smallest_that_holds_the_positions() -> None:
+    game = Game("connect_four")
+    asked: list[tuple[int, int]] = []
+
+    class Rung(UniformEvaluator):
+        def __call__(self, leaves: Leaves) -> Evaluation:
+            asked.append((self.size, len(leaves)))
+            return super().__call__(leaves)
+
+    rungs: dict[int, Evaluator] = {}
+    for size in (16, 2, 8):
+        rungs[size] = Rung(game, size)
+        rungs[size].size = size  # type: ignore[attr-defined]
+    ladder = LadderEvaluator(rungs)
+    ladder.load(random_weights(game, CONFIG, 1, version=5))
+    assert ladder.version == 5
+    for count in (1, 2, 3, 8, 9, 16, 40):
+        evaluation = ladder(leaves_of(game, count))
+        assert (len(evaluation.values), evaluation.version) == (count, 5)
+    assert asked == [(2, 1), (2, 2), (8, 3), (8, 8), (16, 9), (16, 16), (16, 40)]
+    with pytest.raises(ValueError, match="needs an evaluator"):
+        LadderEvaluator({})
+
+
+def test_every_rung_says_the_same() -> None:
+    game = Game("connect_four")
+    weights = random_weights(game, CONFIG, 1, version=1)
+    ladder = make_ladder(game, InferenceConfig(precision="fp32"), CONFIG, 20)
+    single = make_evaluator(game, InferenceConfig(precision="fp32"), CONFIG, 20)
+    for evaluator in (ladder, single):
+        evaluator.load(weights)
+    for count in (1, 4, 5, 16, 17, 33):
+        leaves = leaves_of(game, count)
+        logits = ladder(leaves).logits.copy()
+        assert np.allclose(logits, single(leaves).logits, atol=1e-5)

@@ -1,6 +1,7 @@
 """A step in two halves is the step, and the second half may be late."""
 
 import numpy as np
+import pytest
 
 from actors.evaluators import NO_VERSION, PseudoRandomEvaluator
 from actors.self_play import ActorIdentity, SelfPlay
@@ -42,3 +43,18 @@ def test_before_the_first_weights_the_version_is_taken_as_zero() -> None:
         leaves.packed, leaves.uniform, leaves.offsets, leaves.actions))))
     assert play.end_step(Evaluation(answer.logits, answer.values, 3)) == []
     assert play.counters()["evaluations"] == len(leaves)
+
+
+def test_open_games_of_other_rules_are_not_gone_on_with() -> None:
+    """Komi changes no size and no bit of a position, only who has won."""
+    def go(komi: float) -> SelfPlay:
+        game = Game("go", {"size": 5, "komi": komi})
+        return SelfPlay(game, SearchConfig(simulations=4), SelfPlayConfig(), PseudoRandomEvaluator(game, 2), games=2,
+                        seed=1, identity=ActorIdentity(0))
+
+    player = go(7.5)
+    player.step()
+    snapshot = player.snapshot()
+    go(7.5).restore(snapshot)
+    with pytest.raises(ValueError, match=r"other rules: .*7\.5"):
+        go(0.5).restore(snapshot)

@@ -34,7 +34,10 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, run: Any) -> None:
                                   ["perft", "tic_tac_toe", "-1"], ["games", "--jsn"], ["local", "--jsn"],
                                   ["local", "a.b=1"], ["local", "--cfg", "hydra"], ["bench"], ["bench", "everything"],
                                   ["perft", "tic_tac_toe", "2", "--param", "size=3"],
-                                  ["perft", "connect_four", "2", "--position", "nonsense"]])
+                                  ["perft", "connect_four", "2", "--position", "nonsense"],
+                                  ["perft", "othello", "2", "--param", "size=7"],
+                                  ["perft", "othello", "2", "--position", "...\n..."],
+                                  ["perft", "othello", "2", "--position", "(;GM[2])"]])
 def test_wrong_usage_is_one_line_and_exit_2(argv: list[str]) -> None:
     done = shusaku(*argv)
     assert done.returncode == 2
@@ -92,6 +95,18 @@ def test_perft_divides_and_starts_anywhere() -> None:
     move = next(iter(whole["divide"]))
     behind = json.loads(shusaku("perft", "connect_four", "3", "--position", move, "--json").stdout)
     assert behind["nodes"] == whole["divide"][move]
+
+
+@pytest.mark.parametrize("position", ["XO./.../...", "XO.\n...\n...\n", "a3 b3"])
+def test_perft_starts_from_a_position_as_text(position: str) -> None:
+    result = json.loads(shusaku("perft", "tic_tac_toe", "2", "--position", position, "--json").stdout)
+    assert result["nodes"] == 7 * 6
+
+
+def test_perft_says_what_is_wrong_with_a_position() -> None:
+    assert "row 2 has 2 cells" in shusaku("perft", "tic_tac_toe", "2", "--position", "XO./../...").stderr
+    assert "6 rows of 6" in shusaku("perft", "othello", "2", "--param", "size=6", "--position", "../..").stderr
+    assert "move 2, d3: illegal move 'd3'" in shusaku("perft", "othello", "2", "--position", "d3 d3").stderr
 
 
 def test_cfg_prints_the_configuration_and_stops() -> None:

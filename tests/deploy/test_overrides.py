@@ -43,7 +43,7 @@ def test_the_plain_defaults_are_the_dataclasses(argv: list[str]) -> None:
 
 
 def vars_without_origin(config: Config) -> dict[str, object]:
-    return {name: value for name, value in vars(config).items() if name not in ("overrides", "unresolved")}
+    return {name: value for name, value in vars(config).items() if name not in ("overrides", "asked", "unresolved")}
 
 
 @pytest.mark.parametrize("name", game_names())
@@ -89,10 +89,10 @@ def test_unknown_words_name_the_nearest(override: str, near: str) -> None:
 
 @pytest.mark.parametrize(("override", "rule"), [
     ("~run.minutes", "leave run.minutes out"),
-    ("search=", "there are gumbel, mcts, puct"),
-    ("search=[puct]", "there are gumbel"),
-    ("experiment=chess", "connect_four, tic_tac_toe, none"),
-    ("game.name=go", "there are"),
+    ("search=", "there are alphago_zero, gumbel, mcts, puct"),
+    ("search=[puct]", "there are alphago_zero, gumbel"),
+    ("experiment=chess", "connect_four, go_19x19_zero, go_9x9, go_9x9_tutorial, othello, othello_6x6, tic_tac_toe, none"),
+    ("game.name=goo", "there are"),
     ("run.seed=many", "a whole number"),
     ("run.seed=1.5", "a whole number"),
     ("run.seed=null", "a whole number"),
@@ -121,13 +121,25 @@ def test_contradictions_are_refused() -> None:
 
 def test_parameters_reach_the_game_with_their_types(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {"size": 9, "komi": 7.5, "ko": True, "name": ""}
-    monkeypatch.setattr(overrides, "game_defaults", lambda name: known)
+    monkeypatch.setattr(overrides, "game_defaults", lambda name, given=None: known)
+    monkeypatch.setattr(overrides, "make_game", lambda name, params, what: None)  # whose parameters are others
     config = compose(["game=connect_four", "game.size=7", "+game.komi=6", "game.params.ko=false", "game.name=12"])
     assert config.game.params == {"size": 7, "komi": 6.0, "ko": False, "name": "12"}
     assert isinstance(config.game.params["komi"], float)
     assert "nearest: size" in refusal("game=connect_four", "game.siz=7")
     assert "a whole number" in refusal("game=connect_four", "game.size=7.5")
     assert "true or false" in refusal("game=connect_four", "game.ko=1")
+
+
+def test_a_preset_says_the_size_and_the_command_line_another() -> None:
+    assert compose(["experiment=othello_6x6"]).game.params == {"size": 6}
+    assert compose(["experiment=othello_6x6", "game.size=8"]).game.params == {"size": 8}
+    assert compose(["experiment=othello"]).game.params == {}
+
+
+def test_values_that_the_game_refuses_are_named() -> None:
+    assert refusal("game=hex", "game.size=14").startswith("game.size=14: size 14: hex is played on 2 x 2 to 13 x 13")
+    assert "say size=8 or size=6" in refusal("experiment=othello_6x6", "game.size=7")
 
 
 def test_a_game_without_parameters_says_so() -> None:

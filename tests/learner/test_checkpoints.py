@@ -9,9 +9,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from common._core import Game
+from common.config import NetworkConfig
 from common.errors import ResumeError
-from common.weights import write_durably
-from learner.checkpoints import Checkpoint, load_latest, problem_of, prune, write_checkpoint
+from common.weights import load_weights, random_weights, write_durably
+from learner.checkpoints import (
+    FIRST_WEIGHTS,
+    Checkpoint,
+    is_checkpoint,
+    keep_first_weights,
+    load_checkpoint,
+    load_latest,
+    problem_of,
+    prune,
+    write_checkpoint,
+)
 
 FILES = ["facts.json", "games.bin", "manifest.json", "network.safetensors", "random.safetensors"]
 
@@ -184,3 +196,29 @@ def test_leftovers_of_a_killed_process_are_removed(directory: Path) -> None:
     write_checkpoint(directory, checkpoint(30))
     assert sorted(os.listdir(directory)) == ["000000010", "000000020", "000000030"]
     shutil.rmtree(directory)
+
+
+def test_one_of_them_is_loaded_by_its_name(directory: Path) -> None:
+    assert is_checkpoint(directory / "000000010")
+    assert not is_checkpoint(directory)
+    assert_same(load_checkpoint(directory / "000000010").checkpoint, checkpoint(10))
+    (directory / "000000010" / "games.bin").write_bytes(b"")
+    with pytest.raises(ResumeError, match=r"games.bin has 0 bytes.*use another checkpoint"):
+        load_checkpoint(directory / "000000010")
+
+
+def test_the_weights_of_the_first_checkpoint_are_kept(tmp_path: Path) -> None:
+    def weights(version: int):
+        return random_weights(Game("tic_tac_toe"), NetworkConfig(8, 1), seed=version, version=version)
+
+    def kept() -> int:
+        return load_weights(tmp_path / FIRST_WEIGHTS).version
+
+    keep_first_weights(tmp_path, weights(1))
+    keep_first_weights(tmp_path, weights(2))  # the checkpoint of the first time could not be written
+    assert kept() == 2
+    for step in (10, 20, 30):
+        write_checkpoint(tmp_path / "checkpoints", checkpoint(step))
+        prune(tmp_path / "checkpoints", 1)
+        keep_first_weights(tmp_path, weights(step))
+        assert kept() == 2

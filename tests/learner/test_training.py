@@ -220,6 +220,7 @@ def test_a_killed_learner_redoes_no_more_than_one_checkpoint_interval(
         until(successor, lambda r: r.step > step)
     assert errors == []
     assert load_weights(tmp_path / "weights.safetensors").version == successor.report().version
+    assert load_weights(tmp_path / "weights_first.safetensors").version < successor.report().version
 
 
 def test_a_network_that_is_not_finite_is_never_published(tmp_path: Path) -> None:

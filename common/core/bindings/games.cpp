@@ -30,11 +30,14 @@ struct PyPosition {
   std::unique_ptr<AnyPosition> state;
 };
 
+constexpr size_t kMovesShown = 24;  // in an error
+
 void check_legal(const PyPosition& p, std::int64_t action) {
   const std::vector<Action> legal = p.state->legal_actions();
   if (action >= 0 && action < 65536 && std::binary_search(legal.begin(), legal.end(), Action(action))) return;
   std::string moves;
-  for (Action a : legal) moves += " " + std::to_string(a);
+  for (size_t i = 0; i < legal.size() && i < kMovesShown; ++i) moves += " " + std::to_string(legal[i]);
+  if (legal.size() > kMovesShown) moves += " and " + std::to_string(legal.size() - kMovesShown) + " more";
   throw nb::value_error(("illegal action " + std::to_string(action) + ": legal are" + (moves.empty() ? " none, the game is over" : moves) +
                          ", in\n" + p.state->draw()).c_str());
 }
@@ -79,12 +82,14 @@ void bind_games(nb::module_& m) {
     for (const GameEntry& entry : game_table()) names.emplace_back(entry.name);
     return names;
   });
+  m.def("foreign_names", [] { return std::vector<std::string>(std::begin(kForeignNames), std::end(kForeignNames)); });
   m.def("game_parameters", [](const std::string& name) {
-    make_game(name, {});  // raises for a name that is not in the table
     std::vector<std::tuple<std::string, Param, std::string>> rows;
     for (const GameEntry& entry : game_table())
       if (name == entry.name)
         for (const ParamHelp& p : entry.parameters()) rows.emplace_back(p.name, p.default_value, p.help);
+    require(!is_foreign(name), name + ": its parameters are its games'; ask common.foreign_games.parameters for them");
+    if (rows.empty()) make_game(name, {});  // raises for a name that is not in the table
     return rows;
   }, "name"_a);
 
@@ -132,7 +137,7 @@ void bind_games(nb::module_& m) {
         auto out = new_numpy<std::int8_t>({size_t(s.height), size_t(s.width)});
         std::copy(map.begin(), map.end(), out.data());
         return out;
-      }, nb::rv_policy::automatic)
+      }, nb::rv_policy::move)  // a property's default would tie the array to the position
       .def_prop_ro("legal_actions", [](const PyPosition& p) { return p.state->legal_actions(); })
       .def_prop_ro("evaluation_key", [](const PyPosition& p) { return p.state->evaluation_key(); })
       .def_prop_ro("transposition_key", [](const PyPosition& p) { return p.state->transposition_key(); })
@@ -151,7 +156,8 @@ void bind_games(nb::module_& m) {
         const std::vector<Action> legal = p.state->legal_actions();
         if (action >= 0 && std::binary_search(legal.begin(), legal.end(), Action(action))) return action;
         std::string moves;
-        for (Action a : legal) moves += " " + p.state->to_move(a);
+        for (size_t i = 0; i < legal.size() && i < kMovesShown; ++i) moves += " " + p.state->to_move(legal[i]);
+        if (legal.size() > kMovesShown) moves += " and " + std::to_string(legal.size() - kMovesShown) + " more";
         throw nb::value_error((std::string(action < 0 ? quoted(text) + " is no move of this game" : "illegal move " + quoted(text)) +
                                ": legal are" + (moves.empty() ? " none, the game is over" : moves)).c_str());
       }, "move"_a)

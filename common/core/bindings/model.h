@@ -15,10 +15,11 @@ template <GameRules G>
 class Model final : public AnyGame {
  public:
   explicit Model(const Params& params) : params_(params), rules_(params) {}
+  Model(const Params& params, G rules) : params_(params), rules_(std::move(rules)) {}
 
   static std::shared_ptr<const AnyGame> make(const Params& params) { return std::make_shared<Model<G>>(params); }
 
-  std::string name() const override { return G::kName; }
+  std::string name() const override { return name_of(rules_); }
   const Params& params() const override { return params_; }
   int num_actions() const override { return rules_.num_actions(); }
   int max_plies() const override { return rules_.max_plies(); }
@@ -134,7 +135,9 @@ class Model final : public AnyGame {
     int size() const override { return batch_.size(); }
     void begin(int slot, const AnyPosition& position, std::uint64_t seed) override {
       const auto* mine = dynamic_cast<const PositionModel*>(&position);
-      if (!mine) throw std::invalid_argument(std::string("the position is of another game than ") + G::kName);
+      const AnyGame* theirs = mine ? mine->game() : nullptr;
+      if (!theirs || (theirs != game_.get() && (theirs->name() != game_->name() || theirs->params() != game_->params())))
+        throw std::invalid_argument("the position is of another game than " + game_->name());
       batch_.begin(slot, mine->value(), seed);
     }
     const Leaves& select(std::uint32_t version) override { return batch_.select(version); }

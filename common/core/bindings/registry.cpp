@@ -6,11 +6,12 @@
 namespace shusaku {
 
 const std::vector<GameEntry>& game_table() {
-  static const std::vector<GameEntry> table{kConnectFour, kGo, kTicTacToe};
+  static const std::vector<GameEntry> table{kConnectFour, kGo, kHex, kOthello, kTicTacToe};
   return table;
 }
 
 std::shared_ptr<const AnyGame> make_game(const std::string& name, const Params& params) {
+  if (is_foreign(name)) return make_foreign(name, params);
   std::string names;
   for (const GameEntry& entry : game_table()) {
     names += (names.empty() ? "" : ", ") + std::string(entry.name);
@@ -33,6 +34,7 @@ std::shared_ptr<const AnyGame> make_game(const std::string& name, const Params& 
     if (entry.complete) entry.complete(all, params);
     return entry.make(all);
   }
+  for (const char* foreign : kForeignNames) names += ", " + std::string(foreign);
   throw std::invalid_argument("unknown game '" + name + "': expected one of " + names);
 }
 

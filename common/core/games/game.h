@@ -92,6 +92,13 @@ std::uint64_t evaluation_key(const G& rules, const typename G::Position& p, cons
   else return rules.evaluation_key(p);
 }
 
+// The name under which these rules are known; a type that stands for many games says it of each.
+template <class G>
+std::string name_of(const G& rules) {
+  if constexpr (requires { rules.name(); }) return rules.name();
+  else return G::kName;
+}
+
 constexpr float kNoScore = std::numeric_limits<float>::quiet_NaN();
 
 // A bijective mixer of 64 bits (Steele, Lea and Flood 2014, splitmix64's finalizer).

@@ -155,7 +155,7 @@ class Go {
   }
   // The same where the legal actions are known: they tell what superko forbids.
   std::uint64_t evaluation_key(const Position& p, const Action* legal, int count) const {
-    std::uint64_t sum = p.to_play, factor = 1;
+    std::uint64_t sum = std::uint64_t(2 * (count == 0) + p.to_play), factor = 1;
     if (is_tutorial_) {
       sum += combine(p.hash, std::uint64_t(p.last + 1) << 16 | std::uint64_t(p.before_last + 1));
     } else {

@@ -86,8 +86,8 @@ inline std::vector<int> points(int size, const std::string& text) {
 
 }  // namespace detail
 
-// The set-up properties of the root of an SGF tree (FF[4]): SZ, AB, AW, AE, PL.  Moves are refused, other properties are
-// passed over.  std::invalid_argument naming what is wrong.
+// The set-up properties of the root of an SGF tree (FF[4]): SZ, AB, AW, AE, PL.  Moves are refused; other properties,
+// KM and RU among them, are passed over: the game's own parameters hold.  std::invalid_argument naming what is wrong.
 inline SetUp read_sgf(const std::string& text, int size) {
   using detail::fail;
   size_t at = 0;
@@ -99,13 +99,17 @@ inline SetUp read_sgf(const std::string& text, int size) {
     if (at >= text.size() || text[at] != c) fail("a " + quoted({c}) + " is missing");
     ++at;
   };
-  std::vector<int> cells(size_t(size) * size_t(size), -1);
+  std::vector<int> cells(size_t(size) * size_t(size), -2);  // -2: not said, -1 empty
+  std::vector<std::string> seen;
   SetUp result;
   expect('('), expect(';');
   for (skip(); at < text.size() && std::isupper(static_cast<unsigned char>(text[at])); skip()) {
     std::string name;
     while (at < text.size() && std::isupper(static_cast<unsigned char>(text[at]))) name += text[at++];
     if (name == "B" || name == "W") fail("moves (" + name + "[..]) are no set-up: play them instead");
+    for (const std::string& earlier : seen)
+      if (earlier == name) fail(name + " stands there twice");
+    seen.push_back(name);
     skip();
     if (at >= text.size() || text[at] != '[') fail(quoted(name) + " has no value");
     for (; at < text.size() && text[at] == '['; skip()) {
@@ -117,7 +121,10 @@ inline SetUp read_sgf(const std::string& text, int size) {
       if (at >= text.size()) fail("a ']' is missing");
       ++at;
       if (name == "AB" || name == "AW" || name == "AE") {
-        for (int cell : detail::points(size, value)) cells[size_t(cell)] = name == "AE" ? -1 : name == "AW";
+        for (int cell : detail::points(size, value)) {
+          if (cells[size_t(cell)] != -2) fail(vertex(size, cell) + " is set up twice");
+          cells[size_t(cell)] = name == "AE" ? -1 : name == "AW";
+        }
       } else if (name == "PL") {
         if (value != "B" && value != "W") fail("PL[" + quoted(value) + "] is neither B nor W");
         result.to_play = value == "W";
@@ -128,8 +135,11 @@ inline SetUp read_sgf(const std::string& text, int size) {
       }
     }
   }
-  if (at < text.size() && text[at] == ';') fail("only the first node is read: play the moves instead");
+  if (at < text.size() && (text[at] == ';' || text[at] == '(')) fail("only the first node is read: play the moves instead");
+  if (at < text.size() && text[at] != ')') fail("after the properties, " + quoted(text.substr(at)) + " is none; they have capital letters");
   expect(')');
+  skip();
+  if (at < text.size()) fail("behind its end there is " + quoted(text.substr(at)));
   for (size_t cell = 0; cell < cells.size(); ++cell)
     if (cells[cell] >= 0) result.stones.emplace_back(int(cell), cells[cell]);
   return result;

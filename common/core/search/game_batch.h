@@ -202,7 +202,7 @@ class GameBatch {
   // Of everything that must be the same for a snapshot to mean the same.
   std::uint64_t fingerprint() const {
     const SearchOptions& o = options_;
-    const std::string text = std::string(G::kName) + " " + o.policy + " " + o.gumbel_interior + " " +
+    const std::string text = name_of(*rules_) + " " + o.policy + " " + o.gumbel_interior + " " +
         std::to_string(slots_.size()) + " " + std::to_string(seed_) + " " + std::to_string(sizeof(Position)) + " " +
         std::to_string(o.simulations) + " " + std::to_string(o.considered_actions);
     return checksum(text);

@@ -1,0 +1,206 @@
+"""Two players meet: pairs of games from random openings with the sides swapped, many at once, and what came of them."""
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from actors.elo import EloEstimate, estimate_elo
+from actors.players import PASS, Forfeit, OpenGame, Player, ShouldStop
+from actors.strength import Stopped
+from common._core import Game
+from common.errors import UsageError
+
+MAX_DRAWS = 200  # of an opening that ended the game or was there before
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedGame:
+    """One game of a match."""
+
+    number: int
+    side: int  # of the first player: 0 when it moved first
+    points: float  # of the first player: 1, 0.5, 0
+    moves: tuple[str, ...]
+    actions: tuple[int, ...]
+    ended_by: str  # rules | ply_limit | resignation | a kind of fault
+    loser: int | None = None  # 0 the first player, 1 the second one, where somebody forfeited
+    message: str = ""  # what is known of a fault
+
+    def to_json(self) -> dict[str, Any]:
+        """One line of `match.file`."""
+        return {"game": self.number, "first_moves_first": self.side == 0, "points": self.points,
+                "ended_by": self.ended_by, "message": self.message, "moves": list(self.moves)}
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Games by their results, for the first player."""
+
+    wins: int
+    draws: int
+    losses: int
+
+    @property
+    def games(self) -> int:
+        return self.wins + self.draws + self.losses
+
+    @property
+    def score(self) -> float:
+        """Share of the points; NaN without a game."""
+        return (self.wins + self.draws / 2) / self.games if self.games else float("nan")
+
+
+@dataclass(slots=True)
+class MatchResult:
+    """Everything that was played; grows while the arena plays."""
+
+    games: list[FinishedGame] = field(default_factory=list)  # in the order in which they ended
+
+    def tally(self, side: int | None = None) -> Tally:
+        """Of all games, or of those in which the first player had this side (0 moves first)."""
+        counts = Counter(game.points for game in self.games if side is None or game.side == side)
+        return Tally(counts[1.0], counts[0.5], counts[0.0])
+
+    def elo(self) -> EloEstimate:
+        """Of the first player over the second one, with its 95 % interval; ValueError before the first game."""
+        pairs: dict[int, list[float]] = {}
+        for game in self.games:
+            pairs.setdefault(game.number // 2, []).append(game.points)
+        return estimate_elo(list(pairs.values()))
+
+    def forfeits(self, player: int) -> dict[str, int]:
+        """Why this player (0 the first, 1 the second) gave games away: reason -> how often."""
+        return dict(Counter(game.ended_by for game in self.games if game.loser == player))
+
+    @property
+    def mean_plies(self) -> float:
+        return sum(len(game.actions) for game in self.games) / len(self.games)
+
+    @property
+    def distinct(self) -> int:
+        """Games that no other one repeats move for move, each counted once."""
+        return len({game.actions for game in self.games})
+
+
+class Arena:
+    """Plays a match.  The same players and seed give the same games."""
+
+    def __init__(
+        self,
+        game: Game,
+        players: tuple[Player, Player],
+        *,
+        games: int,
+        opening_plies: int,
+        seed: int,
+        games_at_once: int,
+        should_stop: ShouldStop = lambda: False,
+        on_progress: Callable[[MatchResult], None] = lambda result: None,
+        on_game: Callable[[FinishedGame], None] = lambda game: None,
+    ) -> None:
+        """UsageError for an odd number of games, and where every opening of so many plies ends the game."""
+        if games < 2 or games % 2:
+            raise UsageError(f"games={games}: must be an even number from 2 on, for every opening is played twice, "
+                             "with sides swapped")
+        self._game, self._players = game, players
+        self._games_at_once = games_at_once
+        self._should_stop, self._on_progress, self._on_game = should_stop, on_progress, on_game
+        self._openings = list(itertools.islice(openings(game, opening_plies, seed), games // 2))
+        self.result = MatchResult()
+
+    def play(self) -> MatchResult:
+        """All games, or those that ended before `should_stop()` became true."""
+        waiting = (OpenGame(number, self._game.start()) for number in range(2 * len(self._openings)))
+        running: list[OpenGame] = []
+        while not self._should_stop():
+            for game in itertools.islice(waiting, self._games_at_once - len(running)):
+                for action in self._openings[game.number // 2]:
+                    game.play(action)
+                running.append(game)
+            if not running:
+                break
+            try:
+                for player in (0, 1):
+                    running = self._move(player, running)
+                    self._on_progress(self.result)
+            except Stopped:
+                break
+        return self.result
+
+    def _move(self, player: int, games: list[OpenGame]) -> list[OpenGame]:
+        """One move in every game where it is this player's turn; the games that go on."""
+        turn = [game for game in games if _player_to_move(game) == player]
+        if not turn:
+            return games
+        over = set()
+        for game, choice in zip(turn, self._players[player].choose(turn), strict=True):
+            if isinstance(choice, Forfeit):
+                self._finish(game, choice, player)
+                over.add(game.number)
+            else:
+                game.play(choice)
+                if game.position.is_terminal:
+                    self._finish(game)
+                    over.add(game.number)
+        return [game for game in games if game.number not in over]
+
+    def _finish(self, game: OpenGame, forfeit: Forfeit | None = None, loser: int | None = None) -> None:
+        side, position = game.number % 2, game.position
+        if forfeit is not None:
+            points, ended_by = float(loser == 1), forfeit.reason
+        else:
+            outcome = position.outcome if position.to_play == side else -position.outcome
+            points, ended_by = (outcome + 1) / 2, "ply_limit" if position.is_cut_off else "rules"
+        finished = FinishedGame(
+            game.number, side, points, tuple(text for _, text in game.moves), tuple(game.actions), ended_by, loser,
+            forfeit.message if forfeit else "",
+        )
+        self.result.games.append(finished)
+        for player in self._players:
+            player.end(game)
+        self._on_game(finished)
+
+
+def openings(game: Game, plies: int, seed: int) -> Iterator[Sequence[int]]:
+    """Random legal actions, passes left out; each a new position as long as one is found within MAX_DRAWS.
+
+    UsageError where none is found that leaves the game open.
+    """
+    random = np.random.default_rng(seed)
+    seen: set[int] = set()
+    while True:
+        opening: list[int] | None = None
+        for _ in range(MAX_DRAWS):
+            drawn = _draw_opening(game, plies, random)
+            if drawn is None:
+                continue
+            opening, key = drawn
+            if key not in seen:
+                seen.add(key)
+                break
+        if opening is None:
+            raise UsageError(f"match.opening_plies={plies}: {game.name} was over within them in {MAX_DRAWS} tries; "
+                             "ask for fewer")
+        yield opening
+
+
+def _draw_opening(game: Game, plies: int, random: np.random.Generator) -> tuple[list[int], int] | None:
+    """The actions and what is reached; None where that is the end of the game."""
+    position = game.start()
+    actions: list[int] = []
+    for _ in range(plies):
+        legal = position.legal_actions
+        if not legal:
+            return None
+        actions.append(int(random.choice([a for a in legal if position.to_move(a) != PASS] or legal)))
+        position.play(actions[-1])
+    return None if position.is_terminal else (actions, position.evaluation_key)
+
+
+def _player_to_move(game: OpenGame) -> int:
+    """0 the first player, 1 the second one."""
+    return game.position.to_play ^ (game.number % 2)

@@ -1,0 +1,247 @@
+"""Games from outside the core: `game=python game.entry=module:Class` and `game=open_spiel game.name=...`.
+
+Both are an object with the methods that docs/adding-a-game.md lists.  Here it is found, made and checked before the
+first move; what it answers while it plays is checked by the C++ adapter, common/core/bindings/python_game.cpp.
+"""
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from common._core import foreign_names
+from common.errors import UsageError
+from common.python_entry import find_class, where
+
+METHODS = {  # that a game must have, with what they take
+    "start": (),
+    "to_play": ("state",),
+    "is_terminal": ("state",),
+    "legal_actions": ("state",),
+    "play": ("state", "action"),
+    "outcome": ("state",),
+    "observation": ("state",),
+}
+OPTIONAL_METHODS = {
+    "score": ("state",),
+    "is_cut_off": ("state",),
+    "parse": ("text",),
+    "to_move": ("state", "action"),
+    "from_move": ("state", "text"),
+    "draw": ("state",),
+    "transposition_key": ("state",),
+    "symmetries": (),
+}
+MOST_PLIES = 32_768  # of a record: common.codec.MAX_PLIES
+MOST_ACTIONS = 65_535
+MOST_NUMBERS = 1 << 20  # of an observation
+MOST_SYMMETRIES = 64
+CACHED_STATES = 8192  # kept at most; a state of OpenSpiel's chess takes 10 kB
+CONTRACT = "docs/adding-a-game.md has the contract"
+Param = int | float | str | bool
+_SCALARS: dict[str, type] = {"int": int, "float": float, "str": str, "bool": bool}
+
+
+class Parameter(NamedTuple):
+    """One that `game.<name>=` may set."""
+
+    name: str
+    default: Param | None  # None: it must be given
+    kind: type  # int, float, str or bool
+    help: str
+
+
+@dataclass(frozen=True)
+class LoadedGame:
+    """A game that was found and whose facts are in order; what the C++ adapter is made from."""
+
+    name: str  # open_spiel or python
+    label: str  # for messages
+    params: dict[str, Param]  # all of them
+    rules: Any  # the object with the methods
+    num_actions: int
+    max_plies: int
+    max_legal_actions: int
+    observation_shape: tuple[int, int, int]  # C, H, W
+    uniform_planes: int  # the last so many of C
+    symmetries: list[tuple[list[int], list[int]]]  # where cells [H * W] and actions [A] lie; the first: where they were
+    cached_states: int
+
+
+def load_game(name: str, params: Mapping[str, Param]) -> LoadedGame:
+    """The game behind these parameters; UsageError naming what is missing or wrong, and the way out."""
+    cls, own = _game_class(name, params)
+    known = {parameter.name: parameter for parameter in own}
+    full: dict[str, Param] = {}
+    for key in params:
+        if key not in known:
+            near = get_close_matches(key, known, 1, 0.0)
+            raise UsageError(f"game {name} has no parameter '{key}': it takes {', '.join(known)}; nearest: {near[0]}")
+    for key, (_, default, kind, text) in known.items():
+        value = params.get(key, default)
+        if value is None:
+            rule = text or f"{_class_label(cls)} has no default for it"
+            raise UsageError(f"game={name} needs game.{key}=...: {rule}")
+        if kind is float and type(value) is int:
+            value = float(value)
+        if type(value) is not kind:
+            raise UsageError(f"game.{key}={value!r}: must be of type {kind.__name__}")
+        if isinstance(value, str) and len(value.encode()) > 128:
+            raise UsageError(f"game.{key}: {len(value.encode())} bytes; a game's record takes at most 128")
+        full[key] = value
+    label = f"game.entry={full['entry']}" if name == "python" else f"game.name={full['name']}"
+    arguments = {key: value for key, value in full.items() if not (name == "python" and key == "entry")}
+    return _checked(name, label, full, _made(cls, label, arguments))
+
+
+def parameters(name: str, given: Mapping[str, Any]) -> list[Parameter]:
+    """What `game.<name>=` may set, given what is set: a Python game's own follow from its entry."""
+    return _game_class(name, given)[1]
+
+
+def _game_class(name: str, given: Mapping[str, Any]) -> tuple[Any, list[Parameter]]:
+    assert name in foreign_names(), name
+    if name == "open_spiel":
+        from common.open_spiel_game import OpenSpielGame  # here: it wants the extra [open_spiel]
+
+        return OpenSpielGame, _constructor_parameters(OpenSpielGame)
+    entry = Parameter("entry", None, str, "module:Class, from the current directory or installed")
+    if not given.get("entry"):
+        return None, [entry]
+    cls = find_class(str(given["entry"]))
+    return cls, [entry, *_constructor_parameters(cls)]
+
+
+def _class_label(cls: Any) -> str:
+    return f"{cls.__module__}:{cls.__qualname__}"
+
+
+def _constructor_parameters(cls: Any) -> list[Parameter]:
+    """The constructor's parameters that a command line can give: whole numbers, numbers, texts, true or false."""
+    helps = getattr(cls, "parameter_help", {})
+    found = []
+    if cls.__init__ is object.__init__:
+        return []
+    for name, parameter in list(inspect.signature(cls.__init__).parameters.items())[1:]:
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        default = None if parameter.default is parameter.empty else parameter.default
+        if parameter.default is parameter.empty:
+            annotation = parameter.annotation
+            kind = _SCALARS.get(annotation if isinstance(annotation, str) else getattr(annotation, "__name__", ""))
+            if kind is None:
+                raise UsageError(f"{_class_label(cls)}: the constructor's parameter {name} has neither a default nor a "
+                                 "type among int, float, str and bool: give it one of them, so that game.<parameter>= "
+                                 "can set it")
+        elif type(default) in _SCALARS.values():
+            kind = type(default)
+        else:
+            continue  # a default that no command line can replace
+        if name == "entry":
+            raise UsageError(f"{_class_label(cls)}: the constructor's parameter must not be called entry, which names "
+                             "the class")
+        found.append(Parameter(name, default, kind, str(helps.get(name, ""))))
+    return found
+
+
+def _made(cls: Any, label: str, arguments: dict[str, Param]) -> Any:
+    try:
+        return cls(**arguments)
+    except UsageError:
+        raise
+    except Exception as error:
+        shown = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
+        raise UsageError(f"{label}: {cls.__name__}({shown}) raised {where(error)}") from error
+
+
+def _checked(name: str, label: str, params: dict[str, Param], rules: Any) -> LoadedGame:
+    """The facts of the game; UsageError on a method or an attribute that is missing or impossible."""
+    _check_methods(label, rules)
+
+    def number(key: str, low: int, high: int, default: int | None = None) -> int:
+        value = getattr(rules, key, default)
+        if value is None:
+            raise UsageError(f"{label}: {type(rules).__name__} has no attribute {key}: set it to a whole number in "
+                             f"[{low}, {high}]; {CONTRACT}")
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high:
+            raise UsageError(f"{label}: {key} is {_brief(value)}: must be a whole number in [{low}, {high}]")
+        return int(value)
+
+    num_actions = number("num_actions", 1, MOST_ACTIONS)
+    shape = getattr(rules, "observation_shape", None)
+    is_shape = isinstance(shape, tuple | list) and len(shape) == 3
+    if not is_shape or not all(isinstance(n, int | np.integer) and n >= 1 for n in shape or ()):
+        raise UsageError(f"{label}: observation_shape is {_brief(shape)}: must be (planes, height, width), each at "
+                         f"least 1; {CONTRACT}")
+    planes, height, width = (int(n) for n in shape or ())
+    if planes * height * width > MOST_NUMBERS:
+        raise UsageError(f"{label}: observation_shape is {_brief(shape)}: at most {MOST_NUMBERS:,} numbers in all")
+    return LoadedGame(
+        name=name, label=label, params=params, rules=rules, num_actions=num_actions,
+        max_plies=number("max_plies", 1, MOST_PLIES),
+        max_legal_actions=number("max_legal_actions", 1, num_actions, num_actions),
+        observation_shape=(planes, height, width),
+        uniform_planes=number("uniform_planes", 0, planes, 0),
+        symmetries=_symmetries(label, rules, height * width, num_actions),
+        cached_states=number("cached_states", 16, 1 << 24, CACHED_STATES),
+    )
+
+
+def _check_methods(label: str, rules: Any) -> None:
+    for method, takes in {**METHODS, **OPTIONAL_METHODS}.items():
+        found = getattr(rules, method, None)
+        if found is None and method in OPTIONAL_METHODS:
+            continue
+        call = f"{method}({', '.join(takes)})"
+        if not callable(found):
+            near = [n for n in get_close_matches(method, dir(rules), 1, 0.7) if n not in METHODS]
+            hint = f" (is {near[0]} meant to be it?)" if near else ""
+            raise UsageError(f"{label}: {type(rules).__name__} has no method {call}{hint}; {CONTRACT}")
+        try:
+            inspect.signature(found).bind(*takes)
+        except TypeError as error:
+            raise UsageError(f"{label}: {method} cannot be called as {call}: {error}; {CONTRACT}") from None
+        except ValueError:
+            continue  # a compiled function that does not say what it takes
+
+
+def _symmetries(label: str, rules: Any, cells: int, actions: int) -> list[tuple[list[int], list[int]]]:
+    identity = (list(range(cells)), list(range(actions)))
+    if getattr(rules, "symmetries", None) is None:
+        return [identity]
+    try:
+        given = list(rules.symmetries())
+    except Exception as error:
+        raise UsageError(f"{label}: symmetries() raised {where(error)}") from error
+    if not 1 <= len(given) <= MOST_SYMMETRIES:
+        raise UsageError(f"{label}: symmetries() returned {len(given)}: must be 1 to {MOST_SYMMETRIES}, the first of "
+                         "which leaves everything where it is")
+    found = []
+    for number, one in enumerate(given):
+        pair = one if isinstance(one, tuple) and len(one) == 2 else (one, one)
+        found.append((
+            _permutation(label, number, "cells", pair[0], cells),
+            _permutation(label, number, "actions", pair[1], actions),
+        ))
+    if found[0] != identity:
+        raise UsageError(f"{label}: the first of symmetries() must leave every cell and action where it is")
+    return found
+
+
+def _permutation(label: str, number: int, what: str, given: Any, size: int) -> list[int]:
+    try:
+        values = [int(x) for x in given]
+    except (TypeError, ValueError):
+        values = []
+    if sorted(values) != list(range(size)):
+        raise UsageError(f"{label}: symmetries()[{number}] must say of each of the {size} {what} where it goes, all to "
+                         f"different places; it is {_brief(given)}; write (cells, actions) where the two differ")
+    return values
+
+
+def _brief(value: Any) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."

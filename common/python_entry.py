@@ -1,0 +1,59 @@
+"""`game.entry=module:Class` -> the class, or the one line that says why there is none."""
+
+import importlib
+import os
+import sys
+import traceback
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from common.errors import UsageError
+
+HOW = "write game.entry=module:Class, module being a file of the current directory without its .py, or an installed one"
+
+
+def find_class(entry: str) -> Any:
+    """The class; the current directory comes first on the path of modules, as with `python -m`.
+
+    UsageError where module or class is missing, or where the module fails while it is imported.
+    """
+    module_name, colon, class_name = entry.partition(":")
+    parts = [*module_name.split("."), *class_name.split(".")]
+    if not colon or not all(part.isidentifier() for part in parts):
+        raise UsageError(f"game.entry={entry}: names no class; {HOW}")
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    importlib.invalidate_caches()
+    try:
+        found: Any = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise UsageError(f"game.entry={entry}: importing {module_name} raised {where(error)}") from error
+        near = get_close_matches(module_name, [file.stem for file in Path(here).glob("*.py")], 1)
+        hint = f"nearest: {near[0]}.py; " if near else ""
+        raise UsageError(f"game.entry={entry}: there is no module {error.name} in {here}, nor is one installed; "
+                         f"{hint}{HOW}") from None
+    except Exception as error:
+        raise UsageError(f"game.entry={entry}: importing {module_name} raised {where(error)}") from error
+    place = getattr(found, "__file__", None) or "a package of folders"
+    for name in class_name.split("."):
+        missing = object()
+        inner = getattr(found, name, missing)
+        if inner is missing:
+            classes = [key for key, value in vars(found).items() if isinstance(value, type)]
+            near = get_close_matches(name, classes, 1, 0.3)
+            hint = f"; nearest: {near[0]}" if near else ""
+            raise UsageError(f"game.entry={entry}: {module_name} ({place}) has no class {name}{hint}")
+        found = inner
+    if not isinstance(found, type):
+        raise UsageError(f"game.entry={entry}: {class_name} is no class but {type(found).__name__}; {HOW}")
+    return found
+
+
+def where(error: BaseException) -> str:
+    """The error with the file and line of its innermost frame, for a message of one line."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{place}"

@@ -1,0 +1,86 @@
+"""A match in words: the line while it goes on, the table at the end, and the numbers that both show."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isinf
+
+from actors.arena import MatchResult, Tally
+from actors.elo import EloEstimate
+
+SIDES = ("moving first", "moving second")
+MESSAGES = 5  # faults that are quoted
+
+
+@dataclass(frozen=True, slots=True)
+class PlayerText:
+    """How a player is called."""
+
+    name: str
+    detail: str = ""  # weights and search, or the command
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.detail})" if self.detail else self.name
+
+
+def progress_line(result: MatchResult, games: int) -> str:
+    """`128 of 400 games: 100 wins, 8 draws, 20 losses, Elo +243 (+180 to +320)`."""
+    tally = result.tally()
+    line = f"{tally.games:,} of {games:,} games"
+    if tally.games:
+        line += f": {_counts(tally)}, {elo_text(result.elo())}"
+    return line
+
+
+def match_table(
+    result: MatchResult, players: Sequence[PlayerText], title: str, notes: Sequence[str] = ()
+) -> str:
+    """Lines of equal columns, from the first player's side; at least one game was played."""
+    tally = result.tally()
+    rows = [("all games", tally), *((side, result.tally(number)) for number, side in enumerate(SIDES))]
+    header = ["first player", "games", "wins", "draws", "losses", "score"]
+    cells = [
+        [name, f"{t.games:,}", f"{t.wins:,}", f"{t.draws:,}", f"{t.losses:,}", f"{t.score:.1%}" if t.games else "-"]
+        for name, t in rows
+    ]
+    widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
+    rule = "-" * (sum(widths) + 2 * (len(widths) - 1))
+    lines = [f"first   {players[0]}", f"second  {players[1]}", title, "", _line(header, widths), rule]
+    lines += [*(_line(row, widths) for row in cells), "", elo_text(result.elo())]
+    for number, who in enumerate(("first", "second")):
+        if forfeits := result.forfeits(number):
+            lines.append(f"{who} gave games away: {forfeits_text(forfeits)}")
+    faults = [game for game in result.games if game.message]
+    lines += [f"  game {game.number}: {game.ended_by}: {game.message}" for game in faults[:MESSAGES]]
+    if len(faults) > MESSAGES:
+        lines.append(f"  and {len(faults) - MESSAGES:,} more; match.file=games.jsonl keeps them all")
+    return "\n".join([*lines, *notes])
+
+
+def elo_text(elo: EloEstimate) -> str:
+    """`Elo +120 (95 %: +60 to +190)`; one end only where everything was won or lost."""
+    if isinf(elo.high):
+        return f"Elo at least {_signed(elo.low)} (95 %), every game was won"
+    if isinf(elo.low):
+        return f"Elo at most {_signed(elo.high)} (95 %), every game was lost"
+    return f"Elo {_signed(elo.elo)} (95 %: {_signed(elo.low)} to {_signed(elo.high)})"
+
+
+def forfeits_text(counts: Mapping[str, int]) -> str:
+    """`3 by crash, 1 by resignation`."""
+    return ", ".join(f"{count:,} by {reason.replace('_', ' ')}" for reason, count in sorted(counts.items()))
+
+
+def _counts(tally: Tally) -> str:
+    return f"{tally.wins:,} wins, {tally.draws:,} draws, {tally.losses:,} losses"
+
+
+def _signed(elo: float) -> str:
+    return f"{round(elo):+d}"
+
+
+def _line(cells: list[str], widths: list[int]) -> str:
+    first, *others = (
+        cell.ljust(width) if index == 0 else cell.rjust(width)
+        for index, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    )
+    return "  ".join([first, *others]).rstrip()
