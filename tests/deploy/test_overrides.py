@@ -91,7 +91,7 @@ def test_unknown_words_name_the_nearest(override: str, near: str) -> None:
     ("~run.minutes", "leave run.minutes out"),
     ("search=", "there are alphago_zero, gumbel, mcts, puct"),
     ("search=[puct]", "there are alphago_zero, gumbel"),
-    ("experiment=chess", "connect_four, go_19x19_zero, go_9x9, go_9x9_tutorial, othello, othello_6x6, tic_tac_toe, none"),
+    ("experiment=chess", "connect_four, go_19x19_zero, go_9x9, go_9x9_tutorial, othello, othello_6x6"),
     ("game.name=goo", "there are"),
     ("run.seed=many", "a whole number"),
     ("run.seed=1.5", "a whole number"),
@@ -158,7 +158,7 @@ def test_every_job_of_a_multirun_has_its_own_directory() -> None:
 
 
 def test_multirun_takes_globs_and_single_jobs() -> None:
-    assert [job.network.filters for job in compose_jobs(["network=glob(*l*, exclude=tiny)"])] == [256, 64]
+    assert [job.network.filters for job in compose_jobs(["network=glob(*l*, exclude=t*)"])] == [256, 64]
     assert compose_jobs(["run.dir=runs/x"])[0].run.dir == "runs/x"
     assert [job.run.dir for job in compose_jobs(["run.dir=runs/x,runs/y"])] == ["runs/x", "runs/y"]
 
