@@ -161,10 +161,10 @@ def choose(reference, legal, dice, counts):
     for action, (after, captured, suicide, verdict) in tries.items():
         if verdict == "ko":
             counts[f"{reference.superko} forbade"] += 1
-            if not reference.repeats(after, "simple"):
-                counts[f"{reference.superko} forbade more than simple ko"] += 1
             if suicide:
                 counts[f"{reference.superko} forbade a suicide"] += 1
+            elif not reference.repeats(after, "simple"):
+                counts[f"{reference.superko} forbade more than simple ko"] += 1
         elif not verdict:
             if after in reference.positions:
                 counts[f"{reference.superko} allowed a board that had stood"] += 1

@@ -48,20 +48,20 @@ def test_any_text(text, size):
 
 
 @given(GRIDS, st.sampled_from([2, 3]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_grid(text, size):
     accepted(game_of(size), text)
 
 
 @given(st.lists(PIECES, max_size=20), SIZES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_mixture_of_sgf(pieces, size):
     for text in ("".join(pieces), "(;" + "".join(pieces) + ")", f"(;SZ[{size}]" + "".join(pieces)):
         accepted(game_of(size), text)
 
 
 @given(st.integers(0, 10**6), SIZES, st.integers(0, 10**6), FAULTS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_a_right_text_with_one_fault(seed, size, place, character):
     """One character replaced: refused, or a set-up of the same board size."""
     board = random_board(size, random.Random(seed))
@@ -155,7 +155,7 @@ def test_a_set_up_that_contradicts_itself_is_refused(text):
 
 
 @given(st.one_of(st.text(max_size=6), st.from_regex(r"[A-Za-z]{1,2}-?[0-9]{1,3}", fullmatch=True)), SIZES)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_move(text, size):
     """A vertex in either case; all else is refused, and the position is as it was."""
     game = game_of(size)
