@@ -13,7 +13,6 @@ from common.game_contract import RULES, check_game
 sys.path.insert(0, str(Path(__file__).parent))
 from foreign_fixtures import Board, Takeaway, TicTacToe, entry_of, python_game
 
-
 SMALL = {"go": {"size": 5}, "hex": {"size": 5}, "othello": {"size": 6}}
 
 
