@@ -15,7 +15,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
+#include <cstring>
 
+#include "bit_planes.h"
 #include "go_stones.h"
 #include "go_text.h"
 
@@ -177,55 +179,15 @@ class Go {
   }
 
   void observe(const Position& p, int symmetry, std::uint8_t* bits, float* uniform) const {
-    PlaneWriter out(bits);
-    const auto& view = board_.view[size_t(symmetry)];
-    const auto seen = [&](const Set& points) {
-      Cells cells;
-      points.each([&](int bit) { cells.add(view[size_t(Board::point(bit))]); });
-      return cells;
-    };
-    const auto& now = p.boards[size_t(p.ply) & 7];
-    if (is_tutorial_) {
-      out.add(seen(now[p.to_play]), num_cells_);
-      out.add(seen(now[p.to_play ^ 1]), num_cells_);
-      out.add(seen(stones_.empty(p)), num_cells_);
-      for (int cell : {p.last, p.before_last}) {
-        Cells one;
-        if (cell >= 0 && cell < num_cells_) one.add(view[board_.point_of[size_t(cell)]]);
-        out.add(one, num_cells_);
-      }
-      Action list[N * N + 1];
-      Cells legal;
-      for (int i = 0, count = legal_actions(p, list); i < count; ++i)
-        if (list[i] != num_cells_) legal.add(view[board_.point_of[list[i]]]);
-      out.add(legal, num_cells_);
-    } else {
-      for (int colour : {int(p.to_play), p.to_play ^ 1}) {
-        Cells cells = seen(now[size_t(colour)]);
-        for (int age = 0; age < 8; ++age) {
-          if (age > p.ply) {
-            out.add(Cells{}, num_cells_);
-            continue;
-          }
-          if (age) {  // boards of neighbouring plies differ in little
-            const Set changed = p.boards[size_t(p.ply - age) & 7][size_t(colour)] ^ p.boards[size_t(p.ply - age + 1) & 7][size_t(colour)];
-            changed.each([&](int bit) {
-              const int cell = view[size_t(Board::point(bit))];
-              cells.words[cell >> 6] ^= 1ull << (cell & 63);
-            });
-          }
-          out.add(cells, num_cells_);
-        }
-      }
-    }
-    out.finish();
+    if (is_tutorial_) observe_tutorial(p, board_.view[size_t(symmetry)], bits);
+    else observe_history(p, board_.view[size_t(symmetry)], bits);
     uniform[0] = p.to_play == 0 ? 1.f : 0.f;
   }
 
   Action permute(int symmetry, Action action) const {
-    return action == num_cells_ ? action : Action(board_.permute(symmetry, action));
+    return action == num_cells_ ? action : Action(board_.cell_view[size_t(symmetry)][action]);
   }
-  int permute_cell(int symmetry, int cell) const { return board_.permute(symmetry, cell); }
+  int permute_cell(int symmetry, int cell) const { return board_.cell_view[size_t(symmetry)][size_t(cell)]; }
 
   Position parse(const std::string& text) const { return make(go_text::read(text, size_)); }
   std::string to_move(const Position&, Action action) const { return go_text::vertex(size_, action); }
@@ -238,7 +200,48 @@ class Go {
   }
 
  private:
-  using Cells = PointSet<(N * N + 63) / 64>;  // bit = cell
+  static constexpr int kCellWords = (N * N + 63) / 64;
+  using Cells = PointSet<kCellWords>;  // bit = cell
+  using View = std::array<std::uint16_t, Board::kPoints>;
+
+  // Boards of neighbouring plies differ in little: what lies on a cell is put together as the bits of a byte.
+  void observe_history(const Position& p, const View& view, std::uint8_t* bits) const {
+    alignas(32) std::uint8_t ages[2][kCellWords * 64] = {};  // bit k: a stone of the player to move, of the other, k plies ago
+    for (int other = 0; other < 2; ++other) {
+      std::uint8_t* at = ages[other];
+      const auto board = [&](int age) -> const Set& { return p.boards[size_t(p.ply - age) & 7][size_t(p.to_play ^ other)]; };
+      board(0).each([&](int bit) { at[view[size_t(Board::point(bit))]] = 0xFF; });
+      for (int age = 1; age < 8; ++age)  // before the first ply they are empty
+        (board(age) ^ board(age - 1)).each([&](int bit) { at[view[size_t(Board::point(bit))]] ^= std::uint8_t(0xFF << age); });
+    }
+    const auto own = to_planes<kCellWords>(ages[0]), others = to_planes<kCellWords>(ages[1]);
+    PlaneWriter out(bits);
+    if (num_cells_ == N * N) out.add_all(own, N * N), out.add_all(others, N * N);  // then the shifts are constants
+    else out.add_all(own, num_cells_), out.add_all(others, num_cells_);
+    out.finish();
+  }
+
+  void observe_tutorial(const Position& p, const View& view, std::uint8_t* bits) const {
+    PlaneWriter out(bits);
+    const auto add = [&](const Set& points) {
+      Cells cells;
+      points.each([&](int bit) { cells.add(view[size_t(Board::point(bit))]); });
+      out.add(cells.words, num_cells_);
+    };
+    const auto& now = p.boards[size_t(p.ply) & 7];
+    add(now[p.to_play]), add(now[p.to_play ^ 1]), add(stones_.empty(p));
+    for (int cell : {p.last, p.before_last}) {
+      Set one;
+      if (cell >= 0 && cell < num_cells_) one.add(Board::bit(board_.point_of[size_t(cell)]));
+      add(one);
+    }
+    Action list[N * N + 1];
+    Set legal;
+    for (int i = 0, count = legal_actions(p, list); i < count; ++i)
+      if (list[i] != num_cells_) legal.add(Board::bit(board_.point_of[list[i]]));
+    add(legal);
+    out.finish();
+  }
 
   static std::string shown(float x) {
     char text[32];

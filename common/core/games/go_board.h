@@ -6,7 +6,6 @@
 #pragma once
 
 #include <array>
-#include <cstring>
 #include <cstdint>
 #include <type_traits>
 #include <vector>
@@ -36,11 +35,11 @@ struct GoBoard {
     for (int colour = 0; colour < 2; ++colour)
       for (int p = 0; p < kPoints; ++p) zobrist[colour][p] = mix64(0x60B0A2D5EEDull + std::uint64_t(2 * p + colour) * 0x9E3779B97F4A7C15ull);
     for (int s = 0; s < 8; ++s)
-      for (int cell = 0; cell < size * size; ++cell) view[s][point_of[cell]] = std::uint16_t(permute(s, cell));
+      for (int cell = 0; cell < size * size; ++cell) view[s][point_of[cell]] = cell_view[s][cell] = std::uint16_t(permuted(s, cell));
   }
 
   // The eight symmetries of the square: bit 0 mirrors left-right, bit 1 top-bottom, bit 2 transposes afterwards.
-  int permute(int symmetry, int cell) const {
+  int permuted(int symmetry, int cell) const {
     int row = cell / size, column = cell % size;
     if (symmetry & 1) column = size - 1 - column;
     if (symmetry & 2) row = size - 1 - row;
@@ -69,37 +68,8 @@ struct GoBoard {
   std::array<Point, N * N> point_of{};
   std::array<std::uint16_t, kPoints> cell_of{};
   std::array<std::array<std::uint64_t, kPoints>, 2> zobrist{};
-  std::array<std::array<std::uint16_t, kPoints>, 8> view{};  // the cell where a point lies in each symmetry
-};
-
-// Binary planes, one behind the other, as bits.
-class PlaneWriter {
- public:
-  explicit PlaneWriter(std::uint8_t* out) : out_(out) {}
-
-  // The next `count` bits, the lowest first; bits above them are 0.
-  template <int W>
-  void add(const PointSet<W>& plane, int count) {
-    for (int i = 0; i < W && count > 0; ++i, count -= 64) {
-      const std::uint64_t word = plane.words[i];
-      const int take = count < 64 ? count : 64;
-      buffer_ |= word << held_;
-      if (held_ + take >= 64) {
-        std::memcpy(out_, &buffer_, 8);
-        out_ += 8;
-        buffer_ = held_ ? word >> (64 - held_) : 0;
-        held_ += take - 64;
-      } else {
-        held_ += take;
-      }
-    }
-  }
-  void finish() { std::memcpy(out_, &buffer_, size_t((held_ + 7) / 8)); }
-
- private:
-  std::uint8_t* out_;
-  std::uint64_t buffer_ = 0;
-  int held_ = 0;
+  std::array<std::array<std::uint16_t, kPoints>, 8> view{};     // the cell where a point lies in each symmetry
+  std::array<std::array<std::uint16_t, N * N>, 8> cell_view{};  // and where a cell does
 };
 
 }  // namespace shusaku

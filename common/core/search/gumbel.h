@@ -61,12 +61,9 @@ class Gumbel {
     if (interior_puct_) return select_puct(tree, node);
     improve(tree, node);
     const F8 total(float(std::max(1, node.visits)));
-    ArgMax best;
-    for (int i = 0; i < node.num_edges; i += kLanes) {
-      const F8 lag = F8::load(&policy_[size_t(i)]) - F8::load_int(tree.blocks(node)[i / kLanes].visits) / total;
-      best.add(choose(lanes_below(i, node.num_edges), lag, F8(-kInfinity)), i);
-    }
-    return best.index;
+    return arg_max(node.num_edges, [&](int i) {
+      return F8::load(&policy_[size_t(i)]) - F8::load_int(tree.blocks(node)[i / kLanes].visits) / total;
+    });
   }
 
   void conclude(const Tree& tree, int, std::uint64_t, SearchResult& result) {
@@ -92,13 +89,10 @@ class Gumbel {
   int best_considered(const Tree& tree, const Node& root, int visits) {
     improve(tree, root);
     const F8 wanted{float(visits)};
-    ArgMax best;
-    for (int i = 0; i < root.num_edges; i += kLanes) {
+    return arg_max(root.num_edges, [&](int i) {
       const F8 n = F8::load_int(tree.blocks(root)[i / kLanes].visits);
-      const F8 score = F8::load(&gumbel_[size_t(i)]) + F8::load(&improved_logits_[size_t(i)]);
-      best.add(choose(lanes_below(i, root.num_edges), choose(equal(n, wanted), score, F8(-kInfinity)), F8(-kInfinity)), i);
-    }
-    return best.index;
+      return choose(equal(n, wanted), F8::load(&gumbel_[size_t(i)]) + F8::load(&improved_logits_[size_t(i)]), F8(-kInfinity));
+    });
   }
 
   // Fills improved_logits_ = logits + sigma(completed q) and policy_ = its softmax.
@@ -156,14 +150,12 @@ class Gumbel {
     softmax_into(tree, node, prior_.data());
     const F8 fpu(tree.mean_value(node)), one(1.f);
     const F8 scale(options_.c_puct * std::sqrt(float(std::max(1, node.visits - 1))));
-    ArgMax best;
-    for (int i = 0; i < node.num_edges; i += kLanes) {
+    return arg_max(node.num_edges, [&](int i) {
       const EdgeBlock& block = tree.blocks(node)[i / kLanes];
       const F8 n = F8::load_int(block.visits);
       const F8 q = choose(less(n, one), fpu, F8::load(block.value_sum) / max(n, one));
-      best.add(choose(lanes_below(i, node.num_edges), q + scale * F8::load(&prior_[size_t(i)]) / (one + n), F8(-kInfinity)), i);
-    }
-    return best.index;
+      return q + scale * F8::load(&prior_[size_t(i)]) / (one + n);
+    });
   }
 
   SearchOptions options_;

@@ -55,15 +55,14 @@ class Puct {
     const F8 fpu(tree.mean_value(node) - fpu_reduction * std::sqrt(node.visited_prior));
     const F8 scale(options_.c_puct * std::sqrt(parent_visits));
     const F8 one(1.f);
-    ArgMax best;
-    for (int b = 0; b < node.num_blocks(); ++b) {
-      const EdgeBlock& block = tree.blocks(node)[b];
+    return arg_max(node.num_edges, [&](int first) {
+      const EdgeBlock& block = tree.blocks(node)[first / kLanes];
+      const F8 explored = scale * F8::load_half(block.prior);
+      if (node.num_edges > kLanes && all_zero(block.visits)) return fpu + explored;  // the same number without divisions
       const F8 n = F8::load_int(block.visits);
       const F8 q = choose(less(n, one), fpu, F8::load(block.value_sum) / max(n, one));
-      const F8 u = scale * F8::load_half(block.prior) / (one + n);
-      best.add(choose(lanes_below(b * kLanes, node.num_edges), q + u, F8(-kInfinity)), b * kLanes);
-    }
-    return best.index;
+      return q + explored / (one + n);
+    });
   }
 
   SearchOptions options_;

@@ -67,6 +67,10 @@ inline F8 less(F8 a, F8 b) { return _mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ); }
 inline F8 equal(F8 a, F8 b) { return _mm256_cmp_ps(a.v, b.v, _CMP_EQ_OQ); }
 inline F8 choose(F8 mask, F8 yes, F8 no) { return _mm256_blendv_ps(no.v, yes.v, mask.v); }
 inline unsigned bits(F8 mask) { return unsigned(_mm256_movemask_ps(mask.v)); }
+inline bool all_zero(const std::int32_t* p) {
+  const __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  return _mm256_testz_si256(v, v);
+}
 inline F8 scale_by_power_of_two(F8 a, F8 exponent) {
   const __m256i e = _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(exponent.v), _mm256_set1_epi32(127)), 23);
   return _mm256_mul_ps(a.v, _mm256_castsi256_ps(e));
@@ -115,6 +119,11 @@ inline unsigned bits(F8 mask) {
   for (int i = 0; i < 8; ++i) r |= unsigned(mask.v[i] != 0) << i;
   return r;
 }
+inline bool all_zero(const std::int32_t* p) {
+  std::int32_t any = 0;
+  for (int i = 0; i < 8; ++i) any |= p[i];
+  return any == 0;
+}
 inline F8 scale_by_power_of_two(F8 a, F8 exponent) {
   return F8::of([&](int i) { return a.v[i] * std::bit_cast<float>((std::int32_t(exponent.v[i]) + 127) << 23); });
 }
@@ -149,14 +158,24 @@ inline F8 exp_of_nonpositive(F8 x) {
 // Which of the eight lanes from `first` on lie below `count`.
 inline F8 lanes_below(int first, int count) { return less(F8::lane_numbers() + F8(float(first)), F8(float(count))); }
 
-// Running argmax over blocks of eight; the lowest index wins a tie.
-struct ArgMax {
-  float best = -kInfinity;
-  int index = 0;
-  void add(F8 scores, int first) {
-    const float top = horizontal_max(scores);
-    if (top > best) best = top, index = first + std::countr_zero(bits(equal(scores, F8(top))));
+// The index of the highest of `count` scores, which `score(first)` gives eight at a time; the lowest index wins a tie.
+template <class Score>
+int arg_max(int count, Score score) {
+  const F8 nothing(-kInfinity);
+  if (count <= kLanes) {
+    const F8 scores = choose(lanes_below(0, count), score(0), nothing);
+    return std::countr_zero(bits(equal(scores, F8(horizontal_max(scores)))));
   }
-};
+  F8 best = score(0), firsts(0.f);  // of each lane; indices are exact in floats
+  for (int first = kLanes; first < count; first += kLanes) {
+    F8 scores = score(first);
+    if (first + kLanes > count) scores = choose(lanes_below(first, count), scores, nothing);
+    const F8 is_higher = less(best, scores);
+    best = choose(is_higher, scores, best);
+    firsts = choose(is_higher, F8(float(first)), firsts);
+  }
+  const F8 index = firsts + F8::lane_numbers();
+  return int(-horizontal_max(choose(equal(best, F8(horizontal_max(best))), F8(0.f) - index, nothing)));
+}
 
 }  // namespace shusaku

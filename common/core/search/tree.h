@@ -112,8 +112,8 @@ class Tree {
       (p * (F8(1.f) / F8(horizontal_sum(p)))).store_half(blocks(node)->prior);
       return;
     }
-    softmax(logits, count);
-    for (int i = 0; i < count; i += kLanes) F8::load(logits + i).store_half(blocks(node)[i / kLanes].prior);
+    const F8 inverse = exponentials(logits, count);
+    for (int i = 0; i < count; i += kLanes) (F8::load(logits + i) * inverse).store_half(blocks(node)[i / kLanes].prior);
   }
 
   void set_logits(const Node& node, const float* logits) {
@@ -151,20 +151,25 @@ class Tree {
 
   // In place, over the first `count` of a list that is padded to a multiple of eight; the padding becomes 0.
   static void softmax(float* x, int count) {
-    float top = -kInfinity;
-    for (int i = 0; i < count; i += kLanes)
-      top = std::max(top, horizontal_max(choose(lanes_below(i, count), F8::load(x + i), F8(-kInfinity))));
-    F8 sums(0.f);
-    for (int i = 0; i < count; i += kLanes) {
-      const F8 p = choose(lanes_below(i, count), exp_of_nonpositive(min(F8::load(x + i) - F8(top), F8(0.f))), F8(0.f));
-      p.store(x + i);
-      sums = sums + p;
-    }
-    const F8 inverse = F8(1.f) / F8(horizontal_sum(sums));
+    const F8 inverse = exponentials(x, count);
     for (int i = 0; i < count; i += kLanes) (F8::load(x + i) * inverse).store(x + i);
   }
 
  private:
+  // Of x - max(x), in place; one over their sum.
+  static F8 exponentials(float* x, int count) {
+    F8 tops(-kInfinity);
+    for (int i = 0; i < count; i += kLanes) tops = max(tops, choose(lanes_below(i, count), F8::load(x + i), F8(-kInfinity)));
+    const F8 top(horizontal_max(tops));
+    F8 sums(0.f);
+    for (int i = 0; i < count; i += kLanes) {
+      const F8 p = choose(lanes_below(i, count), exp_of_nonpositive(min(F8::load(x + i) - top, F8(0.f))), F8(0.f));
+      p.store(x + i);
+      sums = sums + p;
+    }
+    return F8(1.f) / F8(horizontal_sum(sums));
+  }
+
   std::vector<EdgeBlock> blocks_;
   std::uint32_t num_blocks_ = 0;
 };

@@ -25,15 +25,13 @@ class Uct {
 
   int select_interior(const Tree& tree, const Node& node) const {
     const F8 log_visits(std::log(float(std::max(1, node.visits - 1)))), c(options_.c_uct), one(1.f);
-    ArgMax best;
-    for (int b = 0; b < node.num_blocks(); ++b) {
-      const EdgeBlock& block = tree.blocks(node)[b];
+    return arg_max(node.num_edges, [&](int at) {
+      const EdgeBlock& block = tree.blocks(node)[at / kLanes];
       const F8 n = F8::load_int(block.visits), some = max(n, one);
       const F8 score = F8::load(block.value_sum) / some + c * sqrt(log_visits / some);
       const F8 first = F8(1e6f) + F8::load_half(block.prior) * F8(1e3f);
-      best.add(choose(lanes_below(b * kLanes, node.num_edges), choose(less(n, one), first, score), F8(-kInfinity)), b * kLanes);
-    }
-    return best.index;
+      return choose(less(n, one), first, score);
+    });
   }
 
   void conclude(const Tree&, int ply, std::uint64_t seed, SearchResult& result) const {
