@@ -23,4 +23,4 @@ fi
 for checkpoint in "$run"/checkpoints/*/; do # the curve
   match curve first.checkpoint="${checkpoint%/}" first.search.simulations=64 $uct games=40
 done
-.venv/bin/python benchmarks/plot_matches.py "$out" "docs/$experiment.png"
+.venv/bin/python benchmarks/plot_matches.py "$out" "$run" "docs/$experiment.png"

@@ -16,7 +16,8 @@ def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
 
         return check(arguments[1:], as_json)
     PlainOptions(
-        prog="shusaku games", description="List the games and their parameters; `games check NAME` checks one.",
+        prog="shusaku games", usage="shusaku games [check NAME]",
+        description="List the games and their parameters; `games check NAME` checks one.",
     ).parse_args(arguments)
     games = [_describe(name) for name in game_names()]
     names, obstacle = _open_spiel_names()

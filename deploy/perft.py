@@ -1,5 +1,6 @@
 """`shusaku perft`: how many move sequences of a length a game has, the classic check of its rules."""
 
+import argparse
 import time
 from typing import Any
 
@@ -14,7 +15,7 @@ def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
     """Prints the count; {"nodes", "seconds"} and, with --divide, {"divide": {move: nodes}}."""
     parser = PlainOptions(prog="shusaku perft", description="Count the move sequences of a game to a depth.")
     parser.add_argument("game", metavar="GAME")
-    parser.add_argument("depth", metavar="DEPTH", type=int)
+    parser.add_argument("depth", metavar="DEPTH", type=_depth)
     parser.add_argument("--position", metavar="TEXT", default="",
                         help="moves from the start, with blanks between them, or a position as text")
     parser.add_argument("--param", metavar="k=v", action="append", default=[], help="a parameter of the rules")
@@ -23,8 +24,6 @@ def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
     if asked.game not in all_names():
         raise UsageError(f"{asked.game}: no such game; nearest: {nearest(asked.game, all_names())}; "
                          f"there are {', '.join(all_names())}")
-    if asked.depth < 0:
-        raise UsageError(f"DEPTH {asked.depth}: must be at least 0")
     position = _position(_game(asked.game, asked.param), asked.position)
 
     began = time.perf_counter()
@@ -69,6 +68,12 @@ def _moves(start: Position, text: str) -> list[str]:
     """Moves with blanks between them, or commas, where the moves of the game have none in their names."""
     have_commas = any("," in start.to_move(action) for action in start.legal_actions)
     return (text if have_commas else text.replace(",", " ")).split()
+
+
+def _depth(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text}: must be a number of plies, at least 0")
+    return int(text)
 
 
 def _divide(position: Position, depth: int) -> dict[str, int]:
