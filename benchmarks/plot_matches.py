@@ -17,7 +17,8 @@ def main(results: Path, run: Path, picture: Path) -> None:
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.subplots()
     axes.plot([minutes for minutes, _ in points], [100 * score for _, score in points], marker="o")
-    axes.set(xlabel="minutes of training", ylabel="score against UCT-1000, %", xlim=(0, None), ylim=(-2, 102), title=results.stem)
+    axes.set(xlabel="minutes of training", ylabel="score against UCT-1000, %", title=results.stem)
+    axes.set(xlim=(0, None), ylim=(-2, 102))
     axes.grid(alpha=0.3)
     figure.savefig(picture, dpi=110)
 
