@@ -11,6 +11,8 @@ SHELL := /bin/bash
 PYTHON ?= python3
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 PYTEST_ARGS ?=
+# Tests that start whole runs stay together on one of these workers: tests/conftest.py.
+TEST_WORKERS ?= 2
 TRAIN_ARGS ?=
 
 VENV := .venv
@@ -58,7 +60,7 @@ train: install
 
 test: install
 	@lint=0; $(MAKE) --no-print-directory lint || lint=$$?
-	$(BIN)/python -m pytest -m "not long" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not long" -n $(TEST_WORKERS) --dist loadgroup $(PYTEST_ARGS)
 	exit $$lint
 
 test-long: install

@@ -2,8 +2,11 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+DEPLOY = Path(__file__).parent / "deploy"
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch is imported: see deploy/cli.py
 
@@ -17,3 +20,11 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests in deploy/ start whole runs and bound their time: one after the other, on one worker."""
+    for item in items:
+        if DEPLOY in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("runs"))
