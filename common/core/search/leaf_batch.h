@@ -141,15 +141,20 @@ inline void pseudo_random_evaluate(const std::uint8_t* packed, int bytes, const 
   for (int row = 0; row < rows; ++row) {
     const std::uint8_t* at = packed + size_t(row) * size_t(bytes);
     std::uint64_t lanes[4] = {1, 2, 3, 4};  // side by side: one would wait for itself
-    for (int i = 0; i < bytes; i += 8) {
-      std::uint64_t word = 0;
-      if (i + 8 <= bytes) std::memcpy(&word, at + i, 8);
-      else std::memcpy(&word, at + i, size_t(bytes - i));
+    const auto add = [&](int i, std::uint64_t word) {
       std::uint64_t& lane = lanes[i / 8 & 3];
       lane = (lane ^ word) * 0x9E3779B97F4A7C15ull;
       lane ^= lane >> 32;
+    };
+    int i = 0;
+    for (std::uint64_t word; i + 8 <= bytes; i += 8) std::memcpy(&word, at + i, 8), add(i, word);
+    std::uint64_t tail = 0;
+    if (i < bytes) {
+      if (bytes >= 8) std::memcpy(&tail, at + bytes - 8, 8);  // overlaps what was read
+      else for (int k = 0; k < bytes; ++k) tail = tail << 8 | at[k];
+      add(i, tail);
     }
-    std::uint64_t hash = combine(combine(lanes[0], lanes[1]), combine(lanes[2], lanes[3]));
+    std::uint64_t hash = combine(lanes[0] + std::rotl(lanes[1], 16), std::rotl(lanes[2], 32) + std::rotl(lanes[3], 48));
     for (int u = 0; u < uniforms; ++u) hash = combine(hash, std::bit_cast<std::uint32_t>(uniform[row * uniforms + u]));
     values[row] = unit(std::uint32_t(hash >> 32));
     const std::uint32_t key = std::uint32_t(hash);
