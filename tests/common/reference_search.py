@@ -43,6 +43,21 @@ class Random:
     def gumbel(self):
         return -math.log(-math.log(self.uniform()))
 
+    def normal(self):
+        radius = math.sqrt(-2 * math.log(self.uniform()))
+        return radius * math.cos(6.283185307179586 * self.uniform())
+
+    def gamma(self, shape):
+        if shape < 1:
+            return self.gamma(shape + 1) * self.uniform() ** (1 / shape)
+        d = shape - 1 / 3
+        c = 1 / math.sqrt(9 * d)
+        while True:
+            x = self.normal()
+            v = (1 + c * x) ** 3
+            if v > 0 and math.log(self.uniform()) < 0.5 * x * x + d - d * v + d * math.log(v):
+                return d * v
+
 
 def exp(x):
     """exp for x <= 0 as in simd.h: Cephes' polynomial, float32, no fused operations."""
@@ -127,26 +142,87 @@ def search(position, evaluate, simulations, rule):
     return root
 
 
+def heaviest(weights, prior):
+    return max(range(len(weights)), key=lambda k: (weights[k], prior[k], -k))
+
+
+@dataclass
 class Puct:
+    c_puct: float
+    fpu_reduction: float
+    root_fpu_reduction: float
+    c_log: float = 0.0
+    c_base: float = 19652.0
+    forced: float = 0.0
+    prunes: bool = False
+    temperature: float = 1.0  # of the root's prior
+    noise: tuple | None = None  # fraction, and the alphas as a function of the prior
+    seed: int = 0
     keep_logits = False
 
-    def __init__(self, c_puct, fpu_reduction, root_fpu_reduction):
-        self.c_puct, self.fpu, self.root_fpu = F(c_puct), F(fpu_reduction), F(root_fpu_reduction)
-
     def begin(self, root):
-        pass
+        self.raw_prior = root.prior.copy()
+        if self.temperature != 1:
+            top = float(root.prior.max())
+            power = [float(F(math.exp(math.log(float(p) / top) / self.temperature))) for p in root.prior]
+            root.prior = np.array([p / sum(power) for p in power], F)
+        if self.noise:
+            fraction, alphas = self.noise
+            random = Random(combine(self.seed, 1))
+            draws = [random.gamma(a) for a in alphas(root.prior)]
+            noise = np.array([x / sum(draws) for x in draws], F)
+            root.prior = (F(1) - F(fraction)) * root.prior + F(fraction) * noise
+        root.prior = half(root.prior)
 
-    def select(self, node, is_root):
+    def scale(self, node):
+        n = F(max(1, node.total_visits - 1))
+        growth = F(self.c_log) * F(math.log1p(float(n) / float(F(self.c_base))))
+        return F((F(self.c_puct) + growth) * np.sqrt(n))
+
+    def scores(self, node, is_root):
         mean = F(node.total_value / F(node.total_visits))
-        fpu = F(mean - (self.root_fpu if is_root else self.fpu) * np.sqrt(node.visited_prior))
-        scale = F(self.c_puct * np.sqrt(F(max(1, node.total_visits - 1))))
+        fpu = F(mean - F(self.root_fpu_reduction if is_root else self.fpu_reduction) * np.sqrt(node.visited_prior))
         n = node.visits.astype(F)
         q = np.where(n < 1, fpu, node.value_sum / np.maximum(n, F(1)))
-        return int(np.argmax(q + scale * node.prior / (F(1) + n)))
+        return q, q + self.scale(node) * node.prior / (F(1) + n)
+
+    def select(self, node, is_root):
+        if is_root and self.forced:
+            least = np.sqrt(F(self.forced) * F(node.total_visits - 1) * node.prior)
+            lagging = np.flatnonzero((node.visits > 0) & (node.visits < least))
+            if len(lagging):
+                return int(lagging[0])
+        return int(np.argmax(self.scores(node, is_root)[1]))
+
+    def weights(self, root):
+        """Visits, less those that PUCT with the final values would not have given."""
+        weights = root.visits.astype(F)
+        if self.prunes:
+            best = heaviest(weights, self.raw_prior)
+            q, score = self.scores(root, True)
+            for k in np.flatnonzero(root.visits):
+                if k != best and score[best] > q[k]:
+                    wanted = np.ceil(self.scale(root) * root.prior[k] / (score[best] - q[k]) - F(1))
+                    weights[k] = min(weights[k], max(F(0), wanted))
+                    if weights[k] < min(1, root.visits[best] / 64):
+                        weights[k] = 0
+        return weights
 
     def conclude(self, root):
-        most = max(range(len(root.actions)), key=lambda k: (root.visits[k], root.prior[k], -k))
-        return root.actions[most], root.visits / root.visits.sum()
+        weights = self.weights(root)
+        return root.actions[heaviest(weights, self.raw_prior)], weights / weights.sum()
+
+
+def shaped_alphas(total):
+    """KataGo's: half of `total` spread evenly, half by the logarithm of the prior above its mean, cut off at 1 %."""
+
+    def alphas(prior):
+        logs = np.log(np.minimum(0.01, prior.astype(float)) + 1e-20)
+        above = np.maximum(0, logs - logs.mean())
+        even = np.full(len(prior), 1 / len(prior))
+        return total * ((even + above / above.sum()) / 2 if above.any() else even)
+
+    return alphas
 
 
 def considered_visits(considered, simulations):

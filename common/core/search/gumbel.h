@@ -42,7 +42,7 @@ class Gumbel {
 
   void store_evaluation(Tree& tree, const Node& node, float* logits) const { tree.set_logits(node, logits); }
 
-  void begin(Tree& tree, std::uint64_t seed) {
+  void begin(Tree& tree, int, std::uint64_t seed) {
     const Node& root = tree.nodes[0];
     Random random(combine(seed, 1));
     gumbel_.assign(size_t(padded(root.num_edges)), 0.f);

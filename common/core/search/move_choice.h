@@ -1,44 +1,51 @@
-// From visit counts to the policy that is learned and the action that is played.
+// From the weights of the actions, such as visit counts, to the policy that is learned and the action that is played.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <vector>
 
 #include "options.h"
 #include "random.h"
 
 namespace shusaku {
 
-// policy = N / sum N; the prior where nothing was visited (a search of no simulations).
-inline void visit_shares(SearchResult& r) {
-  const int total = std::accumulate(r.visits.begin(), r.visits.end(), 0);
-  for (size_t i = 0; i < r.visits.size(); ++i) r.policy.push_back(total ? float(r.visits[i]) / float(total) : r.prior[i]);
+// What is drawn from and learned: the visits, or the prior where nothing was visited (a search of no simulations).
+inline void visit_weights(const SearchResult& r, std::vector<float>& weights) {
+  weights.assign(r.visits.begin(), r.visits.end());
+  if (std::all_of(weights.begin(), weights.end(), [](float n) { return n == 0; })) weights = r.prior;
 }
 
-// The index of an action drawn with probability visits^(1/temperature); at temperature 0 the most visited one, among
-// equals the one with the higher prior, then the lower action.
-inline int draw_by_visits(const SearchResult& r, float temperature, Random& random) {
-  const int most = *std::max_element(r.visits.begin(), r.visits.end());
-  if (temperature <= 1e-3f || most == 0) {
-    int best = 0;
-    for (int i = 1; i < int(r.visits.size()); ++i) {
-      const bool more = r.visits[size_t(i)] > r.visits[size_t(best)];
-      const bool equal = r.visits[size_t(i)] == r.visits[size_t(best)];
-      if (more || (equal && r.prior[size_t(i)] > r.prior[size_t(best)])) best = i;
-    }
-    return best;
-  }
+// `weights` divided by their sum.
+inline void to_policy(const std::vector<float>& weights, std::vector<float>& policy) {
+  const float total = float(std::accumulate(weights.begin(), weights.end(), 0.0));
+  policy.clear();
+  for (float w : weights) policy.push_back(w / total);
+}
+
+// The index of the highest weight; among equals the one with the higher prior, then the lower action.
+inline int heaviest(const std::vector<float>& weights, const std::vector<float>& prior) {
+  size_t best = 0;
+  for (size_t i = 1; i < weights.size(); ++i)
+    if (weights[i] > weights[best] || (weights[i] == weights[best] && prior[i] > prior[best])) best = i;
+  return int(best);
+}
+
+// An index drawn with probability weights^(1/temperature); at temperature 0 the heaviest.
+inline int draw(const std::vector<float>& weights, const std::vector<float>& prior, float temperature, Random& random) {
+  if (temperature <= 1e-3f) return heaviest(weights, prior);
   const bool is_plain = temperature == 1.f;
-  auto weight = [&](int n) { return is_plain ? double(n) : n ? std::exp(std::log(double(n) / most) / temperature) : 0.0; };
+  const double most = *std::max_element(weights.begin(), weights.end());
+  auto weight = [&](float w) { return is_plain ? double(w) : w > 0 ? std::exp(std::log(double(w) / most) / temperature) : 0.0; };
   double total = 0;
-  for (int n : r.visits) total += weight(n);
+  for (float w : weights) total += weight(w);
   double x = random.uniform() * total;
   int last = 0;
-  for (int i = 0; i < int(r.visits.size()); ++i) {
-    if (r.visits[size_t(i)] == 0) continue;
+  for (int i = 0; i < int(weights.size()); ++i) {
+    if (weights[size_t(i)] == 0) continue;
     last = i;
-    if ((x -= weight(r.visits[size_t(i)])) < 0) break;
+    if ((x -= weight(weights[size_t(i)])) < 0) break;
   }
   return last;
 }

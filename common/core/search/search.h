@@ -47,7 +47,7 @@ class Search {
         root_ = root;
         seed_ = seed;
         simulations_ = 0;
-        policy_.begin(tree_, seed_);
+        policy_.begin(tree_, rules_->ply(root_), seed_);
         return;
       }
     }
@@ -85,7 +85,7 @@ class Search {
     policy_.store_evaluation(tree_, node, logits);
     const bool is_root = depth_ == 0;
     backup(value);
-    if (is_root) policy_.begin(tree_, seed_);
+    if (is_root) policy_.begin(tree_, rules_->ply(root_), seed_);
     else ++simulations_;
   }
 

@@ -19,7 +19,7 @@ class Uct {
 
   // "Logits" are random numbers that order the unvisited children.
   void store_evaluation(Tree& tree, const Node& node, float* logits) const { tree.set_logits(node, logits); }
-  void begin(Tree&, std::uint64_t) {}
+  void begin(Tree&, int, std::uint64_t) {}
 
   int select_root(const Tree& tree, const Node& root) const { return select_interior(tree, root); }
 
@@ -34,12 +34,13 @@ class Uct {
     });
   }
 
-  void conclude(const Tree&, int ply, std::uint64_t seed, SearchResult& result) const {
+  void conclude(const Tree&, int ply, std::uint64_t seed, SearchResult& result) {
     result.prior.assign(result.actions.size(), 1.f / float(result.actions.size()));
-    visit_shares(result);
+    visit_weights(result, weights_);
+    to_policy(weights_, result.policy);
     Random random(combine(seed, 2));
     const float temperature = ply < options_.temperature_plies ? options_.temperature : 0.f;
-    result.action = result.actions[size_t(draw_by_visits(result, temperature, random))];
+    result.action = result.actions[size_t(draw(weights_, result.prior, temperature, random))];
   }
 
   template <class Archive>
@@ -47,6 +48,7 @@ class Uct {
 
  private:
   SearchOptions options_;
+  std::vector<float> weights_;  // scratch
 };
 
 }  // namespace shusaku
