@@ -96,8 +96,8 @@ def policy_actions(
     should_stop: ShouldStop = lambda: False,
 ) -> NDArray[np.intp]:
     """The action that the network prefers in each position without any search.  [P]"""
-    one = strength_search(SearchConfig(policy="puct", cache=0), 1)  # its root carries what the network says
-    results = _search(positions, one, evaluators, batch, should_stop)
+    alone = strength_search(SearchConfig(policy="policy_only", cache=0), 1)
+    results = _search(positions, alone, evaluators, batch, should_stop)
     return np.array([result.actions[int(np.argmax(result.prior))] for result in results], np.intp)
 
 

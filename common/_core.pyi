@@ -93,6 +93,9 @@ class SearchOptions:
     prune_policy: bool
     temperature: float
     temperature_plies: int
+    move_choice: str
+    lcb_stdevs: float
+    lcb_least_share: float
     reuse: bool
     cache: int
     considered_actions: int

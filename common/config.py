@@ -61,7 +61,7 @@ class InferenceConfig:
 class SearchConfig:
     """How a move is searched.  Values of AlphaZero (2018) and Gumbel AlphaZero (2022) unless said otherwise."""
 
-    policy: str = "puct"  # puct | gumbel | mcts (plain UCT with random rollouts, no network)
+    policy: str = "puct"  # puct | gumbel | mcts (plain UCT with random rollouts, no network) | policy_only (no search)
     simulations: int = 64  # a search
     c_puct: float = 1.5  # exploration constant of puct (and of gumbel's puct interior)
     c_puct_log: float = 0.0  # puct: c = c_puct + this * log((N + c_puct_base) / c_puct_base) (AlphaZero 1, KataGo 0.45)
@@ -79,6 +79,9 @@ class SearchConfig:
     prune_policy: bool = False  # takes visits that PUCT would not give with hindsight from move and target (KataGo)
     temperature: float = 1.0  # moves are drawn with probability visits^(1/temperature)
     temperature_plies: int = 30  # after so many plies the most visited move is played; puct only
+    move_choice: str = "visits"  # at temperature 0: visits | lcb (highest lower confidence bound, KataGo); not gumbel
+    lcb_stdevs: float = 5.0  # the bound lies so many standard errors below the mean, by Student's quantile (KataGo)
+    lcb_least_share: float = 0.15  # of the most visited action's visits that an action needs for it (KataGo)
     reuse: bool = False  # keep the subtree of the move that was played; puct only
     cache: int = 1 << 18  # positions whose evaluation an actor remembers; 0: none
     considered_actions: int = 16  # m, actions that gumbel considers at the root
@@ -264,7 +267,11 @@ def _rules(c: Config) -> list[tuple[str, Any, tuple[bool, str]]]:
     def search_rules(key: str) -> list[tuple[str, Any, tuple[bool, str]]]:
         s = _get(c, key)
         return [
-            one_of(f"{key}.policy", "puct", "gumbel", "mcts"),
+            one_of(f"{key}.policy", "puct", "gumbel", "mcts", "policy_only"),
+            one_of(f"{key}.move_choice", "visits", "lcb"),
+            rule(f"{key}.move_choice", s.move_choice == "visits" or s.policy in ("puct", "mcts"),
+                 f"{s.policy} has its own choice; use {key}.move_choice=visits"),
+            at_least(f"{key}.lcb_stdevs", 0), share(f"{key}.lcb_least_share"),
             at_least(f"{key}.simulations", 1),
             rule(f"{key}.simulations", s.simulations <= 1 << 20, "must be at most 1048576"),
             at_least(f"{key}.c_puct", 0), at_least(f"{key}.c_uct", 0), at_least(f"{key}.fpu_reduction", 0),
@@ -333,12 +340,16 @@ def _rules(c: Config) -> list[tuple[str, Any, tuple[bool, str]]]:
         *search_rules("search"),
         rule("search.reuse", not (s.reuse and s.policy != "puct"),
              f"search.policy={s.policy} starts every search afresh; use search=puct or search.reuse=false"),
+        rule("search.noise", not (s.noise and s.policy == "policy_only"),
+             "policy_only plays what the network says; use search.noise=false or search=puct"),
         rule("search.noise", not (s.noise and s.policy == "gumbel"),
              "gumbel explores by its own draw, noise would spoil it; use search.noise=false or search=puct"),
         rule("search.considered_actions", s.policy != "gumbel" or s.considered_actions <= s.simulations,
              f"must not exceed search.simulations={s.simulations}, or no halving begins; lower it or raise them"),
         rule("search.policy", s.policy != "mcts" or not n.enabled,
              "plain UCT uses no network, so nothing can be learned; use search=puct or search=gumbel"),
+        rule("search.policy", s.policy != "policy_only" or not n.enabled,
+             "its target is the network's own policy, so nothing can be learned; use search=puct or search=gumbel"),
         at_least("self_play.random_plies", 0),
         one_of("replay.window", "power", "fixed"), at_least("replay.capacity", 1), at_least("replay.minimum", 1),
         rule("replay.minimum", r.minimum <= r.capacity,

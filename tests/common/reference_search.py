@@ -98,6 +98,12 @@ class Node:
     total_value: np.float32 = ZERO
     raw_value: np.float32 = ZERO
     visited_prior: np.float32 = ZERO
+    values: list = field(default_factory=list)  # all that were backed up, for who moves here
+
+    def account(self, value):
+        self.total_visits += 1
+        self.values.append(value)
+        self.total_value = F(self.total_value + value)
 
 
 def expand(node, logits, value, keep_logits):
@@ -114,7 +120,7 @@ def search(position, evaluate, simulations, rule):
     """`evaluate(position) -> (logits [A], value)`; `rule` has keep_logits, begin(root), select(node, is_root)."""
     root = Node(position.copy())
     value = expand(root, *evaluate(root.position), rule.keep_logits)
-    root.total_visits, root.total_value = 1, F(value)
+    root.account(F(value))
     rule.begin(root)
     for _ in range(simulations):
         node, path = root, []
@@ -131,14 +137,12 @@ def search(position, evaluate, simulations, rule):
             value = F(node.position.outcome)
         else:
             value = expand(node, *evaluate(node.position), rule.keep_logits)
-        node.total_visits += 1
-        node.total_value = F(node.total_value + value)
+        node.account(value)
         for parent, k in reversed(path):
             value = F(-value)
             parent.visits[k] += 1
             parent.value_sum[k] = F(parent.value_sum[k] + value)
-            parent.total_visits += 1
-            parent.total_value = F(parent.total_value + value)
+            parent.account(value)
     return root
 
 

@@ -3,7 +3,8 @@
 import numpy as np
 
 from actors.evaluators import ScriptedEvaluator
-from common._core import SearchBatch
+from common._core import GameBatch, SearchBatch
+from common.messages import Leaves
 from common.search import search_options, step
 
 
@@ -36,3 +37,33 @@ def search_all(game, positions, config, seeds):
     while not batch.is_done():
         step(batch, evaluate)
     return [batch.result(slot) for slot in range(len(positions))]
+
+
+def late_positions(game, count, seed):
+    """Random ones with few plies left, as a rule, so that a small search meets the ends of games."""
+    random = np.random.default_rng(seed)
+    positions = []
+    while len(positions) < count:
+        position, before = game.start(), []
+        while not position.is_terminal:
+            before.append(position.copy())
+            position.play(int(random.choice(position.legal_actions)))
+        positions.append(before[max(0, len(before) - int(random.integers(2, 7)))])
+    return positions
+
+
+def self_play_games(game, evaluate, options, size, games, interrupt=None):
+    """The first finished games of every slot, as sets of action sequences; `interrupt` steps between snapshots."""
+    batch, finished, count = GameBatch(game, options, size, 7), [], 0
+    while len(finished) < games:
+        leaves = Leaves(*batch.select(evaluate.version))
+        if len(leaves):
+            answer = evaluate(leaves)
+            batch.expand_and_backup(answer.logits, answer.values, answer.version)
+        finished += [(tuple(g["actions"]), g["outcome"], tuple(g["policy_shares"])) for g in batch.take_finished()]
+        count += 1
+        if interrupt and count % interrupt == 0:
+            snapshot = batch.snapshot()
+            batch = GameBatch(game, options, size, 7)
+            batch.restore(snapshot)
+    return finished

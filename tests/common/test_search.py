@@ -14,7 +14,7 @@ from common.search import search_options, search_positions
 
 sys.path.insert(0, str(Path(__file__).parent))
 import reference_search as reference
-from search_fixtures import random_positions, scripted, search_all
+from search_fixtures import random_positions, scripted, search_all, self_play_games
 
 # Othello: more than eight actions, passes; its reference is slow, so it has fewer positions.
 GAMES = ("tic_tac_toe", "connect_four", "othello")
@@ -99,23 +99,6 @@ def test_rows_of_a_batch_do_not_leak_into_each_other():
     for slot, position in enumerate(positions):
         alone = search_all(game, [position], config, [slot])[0]
         assert alone.visits.tolist() == together[slot].visits.tolist()
-
-
-def self_play_games(game, evaluate, options, size, games, interrupt=None):
-    """The first finished games of every slot, as sets of action sequences; `interrupt` steps between snapshots."""
-    batch, finished, count = GameBatch(game, options, size, 7), [], 0
-    while len(finished) < games:
-        leaves = Leaves(*batch.select(evaluate.version))
-        if len(leaves):
-            answer = evaluate(leaves)
-            batch.expand_and_backup(answer.logits, answer.values, answer.version)
-        finished += [(tuple(g["actions"]), g["outcome"], tuple(g["policy_shares"])) for g in batch.take_finished()]
-        count += 1
-        if interrupt and count % interrupt == 0:
-            snapshot = batch.snapshot()
-            batch = GameBatch(game, options, size, 7)
-            batch.restore(snapshot)
-    return finished
 
 
 @pytest.mark.parametrize("policy", ["puct", "gumbel"])

@@ -35,7 +35,7 @@ inline std::vector<int> considered_visits(int considered, int simulations) {
 
 class Gumbel {
  public:
-  static constexpr bool kUsesNetwork = true;
+  static constexpr bool kUsesNetwork = true, kSimulates = true;
 
   explicit Gumbel(const SearchOptions& options)
       : options_(options), interior_puct_(options.gumbel_interior == "puct") {}

@@ -8,6 +8,7 @@
 
 #include "options.h"
 #include "random.h"
+#include "tree.h"
 
 namespace shusaku {
 
@@ -17,11 +18,10 @@ inline void visit_weights(const SearchResult& r, std::vector<float>& weights) {
   if (std::all_of(weights.begin(), weights.end(), [](float n) { return n == 0; })) weights = r.prior;
 }
 
-// `weights` divided by their sum.
-inline void to_policy(const std::vector<float>& weights, std::vector<float>& policy) {
+// In place: divided by their sum.
+inline void normalise(std::vector<float>& weights) {
   const float total = float(std::accumulate(weights.begin(), weights.end(), 0.0));
-  policy.clear();
-  for (float w : weights) policy.push_back(w / total);
+  for (float& w : weights) w /= total;
 }
 
 // The index of the highest weight; among equals the one with the higher prior, then the lower action.
@@ -48,6 +48,38 @@ inline int draw(const std::vector<float>& weights, const std::vector<float>& pri
     if ((x -= weight(weights[size_t(i)])) < 0) break;
   }
   return last;
+}
+
+// The index of the move with the highest lower confidence bound, mean - radius, among those with some weight, three
+// visits and `lcb_least_share` of the most visited one's; else the heaviest.  The radius is the standard error times
+// Student's quantile that belongs to `lcb_stdevs` of a normal one (KataGo, cpp/search/searchresults.cpp,
+// getSelfUtilityLCBAndRadius; the quantile after Gaver and Kafadar 1984).
+inline int highest_lower_bound(const Tree& tree, const SearchOptions& o, const SearchResult& r, const std::vector<float>& weights) {
+  const double least = std::max(3.0, double(o.lcb_least_share) * *std::max_element(r.visits.begin(), r.visits.end()));
+  int best = -1;
+  double highest = 0;
+  for (int i = 0; i < int(weights.size()); ++i) {
+    const double n = r.visits[size_t(i)], mean = r.q_values[size_t(i)];
+    if (weights[size_t(i)] <= 0 || n < least) continue;
+    const Node& child = tree.nodes[tree.child(tree.nodes[0].first_edge() + std::uint32_t(i))];
+    const double variance = std::max(1e-8, double(child.square_sum) / n - mean * mean);
+    const double z = o.lcb_stdevs, quantile = std::sqrt(n * std::expm1(z * z * (n - 1.5) / ((n - 1) * (n - 1))));
+    const double bound = mean - quantile * std::sqrt(variance / n);
+    if (best < 0 || bound > highest) best = i, highest = bound;
+  }
+  return best < 0 ? heaviest(weights, r.prior) : best;
+}
+
+// Fills policy and action: the move is drawn as long as there is a temperature, then chosen as the options say.
+inline void conclude_by_weights(const Tree& tree, const SearchOptions& o, int ply, std::uint64_t seed,
+                                const std::vector<float>& weights, SearchResult& r) {
+  r.policy = weights;
+  normalise(r.policy);
+  Random random(combine(seed, 2));
+  const float temperature = ply < o.temperature_plies ? o.temperature : 0.f;
+  const bool is_by_bound = temperature <= 1e-3f && o.move_choice == "lcb";
+  const int choice = is_by_bound ? highest_lower_bound(tree, o, r, weights) : draw(weights, r.prior, temperature, random);
+  r.action = r.actions[size_t(choice)];
 }
 
 // KL(p || q) in nats, over actions with p > 0.

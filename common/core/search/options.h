@@ -28,6 +28,9 @@ struct SearchOptions {
   bool prune_policy = false;
   float temperature = 1.f;
   int temperature_plies = 30;
+  std::string move_choice = "visits";
+  float lcb_stdevs = 5.f;
+  float lcb_least_share = 0.15f;
   bool reuse = false;
   std::int64_t cache = 0;
   int considered_actions = 16;

@@ -14,7 +14,7 @@ namespace shusaku {
 
 class Puct {
  public:
-  static constexpr bool kUsesNetwork = true;
+  static constexpr bool kUsesNetwork = true, kSimulates = true;
 
   explicit Puct(const SearchOptions& options) : options_(options) {}
 
@@ -47,10 +47,7 @@ class Puct {
     for (std::uint16_t prior : raw_prior_) result.prior.push_back(from_half(prior));
     visit_weights(result, weights_);
     if (options_.prune_policy) prune(tree, result);
-    to_policy(weights_, result.policy);
-    Random random(combine(seed, 2));
-    const float temperature = ply < options_.temperature_plies ? options_.temperature : 0.f;
-    result.action = result.actions[size_t(draw(weights_, result.prior, temperature, random))];
+    conclude_by_weights(tree, options_, ply, seed, weights_, result);
   }
 
   template <class Archive>

@@ -1,7 +1,8 @@
 // One search of one position: select a leaf, expand it with an evaluation from outside, back its value up.
 //
 // A simulation is one such pass; the evaluation of the root comes before the first and is none.  The variation is the
-// tree policy P: store_evaluation, begin, select_root, select_interior, conclude.
+// tree policy P: store_evaluation, begin, select_root, select_interior, conclude; kUsesNetwork, and kSimulates: false
+// where the evaluation of the root is all there is.
 #pragma once
 
 #include <limits>
@@ -26,8 +27,10 @@ class Search {
   using Position = typename G::Position;
 
   Search(const G& rules, const SearchOptions& options)
-      : rules_(&rules), options_(&options), policy_(options), path_nodes_(size_t(rules.max_plies()) + 1),
-        path_edges_(path_nodes_.size()), path_players_(G::kAlternates ? 0 : path_nodes_.size()), actions_(size_t(padded(rules.max_legal_actions()))), logits_(actions_.size()) {}
+      : rules_(&rules), options_(&options), policy_(options), keeps_squares_(options.move_choice == "lcb"),
+        path_nodes_(size_t(rules.max_plies()) + 1), path_edges_(path_nodes_.size()),
+        path_players_(G::kAlternates ? 0 : path_nodes_.size()), actions_(size_t(padded(rules.max_legal_actions()))),
+        logits_(actions_.size()) {}
 
   // Starts afresh at `root`, which is not terminal.
   void begin(const Position& root, std::uint64_t seed) {
@@ -56,7 +59,7 @@ class Search {
 
   // Makes simulations until a leaf needs an evaluation, all are made, or `budget` of them were made in this call.
   Step run(int& budget, std::uint64_t& terminals) {
-    while (simulations_ < options_->simulations) {
+    while (!is_over()) {
       if (tree_.nodes[0].is_expanded && --budget < 0) return Step::kPaused;
       descend();
       const Node& leaf = tree_.nodes[path_nodes_[depth_]];
@@ -115,6 +118,11 @@ class Search {
   }
 
  private:
+  bool is_over() const {
+    if constexpr (P::kSimulates) return simulations_ >= options_->simulations;
+    else return tree_.nodes[0].is_expanded;
+  }
+
   // Walks from the root to a node without priors, or to a terminal one; new nodes get their edges on the way.
   void descend() {
     copy_position(*rules_, root_, leaf_);
@@ -150,10 +158,17 @@ class Search {
 
   // `value` is for the player to move at the end of the path.
   void backup(float value) {
+    if (keeps_squares_) backup_as<true>(value);
+    else backup_as<false>(value);
+  }
+
+  template <bool kSquares>
+  void backup_as(float value) {
     for (size_t k = depth_;; --k) {
       Node& node = tree_.nodes[path_nodes_[k]];
       ++node.visits;
       node.value_sum += value;
+      if constexpr (kSquares) node.square_sum += value * value;
       if (k == 0) return;
       if (G::kAlternates || path_players_[k] != path_players_[k - 1]) value = -value;
       tree_.visit(path_edges_[k - 1], value);
@@ -173,6 +188,7 @@ class Search {
   const G* rules_;
   const SearchOptions* options_;
   P policy_;
+  bool keeps_squares_;
   Tree tree_, spare_;
   Position root_{}, leaf_{}, rollout_{};
   std::uint64_t seed_ = 0;

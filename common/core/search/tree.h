@@ -31,7 +31,8 @@ struct Node {
   float value_sum = 0;        // over `visits`
   float raw_value = 0;        // the network's, or the outcome where terminal
   float visited_prior = 0;    // sum of the priors of visited edges
-  float spare[2] = {};        // 32 bytes: a node never straddles two cache lines
+  float square_sum = 0;       // of the values in value_sum, where moves are chosen by their lower bound
+  float spare = 0;            // 32 bytes: a node never straddles two cache lines
   std::uint32_t first_edge() const { return first_block * kLanes; }
   int num_blocks() const { return (num_edges + kLanes - 1) / kLanes; }
 };
@@ -72,6 +73,7 @@ class Tree {
   std::int32_t visits(std::uint32_t edge) const { return blocks_[edge / kLanes].visits[edge % kLanes]; }
   float value_sum(std::uint32_t edge) const { return blocks_[edge / kLanes].value_sum[edge % kLanes]; }
   std::uint32_t& child(std::uint32_t edge) { return blocks_[edge / kLanes].child[edge % kLanes]; }
+  std::uint32_t child(std::uint32_t edge) const { return blocks_[edge / kLanes].child[edge % kLanes]; }
 
   void visit(std::uint32_t edge, float value) {
     EdgeBlock& block = blocks_[edge / kLanes];

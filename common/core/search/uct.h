@@ -13,7 +13,7 @@ namespace shusaku {
 
 class Uct {
  public:
-  static constexpr bool kUsesNetwork = false;
+  static constexpr bool kUsesNetwork = false, kSimulates = true;
 
   explicit Uct(const SearchOptions& options) : options_(options) {}
 
@@ -34,13 +34,10 @@ class Uct {
     });
   }
 
-  void conclude(const Tree&, int ply, std::uint64_t seed, SearchResult& result) {
+  void conclude(const Tree& tree, int ply, std::uint64_t seed, SearchResult& result) {
     result.prior.assign(result.actions.size(), 1.f / float(result.actions.size()));
     visit_weights(result, weights_);
-    to_policy(weights_, result.policy);
-    Random random(combine(seed, 2));
-    const float temperature = ply < options_.temperature_plies ? options_.temperature : 0.f;
-    result.action = result.actions[size_t(draw(weights_, result.prior, temperature, random))];
+    conclude_by_weights(tree, options_, ply, seed, weights_, result);
   }
 
   template <class Archive>
