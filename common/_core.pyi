@@ -97,6 +97,7 @@ class SearchOptions:
     lcb_stdevs: float
     lcb_least_share: float
     reuse: bool
+    proven_results: bool
     cache: int
     considered_actions: int
     gumbel_scale: float
@@ -122,6 +123,8 @@ class SearchResult:
     q_values: NDArray[np.float32]  # [L] of the visited actions, NaN for the others
     prior: NDArray[np.float32]  # [L] what the network said, without noise and temperature
     surprise: float  # KL(policy || prior)
+    proven_value: float  # result of the root under best play, for the player to move; NaN where the tree proves none
+    proven_values: NDArray[np.float32]  # [L] the same of the actions
 
 LeafArrays = tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.int32], NDArray[np.uint16]]
 

@@ -83,6 +83,7 @@ class SearchConfig:
     lcb_stdevs: float = 5.0  # the bound lies so many standard errors below the mean, by Student's quantile (KataGo)
     lcb_least_share: float = 0.15  # of the most visited action's visits that an action needs for it (KataGo)
     reuse: bool = False  # keep the subtree of the move that was played; puct only
+    proven_results: bool = False  # wins, draws and losses proven by the tree bind values, move and target (MCTS-Solver)
     cache: int = 1 << 18  # positions whose evaluation an actor remembers; 0: none
     considered_actions: int = 16  # m, actions that gumbel considers at the root
     gumbel_scale: float = 1.0  # scale of the Gumbel draw; 0 when playing for strength
@@ -272,6 +273,8 @@ def _rules(c: Config) -> list[tuple[str, Any, tuple[bool, str]]]:
             rule(f"{key}.move_choice", s.move_choice == "visits" or s.policy in ("puct", "mcts"),
                  f"{s.policy} has its own choice; use {key}.move_choice=visits"),
             at_least(f"{key}.lcb_stdevs", 0), share(f"{key}.lcb_least_share"),
+            rule(f"{key}.proven_results", not (s.proven_results and s.policy == "policy_only"),
+                 "policy_only grows no tree that could prove anything; leave it out"),
             at_least(f"{key}.simulations", 1),
             rule(f"{key}.simulations", s.simulations <= 1 << 20, "must be at most 1048576"),
             at_least(f"{key}.c_puct", 0), at_least(f"{key}.c_uct", 0), at_least(f"{key}.fpu_reduction", 0),

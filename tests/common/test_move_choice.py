@@ -22,15 +22,16 @@ def lower_bound(values, stdevs):
 
 
 @pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four"])
-def test_the_move_with_the_highest_lower_bound_is_played(name):
+@pytest.mark.parametrize("proves", [False, True])
+def test_the_move_with_the_highest_lower_bound_is_played(name, proves):
     game = Game(name)
     positions = random_positions(game, 25, seed=2)
     config = SearchConfig(policy="puct", simulations=120, noise=False, temperature=0, cache=0, move_choice="lcb",
-                          lcb_stdevs=0.3, lcb_least_share=0.1, fpu_reduction=0.2)
+                          lcb_stdevs=0.3, lcb_least_share=0.1, fpu_reduction=0.2, proven_results=proves)
     differ = 0
     for position, result in zip(positions, search_all(game, positions, config, range(25)), strict=True):
         rule = reference.Puct(1.5, 0.2, 0.0)
-        root = reference.search(position, lambda p: scripted(p.observation(), game.num_actions), 120, rule)
+        root = reference.search(position, lambda p: scripted(p.observation(), game.num_actions), 120, rule, proves)
         most_visited, policy = rule.conclude(root)
         bounds = {
             k: lower_bound([-value for value in root.children[k].values], 0.3)

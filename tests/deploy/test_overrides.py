@@ -120,6 +120,7 @@ def test_contradictions_are_refused() -> None:
     assert "root of puct only" in refusal("search=gumbel", "first.search.policy=mcts", "first.search.prune_policy=true")
     assert "must not exceed search.simulations=8" in refusal("search=gumbel", "search.simulations=8")
     assert "has its own choice" in refusal("search=gumbel", "search.move_choice=lcb")
+    assert "no tree" in refusal("search=policy_only", "learner.enabled=false", "search.proven_results=true")
     assert "own policy" in refusal("search=policy_only")
     assert "without one" in refusal("search=puct", "search.root_policy_temperature_early=1.25")
     assert "game=connect_four already says" in refusal("game=connect_four", "game.name=tic_tac_toe")

@@ -18,6 +18,24 @@ inline void visit_weights(const SearchResult& r, std::vector<float>& weights) {
   if (std::all_of(weights.begin(), weights.end(), [](float n) { return n == 0; })) weights = r.prior;
 }
 
+// Takes the weight of what proven results rule out: where a win is proven all but wins, where the root is drawn all but
+// draws, else losses as long as anything else is left.  True where it took any.
+inline bool keep_best_proven(const SearchResult& r, std::vector<float>& weights) {
+  if (std::all_of(r.proven_values.begin(), r.proven_values.end(), [](float v) { return std::isnan(v); })) return false;
+  const auto is_kept = [&](size_t i) {
+    return std::isnan(r.proven_value) ? r.proven_values[i] != -1 : r.proven_values[i] == r.proven_value;
+  };
+  bool has_weight = false, took = false;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (is_kept(i)) has_weight = has_weight || weights[i] > 0;
+    else took = took || weights[i] > 0, weights[i] = 0;
+  }
+  if (has_weight) return took;
+  for (size_t i = 0; i < weights.size(); ++i)  // all visits went to what is lost
+    if (is_kept(i)) weights[i] = std::max(r.prior[i], 1e-8f);
+  return true;
+}
+
 // In place: divided by their sum.
 inline void normalise(std::vector<float>& weights) {
   const float total = float(std::accumulate(weights.begin(), weights.end(), 0.0));

@@ -32,6 +32,7 @@ struct SearchOptions {
   float lcb_stdevs = 5.f;
   float lcb_least_share = 0.15f;
   bool reuse = false;
+  bool proven_results = false;
   std::int64_t cache = 0;
   int considered_actions = 16;
   float gumbel_scale = 1.f;
@@ -54,10 +55,12 @@ struct SearchResult {
   std::vector<float> policy;  // to learn
   std::vector<int> visits;
   std::vector<float> q_values;  // NaN where unvisited
-  std::vector<float> prior;     // noise excluded
+  std::vector<float> prior;     // without noise and temperature
+  float proven_value = 0;             // of the root, for the player to move; NaN where the tree proves nothing
+  std::vector<float> proven_values;   // of the actions
 
   // Keeps the memory of the lists.
-  void clear() { actions.clear(), policy.clear(), visits.clear(), q_values.clear(), prior.clear(); }
+  void clear() { actions.clear(), policy.clear(), visits.clear(), q_values.clear(), prior.clear(), proven_values.clear(); }
 };
 
 }  // namespace shusaku

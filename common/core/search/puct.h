@@ -46,6 +46,7 @@ class Puct {
   void conclude(const Tree& tree, int ply, std::uint64_t seed, SearchResult& result) {
     for (std::uint16_t prior : raw_prior_) result.prior.push_back(from_half(prior));
     visit_weights(result, weights_);
+    keep_best_proven(result, weights_);
     if (options_.prune_policy) prune(tree, result);
     conclude_by_weights(tree, options_, ply, seed, weights_, result);
   }
@@ -77,13 +78,13 @@ class Puct {
     return c * std::sqrt(visits);
   }
 
-  // The first visited child of the root with n < sqrt(k * P * N), else -1.
+  // The first visited child of the root that is not lost and has n < sqrt(k * P * N), else -1.
   int first_that_lags(const Tree& tree, const Node& root) const {
     const F8 scale(options_.forced_playouts * float(root.visits - 1)), zero(0.f);
     for (int i = 0; i < root.num_blocks(); ++i) {
       const EdgeBlock& block = tree.blocks(root)[i];
       const F8 n = F8::load_int(block.visits);
-      const unsigned lagging = bits(less(zero, n)) & bits(less(n, sqrt(scale * F8::load_half(block.prior))));
+      const unsigned lagging = bits(less(zero, n)) & bits(less(n, sqrt(scale * F8::load_half(block.prior)))) & ~bits(are_lost(block));
       if (lagging) return i * kLanes + std::countr_zero(lagging);
     }
     return -1;
@@ -95,7 +96,7 @@ class Puct {
     const Node& root = tree.nodes[0];
     const auto edge = [&](size_t i) { return root.first_edge() + std::uint32_t(i); };
     const size_t best = size_t(heaviest(weights_, result.prior));
-    if (result.visits[best] == 0) return;
+    if (result.visits[best] == 0 || weights_[best] <= 0) return;
     const float most = weights_[best], scale = exploration(root);
     const float score = result.q_values[best] + scale * from_half(tree.prior(edge(best))) / (1.f + most);
     for (size_t i = 0; i < weights_.size(); ++i) {

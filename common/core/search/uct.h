@@ -37,6 +37,7 @@ class Uct {
   void conclude(const Tree& tree, int ply, std::uint64_t seed, SearchResult& result) {
     result.prior.assign(result.actions.size(), 1.f / float(result.actions.size()));
     visit_weights(result, weights_);
+    keep_best_proven(result, weights_);
     conclude_by_weights(tree, options_, ply, seed, weights_, result);
   }
 
