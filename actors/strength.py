@@ -96,8 +96,8 @@ def policy_actions(
     should_stop: ShouldStop = lambda: False,
 ) -> NDArray[np.intp]:
     """The action that the network prefers in each position without any search.  [P]"""
-    one = strength_search(SearchConfig(policy="puct", cache=0), 1)  # its root carries what the network says
-    results = _search(positions, one, evaluators, batch, should_stop)
+    alone = strength_search(SearchConfig(policy="policy_only", cache=0), 1)
+    results = _search(positions, alone, evaluators, batch, should_stop)
     return np.array([result.actions[int(np.argmax(result.prior))] for result in results], np.intp)
 
 
@@ -116,10 +116,11 @@ def search_actions(
 
 
 def strength_search(search: SearchConfig, simulations: int) -> SearchConfig:
-    """`search` as it plays for strength: nothing drawn at random."""
+    """`search` as it plays for strength: nothing drawn at random, nothing explored for the sake of learning."""
     return replace(
         search, simulations=simulations, noise=False, temperature=0.0, temperature_plies=0, gumbel_scale=0.0,
-        reuse=False,
+        reuse=False, forced_playouts=0.0, prune_policy=False, root_policy_temperature=1.0,
+        root_policy_temperature_early=1.0, root_policy_temperature_half_life=0.0,
     )
 
 

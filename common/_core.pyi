@@ -78,14 +78,26 @@ class SearchOptions:
     policy: str
     simulations: int
     c_puct: float
+    c_puct_log: float
+    c_puct_base: float
     fpu_reduction: float
     root_fpu_reduction: float
     noise: bool
     dirichlet_alpha: float
+    dirichlet_total: float
     dirichlet_fraction: float
+    root_policy_temperature: float
+    root_policy_temperature_early: float
+    root_policy_temperature_half_life: float
+    forced_playouts: float
+    prune_policy: bool
     temperature: float
     temperature_plies: int
+    move_choice: str
+    lcb_stdevs: float
+    lcb_least_share: float
     reuse: bool
+    proven_results: bool
     cache: int
     considered_actions: int
     gumbel_scale: float
@@ -109,8 +121,10 @@ class SearchResult:
     policy: NDArray[np.float32]  # [L] to learn; sums to 1
     visits: NDArray[np.int32]  # [L]
     q_values: NDArray[np.float32]  # [L] of the visited actions, NaN for the others
-    prior: NDArray[np.float32]  # [L] what the network said, noise excluded
+    prior: NDArray[np.float32]  # [L] what the network said, without noise and temperature
     surprise: float  # KL(policy || prior)
+    proven_value: float  # result of the root under best play, for the player to move; NaN where the tree proves none
+    proven_values: NDArray[np.float32]  # [L] the same of the actions
 
 LeafArrays = tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.int32], NDArray[np.uint16]]
 

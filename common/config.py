@@ -61,17 +61,29 @@ class InferenceConfig:
 class SearchConfig:
     """How a move is searched.  Values of AlphaZero (2018) and Gumbel AlphaZero (2022) unless said otherwise."""
 
-    policy: str = "puct"  # puct | gumbel | mcts (plain UCT with random rollouts, no network)
+    policy: str = "puct"  # puct | gumbel | mcts (plain UCT with random rollouts, no network) | policy_only (no search)
     simulations: int = 64  # a search
     c_puct: float = 1.5  # exploration constant of puct (and of gumbel's puct interior)
+    c_puct_log: float = 0.0  # puct: c = c_puct + this * log((N + c_puct_base) / c_puct_base) (AlphaZero 1, KataGo 0.45)
+    c_puct_base: float = 19652.0  # where that growth sets in (AlphaZero; KataGo 500, lc0 38739)
     fpu_reduction: float = 0.2  # unvisited child: parent's value - this * sqrt(visited prior) (KataGo, lc0)
     root_fpu_reduction: float = 0.0  # the same at the root (KataGo: 0 where noise explores)
     noise: bool = True  # Dirichlet noise on the root prior, puct only
     dirichlet_alpha: float = 1.0  # about 10 / number of legal moves (AlphaZero: 0.3 chess, 0.03 Go)
+    dirichlet_total: float = 0.0  # instead of alpha: alphas adding up to this, half of it by the prior (KataGo 10.83)
     dirichlet_fraction: float = 0.25  # share of the noise in the root prior
+    root_policy_temperature: float = 1.0  # flattens the root prior before the noise, puct only (KataGo 1.1)
+    root_policy_temperature_early: float = 1.0  # the same at ply 0, where there is a half-life (KataGo 1.25)
+    root_policy_temperature_half_life: float = 0.0  # plies (KataGo: the board's side); 0: no early one
+    forced_playouts: float = 0.0  # k: a visited root action gets at least sqrt(k * P * N) visits, puct only (KataGo 2)
+    prune_policy: bool = False  # takes visits that PUCT would not give with hindsight from move and target (KataGo)
     temperature: float = 1.0  # moves are drawn with probability visits^(1/temperature)
     temperature_plies: int = 30  # after so many plies the most visited move is played; puct only
+    move_choice: str = "visits"  # at temperature 0: visits | lcb (highest lower confidence bound, KataGo); not gumbel
+    lcb_stdevs: float = 5.0  # the bound lies so many standard errors below the mean, by Student's quantile (KataGo)
+    lcb_least_share: float = 0.15  # of the most visited action's visits that an action needs for it (KataGo)
     reuse: bool = False  # keep the subtree of the move that was played; puct only
+    proven_results: bool = False  # wins, draws and losses proven by the tree bind values, move and target (MCTS-Solver)
     cache: int = 1 << 18  # positions whose evaluation an actor remembers; 0: none
     considered_actions: int = 16  # m, actions that gumbel considers at the root
     gumbel_scale: float = 1.0  # scale of the Gumbel draw; 0 when playing for strength
@@ -256,11 +268,32 @@ def _rules(c: Config) -> list[tuple[str, Any, tuple[bool, str]]]:
     def search_rules(key: str) -> list[tuple[str, Any, tuple[bool, str]]]:
         s = _get(c, key)
         return [
-            one_of(f"{key}.policy", "puct", "gumbel", "mcts"),
+            one_of(f"{key}.policy", "puct", "gumbel", "mcts", "policy_only"),
+            one_of(f"{key}.move_choice", "visits", "lcb"),
+            rule(f"{key}.move_choice", s.move_choice == "visits" or s.policy in ("puct", "mcts"),
+                 f"{s.policy} has its own choice; use {key}.move_choice=visits"),
+            at_least(f"{key}.lcb_stdevs", 0), share(f"{key}.lcb_least_share"),
+            rule(f"{key}.proven_results", not (s.proven_results and s.policy == "policy_only"),
+                 "policy_only grows no tree that could prove anything; leave it out"),
             at_least(f"{key}.simulations", 1),
             rule(f"{key}.simulations", s.simulations <= 1 << 20, "must be at most 1048576"),
             at_least(f"{key}.c_puct", 0), at_least(f"{key}.c_uct", 0), at_least(f"{key}.fpu_reduction", 0),
-            at_least(f"{key}.root_fpu_reduction", 0),
+            at_least(f"{key}.root_fpu_reduction", 0), at_least(f"{key}.c_puct_log", 0),
+            rule(f"{key}.c_puct_base", s.c_puct_base > 0, f"must be above 0; {key}.c_puct_log=0 switches growth off"),
+            at_least(f"{key}.dirichlet_total", 0),
+            rule(f"{key}.root_policy_temperature", s.root_policy_temperature > 0, "must be above 0; 1 changes nothing"),
+            rule(f"{key}.root_policy_temperature_early", s.root_policy_temperature_early > 0,
+                 "must be above 0; 1 changes nothing"),
+            at_least(f"{key}.root_policy_temperature_half_life", 0),
+            rule(f"{key}.root_policy_temperature_early",
+                 s.root_policy_temperature_early == 1 or s.root_policy_temperature_half_life > 0,
+                 f"has no effect without one; give {key}.root_policy_temperature_half_life"),
+            at_least(f"{key}.forced_playouts", 0),
+            *(rule(f"{key}.{name}", s.policy == "puct" or not on,
+                   f"works at the root of puct only, not of {s.policy}; leave it out or take puct")
+              for name, on in (("forced_playouts", s.forced_playouts > 0), ("prune_policy", s.prune_policy),
+                               ("root_policy_temperature", s.root_policy_temperature != 1),
+                               ("root_policy_temperature_half_life", s.root_policy_temperature_half_life > 0))),
             rule(f"{key}.dirichlet_alpha", s.dirichlet_alpha > 0,
                  f"must be above 0; {key}.noise=false switches noise off"),
             share(f"{key}.dirichlet_fraction"), at_least(f"{key}.temperature", 0),
@@ -310,10 +343,16 @@ def _rules(c: Config) -> list[tuple[str, Any, tuple[bool, str]]]:
         *search_rules("search"),
         rule("search.reuse", not (s.reuse and s.policy != "puct"),
              f"search.policy={s.policy} starts every search afresh; use search=puct or search.reuse=false"),
+        rule("search.noise", not (s.noise and s.policy == "policy_only"),
+             "policy_only plays what the network says; use search.noise=false or search=puct"),
         rule("search.noise", not (s.noise and s.policy == "gumbel"),
              "gumbel explores by its own draw, noise would spoil it; use search.noise=false or search=puct"),
+        rule("search.considered_actions", s.policy != "gumbel" or s.considered_actions <= s.simulations,
+             f"must not exceed search.simulations={s.simulations}, or no halving begins; lower it or raise them"),
         rule("search.policy", s.policy != "mcts" or not n.enabled,
              "plain UCT uses no network, so nothing can be learned; use search=puct or search=gumbel"),
+        rule("search.policy", s.policy != "policy_only" or not n.enabled,
+             "its target is the network's own policy, so nothing can be learned; use search=puct or search=gumbel"),
         at_least("self_play.random_plies", 0),
         one_of("replay.window", "power", "fixed"), at_least("replay.capacity", 1), at_least("replay.minimum", 1),
         rule("replay.minimum", r.minimum <= r.capacity,

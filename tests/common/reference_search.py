@@ -43,6 +43,21 @@ class Random:
     def gumbel(self):
         return -math.log(-math.log(self.uniform()))
 
+    def normal(self):
+        radius = math.sqrt(-2 * math.log(self.uniform()))
+        return radius * math.cos(6.283185307179586 * self.uniform())
+
+    def gamma(self, shape):
+        if shape < 1:
+            return self.gamma(shape + 1) * self.uniform() ** (1 / shape)
+        d = shape - 1 / 3
+        c = 1 / math.sqrt(9 * d)
+        while True:
+            x = self.normal()
+            v = (1 + c * x) ** 3
+            if v > 0 and math.log(self.uniform()) < 0.5 * x * x + d - d * v + d * math.log(v):
+                return d * v
+
 
 def exp(x):
     """exp for x <= 0 as in simd.h: Cephes' polynomial, float32, no fused operations."""
@@ -83,6 +98,32 @@ class Node:
     total_value: np.float32 = ZERO
     raw_value: np.float32 = ZERO
     visited_prior: np.float32 = ZERO
+    values: list = field(default_factory=list)  # all that were backed up, for who moves here
+    proof: int | None = None  # its result under best play, where that is proven, for who moves here
+
+    def results(self):
+        """The proven result of every action for who moves here, else None."""
+        children = [self.children.get(k) for k in range(len(self.actions))]
+        return [None if child is None or child.proof is None else -child.proof for child in children]
+
+    def lost(self):
+        return np.array([result == -1 for result in self.results()])
+
+    def kept(self):
+        """Actions that may be played and learned: none that is worse than what is proven."""
+        results = self.results()
+        return np.array([r != -1 if self.proof is None else r == self.proof for r in results])
+
+    def prove(self):
+        results = self.results()
+        self.proof = 1 if 1 in results else None if None in results else max(results)
+        return self.proof is not None
+
+    def account(self, value, is_news):
+        """A value, or the result of this node, which then holds for all visits."""
+        self.total_visits += 1
+        self.values = [value] * self.total_visits if is_news else [*self.values, value]
+        self.total_value = F(value * F(self.total_visits)) if is_news else F(self.total_value + value)
 
 
 def expand(node, logits, value, keep_logits):
@@ -95,15 +136,20 @@ def expand(node, logits, value, keep_logits):
     return node.raw_value
 
 
-def search(position, evaluate, simulations, rule):
-    """`evaluate(position) -> (logits [A], value)`; `rule` has keep_logits, begin(root), select(node, is_root)."""
+def search(position, evaluate, simulations, rule, proves=False):
+    """`evaluate(position) -> (logits [A], value)`; `rule` has keep_logits, begin(root), select(node, is_root).
+
+    Players alternate.
+    """
     root = Node(position.copy())
     value = expand(root, *evaluate(root.position), rule.keep_logits)
-    root.total_visits, root.total_value = 1, F(value)
+    root.account(F(value), False)
     rule.begin(root)
     for _ in range(simulations):
+        if root.proof is not None:
+            break
         node, path = root, []
-        while node.prior is not None:
+        while node.prior is not None and node.proof is None:
             k = rule.select(node, node is root)
             path.append((node, k))
             if k not in node.children:
@@ -112,41 +158,110 @@ def search(position, evaluate, simulations, rule):
                 position.play(node.actions[k])
                 node.children[k] = Node(position)
             node = node.children[k]
+        is_news = False
         if node.position.is_terminal:
             value = F(node.position.outcome)
+            is_news = proves and node.total_visits == 0 and not node.position.is_cut_off
+            node.proof = node.position.outcome if is_news else node.proof
+        elif node.proof is not None:
+            value = F(node.proof)
         else:
             value = expand(node, *evaluate(node.position), rule.keep_logits)
-        node.total_visits += 1
-        node.total_value = F(node.total_value + value)
+        node.account(value, is_news)
         for parent, k in reversed(path):
             value = F(-value)
             parent.visits[k] += 1
-            parent.value_sum[k] = F(parent.value_sum[k] + value)
-            parent.total_visits += 1
-            parent.total_value = F(parent.total_value + value)
+            parent.value_sum[k] = F(value * F(parent.visits[k])) if is_news else F(parent.value_sum[k] + value)
+            is_news = is_news and parent.prove()
+            value = F(parent.proof) if is_news else value
+            parent.account(value, is_news)
     return root
 
 
+def heaviest(weights, prior):
+    return max(range(len(weights)), key=lambda k: (weights[k], prior[k], -k))
+
+
+@dataclass
 class Puct:
+    c_puct: float
+    fpu_reduction: float
+    root_fpu_reduction: float
+    c_log: float = 0.0
+    c_base: float = 19652.0
+    forced: float = 0.0
+    prunes: bool = False
+    temperature: float = 1.0  # of the root's prior
+    noise: tuple | None = None  # fraction, and the alphas as a function of the prior
+    seed: int = 0
     keep_logits = False
 
-    def __init__(self, c_puct, fpu_reduction, root_fpu_reduction):
-        self.c_puct, self.fpu, self.root_fpu = F(c_puct), F(fpu_reduction), F(root_fpu_reduction)
-
     def begin(self, root):
-        pass
+        self.raw_prior = root.prior.copy()
+        if self.temperature != 1:
+            top = float(root.prior.max())
+            power = [float(F(math.exp(math.log(float(p) / top) / self.temperature))) for p in root.prior]
+            root.prior = np.array([p / sum(power) for p in power], F)
+        if self.noise:
+            fraction, alphas = self.noise
+            random = Random(combine(self.seed, 1))
+            draws = [random.gamma(a) for a in alphas(root.prior)]
+            noise = np.array([x / sum(draws) for x in draws], F)
+            root.prior = (F(1) - F(fraction)) * root.prior + F(fraction) * noise
+        root.prior = half(root.prior)
 
-    def select(self, node, is_root):
+    def scale(self, node):
+        n = F(max(1, node.total_visits - 1))
+        growth = F(self.c_log) * F(math.log1p(float(n) / float(F(self.c_base))))
+        return F((F(self.c_puct) + growth) * np.sqrt(n))
+
+    def scores(self, node, is_root):
         mean = F(node.total_value / F(node.total_visits))
-        fpu = F(mean - (self.root_fpu if is_root else self.fpu) * np.sqrt(node.visited_prior))
-        scale = F(self.c_puct * np.sqrt(F(max(1, node.total_visits - 1))))
+        fpu = F(mean - F(self.root_fpu_reduction if is_root else self.fpu_reduction) * np.sqrt(node.visited_prior))
         n = node.visits.astype(F)
         q = np.where(n < 1, fpu, node.value_sum / np.maximum(n, F(1)))
-        return int(np.argmax(q + scale * node.prior / (F(1) + n)))
+        return q, q + self.scale(node) * node.prior / (F(1) + n)
+
+    def select(self, node, is_root):
+        if is_root and self.forced:
+            least = np.sqrt(F(self.forced) * F(node.total_visits - 1) * node.prior)
+            lagging = np.flatnonzero((node.visits > 0) & (node.visits < least) & ~node.lost())
+            if len(lagging):
+                return int(lagging[0])
+        return int(np.argmax(np.where(node.lost(), F(-np.inf), self.scores(node, is_root)[1])))
+
+    def weights(self, root):
+        """Visits, less those that PUCT with the final values would not have given, and those of what is ruled out."""
+        kept = root.kept()
+        weights = np.where(kept, root.visits, 0).astype(F)
+        if not weights.any():
+            return np.where(kept, np.maximum(self.raw_prior, F(1e-8)), F(0))
+        if self.prunes:
+            best = heaviest(weights, self.raw_prior)
+            q, score = self.scores(root, True)
+            for k in np.flatnonzero(weights):
+                if k != best and score[best] > q[k]:
+                    wanted = np.ceil(self.scale(root) * root.prior[k] / (score[best] - q[k]) - F(1))
+                    weights[k] = min(weights[k], max(F(0), wanted))
+                    if weights[k] < min(1, root.visits[best] / 64):
+                        weights[k] = 0
+        return weights
 
     def conclude(self, root):
-        most = max(range(len(root.actions)), key=lambda k: (root.visits[k], root.prior[k], -k))
-        return root.actions[most], root.visits / root.visits.sum()
+        weights = self.weights(root)
+        return root.actions[heaviest(weights, self.raw_prior)], weights / weights.sum()
+
+
+def shaped_alphas(total):
+    """KataGo's: half of `total` spread evenly, half by the logarithm of the prior above its mean, cut off at 1 %."""
+
+    def alphas(prior):
+        logs = np.log(np.minimum(0.01, prior.astype(float)) + 1e-20)
+        above = np.maximum(0, logs - logs.mean())
+        even = np.full(len(prior), 1 / len(prior))
+        return total * ((even + above / above.sum()) / 2 if above.any() else even)
+
+    return alphas
 
 
 def considered_visits(considered, simulations):
@@ -179,7 +294,7 @@ class Gumbel:
     def improved(self, node):
         prior = np.maximum(softmax(node.prior), F(1e-30))
         n = node.visits.astype(F)
-        q = node.value_sum / np.maximum(n, F(1))
+        q = np.where(node.lost(), F(-1), node.value_sum / np.maximum(n, F(1)))
         seen = lane_sum(np.where(n < 1, F(0), prior))
         weighted = F(lane_sum(np.where(n < 1, F(0), prior * q)) / seen) if seen > 0 else F(0)
         total = lane_sum(n)
@@ -190,17 +305,24 @@ class Gumbel:
         if self.rescale:
             shift, stretch = q.min(), F(sigma / max(F(q.max() - q.min()), F(1e-8)))
         logits = node.prior + (q - shift) * stretch
+        if node.proof is None:
+            logits = np.where(node.lost(), F(-np.inf), logits)
         return logits, softmax(logits)
 
     def select(self, node, is_root):
         logits, policy = self.improved(node)
         if is_root:
-            return self.considered_argmax(node, logits, self.sequence[node.total_visits - 1])
+            alive = np.where(node.lost(), -1, node.visits)
+            wanted = self.sequence[node.total_visits - 1]
+            return self.considered_argmax(logits, alive == (wanted if wanted in alive else alive.max()))
         return int(np.argmax(policy - node.visits.astype(F) / F(max(1, node.total_visits))))
 
-    def considered_argmax(self, root, logits, visits):
-        return int(np.argmax(np.where(root.visits == visits, self.gumbel + logits, F(-np.inf))))
+    def considered_argmax(self, logits, considered):
+        return int(np.argmax(np.where(considered, self.gumbel + logits, F(-np.inf))))
 
     def conclude(self, root):
         logits, policy = self.improved(root)
-        return root.actions[self.considered_argmax(root, logits, root.visits.max())], policy
+        kept = root.kept()
+        most = root.visits[kept].max()
+        policy = np.where(kept, policy, F(0))
+        return root.actions[self.considered_argmax(logits, kept & (root.visits == most))], policy / policy.sum()

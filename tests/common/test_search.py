@@ -6,48 +6,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from actors.evaluators import PseudoRandomEvaluator, ScriptedEvaluator, UniformEvaluator
+from actors.evaluators import PseudoRandomEvaluator, UniformEvaluator
 from common._core import Game, GameBatch, SearchBatch
 from common.config import SearchConfig
 from common.messages import Leaves
-from common.search import search_options, search_positions, step
+from common.search import search_options, search_positions
 
 sys.path.insert(0, str(Path(__file__).parent))
 import reference_search as reference
+from search_fixtures import random_positions, scripted, search_all, self_play_games
 
 # Othello: more than eight actions, passes; its reference is slow, so it has fewer positions.
 GAMES = ("tic_tac_toe", "connect_four", "othello")
-
-
-def scripted(observation, num_actions):
-    """Logits and value that any two readers of the same planes agree on."""
-    random = np.random.default_rng(np.frombuffer(np.packbits(observation > 0).tobytes(), np.uint8))
-    return random.normal(size=num_actions).astype(np.float32) * 1.5, float(np.float32(random.uniform(-1, 1)))
-
-
-def random_positions(game, count, seed):
-    random = np.random.default_rng(seed)
-    positions = []
-    while len(positions) < count:
-        position = game.start()
-        for _ in range(random.integers(0, game.max_plies - 2)):
-            position.play(int(random.choice(position.legal_actions)))
-            if position.is_terminal:
-                break
-        if not position.is_terminal:
-            positions.append(position)
-    return positions
-
-
-def search_all(game, positions, config, seeds):
-    """Searches of all positions side by side, each with its own seed."""
-    evaluate = ScriptedEvaluator(game, lambda planes: scripted(planes, game.num_actions))
-    batch = SearchBatch(game, search_options(config, symmetries=False), len(positions), 0)
-    for slot, (position, seed) in enumerate(zip(positions, seeds, strict=True)):
-        batch.begin(slot, position, seed)
-    while not batch.is_done():
-        step(batch, evaluate)
-    return [batch.result(slot) for slot in range(len(positions))]
 
 
 @pytest.mark.parametrize("name", GAMES)
@@ -129,23 +99,6 @@ def test_rows_of_a_batch_do_not_leak_into_each_other():
     for slot, position in enumerate(positions):
         alone = search_all(game, [position], config, [slot])[0]
         assert alone.visits.tolist() == together[slot].visits.tolist()
-
-
-def self_play_games(game, evaluate, options, size, games, interrupt=None):
-    """The first finished games of every slot, as sets of action sequences; `interrupt` steps between snapshots."""
-    batch, finished, count = GameBatch(game, options, size, 7), [], 0
-    while len(finished) < games:
-        leaves = Leaves(*batch.select(evaluate.version))
-        if len(leaves):
-            answer = evaluate(leaves)
-            batch.expand_and_backup(answer.logits, answer.values, answer.version)
-        finished += [(tuple(g["actions"]), g["outcome"], tuple(g["policy_shares"])) for g in batch.take_finished()]
-        count += 1
-        if interrupt and count % interrupt == 0:
-            snapshot = batch.snapshot()
-            batch = GameBatch(game, options, size, 7)
-            batch.restore(snapshot)
-    return finished
 
 
 @pytest.mark.parametrize("policy", ["puct", "gumbel"])

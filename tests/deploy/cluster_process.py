@@ -27,7 +27,8 @@ from replay.redis_server import url_of
 
 SMALL = (  # a run that needs little of the machine, and checkpoints often
     "experiment=tic_tac_toe", "run.minutes=30", "run.checkpoint_seconds=2", "actors.games_per_actor=8",
-    "search.simulations=8", "strength.enabled=false", "cluster.dashboard=false", "replay.minimum=500",
+    "search.simulations=8", "search.considered_actions=8", "strength.enabled=false", "cluster.dashboard=false",
+    "replay.minimum=500",
     "learner.publish_every=20",
 )
 

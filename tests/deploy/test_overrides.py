@@ -89,8 +89,8 @@ def test_unknown_words_name_the_nearest(override: str, near: str) -> None:
 
 @pytest.mark.parametrize(("override", "rule"), [
     ("~run.minutes", "leave run.minutes out"),
-    ("search=", "there are alphago_zero, gumbel, mcts, puct"),
-    ("search=[puct]", "there are alphago_zero, gumbel"),
+    ("search=", "there are alphago_zero, alphazero, gumbel, katago, mcts, policy_only, puct"),
+    ("search=[puct]", "there are alphago_zero, alphazero"),
     ("experiment=chess", "connect_four, go_19x19_zero, go_9x9, go_9x9_tutorial, othello, othello_6x6"),
     ("game.name=goo", "there are"),
     ("run.seed=many", "a whole number"),
@@ -116,6 +116,13 @@ def test_impossible_values_name_the_rule(override: str, rule: str) -> None:
 
 def test_contradictions_are_refused() -> None:
     assert "search.noise=false" in refusal("search=gumbel", "search.noise=true")
+    assert "root of puct only" in refusal("search=gumbel", "search.forced_playouts=2")
+    assert "root of puct only" in refusal("search=gumbel", "first.search.policy=mcts", "first.search.prune_policy=true")
+    assert "must not exceed search.simulations=8" in refusal("search=gumbel", "search.simulations=8")
+    assert "has its own choice" in refusal("search=gumbel", "search.move_choice=lcb")
+    assert "no tree" in refusal("search=policy_only", "learner.enabled=false", "search.proven_results=true")
+    assert "own policy" in refusal("search=policy_only")
+    assert "without one" in refusal("search=puct", "search.root_policy_temperature_early=1.25")
     assert "game=connect_four already says" in refusal("game=connect_four", "game.name=tic_tac_toe")
 
 

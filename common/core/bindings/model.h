@@ -5,6 +5,7 @@
 
 #include "erased.h"
 #include "search/gumbel.h"
+#include "search/policy_only.h"
 #include "search/puct.h"
 #include "search/timings.h"
 #include "search/uct.h"
@@ -48,17 +49,11 @@ class Model final : public AnyGame {
   std::map<std::string, double> timings(int games, std::uint64_t seed) const override { return shusaku::timings(rules_, games, seed); }
 
   std::unique_ptr<AnySearchBatch> search_batch(const SearchOptions& o, int size, std::uint64_t seed) const override {
-    if (o.policy == "puct") return std::make_unique<SearchModel<Puct>>(self(), o, size, seed);
-    if (o.policy == "gumbel") return std::make_unique<SearchModel<Gumbel>>(self(), o, size, seed);
-    if (o.policy == "mcts") return std::make_unique<SearchModel<Uct>>(self(), o, size, seed);
-    throw std::invalid_argument("unknown search policy '" + o.policy + "': expected one of puct, gumbel, mcts");
+    return with_policy<std::unique_ptr<AnySearchBatch>>(o.policy, [&]<class P>(P*) { return std::make_unique<SearchModel<P>>(self(), o, size, seed); });
   }
 
   std::unique_ptr<AnyGameBatch> game_batch(const SearchOptions& o, int size, std::uint64_t seed) const override {
-    if (o.policy == "puct") return std::make_unique<GamesModel<Puct>>(self(), o, size, seed);
-    if (o.policy == "gumbel") return std::make_unique<GamesModel<Gumbel>>(self(), o, size, seed);
-    if (o.policy == "mcts") return std::make_unique<GamesModel<Uct>>(self(), o, size, seed);
-    throw std::invalid_argument("unknown search policy '" + o.policy + "': expected one of puct, gumbel, mcts");
+    return with_policy<std::unique_ptr<AnyGameBatch>>(o.policy, [&]<class P>(P*) { return std::make_unique<GamesModel<P>>(self(), o, size, seed); });
   }
 
   std::unique_ptr<AnyRowRing> row_ring(std::int64_t capacity) const override {
@@ -67,6 +62,16 @@ class Model final : public AnyGame {
 
  private:
   using Self = std::shared_ptr<const Model<G>>;
+  // The table of tree policies: calls `make` with a null pointer to the one of that name.
+  template <class Made, class Make>
+  static Made with_policy(const std::string& name, Make make) {
+    if (name == "puct") return make(static_cast<Puct*>(nullptr));
+    if (name == "gumbel") return make(static_cast<Gumbel*>(nullptr));
+    if (name == "mcts") return make(static_cast<Uct*>(nullptr));
+    if (name == "policy_only") return make(static_cast<PolicyOnly*>(nullptr));
+    throw std::invalid_argument("unknown search policy '" + name + "': expected one of puct, gumbel, mcts, policy_only");
+  }
+
   Self self() const { return std::static_pointer_cast<const Model<G>>(shared_from_this()); }
 
   class PositionModel final : public AnyPosition {

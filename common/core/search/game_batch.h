@@ -204,7 +204,7 @@ class GameBatch {
     const SearchOptions& o = options_;
     const std::string text = name_of(*rules_) + " " + o.policy + " " + o.gumbel_interior + " " +
         std::to_string(slots_.size()) + " " + std::to_string(seed_) + " " + std::to_string(sizeof(Position)) + " " +
-        std::to_string(o.simulations) + " " + std::to_string(o.considered_actions);
+        std::to_string(o.simulations) + " " + std::to_string(o.considered_actions) + (o.proven_results ? " proven" : "");
     return checksum(text);
   }
 

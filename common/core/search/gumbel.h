@@ -35,14 +35,14 @@ inline std::vector<int> considered_visits(int considered, int simulations) {
 
 class Gumbel {
  public:
-  static constexpr bool kUsesNetwork = true;
+  static constexpr bool kUsesNetwork = true, kSimulates = true;
 
   explicit Gumbel(const SearchOptions& options)
-      : options_(options), interior_puct_(options.gumbel_interior == "puct") {}
+      : options_(options), interior_puct_(options.gumbel_interior == "puct"), proves_(options.proven_results) {}
 
   void store_evaluation(Tree& tree, const Node& node, float* logits) const { tree.set_logits(node, logits); }
 
-  void begin(Tree& tree, std::uint64_t seed) {
+  void begin(Tree& tree, int, std::uint64_t seed) {
     const Node& root = tree.nodes[0];
     Random random(combine(seed, 1));
     gumbel_.assign(size_t(padded(root.num_edges)), 0.f);
@@ -53,7 +53,16 @@ class Gumbel {
   int select_root(const Tree& tree, const Node& root) {
     const std::vector<int>& sequence = sequence_of(considered_);
     const int simulation = root.visits - 1;
-    return best_considered(tree, root, sequence[size_t(std::min(simulation, int(sequence.size()) - 1))]);
+    const int wanted = sequence[size_t(std::min(simulation, int(sequence.size()) - 1))];
+    const int choice = best_considered(tree, root, wanted);
+    if (!proves_) return choice;
+    const std::uint32_t edge = root.first_edge() + std::uint32_t(choice);
+    if (tree.visits(edge) == wanted && !tree.is_lost(edge)) return choice;
+    // Those whose turn it was are proven lost: on with the most visited of the others, who came furthest.
+    int most = 0;
+    for (std::uint32_t e = root.first_edge(); e < root.first_edge() + root.num_edges; ++e)
+      if (!tree.is_lost(e)) most = std::max(most, tree.visits(e));
+    return best_considered(tree, root, most);
   }
 
   // Deterministic: the action whose share of the visits lags its improved policy most (section 5 of the paper).
@@ -71,8 +80,15 @@ class Gumbel {
     improve(tree, root);
     result.prior.assign(prior_.begin(), prior_.begin() + root.num_edges);
     result.policy.assign(policy_.begin(), policy_.begin() + root.num_edges);
-    const int most = *std::max_element(result.visits.begin(), result.visits.end());
-    result.action = result.actions[size_t(best_considered(tree, root, most))];
+    if (keep_best_proven(result, result.policy)) normalise(result.policy);
+    int best = -1;  // of the most visited, the one with the highest gumbel + logits + sigma(q)
+    const auto score = [&](int i) { return gumbel_[size_t(i)] + improved_logits_[size_t(i)]; };
+    for (int i = 0; i < root.num_edges; ++i) {
+      if (result.policy[size_t(i)] <= 0) continue;
+      const int lead = best < 0 ? 1 : result.visits[size_t(i)] - result.visits[size_t(best)];
+      if (lead > 0 || (lead == 0 && score(i) > score(best))) best = i;
+    }
+    result.action = result.actions[size_t(best)];
   }
 
   template <class Archive>
@@ -111,7 +127,7 @@ class Gumbel {
       const F8 inside = lanes_below(i, count), n = choose(inside, F8::load_int(block.visits), zero);
       const F8 p = max(F8::load(&prior_[size_t(i)]), F8(1e-30f)), is_unvisited = less(n, one);
       visited_sum = visited_sum + choose(is_unvisited, zero, p);
-      weighted_sum = weighted_sum + choose(is_unvisited, zero, p * (F8::load(block.value_sum) / max(n, one)));
+      weighted_sum = weighted_sum + choose(is_unvisited, zero, p * mean_values(block, n));
       visits_sum = visits_sum + n;
       most = std::fmax(most, horizontal_max(n));
     }
@@ -122,7 +138,7 @@ class Gumbel {
     for (int i = 0; i < count; i += kLanes) {
       const EdgeBlock& block = tree.blocks(node)[i / kLanes];
       const F8 n = F8::load_int(block.visits);
-      const F8 q = choose(less(n, one), mixed, F8::load(block.value_sum) / max(n, one));
+      const F8 q = choose(less(n, one), mixed, mean_values(block, n));
       q.store(&improved_logits_[size_t(i)]);
       const F8 inside = lanes_below(i, count);
       low = min(low, choose(inside, q, F8(kInfinity))), high = max(high, choose(inside, q, F8(-kInfinity)));
@@ -135,8 +151,18 @@ class Gumbel {
       const F8 logits = F8::load_half(tree.blocks(node)[i / kLanes].prior);
       (logits + (F8::load(&improved_logits_[size_t(i)]) - shift) * stretch).store(&improved_logits_[size_t(i)]);
     }
+    if (proves_ && !node.is_closed) {  // where all are lost, one is as good as the other
+      for (int i = 0; i < count; i += kLanes) {
+        float* logits = &improved_logits_[size_t(i)];
+        choose(are_lost(tree.blocks(node)[i / kLanes]), F8(-kInfinity), F8::load(logits)).store(logits);
+      }
+    }
     std::copy_n(improved_logits_.data(), size, policy_.data());
     Tree::softmax(policy_.data(), count);
+  }
+
+  static F8 mean_values(const EdgeBlock& block, F8 n) {
+    return max(F8::load(block.value_sum) / max(n, F8(1.f)), F8(-1.f));  // a proven loss counts as a loss
   }
 
   void softmax_into(const Tree& tree, const Node& node, float* out) {
@@ -159,7 +185,7 @@ class Gumbel {
   }
 
   SearchOptions options_;
-  bool interior_puct_;
+  bool interior_puct_, proves_;
   int considered_ = 1;
   std::vector<float> gumbel_;                        // of the root's edges
   std::map<int, std::vector<int>> sequences_;        // by number of considered actions

@@ -1,46 +1,103 @@
-// From visit counts to the policy that is learned and the action that is played.
+// From the weights of the actions, such as visit counts, to the policy that is learned and the action that is played.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <vector>
 
 #include "options.h"
 #include "random.h"
+#include "tree.h"
 
 namespace shusaku {
 
-// policy = N / sum N; the prior where nothing was visited (a search of no simulations).
-inline void visit_shares(SearchResult& r) {
-  const int total = std::accumulate(r.visits.begin(), r.visits.end(), 0);
-  for (size_t i = 0; i < r.visits.size(); ++i) r.policy.push_back(total ? float(r.visits[i]) / float(total) : r.prior[i]);
+// What is drawn from and learned: the visits, or the prior where nothing was visited (a search of no simulations).
+inline void visit_weights(const SearchResult& r, std::vector<float>& weights) {
+  weights.assign(r.visits.begin(), r.visits.end());
+  if (std::all_of(weights.begin(), weights.end(), [](float n) { return n == 0; })) weights = r.prior;
 }
 
-// The index of an action drawn with probability visits^(1/temperature); at temperature 0 the most visited one, among
-// equals the one with the higher prior, then the lower action.
-inline int draw_by_visits(const SearchResult& r, float temperature, Random& random) {
-  const int most = *std::max_element(r.visits.begin(), r.visits.end());
-  if (temperature <= 1e-3f || most == 0) {
-    int best = 0;
-    for (int i = 1; i < int(r.visits.size()); ++i) {
-      const bool more = r.visits[size_t(i)] > r.visits[size_t(best)];
-      const bool equal = r.visits[size_t(i)] == r.visits[size_t(best)];
-      if (more || (equal && r.prior[size_t(i)] > r.prior[size_t(best)])) best = i;
-    }
-    return best;
+// Takes the weight of what proven results rule out: where a win is proven all but wins, where the root is drawn all but
+// draws, else losses as long as anything else is left.  True where it took any.
+inline bool keep_best_proven(const SearchResult& r, std::vector<float>& weights) {
+  if (std::all_of(r.proven_values.begin(), r.proven_values.end(), [](float v) { return std::isnan(v); })) return false;
+  const auto is_kept = [&](size_t i) {
+    return std::isnan(r.proven_value) ? r.proven_values[i] != -1 : r.proven_values[i] == r.proven_value;
+  };
+  bool has_weight = false, took = false;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (is_kept(i)) has_weight = has_weight || weights[i] > 0;
+    else took = took || weights[i] > 0, weights[i] = 0;
   }
+  if (has_weight) return took;
+  for (size_t i = 0; i < weights.size(); ++i)  // all visits went to what is lost
+    if (is_kept(i)) weights[i] = std::max(r.prior[i], 1e-8f);
+  return true;
+}
+
+// In place: divided by their sum.
+inline void normalise(std::vector<float>& weights) {
+  const float total = float(std::accumulate(weights.begin(), weights.end(), 0.0));
+  for (float& w : weights) w /= total;
+}
+
+// The index of the highest weight; among equals the one with the higher prior, then the lower action.
+inline int heaviest(const std::vector<float>& weights, const std::vector<float>& prior) {
+  size_t best = 0;
+  for (size_t i = 1; i < weights.size(); ++i)
+    if (weights[i] > weights[best] || (weights[i] == weights[best] && prior[i] > prior[best])) best = i;
+  return int(best);
+}
+
+// An index drawn with probability weights^(1/temperature); at temperature 0 the heaviest.
+inline int draw(const std::vector<float>& weights, const std::vector<float>& prior, float temperature, Random& random) {
+  if (temperature <= 1e-3f) return heaviest(weights, prior);
   const bool is_plain = temperature == 1.f;
-  auto weight = [&](int n) { return is_plain ? double(n) : n ? std::exp(std::log(double(n) / most) / temperature) : 0.0; };
+  const double most = *std::max_element(weights.begin(), weights.end());
+  auto weight = [&](float w) { return is_plain ? double(w) : w > 0 ? std::exp(std::log(double(w) / most) / temperature) : 0.0; };
   double total = 0;
-  for (int n : r.visits) total += weight(n);
+  for (float w : weights) total += weight(w);
   double x = random.uniform() * total;
   int last = 0;
-  for (int i = 0; i < int(r.visits.size()); ++i) {
-    if (r.visits[size_t(i)] == 0) continue;
+  for (int i = 0; i < int(weights.size()); ++i) {
+    if (weights[size_t(i)] == 0) continue;
     last = i;
-    if ((x -= weight(r.visits[size_t(i)])) < 0) break;
+    if ((x -= weight(weights[size_t(i)])) < 0) break;
   }
   return last;
+}
+
+// The index of the move with the highest lower confidence bound, mean - radius, among those with some weight, three
+// visits and `lcb_least_share` of the most visited one's; else the heaviest.  The radius is the standard error times
+// Student's quantile that belongs to `lcb_stdevs` of a normal one (KataGo, cpp/search/searchresults.cpp,
+// getSelfUtilityLCBAndRadius; the quantile after Gaver and Kafadar 1984).
+inline int highest_lower_bound(const Tree& tree, const SearchOptions& o, const SearchResult& r, const std::vector<float>& weights) {
+  const double least = std::max(3.0, double(o.lcb_least_share) * *std::max_element(r.visits.begin(), r.visits.end()));
+  int best = -1;
+  double highest = 0;
+  for (int i = 0; i < int(weights.size()); ++i) {
+    const double n = r.visits[size_t(i)], mean = r.q_values[size_t(i)];
+    if (weights[size_t(i)] <= 0 || n < least) continue;
+    const Node& child = tree.nodes[tree.child(tree.nodes[0].first_edge() + std::uint32_t(i))];
+    const double variance = std::max(1e-8, double(child.square_sum) / n - mean * mean);
+    const double z = o.lcb_stdevs, quantile = std::sqrt(n * std::expm1(z * z * (n - 1.5) / ((n - 1) * (n - 1))));
+    const double bound = mean - quantile * std::sqrt(variance / n);
+    if (best < 0 || bound > highest) best = i, highest = bound;
+  }
+  return best < 0 ? heaviest(weights, r.prior) : best;
+}
+
+// Fills policy and action: the move is drawn as long as there is a temperature, then chosen as the options say.
+inline void conclude_by_weights(const Tree& tree, const SearchOptions& o, int ply, std::uint64_t seed,
+                                const std::vector<float>& weights, SearchResult& r) {
+  r.policy = weights;
+  normalise(r.policy);
+  Random random(combine(seed, 2));
+  const float temperature = ply < o.temperature_plies ? o.temperature : 0.f;
+  const bool is_by_bound = temperature <= 1e-3f && o.move_choice == "lcb";
+  const int choice = is_by_bound ? highest_lower_bound(tree, o, r, weights) : draw(weights, r.prior, temperature, random);
+  r.action = r.actions[size_t(choice)];
 }
 
 // KL(p || q) in nats, over actions with p > 0.

@@ -13,14 +13,26 @@ struct SearchOptions {
   std::string policy = "puct";
   int simulations = 64;
   float c_puct = 1.5f;
+  float c_puct_log = 0.f;
+  float c_puct_base = 19652.f;
   float fpu_reduction = 0.2f;
   float root_fpu_reduction = 0.f;
   bool noise = false;
   float dirichlet_alpha = 1.f;
+  float dirichlet_total = 0.f;
   float dirichlet_fraction = 0.25f;
+  float root_policy_temperature = 1.f;
+  float root_policy_temperature_early = 1.f;
+  float root_policy_temperature_half_life = 0.f;
+  float forced_playouts = 0.f;
+  bool prune_policy = false;
   float temperature = 1.f;
   int temperature_plies = 30;
+  std::string move_choice = "visits";
+  float lcb_stdevs = 5.f;
+  float lcb_least_share = 0.15f;
   bool reuse = false;
+  bool proven_results = false;
   std::int64_t cache = 0;
   int considered_actions = 16;
   float gumbel_scale = 1.f;
@@ -43,10 +55,12 @@ struct SearchResult {
   std::vector<float> policy;  // to learn
   std::vector<int> visits;
   std::vector<float> q_values;  // NaN where unvisited
-  std::vector<float> prior;     // noise excluded
+  std::vector<float> prior;     // without noise and temperature
+  float proven_value = 0;             // of the root, for the player to move; NaN where the tree proves nothing
+  std::vector<float> proven_values;   // of the actions
 
   // Keeps the memory of the lists.
-  void clear() { actions.clear(), policy.clear(), visits.clear(), q_values.clear(), prior.clear(); }
+  void clear() { actions.clear(), policy.clear(), visits.clear(), q_values.clear(), prior.clear(), proven_values.clear(); }
 };
 
 }  // namespace shusaku

@@ -1,49 +1,54 @@
-// AlphaZero's tree policy (Silver et al. 2018, Methods): argmax Q + c_puct * P * sqrt(N) / (1 + n), Dirichlet noise
-// at the root, moves drawn from the visit counts.  An unvisited child is worth its parent's value less a reduction
-// that grows with the prior already visited (KataGo, cpp/search/searchexplorehelpers.cpp; lc0, FpuStrategy).
+// AlphaZero's tree policy (Silver et al. 2018, Methods): argmax Q + c * P * sqrt(N) / (1 + n), Dirichlet noise at the
+// root, moves drawn from the visit counts.  An unvisited child is worth its parent's value less a reduction that grows
+// with the prior already visited (KataGo, cpp/search/searchexplorehelpers.cpp; lc0, FpuStrategy).  As options: c grows
+// with log N, and the root's forced playouts with the pruned target that goes with them (Wu 2019, section 3.2).
 #pragma once
 
 #include "move_choice.h"
 #include "options.h"
 #include "random.h"
+#include "root_prior.h"
 #include "tree.h"
 
 namespace shusaku {
 
 class Puct {
  public:
-  static constexpr bool kUsesNetwork = true;
+  static constexpr bool kUsesNetwork = true, kSimulates = true;
 
   explicit Puct(const SearchOptions& options) : options_(options) {}
 
   void store_evaluation(Tree& tree, const Node& node, float* logits) const { tree.set_priors(node, logits); }
 
-  // The root has its priors: mix noise into them.
-  void begin(Tree& tree, std::uint64_t seed) {
+  // The root has its priors: flatten them and mix noise into them, where the options ask for that.
+  void begin(Tree& tree, int ply, std::uint64_t seed) {
     const Node& root = tree.nodes[0];
     raw_prior_.clear();
     for (std::uint32_t e = root.first_edge(); e < root.first_edge() + root.num_edges; ++e) raw_prior_.push_back(tree.prior(e));
-    if (!options_.noise) return;
-    Random random(combine(seed, 1));
-    std::vector<double>& noise = noise_;
-    noise.assign(root.num_edges, 0);
-    double sum = 0;
-    for (double& x : noise) sum += x = random.gamma(options_.dirichlet_alpha);
-    const float epsilon = options_.dirichlet_fraction;
-    for (int i = 0; i < root.num_edges; ++i)
-      tree.prior(root.first_edge() + std::uint32_t(i)) =
-          to_half((1 - epsilon) * from_half(raw_prior_[size_t(i)]) + epsilon * float(noise[size_t(i)] / sum));
+    const double temperature = root_policy_temperature(options_, ply);
+    if (!options_.noise && temperature == 1) return;
+    prior_.clear();
+    for (std::uint16_t p : raw_prior_) prior_.push_back(from_half(p));
+    if (temperature != 1) flatten(prior_, temperature);
+    if (options_.noise) mix_noise(options_, Random(combine(seed, 1)), prior_, noise_);
+    for (std::uint32_t i = 0; i < root.num_edges; ++i) tree.prior(root.first_edge() + i) = to_half(prior_[i]);
   }
 
-  int select_root(const Tree& tree, const Node& root) const { return select(tree, root, options_.root_fpu_reduction); }
+  int select_root(const Tree& tree, const Node& root) const {
+    if (options_.forced_playouts > 0) {
+      const int forced = first_that_lags(tree, root);
+      if (forced >= 0) return forced;
+    }
+    return select(tree, root, options_.root_fpu_reduction);
+  }
   int select_interior(const Tree& tree, const Node& node) const { return select(tree, node, options_.fpu_reduction); }
 
-  void conclude(const Tree&, int ply, std::uint64_t seed, SearchResult& result) const {
+  void conclude(const Tree& tree, int ply, std::uint64_t seed, SearchResult& result) {
     for (std::uint16_t prior : raw_prior_) result.prior.push_back(from_half(prior));
-    visit_shares(result);
-    Random random(combine(seed, 2));
-    const float temperature = ply < options_.temperature_plies ? options_.temperature : 0.f;
-    result.action = result.actions[size_t(draw_by_visits(result, temperature, random))];
+    visit_weights(result, weights_);
+    keep_best_proven(result, weights_);
+    if (options_.prune_policy) prune(tree, result);
+    conclude_by_weights(tree, options_, ply, seed, weights_, result);
   }
 
   template <class Archive>
@@ -51,9 +56,8 @@ class Puct {
 
  private:
   int select(const Tree& tree, const Node& node, float fpu_reduction) const {
-    const float parent_visits = float(std::max(1, node.visits - 1));
     const F8 fpu(tree.mean_value(node) - fpu_reduction * std::sqrt(node.visited_prior));
-    const F8 scale(options_.c_puct * std::sqrt(parent_visits));
+    const F8 scale(exploration(node));
     const F8 one(1.f);
     return arg_max(node.num_edges, [&](int first) {
       const EdgeBlock& block = tree.blocks(node)[first / kLanes];
@@ -65,9 +69,50 @@ class Puct {
     });
   }
 
+  // c * sqrt(N), N the visits of all children.  c grows as KataGo's cpuctExploration and lc0's ComputeCpuct;
+  // AlphaZero's published formula has c_puct_log = 1.
+  float exploration(const Node& node) const {
+    const float visits = float(std::max(1, node.visits - 1));
+    float c = options_.c_puct;
+    if (options_.c_puct_log != 0) c += options_.c_puct_log * float(std::log1p(double(visits) / double(options_.c_puct_base)));
+    return c * std::sqrt(visits);
+  }
+
+  // The first visited child of the root that is not lost and has n < sqrt(k * P * N), else -1.
+  int first_that_lags(const Tree& tree, const Node& root) const {
+    const F8 scale(options_.forced_playouts * float(root.visits - 1)), zero(0.f);
+    for (int i = 0; i < root.num_blocks(); ++i) {
+      const EdgeBlock& block = tree.blocks(root)[i];
+      const F8 n = F8::load_int(block.visits);
+      const unsigned lagging = bits(less(zero, n)) & bits(less(n, sqrt(scale * F8::load_half(block.prior)))) & ~bits(are_lost(block));
+      if (lagging) return i * kLanes + std::countr_zero(lagging);
+    }
+    return -1;
+  }
+
+  // Takes from every action but the most visited what PUCT, knowing the final values, would not have given it, and
+  // drops crumbs (KataGo, getExploreSelectionValueInverse and chosenMovePrune; the same weights play and teach there).
+  void prune(const Tree& tree, const SearchResult& result) {
+    const Node& root = tree.nodes[0];
+    const auto edge = [&](size_t i) { return root.first_edge() + std::uint32_t(i); };
+    const size_t best = size_t(heaviest(weights_, result.prior));
+    if (result.visits[best] == 0 || weights_[best] <= 0) return;
+    const float most = weights_[best], scale = exploration(root);
+    const float score = result.q_values[best] + scale * from_half(tree.prior(edge(best))) / (1.f + most);
+    for (size_t i = 0; i < weights_.size(); ++i) {
+      if (i == best || result.visits[i] == 0) continue;
+      const float gap = score - result.q_values[i];
+      if (gap <= 0) continue;
+      const float wanted = std::ceil(scale * from_half(tree.prior(edge(i))) / gap - 1.f);
+      weights_[i] = std::min(weights_[i], std::max(0.f, wanted));
+      if (weights_[i] < std::min(1.f, most / 64.f)) weights_[i] = 0;
+    }
+  }
+
   SearchOptions options_;
-  std::vector<std::uint16_t> raw_prior_;  // of the root, before the noise
-  std::vector<double> noise_;
+  std::vector<std::uint16_t> raw_prior_;  // of the root, before temperature and noise
+  std::vector<float> prior_, weights_;    // scratch
+  std::vector<double> noise_;             // scratch
 };
 
 }  // namespace shusaku

@@ -1,7 +1,8 @@
 // One search of one position: select a leaf, expand it with an evaluation from outside, back its value up.
 //
 // A simulation is one such pass; the evaluation of the root comes before the first and is none.  The variation is the
-// tree policy P: store_evaluation, begin, select_root, select_interior, conclude.
+// tree policy P: store_evaluation, begin, select_root, select_interior, conclude; kUsesNetwork, and kSimulates: false
+// where the evaluation of the root is all there is.
 #pragma once
 
 #include <limits>
@@ -26,8 +27,10 @@ class Search {
   using Position = typename G::Position;
 
   Search(const G& rules, const SearchOptions& options)
-      : rules_(&rules), options_(&options), policy_(options), path_nodes_(size_t(rules.max_plies()) + 1),
-        path_edges_(path_nodes_.size()), path_players_(G::kAlternates ? 0 : path_nodes_.size()), actions_(size_t(padded(rules.max_legal_actions()))), logits_(actions_.size()) {}
+      : rules_(&rules), options_(&options), policy_(options), keeps_squares_(options.move_choice == "lcb"),
+        path_nodes_(size_t(rules.max_plies()) + 1), path_edges_(path_nodes_.size()),
+        path_players_(G::kAlternates ? 0 : path_nodes_.size()), actions_(size_t(padded(rules.max_legal_actions()))),
+        logits_(actions_.size()) {}
 
   // Starts afresh at `root`, which is not terminal.
   void begin(const Position& root, std::uint64_t seed) {
@@ -47,7 +50,7 @@ class Search {
         root_ = root;
         seed_ = seed;
         simulations_ = 0;
-        policy_.begin(tree_, seed_);
+        policy_.begin(tree_, rules_->ply(root_), seed_);
         return;
       }
     }
@@ -56,14 +59,15 @@ class Search {
 
   // Makes simulations until a leaf needs an evaluation, all are made, or `budget` of them were made in this call.
   Step run(int& budget, std::uint64_t& terminals) {
-    while (simulations_ < options_->simulations) {
+    while (!is_over()) {
       if (tree_.nodes[0].is_expanded && --budget < 0) return Step::kPaused;
       descend();
       const Node& leaf = tree_.nodes[path_nodes_[depth_]];
-      if (leaf.is_terminal) {
+      if (leaf.is_closed) {
         ++terminals;
         ++simulations_;
-        backup(leaf.raw_value);
+        if (leaf.proof && leaf.visits == 0) backup_proof();
+        else backup(leaf.closed_value());
       } else if constexpr (P::kUsesNetwork) {
         return Step::kLeaf;
       } else {
@@ -85,20 +89,24 @@ class Search {
     policy_.store_evaluation(tree_, node, logits);
     const bool is_root = depth_ == 0;
     backup(value);
-    if (is_root) policy_.begin(tree_, seed_);
+    if (is_root) policy_.begin(tree_, rules_->ply(root_), seed_);
     else ++simulations_;
   }
 
   void conclude(SearchResult& result) {
+    constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
     const Node& root = tree_.nodes[0];
     result.clear();
     result.value = tree_.mean_value(root);
     result.raw_value = root.raw_value;
+    result.proven_value = root.proof ? float(root.result()) : kUnknown;
     for (std::uint32_t e = root.first_edge(); e < root.first_edge() + root.num_edges; ++e) {
       const int visits = tree_.visits(e);
       result.actions.push_back(tree_.action(e));
       result.visits.push_back(visits);
-      result.q_values.push_back(visits ? tree_.value_sum(e) / float(visits) : std::numeric_limits<float>::quiet_NaN());
+      result.q_values.push_back(visits ? tree_.mean_value(e) : kUnknown);
+      int proven = 0;
+      result.proven_values.push_back(tree_.is_proven(e, proven) ? float(proven) : kUnknown);
     }
     policy_.conclude(tree_, rules_->ply(root_), seed_, result);
     result.surprise = kl_divergence(result.policy, result.prior);
@@ -115,7 +123,12 @@ class Search {
   }
 
  private:
-  // Walks from the root to a node without priors, or to a terminal one; new nodes get their edges on the way.
+  bool is_over() const {
+    if constexpr (P::kSimulates) return simulations_ >= options_->simulations || tree_.nodes[0].proof;
+    else return tree_.nodes[0].is_expanded;
+  }
+
+  // Walks from the root to a node without priors, or to a closed one; new nodes get their edges on the way.
   void descend() {
     copy_position(*rules_, root_, leaf_);
     std::uint32_t at = 0;
@@ -123,7 +136,7 @@ class Search {
       path_nodes_[depth_] = at;
       if constexpr (!G::kAlternates) path_players_[depth_] = std::int8_t(rules_->to_play(leaf_));
       Node& node = tree_.nodes[at];
-      if (node.is_terminal) return;
+      if (node.is_closed) return;
       if (!node.is_expanded) break;
       const int choice = at == 0 ? policy_.select_root(tree_, node) : policy_.select_interior(tree_, node);
       const std::uint32_t edge = node.first_edge() + std::uint32_t(choice);
@@ -133,10 +146,8 @@ class Search {
       if (at == kNoNode) {
         node.visited_prior += from_half(tree_.prior(edge));
         at = tree_.child(edge) = tree_.add_node();
-        if (rules_->is_terminal(leaf_)) {
-          tree_.nodes[at].is_terminal = true;
-          tree_.nodes[at].raw_value = float(rules_->outcome(leaf_));
-        }
+        if constexpr (!G::kAlternates) tree_.nodes[at].moves_again = rules_->to_play(leaf_) == path_players_[depth_];
+        if (rules_->is_terminal(leaf_)) close(tree_.nodes[at]);
       }
     }
     const int count = rules_->legal_actions(leaf_, actions_.data());
@@ -150,14 +161,66 @@ class Search {
 
   // `value` is for the player to move at the end of the path.
   void backup(float value) {
+    if (keeps_squares_) backup_as<true>(value);
+    else backup_as<false>(value);
+  }
+
+  template <bool kSquares>
+  void backup_as(float value) {
     for (size_t k = depth_;; --k) {
       Node& node = tree_.nodes[path_nodes_[k]];
       ++node.visits;
       node.value_sum += value;
+      if constexpr (kSquares) node.square_sum += value * value;
       if (k == 0) return;
       if (G::kAlternates || path_players_[k] != path_players_[k - 1]) value = -value;
       tree_.visit(path_edges_[k - 1], value);
     }
+  }
+
+  // The game is over at the leaf.  What a limit on the plies decides is an outcome, but proves nothing.
+  void close(Node& node) {
+    const int outcome = rules_->outcome(leaf_);
+    node.is_closed = true;
+    node.raw_value = float(outcome);
+    if (options_->proven_results && !rules_->is_cut_off(leaf_)) node.proof = std::uint8_t(outcome + 2);
+  }
+
+  // Backs up the result of the leaf, which is news, and closes the nodes above it that it proves: MCTS-Solver
+  // (Winands, Bjornsson and Saito 2008, section 3), with draws.  From a proven node on its result goes up.
+  void backup_proof() {
+    bool is_news = true;
+    float value = 0;
+    for (size_t k = depth_;; --k) {
+      Node& node = tree_.nodes[path_nodes_[k]];
+      if (k < depth_ && is_news) is_news = prove(node, path_edges_[k]);
+      ++node.visits;
+      if (is_news) {
+        value = float(node.result());
+        node.value_sum = value * float(node.visits), node.square_sum = value * value * float(node.visits);
+      } else {
+        node.value_sum += value, node.square_sum += value * value;
+      }
+      if (k == 0) return;
+      if (G::kAlternates || path_players_[k] != path_players_[k - 1]) value = -value;
+      tree_.visit(path_edges_[k - 1], value);
+      if (is_news) tree_.settle(path_edges_[k - 1], int(value));
+    }
+  }
+
+  // Whether the proof of the child along `edge` settles `node`: a win does, else the best once all are proven.
+  bool prove(Node& node, std::uint32_t edge) {
+    int best = 0;
+    [[maybe_unused]] const bool is_proven = tree_.is_proven(edge, best);
+    assert(is_proven);
+    for (std::uint32_t e = node.first_edge(); best < 1 && e < node.first_edge() + node.num_edges; ++e) {
+      int result = 0;
+      if (!tree_.is_proven(e, result)) return false;
+      best = std::max(best, result);
+    }
+    node.proof = std::uint8_t(best + 2);
+    node.is_closed = true;
+    return true;
   }
 
   void evaluate_by_rollout() {
@@ -173,6 +236,7 @@ class Search {
   const G* rules_;
   const SearchOptions* options_;
   P policy_;
+  bool keeps_squares_;
   Tree tree_, spare_;
   Position root_{}, leaf_{}, rollout_{};
   std::uint64_t seed_ = 0;

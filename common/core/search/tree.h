@@ -26,13 +26,18 @@ struct Node {
   std::uint32_t first_block = 0;
   std::uint16_t num_edges = 0;
   bool is_expanded = false;   // its edges carry priors
-  bool is_terminal = false;
+  bool is_closed = false;     // nothing below it is searched: the game is over there, or its result is proven
   std::int32_t visits = 0;    // its own evaluation and all visits below it
   float value_sum = 0;        // over `visits`
-  float raw_value = 0;        // the network's, or the outcome where terminal
+  float raw_value = 0;        // the network's, or the outcome where the game is over
   float visited_prior = 0;    // sum of the priors of visited edges
-  float spare[2] = {};        // 32 bytes: a node never straddles two cache lines
+  float square_sum = 0;       // of the values in value_sum, where moves are chosen by their lower bound
+  std::uint8_t proof = 0;     // 0: none; else 2 + the result under best play
+  bool moves_again = false;   // who moves here has made the move that led here
+  std::uint16_t spare = 0;    // 32 bytes: a node never straddles two cache lines
   std::uint32_t first_edge() const { return first_block * kLanes; }
+  int result() const { return proof - 2; }  // where there is a proof
+  float closed_value() const { return proof ? float(result()) : raw_value; }
   int num_blocks() const { return (num_edges + kLanes - 1) / kLanes; }
 };
 static_assert(sizeof(Node) == 32);
@@ -45,6 +50,10 @@ struct alignas(64) EdgeBlock {
   std::uint32_t child[kLanes];
 };
 static_assert(sizeof(EdgeBlock) == 16 * kLanes);
+
+// A proven loss for who moves along an edge is minus infinity in its value_sum: no rule of selection comes back to it.
+constexpr float kProvenLoss = -kInfinity;
+inline F8 are_lost(const EdgeBlock& block) { return less(F8::load(block.value_sum), F8(-1e30f)); }
 
 constexpr int padded(int edges) { return (edges + kLanes - 1) / kLanes * kLanes; }
 
@@ -71,12 +80,28 @@ class Tree {
   Action action(std::uint32_t edge) const { return blocks_[edge / kLanes].action[edge % kLanes]; }
   std::int32_t visits(std::uint32_t edge) const { return blocks_[edge / kLanes].visits[edge % kLanes]; }
   float value_sum(std::uint32_t edge) const { return blocks_[edge / kLanes].value_sum[edge % kLanes]; }
+  bool is_lost(std::uint32_t edge) const { return value_sum(edge) == kProvenLoss; }
+  float mean_value(std::uint32_t edge) const { return is_lost(edge) ? -1.f : value_sum(edge) / float(visits(edge)); }  // visited
   std::uint32_t& child(std::uint32_t edge) { return blocks_[edge / kLanes].child[edge % kLanes]; }
+  std::uint32_t child(std::uint32_t edge) const { return blocks_[edge / kLanes].child[edge % kLanes]; }
 
   void visit(std::uint32_t edge, float value) {
     EdgeBlock& block = blocks_[edge / kLanes];
     ++block.visits[edge % kLanes];
     block.value_sum[edge % kLanes] += value;
+  }
+
+  // Whether the child along `edge` is proven; then `result` is its result for who moves along the edge.
+  bool is_proven(std::uint32_t edge, int& result) const {
+    const std::uint32_t at = blocks_[edge / kLanes].child[edge % kLanes];
+    if (at == kNoNode || !nodes[at].proof) return false;
+    result = nodes[at].moves_again ? nodes[at].result() : -nodes[at].result();
+    return true;
+  }
+
+  // The child along `edge` is worth `result` for who moves along it, and always was.
+  void settle(std::uint32_t edge, int result) {
+    blocks_[edge / kLanes].value_sum[edge % kLanes] = result < 0 ? kProvenLoss : float(result * visits(edge));
   }
 
   // Reserves blocks for `count` edges of `node`: unvisited, without priors, actions to be filled in by the caller.

@@ -13,13 +13,13 @@ namespace shusaku {
 
 class Uct {
  public:
-  static constexpr bool kUsesNetwork = false;
+  static constexpr bool kUsesNetwork = false, kSimulates = true;
 
   explicit Uct(const SearchOptions& options) : options_(options) {}
 
   // "Logits" are random numbers that order the unvisited children.
   void store_evaluation(Tree& tree, const Node& node, float* logits) const { tree.set_logits(node, logits); }
-  void begin(Tree&, std::uint64_t) {}
+  void begin(Tree&, int, std::uint64_t) {}
 
   int select_root(const Tree& tree, const Node& root) const { return select_interior(tree, root); }
 
@@ -34,12 +34,11 @@ class Uct {
     });
   }
 
-  void conclude(const Tree&, int ply, std::uint64_t seed, SearchResult& result) const {
+  void conclude(const Tree& tree, int ply, std::uint64_t seed, SearchResult& result) {
     result.prior.assign(result.actions.size(), 1.f / float(result.actions.size()));
-    visit_shares(result);
-    Random random(combine(seed, 2));
-    const float temperature = ply < options_.temperature_plies ? options_.temperature : 0.f;
-    result.action = result.actions[size_t(draw_by_visits(result, temperature, random))];
+    visit_weights(result, weights_);
+    keep_best_proven(result, weights_);
+    conclude_by_weights(tree, options_, ply, seed, weights_, result);
   }
 
   template <class Archive>
@@ -47,6 +46,7 @@ class Uct {
 
  private:
   SearchOptions options_;
+  std::vector<float> weights_;  // scratch
 };
 
 }  // namespace shusaku
