@@ -8,9 +8,9 @@ import pytest
 
 from actors.evaluators import PseudoRandomEvaluator, ScriptedEvaluator, UniformEvaluator
 from common._core import Game, GameBatch, SearchBatch
-from common.config import SearchConfig
+from common.config import SearchConfig, SelfPlayConfig
 from common.messages import Leaves
-from common.search import search_options, search_positions, step
+from common.search import search_options, search_positions, self_play_options, step
 
 sys.path.insert(0, str(Path(__file__).parent))
 import reference_search as reference
@@ -131,9 +131,10 @@ def test_rows_of_a_batch_do_not_leak_into_each_other():
         assert alone.visits.tolist() == together[slot].visits.tolist()
 
 
-def self_play_games(game, evaluate, options, size, games, interrupt=None):
+def self_play_games(game, evaluate, options, size, games, interrupt=None, **self_play):
     """The first finished games of every slot, as sets of action sequences; `interrupt` steps between snapshots."""
-    batch, finished, count = GameBatch(game, options, size, 7), [], 0
+    other = self_play_options(SelfPlayConfig(**self_play))
+    batch, finished, count = GameBatch(game, options, size, 7, other), [], 0
     while len(finished) < games:
         leaves = Leaves(*batch.select(evaluate.version))
         if len(leaves):
@@ -143,7 +144,7 @@ def self_play_games(game, evaluate, options, size, games, interrupt=None):
         count += 1
         if interrupt and count % interrupt == 0:
             snapshot = batch.snapshot()
-            batch = GameBatch(game, options, size, 7)
+            batch = GameBatch(game, options, size, 7, other)
             batch.restore(snapshot)
     return finished
 
@@ -154,15 +155,14 @@ def test_cache_and_interruptions_change_no_game(name, policy):
     """A cached evaluation is the number that a fresh one would be, symmetry draw included."""
     game = Game(name)
     config = SearchConfig(policy=policy, simulations=20, noise=policy == "puct", cache=0)
-    plain = search_options(config, symmetries=True, random_plies=3)
-    cached = search_options(config, symmetries=True, random_plies=3)
+    plain, cached = search_options(config, symmetries=True), search_options(config, symmetries=True)
     cached.cache = 4096
     evaluate = PseudoRandomEvaluator(game, 6)
-    one = self_play_games(game, evaluate, plain, 6, 90)
-    other = self_play_games(game, evaluate, cached, 6, 90)
+    one = self_play_games(game, evaluate, plain, 6, 90, random_plies=3)
+    other = self_play_games(game, evaluate, cached, 6, 90, random_plies=3)
     assert set(one[:60]) <= set(other)
     assert set(other[:60]) <= set(one)
-    assert set(self_play_games(game, evaluate, plain, 6, 90, interrupt=5)[:60]) <= set(one)
+    assert set(self_play_games(game, evaluate, plain, 6, 90, interrupt=5, random_plies=3)[:60]) <= set(one)
 
 
 @pytest.mark.parametrize("name", GAMES)

@@ -3,6 +3,7 @@
 // that grows with the prior already visited (KataGo, cpp/search/searchexplorehelpers.cpp; lc0, FpuStrategy).
 #pragma once
 
+#include "effort.h"
 #include "move_choice.h"
 #include "options.h"
 #include "random.h"
@@ -19,11 +20,11 @@ class Puct {
   void store_evaluation(Tree& tree, const Node& node, float* logits) const { tree.set_priors(node, logits); }
 
   // The root has its priors: mix noise into them.
-  void begin(Tree& tree, std::uint64_t seed) {
+  void begin(Tree& tree, std::uint64_t seed, Effort effort) {
     const Node& root = tree.nodes[0];
     raw_prior_.clear();
     for (std::uint32_t e = root.first_edge(); e < root.first_edge() + root.num_edges; ++e) raw_prior_.push_back(tree.prior(e));
-    if (!options_.noise) return;
+    if (!options_.noise || !effort.is_full) return;
     Random random(combine(seed, 1));
     std::vector<double>& noise = noise_;
     noise.assign(root.num_edges, 0);
