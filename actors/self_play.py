@@ -8,7 +8,7 @@ import msgpack
 from common._core import Game, GameBatch
 from common.config import SearchConfig, SelfPlayConfig
 from common.messages import EndedBy, Evaluation, GameId, GameRecord, Leaves
-from common.search import Evaluate, search_options
+from common.search import Evaluate, search_options, self_play_options
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,10 @@ class SelfPlay:
         self._identity = identity
         self._config_hash = config_hash
         self.sequence = 0  # of the next finished game
-        self._options = search_options(search, symmetries=True, random_plies=self_play.random_plies)
+        self._options = search_options(search, symmetries=True)
+        self._self_play = self_play_options(self_play)
         self._size, self._seed = games, seed
-        self._batch = GameBatch(game, self._options, games, seed)
+        self._batch = self._games(seed)
 
     def step(self) -> list[GameRecord]:
         """One round: every game walks to a leaf, the leaves are evaluated together; the games that ended."""
@@ -96,7 +97,7 @@ class SelfPlay:
             raise ValueError(f"the snapshot of the open games cannot be read: {error}") from None
         if state.get("rules") != self._rules():
             raise ValueError(f"the open games were played by other rules: {state.get('rules')}, not {self._rules()}")
-        batch = GameBatch(self._game, self._options, self._size, seed)
+        batch = self._games(seed)
         batch.restore(games)
         self._batch, self._seed, self.sequence = batch, seed, sequence
 
@@ -104,7 +105,10 @@ class SelfPlay:
         """New games, numbered from `sequence` on and unlike those before, where the open ones were lost."""
         self.sequence = sequence
         self._seed = (self._seed + sequence + 1) % 2**64
-        self._batch = GameBatch(self._game, self._options, self._size, self._seed)
+        self._batch = self._games(self._seed)
+
+    def _games(self, seed: int) -> GameBatch:
+        return GameBatch(self._game, self._options, self._size, seed, self._self_play)
 
     def _rules(self) -> list[object]:
         return [self._game.name, self._game.params]

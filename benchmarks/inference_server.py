@@ -16,15 +16,16 @@ import numpy as np
 from actors.evaluators import PseudoRandomEvaluator
 from actors.inference_server import InferenceServer
 from common._core import Game, GameBatch
-from common.config import SearchConfig
+from common.config import SearchConfig, SelfPlayConfig
 from common.leaves_codec import LeavesCodec
 from common.messages import Leaves, Weights
-from common.search import search_options
+from common.search import search_options, self_play_options
 
 
 def request_of(game: Game, positions: int) -> bytes:
     """Openings of so many games, as a request."""
-    batch = GameBatch(game, search_options(SearchConfig(cache=0), symmetries=True, random_plies=6), positions, 1)
+    options = search_options(SearchConfig(cache=0), symmetries=True)
+    batch = GameBatch(game, options, positions, 1, self_play_options(SelfPlayConfig(random_plies=6)))
     return LeavesCodec(game).encode(Leaves(*batch.select(0)))
 
 

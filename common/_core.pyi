@@ -107,7 +107,22 @@ class SearchOptions:
     rescale_values: bool
     c_uct: float
     symmetries: bool  # draw a symmetry for every evaluation
-    random_plies: int  # GameBatch only
+
+    def __init__(self) -> None: ...
+
+class SelfPlayOptions:
+    """The fields of common.config.SelfPlayConfig, by the same names."""
+
+    random_plies: int
+    policy_plies: float
+    policy_temperature: float
+    cheap_share: float
+    cheap_simulations: int
+    decided_value: float
+    decided_plies: int
+    decided_weight: float
+    resign_errors: float
+    never_resign_share: float
 
     def __init__(self) -> None: ...
 
@@ -140,12 +155,19 @@ class SearchBatch:
     def counters(self) -> dict[str, int]: ...  # simulations, searches, evaluations, cache_hits, terminals
 
 class GameBatch:
-    """`size` games of self-play side by side; slot s plays its k-th game with randomness of (seed, s, k) alone."""
+    """`size` games of self-play side by side; slot s plays its k-th game with randomness of (seed, s, k) alone.
 
-    def __init__(self, game: Game, options: SearchOptions, size: int, seed: int) -> None: ...
+    With resignation, its threshold comes from the games of all slots, so that they depend on each other.
+    """
+
+    def __init__(
+        self, game: Game, options: SearchOptions, size: int, seed: int, self_play: SelfPlayOptions = ...
+    ) -> None: ...
     def select(self, version: int) -> LeafArrays: ...  # of the weights that will answer: keys cache and symmetry
     def expand_and_backup(self, logits: NDArray[np.float32], values: NDArray[np.float32], version: int) -> None: ...
     def take_finished(self) -> list[dict[str, Any]]: ...  # columns of common.messages.GameRecord, in order of finishing
+    @property
+    def resign_value(self) -> float: ...  # who to move sees less resigns; -1 until enough games were played out
     def counters(self) -> dict[str, int]: ...  # as above, and games, plies
     def snapshot(self) -> bytes: ...  # every open game with its search
     def play_pseudo_random(self, simulations: int) -> None: ...  # a benchmark: no Python in its loop

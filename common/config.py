@@ -99,6 +99,15 @@ class SelfPlayConfig:
     """How games are made, apart from the search."""
 
     random_plies: int = 0  # each game begins with 0 to so many uniformly random plies, which are not learned from
+    policy_plies: float = 0.0  # then so many on average (exponential) drawn from the network's policy, not learned from
+    policy_temperature: float = 1.0  # of these draws (KataGo, cpp/program/playsettings.h: policyInitAreaTemperature)
+    cheap_share: float = 0.0  # of the searches that are cheap and not learned from (KataGo 0.75; Wu 2019, section 3.1)
+    cheap_simulations: int = 8  # of these, without noise (KataGo: a sixth of a full search)
+    decided_value: float = 1.0  # root value that decides a game: beyond it searches shrink (KataGo 0.9); 1: none
+    decided_plies: int = 3  # that must agree on it (KataGo, reduceVisitsThresholdLookback)
+    decided_weight: float = 0.1  # of the rows of a game wholly decided (KataGo, reducedVisitsWeight)
+    resign_errors: float = 0.0  # share of games not lost that resigning may give away (AlphaGo Zero 0.05); 0: never
+    never_resign_share: float = 0.1  # of the games, which are played to the end to know that share (AlphaGo Zero)
 
 
 @dataclass
@@ -319,7 +328,8 @@ def _rules(c: Config) -> list[tuple[str, Any, tuple[bool, str]]]:
             *search_rules(f"{key}.search"),
         ]
 
-    s, r, n = c.search, c.replay, c.learner
+    s, p, r, n = c.search, c.self_play, c.replay, c.learner
+    uses_cheap = p.cheap_share > 0 or p.decided_value < 1
     return [
         rule("run.dir", c.run.dir.strip() != "", "must name a directory, such as runs/first"),
         rule("run.name", re.fullmatch("([a-z0-9][a-z0-9-]{0,63})?", c.run.name) is not None,
@@ -353,7 +363,19 @@ def _rules(c: Config) -> list[tuple[str, Any, tuple[bool, str]]]:
              "plain UCT uses no network, so nothing can be learned; use search=puct or search=gumbel"),
         rule("search.policy", s.policy != "policy_only" or not n.enabled,
              "its target is the network's own policy, so nothing can be learned; use search=puct or search=gumbel"),
-        at_least("self_play.random_plies", 0),
+        at_least("self_play.random_plies", 0), at_least("self_play.policy_plies", 0),
+        rule("self_play.policy_temperature", p.policy_temperature > 0, "must be above 0"),
+        rule("self_play.cheap_share", 0 <= p.cheap_share < 1,
+             "must be at least 0 and below 1, for cheap searches are not learned from"),
+        at_least("self_play.cheap_simulations", 1),
+        rule("self_play.cheap_simulations", p.cheap_simulations < s.simulations or not uses_cheap,
+             f"must be fewer than search.simulations={s.simulations}, or they are not cheap"),
+        rule("self_play.decided_value", 0 < p.decided_value <= 1, "must lie above 0 and be at most 1"),
+        at_least("self_play.decided_plies", 1),
+        rule("self_play.decided_weight", 0 < p.decided_weight <= 1, "must lie above 0 and be at most 1"),
+        rule("self_play.resign_errors", 0 <= p.resign_errors <= 0.5, "must lie between 0 and 0.5"),
+        rule("self_play.never_resign_share", 0 < p.never_resign_share <= 1 or p.resign_errors == 0,
+             "must lie above 0 and be at most 1: without games played to the end nobody knows when to resign"),
         one_of("replay.window", "power", "fixed"), at_least("replay.capacity", 1), at_least("replay.minimum", 1),
         rule("replay.minimum", r.minimum <= r.capacity,
              f"must not exceed replay.capacity={r.capacity}, or the first step never comes"),

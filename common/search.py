@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from common._core import Game, Position, SearchBatch, SearchOptions, SearchResult
-from common.config import SearchConfig
+from common._core import Game, Position, SearchBatch, SearchOptions, SearchResult, SelfPlayOptions
+from common.config import SearchConfig, SelfPlayConfig
 from common.messages import Evaluation, Leaves
 
 
@@ -17,13 +17,20 @@ class Evaluate(Protocol):
     def __call__(self, leaves: Leaves) -> Evaluation: ...
 
 
-def search_options(config: SearchConfig, *, symmetries: bool, random_plies: int = 0) -> SearchOptions:
-    """The options of the C++ core: the fields of SearchConfig by the same names, and those of the caller."""
+def search_options(config: SearchConfig, *, symmetries: bool) -> SearchOptions:
+    """The options of the C++ core: the fields of SearchConfig by the same names, and that of the caller."""
     options = SearchOptions()
     for name, value in vars(config).items():
         setattr(options, name, value)
     options.symmetries = symmetries
-    options.random_plies = random_plies
+    return options
+
+
+def self_play_options(config: SelfPlayConfig) -> SelfPlayOptions:
+    """The options of the C++ core: the fields of SelfPlayConfig by the same names."""
+    options = SelfPlayOptions()
+    for name, value in vars(config).items():
+        setattr(options, name, value)
     return options
 
 

@@ -12,7 +12,7 @@ from deploy.console import Console, Status, Waiting
 if TYPE_CHECKING:
     from deploy.local import LocalRun
 
-_SHOWN = ("simulations", "searches", "evaluations", "cache_hits", "games", "plies", "non_finite")
+_SHOWN = ("simulations", "searches", "evaluations", "cache_hits", "games", "plies", "rows", "non_finite")
 
 
 class Progress:
@@ -25,7 +25,7 @@ class Progress:
         self._losses: dict[str, float] = {}
         self._learning_rate = 0.0
         self._shown_at = 0.0
-        self._searches_before = 0  # when the window was last seen to grow
+        self._played_before = 0  # when the window was last seen to grow
         self._rows_before = -1
 
     def show(self, console: Console) -> None:
@@ -48,10 +48,10 @@ class Progress:
             seconds=run.seconds,
             minutes=config.run.minutes,
             activity=self.activity,
-            waiting=self._waiting(stats.rows, totals["searches"], rates["searches"]),
+            waiting=self._waiting(stats.rows, totals["rows"], rates["rows"]),
             games=run.state.games,
             games_per_hour=rates["games"] * 3600,
-            rows_per_second=rates["searches"],  # a search makes a row; random openings make none
+            rows_per_second=rates["rows"],
             searches_per_second=rates["searches"],
             evaluations_per_second=rates["evaluations"],
             cache_hit_rate=rates["cache_hits"] / asked if asked else 0.0,
@@ -106,13 +106,13 @@ class Progress:
         totals = {name: sum(c[name] for c in counters) for name in _SHOWN}
         return {**totals, "steps": self._run.learner.step_count}
 
-    def _waiting(self, rows: int, searches: int, per_second: float) -> Waiting | None:
-        """While the window fills for the first time; searches of open games are counted as rows to come."""
+    def _waiting(self, rows: int, played: int, per_second: float) -> Waiting | None:
+        """While the window fills for the first time; rows of open games are counted as well."""
         minimum = self._run.config.replay.minimum
         if rows >= minimum or not self._run.config.learner.enabled:
             return None
         if rows != self._rows_before:
-            self._rows_before, self._searches_before = rows, searches
+            self._rows_before, self._played_before = rows, played
         before = "the first step" if self._run.learner.step_count == 0 else "the next step"
-        done = min(minimum, rows + searches - self._searches_before)
+        done = min(minimum, rows + played - self._played_before)
         return Waiting(f"rows before {before}", done, minimum, per_second)

@@ -12,10 +12,10 @@ import numpy as np
 from actors.evaluators import PseudoRandomEvaluator
 from actors.inference_server import InferenceServer
 from common._core import Game, GameBatch
-from common.config import SearchConfig
+from common.config import SearchConfig, SelfPlayConfig
 from common.leaves_codec import LeavesCodec, decode_evaluation, to_half
 from common.messages import Evaluation, Leaves, Weights
-from common.search import search_options
+from common.search import search_options, self_play_options
 
 GAME = Game("connect_four")
 CODEC = LeavesCodec(GAME)
@@ -23,8 +23,8 @@ CODEC = LeavesCodec(GAME)
 
 def leaves_of(rows: int, seed: int = 1, game: Game = GAME) -> Leaves:
     """Positions a few plies into different games."""
-    options = search_options(SearchConfig(cache=0), symmetries=True, random_plies=6)
-    batch = GameBatch(game, options, rows, seed)
+    options = search_options(SearchConfig(cache=0), symmetries=True)
+    batch = GameBatch(game, options, rows, seed, self_play_options(SelfPlayConfig(random_plies=6)))
     leaves = batch.select(0)
     return Leaves(*(np.array(column) for column in leaves))
 

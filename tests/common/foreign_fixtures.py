@@ -8,9 +8,9 @@ import numpy as np
 
 from actors.evaluators import PseudoRandomEvaluator
 from common._core import Game, GameBatch
-from common.config import SearchConfig
+from common.config import SearchConfig, SelfPlayConfig
 from common.messages import Leaves
-from common.search import search_options
+from common.search import search_options, self_play_options
 
 MODULE = "test_games_of_ours"
 LINES = [0o007, 0o070, 0o700, 0o111, 0o222, 0o444, 0o421, 0o124]
@@ -154,8 +154,9 @@ def solve(rules: Any, state: Any) -> int:
 def records(game, policy, count, symmetries=False, **changes):
     """The columns of `count` games of self-play, evaluated by a hash of the planes."""
     config = SearchConfig(policy=policy, simulations=24, cache=0, noise=policy == "puct", **changes)
-    options = search_options(config, symmetries=symmetries, random_plies=2)
-    batch, evaluate = GameBatch(game, options, 6, 7), PseudoRandomEvaluator(game, 6)
+    options = search_options(config, symmetries=symmetries)
+    self_play = self_play_options(SelfPlayConfig(random_plies=2))
+    batch, evaluate = GameBatch(game, options, 6, 7, self_play), PseudoRandomEvaluator(game, 6)
     found = []
     while len(found) < count:
         leaves = Leaves(*batch.select(0))

@@ -4,8 +4,9 @@ import numpy as np
 
 from actors.evaluators import ScriptedEvaluator
 from common._core import GameBatch, SearchBatch
+from common.config import SelfPlayConfig
 from common.messages import Leaves
-from common.search import search_options, step
+from common.search import search_options, self_play_options, step
 
 
 def scripted(observation, num_actions):
@@ -52,9 +53,10 @@ def late_positions(game, count, seed):
     return positions
 
 
-def self_play_games(game, evaluate, options, size, games, interrupt=None):
+def self_play_games(game, evaluate, options, size, games, interrupt=None, **self_play):
     """The first finished games of every slot, as sets of action sequences; `interrupt` steps between snapshots."""
-    batch, finished, count = GameBatch(game, options, size, 7), [], 0
+    other = self_play_options(SelfPlayConfig(**self_play))
+    batch, finished, count = GameBatch(game, options, size, 7, other), [], 0
     while len(finished) < games:
         leaves = Leaves(*batch.select(evaluate.version))
         if len(leaves):
@@ -64,6 +66,6 @@ def self_play_games(game, evaluate, options, size, games, interrupt=None):
         count += 1
         if interrupt and count % interrupt == 0:
             snapshot = batch.snapshot()
-            batch = GameBatch(game, options, size, 7)
+            batch = GameBatch(game, options, size, 7, other)
             batch.restore(snapshot)
     return finished

@@ -107,15 +107,14 @@ def test_cache_and_interruptions_change_no_game(name, policy):
     """A cached evaluation is the number that a fresh one would be, symmetry draw included."""
     game = Game(name)
     config = SearchConfig(policy=policy, simulations=20, noise=policy == "puct", cache=0)
-    plain = search_options(config, symmetries=True, random_plies=3)
-    cached = search_options(config, symmetries=True, random_plies=3)
+    plain, cached = search_options(config, symmetries=True), search_options(config, symmetries=True)
     cached.cache = 4096
     evaluate = PseudoRandomEvaluator(game, 6)
-    one = self_play_games(game, evaluate, plain, 6, 90)
-    other = self_play_games(game, evaluate, cached, 6, 90)
+    one = self_play_games(game, evaluate, plain, 6, 90, random_plies=3)
+    other = self_play_games(game, evaluate, cached, 6, 90, random_plies=3)
     assert set(one[:60]) <= set(other)
     assert set(other[:60]) <= set(one)
-    assert set(self_play_games(game, evaluate, plain, 6, 90, interrupt=5)[:60]) <= set(one)
+    assert set(self_play_games(game, evaluate, plain, 6, 90, interrupt=5, random_plies=3)[:60]) <= set(one)
 
 
 @pytest.mark.parametrize("name", GAMES)

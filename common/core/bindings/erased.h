@@ -58,6 +58,7 @@ class AnyGameBatch {
   virtual const Leaves& leaves() const = 0;
   virtual void expand_and_backup(const float* logits, const float* values, std::uint32_t version) = 0;
   virtual std::vector<GameColumns> take_finished() = 0;
+  virtual float resign_value() const = 0;
   virtual Counters counters() = 0;
   virtual std::string snapshot() = 0;
   virtual void restore(std::string_view bytes) = 0;
@@ -92,7 +93,7 @@ class AnyGame : public std::enable_shared_from_this<AnyGame> {
   virtual std::uint64_t random_games(int games, std::uint64_t seed) const = 0;
   virtual std::map<std::string, double> timings(int games, std::uint64_t seed) const = 0;
   virtual std::unique_ptr<AnySearchBatch> search_batch(const SearchOptions& o, int size, std::uint64_t seed) const = 0;
-  virtual std::unique_ptr<AnyGameBatch> game_batch(const SearchOptions& o, int size, std::uint64_t seed) const = 0;
+  virtual std::unique_ptr<AnyGameBatch> game_batch(const SearchOptions& o, const SelfPlayOptions& p, int size, std::uint64_t seed) const = 0;
   virtual std::unique_ptr<AnyRowRing> row_ring(std::int64_t capacity) const = 0;
 };
 

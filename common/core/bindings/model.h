@@ -52,8 +52,8 @@ class Model final : public AnyGame {
     return with_policy<std::unique_ptr<AnySearchBatch>>(o.policy, [&]<class P>(P*) { return std::make_unique<SearchModel<P>>(self(), o, size, seed); });
   }
 
-  std::unique_ptr<AnyGameBatch> game_batch(const SearchOptions& o, int size, std::uint64_t seed) const override {
-    return with_policy<std::unique_ptr<AnyGameBatch>>(o.policy, [&]<class P>(P*) { return std::make_unique<GamesModel<P>>(self(), o, size, seed); });
+  std::unique_ptr<AnyGameBatch> game_batch(const SearchOptions& o, const SelfPlayOptions& p, int size, std::uint64_t seed) const override {
+    return with_policy<std::unique_ptr<AnyGameBatch>>(o.policy, [&]<class P>(P*) { return std::make_unique<GamesModel<P>>(self(), o, p, size, seed); });
   }
 
   std::unique_ptr<AnyRowRing> row_ring(std::int64_t capacity) const override {
@@ -160,12 +160,13 @@ class Model final : public AnyGame {
   template <class P>
   class GamesModel final : public AnyGameBatch {
    public:
-    GamesModel(Self game, const SearchOptions& o, int size, std::uint64_t seed)
-        : game_(std::move(game)), batch_(game_->rules_, o, size, seed) {}
+    GamesModel(Self game, const SearchOptions& o, const SelfPlayOptions& p, int size, std::uint64_t seed)
+        : game_(std::move(game)), batch_(game_->rules_, o, p, size, seed) {}
     const Leaves& select(std::uint32_t version) override { return batch_.select(version); }
     const Leaves& leaves() const override { return batch_.leaves(); }
     void expand_and_backup(const float* l, const float* v, std::uint32_t version) override { batch_.expand_and_backup(l, v, version); }
     std::vector<GameColumns> take_finished() override { return batch_.take_finished(); }
+    float resign_value() const override { return batch_.resign_value(); }
     Counters counters() override { return batch_.counters(); }
     std::string snapshot() override { return batch_.snapshot(); }
     void restore(std::string_view bytes) override { batch_.restore(bytes); }

@@ -59,7 +59,7 @@ void expand_and_backup(PyBatch<Batch>& py, In<float, 1> logits, In<float, 1> val
 
 std::map<std::string, std::uint64_t> to_dict(const Counters& c) {
   return {{"simulations", c.simulations}, {"searches", c.searches}, {"evaluations", c.evaluations}, {"cache_hits", c.cache_hits},
-          {"terminals", c.terminals}, {"games", c.games}, {"plies", c.plies}, {"non_finite", c.non_finite}};
+          {"terminals", c.terminals}, {"games", c.games}, {"plies", c.plies}, {"rows", c.rows}, {"non_finite", c.non_finite}};
 }
 
 nb::dict to_dict(GameColumns&& g) {
@@ -75,7 +75,7 @@ nb::dict to_dict(GameColumns&& g) {
   d["row_weight"] = to_numpy(std::move(g.row_weight));
   d["surprise"] = to_numpy(std::move(g.surprise));
   d["outcome"] = g.outcome, d["score"] = g.score;
-  d["ended_by"] = g.is_cut_off ? "ply_limit" : "rules";
+  d["ended_by"] = g.is_resigned ? "resignation" : g.is_cut_off ? "ply_limit" : "rules";
   return d;
 }
 
@@ -142,8 +142,20 @@ void bind_search(nb::module_& m) {
       .def_rw("maxvisit_init", &SearchOptions::maxvisit_init)
       .def_rw("rescale_values", &SearchOptions::rescale_values)
       .def_rw("c_uct", &SearchOptions::c_uct)
-      .def_rw("symmetries", &SearchOptions::symmetries)
-      .def_rw("random_plies", &SearchOptions::random_plies);
+      .def_rw("symmetries", &SearchOptions::symmetries);
+
+  nb::class_<SelfPlayOptions>(m, "SelfPlayOptions")
+      .def(nb::init<>())
+      .def_rw("random_plies", &SelfPlayOptions::random_plies)
+      .def_rw("policy_plies", &SelfPlayOptions::policy_plies)
+      .def_rw("policy_temperature", &SelfPlayOptions::policy_temperature)
+      .def_rw("cheap_share", &SelfPlayOptions::cheap_share)
+      .def_rw("cheap_simulations", &SelfPlayOptions::cheap_simulations)
+      .def_rw("decided_value", &SelfPlayOptions::decided_value)
+      .def_rw("decided_plies", &SelfPlayOptions::decided_plies)
+      .def_rw("decided_weight", &SelfPlayOptions::decided_weight)
+      .def_rw("resign_errors", &SelfPlayOptions::resign_errors)
+      .def_rw("never_resign_share", &SelfPlayOptions::never_resign_share);
 
   nb::class_<SearchResult>(m, "SearchResult")
       .def_ro("action", &SearchResult::action)
@@ -180,16 +192,17 @@ void bind_search(nb::module_& m) {
       .def("counters", [](PySearchBatch& b) { return to_dict(b.batch->counters()); });
 
   nb::class_<PyGameBatch>(m, "GameBatch")
-      .def("__init__", [](PyGameBatch* self, nb::handle game, const SearchOptions& o, int size, std::uint64_t seed) {
+      .def("__init__", [](PyGameBatch* self, nb::handle game, const SearchOptions& o, int size, std::uint64_t seed, const SelfPlayOptions& p) {
         check_size(size);
         auto rules = rules_of(game);
-        auto batch = rules->game_batch(o, size, seed);
+        auto batch = rules->game_batch(o, p, size, seed);
         new (self) PyGameBatch{std::move(rules), std::move(batch)};
-      }, "game"_a, "options"_a, "size"_a, "seed"_a)
+      }, "game"_a, "options"_a, "size"_a, "seed"_a, "self_play"_a = SelfPlayOptions())
       .def("select", &select<AnyGameBatch>, "version"_a)
       .def("expand_and_backup", &expand_and_backup<AnyGameBatch>, "logits"_a, "values"_a, "version"_a)
       .def("take_finished", &take_finished)
       .def("counters", [](PyGameBatch& b) { return to_dict(b.batch->counters()); })
+      .def_prop_ro("resign_value", [](PyGameBatch& b) { return b.batch->resign_value(); })
       .def("snapshot", [](PyGameBatch& b) {
         require(b.batch->leaves().count == 0, "leaves wait for an evaluation: call expand_and_backup() before snapshot()");
         const std::string bytes = b.batch->snapshot();

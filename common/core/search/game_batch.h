@@ -3,13 +3,17 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "archive.h"
 #include "leaf_batch.h"
+#include "resignation.h"
 #include "search_batch.h"
+#include "self_play_options.h"
 
 namespace shusaku {
 
@@ -25,7 +29,7 @@ struct GameColumns {
   std::vector<float> row_weight, surprise;
   int outcome = 0;         // for the first player
   float score = kNoScore;  // for the first player
-  bool is_cut_off = false;
+  bool is_cut_off = false, is_resigned = false;
 
   template <class Archive>
   void archive(Archive& a) {
@@ -35,7 +39,7 @@ struct GameColumns {
   }
 };
 
-enum RowKind : std::uint8_t { kOpening = 0, kFull = 1 };
+enum RowKind : std::uint8_t { kOpening = 0, kFull = 1, kCheap = 2 };
 
 // Shares of 65,535 that sum to it: rounded down, and what is missing goes to the largest one.
 inline void to_shares(const std::vector<float>& policy, std::vector<std::uint16_t>& shares) {
@@ -55,10 +59,11 @@ class GameBatch {
  public:
   using Position = typename G::Position;
 
-  GameBatch(const G& rules, const SearchOptions& options, int size, std::uint64_t seed)
-      : rules_(&rules), options_(options), seed_(seed), batch_(rules, options_, size, seed) {
+  GameBatch(const G& rules, const SearchOptions& options, const SelfPlayOptions& self_play, int size, std::uint64_t seed)
+      : rules_(&rules), options_(options), self_play_(self_play), seed_(seed), batch_(rules, options_, size, seed),
+        resign_(self_play.resign_errors) {
     for (int s = 0; s < size; ++s) {
-      slots_.push_back({Search<G, P>(rules, options_), rules.start(), {}, 0, 0});
+      slots_.push_back({.search = Search<G, P>(rules, options_), .position = rules.start()});
       start_game(s);
     }
   }
@@ -94,10 +99,13 @@ class GameBatch {
     return c;
   }
 
+  float resign_value() const { return resign_.value(); }
+
   // Only between expand_and_backup() and select().
   std::string snapshot() {
     Writer games;
     games.number(fingerprint());
+    resign_.archive(games);
     for (Slot& slot : slots_) archive(games, slot);
     Writer whole;
     whole.number(checksum(games.bytes));
@@ -113,17 +121,26 @@ class GameBatch {
     r.number(theirs);
     if (theirs != fingerprint())
       throw std::invalid_argument("the open games were saved under another game, search or number of games");
+    resign_.archive(r);
     for (Slot& slot : slots_) archive(r, slot);
     if (!r.is_empty()) throw std::invalid_argument("the snapshot of the open games is longer than it should be");
   }
 
  private:
+  static constexpr int kNoAction = -1, kNobody = -1;
+
   struct Slot {
     Search<G, P> search;
     Position position;
-    GameColumns columns;
-    std::uint64_t games;          // started in this slot
-    std::uint32_t root_version;   // of the weights that evaluated the root of the running search
+    GameColumns columns = {};
+    std::uint64_t games = 0;          // started in this slot
+    std::uint32_t root_version = 0;   // of the weights that evaluated the root of the running search
+    std::int32_t policy_plies = 0;    // still to be drawn from the network's policy
+    float weight = 0;                 // of the row of the running search
+    bool may_resign = false;
+    std::int8_t loser = kNobody;      // who resigns
+    float lowest[2] = {1.f, 1.f};     // value that each player saw when to move
+    std::vector<float> values = {};   // of every ply, for the first player; NaN in the opening
   };
 
   std::uint64_t game_seed(int s) const { return combine(combine(seed_, std::uint64_t(s)), slots_[size_t(s)].games); }
@@ -139,55 +156,136 @@ class GameBatch {
     do {  // again, where the opening happened to end the game
       slot.position = rules_->start();
       slot.columns = {};
-      const auto plies = random.below(std::uint64_t(options_.random_plies) + 1);
+      slot.values.clear();
+      const auto plies = random.below(std::uint64_t(self_play_.random_plies) + 1);
       for (std::uint64_t k = 0; k < plies && !rules_->is_terminal(slot.position); ++k)
-        add_row(slot, draw_action(*rules_, slot.position, random, legal.data()), kOpening, 0.f);
+        add_row(slot, draw_action(*rules_, slot.position, random, legal.data()), kOpening);
     } while (rules_->is_terminal(slot.position));
+    slot.policy_plies = self_play_.policy_plies > 0 ? int(-std::log(random.uniform()) * self_play_.policy_plies) : 0;
+    slot.loser = kNobody;
+    slot.lowest[0] = slot.lowest[1] = 1.f;
+    slot.may_resign = resign_.is_on() && random.uniform() >= self_play_.never_resign_share;
+    begin_search(s, kNoAction);
+  }
+
+  // Of the position of the slot, reached by `action`.
+  void begin_search(int s, int action) {
+    Slot& slot = slots_[size_t(s)];
     slot.root_version = version_;
-    slot.search.begin(slot.position, search_seed(s));
+    const Effort effort = choose_effort(s);
+    if (action == kNoAction) slot.search.begin(slot.position, search_seed(s), effort);
+    else slot.search.begin_after(Action(action), slot.position, search_seed(s), effort);
+  }
+
+  // Most searches may be cheap ones that only move on (playout cap randomization, Wu 2019, section 3.1); full ones cost
+  // and count less where the game is decided (KataGo, cpp/program/play.cpp, reduceVisits).
+  Effort choose_effort(int s) {
+    Slot& slot = slots_[size_t(s)];
+    if (slot.policy_plies > 0) return {0, false};
+    Random random(combine(search_seed(s), 3));
+    slot.weight = 0.f;
+    if (self_play_.cheap_share > 0 && random.uniform() < self_play_.cheap_share) return {self_play_.cheap_simulations, false};
+    slot.weight = 1.f;
+    if (self_play_.decided_value >= 1.f) return {options_.simulations, true};
+    const float beyond = std::max(0.f, decided(slot) - self_play_.decided_value) / (1.f - self_play_.decided_value);
+    const float less = beyond * beyond;
+    slot.weight += less * (self_play_.decided_weight - slot.weight);
+    return {std::int32_t(std::lround(float(options_.simulations) + less * float(self_play_.cheap_simulations - options_.simulations))), true};
+  }
+
+  // How sure all of the last plies were of the same winner; not positive where they were not.
+  float decided(const Slot& slot) const {
+    const size_t plies = slot.values.size(), back = size_t(self_play_.decided_plies);
+    if (plies < back) return 0.f;
+    float low = 1.f, high = -1.f;
+    for (size_t t = plies - back; t < plies; ++t) {
+      if (std::isnan(slot.values[t])) return 0.f;
+      low = std::min(low, slot.values[t]), high = std::max(high, slot.values[t]);
+    }
+    return std::min(1.f, std::max(low, -high));
   }
 
   void move(int s) {
     Slot& slot = slots_[size_t(s)];
     const SearchResult& result = result_;
     slot.search.conclude(result_);
-    to_shares(result.policy, shares_);
+    if (slot.policy_plies > 0) {
+      --slot.policy_plies;
+      Random random(combine(search_seed(s), 4));
+      play_on(s, result.actions[draw_by_policy(random)], kOpening);
+      return;
+    }
     GameColumns& c = slot.columns;
-    for (size_t i = 0; i < shares_.size(); ++i) {
-      if (shares_[i] == 0) continue;
-      c.policy_actions.push_back(result.actions[i]);
-      c.policy_shares.push_back(shares_[i]);
+    if (slot.weight > 0) {
+      to_shares(result.policy, shares_);
+      for (size_t i = 0; i < shares_.size(); ++i) {
+        if (shares_[i] == 0) continue;
+        c.policy_actions.push_back(result.actions[i]);
+        c.policy_shares.push_back(shares_[i]);
+      }
     }
-    add_row(slot, result.action, kFull, 1.f, result);
     ++batch_.counters.searches;
-    if (rules_->is_terminal(slot.position)) {
-      finish(slot);
-      start_game(s);
-    } else {
-      slot.root_version = version_;
-      slot.search.begin_after(result.action, slot.position, search_seed(s));
-    }
+    const int player = rules_->to_play(slot.position);
+    slot.lowest[player] = std::min(slot.lowest[player], result.value);
+    if (slot.may_resign && result.value < resign_.value()) slot.loser = std::int8_t(player);
+    play_on(s, result.action, slot.weight > 0 ? kFull : kCheap);
   }
 
-  void add_row(Slot& slot, Action action, RowKind kind, float weight, const SearchResult& result = {}) {
+  // The index of an action, drawn with probability prior^(1 / temperature).
+  size_t draw_by_policy(Random& random) {
+    double total = 0;
+    weights_.clear();
+    for (float prior : result_.prior) {
+      weights_.push_back(std::pow(double(prior), 1.0 / double(self_play_.policy_temperature)));
+      total += weights_.back();
+    }
+    double x = random.uniform() * total;
+    size_t i = 0;
+    while (i + 1 < weights_.size() && (x -= weights_[i]) >= 0) ++i;
+    return i;
+  }
+
+  void play_on(int s, Action action, RowKind kind) {
+    Slot& slot = slots_[size_t(s)];
+    add_row(slot, action, kind, result_);
+    if (!rules_->is_terminal(slot.position) && slot.loser == kNobody) {
+      begin_search(s, action);
+      return;
+    }
+    finish(slot);
+    start_game(s);
+  }
+
+  void add_row(Slot& slot, Action action, RowKind kind, const SearchResult& result = {}) {
     GameColumns& c = slot.columns;
+    const bool is_first = rules_->to_play(slot.position) == 0;
+    slot.values.push_back(kind == kOpening ? std::numeric_limits<float>::quiet_NaN() : is_first ? result.value : -result.value);
     c.actions.push_back(action);
     c.policy_offsets.push_back(std::uint32_t(c.policy_actions.size()));
     c.root_values.push_back(result.value), c.raw_values.push_back(result.raw_value);
     c.versions.push_back(kind == kOpening ? version_ : slot.root_version);
-    c.kind.push_back(kind), c.row_weight.push_back(weight), c.surprise.push_back(result.surprise);
+    c.kind.push_back(kind), c.row_weight.push_back(kind == kFull ? slot.weight : 0.f), c.surprise.push_back(result.surprise);
     rules_->play(slot.position, action);
     ++batch_.counters.plies;
+    batch_.counters.rows += c.row_weight.back() > 0;
   }
 
   void finish(Slot& slot) {
-    const int outcome = rules_->outcome(slot.position);
-    const float score = rules_->score(slot.position);
-    const bool is_first = rules_->to_play(slot.position) == 0;
-    slot.columns.outcome = is_first ? outcome : -outcome;
-    slot.columns.score = is_first ? score : -score;
-    slot.columns.is_cut_off = rules_->is_cut_off(slot.position);
-    finished_.push_back(std::move(slot.columns));
+    GameColumns& c = slot.columns;
+    c.is_resigned = !rules_->is_terminal(slot.position);
+    if (c.is_resigned) {
+      c.outcome = slot.loser == 0 ? -1 : 1;
+    } else {
+      const int outcome = rules_->outcome(slot.position);
+      const float score = rules_->score(slot.position);
+      const bool is_first = rules_->to_play(slot.position) == 0;
+      c.outcome = is_first ? outcome : -outcome;
+      c.score = is_first ? score : -score;
+      c.is_cut_off = rules_->is_cut_off(slot.position);
+      if (resign_.is_on() && !slot.may_resign)  // what a player who did not lose thought at worst
+        resign_.add(c.outcome > 0 ? slot.lowest[0] : c.outcome < 0 ? slot.lowest[1] : std::min(slot.lowest[0], slot.lowest[1]));
+    }
+    finished_.push_back(std::move(c));
     ++batch_.counters.games;
   }
 
@@ -196,7 +294,8 @@ class GameBatch {
     slot.search.archive(a);
     a.number(slot.position);
     slot.columns.archive(a);
-    a.number(slot.games), a.number(slot.root_version);
+    a.number(slot.games), a.number(slot.root_version), a.number(slot.policy_plies), a.number(slot.weight);
+    a.number(slot.may_resign), a.number(slot.loser), a.number(slot.lowest), a.vector(slot.values);
   }
 
   // Of everything that must be the same for a snapshot to mean the same.
@@ -204,7 +303,8 @@ class GameBatch {
     const SearchOptions& o = options_;
     const std::string text = name_of(*rules_) + " " + o.policy + " " + o.gumbel_interior + " " +
         std::to_string(slots_.size()) + " " + std::to_string(seed_) + " " + std::to_string(sizeof(Position)) + " " +
-        std::to_string(o.simulations) + " " + std::to_string(o.considered_actions) + (o.proven_results ? " proven" : "");
+        std::to_string(o.simulations) + " " + std::to_string(o.considered_actions) + (o.proven_results ? " proven" : "") + " " +
+        std::to_string(self_play_.cheap_simulations);
     return checksum(text);
   }
 
@@ -216,13 +316,16 @@ class GameBatch {
 
   const G* rules_;
   SearchOptions options_;
+  SelfPlayOptions self_play_;
   std::uint64_t seed_;
   std::uint32_t version_ = 0;
   LeafBatch<G, P> batch_;
+  ResignThreshold resign_;
   std::vector<Slot> slots_;
   std::vector<GameColumns> finished_;
   SearchResult result_;                // scratch
   std::vector<std::uint16_t> shares_;  // scratch
+  std::vector<double> weights_;        // scratch
 };
 
 }  // namespace shusaku

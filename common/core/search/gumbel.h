@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
+#include "effort.h"
 #include "move_choice.h"
 #include "options.h"
 #include "random.h"
@@ -42,18 +44,19 @@ class Gumbel {
 
   void store_evaluation(Tree& tree, const Node& node, float* logits) const { tree.set_logits(node, logits); }
 
-  void begin(Tree& tree, int, std::uint64_t seed) {
+  void begin(Tree& tree, int, std::uint64_t seed, Effort effort) {
     const Node& root = tree.nodes[0];
     Random random(combine(seed, 1));
     gumbel_.assign(size_t(padded(root.num_edges)), 0.f);
     for (int i = 0; i < root.num_edges; ++i) gumbel_[size_t(i)] = options_.gumbel_scale * float(random.gumbel());
     considered_ = std::min(options_.considered_actions, int(root.num_edges));
+    simulations_ = effort.simulations;
   }
 
   int select_root(const Tree& tree, const Node& root) {
-    const std::vector<int>& sequence = sequence_of(considered_);
+    const std::vector<int>& visits = sequence();
     const int simulation = root.visits - 1;
-    const int wanted = sequence[size_t(std::min(simulation, int(sequence.size()) - 1))];
+    const int wanted = visits[size_t(std::min(simulation, int(visits.size()) - 1))];
     const int choice = best_considered(tree, root, wanted);
     if (!proves_) return choice;
     const std::uint32_t edge = root.first_edge() + std::uint32_t(choice);
@@ -92,12 +95,12 @@ class Gumbel {
   }
 
   template <class Archive>
-  void archive(Archive& a) { a.vector(gumbel_), a.number(considered_); }
+  void archive(Archive& a) { a.vector(gumbel_), a.number(considered_), a.number(simulations_); }
 
  private:
-  const std::vector<int>& sequence_of(int considered) {
-    auto [entry, is_new] = sequences_.try_emplace(considered);
-    if (is_new) entry->second = considered_visits(considered, options_.simulations);
+  const std::vector<int>& sequence() {
+    auto [entry, is_new] = sequences_.try_emplace({considered_, simulations_});
+    if (is_new) entry->second = considered_visits(considered_, simulations_);
     return entry->second;
   }
 
@@ -186,9 +189,9 @@ class Gumbel {
 
   SearchOptions options_;
   bool interior_puct_, proves_;
-  int considered_ = 1;
+  std::int32_t considered_ = 1, simulations_ = 0;
   std::vector<float> gumbel_;                        // of the root's edges
-  std::map<int, std::vector<int>> sequences_;        // by number of considered actions
+  std::map<std::pair<int, int>, std::vector<int>> sequences_;  // by considered actions and simulations
   std::vector<float> prior_, policy_, improved_logits_;  // scratch
 };
 

@@ -12,7 +12,7 @@ namespace shusaku {
 
 struct Counters {
   std::uint64_t simulations = 0, searches = 0, evaluations = 0, cache_hits = 0, terminals = 0;
-  std::uint64_t games = 0, plies = 0, non_finite = 0;
+  std::uint64_t games = 0, plies = 0, rows = 0, non_finite = 0;  // rows: with weight, of games not yet ended, too
 };
 
 // Views of the packed leaves; they hold until the next select().

@@ -42,7 +42,6 @@ struct SearchOptions {
   bool rescale_values = true;
   float c_uct = 1.4f;
   bool symmetries = true;
-  int random_plies = 0;
 };
 
 // All lists are over the legal actions of the root, ascending.

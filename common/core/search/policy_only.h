@@ -4,6 +4,7 @@
 
 #include <cassert>
 
+#include "effort.h"
 #include "move_choice.h"
 #include "options.h"
 #include "tree.h"
@@ -17,7 +18,7 @@ class PolicyOnly {
   explicit PolicyOnly(const SearchOptions& options) : options_(options) {}
 
   void store_evaluation(Tree& tree, const Node& node, float* logits) const { tree.set_priors(node, logits); }
-  void begin(Tree&, int, std::uint64_t) {}
+  void begin(Tree&, int, std::uint64_t, Effort) {}
 
   int select_root(const Tree& tree, const Node& root) const { return select_interior(tree, root); }
   int select_interior(const Tree&, const Node&) const { return assert(false), 0; }  // nothing below the root is visited

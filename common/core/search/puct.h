@@ -4,6 +4,7 @@
 // with log N, and the root's forced playouts with the pruned target that goes with them (Wu 2019, section 3.2).
 #pragma once
 
+#include "effort.h"
 #include "move_choice.h"
 #include "options.h"
 #include "random.h"
@@ -20,13 +21,15 @@ class Puct {
 
   void store_evaluation(Tree& tree, const Node& node, float* logits) const { tree.set_priors(node, logits); }
 
-  // The root has its priors: flatten them and mix noise into them, where the options ask for that.
-  void begin(Tree& tree, int ply, std::uint64_t seed) {
+  // The root has its priors: flatten them and mix noise into them, where the options ask for that.  A cheap search
+  // explores the root like any other node (KataGo, cpp/program/play.cpp, removeRootNoise).
+  void begin(Tree& tree, int ply, std::uint64_t seed, Effort effort) {
     const Node& root = tree.nodes[0];
+    explores_root_ = effort.is_full;
     raw_prior_.clear();
     for (std::uint32_t e = root.first_edge(); e < root.first_edge() + root.num_edges; ++e) raw_prior_.push_back(tree.prior(e));
     const double temperature = root_policy_temperature(options_, ply);
-    if (!options_.noise && temperature == 1) return;
+    if (!explores_root_ || (!options_.noise && temperature == 1)) return;
     prior_.clear();
     for (std::uint16_t p : raw_prior_) prior_.push_back(from_half(p));
     if (temperature != 1) flatten(prior_, temperature);
@@ -35,6 +38,7 @@ class Puct {
   }
 
   int select_root(const Tree& tree, const Node& root) const {
+    if (!explores_root_) return select(tree, root, options_.fpu_reduction);
     if (options_.forced_playouts > 0) {
       const int forced = first_that_lags(tree, root);
       if (forced >= 0) return forced;
@@ -52,7 +56,7 @@ class Puct {
   }
 
   template <class Archive>
-  void archive(Archive& a) { a.vector(raw_prior_); }
+  void archive(Archive& a) { a.vector(raw_prior_), a.number(explores_root_); }
 
  private:
   int select(const Tree& tree, const Node& node, float fpu_reduction) const {
@@ -110,6 +114,7 @@ class Puct {
   }
 
   SearchOptions options_;
+  bool explores_root_ = true;             // noise, temperature, forced playouts and the root's own FPU
   std::vector<std::uint16_t> raw_prior_;  // of the root, before temperature and noise
   std::vector<float> prior_, weights_;    // scratch
   std::vector<double> noise_;             // scratch

@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "effort.h"
 #include "move_choice.h"
 #include "options.h"
 #include "random.h"
@@ -33,15 +34,16 @@ class Search {
         logits_(actions_.size()) {}
 
   // Starts afresh at `root`, which is not terminal.
-  void begin(const Position& root, std::uint64_t seed) {
+  void begin(const Position& root, std::uint64_t seed, Effort effort) {
     root_ = root;
     seed_ = seed;
+    effort_ = effort;
     simulations_ = 0;
     tree_.clear();
   }
 
   // Starts at the position after `action`, with what is already known below it where the options ask for that.
-  void begin_after(Action action, const Position& root, std::uint64_t seed) {
+  void begin_after(Action action, const Position& root, std::uint64_t seed, Effort effort) {
     if (options_->reuse) {
       const Node& old = tree_.nodes[0];
       for (std::uint32_t e = old.first_edge(); e < old.first_edge() + old.num_edges; ++e) {
@@ -49,15 +51,17 @@ class Search {
         std::swap(tree_, spare_);
         root_ = root;
         seed_ = seed;
+        effort_ = effort;
         simulations_ = 0;
-        policy_.begin(tree_, rules_->ply(root_), seed_);
+        policy_.begin(tree_, rules_->ply(root_), seed_, effort_);
         return;
       }
     }
-    begin(root, seed);
+    begin(root, seed, effort);
   }
 
-  // Makes simulations until a leaf needs an evaluation, all are made, or `budget` of them were made in this call.
+  // Makes simulations until a leaf needs an evaluation, all are made or `budget` of them were made in this call.  With
+  // none to make, the root alone is evaluated.
   Step run(int& budget, std::uint64_t& terminals) {
     while (!is_over()) {
       if (tree_.nodes[0].is_expanded && --budget < 0) return Step::kPaused;
@@ -89,7 +93,7 @@ class Search {
     policy_.store_evaluation(tree_, node, logits);
     const bool is_root = depth_ == 0;
     backup(value);
-    if (is_root) policy_.begin(tree_, rules_->ply(root_), seed_);
+    if (is_root) policy_.begin(tree_, rules_->ply(root_), seed_, effort_);
     else ++simulations_;
   }
 
@@ -117,15 +121,16 @@ class Search {
 
   template <class Archive>
   void archive(Archive& a) {
-    a.number(root_), a.number(seed_), a.number(simulations_);
+    a.number(root_), a.number(seed_), a.number(effort_.simulations), a.number(effort_.is_full), a.number(simulations_);
     tree_.archive(a);
     policy_.archive(a);
   }
 
  private:
   bool is_over() const {
-    if constexpr (P::kSimulates) return simulations_ >= options_->simulations || tree_.nodes[0].proof;
-    else return tree_.nodes[0].is_expanded;
+    const Node& root = tree_.nodes[0];
+    if constexpr (P::kSimulates) return (root.is_expanded && simulations_ >= effort_.simulations) || root.proof;
+    else return root.is_expanded;
   }
 
   // Walks from the root to a node without priors, or to a closed one; new nodes get their edges on the way.
@@ -240,6 +245,7 @@ class Search {
   Tree tree_, spare_;
   Position root_{}, leaf_{}, rollout_{};
   std::uint64_t seed_ = 0;
+  Effort effort_;
   std::int32_t simulations_ = 0;
   size_t depth_ = 0;                                    // of the leaf
   std::vector<std::uint32_t> path_nodes_, path_edges_;  // path_edges_[k] leads to path_nodes_[k + 1]

@@ -25,7 +25,7 @@ class SearchBatch {
   int size() const { return int(searches_.size()); }
 
   void begin(int slot, const Position& position, std::uint64_t seed) {
-    searches_[size_t(slot)].begin(position, seed);
+    searches_[size_t(slot)].begin(position, seed, {options_.simulations, true});
     states_[size_t(slot)] = State::kRunning;
   }
 

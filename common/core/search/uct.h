@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "effort.h"
 #include "move_choice.h"
 #include "options.h"
 #include "random.h"
@@ -19,7 +20,7 @@ class Uct {
 
   // "Logits" are random numbers that order the unvisited children.
   void store_evaluation(Tree& tree, const Node& node, float* logits) const { tree.set_logits(node, logits); }
-  void begin(Tree&, int, std::uint64_t) {}
+  void begin(Tree&, int, std::uint64_t, Effort) {}
 
   int select_root(const Tree& tree, const Node& root) const { return select_interior(tree, root); }
 

@@ -1,0 +1,45 @@
+// When a game may be given up: a threshold that some games, played to the end, keep honest (Silver et al. 2017,
+// Methods, "Self-play": the share of wrongly resigned games stays below 5 %).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace shusaku {
+
+class ResignThreshold {
+ public:
+  // `errors`: the share of games in which who did not lose may have looked lost; 0: nobody ever resigns.
+  explicit ResignThreshold(float errors) : errors_(errors) {}
+
+  bool is_on() const { return errors_ > 0.f; }
+
+  // Whoever to move sees less than this has lost; -1 (nobody resigns) until enough games were played to the end.
+  float value() const { return value_; }
+
+  // Of a game that was played to the end: the lowest value, for the player to move, seen by a player who did not lose.
+  void add(float lowest) {
+    if (lowest_.size() < kNewest) lowest_.push_back(lowest);
+    else lowest_[size_t(added_ % kNewest)] = lowest;
+    ++added_;
+    if (lowest_.size() < kEnough) return;
+    std::vector<float> sorted = lowest_;
+    const auto at = sorted.begin() + std::ptrdiff_t(errors_ * float(sorted.size()));
+    std::nth_element(sorted.begin(), at, sorted.end());
+    value_ = std::min(*at, kHighest);
+  }
+
+  template <class Archive>
+  void archive(Archive& a) { a.vector(lowest_), a.number(added_), a.number(value_); }
+
+ private:
+  static constexpr size_t kNewest = 1000, kEnough = 100;
+  static constexpr float kHighest = -0.7f;  // a bound, should the games of the moment all be easy
+
+  float errors_, value_ = -1.f;
+  std::vector<float> lowest_;
+  std::uint64_t added_ = 0;
+};
+
+}  // namespace shusaku
