@@ -13,6 +13,9 @@ from math import isfinite
 from typing import Any
 
 from common.errors import UsageError
+from common.nearest import nearest
+
+TARGETS = ("policy", "value")  # of `common.targets`, which needs torch
 
 
 @dataclass
@@ -121,6 +124,7 @@ class LearnerConfig:
 
     enabled: bool = True  # false: self-play only, the limiter is off too
     batch_size: int = 256  # rows of a gradient step
+    targets: list[str] = field(default_factory=lambda: ["policy", "value"])  # what is learned: policy and value
     optimizer: str = "adamw"  # sgd | adam | adamw
     learning_rate: float = 1e-3  # after the warm-up, at the head of the schedule
     momentum: float = 0.9  # sgd only
@@ -223,6 +227,7 @@ def check(config: Config) -> None:
     for key, value, rule in [*_finite(config), *_rules(config)]:
         if not rule[0]:
             shown = str(value).lower() if isinstance(value, bool) else value
+            shown = f"[{','.join(map(str, value))}]" if isinstance(value, list) else shown
             raise UsageError(f"{key}={shown}: {rule[1]}")
 
 
@@ -252,6 +257,17 @@ def _rules(c: Config) -> list[tuple[str, Any, tuple[bool, str]]]:
 
     def rule(key: str, holds: bool, text: str) -> tuple[str, Any, tuple[bool, str]]:
         return key, _get(c, key), (holds, text)
+
+    def target_rules(names: list[str]) -> list[tuple[str, Any, tuple[bool, str]]]:
+        unknown = next((name for name in names if name not in TARGETS), "")
+        near = nearest(unknown, TARGETS)
+        return [
+            rule("learner.targets", not unknown,
+                 f"there is no target {unknown}; nearest: {near}; there are {', '.join(TARGETS)}"),
+            rule("learner.targets", {"policy", "value"} <= set(names),
+                 "policy and value must be among them, for the search asks for both"),
+            rule("learner.targets", len(set(names)) == len(names), "names a target twice"),
+        ]
 
     def search_rules(key: str) -> list[tuple[str, Any, tuple[bool, str]]]:
         s = _get(c, key)
@@ -333,7 +349,7 @@ def _rules(c: Config) -> list[tuple[str, Any, tuple[bool, str]]]:
         at_least("network.blocks", 0), rule("network.blocks", c.network.blocks <= 256, "must be at most 256"),
         at_least("network.policy_filters", 1), at_least("network.value_filters", 1),
         at_least("network.value_hidden", 1),
-        at_least("learner.batch_size", 2),
+        *target_rules(n.targets), at_least("learner.batch_size", 2),
         rule("learner.batch_size", n.batch_size <= r.capacity,
              f"must not exceed replay.capacity={r.capacity}; raise the capacity or lower the batch size"),
         one_of("learner.optimizer", "sgd", "adam", "adamw"),

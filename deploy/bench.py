@@ -122,13 +122,16 @@ def _learner(config: Config) -> dict[str, Any]:
     import torch
 
     from common.network import Network
+    from common.targets import make_targets
     from learner.learner import Learner
     from replay.buffer import Batch
 
     game = _game(config)
     threads = config.learner.threads or len(os.sched_getaffinity(0))
     torch.set_num_threads(threads)
-    network = Network(game.observation_shape, game.num_actions, config.network, seed=config.run.seed)
+    network = Network(
+        game.observation_shape, game.num_actions, config.network, make_targets(config.learner), config.run.seed
+    )
     learner = Learner(network, game, config.learner)
     random, size = np.random.default_rng(1), config.learner.batch_size
     ones = np.ones(size, np.float32)

@@ -22,6 +22,7 @@ from common.config import Config, config_hash
 from common.messages import GameRecord, Metrics, Weights
 from common.metrics import MetricsSink
 from common.network import Network
+from common.targets import make_targets
 from deploy.console import Console
 from deploy.local_checkpoint import RunState, load_run, save_run
 from deploy.measurements import conclude, measurements_due, strength_figures
@@ -69,7 +70,8 @@ class LocalRun:
         torch.set_num_threads(config.learner.threads or cores)
         self.game = Game(config.game.name, config.game.params)
         network = Network(
-            self.game.observation_shape, self.game.num_actions, config.network, seed=config.run.seed
+            self.game.observation_shape, self.game.num_actions, config.network, make_targets(config.learner),
+            config.run.seed,
         )
         self.learner = Learner(network, self.game, config.learner)
         self.evaluators = evaluators or [
