@@ -130,6 +130,9 @@ class LearnerConfig:
     momentum: float = 0.9  # sgd only
     weight_decay: float = 1e-4  # c of c * |theta|^2; decoupled with adamw
     value_weight: float = 1.0  # of (z - v)^2 beside the policy's cross entropy
+    root_value_share: float = 0.0  # r of the value's label (1 - r) z + r q, q what the search said (lc0: q_ratio)
+    blunder_gap: float = 0.0  # deblunder: z stops where a move loses more than this (lc0's rescorer: 0.1); 0: never
+    blunder_width: float = 0.06  # of the transition around that gap (lc0: deblunder-q-blunder-width)
     warmup_steps: int = 100  # the learning rate rises linearly over them
     schedule: str = "constant"  # constant | cosine (to 5 % at `schedule_steps`) | step (tenth at each third of them)
     schedule_steps: int = 20_000  # length of the schedule in steps
@@ -355,7 +358,11 @@ def _rules(c: Config) -> list[tuple[str, Any, tuple[bool, str]]]:
         one_of("learner.optimizer", "sgd", "adam", "adamw"),
         rule("learner.learning_rate", n.learning_rate > 0, "must be above 0"),
         rule("learner.momentum", 0 <= n.momentum < 1, "must be at least 0 and below 1"),
-        at_least("learner.weight_decay", 0), at_least("learner.value_weight", 0), at_least("learner.warmup_steps", 0),
+        at_least("learner.weight_decay", 0), at_least("learner.value_weight", 0),
+        share("learner.root_value_share"), at_least("learner.blunder_gap", 0), at_least("learner.blunder_width", 0),
+        rule("learner.blunder_width", n.blunder_gap == 0 or n.blunder_width <= 2 * n.blunder_gap,
+             f"must be at most twice learner.blunder_gap={n.blunder_gap:g}, or moves that lose nothing are blunders"),
+        at_least("learner.warmup_steps", 0),
         one_of("learner.schedule", "constant", "cosine", "step"), at_least("learner.schedule_steps", 1),
         at_least("learner.max_grad_norm", 0),
         rule("learner.ema_decay", 0 <= n.ema_decay < 1, "must be at least 0 and below 1"),

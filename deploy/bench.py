@@ -11,6 +11,7 @@ import numpy as np
 from common._core import Game, GameBatch, foreign_names
 from common.config import Config, InferenceConfig
 from common.errors import UsageError
+from common.row_labels import row_labels
 from common.search import search_options
 
 BATCHES = (1, 8, 32, 64, 128, 256)  # of `bench inference`
@@ -99,7 +100,7 @@ def _replay(config: Config) -> dict[str, Any]:
                       identity=ActorIdentity(0))
     replay = replace(config.replay, minimum=min(config.replay.minimum, config.replay.capacity - game.max_plies))
     buffer = make_buffer("memory", game, replay, batch_size=config.learner.batch_size, limited=False,
-                         symmetries=config.learner.symmetries)
+                         symmetries=config.learner.symmetries, labels=row_labels(game, config.learner))
     appended, spent = 0, 0.0
     while spent < config.bench.seconds / 2 or buffer.stats().rows < replay.minimum:
         records = player.play(5000)

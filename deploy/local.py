@@ -22,6 +22,7 @@ from common.config import Config, config_hash
 from common.messages import GameRecord, Metrics, Weights
 from common.metrics import MetricsSink
 from common.network import Network
+from common.row_labels import row_labels
 from common.targets import make_targets
 from deploy.console import Console
 from deploy.local_checkpoint import RunState, load_run, save_run
@@ -43,6 +44,7 @@ MAX_WAITING_GAMES = 20_000  # finished ones that the disk does not take
 def run(config: Config, as_json: bool) -> dict[str, Any]:
     """Trains until `run.minutes` are used up, then measures the strength; the same command goes on after a stop."""
     check_wiring(Path(config.run.dir), "local")
+    row_labels(Game(config.game.name, config.game.params), config.learner)  # refused before anything is made
     with ExitStack() as stack:
         directory = stack.enter_context(RunDirectory(config))
         signals = stack.enter_context(StopSignals())
@@ -90,7 +92,8 @@ class LocalRun:
         self._accepted: list[bytes] = []  # encoded records that wait to be written to the log
         self.buffer = make_buffer(
             "memory", self.game, config.replay, batch_size=config.learner.batch_size, limited=config.learner.enabled,
-            symmetries=config.learner.symmetries, threads=cores, on_accept=self._accepted.append,
+            symmetries=config.learner.symmetries, labels=row_labels(self.game, config.learner), threads=cores,
+            on_accept=self._accepted.append,
         )
         self.versions = VersionIndex(directory.path)
         self.state = RunState()

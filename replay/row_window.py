@@ -1,11 +1,13 @@
 """The window of rows that a learner samples from: what the buffers have in common, without locks and servers."""
 
 from collections import deque
+from dataclasses import asdict
 from typing import Any
 
 from common._core import Game, RowRing
 from common.config import ReplayConfig
 from common.messages import GameRecord
+from common.row_labels import RowLabels
 from replay.buffer import Batch, ReplayStats
 from replay.quarantine import Quarantine
 from replay.rate_limiter import LimiterState, RateLimiter
@@ -32,6 +34,7 @@ class RowWindow:
         batch_size: int,
         limited: bool,
         symmetries: bool,
+        labels: RowLabels,
         threads: int,
         config_hash: str,
         error_buffer: float = 0.0,
@@ -51,7 +54,7 @@ class RowWindow:
         self.validation = Validation(game, config_hash)
         self.version = 0  # newest published
         self.accepted = 0  # games
-        self._ring = RowRing(game, config.capacity)
+        self._ring = RowRing(game, config.capacity, **asdict(labels))
         self._games: deque[int] = deque()  # rows of each game in the window, oldest first; they sum to limiter.size
         self._symmetries = symmetries
         self._threads = threads

@@ -33,6 +33,15 @@ def test_the_value_loss_is_the_squared_error() -> None:
     torch.testing.assert_close(of("value").loss(VALUES, ROWS), torch.tensor([0.25, 1.0]))
 
 
+def test_the_value_may_be_learned_from_the_search_too() -> None:
+    batch = {**ROWS, "root_values": torch.tensor([0.2, 0.6])}
+    target = of("value", root_value_share=0.25)
+    labels = torch.tensor([0.75 * 1.0 + 0.25 * 0.2, 0.75 * -1.0 + 0.25 * 0.6])
+    torch.testing.assert_close(target.loss(VALUES, batch), (labels - VALUES) ** 2)
+    assert target.columns == ("outcome", "root_values")
+    assert of("value").columns == ("outcome",)
+
+
 def test_rows_count_by_their_weight_and_targets_by_theirs() -> None:
     config = LearnerConfig(value_weight=0.5)
     loss, parts = total_loss({"policy": LOGITS, "value": VALUES}, ROWS, make_targets(config))
