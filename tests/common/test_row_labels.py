@@ -187,8 +187,9 @@ def test_targets_ask_for_their_labels() -> None:
     game = Game("go", {"size": 9})
     assert row_labels(game, LearnerConfig()) == RowLabels()
     config = LearnerConfig(targets=["policy", "value", "short_term", "ownership", "score", "reply"], blunder_gap=0.1)
-    plies = (1 + 81 * 0.176, 1 + 81 * 0.056, 1 + 81 * 0.016)
-    assert row_labels(game, config) == RowLabels(plies, 0.1, 0.06, True, True, True)
+    labels = row_labels(game, config)
+    assert labels == RowLabels(labels.horizons, 0.1, 0.06, True, True, True)
+    assert labels.horizons == pytest.approx((15.256, 5.536, 2.296))  # 1 + 0.176, 0.056 and 0.016 of 81
 
 
 @pytest.mark.parametrize(("game", "target", "reason"), [
