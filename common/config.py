@@ -15,7 +15,8 @@ from typing import Any
 from common.errors import UsageError
 from common.nearest import nearest
 
-TARGETS = ("policy", "value")  # of `common.targets`, which needs torch
+# The names of `common.targets`, which needs torch.
+TARGETS = ("policy", "value", "short_term", "soft_policy", "reply", "moves_left", "ownership", "score")
 
 
 @dataclass
@@ -120,17 +121,28 @@ class NetworkConfig:
 
 @dataclass
 class LearnerConfig:
-    """How the network is trained."""
+    """How the network is trained.
+
+    Of the targets, policy and value are what self-play asks for.  The others only teach the tower, in the learner:
+    short_term (what the searches of the next plies say), soft_policy, reply (the opponent's policy), moves_left; and
+    where the game gives them, ownership and score.
+    """
 
     enabled: bool = True  # false: self-play only, the limiter is off too
     batch_size: int = 256  # rows of a gradient step
-    targets: list[str] = field(default_factory=lambda: ["policy", "value"])  # what is learned: policy and value
+    targets: list[str] = field(default_factory=lambda: ["policy", "value"])  # what is learned
     optimizer: str = "adamw"  # sgd | adam | adamw
     learning_rate: float = 1e-3  # after the warm-up, at the head of the schedule
     momentum: float = 0.9  # sgd only
     weight_decay: float = 1e-4  # c of c * |theta|^2; decoupled with adamw
     value_weight: float = 1.0  # of (z - v)^2 beside the policy's cross entropy
     root_value_share: float = 0.0  # r of the value's label (1 - r) z + r q, q what the search said (lc0: q_ratio)
+    short_term_weight: float = 0.6  # of each short-term value: what the searches of the next plies say (KataGo)
+    soft_policy_weight: float = 8.0  # of the policy flattened to pi^(1/4) (KataGo)
+    reply_weight: float = 0.15  # of the policy of the opponent's next search (KataGo)
+    moves_left_weight: float = 1.0  # of how many plies are left (lc0)
+    ownership_weight: float = 1.5  # of who owns which cell at the end (KataGo)
+    score_weight: float = 0.0015  # of the points at the end (KataGo)
     blunder_gap: float = 0.0  # deblunder: z stops where a move loses more than this (lc0's rescorer: 0.1); 0: never
     blunder_width: float = 0.06  # of the transition around that gap (lc0: deblunder-q-blunder-width)
     warmup_steps: int = 100  # the learning rate rises linearly over them
@@ -359,6 +371,9 @@ def _rules(c: Config) -> list[tuple[str, Any, tuple[bool, str]]]:
         rule("learner.learning_rate", n.learning_rate > 0, "must be above 0"),
         rule("learner.momentum", 0 <= n.momentum < 1, "must be at least 0 and below 1"),
         at_least("learner.weight_decay", 0), at_least("learner.value_weight", 0),
+        at_least("learner.short_term_weight", 0), at_least("learner.soft_policy_weight", 0),
+        at_least("learner.reply_weight", 0), at_least("learner.moves_left_weight", 0),
+        at_least("learner.ownership_weight", 0), at_least("learner.score_weight", 0),
         share("learner.root_value_share"), at_least("learner.blunder_gap", 0), at_least("learner.blunder_width", 0),
         rule("learner.blunder_width", n.blunder_gap == 0 or n.blunder_width <= 2 * n.blunder_gap,
              f"must be at most twice learner.blunder_gap={n.blunder_gap:g}, or moves that lose nothing are blunders"),

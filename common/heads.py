@@ -36,15 +36,38 @@ class PolicyHead(nn.Module):
         return y
 
 
-class ValueHead(nn.Module):
-    """1x1 convolution, norm, ReLU, linear, ReLU, linear to one number, tanh."""
+class NumbersHead(nn.Module):
+    """1x1 convolution, norm, ReLU, linear, ReLU, linear to K numbers."""
 
-    def __init__(self, board: tuple[int, int], config: NetworkConfig) -> None:
+    def __init__(self, board: tuple[int, int], config: NetworkConfig, outputs: int) -> None:
         super().__init__()
         self.features = Normed(config.filters, config.value_filters, 1)
         self.hidden = nn.Linear(config.value_filters * board[0] * board[1], config.value_hidden)
-        self.output = nn.Linear(config.value_hidden, 1)
+        self.output = nn.Linear(config.value_hidden, outputs)
 
     def forward(self, x: Tensor) -> Tensor:
         y = F.relu(self.hidden(F.relu(self.features(x)).flatten(1)))
-        return torch.tanh(self.output(y).float()).squeeze(1)  # [B]
+        numbers: Tensor = self.output(y).float()  # [B, K]
+        return numbers
+
+
+class ValueHead(NumbersHead):
+    """A `NumbersHead` of one number, tanh."""
+
+    def __init__(self, board: tuple[int, int], config: NetworkConfig) -> None:
+        super().__init__(board, config, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.tanh(super().forward(x)).squeeze(1)  # [B]
+
+
+class CellsHead(nn.Module):
+    """1x1 convolution to one number a cell."""
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        self.output = nn.Conv2d(config.filters, 1, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.output(x).float().squeeze(1)  # [B, H, W]
+        return y

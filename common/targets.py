@@ -6,11 +6,20 @@
 from collections.abc import Callable
 
 from common.config import LearnerConfig
-from common.game_targets import Value
-from common.search_targets import Policy
+from common.game_targets import MovesLeft, Ownership, Score, ShortTermValues, Value
+from common.search_targets import OpponentReply, Policy, SoftPolicy
 from common.target import Target
 
-TARGETS: dict[str, Callable[[LearnerConfig], Target]] = {"policy": Policy, "value": Value}
+TARGETS: dict[str, Callable[[LearnerConfig], Target]] = {
+    "policy": Policy,
+    "value": Value,
+    "short_term": ShortTermValues,
+    "soft_policy": SoftPolicy,
+    "reply": OpponentReply,
+    "moves_left": MovesLeft,
+    "ownership": Ownership,
+    "score": Score,
+}
 
 
 def make_targets(config: LearnerConfig) -> list[Target]:

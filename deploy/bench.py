@@ -135,12 +135,15 @@ def _learner(config: Config) -> dict[str, Any]:
     )
     learner = Learner(network, game, config.learner)
     random, size = np.random.default_rng(1), config.learner.batch_size
-    ones = np.ones(size, np.float32)
+    ones, board = np.ones(size, np.float32), game.observation_shape[1:]
+    labels = row_labels(game, config.learner)
+    policy = random.dirichlet(np.ones(game.num_actions), size).astype(np.float32)
     batch = Batch(
         observations=random.integers(0, 2, (size, *game.observation_shape)).astype(np.float32),
-        policy=random.dirichlet(np.ones(game.num_actions), size).astype(np.float32),
-        outcome=random.integers(-1, 2, size).astype(np.float32), root_values=ones, weight=ones, plies_left=ones,
-        versions=np.ones(size, np.uint32), rows=np.arange(size, dtype=np.int64),
+        policy=policy, outcome=random.integers(-1, 2, size).astype(np.float32), root_values=ones, weight=ones,
+        plies_left=ones, versions=np.ones(size, np.uint32), rows=np.arange(size, dtype=np.int64), reply=policy,
+        short_term=np.zeros((size, len(labels.horizons)), np.float32), ownership=np.ones((size, *board), np.float32),
+        score=ones,
     )
     for _ in range(3):
         learner.step(batch)
