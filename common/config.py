@@ -103,6 +103,8 @@ class ReplayConfig:
     window_exponent: float = 0.65  # of the power law
     window_factor: float = 0.4  # rows that the window grows by for each new row, at first
     samples_per_position: float = 2.0  # how often a position is learned from
+    surprise_weight: float = 0.0  # share of a game's draws that goes by KL(policy || prior) (KataGo: 0.5); 0: none
+    value_surprise_weight: float = 0.0  # and by how far the searches' next values were from the network's (0.1)
     url: str = ""  # redis://, rediss:// or unix:// of your server; empty: an own one in the run directory
     actor_url: str = ""  # as actors reach your server, where that differs: another user, another address
     megabytes: int = 4096  # games that the server keeps at most, whatever `capacity` says
@@ -352,6 +354,9 @@ def _rules(c: Config) -> list[tuple[str, Any, tuple[bool, str]]]:
         rule("replay.window_exponent", 0 < r.window_exponent <= 1, "must lie above 0 and be at most 1"),
         rule("replay.window_factor", 0 < r.window_factor <= 1, "must lie above 0 and be at most 1"),
         rule("replay.samples_per_position", r.samples_per_position > 0, "must be above 0"),
+        share("replay.surprise_weight"), share("replay.value_surprise_weight"),
+        rule("replay.value_surprise_weight", r.surprise_weight + r.value_surprise_weight <= 1,
+             f"must be at most 1 together with replay.surprise_weight={r.surprise_weight:g}"),
         rule("replay.url", r.url == "" or r.url.startswith(("redis://", "rediss://", "unix://")),
              "must begin with redis://, rediss:// or unix://"),
         rule("replay.actor_url", r.actor_url == "" or r.actor_url.startswith(("redis://", "rediss://", "unix://")),
