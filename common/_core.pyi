@@ -1,5 +1,6 @@
 """The C++ core: games, search, self-play and rows.  Arrays are numpy; values are for the player to move."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -188,7 +189,24 @@ def pseudo_random_evaluate(
 class RowRing:
     """The newest `capacity` rows, packed, in memory that is allocated once; rows are numbered 0, 1, 2, … for ever."""
 
-    def __init__(self, game: Game, capacity: int) -> None: ...
+    def __init__(
+        self,
+        game: Game,
+        capacity: int,
+        *,
+        horizons: Sequence[float] = ...,
+        blunder_gap: float = 0.0,
+        blunder_width: float = 0.0,
+        ownership: bool = False,
+        score: bool = False,
+        reply: bool = False,
+        policy_surprise: float = 0.0,
+        value_surprise: float = 0.0,
+    ) -> None:
+        """Labels besides policy and outcome: see common.row_labels.RowLabels; the surprises: see ReplayConfig.
+
+        ValueError when a number is out of its range, or when the game has no ownership that is asked for.
+        """
     @property
     def capacity(self) -> int: ...
     @property
@@ -218,8 +236,9 @@ class RowRing:
         where `ended_by` says.
         """
     def sample(self, count: int, begin: int, end: int, seed: int, symmetries: bool, threads: int) -> dict[str, Any]:
-        """`count` rows drawn uniformly from [begin, end), ready for training; the GIL is released.
+        """`count` rows of [begin, end), drawn by `seed` alone and ready for training; the GIL is released.
 
         observations [B, C, H, W], policy [B, A], outcome [B], root_values [B], weight [B], plies_left [B]: float32;
-        versions [B] uint32, rows [B] int64.
+        versions [B] uint32, rows [B] int64.  Where the ring was asked for them, float32 too: short_term [B, K],
+        ownership [B, H, W] and score [B] (NaN: not known), reply [B, A] (all 0: there is none).
         """

@@ -13,6 +13,10 @@ from math import isfinite
 from typing import Any
 
 from common.errors import UsageError
+from common.nearest import nearest
+
+# The names of `common.targets`, which needs torch.
+TARGETS = ("policy", "value", "short_term", "soft_policy", "reply", "moves_left", "ownership", "score")
 
 
 @dataclass
@@ -120,6 +124,8 @@ class ReplayConfig:
     window_exponent: float = 0.65  # of the power law
     window_factor: float = 0.4  # rows that the window grows by for each new row, at first
     samples_per_position: float = 2.0  # how often a position is learned from
+    surprise_weight: float = 0.0  # share of a game's draws that goes by KL(policy || prior) (KataGo: 0.5); 0: none
+    value_surprise_weight: float = 0.0  # and by how far the searches' next values were from the network's (0.1)
     url: str = ""  # redis://, rediss:// or unix:// of your server; empty: an own one in the run directory
     actor_url: str = ""  # as actors reach your server, where that differs: another user, another address
     megabytes: int = 4096  # games that the server keeps at most, whatever `capacity` says
@@ -138,15 +144,30 @@ class NetworkConfig:
 
 @dataclass
 class LearnerConfig:
-    """How the network is trained."""
+    """How the network is trained.
+
+    Of the targets, policy and value are what self-play asks for.  The others only teach the tower, in the learner:
+    short_term (what the searches of the next plies say), soft_policy, reply (the opponent's policy), moves_left; and
+    where the game gives them, ownership and score.
+    """
 
     enabled: bool = True  # false: self-play only, the limiter is off too
     batch_size: int = 256  # rows of a gradient step
+    targets: list[str] = field(default_factory=lambda: ["policy", "value"])  # what is learned
     optimizer: str = "adamw"  # sgd | adam | adamw
     learning_rate: float = 1e-3  # after the warm-up, at the head of the schedule
     momentum: float = 0.9  # sgd only
     weight_decay: float = 1e-4  # c of c * |theta|^2; decoupled with adamw
     value_weight: float = 1.0  # of (z - v)^2 beside the policy's cross entropy
+    root_value_share: float = 0.0  # r of the value's label (1 - r) z + r q, q what the search said (lc0: q_ratio)
+    short_term_weight: float = 0.6  # of each short-term value: what the searches of the next plies say (KataGo)
+    soft_policy_weight: float = 8.0  # of the policy flattened to pi^(1/4) (KataGo)
+    reply_weight: float = 0.15  # of the policy of the opponent's next search (KataGo)
+    moves_left_weight: float = 1.0  # of how many plies are left (lc0)
+    ownership_weight: float = 1.5  # of who owns which cell at the end (KataGo)
+    score_weight: float = 0.0015  # of the points at the end (KataGo)
+    blunder_gap: float = 0.0  # deblunder: z stops where a move loses more than this (lc0's rescorer: 0.1); 0: never
+    blunder_width: float = 0.06  # of the transition around that gap (lc0: deblunder-q-blunder-width)
     warmup_steps: int = 100  # the learning rate rises linearly over them
     schedule: str = "constant"  # constant | cosine (to 5 % at `schedule_steps`) | step (tenth at each third of them)
     schedule_steps: int = 20_000  # length of the schedule in steps
@@ -244,6 +265,7 @@ def check(config: Config) -> None:
     for key, value, rule in [*_finite(config), *_rules(config)]:
         if not rule[0]:
             shown = str(value).lower() if isinstance(value, bool) else value
+            shown = f"[{','.join(map(str, value))}]" if isinstance(value, list) else shown
             raise UsageError(f"{key}={shown}: {rule[1]}")
 
 
@@ -273,6 +295,17 @@ def _rules(c: Config) -> list[tuple[str, Any, tuple[bool, str]]]:
 
     def rule(key: str, holds: bool, text: str) -> tuple[str, Any, tuple[bool, str]]:
         return key, _get(c, key), (holds, text)
+
+    def target_rules(names: list[str]) -> list[tuple[str, Any, tuple[bool, str]]]:
+        unknown = next((name for name in names if name not in TARGETS), "")
+        near = nearest(unknown, TARGETS)
+        return [
+            rule("learner.targets", not unknown,
+                 f"there is no target {unknown}; nearest: {near}; there are {', '.join(TARGETS)}"),
+            rule("learner.targets", {"policy", "value"} <= set(names),
+                 "policy and value must be among them, for the search asks for both"),
+            rule("learner.targets", len(set(names)) == len(names), "names a target twice"),
+        ]
 
     def search_rules(key: str) -> list[tuple[str, Any, tuple[bool, str]]]:
         s = _get(c, key)
@@ -382,6 +415,9 @@ def _rules(c: Config) -> list[tuple[str, Any, tuple[bool, str]]]:
         rule("replay.window_exponent", 0 < r.window_exponent <= 1, "must lie above 0 and be at most 1"),
         rule("replay.window_factor", 0 < r.window_factor <= 1, "must lie above 0 and be at most 1"),
         rule("replay.samples_per_position", r.samples_per_position > 0, "must be above 0"),
+        share("replay.surprise_weight"), share("replay.value_surprise_weight"),
+        rule("replay.value_surprise_weight", r.surprise_weight + r.value_surprise_weight <= 1,
+             f"must be at most 1 together with replay.surprise_weight={r.surprise_weight:g}"),
         rule("replay.url", r.url == "" or r.url.startswith(("redis://", "rediss://", "unix://")),
              "must begin with redis://, rediss:// or unix://"),
         rule("replay.actor_url", r.actor_url == "" or r.actor_url.startswith(("redis://", "rediss://", "unix://")),
@@ -394,13 +430,20 @@ def _rules(c: Config) -> list[tuple[str, Any, tuple[bool, str]]]:
         at_least("network.blocks", 0), rule("network.blocks", c.network.blocks <= 256, "must be at most 256"),
         at_least("network.policy_filters", 1), at_least("network.value_filters", 1),
         at_least("network.value_hidden", 1),
-        at_least("learner.batch_size", 2),
+        *target_rules(n.targets), at_least("learner.batch_size", 2),
         rule("learner.batch_size", n.batch_size <= r.capacity,
              f"must not exceed replay.capacity={r.capacity}; raise the capacity or lower the batch size"),
         one_of("learner.optimizer", "sgd", "adam", "adamw"),
         rule("learner.learning_rate", n.learning_rate > 0, "must be above 0"),
         rule("learner.momentum", 0 <= n.momentum < 1, "must be at least 0 and below 1"),
-        at_least("learner.weight_decay", 0), at_least("learner.value_weight", 0), at_least("learner.warmup_steps", 0),
+        at_least("learner.weight_decay", 0), at_least("learner.value_weight", 0),
+        at_least("learner.short_term_weight", 0), at_least("learner.soft_policy_weight", 0),
+        at_least("learner.reply_weight", 0), at_least("learner.moves_left_weight", 0),
+        at_least("learner.ownership_weight", 0), at_least("learner.score_weight", 0),
+        share("learner.root_value_share"), at_least("learner.blunder_gap", 0), at_least("learner.blunder_width", 0),
+        rule("learner.blunder_width", n.blunder_gap == 0 or n.blunder_width <= 2 * n.blunder_gap,
+             f"must be at most twice learner.blunder_gap={n.blunder_gap:g}, or moves that lose nothing are blunders"),
+        at_least("learner.warmup_steps", 0),
         one_of("learner.schedule", "constant", "cosine", "step"), at_least("learner.schedule_steps", 1),
         at_least("learner.max_grad_norm", 0),
         rule("learner.ema_decay", 0 <= n.ema_decay < 1, "must be at least 0 and below 1"),

@@ -12,9 +12,11 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from common.config import NetworkConfig
+from common.config import LearnerConfig, NetworkConfig
 from common.errors import UsageError
-from common.targets import TARGETS, Normed, Target
+from common.heads import Normed
+from common.target import Target
+from common.targets import make_targets
 from common.tower import Tensors, initial_tensor
 
 
@@ -40,14 +42,16 @@ class Network(nn.Module):
         planes: tuple[int, int, int],
         num_actions: int,
         config: NetworkConfig,
-        targets: Sequence[Target] = tuple(TARGETS.values()),
+        targets: Sequence[Target] | None = None,
         seed: int = 1,
     ) -> None:
+        """`targets` decide the heads; None: policy and value."""
         super().__init__()
         self.planes, self.num_actions, self.config = planes, num_actions, config
         self.stem = Normed(planes[0], config.filters, 3)
         self.blocks = nn.Sequential(*(Block(config.filters) for _ in range(config.blocks)))
-        self.heads = nn.ModuleDict({t.name: t.head(planes[1:], num_actions, config) for t in targets})
+        chosen = targets or make_targets(LearnerConfig())
+        self.heads = nn.ModuleDict({t.name: t.head(planes[1:], num_actions, config) for t in chosen})
         load_tensors(self, {name: initial_tensor(name, tuple(t.shape), seed) for name, t in named_tensors(self)})
 
     def forward(self, x: Tensor) -> dict[str, Tensor]:
@@ -78,7 +82,8 @@ def fill(own: Mapping[str, Tensor], tensors: Mapping[str, NDArray[np.float32]]) 
     if own.keys() != tensors.keys():
         wrong = sorted(own.keys() ^ tensors.keys())
         raise UsageError(f"these weights belong to another network: {', '.join(wrong[:3])} "
-                         f"{'is' if len(wrong) == 1 else 'are'} only on one side; set network.* as they were trained")
+                         f"{'is' if len(wrong) == 1 else 'are'} only on one side; set network.* and learner.targets as "
+                         "they were trained")
     for name, tensor in own.items():
         if tuple(tensor.shape) != tensors[name].shape:
             raise UsageError(f"these weights belong to another network: {name} has shape {tensors[name].shape}, "

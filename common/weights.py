@@ -16,7 +16,7 @@ from safetensors.numpy import save
 from common.config import NetworkConfig
 from common.errors import UsageError
 from common.messages import Weights
-from common.tower import TowerShape, initial_tensors
+from common.tower import TowerShape, evaluated, initial_tensors
 
 if TYPE_CHECKING:
     from common._core import Game
@@ -38,10 +38,11 @@ def random_weights(game: "Game", network: NetworkConfig, seed: int, version: int
 
 
 def weights_of(network: "Network", game: "Game", version: int, step: int) -> Weights:
-    """The network as it is now; evaluators need its tower, policy and value, other heads travel along."""
+    """The network as it is now: its tower, policy and value; other heads stay behind."""
     from common.network import tensors_of  # torch, only for those who train
 
-    return Weights(version, step, tensors_of(network), dataclasses.asdict(network.config), game.name, game.params)
+    tensors = evaluated(tensors_of(network))
+    return Weights(version, step, tensors, dataclasses.asdict(network.config), game.name, game.params)
 
 
 def is_finite(tensors: Mapping[str, NDArray[np.float32]]) -> bool:

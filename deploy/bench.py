@@ -11,6 +11,7 @@ import numpy as np
 from common._core import Game, GameBatch, foreign_names
 from common.config import Config, InferenceConfig
 from common.errors import UsageError
+from common.row_labels import row_labels
 from common.search import search_options
 
 BATCHES = (1, 8, 32, 64, 128, 256)  # of `bench inference`
@@ -99,7 +100,7 @@ def _replay(config: Config) -> dict[str, Any]:
                       identity=ActorIdentity(0))
     replay = replace(config.replay, minimum=min(config.replay.minimum, config.replay.capacity - game.max_plies))
     buffer = make_buffer("memory", game, replay, batch_size=config.learner.batch_size, limited=False,
-                         symmetries=config.learner.symmetries)
+                         symmetries=config.learner.symmetries, labels=row_labels(game, config.learner))
     appended, spent = 0, 0.0
     while spent < config.bench.seconds / 2 or buffer.stats().rows < replay.minimum:
         records = player.play(5000)
@@ -122,21 +123,27 @@ def _learner(config: Config) -> dict[str, Any]:
     import torch
 
     from common.network import Network
+    from common.targets import make_targets
     from learner.learner import Learner
     from replay.buffer import Batch
 
     game = _game(config)
     threads = config.learner.threads or len(os.sched_getaffinity(0))
     torch.set_num_threads(threads)
-    network = Network(game.observation_shape, game.num_actions, config.network, seed=config.run.seed)
+    network = Network(
+        game.observation_shape, game.num_actions, config.network, make_targets(config.learner), config.run.seed
+    )
     learner = Learner(network, game, config.learner)
     random, size = np.random.default_rng(1), config.learner.batch_size
-    ones = np.ones(size, np.float32)
+    ones, board = np.ones(size, np.float32), game.observation_shape[1:]
+    labels = row_labels(game, config.learner)
+    policy = random.dirichlet(np.ones(game.num_actions), size).astype(np.float32)
     batch = Batch(
         observations=random.integers(0, 2, (size, *game.observation_shape)).astype(np.float32),
-        policy=random.dirichlet(np.ones(game.num_actions), size).astype(np.float32),
-        outcome=random.integers(-1, 2, size).astype(np.float32), root_values=ones, weight=ones, plies_left=ones,
-        versions=np.ones(size, np.uint32), rows=np.arange(size, dtype=np.int64),
+        policy=policy, outcome=random.integers(-1, 2, size).astype(np.float32), root_values=ones, weight=ones,
+        plies_left=ones, versions=np.ones(size, np.uint32), rows=np.arange(size, dtype=np.int64), reply=policy,
+        short_term=np.zeros((size, len(labels.horizons)), np.float32), ownership=np.ones((size, *board), np.float32),
+        score=ones,
     )
     for _ in range(3):
         learner.step(batch)

@@ -8,6 +8,7 @@ from common._core import Game
 from common.config import Config, NetworkConfig, SearchConfig
 from common.errors import UsageError
 from common.messages import Weights
+from common.tower import evaluated
 from common.weights import load_weights, random_weights
 from deploy.overrides import ComposedConfig
 from deploy.run_directory import read_config
@@ -66,7 +67,7 @@ def _of_directory(path: Path, config: Config, key: str) -> ChosenWeights:
     facts, saved = found.checkpoint.facts, read_config(run)
     network = {key: int(value) for key, value in saved["network"].items()}
     weights = Weights(
-        int(facts["version"]), found.checkpoint.step, dict(found.checkpoint.tensors["average"]), network,
+        int(facts["version"]), found.checkpoint.step, evaluated(found.checkpoint.tensors["average"]), network,
         str(facts["game"]), dict(saved["game"].get("params") or {}),
     )
     chosen = _of(weights, search_of_run(saved, config))

@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any
 
 from common.errors import ResumeError, RunFailed, UsageError
-from deploy.nearest import nearest
+from common.nearest import nearest
 
 
 class Takes(Enum):

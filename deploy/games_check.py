@@ -6,7 +6,7 @@ from common._core import foreign_names
 from common.errors import RunFailed, UsageError
 from common.foreign_games import load_game
 from common.game_contract import RULES, check_game
-from deploy.nearest import nearest
+from common.nearest import nearest
 from deploy.parameters import all_names, given_parameters, make_game
 from deploy.plain_options import PlainOptions
 

@@ -22,6 +22,8 @@ from common.config import Config, config_hash
 from common.messages import GameRecord, Metrics, Weights
 from common.metrics import MetricsSink
 from common.network import Network
+from common.row_labels import row_labels
+from common.targets import make_targets
 from deploy.console import Console
 from deploy.local_checkpoint import RunState, load_run, save_run
 from deploy.measurements import conclude, measurements_due, strength_figures
@@ -42,6 +44,7 @@ MAX_WAITING_GAMES = 20_000  # finished ones that the disk does not take
 def run(config: Config, as_json: bool) -> dict[str, Any]:
     """Trains until `run.minutes` are used up, then measures the strength; the same command goes on after a stop."""
     check_wiring(Path(config.run.dir), "local")
+    row_labels(Game(config.game.name, config.game.params), config.learner)  # refused before anything is made
     with ExitStack() as stack:
         directory = stack.enter_context(RunDirectory(config))
         signals = stack.enter_context(StopSignals())
@@ -69,7 +72,8 @@ class LocalRun:
         torch.set_num_threads(config.learner.threads or cores)
         self.game = Game(config.game.name, config.game.params)
         network = Network(
-            self.game.observation_shape, self.game.num_actions, config.network, seed=config.run.seed
+            self.game.observation_shape, self.game.num_actions, config.network, make_targets(config.learner),
+            config.run.seed,
         )
         self.learner = Learner(network, self.game, config.learner)
         self.evaluators = evaluators or [
@@ -88,7 +92,8 @@ class LocalRun:
         self._accepted: list[bytes] = []  # encoded records that wait to be written to the log
         self.buffer = make_buffer(
             "memory", self.game, config.replay, batch_size=config.learner.batch_size, limited=config.learner.enabled,
-            symmetries=config.learner.symmetries, threads=cores, on_accept=self._accepted.append,
+            symmetries=config.learner.symmetries, labels=row_labels(self.game, config.learner), threads=cores,
+            on_accept=self._accepted.append,
         )
         self.versions = VersionIndex(directory.path)
         self.state = RunState()

@@ -25,8 +25,8 @@ import configs
 from common import config as schema
 from common.config import Config, GameConfig
 from common.errors import UsageError
+from common.nearest import nearest
 from deploy.masking import mask_tree
-from deploy.nearest import nearest
 from deploy.parameters import KINDS, game_defaults, make_game, parameter_value, shown
 
 CONFIGS = Path(configs.__file__).parent

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from common.errors import UsageError
-from deploy.nearest import nearest
+from common.nearest import nearest
 
 if TYPE_CHECKING:
     from common._core import Game
 
-KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", dict: "a map"}
+KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", dict: "a map", list: "a list"}
 
 
 def all_names() -> list[str]:
@@ -90,4 +90,6 @@ def typed(text: str) -> int | float | bool | str:
 
 def shown(value: Any) -> str:
     """A value as one writes it on the command line."""
+    if isinstance(value, list):
+        return f"[{','.join(map(str, value))}]"
     return str(value).lower() if isinstance(value, bool) else f"'{value}'" if isinstance(value, str) else str(value)

@@ -6,7 +6,7 @@ from typing import Any
 
 from common._core import Game, Position, perft
 from common.errors import UsageError
-from deploy.nearest import nearest
+from common.nearest import nearest
 from deploy.parameters import all_names, given_parameters, make_game
 from deploy.plain_options import PlainOptions
 

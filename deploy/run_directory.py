@@ -20,14 +20,14 @@ from typing import Any, Self
 
 from omegaconf import OmegaConf
 
-from common.config import Config
+from common.config import Config, LearnerConfig
 from common.errors import UsageError
 from common.metrics import drop_torn_line
 from deploy.masking import mask_override, mask_tree
 from deploy.overrides import ComposedConfig
 
 _PACKAGES = ("shusaku", "torch", "numpy", "openvino", "ray", "redis", "msgpack", "hydra-core", "safetensors")
-_SHAPES = ("game", "network")  # sections that decide the shapes of weights and rows
+_SHAPES = ("game", "network", "learner.targets")  # what decides the shapes of weights and rows
 _OF_MATCHES = ("match", "first", "second", "games")  # settings that no run has any use for
 _UNREMARKABLE = ("run.resume", "run.dir", "checkpoint", "bench")  # differences that change nothing about the run
 
@@ -39,7 +39,7 @@ class RunDirectory:
         """Creates or opens `run.dir`.
 
         UsageError when another process holds it, when it cannot be written, when `run.resume=never` and it holds a
-        run, or when the game or the network differ from the run that it holds.
+        run, or when the game, the network or what it learns differ from the run that it holds.
         """
         self.path = Path(config.run.dir)
         self.notes: list[str] = []  # lines for the user: what differs from the start before
@@ -101,7 +101,7 @@ class RunDirectory:
             raise UsageError(
                 f"run.resume=never: {self.path} holds a run already; choose another run.dir, or leave run.resume out"
             )
-        saved = _flatten(read_config(self.path))
+        saved = {"learner.targets": LearnerConfig().targets, **_flatten(read_config(self.path))}
         asked = _flatten(tree)
         changed = [key for key in sorted({*saved, *asked}) if saved.get(key) != asked.get(key)]
         changed = [key for key in changed if not _is_below(key, _UNREMARKABLE)]
@@ -110,7 +110,7 @@ class RunDirectory:
         if fatal:
             differences = ", ".join(texts[key] for key in fatal)
             raise UsageError(
-                f"run.dir={self.path} holds a run with another game or network ({differences});"
+                f"run.dir={self.path} holds a run with another game, network or targets ({differences});"
                 " choose another run.dir, or ask for what it was started with"
             )
         if texts:

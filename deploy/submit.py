@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import RunFailed, UsageError
+from common.nearest import nearest
 from deploy.cli import COMMANDS
-from deploy.nearest import nearest
 from deploy.plain_options import PlainOptions
 from deploy.ray_auth import Login, login_for_joining, ray_environment
 from deploy.stop_signals import StopSignals

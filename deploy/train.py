@@ -6,7 +6,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from common._core import Game
 from common.config import Config
+from common.row_labels import row_labels
 from deploy.cluster import ClusterRun
 from deploy.cluster_layout import layout_of
 from deploy.console import Console
@@ -23,6 +25,7 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
     check_wiring(path, "train")
     if not os.environ.get("RAY_ADDRESS"):
         layout_of(config, [len(os.sched_getaffinity(0))], math.inf)  # what cannot be is refused before anything is made
+    row_labels(Game(config.game.name, config.game.params), config.learner)  # and targets that the game cannot give
     if config.replay.url:
         check_server(config.replay.url, run_id=RunIdentity.of(path, config.run.name).run_id)
     with ExitStack() as stack:

@@ -1,6 +1,5 @@
 """One gradient step after another: predict, compare with the targets, step, average, publish."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,7 +14,9 @@ from common.errors import UsageError
 from common.hardware import choose_precision
 from common.messages import Weights
 from common.network import Network, load_tensors, tensors_of
-from common.targets import TARGETS, Target, total_loss
+from common.target import total_loss
+from common.targets import make_targets
+from common.tower import evaluated
 from common.weights import is_finite
 from learner.average import Average
 from learner.optimizer_state import load_optimizer, optimizer_tensors
@@ -27,23 +28,12 @@ class Diverged(RuntimeError):
 
 
 class Batch(Protocol):
-    """What the learner reads of a mini-batch; `replay.buffer.Batch` has it."""
+    """What every learner reads of a mini-batch, and the columns of its targets; `replay.buffer.Batch` has them."""
 
     @property
     def observations(self) -> NDArray[np.float32]: ...  # [B, C, H, W]
     @property
-    def policy(self) -> NDArray[np.float32]: ...  # [B, A]
-    @property
-    def outcome(self) -> NDArray[np.float32]: ...  # [B]
-    @property
     def weight(self) -> NDArray[np.float32]: ...  # [B]
-
-
-@dataclass(frozen=True, slots=True)
-class _Labels:
-    policy: Tensor  # [B, A]
-    outcome: Tensor  # [B]
-    weight: Tensor  # [B]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,9 +50,8 @@ class Learner:
     How many threads torch takes is the caller's: `torch.set_num_threads`.
     """
 
-    def __init__(
-        self, network: Network, game: Game, config: LearnerConfig, targets: Sequence[Target] = tuple(TARGETS.values())
-    ) -> None:
+    def __init__(self, network: Network, game: Game, config: LearnerConfig) -> None:
+        """The network must have a head for each of `learner.targets`."""
         if config.device == "cuda" and not torch.cuda.is_available():
             raise UsageError("learner.device=cuda: torch finds no GPU that it can use; use learner.device=cpu")
         precision = choose_precision(config.precision, config.device, "learner.precision")
@@ -75,7 +64,9 @@ class Learner:
         self.refused_publications = 0  # networks that were not finite
         self.rate_factor = 1.0  # of the learning rate; whoever rolls back may lower it
         self._bad_steps = 0  # skipped in a row
-        self._game, self._config, self._targets = game, config, targets
+        self._game, self._config, self._targets = game, config, make_targets(config)
+        assert {t.name for t in self._targets} == set(network.heads), "the network was made for other targets"
+        self._columns = tuple(dict.fromkeys(["weight", *(c for t in self._targets for c in t.columns)]))
         self._device = torch.device(config.device)
         self._is_bf16 = precision.name == "bf16"
         self._optimizer = make_optimizer(network, config)
@@ -96,7 +87,7 @@ class Learner:
         observations, labels = self._on_device(batch)
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._is_bf16):
             predictions = self.network(observations)
-        loss, losses = total_loss(predictions, labels, self._config, self._targets)
+        loss, losses = total_loss(predictions, labels, self._targets)
         self._optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         bound = self._config.max_grad_norm or float("inf")
@@ -131,13 +122,16 @@ class Learner:
         return figures
 
     def publish(self, version: int) -> Weights | None:
-        """The averaged network under this publication number; None, and counted, when it holds NaN or infinity."""
+        """The averaged network under this publication number; None, and counted, when it holds NaN or infinity.
+
+        Only what evaluators compute with: the heads of other targets stay in the checkpoints.
+        """
         tensors = self.average.tensors()
         if not is_finite(tensors):
             self.refused_publications += 1
             return None
         network = {name: int(value) for name, value in vars(self.network.config).items()}
-        return Weights(version, self.step_count, tensors, network, self._game.name, self._game.params)
+        return Weights(version, self.step_count, evaluated(tensors), network, self._game.name, self._game.params)
 
     def state(self) -> LearnerState:
         """For a checkpoint.  Diverged when the network is not finite: such a one is never resumed from."""
@@ -169,13 +163,12 @@ class Learner:
         self._bad_steps = 0
         self._sums, self._summed, self._grad_norm = {}, 0, 0.0
 
-    def _on_device(self, batch: Batch) -> tuple[Tensor, _Labels]:
-        policy, outcome, weight = (
-            torch.from_numpy(column).to(self._device, non_blocking=True)
-            for column in (batch.policy, batch.outcome, batch.weight)
-        )
+    def _on_device(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        labels = {
+            name: torch.from_numpy(getattr(batch, name)).to(self._device, non_blocking=True) for name in self._columns
+        }
         observations = torch.from_numpy(batch.observations).to(self._device, non_blocking=True)
-        return observations.contiguous(memory_format=torch.channels_last), _Labels(policy, outcome, weight)
+        return observations.contiguous(memory_format=torch.channels_last), labels
 
     def _skip(self, loss: float, norm: float) -> None:
         torch._foreach_copy_(self._statistics, self._saved_statistics)
@@ -186,7 +179,9 @@ class Learner:
                            f"(loss {loss:g}, gradient norm {norm:g}); a lower learner.learning_rate may help")
 
     @torch.no_grad()
-    def _note(self, loss: Tensor, losses: dict[str, Tensor], predictions: dict[str, Tensor], labels: _Labels) -> None:
+    def _note(
+        self, loss: Tensor, losses: dict[str, Tensor], predictions: dict[str, Tensor], labels: dict[str, Tensor]
+    ) -> None:
         figures = {"loss/total": loss} | {f"loss/{name}": value for name, value in losses.items()}
         for target in self._targets:
             for name, rows in target.figures(predictions[target.name], labels).items():

@@ -12,6 +12,7 @@ import torch
 from common._core import Game
 from common.config import Config
 from common.messages import Weights
+from common.row_labels import row_labels
 from learner.training import Training, TrainingReport
 from replay.buffer import make_buffer
 
@@ -46,6 +47,7 @@ class LearnerActor:
         game = Game(config.game.name, config.game.params)
         buffer: Any = make_buffer(
             "redis", game, config.replay, batch_size=config.learner.batch_size, symmetries=config.learner.symmetries,
+            labels=row_labels(game, config.learner),
             epoch=plan.epoch, config_hash=plan.config_hash, url=plan.url, run_id=plan.run_id,
             error_buffer=float(config.learner.publish_every * config.learner.batch_size),
         )

@@ -18,6 +18,7 @@ from common.config import Config
 from common.errors import ResumeError
 from common.messages import Weights
 from common.network import Network
+from common.targets import make_targets
 from common.weights import save_weights
 from learner.batches import Prefetcher
 from learner.checkpoints import Checkpoint, keep_first_weights, load_latest, prune, write_checkpoint
@@ -72,7 +73,9 @@ class Training:
         """
         self._config, self._game, self._buffer, self._directory = config, game, buffer, directory
         self._config_hash, self._clock = config_hash, clock
-        network = Network(game.observation_shape, game.num_actions, config.network, seed=config.run.seed)
+        network = Network(
+            game.observation_shape, game.num_actions, config.network, make_targets(config.learner), config.run.seed
+        )
         self.learner = Learner(network, game, config.learner)
         self._versions = VersionIndex(directory)
         self._published: Weights | None = None

@@ -15,20 +15,28 @@ from common._core import Game
 from common.config import ReplayConfig
 from common.errors import UsageError
 from common.messages import Control, GameRecord
+from common.row_labels import RowLabels
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """B rows drawn uniformly from the window, each under a symmetry of its game; all for the player to move."""
+    """B rows drawn from the window, each under a symmetry of its game; all for the player to move.
+
+    The last four are there where `RowLabels` asked for them.
+    """
 
     observations: NDArray[np.float32]  # [B, C, H, W]
     policy: NDArray[np.float32]  # [B, A] what the search said; sums to 1
-    outcome: NDArray[np.float32]  # [B] -1, 0 or 1
+    outcome: NDArray[np.float32]  # [B] -1, 0 or 1; in between where it is deblundered
     root_values: NDArray[np.float32]  # [B] what the search said
     weight: NDArray[np.float32]  # [B] above 0
     plies_left: NDArray[np.float32]  # [B]
     versions: NDArray[np.uint32]  # [B] weights that played the row
     rows: NDArray[np.int64]  # [B] number of the row in the life of the run, from 0
+    short_term: NDArray[np.float32] | None = None  # [B, K] what the searches of the next plies said, one a horizon
+    ownership: NDArray[np.float32] | None = None  # [B, H, W] at the end: 1 the player to move, -1; NaN: not known
+    score: NDArray[np.float32] | None = None  # [B] at the end, in points; NaN: not known
+    reply: NDArray[np.float32] | None = None  # [B, A] policy of the opponent's next search; all 0: there is none
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -77,7 +85,7 @@ class ReplayReader(Protocol):
     """The learner's and the driver's side."""
 
     def sample(self, batch_size: int, seed: int) -> Batch | None:
-        """Rows drawn uniformly from the window by `seed` alone; None while the limiter says wait."""
+        """Rows drawn from the window by `seed` alone; None while the limiter says wait."""
 
     def stats(self) -> ReplayStats: ...
 
@@ -116,6 +124,7 @@ class BufferMaker(Protocol):
         batch_size: int,  # rows that the learner draws at a time
         limited: bool = True,  # False: nobody learns, nobody is throttled
         symmetries: bool = True,
+        labels: RowLabels = RowLabels(),  # noqa: B008 - frozen
         threads: int = 1,  # of sampling
         epoch: int = 0,  # life of the driver; games of another one are refused
         config_hash: str = "",  # that records must carry; empty: any

@@ -8,6 +8,7 @@ from common._core import Game
 from common.codec import CodecError, decode_record
 from common.config import ReplayConfig
 from common.messages import Control, GameRecord
+from common.row_labels import RowLabels
 from replay.buffer import Batch, ReplayStats
 from replay.quarantine import Quarantine
 from replay.rate_limiter import LimiterState
@@ -28,14 +29,15 @@ class MemoryBuffer:
         batch_size: int,
         limited: bool = True,
         symmetries: bool = True,
+        labels: RowLabels = RowLabels(),  # noqa: B008 - frozen
         threads: int = 1,
         epoch: int = 0,
         config_hash: str = "",
         on_accept: Callable[[bytes], None] | None = None,
     ) -> None:
         self._window = RowWindow(
-            game, config, batch_size=batch_size, limited=limited, symmetries=symmetries, threads=threads,
-            config_hash=config_hash,
+            game, config, batch_size=batch_size, limited=limited, symmetries=symmetries, labels=labels,
+            threads=threads, config_hash=config_hash,
         )
         self._seen: dict[int, tuple[int, int, int]] = {}  # actor -> epoch, incarnation, sequence of its newest game
         self._epoch = epoch

@@ -13,6 +13,7 @@ from common._core import Game
 from common.codec import CodecError, decode_record
 from common.config import ReplayConfig
 from common.messages import Control, GameRecord
+from common.row_labels import RowLabels
 from replay.buffer import Batch, ReplayStats
 from replay.quarantine import Quarantine
 from replay.rate_limiter import LimiterState
@@ -50,6 +51,7 @@ class RedisBuffer:
         batch_size: int,
         limited: bool = True,
         symmetries: bool = True,
+        labels: RowLabels = RowLabels(),  # noqa: B008 - frozen
         threads: int = 1,
         epoch: int = 0,
         config_hash: str = "",
@@ -64,8 +66,8 @@ class RedisBuffer:
         each call reads what is there before it answers.
         """
         self._window = RowWindow(
-            game, config, batch_size=batch_size, limited=limited, symmetries=symmetries, threads=threads,
-            config_hash=config_hash, error_buffer=error_buffer,
+            game, config, batch_size=batch_size, limited=limited, symmetries=symmetries, labels=labels,
+            threads=threads, config_hash=config_hash, error_buffer=error_buffer,
         )
         self._url, self._epoch, self._on_accept = url, epoch, on_accept
         self._keys = RunKeys.of(run_id)

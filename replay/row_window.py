@@ -1,11 +1,13 @@
 """The window of rows that a learner samples from: what the buffers have in common, without locks and servers."""
 
 from collections import deque
+from dataclasses import asdict
 from typing import Any
 
 from common._core import Game, RowRing
 from common.config import ReplayConfig
 from common.messages import GameRecord
+from common.row_labels import RowLabels
 from replay.buffer import Batch, ReplayStats
 from replay.quarantine import Quarantine
 from replay.rate_limiter import LimiterState, RateLimiter
@@ -20,6 +22,9 @@ class RowWindow:
     `capacity` rows.  With capacity >= minimum + the longest game, which the limiter demands, it never falls below
     `minimum` again once it was reached.
 
+    With `replay.surprise_weight` the rows of a game are drawn unequally often, but all of them together as often as
+    without it: a mini-batch is as many samples for the limiter, and each game gets its samples per position.
+
     Not thread-safe: its buffer holds a lock, also while rows are copied out of the ring (under a millisecond for a
     usual batch), so that no append can overwrite what is being drawn.
     """
@@ -32,6 +37,7 @@ class RowWindow:
         batch_size: int,
         limited: bool,
         symmetries: bool,
+        labels: RowLabels,
         threads: int,
         config_hash: str,
         error_buffer: float = 0.0,
@@ -51,7 +57,10 @@ class RowWindow:
         self.validation = Validation(game, config_hash)
         self.version = 0  # newest published
         self.accepted = 0  # games
-        self._ring = RowRing(game, config.capacity)
+        self._ring = RowRing(
+            game, config.capacity, **asdict(labels),
+            policy_surprise=config.surprise_weight, value_surprise=config.value_surprise_weight,
+        )
         self._games: deque[int] = deque()  # rows of each game in the window, oldest first; they sum to limiter.size
         self._symmetries = symmetries
         self._threads = threads

@@ -14,6 +14,7 @@ from common.codec import decode_record
 from common.config import ReplayConfig
 from common.errors import UsageError
 from common.messages import Control, GameId, GameRecord, RowKind
+from common.row_labels import RowLabels
 from replay.buffer import BUFFERS, Batch, ReplayBuffer, make_buffer
 from replay.redis_control import RedisControl
 from replay.redis_keys import RunKeys
@@ -412,3 +413,21 @@ def test_many_threads(make: MakeBuffer, game: Game, make_record: MakeRecord) -> 
     assert stats.sampled == 32 * len(batches)
     for batch in batches:
         np.testing.assert_allclose(batch.policy.sum(axis=1), 1, atol=1e-4)
+
+
+def test_labels_and_surprise_reach_the_mini_batches(game: Game, make: MakeBuffer, make_record: MakeRecord) -> None:
+    buffer = make(replace(CONFIG, surprise_weight=1.0), labels=RowLabels(horizons=(4.0,), reply=True))
+    surprising, end = set(), 0
+    for number in range(30):
+        record = make_record(game, number)
+        record.surprise[len(record) // 2] = 0.5
+        buffer.append(record)
+        surprising.add(end + len(record) // 2)
+        end += len(record)
+    batch = buffer.sample(32, 1)
+    assert set(batch.rows.tolist()) <= surprising
+    assert buffer.stats().sampled == 32
+    assert batch.short_term.shape == (32, 1)
+    assert batch.reply.shape == (32, game.num_actions)
+    np.testing.assert_allclose(batch.reply.sum(1), 1, atol=1e-5)
+    assert (batch.ownership, batch.score) == (None, None)

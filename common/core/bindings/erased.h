@@ -94,7 +94,7 @@ class AnyGame : public std::enable_shared_from_this<AnyGame> {
   virtual std::map<std::string, double> timings(int games, std::uint64_t seed) const = 0;
   virtual std::unique_ptr<AnySearchBatch> search_batch(const SearchOptions& o, int size, std::uint64_t seed) const = 0;
   virtual std::unique_ptr<AnyGameBatch> game_batch(const SearchOptions& o, const SelfPlayOptions& p, int size, std::uint64_t seed) const = 0;
-  virtual std::unique_ptr<AnyRowRing> row_ring(std::int64_t capacity) const = 0;
+  virtual std::unique_ptr<AnyRowRing> row_ring(std::int64_t capacity, const LabelOptions& labels) const = 0;
 };
 
 // The table of games (registry.cpp).

@@ -56,8 +56,8 @@ class Model final : public AnyGame {
     return with_policy<std::unique_ptr<AnyGameBatch>>(o.policy, [&]<class P>(P*) { return std::make_unique<GamesModel<P>>(self(), o, p, size, seed); });
   }
 
-  std::unique_ptr<AnyRowRing> row_ring(std::int64_t capacity) const override {
-    return std::make_unique<RingModel>(self(), capacity);
+  std::unique_ptr<AnyRowRing> row_ring(std::int64_t capacity, const LabelOptions& labels) const override {
+    return std::make_unique<RingModel>(self(), capacity, labels);
   }
 
  private:
@@ -190,7 +190,8 @@ class Model final : public AnyGame {
 
   class RingModel final : public AnyRowRing {
    public:
-    RingModel(Self game, std::int64_t capacity) : game_(std::move(game)), ring_(game_->rules_, capacity) {}
+    RingModel(Self game, std::int64_t capacity, const LabelOptions& labels)
+        : game_(std::move(game)), ring_(game_->rules_, capacity, labels) {}
     std::int64_t capacity() const override { return ring_.capacity(); }
     std::int64_t end() const override { return ring_.end(); }
     std::int64_t nbytes() const override { return ring_.nbytes(); }

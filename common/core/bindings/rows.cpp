@@ -2,6 +2,9 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <cmath>
 
 #include "bindings/arrays.h"
 #include "bindings/erased.h"
@@ -16,8 +19,18 @@ namespace {
 
 struct PyRing {
   std::shared_ptr<const AnyGame> rules;
+  LabelOptions labels;
   std::unique_ptr<AnyRowRing> ring;
 };
+
+void check(const LabelOptions& o) {
+  for (float horizon : o.horizons)
+    require(std::isfinite(horizon) && horizon >= 1, "a horizon of " + std::to_string(horizon) + " plies: must be at least 1");
+  require(std::isfinite(o.blunder_gap) && o.blunder_gap >= 0, "blunder_gap " + std::to_string(o.blunder_gap) + ": must be at least 0");
+  require(std::isfinite(o.blunder_width) && o.blunder_width >= 0, "blunder_width " + std::to_string(o.blunder_width) + ": must be at least 0");
+  require(o.policy_surprise >= 0 && o.value_surprise >= 0 && o.policy_surprise + o.value_surprise <= 1,
+          "surprise weights " + std::to_string(o.policy_surprise) + " and " + std::to_string(o.value_surprise) + ": must be at least 0 and at most 1 together");
+}
 
 template <class T>
 std::span<const T> view(const In<T, 1>& a) { return {a.data(), a.shape(0)}; }
@@ -41,15 +54,24 @@ nb::dict sample(const PyRing& py, int count, std::int64_t begin, std::int64_t en
   auto outcome = new_numpy<float>({b}), root_values = new_numpy<float>({b}), weight = new_numpy<float>({b}), plies_left = new_numpy<float>({b});
   auto versions = new_numpy<std::uint32_t>({b});
   auto rows = new_numpy<std::int64_t>({b});
+  const LabelOptions& o = py.labels;
+  const size_t h = size_t(s.height), w = size_t(s.width), none = 0;
+  auto short_term = new_numpy<float>({o.horizons.empty() ? none : b, o.horizons.size()});
+  auto ownership = new_numpy<float>({o.ownership ? b : none, h, w}), score = new_numpy<float>({o.score ? b : none});
+  auto reply = new_numpy<float>({o.reply ? b : none, actions});
   {
     nb::gil_scoped_release nogil;
     py.ring->sample(count, begin, end, seed, symmetries, threads,
                     {observations.data(), policy.data(), outcome.data(), root_values.data(), weight.data(), plies_left.data(),
-                     versions.data(), rows.data()});
+                     versions.data(), rows.data(), short_term.data(), ownership.data(), score.data(), reply.data()});
   }
   nb::dict d;
   d["observations"] = observations, d["policy"] = policy, d["outcome"] = outcome, d["root_values"] = root_values;
   d["weight"] = weight, d["plies_left"] = plies_left, d["versions"] = versions, d["rows"] = rows;
+  if (!o.horizons.empty()) d["short_term"] = short_term;
+  if (o.ownership) d["ownership"] = ownership;
+  if (o.score) d["score"] = score;
+  if (o.reply) d["reply"] = reply;
   return d;
 }
 
@@ -57,12 +79,17 @@ nb::dict sample(const PyRing& py, int count, std::int64_t begin, std::int64_t en
 
 void bind_rows(nb::module_& m) {
   nb::class_<PyRing>(m, "RowRing")
-      .def("__init__", [](PyRing* self, nb::handle game, std::int64_t capacity) {
+      .def("__init__", [](PyRing* self, nb::handle game, std::int64_t capacity, std::vector<float> horizons, float blunder_gap,
+                          float blunder_width, bool ownership, bool score, bool reply, float policy_surprise, float value_surprise) {
         require(capacity >= 1, "capacity " + std::to_string(capacity) + ": must be at least 1");
+        LabelOptions labels{std::move(horizons), blunder_gap, blunder_width, ownership, score, reply, policy_surprise, value_surprise};
+        check(labels);
         auto rules = rules_of(game);
-        auto ring = rules->row_ring(capacity);
-        new (self) PyRing{std::move(rules), std::move(ring)};
-      }, "game"_a, "capacity"_a)
+        auto ring = rules->row_ring(capacity, labels);
+        new (self) PyRing{std::move(rules), std::move(labels), std::move(ring)};
+      }, "game"_a, "capacity"_a, nb::kw_only(), "horizons"_a = std::vector<float>(), "blunder_gap"_a = 0.f,
+         "blunder_width"_a = 0.f, "ownership"_a = false, "score"_a = false, "reply"_a = false,
+         "policy_surprise"_a = 0.f, "value_surprise"_a = 0.f)
       .def_prop_ro("capacity", [](const PyRing& r) { return r.ring->capacity(); })
       .def_prop_ro("end", [](const PyRing& r) { return r.ring->end(); })
       .def_prop_ro("nbytes", [](const PyRing& r) { return r.ring->nbytes(); })

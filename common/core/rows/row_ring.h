@@ -15,34 +15,26 @@
 
 #include "../games/game.h"
 #include "../search/random.h"
+#include "final_boards.h"
+#include "record_view.h"
+#include "row_labels.h"
 
 namespace shusaku {
 
-// Views of the columns of common/messages.py, GameRecord.
-struct RecordView {
-  std::span<const Action> actions;
-  std::span<const std::uint32_t> policy_offsets;
-  std::span<const Action> policy_actions;
-  std::span<const std::uint16_t> policy_shares;
-  std::span<const float> root_values, raw_values;
-  std::span<const std::uint32_t> versions;
-  std::span<const std::uint8_t> kind;
-  std::span<const float> row_weight, surprise;
-  int outcome;   // for the first player
-  float score;   // for the first player; NaN: the game has none
-  std::string ended_by;
-};
-
-// Where sampled rows go; every array is [B, ...] and written whole.
+// Where sampled rows go; every array is [B, ...] and written whole.  The last four only where `LabelOptions` ask.
 struct BatchView {
   float* observations;  // [B, C, H, W]
   float* policy;        // [B, A]
-  float* outcome;       // [B] for the player to move, like all values
+  float* outcome;       // [B] for the player to move, like all values; deblundered where that was asked for
   float* root_values;   // [B]
   float* weight;        // [B]
   float* plies_left;    // [B]
   std::uint32_t* versions;
   std::int64_t* rows;
+  float* short_term;  // [B, K] one a horizon
+  float* ownership;   // [B, H, W] 1 the player to move; NaN: not known
+  float* score;       // [B]; NaN: not known
+  float* reply;       // [B, A] the policy of the next row, the opponent's; all 0: there is none
 };
 
 // Adds `view`'s planes to `out` [C, H, W]: cell i of a plane goes to cells[i].
@@ -61,10 +53,13 @@ inline void expand_planes(const Shape& shape, const std::uint8_t* packed, const 
 template <GameRules G>
 class RowRing {
  public:
-  RowRing(const G& rules, std::int64_t capacity)
-      : rules_(&rules), shape_(rules.shape()), slots_(rules.max_legal_actions()), capacity_(capacity),
+  RowRing(const G& rules, std::int64_t capacity, const LabelOptions& labels)
+      : rules_(&rules), labels_(labels), shape_(rules.shape()), slots_(rules.max_legal_actions()), capacity_(capacity),
+        values_a_row_(labels.horizons.size() + labels.is_deblundered()), has_columns_(labels.any_column()),
         packed_(size_t(capacity) * size_t(shape_.packed_bytes())), uniform_(size_t(capacity) * size_t(shape_.uniform)),
-        policy_(size_t(capacity) * size_t(slots_)), facts_(size_t(capacity)), legal_(size_t(slots_)) {
+        policy_(size_t(capacity) * size_t(slots_)), facts_(size_t(capacity)), values_(size_t(capacity) * values_a_row_),
+        mass_(labels.weights_draws() ? size_t(capacity) : 0), legal_(size_t(slots_)) {
+    if (labels.ownership && !HasOwnership<G>) fail(name_of(rules) + " has no ownership of cells");
     for (int s = 0; s < rules.num_symmetries(); ++s) {
       for (int cell = 0; cell < shape_.cells(); ++cell) cells_.push_back(rules.permute_cell(s, cell));
       for (int a = 0; a < rules.num_actions(); ++a) actions_.push_back(rules.permute(s, Action(a)));
@@ -74,13 +69,15 @@ class RowRing {
   std::int64_t capacity() const { return capacity_; }
   std::int64_t end() const { return end_; }
   std::int64_t nbytes() const {
-    return std::int64_t(packed_.size() + 4 * uniform_.size() + 4 * policy_.size() + sizeof(Facts) * facts_.size());
+    return std::int64_t(packed_.size() + 4 * uniform_.size() + 4 * policy_.size() + sizeof(Facts) * facts_.size() +
+                        4 * values_.size() + 8 * mass_.size()) + finals_.nbytes();
   }
 
   // How many rows were kept.  Throws with the reason, keeping nothing, where the record breaks a rule.
   std::int64_t append(const RecordView& r) {
     check_shape(r);
     check_replay(r);
+    work_out_labels(r);
     typename G::Position position = rules_->start();
     const std::int64_t before = end_;
     for (size_t t = 0; t < r.actions.size(); ++t) {
@@ -116,7 +113,10 @@ class RowRing {
     std::uint32_t version;
     std::uint16_t num_policy, plies_left;
     std::int8_t outcome;  // for the player to move
+    std::int8_t player;   // to move
+    bool has_reply;       // the next row is the opponent's answer, chosen by the same kind of search
   };
+  static constexpr double kMassOne = 1 << 16;  // of an average row: sums of whole numbers are the same everywhere
 
   [[noreturn]] static void fail(const std::string& what) { throw std::invalid_argument(what); }
   static std::string at(size_t t) { return " at ply " + std::to_string(t); }
@@ -145,7 +145,9 @@ class RowRing {
 
   void check_replay(const RecordView& r) {
     typename G::Position position = rules_->start();
+    players_.clear();
     for (size_t t = 0; t < r.actions.size(); ++t) {
+      players_.push_back(std::int8_t(rules_->to_play(position)));
       const int count = rules_->legal_actions(position, legal_.data());
       if (count == 0) fail("action: the game was over" + at(t));
       const auto legal_end = legal_.begin() + count;
@@ -163,6 +165,7 @@ class RowRing {
       if (r.policy_offsets[t] != r.policy_offsets[t + 1] && sum != 65535) fail("policy: shares sum to " + std::to_string(sum) + ", not 65535" + at(t));
       rules_->play(position, r.actions[t]);
     }
+    final_ = {};
     const bool is_over = rules_->is_terminal(position);
     if (r.ended_by == "rules" && !is_over) fail("outcome: the game is not over where the record ends by rules");
     if (is_over) {
@@ -173,8 +176,36 @@ class RowRing {
       const float score = float(sign) * rules_->score(position);
       if (std::isnan(score) != std::isnan(r.score) || (!std::isnan(score) && score != r.score))
         fail("outcome: a score of " + std::to_string(r.score) + ", by the rules it is " + std::to_string(score));
+      final_.score = score;
+      if constexpr (HasOwnership<G>) {
+        if (labels_.ownership) {
+          final_.ownership.resize(size_t(shape_.cells()));
+          rules_->ownership(position, final_.ownership.data());
+          for (std::int8_t& owner : final_.ownership) owner = std::int8_t(sign * owner);
+        }
+      }
     } else {
       if (r.ended_by == "resignation" && r.outcome == 0) fail("outcome: a resigned game is no draw");
+    }
+  }
+
+  // Of every ply, for the first player, into `game_values_` [T, values_a_row_] and `draw_weights_` [T].
+  void work_out_labels(const RecordView& r) {
+    const size_t plies = r.actions.size();
+    game_values_.resize(plies * values_a_row_);
+    for (size_t k = 0; k < labels_.horizons.size(); ++k)
+      short_term_values(r, players_, labels_.horizons[k], game_values_.data() + k, values_a_row_);
+    if (labels_.is_deblundered())
+      deblundered_outcomes(r, players_, labels_, game_values_.data() + labels_.horizons.size(), values_a_row_);
+    if (!mass_.empty()) {
+      draw_weights_.resize(plies);
+      draw_weights(r, players_, labels_, shape_.cells(), draw_weights_.data());
+    }
+    const bool has_rows = std::any_of(r.row_weight.begin(), r.row_weight.end(), [](float weight) { return weight > 0; });
+    if (has_rows && (labels_.ownership || labels_.score)) {
+      finals_.forget_before(end_ - capacity_);
+      final_.first_row = end_;
+      finals_.add(std::move(final_));
     }
   }
 
@@ -185,40 +216,97 @@ class RowRing {
     const std::uint32_t first = r.policy_offsets[t], count = r.policy_offsets[t + 1] - first;
     for (std::uint32_t k = 0; k < count; ++k) policy[k] = {r.policy_actions[first + k], r.policy_shares[first + k]};
     facts_[i] = {r.root_values[t], r.row_weight[t], r.versions[t], std::uint16_t(count),
-                 std::uint16_t(r.actions.size() - t), std::int8_t(rules_->to_play(position) == 0 ? r.outcome : -r.outcome)};
+                 std::uint16_t(r.actions.size() - t), std::int8_t(players_[t] == 0 ? r.outcome : -r.outcome), players_[t],
+                 has_reply(r, t)};
+    std::copy_n(game_values_.data() + t * values_a_row_, values_a_row_, values_.data() + i * values_a_row_);
+    if (!mass_.empty()) {
+      mass_[i] = mass_end_;
+      mass_end_ += std::uint64_t(std::max<std::int64_t>(1, std::llround(kMassOne * double(draw_weights_[t]))));
+    }
     ++end_;
   }
 
+  bool has_reply(const RecordView& r, size_t t) const {
+    return t + 1 < r.actions.size() && r.row_weight[t + 1] > 0 && r.kind[t + 1] == r.kind[t] && players_[t + 1] != players_[t];
+  }
+
+  // The row of [begin, end) in which a uniform draw from their mass lies.
+  std::int64_t draw_by_mass(Random& random, std::int64_t begin, std::int64_t end) const {
+    const std::uint64_t low = mass_before(begin), at = low + random.below(mass_before(end) - low);
+    while (end - begin > 1) {
+      const std::int64_t middle = begin + (end - begin) / 2;
+      (mass_before(middle) <= at ? begin : end) = middle;
+    }
+    return begin;
+  }
+  std::uint64_t mass_before(std::int64_t row) const { return row == end_ ? mass_end_ : mass_[size_t(row % capacity_)]; }
+
   void draw(int b, std::int64_t begin, std::int64_t end, std::uint64_t seed, bool symmetries, const BatchView& out) const {
     Random random(seed);
-    const std::int64_t row = begin + std::int64_t(random.below(std::uint64_t(end - begin)));
+    const std::int64_t row = mass_.empty() ? begin + std::int64_t(random.below(std::uint64_t(end - begin))) : draw_by_mass(random, begin, end);
     const int symmetry = symmetries ? int(random.below(std::uint64_t(rules_->num_symmetries()))) : 0;
     const size_t i = size_t(row % capacity_);
     const int* cells = symmetry ? &cells_[size_t(symmetry) * size_t(shape_.cells())] : nullptr;
     expand_planes(shape_, &packed_[i * size_t(shape_.packed_bytes())], uniform_.data() + i * size_t(shape_.uniform), cells,
                   out.observations + size_t(b) * size_t(shape_.planes() * shape_.cells()));
-    const int num_actions = rules_->num_actions();
-    float* policy = out.policy + size_t(b) * size_t(num_actions);
-    std::fill_n(policy, num_actions, 0.f);
-    const Action* actions = &actions_[size_t(symmetry) * size_t(num_actions)];
+    const size_t num_actions = size_t(rules_->num_actions());
+    const Action* actions = &actions_[size_t(symmetry) * num_actions];
+    expand_policy(i, actions, out.policy + size_t(b) * num_actions);
+    const Facts& f = facts_[i];
+    out.outcome[b] = float(f.outcome), out.root_values[b] = f.root_value, out.weight[b] = f.weight;
+    out.plies_left[b] = float(f.plies_left), out.versions[b] = f.version, out.rows[b] = row;
+    if (has_columns_) write_labels(size_t(b), row, cells, actions, out);
+  }
+
+  // [A], under the symmetry of `actions`.
+  void expand_policy(size_t i, const Action* actions, float* policy) const {
+    std::fill_n(policy, rules_->num_actions(), 0.f);
     for (int k = 0; k < facts_[i].num_policy; ++k) {
       const PolicyShare& p = policy_[i * size_t(slots_) + size_t(k)];
       policy[actions[p.action]] = float(p.share) / 65535.f;
     }
+  }
+
+  void write_labels(size_t b, std::int64_t row, const int* cells, const Action* actions, const BatchView& out) const {
+    const size_t i = size_t(row % capacity_), horizons = labels_.horizons.size();
     const Facts& f = facts_[i];
-    out.outcome[b] = float(f.outcome), out.root_values[b] = f.root_value, out.weight[b] = f.weight;
-    out.plies_left[b] = float(f.plies_left), out.versions[b] = f.version, out.rows[b] = row;
+    const float* values = values_.data() + i * values_a_row_;
+    for (size_t k = 0; k < horizons; ++k) out.short_term[b * horizons + k] = for_first(values[k], f.player);
+    if (labels_.is_deblundered()) out.outcome[b] = for_first(values[horizons], f.player);
+    if (labels_.score) out.score[b] = for_first(finals_.of(row).score, f.player);
+    if (labels_.ownership) {
+      const std::vector<std::int8_t>& owners = finals_.of(row).ownership;
+      const size_t area = size_t(shape_.cells());
+      float* map = out.ownership + b * area;
+      for (size_t c = 0; c < area; ++c)
+        map[cells ? size_t(cells[c]) : c] = owners.empty() ? kNoScore : for_first(float(owners[c]), f.player);
+    }
+    if (labels_.reply) {
+      float* reply = out.reply + b * size_t(rules_->num_actions());
+      if (f.has_reply) expand_policy(size_t((row + 1) % capacity_), actions, reply);
+      else std::fill_n(reply, rules_->num_actions(), 0.f);
+    }
   }
 
   const G* rules_;
+  LabelOptions labels_;
   Shape shape_;
   int slots_;  // of policy entries a row
   std::int64_t capacity_, end_ = 0;
+  size_t values_a_row_;  // K short-term values, and the outcome where it is deblundered
+  bool has_columns_;
   std::vector<std::uint8_t> packed_;
   std::vector<float> uniform_;
   std::vector<PolicyShare> policy_;
   std::vector<Facts> facts_;
-  std::vector<Action> legal_;
+  std::vector<float> values_;        // [capacity, values_a_row_] for the first player
+  std::vector<std::uint64_t> mass_;  // [capacity] of all rows before; empty: every row is as likely
+  std::uint64_t mass_end_ = 0;
+  FinalBoards finals_;
+  std::vector<Action> legal_;              // scratch, like the next four: of the game that is appended
+  std::vector<std::int8_t> players_;       // [T]
+  std::vector<float> game_values_, draw_weights_;
+  FinalBoard final_;
   std::vector<int> cells_;       // [S, H * W] of permute_cell
   std::vector<Action> actions_;  // [S, A] of permute
 };

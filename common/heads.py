@@ -1,0 +1,73 @@
+"""The heads that predictions come from, as torch modules; their names of parts are those of `common.tower`."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from common.config import NetworkConfig
+from common.tower import NORM_EPSILON
+
+
+class Normed(nn.Module):
+    """A convolution without bias, and its batch norm."""
+
+    def __init__(self, inputs: int, outputs: int, size: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(inputs, outputs, size, padding=size // 2, bias=False)
+        self.norm = nn.BatchNorm2d(outputs, eps=NORM_EPSILON)
+        # Only used by cumulative averages; without it every tensor of the network is float32.
+        self.norm.num_batches_tracked = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.norm(self.conv(x))
+        return y
+
+
+class PolicyHead(nn.Module):
+    """1x1 convolution, norm, ReLU, linear to one logit an action."""
+
+    def __init__(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> None:
+        super().__init__()
+        self.features = Normed(config.filters, config.policy_filters, 1)
+        self.output = nn.Linear(config.policy_filters * board[0] * board[1], num_actions)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.output(F.relu(self.features(x)).flatten(1))  # [B, A]
+        return y
+
+
+class NumbersHead(nn.Module):
+    """1x1 convolution, norm, ReLU, linear, ReLU, linear to K numbers."""
+
+    def __init__(self, board: tuple[int, int], config: NetworkConfig, outputs: int) -> None:
+        super().__init__()
+        self.features = Normed(config.filters, config.value_filters, 1)
+        self.hidden = nn.Linear(config.value_filters * board[0] * board[1], config.value_hidden)
+        self.output = nn.Linear(config.value_hidden, outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.relu(self.hidden(F.relu(self.features(x)).flatten(1)))
+        numbers: Tensor = self.output(y).float()  # [B, K]
+        return numbers
+
+
+class ValueHead(NumbersHead):
+    """A `NumbersHead` of one number, tanh."""
+
+    def __init__(self, board: tuple[int, int], config: NetworkConfig) -> None:
+        super().__init__(board, config, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.tanh(super().forward(x)).squeeze(1)  # [B]
+
+
+class CellsHead(nn.Module):
+    """1x1 convolution to one number a cell."""
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        self.output = nn.Conv2d(config.filters, 1, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.output(x).float().squeeze(1)  # [B, H, W]
+        return y

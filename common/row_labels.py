@@ -1,0 +1,68 @@
+"""Which labels the replay works out for its rows, as `learner.targets` ask; no torch, so that a driver can ask too."""
+
+import math
+import random
+from dataclasses import dataclass
+
+from common._core import Game
+from common.config import LearnerConfig
+from common.errors import UsageError
+
+# Plies a cell of the board by which a horizon is longer than one ply: 64, 21 and 7 plies on 19x19, 8, 3 and 2 in
+# connect four (KataGo: cpp/dataio/trainingwrite.cpp, calls of fillValueTDTargets).
+PLIES_A_CELL = (0.176, 0.056, 0.016)
+
+
+@dataclass(frozen=True, slots=True)
+class RowLabels:
+    """Options of `common._core.RowRing`; without any the rows have policy and outcome alone."""
+
+    horizons: tuple[float, ...] = ()  # of the short-term values, in plies, at least 1 each
+    blunder_gap: float = 0.0  # the outcome is deblundered where a move loses more than this; 0: never
+    blunder_width: float = 0.0  # of the transition around the gap
+    ownership: bool = False
+    score: bool = False
+    reply: bool = False
+
+
+def row_labels(game: Game, config: LearnerConfig) -> RowLabels:
+    """What the targets need; UsageError with the reason where the game cannot give it."""
+    targets = config.targets
+    if "ownership" in targets:
+        _check_ownership(game)
+    if "score" in targets:
+        _check_score(game)
+    return RowLabels(
+        horizons=horizons(game) if "short_term" in targets else (),
+        blunder_gap=config.blunder_gap,
+        blunder_width=config.blunder_width if config.blunder_gap else 0.0,
+        ownership="ownership" in targets,
+        score="score" in targets,
+        reply="reply" in targets,
+    )
+
+
+def horizons(game: Game) -> tuple[float, ...]:
+    """[K] of the short-term values, in plies."""
+    _, height, width = game.observation_shape
+    return tuple(1 + factor * height * width for factor in PLIES_A_CELL)
+
+
+def _check_ownership(game: Game) -> None:
+    try:
+        game.start().ownership  # noqa: B018 - asked for its refusal
+    except ValueError as error:
+        raise _refused("ownership", f"{error}, so nobody owns any at the end") from None
+
+
+def _check_score(game: Game) -> None:
+    """By the end of one random game: rules say only of a position that is over what it is worth."""
+    position, draw = game.start(), random.Random(1)
+    while not position.is_terminal:
+        position.play(draw.choice(position.legal_actions))
+    if math.isnan(position.score):
+        raise _refused("score", f"{game.name} counts no points, so a game has none at its end")
+
+
+def _refused(target: str, reason: str) -> UsageError:
+    return UsageError(f"learner.targets names {target}: {reason}; leave {target} out")
