@@ -22,8 +22,8 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 import configs
-from common import config as schema
 from common.config import Config, GameConfig
+from common.config_rules import check
 from common.errors import UsageError
 from common.nearest import nearest
 from deploy.masking import mask_tree
@@ -149,7 +149,7 @@ def _compose_job(overrides: list[Override], varied: list[str]) -> ComposedConfig
     except (HydraException, OmegaConfBaseException) as error:
         raise UsageError(_first_line(error)) from None
     assert isinstance(resolved, Config)
-    schema.check(resolved)
+    check(resolved)
 
     config = ComposedConfig(**{field.name: getattr(resolved, field.name) for field in fields(resolved)})
     config.overrides = [override.input_line or "" for override in overrides]

@@ -5,8 +5,9 @@ import math
 import pytest
 import torch
 
-from common.config import TARGETS as NAMES
-from common.config import Config, LearnerConfig, check
+from common.config import Config, LearnerConfig
+from common.config_rules import TARGETS as NAMES
+from common.config_rules import check
 from common.errors import UsageError
 from common.target import Target, total_loss
 from common.targets import TARGETS, make_targets

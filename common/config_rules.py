@@ -1,0 +1,278 @@
+"""What a configuration must hold to before anything starts: each rule names the setting, its value and the way out."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from math import isfinite
+from typing import Any
+
+from common.config import Config
+from common.errors import UsageError
+from common.nearest import nearest
+
+# The names of `common.targets`, which needs torch.
+TARGETS = ("policy", "value", "short_term", "soft_policy", "reply", "moves_left", "ownership", "score")
+
+Rule = tuple[str, Any, bool, str]  # the setting, its value, whether it holds, what it must be
+
+
+def check(config: Config) -> None:
+    """Raises UsageError naming value, rule and way out for the first setting that cannot work."""
+    for key, value, holds, text in [*_finite(config), *_Rules(config).all()]:
+        if not holds:
+            shown = str(value).lower() if isinstance(value, bool) else value
+            shown = f"[{','.join(map(str, value))}]" if isinstance(value, list) else shown
+            raise UsageError(f"{key}={shown}: {text}")
+
+
+def _finite(config: Any, prefix: str = "") -> Iterator[Rule]:
+    for item in fields(config):
+        value, key = getattr(config, item.name), f"{prefix}{item.name}"
+        if is_dataclass(value):
+            yield from _finite(value, f"{key}.")
+        elif isinstance(value, float):
+            yield key, value, isfinite(value), "must be a finite number"
+
+
+class _Rules:
+    def __init__(self, config: Config) -> None:
+        self._config = config
+
+    def all(self) -> list[Rule]:
+        return [
+            *self.run(), *self.actors(), *self.search("search"), *self.search_to_learn(), *self.self_play(),
+            *self.replay(), *self.network(), *self.learner(), *self.match(),
+        ]
+
+    def run(self) -> list[Rule]:
+        c = self._config
+        return [
+            self._rule("run.dir", c.run.dir.strip() != "", "must name a directory, such as runs/first"),
+            self._rule("run.name", re.fullmatch("([a-z0-9][a-z0-9-]{0,63})?", c.run.name) is not None,
+                "must be made of a-z, 0-9 and -, 64 at most, and not begin with -"),
+            self._at_least("run.minutes", 0), self._one_of("run.resume", "auto", "never"),
+            self._at_least("run.seed", 0),
+            self._at_least("run.checkpoint_seconds", 0), self._at_least("run.keep_checkpoints", 1),
+        ]
+
+    def actors(self) -> list[Rule]:
+        c = self._config
+        return [
+            self._at_least("actors.count", 0),
+            self._rule("actors.count", c.actors.count <= 4096,
+                "more than 4096 actors are not supported; ask for fewer"),
+            self._rule("actors.cpus", c.actors.cpus > 0,
+                "must be above 0, for example 0.1 to oversubscribe on purpose"),
+            self._at_least("actors.games_per_actor", 1),
+            self._rule("actors.games_per_actor", c.actors.games_per_actor <= 65536, "must be at most 65536"),
+            self._one_of("inference.runtime", "auto", "openvino", "torch", "uniform", "pseudo_random"),
+            self._one_of("inference.placement", "auto", "actor", "server"), self._at_least("inference.servers", 1),
+            self._rule("inference.deadline_ms", 0 <= c.inference.deadline_ms <= 1000, "must lie between 0 and 1000"),
+            self._rule("inference.placement", not (c.inference.placement == "actor" and c.inference.device == "cuda"),
+                "one actor cannot fill a GPU; with inference.device=cuda use inference.placement=server"),
+            self._one_of("inference.precision", "auto", "fp32", "bf16"),
+            self._one_of("inference.device", "cpu", "cuda"), self._one_of("learner.device", "cpu", "cuda"),
+            self._rule("inference.runtime", not (c.inference.runtime == "openvino" and c.inference.device == "cuda"),
+                "openvino runs on the CPU; with inference.device=cuda use inference.runtime=torch"),
+        ]
+
+    def search(self, key: str) -> list[Rule]:
+        s = self._get(key)
+        return [
+            self._one_of(f"{key}.policy", "puct", "gumbel", "mcts", "policy_only"),
+            self._one_of(f"{key}.move_choice", "visits", "lcb"),
+            self._rule(f"{key}.move_choice", s.move_choice == "visits" or s.policy in ("puct", "mcts"),
+                f"{s.policy} has its own choice; use {key}.move_choice=visits"),
+            self._at_least(f"{key}.lcb_stdevs", 0), self._share(f"{key}.lcb_least_share"),
+            self._rule(f"{key}.proven_results", not (s.proven_results and s.policy == "policy_only"),
+                "policy_only grows no tree that could prove anything; leave it out"),
+            self._at_least(f"{key}.simulations", 1),
+            self._rule(f"{key}.simulations", s.simulations <= 1 << 20, "must be at most 1048576"),
+            self._at_least(f"{key}.c_puct", 0), self._at_least(f"{key}.c_uct", 0),
+            self._at_least(f"{key}.fpu_reduction", 0),
+            self._at_least(f"{key}.root_fpu_reduction", 0), self._at_least(f"{key}.c_puct_log", 0),
+            self._rule(f"{key}.c_puct_base", s.c_puct_base > 0,
+                f"must be above 0; {key}.c_puct_log=0 switches growth off"),
+            self._at_least(f"{key}.dirichlet_total", 0),
+            self._rule(f"{key}.root_policy_temperature", s.root_policy_temperature > 0,
+                "must be above 0; 1 changes nothing"),
+            self._rule(f"{key}.root_policy_temperature_early", s.root_policy_temperature_early > 0,
+                "must be above 0; 1 changes nothing"),
+            self._at_least(f"{key}.root_policy_temperature_half_life", 0),
+            self._rule(f"{key}.root_policy_temperature_early",
+                s.root_policy_temperature_early == 1 or s.root_policy_temperature_half_life > 0,
+                f"has no effect without one; give {key}.root_policy_temperature_half_life"),
+            self._at_least(f"{key}.forced_playouts", 0),
+            *(self._rule(f"{key}.{name}", s.policy == "puct" or not on,
+                  f"works at the root of puct only, not of {s.policy}; leave it out or take puct")
+              for name, on in (("forced_playouts", s.forced_playouts > 0), ("prune_policy", s.prune_policy),
+                               ("root_policy_temperature", s.root_policy_temperature != 1),
+                               ("root_policy_temperature_half_life", s.root_policy_temperature_half_life > 0))),
+            self._rule(f"{key}.dirichlet_alpha", s.dirichlet_alpha > 0,
+                f"must be above 0; {key}.noise=false switches noise off"),
+            self._share(f"{key}.dirichlet_fraction"), self._at_least(f"{key}.temperature", 0),
+            self._at_least(f"{key}.temperature_plies", 0),
+            self._at_least(f"{key}.cache", 0),
+            self._rule(f"{key}.cache", s.cache <= 1 << 28, "must be at most 268435456 positions"),
+            self._at_least(f"{key}.considered_actions", 1), self._at_least(f"{key}.gumbel_scale", 0),
+            self._one_of(f"{key}.gumbel_interior", "improved", "puct"),
+            self._rule(f"{key}.value_scale", s.value_scale > 0, "must be above 0"),
+            self._at_least(f"{key}.maxvisit_init", 0),
+        ]
+
+    def search_to_learn(self) -> list[Rule]:
+        s, n = self._config.search, self._config.learner
+        return [
+            self._rule("search.reuse", not (s.reuse and s.policy != "puct"),
+                f"search.policy={s.policy} starts every search afresh; use search=puct or search.reuse=false"),
+            self._rule("search.noise", not (s.noise and s.policy == "policy_only"),
+                "policy_only plays what the network says; use search.noise=false or search=puct"),
+            self._rule("search.noise", not (s.noise and s.policy == "gumbel"),
+                "gumbel explores by its own draw, noise would spoil it; use search.noise=false or search=puct"),
+            self._rule("search.considered_actions", s.policy != "gumbel" or s.considered_actions <= s.simulations,
+                f"must not exceed search.simulations={s.simulations}, or no halving begins; lower it or raise them"),
+            self._rule("search.policy", s.policy != "mcts" or not n.enabled,
+                "plain UCT uses no network, so nothing can be learned; use search=puct or search=gumbel"),
+            self._rule("search.policy", s.policy != "policy_only" or not n.enabled,
+                "its target is the network's own policy, so nothing can be learned; use search=puct or search=gumbel"),
+        ]
+
+    def self_play(self) -> list[Rule]:
+        s, p = self._config.search, self._config.self_play
+        uses_cheap = p.cheap_share > 0 or p.decided_value < 1
+        return [
+            self._at_least("self_play.random_plies", 0), self._at_least("self_play.policy_plies", 0),
+            self._rule("self_play.policy_temperature", p.policy_temperature > 0, "must be above 0"),
+            self._rule("self_play.cheap_share", 0 <= p.cheap_share < 1,
+                "must be at least 0 and below 1, for cheap searches are not learned from"),
+            self._at_least("self_play.cheap_simulations", 1),
+            self._rule("self_play.cheap_simulations", p.cheap_simulations < s.simulations or not uses_cheap,
+                f"must be fewer than search.simulations={s.simulations}, or they are not cheap"),
+            self._rule("self_play.decided_value", 0 < p.decided_value <= 1, "must lie above 0 and be at most 1"),
+            self._at_least("self_play.decided_plies", 1),
+            self._rule("self_play.decided_weight", 0 < p.decided_weight <= 1, "must lie above 0 and be at most 1"),
+            self._rule("self_play.resign_errors", 0 <= p.resign_errors <= 0.5, "must lie between 0 and 0.5"),
+            self._rule("self_play.never_resign_share", 0 < p.never_resign_share <= 1 or p.resign_errors == 0,
+                "must lie above 0 and be at most 1: without games played to the end nobody knows when to resign"),
+        ]
+
+    def replay(self) -> list[Rule]:
+        r = self._config.replay
+        return [
+            self._one_of("replay.window", "power", "fixed"), self._at_least("replay.capacity", 1),
+            self._at_least("replay.minimum", 1),
+            self._rule("replay.minimum", r.minimum <= r.capacity,
+                f"must not exceed replay.capacity={r.capacity}, or the first step never comes"),
+            self._rule("replay.window_exponent", 0 < r.window_exponent <= 1, "must lie above 0 and be at most 1"),
+            self._rule("replay.window_factor", 0 < r.window_factor <= 1, "must lie above 0 and be at most 1"),
+            self._rule("replay.samples_per_position", r.samples_per_position > 0, "must be above 0"),
+            self._share("replay.surprise_weight"), self._share("replay.value_surprise_weight"),
+            self._rule("replay.value_surprise_weight", r.surprise_weight + r.value_surprise_weight <= 1,
+                f"must be at most 1 together with replay.surprise_weight={r.surprise_weight:g}"),
+            self._rule("replay.url", r.url == "" or r.url.startswith(("redis://", "rediss://", "unix://")),
+                "must begin with redis://, rediss:// or unix://"),
+            self._rule("replay.actor_url", r.actor_url == "" or r.actor_url.startswith(("redis://", "rediss://",
+                "unix://")),
+                "must begin with redis://, rediss:// or unix://"),
+            self._rule("replay.actor_url", r.actor_url == "" or r.url != "",
+                "is for a server of yours; give its replay.url as well"),
+            self._at_least("replay.megabytes", 1),
+        ]
+
+    def network(self) -> list[Rule]:
+        c = self._config
+        return [
+            self._rule("cluster.nice", 0 <= c.cluster.nice <= 19, "must lie between 0 and 19"),
+            self._at_least("network.filters", 1),
+            self._rule("network.filters", c.network.filters <= 4096, "must be at most 4096"),
+            self._at_least("network.blocks", 0),
+            self._rule("network.blocks", c.network.blocks <= 256, "must be at most 256"),
+            self._at_least("network.policy_filters", 1), self._at_least("network.value_filters", 1),
+            self._at_least("network.value_hidden", 1),
+        ]
+
+    def learner(self) -> list[Rule]:
+        n, r = self._config.learner, self._config.replay
+        return [
+            *self.targets(n.targets), self._at_least("learner.batch_size", 2),
+            self._rule("learner.batch_size", n.batch_size <= r.capacity,
+                f"must not exceed replay.capacity={r.capacity}; raise the capacity or lower the batch size"),
+            self._one_of("learner.optimizer", "sgd", "adam", "adamw"),
+            self._rule("learner.learning_rate", n.learning_rate > 0, "must be above 0"),
+            self._rule("learner.momentum", 0 <= n.momentum < 1, "must be at least 0 and below 1"),
+            self._at_least("learner.weight_decay", 0), self._at_least("learner.value_weight", 0),
+            self._at_least("learner.short_term_weight", 0), self._at_least("learner.soft_policy_weight", 0),
+            self._at_least("learner.reply_weight", 0), self._at_least("learner.moves_left_weight", 0),
+            self._at_least("learner.ownership_weight", 0), self._at_least("learner.score_weight", 0),
+            self._share("learner.root_value_share"), self._at_least("learner.blunder_gap", 0),
+            self._at_least("learner.blunder_width", 0),
+            self._rule("learner.blunder_width", n.blunder_gap == 0 or n.blunder_width <= 2 * n.blunder_gap,
+                f"must be at most twice learner.blunder_gap={n.blunder_gap:g}, or what loses nothing is a blunder"),
+            self._at_least("learner.warmup_steps", 0),
+            self._one_of("learner.schedule", "constant", "cosine", "step"), self._at_least("learner.schedule_steps", 1),
+            self._at_least("learner.max_grad_norm", 0),
+            self._rule("learner.ema_decay", 0 <= n.ema_decay < 1, "must be at least 0 and below 1"),
+            self._at_least("learner.publish_every", 1), self._one_of("learner.precision", "auto", "fp32", "bf16"),
+            self._at_least("learner.threads", 0), self._at_least("learner.prefetch", 0),
+            self._at_least("learner.max_bad_steps", 1),
+        ]
+
+    def targets(self, names: list[str]) -> list[Rule]:
+        unknown = next((name for name in names if name not in TARGETS), "")
+        near = nearest(unknown, TARGETS)
+        return [
+            self._rule("learner.targets", not unknown,
+                f"there is no target {unknown}; nearest: {near}; there are {', '.join(TARGETS)}"),
+            self._rule("learner.targets", {"policy", "value"} <= set(names),
+                "policy and value must be among them, for the search asks for both"),
+            self._rule("learner.targets", len(set(names)) == len(names), "names a target twice"),
+        ]
+
+    def match(self) -> list[Rule]:
+        c = self._config
+        return [
+            self._at_least("strength.simulations", 1), self._at_least("strength.positions", 1),
+            self._rule("strength.minutes", c.strength.minutes > 0,
+                "must be above 0; strength.enabled=false switches it off"),
+            self._rule("bench.seconds", 0 < c.bench.seconds <= 3600, "must lie above 0 and be at most 3600"),
+            self._at_least("match.opening_plies", 0),
+            self._rule("match.move_seconds", c.match.move_seconds > 0, "must be above 0"),
+            self._rule("match.start_seconds", c.match.start_seconds > 0, "must be above 0"),
+            self._rule("match.engines", 0 <= c.match.engines <= 256, "must lie between 0 and 256"),
+            self._rule("games", c.games >= 2 and c.games % 2 == 0,
+                "must be an even number from 2 on, for every opening is played twice, with sides swapped"),
+            self._rule("games", c.games <= 100_000, "must be at most 100000"),
+            *self.player("first"), *self.player("second"),
+        ]
+
+    def player(self, key: str) -> list[Rule]:
+        p = self._get(key)
+        return [
+            self._rule(f"{key}.engine", p.engine in ("", "gtp", "mcts", "random"),
+                f"there are gtp, mcts, random; a network is {key}.checkpoint=RUN_DIR"),
+            self._rule(f"{key}.engine", not (p.engine and p.checkpoint),
+                f"{key}.checkpoint={p.checkpoint} names a player already; leave one of them out"),
+            self._rule(f"{key}.command", bool(p.command.strip()) or p.engine != "gtp",
+                f'must name a program: {key}.command="gnugo --mode gtp"'),
+            self._rule(f"{key}.command", not p.command or p.engine == "gtp", f"is for {key}.engine=gtp; add it"),
+            self._rule(f"{key}.options", not p.options or p.engine == "gtp", f"are for {key}.engine=gtp; add it"),
+            *self.search(f"{key}.search"),
+        ]
+
+    def _get(self, key: str) -> Any:
+        value: Any = self._config
+        for name in key.split("."):
+            value = getattr(value, name)
+        return value
+
+    def _rule(self, key: str, holds: bool, text: str) -> Rule:
+        return key, self._get(key), holds, text
+
+    def _at_least(self, key: str, low: float) -> Rule:
+        return self._rule(key, self._get(key) >= low, f"must be at least {low:g}")
+
+    def _one_of(self, key: str, *names: str) -> Rule:
+        return self._rule(key, self._get(key) in names, f"must be one of {', '.join(names)}")
+
+    def _share(self, key: str) -> Rule:
+        return self._rule(key, 0 <= self._get(key) <= 1, "must lie between 0 and 1")
