@@ -8,6 +8,7 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +137,13 @@ class LocalRun:
         self.state.seconds, self._started = self.seconds, None  # the final measurement is no training
 
     def is_over(self) -> bool:
-        return self.seconds >= self.config.run.minutes * 60
+        limit = self.config.run.evaluations
+        return self.seconds >= self.config.run.minutes * 60 or 0 < limit <= self.evaluations
+
+    @property
+    def evaluations(self) -> int:
+        """By the network for self-play, summed over resumes; only while no actor plays."""
+        return self.state.evaluations + sum(actor.counters()["evaluations"] for actor in self.actors)
 
     @property
     def seconds(self) -> float:
@@ -152,11 +159,8 @@ class LocalRun:
         self.progress.activity = "playing"
         shares = self.state.rows_left or self._shares()
 
-        def should_stop() -> bool:
-            return self.signals.should_stop() or self.is_over()
-
         turns = [
-            self._pool.submit(actor.play, rows, should_stop)
+            self._pool.submit(actor.play, rows, partial(self._should_stop, actor))
             for actor, rows in zip(self.actors, shares, strict=True)
         ]
         while wait(turns, timeout=0.2).not_done:
@@ -172,6 +176,16 @@ class LocalRun:
                 self.buffer.append(record)
             records.clear()
         self._write_accepted()
+
+    def _should_stop(self, actor: SelfPlay) -> bool:
+        """In the thread of the actor; each has its share of the evaluations, so that no timing decides who stops."""
+        limit = self.config.run.evaluations
+        share = -(-(limit - self.state.evaluations) // len(self.actors))
+        return (
+            self.signals.should_stop()
+            or self.seconds >= self.config.run.minutes * 60
+            or (limit > 0 and actor.counters()["evaluations"] >= share)
+        )
 
     def _shares(self) -> list[int]:
         """Rows that each actor brings in the next turn: what the steps until the next publication need."""
@@ -228,7 +242,8 @@ class LocalRun:
         """The full table, strength.json and strength.png at the end of a run."""
         summary: dict[str, Any] = {
             "run_dir": str(self.directory.path), "seconds": round(self.seconds, 1),
-            "games": self.state.games, "rows": self.buffer.stats().inserted, "steps": self.learner.step_count,
+            "evaluations": self.evaluations, "games": self.state.games, "rows": self.buffer.stats().inserted,
+            "steps": self.learner.step_count,
             "version": self.versions.newest,
         }
         if self.positions is None or not self.config.strength.final:

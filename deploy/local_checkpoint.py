@@ -25,6 +25,7 @@ class RunState:
     """Counters of a run that no part of it owns."""
 
     seconds: float = 0.0  # of training, summed over resumes
+    evaluations: int = 0  # of self-play, by the network
     games: int = 0  # written to the record log
     next_batch: int = 0  # index of the next mini-batch
     rows_left: list[int] = field(default_factory=list)  # of a turn of playing that was stopped, for each actor
@@ -54,7 +55,7 @@ def save_run(run: "LocalRun") -> None:
         "version": published.version,
         "version_step": published.step,
         "sequences": [actor.sequence for actor in run.actors],
-        "run": {**asdict(run.state), "seconds": run.seconds},
+        "run": {**asdict(run.state), "seconds": run.seconds, "evaluations": run.evaluations},
     }
     games = {f"games_{number}": actor.snapshot() for number, actor in enumerate(run.actors)}
     games["turn"] = msgpack.packb([[encode_record(record) for record in records] for records in run.turn])

@@ -8,6 +8,7 @@ from typing import Any
 
 from common._core import Game
 from common.config import Config
+from common.errors import UsageError
 from common.row_labels import row_labels
 from deploy.cluster import ClusterRun
 from deploy.cluster_layout import layout_of
@@ -23,6 +24,9 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
     """Trains until `run.minutes` are used up, then measures the strength."""
     path = Path(config.run.dir)
     check_wiring(path, "train")
+    if config.run.evaluations:
+        raise UsageError(f"run.evaluations={config.run.evaluations}: only one process can count them exactly; "
+                         "use shusaku local, or run.minutes here")
     if not os.environ.get("RAY_ADDRESS"):
         layout_of(config, [len(os.sched_getaffinity(0))], math.inf)  # what cannot be is refused before anything is made
     row_labels(Game(config.game.name, config.game.params), config.learner)  # and targets that the game cannot give

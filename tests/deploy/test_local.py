@@ -244,3 +244,18 @@ def test_no_checkpoint_counts_games_that_the_disk_did_not_take(tmp_path, monkeyp
         resumed = LocalRun(config, opened, Signals(1e9), evaluators)
         assert resumed.buffer.stats().rows == inserted
         resumed.close()
+
+
+def test_a_run_ends_after_so_many_evaluations_also_when_resumed(tmp_path: Path) -> None:
+    games_at_once = 2 * 8
+    for limit in (1500, 4000):  # the second goes on with the first
+        config = compose([*SMALL, f"run.dir={tmp_path}", f"run.evaluations={limit}"])
+        with RunDirectory(config) as opened:
+            run = LocalRun(config, opened, Signals(float("inf")), [PseudoRandomEvaluator(Game("tic_tac_toe"), 8) for _ in range(2)])
+            before = run.evaluations
+            run.train()
+            counted = sum(actor.counters()["evaluations"] for actor in run.actors)
+            run.close()
+        assert limit <= run.evaluations < limit + games_at_once
+        assert run.evaluations == before + counted
+        assert run.finish()["evaluations"] == run.evaluations
