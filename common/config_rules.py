@@ -50,8 +50,8 @@ class _Rules:
             self._rule("run.dir", c.run.dir.strip() != "", "must name a directory, such as runs/first"),
             self._rule("run.name", re.fullmatch("([a-z0-9][a-z0-9-]{0,63})?", c.run.name) is not None,
                 "must be made of a-z, 0-9 and -, 64 at most, and not begin with -"),
-            self._at_least("run.minutes", 0), self._at_least("run.evaluations", 0), self._one_of("run.resume", "auto", "never"),
-            self._at_least("run.seed", 0),
+            self._at_least("run.minutes", 0), self._at_least("run.evaluations", 0), self._at_least("run.seed", 0),
+            self._one_of("run.resume", "auto", "never"),
             self._at_least("run.checkpoint_seconds", 0), self._at_least("run.keep_checkpoints", 1),
         ]
 

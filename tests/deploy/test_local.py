@@ -251,7 +251,8 @@ def test_a_run_ends_after_so_many_evaluations_also_when_resumed(tmp_path: Path) 
     for limit in (1500, 4000):  # the second goes on with the first
         config = compose([*SMALL, f"run.dir={tmp_path}", f"run.evaluations={limit}"])
         with RunDirectory(config) as opened:
-            run = LocalRun(config, opened, Signals(float("inf")), [PseudoRandomEvaluator(Game("tic_tac_toe"), 8) for _ in range(2)])
+            evaluators = [PseudoRandomEvaluator(Game("tic_tac_toe"), 8) for _ in range(2)]
+            run = LocalRun(config, opened, Signals(float("inf")), evaluators)
             before = run.evaluations
             run.train()
             counted = sum(actor.counters()["evaluations"] for actor in run.actors)
