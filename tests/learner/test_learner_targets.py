@@ -11,8 +11,8 @@ import torch.nn.functional as F
 
 from actors.torch_evaluator import TorchRuntime
 from common._core import Game, RowRing
-from common.config import TARGETS as NAMES
 from common.config import LearnerConfig, NetworkConfig
+from common.config_rules import TARGETS as NAMES
 from common.errors import UsageError
 from common.hardware import Precision
 from common.network import Network, load_tensors, named_tensors
