@@ -93,6 +93,8 @@ class SearchOptions:
     forced_playouts: float
     prune_policy: bool
     temperature: float
+    temperature_half_life: float
+    temperature_final: float
     temperature_plies: int
     move_choice: str
     lcb_stdevs: float

@@ -112,6 +112,11 @@ class _Rules:
                 f"must be above 0; {key}.noise=false switches noise off"),
             self._share(f"{key}.dirichlet_fraction"), self._at_least(f"{key}.temperature", 0),
             self._at_least(f"{key}.temperature_plies", 0),
+            self._at_least(f"{key}.temperature_half_life", 0), self._at_least(f"{key}.temperature_final", 0),
+            *(self._rule(f"{key}.{name}", s.policy != "gumbel" or not on,
+                  "gumbel plays by its own draw, which knows no temperature; leave it out or take puct")
+              for name, on in (("temperature_half_life", s.temperature_half_life > 0),
+                               ("temperature_final", s.temperature_final > 0))),
             self._at_least(f"{key}.cache", 0),
             self._rule(f"{key}.cache", s.cache <= 1 << 28, "must be at most 268435456 positions"),
             self._at_least(f"{key}.considered_actions", 1), self._at_least(f"{key}.gumbel_scale", 0),

@@ -128,6 +128,8 @@ void bind_search(nb::module_& m) {
       .def_rw("forced_playouts", &SearchOptions::forced_playouts)
       .def_rw("prune_policy", &SearchOptions::prune_policy)
       .def_rw("temperature", &SearchOptions::temperature)
+      .def_rw("temperature_half_life", &SearchOptions::temperature_half_life)
+      .def_rw("temperature_final", &SearchOptions::temperature_final)
       .def_rw("temperature_plies", &SearchOptions::temperature_plies)
       .def_rw("move_choice", &SearchOptions::move_choice)
       .def_rw("lcb_stdevs", &SearchOptions::lcb_stdevs)
