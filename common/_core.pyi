@@ -119,6 +119,8 @@ class SelfPlayOptions:
     random_plies: int
     policy_plies: float
     policy_temperature: float
+    fork_share: float
+    fork_plies: int
     cheap_share: float
     cheap_simulations: int
     decided_value: float

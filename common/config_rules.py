@@ -148,6 +148,9 @@ class _Rules:
         return [
             self._at_least("self_play.random_plies", 0), self._at_least("self_play.policy_plies", 0),
             self._rule("self_play.policy_temperature", p.policy_temperature > 0, "must be above 0"),
+            self._rule("self_play.fork_share", 0 <= p.fork_share < 1,
+                "must be at least 0 and below 1, for somebody has to begin anew"),
+            self._at_least("self_play.fork_plies", 0),
             self._rule("self_play.cheap_share", 0 <= p.cheap_share < 1,
                 "must be at least 0 and below 1, for cheap searches are not learned from"),
             self._at_least("self_play.cheap_simulations", 1),

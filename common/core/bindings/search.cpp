@@ -151,6 +151,8 @@ void bind_search(nb::module_& m) {
       .def_rw("random_plies", &SelfPlayOptions::random_plies)
       .def_rw("policy_plies", &SelfPlayOptions::policy_plies)
       .def_rw("policy_temperature", &SelfPlayOptions::policy_temperature)
+      .def_rw("fork_share", &SelfPlayOptions::fork_share)
+      .def_rw("fork_plies", &SelfPlayOptions::fork_plies)
       .def_rw("cheap_share", &SelfPlayOptions::cheap_share)
       .def_rw("cheap_simulations", &SelfPlayOptions::cheap_simulations)
       .def_rw("decided_value", &SelfPlayOptions::decided_value)
