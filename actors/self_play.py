@@ -120,6 +120,8 @@ class SelfPlay:
         game_id = GameId(who.epoch, who.actor, who.incarnation, self.sequence)
         self.sequence += 1
         params: dict[str, Any] = dict(self._game.params)
+        if "komi" in columns:  # of this game alone
+            params["komi"] = columns.pop("komi")
         return GameRecord(
             game=self._game.name,
             params=params,

@@ -121,6 +121,7 @@ class SelfPlayOptions:
     policy_temperature: float
     fork_share: float
     fork_plies: int
+    komi_stdev: float
     cheap_share: float
     cheap_simulations: int
     decided_value: float
@@ -232,6 +233,7 @@ class RowRing:
         outcome: int,
         score: float,
         ended_by: str,
+        komi: float = ...,
     ) -> int:
         """Replays the game, checks it against the rules and keeps its rows of weight > 0; how many they were.
 

@@ -75,6 +75,7 @@ nb::dict to_dict(GameColumns&& g) {
   d["row_weight"] = to_numpy(std::move(g.row_weight));
   d["surprise"] = to_numpy(std::move(g.surprise));
   d["outcome"] = g.outcome, d["score"] = g.score;
+  if (!std::isnan(g.komi)) d["komi"] = double(g.komi);
   d["ended_by"] = g.is_resigned ? "resignation" : g.is_cut_off ? "ply_limit" : "rules";
   return d;
 }
@@ -153,6 +154,7 @@ void bind_search(nb::module_& m) {
       .def_rw("policy_temperature", &SelfPlayOptions::policy_temperature)
       .def_rw("fork_share", &SelfPlayOptions::fork_share)
       .def_rw("fork_plies", &SelfPlayOptions::fork_plies)
+      .def_rw("komi_stdev", &SelfPlayOptions::komi_stdev)
       .def_rw("cheap_share", &SelfPlayOptions::cheap_share)
       .def_rw("cheap_simulations", &SelfPlayOptions::cheap_simulations)
       .def_rw("decided_value", &SelfPlayOptions::decided_value)

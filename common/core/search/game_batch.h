@@ -30,13 +30,14 @@ struct GameColumns {
   std::vector<float> row_weight, surprise;
   int outcome = 0;         // for the first player
   float score = kNoScore;  // for the first player
+  float komi = kNoKomi;    // of this game, where it was drawn
   bool is_cut_off = false, is_resigned = false;
 
   template <class Archive>
   void archive(Archive& a) {
     a.vector(actions), a.vector(policy_offsets), a.vector(policy_actions), a.vector(policy_shares);
     a.vector(root_values), a.vector(raw_values), a.vector(versions), a.vector(kind), a.vector(row_weight);
-    a.vector(surprise);
+    a.vector(surprise), a.number(komi);
   }
 };
 
@@ -63,6 +64,8 @@ class GameBatch {
   GameBatch(const G& rules, const SearchOptions& options, const SelfPlayOptions& self_play, int size, std::uint64_t seed)
       : rules_(&rules), options_(options), self_play_(self_play), seed_(seed), batch_(rules, options_, size, seed),
         resign_(self_play.resign_errors), legal_(size_t(rules.max_legal_actions())) {
+    if (self_play.komi_stdev > 0 && !HasKomi<G>)
+      throw std::invalid_argument("komi_stdev " + std::to_string(self_play.komi_stdev) + ": " + name_of(rules) + " has no komi to be drawn; use 0");
     for (int s = 0; s < size; ++s) {
       slots_.push_back({.search = Search<G, P>(rules, options_), .position = rules.start()});
       start_game(s);
@@ -129,7 +132,7 @@ class GameBatch {
 
  private:
   static constexpr int kNoAction = -1, kNobody = -1;
-  static constexpr std::uint64_t kForkStream = ~0ull;  // of a game; those of plies are small numbers
+  static constexpr std::uint64_t kForkStream = ~0ull, kKomiStream = ~1ull;  // of a game; those of plies are small numbers
 
   struct Slot {
     Search<G, P> search;
@@ -168,6 +171,23 @@ class GameBatch {
     slot.position = rules_->start();
     slot.columns = {};
     slot.values.clear();
+    if constexpr (HasKomi<G>) {
+      if (self_play_.komi_stdev <= 0) return;
+      slot.columns.komi = draw_komi(rules_->komi(slot.position), Random(combine(game_seed(s), kKomiStream)));
+      rules_->set_komi(slot.position, slot.columns.komi);
+    }
+  }
+
+  // Normal around `mean`, cut off at three standard deviations, in half points (KataGo, cpp/program/playutils.cpp; Wu
+  // 2019, appendix on the variety of games).
+  float draw_komi(float mean, Random random) const
+    requires HasKomi<G>
+  {
+    double x = 0;
+    do x = random.normal();
+    while (std::fabs(x) > 3);
+    const float komi = float(std::round(2 * (double(mean) + double(self_play_.komi_stdev) * x)) / 2);
+    return G::is_komi(komi) ? komi : mean;
   }
 
   void open(int s, Random& random) {

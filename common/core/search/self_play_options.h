@@ -9,6 +9,7 @@ struct SelfPlayOptions {
   float policy_temperature = 1.f;
   float fork_share = 0.f;
   int fork_plies = 20;
+  float komi_stdev = 0.f;
   float cheap_share = 0.f;
   int cheap_simulations = 0;
   float decided_value = 1.f;
