@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import msgpack
 
@@ -23,8 +24,9 @@ class ActorIdentity:
 class SelfPlay:
     """Plays `games` games side by side against itself, without end.
 
-    Game k of slot s is played with randomness of (seed, s, k) alone: the same games come out whatever the others do,
-    whatever the cache knows and whenever the program was stopped and resumed, as long as the evaluations are the same.
+    Game k of slot s is played with randomness of (seed, s, k) alone, and where it branches off, then from game k - 1 of
+    the slot: the same games come out whatever the others do, whatever the cache knows and whenever the program was
+    stopped and resumed, as long as the evaluations are the same.
     """
 
     def __init__(
@@ -117,9 +119,12 @@ class SelfPlay:
         who = self._identity
         game_id = GameId(who.epoch, who.actor, who.incarnation, self.sequence)
         self.sequence += 1
+        params: dict[str, Any] = dict(self._game.params)
+        if "komi" in columns:  # of this game alone
+            params["komi"] = columns.pop("komi")
         return GameRecord(
             game=self._game.name,
-            params=self._game.params,
+            params=params,
             game_id=game_id,
             config_hash=self._config_hash,
             **{**columns, "ended_by": EndedBy(columns["ended_by"])},  # type: ignore[arg-type]

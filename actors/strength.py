@@ -118,9 +118,10 @@ def search_actions(
 def strength_search(search: SearchConfig, simulations: int) -> SearchConfig:
     """`search` as it plays for strength: nothing drawn at random, nothing explored for the sake of learning."""
     return replace(
-        search, simulations=simulations, noise=False, temperature=0.0, temperature_plies=0, gumbel_scale=0.0,
-        reuse=False, forced_playouts=0.0, prune_policy=False, root_policy_temperature=1.0,
-        root_policy_temperature_early=1.0, root_policy_temperature_half_life=0.0,
+        search, simulations=simulations, noise=False, temperature=0.0, temperature_half_life=0.0,
+        temperature_final=0.0, temperature_plies=0, gumbel_scale=0.0, reuse=False, forced_playouts=0.0,
+        prune_policy=False, root_policy_temperature=1.0, root_policy_temperature_early=1.0,
+        root_policy_temperature_half_life=0.0,
     )
 
 

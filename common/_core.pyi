@@ -93,6 +93,8 @@ class SearchOptions:
     forced_playouts: float
     prune_policy: bool
     temperature: float
+    temperature_half_life: float
+    temperature_final: float
     temperature_plies: int
     move_choice: str
     lcb_stdevs: float
@@ -117,6 +119,9 @@ class SelfPlayOptions:
     random_plies: int
     policy_plies: float
     policy_temperature: float
+    fork_share: float
+    fork_plies: int
+    komi_stdev: float
     cheap_share: float
     cheap_simulations: int
     decided_value: float
@@ -228,6 +233,7 @@ class RowRing:
         outcome: int,
         score: float,
         ended_by: str,
+        komi: float = ...,
     ) -> int:
         """Replays the game, checks it against the rules and keeps its rows of weight > 0; how many they were.
 

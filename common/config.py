@@ -74,8 +74,10 @@ class SearchConfig:
     root_policy_temperature_half_life: float = 0.0  # plies (KataGo: the board's side); 0: no early one
     forced_playouts: float = 0.0  # k: a visited root action gets at least sqrt(k * P * N) visits, puct only (KataGo 2)
     prune_policy: bool = False  # takes visits that PUCT would not give with hindsight from move and target (KataGo)
-    temperature: float = 1.0  # moves are drawn with probability visits^(1/temperature)
-    temperature_plies: int = 30  # after so many plies the most visited move is played; puct only
+    temperature: float = 1.0  # moves are drawn with probability visits^(1/temperature); not gumbel
+    temperature_half_life: float = 0.0  # plies half-way to the final one (KataGo: the board's side); 0: it stays
+    temperature_final: float = 0.0  # in the end (KataGo 0.15); 0: the most visited move is played
+    temperature_plies: int = 30  # from this ply on the temperature is the final one (AlphaGo Zero)
     move_choice: str = "visits"  # at temperature 0: visits | lcb (highest lower confidence bound, KataGo); not gumbel
     lcb_stdevs: float = 5.0  # the bound lies so many standard errors below the mean, by Student's quantile (KataGo)
     lcb_least_share: float = 0.15  # of the most visited action's visits that an action needs for it (KataGo)
@@ -98,6 +100,9 @@ class SelfPlayConfig:
     random_plies: int = 0  # each game begins with 0 to so many uniformly random plies, which are not learned from
     policy_plies: float = 0.0  # then so many on average (exponential) drawn from the network's policy, not learned from
     policy_temperature: float = 1.0  # of these draws (KataGo, cpp/program/playsettings.h: policyInitAreaTemperature)
+    fork_share: float = 0.0  # of the games that branch off from the one before, by another move (KataGo 0.04)
+    fork_plies: int = 20  # latest ply of that move, drawn evenly (KataGo: exponential, a mean of 0.025 a cell)
+    komi_stdev: float = 0.0  # go: of each game's komi around game.komi (KataGo 1 on 19x19); game.planes=komi shows it
     cheap_share: float = 0.0  # of the searches that are cheap and not learned from (KataGo 0.75; Wu 2019, section 3.1)
     cheap_simulations: int = 8  # of these, without noise (KataGo: a sixth of a full search)
     decided_value: float = 1.0  # root value that decides a game: beyond it searches shrink (KataGo 0.9); 1: none

@@ -74,7 +74,7 @@ class GameRecord:
     """
 
     game: str
-    params: dict[str, int | float | str | bool]
+    params: dict[str, int | float | str | bool]  # of this game: its komi may be its own, the rest is the run's
     game_id: GameId
     config_hash: str
     outcome: int  # for the FIRST player: -1, 0 or 1

@@ -163,6 +163,7 @@ class RowWindow:
                 record.outcome,
                 record.score,
                 str(record.ended_by),
+                self.validation.own_komi(record),
             )
         except ValueError as error:
             raise InvalidRecord(str(error)) from None

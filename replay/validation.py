@@ -4,6 +4,7 @@ The rules (legal moves, policy on legal moves, finite numbers, true outcome) are
 replays the game anyway.  Reasons read "key: what is wrong"; the key is what a `Quarantine` counts by.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,8 @@ import numpy as np
 from common._core import Game
 from common.codec import CodecError, encode_record
 from common.messages import SCHEMA, GameRecord
+
+Params = dict[str, int | float | str | bool]
 
 
 class InvalidRecord(ValueError):
@@ -34,11 +37,19 @@ class Validation:
             raise InvalidRecord(f"format: {error}") from None
 
     def check_game(self, record: GameRecord) -> None:
-        """InvalidRecord unless the record is of this game with these parameters."""
+        """InvalidRecord unless the record is of this game with these parameters; the komi may be its own."""
         if record.game != self.game.name:
             raise InvalidRecord(f"game: {record.game}, this run plays {self.game.name}")
-        if record.params != self.game.params:
+        if self._with_our_komi(record.params) != self.game.params:
             raise InvalidRecord(f"game: parameters {record.params}, this run plays with {self.game.params}")
+
+    def own_komi(self, record: GameRecord) -> float:
+        """The komi of a record that `check_game` accepts, where it is not that of the run; else NaN."""
+        return math.nan if record.params == self.game.params else float(record.params["komi"])
+
+    def _with_our_komi(self, params: Params) -> Params:
+        is_number = type(params.get("komi")) in (int, float) and "komi" in self.game.params
+        return {**params, "komi": self.game.params["komi"]} if is_number else params
 
     def check_origin(self, record: GameRecord, newest_version: int, by_hash: bool = True) -> None:
         """InvalidRecord when it was played under another configuration or by weights that do not exist.

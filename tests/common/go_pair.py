@@ -190,7 +190,7 @@ def random_pair(seed, sizes):
     params = {
         "rules": dice.choice(RULES),
         "superko": dice.choice(SUPERKOS),
-        "planes": dice.choice(["zero", "tutorial"]),
+        "planes": dice.choice(["zero", "komi", "tutorial"]),
         "komi": dice.choice([0.0, 0.5, 2.0, 3.5, -3.0, -0.5] if size == 2 else [0.0, 0.5, 5.5, 7.0, 7.5, -3.0]),
         "max_plies": dice.choice([0, dice.randint(1, 40), 60, most_plies(size)]),
     }

@@ -217,8 +217,10 @@ class ReferenceGo:
         return (self.score > 0) - (self.score < 0)
 
     def observation(self, symmetry=0):
-        """[C, size, size] of 0 and 1."""
-        planes = self.zero_planes() if self.planes == "zero" else self.tutorial_planes()
+        """[C, size, size] of 0 and 1, but for the komi."""
+        planes = self.tutorial_planes() if self.planes == "tutorial" else self.zero_planes()
+        if self.planes == "komi":  # as points for the player to move, KataGo's unit of 20
+            planes = [*planes, np.full((self.size, self.size), (self.komi if self.to_play else -self.komi) / 20)]
         return view(np.array(planes, np.float32), symmetry)
 
     def zero_planes(self):

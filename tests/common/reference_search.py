@@ -326,3 +326,25 @@ class Gumbel:
         most = root.visits[kept].max()
         policy = np.where(kept, policy, F(0))
         return root.actions[self.considered_argmax(logits, kept & (root.visits == most))], policy / policy.sum()
+
+
+def move_temperature(ply, temperature, half_life, final, plies):
+    """KataGo's interpolateEarly (cpp/search/searchhelpers.cpp), and AlphaGo Zero's cut-off; a float32 in the core."""
+    if ply >= plies:
+        return float(F(final))
+    fallen = 0.5 ** (ply / half_life) if half_life else 1.0
+    return float(F(float(F(final)) + (float(F(temperature)) - float(F(final))) * fallen))
+
+
+def move_probabilities(weights, prior, temperature):
+    """Of every action, by weights^(1/temperature); at 0 all of it on the heaviest, then on the higher prior."""
+    if temperature <= 1e-3:
+        best = max(range(len(weights)), key=lambda i: (weights[i], prior[i], -i))
+        return np.eye(len(weights))[best]
+    powers = (np.asarray(weights, float) / np.max(weights)) ** (1 / temperature)
+    return powers / powers.sum()
+
+
+def drawn(probabilities, seed):
+    """The index that the search of this seed draws."""
+    return int(np.searchsorted(np.cumsum(probabilities), Random(combine(seed, 2)).uniform()))

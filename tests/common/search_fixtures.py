@@ -69,3 +69,21 @@ def self_play_games(game, evaluate, options, size, games, interrupt=None, **self
             batch = GameBatch(game, options, size, 7, other)
             batch.restore(snapshot)
     return finished
+
+
+def played_games(game, search, self_play, evaluate, games, interrupt=0, symmetries=True, size=8):
+    """Columns of the first games that ended, in `size` slots, and the totals of the batch; snapshots as above."""
+    options, other = search_options(search, symmetries=symmetries), self_play_options(self_play)
+    batch, finished, count = GameBatch(game, options, size, 3, other), [], 0
+    while len(finished) < games:
+        leaves = Leaves(*batch.select(0))
+        if len(leaves):
+            answer = evaluate(leaves)
+            batch.expand_and_backup(answer.logits, answer.values, 0)
+        finished += batch.take_finished()
+        count += 1
+        if interrupt and count % interrupt == 0:
+            snapshot = batch.snapshot()
+            batch = GameBatch(game, options, size, 3, other)
+            batch.restore(snapshot)
+    return finished, batch.counters()

@@ -1,33 +1,21 @@
 """What self-play spends on a search, how it opens and when it gives up, recomputed from the games themselves."""
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from actors.evaluators import PseudoRandomEvaluator, ScriptedEvaluator
 from common._core import Game, GameBatch
 from common.config import SearchConfig, SelfPlayConfig
-from common.messages import Leaves, RowKind
+from common.messages import Evaluation, Leaves, RowKind
 from common.search import search_options, self_play_options
 
+sys.path.insert(0, str(Path(__file__).parent))
+from search_fixtures import played_games
+
 SLOTS = 8
-
-
-def play(game, search, self_play, evaluate, games, interrupt=0, symmetries=True):
-    """Columns of the first games that ended, and the totals of the batch."""
-    options, other = search_options(search, symmetries=symmetries), self_play_options(self_play)
-    batch, finished, count = GameBatch(game, options, SLOTS, 3, other), [], 0
-    while len(finished) < games:
-        leaves = Leaves(*batch.select(0))
-        if len(leaves):
-            answer = evaluate(leaves)
-            batch.expand_and_backup(answer.logits, answer.values, 0)
-        finished += batch.take_finished()
-        count += 1
-        if interrupt and count % interrupt == 0:
-            snapshot = batch.snapshot()
-            batch = GameBatch(game, options, SLOTS, 3, other)
-            batch.restore(snapshot)
-    return finished, batch.counters()
 
 
 def rows(games, name):
@@ -38,7 +26,7 @@ def rows(games, name):
 def test_cheap_searches_are_as_many_as_asked_for_and_leave_no_rows(policy):
     game = Game("connect_four")
     search = SearchConfig(policy=policy, simulations=30, noise=policy == "puct", cache=0)
-    games, totals = play(game, search, SelfPlayConfig(cheap_share=0.75, cheap_simulations=5),
+    games, totals = played_games(game, search, SelfPlayConfig(cheap_share=0.75, cheap_simulations=5),
                          PseudoRandomEvaluator(game, SLOTS), 150)
     kind, weight = rows(games, "kind"), rows(games, "row_weight")
     assert set(kind) == {RowKind.FULL, RowKind.CHEAP}
@@ -61,7 +49,7 @@ def test_a_cheap_search_does_not_explore():
     for noise in (False, True):
         search = SearchConfig(policy="puct", simulations=12, noise=noise, temperature_plies=0, cache=0)
         self_play = SelfPlayConfig(cheap_share=0.999999, cheap_simulations=8)
-        games, _ = play(game, search, self_play, PseudoRandomEvaluator(game, SLOTS), 20)
+        games, _ = played_games(game, search, self_play, PseudoRandomEvaluator(game, SLOTS), 20)
         found.append([tuple(g["actions"]) for g in games])
     assert found[0] == found[1]
 
@@ -87,7 +75,7 @@ def test_searches_of_decided_games_shrink_with_their_weight(name):
     self_play = SelfPlayConfig(decided_value=0.8, decided_plies=3, decided_weight=0.2, cheap_simulations=4,
                                random_plies=2)
     search = SearchConfig(policy="puct", simulations=40, noise=False, cache=0)
-    games, totals = play(game, search, self_play, ScriptedEvaluator(game, says), 12)
+    games, totals = played_games(game, search, self_play, ScriptedEvaluator(game, says), 12)
     shrunk = simulations = 0
     for g in games:
         values, position = [], game.start()
@@ -110,33 +98,35 @@ def test_searches_of_decided_games_shrink_with_their_weight(name):
 
 def test_policy_openings_are_drawn_from_the_networks_policy():
     game = Game("connect_four")
-    evaluate = PseudoRandomEvaluator(game, SLOTS)
-    search = SearchConfig(policy="puct", simulations=3, noise=False, cache=0)
-    self_play = SelfPlayConfig(policy_plies=4, policy_temperature=0.5)
-    games, _ = play(game, search, self_play, evaluate, 3000, symmetries=False)
+    search = SearchConfig(policy="puct", simulations=1, noise=False, cache=0)
+    evaluate = PseudoRandomEvaluator(game, 64)
+    games, _ = played_games(game, search, SelfPlayConfig(policy_plies=4, policy_temperature=0.5), evaluate, 4000,
+                            symmetries=False, size=64)
     lengths = np.array([int(np.sum(g["kind"] == RowKind.OPENING)) for g in games])
     for g, length in zip(games, lengths, strict=True):
         assert (g["kind"][:length] == RowKind.OPENING).all()
         assert (g["row_weight"][:length] == 0).all()
     # floor of an exponential of mean 4, cut off where a game ends: geometric
     for k in range(5):
-        assert np.mean(lengths > k) == pytest.approx(np.exp(-(k + 1) / 4), abs=0.04)
-    batch = GameBatch(game, search_options(search, symmetries=False), 1, 1)
-    logits = evaluate(Leaves(*batch.select(0))).logits.astype(float)
-    weights = np.exp(logits / 0.5)
+        assert np.mean(lengths > k) == pytest.approx(np.exp(-(k + 1) / 4), abs=0.035)
+    leaves = Leaves(*GameBatch(game, search_options(search, symmetries=False), 1, 1).select(0))
+    weights = np.exp(evaluate(leaves).logits.astype(float) / 0.5)
     first = [int(g["actions"][0]) for g, length in zip(games, lengths, strict=True) if length]
-    np.testing.assert_allclose(np.bincount(first, minlength=7) / len(first), weights / weights.sum(), atol=0.04)
+    np.testing.assert_allclose(np.bincount(first, minlength=7) / len(first), weights / weights.sum(), atol=0.035)
 
 
-def material(game):
-    """An evaluator that counts discs, with some noise: mostly right late in a game, mostly wrong early."""
+class Material:
+    """Counts discs, with some noise: mostly right late in a game, mostly wrong early."""
 
-    def says(planes):
-        random = np.random.default_rng(np.frombuffer(np.packbits(planes > 0).tobytes(), np.uint8))
-        lead = planes[0].sum() - planes[1].sum()
-        return np.zeros(game.num_actions, np.float32), float(np.clip(lead / 8 + random.normal() / 8, -1, 1))
+    def __init__(self, game):
+        self.noise = PseudoRandomEvaluator(game, SLOTS)
+        self.cells = np.prod(game.observation_shape[1:])
 
-    return ScriptedEvaluator(game, says)
+    def __call__(self, leaves):
+        bits = np.unpackbits(leaves.packed, axis=1, bitorder="little")
+        lead = bits[:, : self.cells].sum(axis=1) - bits[:, self.cells : 2 * self.cells].sum(axis=1, dtype=float)
+        values = np.clip(lead / 8 + self.noise(leaves).values / 4, -1, 1).astype(np.float32)
+        return Evaluation(np.zeros(len(leaves.actions), np.float32), values, 0)
 
 
 def lowest_of_who_did_not_lose(game, columns):
@@ -157,7 +147,7 @@ def test_the_threshold_is_the_quantile_of_games_played_to_the_end():
     game = Game("othello", {"size": 6})
     self_play = SelfPlayConfig(resign_errors=0.1, never_resign_share=1.0, random_plies=4)
     batch = GameBatch(game, search_options(OTHELLO, symmetries=True), SLOTS, 3, self_play_options(self_play))
-    evaluate, lowest = material(game), []
+    evaluate, lowest = Material(game), []
     while len(lowest) < 130:
         leaves = Leaves(*batch.select(0))
         answer = evaluate(leaves)
@@ -172,7 +162,7 @@ def test_the_threshold_is_the_quantile_of_games_played_to_the_end():
 def test_resigned_games_are_lost_by_who_moved_last(interrupt):
     game = Game("othello", {"size": 6})
     self_play = SelfPlayConfig(resign_errors=0.1, never_resign_share=0.5, random_plies=4)
-    games, _ = play(game, OTHELLO, self_play, material(game), 330, interrupt)
+    games, _ = played_games(game, OTHELLO, self_play, Material(game), 330, interrupt)
     resigned = [k for k, g in enumerate(games) if g["ended_by"] == "resignation"]
     assert len(resigned) > 20
     assert sum(g["ended_by"] != "resignation" for g in games[: resigned[0]]) >= 100
@@ -189,9 +179,10 @@ def test_with_everything_off_games_are_those_of_before():
     game = Game("connect_four")
     search = SearchConfig(policy="gumbel", simulations=16, noise=False, cache=0)
     evaluate = PseudoRandomEvaluator(game, SLOTS)
-    plain, _ = play(game, search, SelfPlayConfig(random_plies=3), evaluate, 20)
-    unused = SelfPlayConfig(random_plies=3, cheap_simulations=3, decided_weight=0.5, never_resign_share=0.9)
-    other, _ = play(game, search, unused, evaluate, 20)
+    plain, _ = played_games(game, search, SelfPlayConfig(random_plies=3), evaluate, 20)
+    unused = SelfPlayConfig(random_plies=3, cheap_simulations=3, decided_weight=0.5, never_resign_share=0.9,
+                            fork_plies=3, policy_temperature=0.3)
+    other, _ = played_games(game, search, unused, evaluate, 20)
     assert [tuple(g["actions"]) for g in plain] == [tuple(g["actions"]) for g in other]
 
 
@@ -199,10 +190,11 @@ def test_with_everything_off_games_are_those_of_before():
 def test_interruptions_change_no_game_with_everything_on(name):
     game = Game(name)
     search = SearchConfig(policy="puct", simulations=20, cache=0)
-    self_play = SelfPlayConfig(random_plies=2, policy_plies=2, cheap_share=0.5, cheap_simulations=4, decided_value=0.1)
+    self_play = SelfPlayConfig(random_plies=2, policy_plies=2, cheap_share=0.5, cheap_simulations=4, decided_value=0.1,
+                               fork_share=0.3, fork_plies=10)
     evaluate = PseudoRandomEvaluator(game, SLOTS)
-    whole, _ = play(game, search, self_play, evaluate, 40)
-    cut, _ = play(game, search, self_play, evaluate, 40, interrupt=3)
+    whole, _ = played_games(game, search, self_play, evaluate, 40)
+    cut, _ = played_games(game, search, self_play, evaluate, 40, interrupt=3)
     for one, other in zip(whole, cut, strict=True):
         assert one.keys() == other.keys()
         for key, value in one.items():

@@ -119,6 +119,8 @@ def test_contradictions_are_refused() -> None:
     assert "root of puct only" in refusal("search=gumbel", "search.forced_playouts=2")
     assert "root of puct only" in refusal("search=gumbel", "first.search.policy=mcts", "first.search.prune_policy=true")
     assert "must not exceed search.simulations=8" in refusal("search=gumbel", "search.simulations=8")
+    assert "knows no temperature" in refusal("search=gumbel", "search.temperature_final=0.15")
+    assert "knows no temperature" in refusal("search=gumbel", "search.temperature_half_life=9")
     assert "has its own choice" in refusal("search=gumbel", "search.move_choice=lcb")
     assert "no tree" in refusal("search=policy_only", "learner.enabled=false", "search.proven_results=true")
     assert "own policy" in refusal("search=policy_only")

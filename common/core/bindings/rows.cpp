@@ -38,9 +38,9 @@ std::span<const T> view(const In<T, 1>& a) { return {a.data(), a.shape(0)}; }
 std::int64_t append(PyRing& py, In<Action, 1> actions, In<std::uint32_t, 1> policy_offsets, In<Action, 1> policy_actions,
                     In<std::uint16_t, 1> policy_shares, In<float, 1> root_values, In<float, 1> raw_values,
                     In<std::uint32_t, 1> versions, In<std::uint8_t, 1> kind, In<float, 1> row_weight, In<float, 1> surprise,
-                    int outcome, float score, const std::string& ended_by) {
+                    int outcome, float score, const std::string& ended_by, float komi) {
   const RecordView record{view(actions), view(policy_offsets), view(policy_actions), view(policy_shares), view(root_values),
-                          view(raw_values), view(versions), view(kind), view(row_weight), view(surprise), outcome, score, ended_by};
+                          view(raw_values), view(versions), view(kind), view(row_weight), view(surprise), outcome, score, ended_by, komi};
   nb::gil_scoped_release nogil;
   return py.ring->append(record);
 }
@@ -94,7 +94,8 @@ void bind_rows(nb::module_& m) {
       .def_prop_ro("end", [](const PyRing& r) { return r.ring->end(); })
       .def_prop_ro("nbytes", [](const PyRing& r) { return r.ring->nbytes(); })
       .def("append", &append, "actions"_a, "policy_offsets"_a, "policy_actions"_a, "policy_shares"_a, "root_values"_a,
-           "raw_values"_a, "versions"_a, "kind"_a, "row_weight"_a, "surprise"_a, "outcome"_a, "score"_a, "ended_by"_a)
+           "raw_values"_a, "versions"_a, "kind"_a, "row_weight"_a, "surprise"_a, "outcome"_a, "score"_a, "ended_by"_a,
+           "komi"_a = kNoKomi)
       .def("sample", &sample, "count"_a, "begin"_a, "end"_a, "seed"_a, "symmetries"_a, "threads"_a);
 }
 

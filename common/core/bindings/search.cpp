@@ -75,6 +75,7 @@ nb::dict to_dict(GameColumns&& g) {
   d["row_weight"] = to_numpy(std::move(g.row_weight));
   d["surprise"] = to_numpy(std::move(g.surprise));
   d["outcome"] = g.outcome, d["score"] = g.score;
+  if (!std::isnan(g.komi)) d["komi"] = double(g.komi);
   d["ended_by"] = g.is_resigned ? "resignation" : g.is_cut_off ? "ply_limit" : "rules";
   return d;
 }
@@ -128,6 +129,8 @@ void bind_search(nb::module_& m) {
       .def_rw("forced_playouts", &SearchOptions::forced_playouts)
       .def_rw("prune_policy", &SearchOptions::prune_policy)
       .def_rw("temperature", &SearchOptions::temperature)
+      .def_rw("temperature_half_life", &SearchOptions::temperature_half_life)
+      .def_rw("temperature_final", &SearchOptions::temperature_final)
       .def_rw("temperature_plies", &SearchOptions::temperature_plies)
       .def_rw("move_choice", &SearchOptions::move_choice)
       .def_rw("lcb_stdevs", &SearchOptions::lcb_stdevs)
@@ -149,6 +152,9 @@ void bind_search(nb::module_& m) {
       .def_rw("random_plies", &SelfPlayOptions::random_plies)
       .def_rw("policy_plies", &SelfPlayOptions::policy_plies)
       .def_rw("policy_temperature", &SelfPlayOptions::policy_temperature)
+      .def_rw("fork_share", &SelfPlayOptions::fork_share)
+      .def_rw("fork_plies", &SelfPlayOptions::fork_plies)
+      .def_rw("komi_stdev", &SelfPlayOptions::komi_stdev)
       .def_rw("cheap_share", &SelfPlayOptions::cheap_share)
       .def_rw("cheap_simulations", &SelfPlayOptions::cheap_simulations)
       .def_rw("decided_value", &SelfPlayOptions::decided_value)

@@ -77,6 +77,14 @@ template <class G>
 concept HasOwnership = requires(const G& rules, const typename G::Position& state, std::int8_t* map) {
   rules.ownership(state, map);  // [H * W]: 1 the player to move, -1 the other one, 0 nobody
 };
+
+// A game whose komi is a part of its position, so that it may differ from game to game.
+template <class G>
+concept HasKomi = requires(const G& rules, typename G::Position& position, const typename G::Position& state, float komi) {
+  { rules.komi(state) } -> std::same_as<float>;
+  { rules.set_komi(position, komi) } -> std::same_as<void>;  // only before the first ply
+  { G::is_komi(komi) } -> std::same_as<bool>;                // whether there may be such a one
+};
 // clang-format on
 
 template <class G>
@@ -100,6 +108,7 @@ std::string name_of(const G& rules) {
 }
 
 constexpr float kNoScore = std::numeric_limits<float>::quiet_NaN();
+constexpr float kNoKomi = std::numeric_limits<float>::quiet_NaN();  // none but that of the rules
 
 // A bijective mixer of 64 bits (Steele, Lea and Flood 2014, splitmix64's finalizer).
 constexpr std::uint64_t mix64(std::uint64_t x) {

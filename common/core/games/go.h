@@ -8,7 +8,10 @@
 //               simple        the board before the opponent's last ply
 //   end       two passes in a row, or the ply limit; the board is scored as it stands
 //   planes    zero [17]: own stones at the last eight plies, the opponent's, black to move (AlphaGo Zero, Methods);
-//             tutorial [7]: own, opponent's, empty, last move, the move before, legal plays, black to move
+//             komi [18]: as zero, and the komi for the player to move, in units of 20 points (KataGo,
+//             cpp/neuralnet/nninputs.cpp, selfKomi); tutorial [7]: own, opponent's, empty, last move, the move before,
+//             legal plays, black to move
+//   komi      of the rules, unless a position has its own
 //
 #pragma once
 
@@ -40,13 +43,14 @@ class Go {
     size_ = board_.size;
     num_cells_ = size_ * size_;
     komi_ = float(std::get<double>(params.at("komi")));
-    if (!(komi_ >= -361 && komi_ <= 361) || komi_ * 2 != float(int(komi_ * 2)))
-      throw std::invalid_argument("parameter komi=" + shown(komi_) + " of game go: must be a multiple of 0.5 in [-361, 361]");
+    if (!is_komi(komi_)) throw std::invalid_argument("parameter komi=" + shown(komi_) + " of game go: must be a multiple of 0.5 in [-361, 361]");
     const auto& rules = choice(params, "rules", {"chinese", "tromp_taylor"});
     allows_suicide_ = rules == "tromp_taylor";
     const auto& superko = choice(params, "superko", {"positional", "situational", "simple"});
     superko_ = superko == "positional" ? Superko::kPositional : superko == "situational" ? Superko::kSituational : Superko::kSimple;
-    is_tutorial_ = choice(params, "planes", {"zero", "tutorial"}) == "tutorial";
+    const auto& planes = choice(params, "planes", {"zero", "komi", "tutorial"});
+    is_tutorial_ = planes == "tutorial";
+    sees_komi_ = planes == "komi";
     const std::int64_t limit = std::get<std::int64_t>(params.at("max_plies"));
     if (limit < 0 || limit > kMaxPlies)
       throw std::invalid_argument("parameter max_plies=" + std::to_string(limit) + " of game go: must lie in [1, " + std::to_string(kMaxPlies) + "] on " + std::to_string(size_) + " x " + std::to_string(size_) + ", or be 0 for " + std::to_string(2 * num_cells_));
@@ -64,16 +68,19 @@ class Go {
             {"superko", std::string("positional"), "positional | situational | simple"},
             {"max_plies", std::int64_t(0), "the board is scored after so many plies; 0: 2 * size * size"},
             {"handicap", std::int64_t(0), "black stones on GTP's fixed points; white moves first then"},
-            {"planes", std::string("zero"), "zero: 17, eight boards of both colours and the colour | tutorial: 7"}};
+            {"planes", std::string("zero"), "zero: 17, eight boards of both colours and the colour | komi: and the komi | tutorial: 7"}};
   }
 
   int num_actions() const { return num_cells_ + 1; }
   int max_plies() const { return max_plies_; }
   int max_legal_actions() const { return num_cells_ + 1; }
-  Shape shape() const { return {.binary = is_tutorial_ ? 6 : 16, .uniform = 1, .height = size_, .width = size_}; }
+  Shape shape() const { return {.binary = is_tutorial_ ? 6 : 16, .uniform = sees_komi_ ? 2 : 1, .height = size_, .width = size_}; }
   int num_symmetries() const { return 8; }
 
   Position start() const { return start_; }
+  static bool is_komi(float komi) { return komi >= -361 && komi <= 361 && komi * 2 == float(int(komi * 2)); }
+  float komi(const Position& p) const { return 0.5f * float(p.half_komi); }
+  void set_komi(Position& p, float komi) const { p.half_komi = std::int16_t(2 * komi); }
   int to_play(const Position& p) const { return p.to_play; }
   int ply(const Position& p) const { return p.ply; }
   bool is_terminal(const Position& p) const { return p.num_passes >= 2 || p.ply >= max_plies_; }
@@ -85,7 +92,7 @@ class Go {
   // Of the area: stones, and empty regions that reach stones of one colour only.
   float score(const Position& p) const {
     const auto [black, white] = stones_.areas(p);
-    const float points = float(black.count() - white.count()) - komi_;
+    const float points = float(black.count() - white.count()) - komi(p);
     return p.to_play == 0 ? points : -points;
   }
   void ownership(const Position& p, std::int8_t* map) const {
@@ -163,6 +170,7 @@ class Go {
     } else {
       for (int t = p.ply; t >= 0 && t > p.ply - 8; --t) sum += board_key(p, t) * (factor *= 0x9E3779B97F4A7C15ull);
     }
+    if (sees_komi_) sum += mix64(std::uint64_t(p.half_komi));
     if (!has_no_superko(p)) {
       std::uint64_t actions = 0;
       for (int i = 0; i < count; ++i) actions += board_.zobrist[0][legal[i]];
@@ -170,18 +178,20 @@ class Go {
     }
     return mix64(sum);
   }
-  // The whole history counts, and how far the limit and the second pass are away.
+  // The whole history counts, the komi, and how far the limit and the second pass are away.
   std::uint64_t transposition_key(const Position& p) const {
     std::uint64_t boards = 0;  // a set: their order is of no importance
     for (int t = 0; t <= p.ply; ++t) boards += mix64(p.history[size_t(t)]);
     if (superko_ == Superko::kSimple) boards = p.ply > 0 ? p.history[size_t(p.ply - 1)] : 0;
-    return combine(combine(combine(p.hash, boards), std::uint64_t(p.ply)), std::uint64_t(2 * p.num_passes + p.to_play));
+    const std::uint64_t limits = std::uint64_t(std::uint16_t(p.half_komi)) << 16 | std::uint16_t(p.ply);
+    return combine(combine(combine(p.hash, boards), limits), std::uint64_t(2 * p.num_passes + p.to_play));
   }
 
   void observe(const Position& p, int symmetry, std::uint8_t* bits, float* uniform) const {
     if (is_tutorial_) observe_tutorial(p, board_.view[size_t(symmetry)], bits);
     else observe_history(p, board_.view[size_t(symmetry)], bits);
     uniform[0] = p.to_play == 0 ? 1.f : 0.f;
+    if (sees_komi_) uniform[1] = (p.to_play == 0 ? -komi(p) : komi(p)) / 20.f;
   }
 
   Action permute(int symmetry, Action action) const {
@@ -331,6 +341,7 @@ class Go {
     p.colour.fill(Board::kBorder);
     for (int cell = 0; cell < num_cells_; ++cell) p.colour[board_.point_of[size_t(cell)]] = Board::kEmpty;
     p.last = p.before_last = -1;
+    set_komi(p, komi_);
     for (const auto& [cell, colour] : set_up.stones) stones_.place(p, board_.point_of[size_t(cell)], colour);
     for (const auto& [cell, colour] : set_up.stones)
       if (p.liberties[p.head[board_.point_of[size_t(cell)]]] == 0)
@@ -344,7 +355,7 @@ class Go {
   Stones stones_;
   int size_ = 0, num_cells_ = 0, max_plies_ = 0;
   float komi_ = 0;
-  bool allows_suicide_ = false, is_tutorial_ = false;
+  bool allows_suicide_ = false, is_tutorial_ = false, sees_komi_ = false;
   Superko superko_ = Superko::kPositional;
   std::vector<int> handicap_;
   Position start_;

@@ -23,6 +23,7 @@ struct GoPosition {
   std::int16_t ply, num_passes;  // in a row
   std::uint8_t to_play;
   bool has_removed;               // stones, ever: no board can come again before
+  std::int16_t half_komi;         // points for white, times two
   std::int16_t last, before_last; // cells, the pass, or -1
   std::array<std::array<Set, 2>, 8> boards;  // of ply t at t % 8, by colour; a ring of the newest eight
   std::array<std::uint8_t, Board::kPoints> colour;

@@ -78,7 +78,7 @@ class RowRing {
     check_shape(r);
     check_replay(r);
     work_out_labels(r);
-    typename G::Position position = rules_->start();
+    typename G::Position position = start_of(r);
     const std::int64_t before = end_;
     for (size_t t = 0; t < r.actions.size(); ++t) {
       if (r.row_weight[t] > 0) add_row(r, t, position);
@@ -143,8 +143,19 @@ class RowRing {
     if (r.outcome < -1 || r.outcome > 1) fail("outcome: " + std::to_string(r.outcome) + " is none of -1, 0, 1");
   }
 
-  void check_replay(const RecordView& r) {
+  typename G::Position start_of(const RecordView& r) const {
     typename G::Position position = rules_->start();
+    if (std::isnan(r.komi)) return position;
+    if constexpr (HasKomi<G>) {
+      if (!G::is_komi(r.komi)) fail("game: a komi of " + std::to_string(r.komi) + " is no multiple of 0.5 in the bounds of the rules");
+      rules_->set_komi(position, r.komi);
+      return position;
+    }
+    fail("game: a komi of its own, " + std::to_string(r.komi) + ", which " + name_of(*rules_) + " cannot have");
+  }
+
+  void check_replay(const RecordView& r) {
+    typename G::Position position = start_of(r);
     players_.clear();
     for (size_t t = 0; t < r.actions.size(); ++t) {
       players_.push_back(std::int8_t(rules_->to_play(position)));

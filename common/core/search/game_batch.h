@@ -1,5 +1,6 @@
 // Games of self-play side by side.  Slot s plays its k-th game with randomness that comes from (seed, s, k, ply) alone,
-// so what a game is does not depend on the others, on the cache or on when the program was stopped and resumed.
+// and where it branches off, it does so from its (k - 1)-th: what a game is does not depend on the other slots, on the
+// cache or on when the program was stopped and resumed.
 #pragma once
 
 #include <algorithm>
@@ -29,13 +30,14 @@ struct GameColumns {
   std::vector<float> row_weight, surprise;
   int outcome = 0;         // for the first player
   float score = kNoScore;  // for the first player
+  float komi = kNoKomi;    // of this game, where it was drawn
   bool is_cut_off = false, is_resigned = false;
 
   template <class Archive>
   void archive(Archive& a) {
     a.vector(actions), a.vector(policy_offsets), a.vector(policy_actions), a.vector(policy_shares);
     a.vector(root_values), a.vector(raw_values), a.vector(versions), a.vector(kind), a.vector(row_weight);
-    a.vector(surprise);
+    a.vector(surprise), a.number(komi);
   }
 };
 
@@ -61,7 +63,9 @@ class GameBatch {
 
   GameBatch(const G& rules, const SearchOptions& options, const SelfPlayOptions& self_play, int size, std::uint64_t seed)
       : rules_(&rules), options_(options), self_play_(self_play), seed_(seed), batch_(rules, options_, size, seed),
-        resign_(self_play.resign_errors) {
+        resign_(self_play.resign_errors), legal_(size_t(rules.max_legal_actions())) {
+    if (self_play.komi_stdev > 0 && !HasKomi<G>)
+      throw std::invalid_argument("komi_stdev " + std::to_string(self_play.komi_stdev) + ": " + name_of(rules) + " has no komi to be drawn; use 0");
     for (int s = 0; s < size; ++s) {
       slots_.push_back({.search = Search<G, P>(rules, options_), .position = rules.start()});
       start_game(s);
@@ -128,6 +132,7 @@ class GameBatch {
 
  private:
   static constexpr int kNoAction = -1, kNobody = -1;
+  static constexpr std::uint64_t kForkStream = ~0ull, kKomiStream = ~1ull;  // of a game; those of plies are small numbers
 
   struct Slot {
     Search<G, P> search;
@@ -136,6 +141,7 @@ class GameBatch {
     std::uint64_t games = 0;          // started in this slot
     std::uint32_t root_version = 0;   // of the weights that evaluated the root of the running search
     std::int32_t policy_plies = 0;    // still to be drawn from the network's policy
+    std::int32_t avoided = kNoAction;  // by the first of them: what was played there before
     float weight = 0;                 // of the row of the running search
     bool may_resign = false;
     std::int8_t loser = kNobody;      // who resigns
@@ -148,24 +154,75 @@ class GameBatch {
     return combine(game_seed(s), 1 + std::uint64_t(rules_->ply(slots_[size_t(s)].position)));
   }
 
-  void start_game(int s) {
+  // `line`: what `draw_fork` said of the game before.
+  void start_game(int s, const std::vector<Action>& line = {}) {
     Slot& slot = slots_[size_t(s)];
     ++slot.games;
     Random random(combine(game_seed(s), 0));
-    std::vector<Action> legal(size_t(rules_->max_legal_actions()));
-    do {  // again, where the opening happened to end the game
-      slot.position = rules_->start();
-      slot.columns = {};
-      slot.values.clear();
-      const auto plies = random.below(std::uint64_t(self_play_.random_plies) + 1);
-      for (std::uint64_t k = 0; k < plies && !rules_->is_terminal(slot.position); ++k)
-        add_row(slot, draw_action(*rules_, slot.position, random, legal.data()), kOpening);
-    } while (rules_->is_terminal(slot.position));
-    slot.policy_plies = self_play_.policy_plies > 0 ? int(-std::log(random.uniform()) * self_play_.policy_plies) : 0;
+    if (!branch_off(s, line)) open(s, random);
     slot.loser = kNobody;
     slot.lowest[0] = slot.lowest[1] = 1.f;
     slot.may_resign = resign_.is_on() && random.uniform() >= self_play_.never_resign_share;
     begin_search(s, kNoAction);
+  }
+
+  void set_up(int s) {
+    Slot& slot = slots_[size_t(s)];
+    slot.position = rules_->start();
+    slot.columns = {};
+    slot.values.clear();
+    if constexpr (HasKomi<G>) {
+      if (self_play_.komi_stdev <= 0) return;
+      slot.columns.komi = draw_komi(rules_->komi(slot.position), Random(combine(game_seed(s), kKomiStream)));
+      rules_->set_komi(slot.position, slot.columns.komi);
+    }
+  }
+
+  // Normal around `mean`, cut off at three standard deviations, in half points (KataGo, cpp/program/playutils.cpp; Wu
+  // 2019, appendix on the variety of games).
+  float draw_komi(float mean, Random random) const
+    requires HasKomi<G>
+  {
+    double x = 0;
+    do x = random.normal();
+    while (std::fabs(x) > 3);
+    const float komi = float(std::round(2 * (double(mean) + double(self_play_.komi_stdev) * x)) / 2);
+    return G::is_komi(komi) ? komi : mean;
+  }
+
+  void open(int s, Random& random) {
+    Slot& slot = slots_[size_t(s)];
+    do {  // again, where the opening happened to end the game
+      set_up(s);
+      const auto plies = random.below(std::uint64_t(self_play_.random_plies) + 1);
+      for (std::uint64_t k = 0; k < plies && !rules_->is_terminal(slot.position); ++k)
+        add_row(slot, draw_action(*rules_, slot.position, random, legal_.data()), kOpening);
+    } while (rules_->is_terminal(slot.position));
+    slot.policy_plies = self_play_.policy_plies > 0 ? int(-std::log(random.uniform()) * self_play_.policy_plies) : 0;
+    slot.avoided = kNoAction;
+  }
+
+  // Plays all of `line` but its last action, which the network's policy then replaces by another one.  False where
+  // there is no line, or no other action.
+  bool branch_off(int s, const std::vector<Action>& line) {
+    if (line.empty()) return false;
+    Slot& slot = slots_[size_t(s)];
+    set_up(s);
+    for (size_t k = 0; k + 1 < line.size(); ++k) add_row(slot, line[k], kOpening);
+    slot.policy_plies = 1;
+    slot.avoided = line.back();
+    return rules_->legal_actions(slot.position, legal_.data()) > 1;
+  }
+
+  // The first plies of a game that has ended, up to one of them: its slot's next game branches off before the last of
+  // these.  None, where that begins afresh (KataGo, cpp/program/play.cpp, maybeForkGame).
+  std::vector<Action> draw_fork(int s) const {
+    if (self_play_.fork_share <= 0) return {};
+    Random random(combine(game_seed(s), kForkStream));
+    if (random.uniform() >= self_play_.fork_share) return {};
+    const std::vector<Action>& played = slots_[size_t(s)].columns.actions;
+    const std::uint64_t choices = std::min(std::uint64_t(played.size()), std::uint64_t(self_play_.fork_plies) + 1);
+    return {played.begin(), played.begin() + std::ptrdiff_t(random.below(choices)) + 1};
   }
 
   // Of the position of the slot, reached by `action`.
@@ -212,7 +269,7 @@ class GameBatch {
     if (slot.policy_plies > 0) {
       --slot.policy_plies;
       Random random(combine(search_seed(s), 4));
-      play_on(s, result.actions[draw_by_policy(random)], kOpening);
+      play_on(s, result.actions[size_t(draw_by_policy(std::exchange(slot.avoided, kNoAction), random))], kOpening);
       return;
     }
     GameColumns& c = slot.columns;
@@ -231,18 +288,14 @@ class GameBatch {
     play_on(s, result.action, slot.weight > 0 ? kFull : kCheap);
   }
 
-  // The index of an action, drawn with probability prior^(1 / temperature).
-  size_t draw_by_policy(Random& random) {
-    double total = 0;
-    weights_.clear();
-    for (float prior : result_.prior) {
-      weights_.push_back(std::pow(double(prior), 1.0 / double(self_play_.policy_temperature)));
-      total += weights_.back();
-    }
-    double x = random.uniform() * total;
-    size_t i = 0;
-    while (i + 1 < weights_.size() && (x -= weights_[i]) >= 0) ++i;
-    return i;
+  // The index of an action other than `avoided`, drawn with probability prior^(1 / temperature).
+  int draw_by_policy(int avoided, Random& random) {
+    weights_ = result_.prior;
+    for (size_t i = 0; i < weights_.size(); ++i)
+      if (result_.actions[i] == avoided) weights_[i] = 0;
+    if (std::all_of(weights_.begin(), weights_.end(), [](float w) { return w == 0; }))  // all others: 0 in half floats
+      for (size_t i = 0; i < weights_.size(); ++i) weights_[i] = result_.actions[i] != avoided;
+    return draw(weights_, result_.prior, self_play_.policy_temperature, random);
   }
 
   void play_on(int s, Action action, RowKind kind) {
@@ -252,8 +305,9 @@ class GameBatch {
       begin_search(s, action);
       return;
     }
+    const std::vector<Action> line = draw_fork(s);
     finish(slot);
-    start_game(s);
+    start_game(s, line);
   }
 
   void add_row(Slot& slot, Action action, RowKind kind, const SearchResult& result = {}) {
@@ -294,8 +348,8 @@ class GameBatch {
     slot.search.archive(a);
     a.number(slot.position);
     slot.columns.archive(a);
-    a.number(slot.games), a.number(slot.root_version), a.number(slot.policy_plies), a.number(slot.weight);
-    a.number(slot.may_resign), a.number(slot.loser), a.number(slot.lowest), a.vector(slot.values);
+    a.number(slot.games), a.number(slot.root_version), a.number(slot.policy_plies), a.number(slot.avoided);
+    a.number(slot.weight), a.number(slot.may_resign), a.number(slot.loser), a.number(slot.lowest), a.vector(slot.values);
   }
 
   // Of everything that must be the same for a snapshot to mean the same.
@@ -325,7 +379,8 @@ class GameBatch {
   std::vector<GameColumns> finished_;
   SearchResult result_;                // scratch
   std::vector<std::uint16_t> shares_;  // scratch
-  std::vector<double> weights_;        // scratch
+  std::vector<float> weights_;         // scratch
+  std::vector<Action> legal_;          // scratch
 };
 
 }  // namespace shusaku

@@ -8,6 +8,7 @@
 
 #include "options.h"
 #include "random.h"
+#include "schedule.h"
 #include "tree.h"
 
 namespace shusaku {
@@ -94,7 +95,7 @@ inline void conclude_by_weights(const Tree& tree, const SearchOptions& o, int pl
   r.policy = weights;
   normalise(r.policy);
   Random random(combine(seed, 2));
-  const float temperature = ply < o.temperature_plies ? o.temperature : 0.f;
+  const float temperature = float(move_temperature(o, ply));
   const bool is_by_bound = temperature <= 1e-3f && o.move_choice == "lcb";
   const int choice = is_by_bound ? highest_lower_bound(tree, o, r, weights) : draw(weights, r.prior, temperature, random);
   r.action = r.actions[size_t(choice)];

@@ -27,6 +27,8 @@ struct SearchOptions {
   float forced_playouts = 0.f;
   bool prune_policy = false;
   float temperature = 1.f;
+  float temperature_half_life = 0.f;
+  float temperature_final = 0.f;
   int temperature_plies = 30;
   std::string move_choice = "visits";
   float lcb_stdevs = 5.f;

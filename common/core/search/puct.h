@@ -9,6 +9,7 @@
 #include "options.h"
 #include "random.h"
 #include "root_prior.h"
+#include "schedule.h"
 #include "tree.h"
 
 namespace shusaku {

@@ -10,13 +10,6 @@
 
 namespace shusaku {
 
-// The temperature at `ply`: it falls from the early one to the other with a half-life (KataGo, interpolateEarly).
-inline double root_policy_temperature(const SearchOptions& o, int ply) {
-  if (o.root_policy_temperature_half_life <= 0) return o.root_policy_temperature;
-  const double early = double(o.root_policy_temperature_early) - double(o.root_policy_temperature);
-  return double(o.root_policy_temperature) + early * std::pow(0.5, ply / double(o.root_policy_temperature_half_life));
-}
-
 // In place: p^(1 / temperature), normalised.
 inline void flatten(std::vector<float>& prior, double temperature) {
   const double top = *std::max_element(prior.begin(), prior.end());

@@ -7,6 +7,9 @@ struct SelfPlayOptions {
   int random_plies = 0;
   float policy_plies = 0.f;
   float policy_temperature = 1.f;
+  float fork_share = 0.f;
+  int fork_plies = 20;
+  float komi_stdev = 0.f;
   float cheap_share = 0.f;
   int cheap_simulations = 0;
   float decided_value = 1.f;

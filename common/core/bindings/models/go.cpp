@@ -5,6 +5,7 @@
 namespace shusaku {
 
 static_assert(GameRules<Go<9>> && GameRules<Go<13>> && GameRules<Go<19>>);
+static_assert(HasKomi<Go<9>>);
 
 namespace {
 
