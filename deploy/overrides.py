@@ -137,6 +137,9 @@ def _compose_job(overrides: list[Override], varied: list[str]) -> ComposedConfig
 
     try:
         tree = _hydra_tree([f"{group}={choice}" for group, choice in groups.items()])
+        for group in ("search", "network"):  # what the user chose wins over what the experiment sets of its own
+            if group in groups:
+                tree[group].merge_with(OmegaConf.load(CONFIGS / group / f"{groups[group]}.yaml"))
         for leaf in settings:
             OmegaConf.update(tree, leaf.key, leaf.value, merge=False, force_add=isinstance(leaf.value, dict))
         _set_parameters(tree.game, parameters)

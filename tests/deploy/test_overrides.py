@@ -57,8 +57,11 @@ def test_every_experiment_composes_and_leaves_the_groups_their_say(name: str) ->
     body = OmegaConf.load(overrides.CONFIGS / "experiment" / f"{name}.yaml")
     for group in ("search", "network"):
         for file in (overrides.CONFIGS / group).glob("*.yaml"):
-            both = set(body.get(group, {})) & set(OmegaConf.load(file))
-            assert not both, f"experiment={name} sets {both}, so {group}={file.stem} would say nothing"
+            if not set(body.get(group, {})) & set(OmegaConf.load(file)):
+                continue
+            chosen = compose([f"experiment={name}", f"{group}={file.stem}", "learner.enabled=false"])
+            said = {key: getattr(getattr(chosen, group), key) for key in OmegaConf.load(file)}
+            assert said == dict(OmegaConf.load(file)), f"experiment={name} {group}={file.stem}"
 
 
 def test_an_explicit_choice_wins_over_the_experiment() -> None:
