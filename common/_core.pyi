@@ -100,6 +100,7 @@ class SearchOptions:
     reuse: bool
     proven_results: bool
     cache: int
+    symmetric_cache: bool
     considered_actions: int
     gumbel_scale: float
     gumbel_interior: str

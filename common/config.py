@@ -82,6 +82,7 @@ class SearchConfig:
     reuse: bool = False  # keep the subtree of the move that was played; puct only
     proven_results: bool = False  # wins, draws and losses proven by the tree bind values, move and target (MCTS-Solver)
     cache: int = 1 << 18  # positions whose evaluation an actor remembers; 0: none
+    symmetric_cache: bool = False  # a position and its mirror images are evaluated, and remembered, as one of them
     considered_actions: int = 16  # m, actions that gumbel considers at the root
     gumbel_scale: float = 1.0  # scale of the Gumbel draw; 0 when playing for strength
     gumbel_interior: str = "improved"  # improved: deterministic, as in the paper; puct

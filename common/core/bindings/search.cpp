@@ -135,6 +135,7 @@ void bind_search(nb::module_& m) {
       .def_rw("reuse", &SearchOptions::reuse)
       .def_rw("proven_results", &SearchOptions::proven_results)
       .def_rw("cache", &SearchOptions::cache)
+      .def_rw("symmetric_cache", &SearchOptions::symmetric_cache)
       .def_rw("considered_actions", &SearchOptions::considered_actions)
       .def_rw("gumbel_scale", &SearchOptions::gumbel_scale)
       .def_rw("gumbel_interior", &SearchOptions::gumbel_interior)

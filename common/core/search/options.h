@@ -34,6 +34,7 @@ struct SearchOptions {
   bool reuse = false;
   bool proven_results = false;
   std::int64_t cache = 0;
+  bool symmetric_cache = false;
   int considered_actions = 16;
   float gumbel_scale = 1.f;
   std::string gumbel_interior = "improved";
