@@ -76,7 +76,7 @@ def test_mirror_images_show_the_network_the_same_view(name, symmetries):
         there = dict(zip(image.legal_actions, ask(game, image, options)[2], strict=True))
         here = dict(zip(position.legal_actions, actions, strict=True))
         maps = maps_between(game, position, image)
-        assert any(all(there[game.permute_action(s, a)] == seen for a, seen in here.items()) for s in maps), str(position)
+        assert any(all(there[game.permute_action(s, a)] == here[a] for a in here) for s in maps), str(position)
         # The view is one of the position's own, and its actions lie where that view has them.
         assert any(
             np.array_equal(expanded(game, packed, uniform), position.observation(s))
@@ -136,7 +136,8 @@ def test_remembering_changes_no_game(name, policy):
 def test_it_answers_more_leaves_from_memory_in_connect_four():
     shares = {}
     for joins in (False, True):
-        batch = GameBatch(GAMES["connect_four"](), options_for("puct", cache=1 << 16, joins=joins, simulations=50), 16, 1)
+        options = options_for("puct", cache=1 << 16, joins=joins, simulations=50)
+        batch = GameBatch(Game("connect_four"), options, 16, 1)
         batch.play_pseudo_random(60_000)
         counters = batch.counters()
         shares[joins] = counters["cache_hits"] / (counters["cache_hits"] + counters["evaluations"])
