@@ -134,6 +134,8 @@ void bind_search(nb::module_& m) {
       .def_rw("lcb_least_share", &SearchOptions::lcb_least_share)
       .def_rw("reuse", &SearchOptions::reuse)
       .def_rw("proven_results", &SearchOptions::proven_results)
+      .def_rw("leaves", &SearchOptions::leaves)
+      .def_rw("graph", &SearchOptions::graph)
       .def_rw("cache", &SearchOptions::cache)
       .def_rw("symmetric_cache", &SearchOptions::symmetric_cache)
       .def_rw("considered_actions", &SearchOptions::considered_actions)

@@ -33,6 +33,8 @@ struct SearchOptions {
   float lcb_least_share = 0.15f;
   bool reuse = false;
   bool proven_results = false;
+  int leaves = 1;
+  bool graph = false;
   std::int64_t cache = 0;
   bool symmetric_cache = false;
   int considered_actions = 16;

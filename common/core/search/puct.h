@@ -15,7 +15,7 @@ namespace shusaku {
 
 class Puct {
  public:
-  static constexpr bool kUsesNetwork = true, kSimulates = true;
+  static constexpr bool kUsesNetwork = true, kSimulates = true, kSharesNodes = false, kKnowsWaiting = true;
 
   explicit Puct(const SearchOptions& options) : options_(options) {}
 
@@ -60,8 +60,9 @@ class Puct {
 
  private:
   int select(const Tree& tree, const Node& node, float fpu_reduction) const {
+    if (node.waiting) return select_beside(tree, node, fpu_reduction);
     const F8 fpu(tree.mean_value(node) - fpu_reduction * std::sqrt(node.visited_prior));
-    const F8 scale(exploration(node));
+    const F8 scale(exploration(node.visits - 1));
     const F8 one(1.f);
     return arg_max(node.num_edges, [&](int first) {
       const EdgeBlock& block = tree.blocks(node)[first / kLanes];
@@ -73,10 +74,29 @@ class Puct {
     });
   }
 
+  // The same where walks wait below the node: each counts as a visit that was lost, so that the next one goes elsewhere
+  // (virtual loss: Chaslot, Winands and van den Herik 2008, "Parallel Monte-Carlo tree search", section 3.3).
+  int select_beside(const Tree& tree, const Node& node, float fpu_reduction) const {
+    const F8 fpu(tree.mean_value(node) - fpu_reduction * std::sqrt(node.visited_prior));
+    const F8 scale(exploration(node.visits - 1 + node.waiting));
+    const F8 one(1.f);
+    return arg_max(node.num_edges, [&](int first) {
+      const EdgeBlock& block = tree.blocks(node)[first / kLanes];
+      std::int32_t real[kLanes], waiting[kLanes];
+      for (int i = 0; i < kLanes; ++i) {
+        real[i] = block.visits[i] & (kWaitingVisit - 1);
+        waiting[i] = block.visits[i] / kWaitingVisit;
+      }
+      const F8 lost = F8::load_int(waiting), n = F8::load_int(real) + lost;
+      const F8 q = choose(less(n, one), fpu, (F8::load(block.value_sum) - lost) / max(n, one));
+      return q + scale * F8::load_half(block.prior) / (one + n);
+    });
+  }
+
   // c * sqrt(N), N the visits of all children.  c grows as KataGo's cpuctExploration and lc0's ComputeCpuct;
   // AlphaZero's published formula has c_puct_log = 1.
-  float exploration(const Node& node) const {
-    const float visits = float(std::max(1, node.visits - 1));
+  float exploration(int child_visits) const {
+    const float visits = float(std::max(1, child_visits));
     float c = options_.c_puct;
     if (options_.c_puct_log != 0) c += options_.c_puct_log * float(std::log1p(double(visits) / double(options_.c_puct_base)));
     return c * std::sqrt(visits);
@@ -101,7 +121,7 @@ class Puct {
     const auto edge = [&](size_t i) { return root.first_edge() + std::uint32_t(i); };
     const size_t best = size_t(heaviest(weights_, result.prior));
     if (result.visits[best] == 0 || weights_[best] <= 0) return;
-    const float most = weights_[best], scale = exploration(root);
+    const float most = weights_[best], scale = exploration(root.visits - 1);
     const float score = result.q_values[best] + scale * from_half(tree.prior(edge(best))) / (1.f + most);
     for (size_t i = 0; i < weights_.size(); ++i) {
       if (i == best || result.visits[i] == 0) continue;
@@ -118,6 +138,13 @@ class Puct {
   std::vector<std::uint16_t> raw_prior_;  // of the root, before temperature and noise
   std::vector<float> prior_, weights_;    // scratch
   std::vector<double> noise_;             // scratch
+};
+
+// The same in a graph instead of a tree.
+class GraphPuct : public Puct {
+ public:
+  static constexpr bool kSharesNodes = true;
+  using Puct::Puct;
 };
 
 }  // namespace shusaku
