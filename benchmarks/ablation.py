@@ -1,0 +1,130 @@
+"""What each method is worth: connect four, plain AlphaZero against the same with one method more, at equal cost.
+
+    ablation.py run [--methods plain gumbel ...] [--seeds 1 2 3] [--millions 1 2 4]
+    ablation.py table docs/ablation.md
+
+Every run is cut after so many millions of network evaluations of self-play, measured on the whole set of positions
+and then goes on to the next cut.  A line of results/ablation.jsonl for each; what stands there is not run again.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from actors.evaluators import make_evaluator
+from actors.strength import measure
+from actors.strength_sets import strength_set
+from deploy.chosen_weights import choose_weights
+from deploy.overrides import compose
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results" / "ablation.jsonl"
+SIMULATIONS = 64  # of the search that is measured
+
+# AlphaZero as published where it is about the method (PUCT, noise, z, every move of a game a row), and the preset's
+# network, openings and learner, which all of them share.
+PLAIN = ("search=puct", "search.simulations=64", "search.proven_results=false", "search.temperature_plies=12")
+METHODS: dict[str, tuple[str, ...]] = {
+    "plain": (),
+    "gumbel": ("search=gumbel", "search.simulations=32", "search.proven_results=false"),
+    "playout caps": ("self_play.cheap_share=0.75", "self_play.cheap_simulations=16", "search.simulations=96"),
+    "proven results": ("search.proven_results=true",),
+    "symmetric cache": ("search.symmetric_cache=true",),
+    "auxiliary heads": ("learner.targets=[policy,value,short_term,soft_policy,reply,moves_left]",),
+    "surprise": ("replay.surprise_weight=0.5",),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("run")
+    run.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    run.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
+    run.add_argument("--millions", nargs="+", type=float, default=[1, 2, 4])
+    run.add_argument("--runs", type=Path, default=Path("runs/ablation"))
+    table = commands.add_parser("table")
+    table.add_argument("page", type=Path)
+    asked = parser.parse_args()
+    if asked.command == "table":
+        asked.page.write_text(page(lines()), encoding="utf-8")
+        return
+    for seed in asked.seeds:  # all methods with one seed first: a part of the table says something early
+        for method in asked.methods:
+            for millions in sorted(asked.millions):
+                train(method, seed, millions, asked.runs / f"{method.replace(' ', '_')}_{seed}")
+
+
+def train(method: str, seed: int, millions: float, directory: Path) -> None:
+    """Goes on to `millions` of evaluations and notes how strong the network is there."""
+    if any((line["method"], line["seed"], line["millions"]) == (method, seed, millions) for line in lines()):
+        return
+    overrides = [
+        "experiment=connect_four", *PLAIN, *METHODS[method], f"run.dir={directory}", f"run.seed={seed}",
+        f"run.evaluations={round(millions * 1e6)}", "run.minutes=100000", "strength.enabled=false",
+    ]
+    command = [str(Path(sys.executable).parent / "shusaku"), "local", *overrides, "--json"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
+    summary = json.loads(done.stdout.splitlines()[-1])
+    policy, search = strength_of(directory)
+    line = {
+        "method": method, "seed": seed, "millions": millions, "policy": policy, f"search_{SIMULATIONS}": search,
+        **{name: summary[name] for name in ("evaluations", "games", "rows", "steps", "seconds")},
+    }
+    with RESULTS.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+    print(json.dumps(line), flush=True)
+
+
+def strength_of(directory: Path) -> tuple[float, float]:
+    """Share of optimal moves of the network alone, and of PUCT with it: one search for all, so nets are compared."""
+    config = compose([f"checkpoint={directory}", "experiment=connect_four", "search=puct", "search.noise=false"])
+    chosen = choose_weights(config)
+    evaluators = []
+    for _ in range(len(os.sched_getaffinity(0))):
+        evaluators.append(make_evaluator(chosen.game, config.inference, chosen.network, config.actors.games_per_actor))
+        evaluators[-1].load(chosen.weights)
+    positions = strength_set(chosen.game.name)
+    assert positions is not None
+    strength = measure(positions, evaluators, config.search, (SIMULATIONS,))
+    return strength.policy.optimal, strength.searches[SIMULATIONS].optimal
+
+
+def lines() -> list[dict[str, Any]]:
+    if not RESULTS.exists():
+        return []
+    return [json.loads(text) for text in RESULTS.read_text(encoding="utf-8").splitlines()]
+
+
+def page(found: list[dict[str, Any]]) -> str:
+    """Mean and spread (highest less lowest) over the seeds, in per cent of optimal moves."""
+    cuts = sorted({line["millions"] for line in found})
+    text = [
+        "# What each method is worth", "",
+        "Connect four, from `benchmarks/ablation.py`: plain AlphaZero (PUCT, 64 simulations, z) and the same with one",
+        "method more, cut after equal numbers of network evaluations.  Share of optimal moves of the whole set, in per",
+        f"cent: PUCT with {SIMULATIONS} simulations / the network alone; mean over seeds ± half of their spread.", "",
+        "| method | seeds | " + " | ".join(f"{cut:g} M" for cut in cuts) + " |", "|---" * (2 + len(cuts)) + "|",
+    ]
+    for method in [name for name in METHODS if any(line["method"] == name for line in found)]:
+        cells = []
+        seeds = {line["seed"] for line in found if line["method"] == method}
+        for cut in cuts:
+            chosen = [line for line in found if (line["method"], line["millions"]) == (method, cut)]
+            cells.append(f"{share(chosen, f'search_{SIMULATIONS}')} / {share(chosen, 'policy')}" if chosen else "")
+        text.append(f"| {method if method == 'plain' else '+ ' + method} | {len(seeds)} | " + " | ".join(cells) + " |")
+    return "\n".join(text) + "\n"
+
+
+def share(chosen: list[dict[str, Any]], name: str) -> str:
+    values = [100 * line[name] for line in chosen]
+    return f"{statistics.mean(values):.1f} ± {(max(values) - min(values)) / 2:.1f}"
+
+
+if __name__ == "__main__":
+    main()
