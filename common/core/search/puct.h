@@ -38,14 +38,16 @@ class Puct {
   }
 
   int select_root(const Tree& tree, const Node& root) const {
-    if (!explores_root_) return select(tree, root, options_.fpu_reduction);
-    if (options_.forced_playouts > 0) {
+    if (explores_root_ && options_.forced_playouts > 0) {
       const int forced = first_that_lags(tree, root);
       if (forced >= 0) return forced;
     }
-    return select(tree, root, options_.root_fpu_reduction);
+    const float fpu_reduction = explores_root_ ? options_.root_fpu_reduction : options_.fpu_reduction;
+    return root.waiting ? select_beside(tree, root, fpu_reduction) : select(tree, root, fpu_reduction);
   }
-  int select_interior(const Tree& tree, const Node& node) const { return select(tree, node, options_.fpu_reduction); }
+  int select_interior(const Tree& tree, const Node& node) const {
+    return node.waiting ? select_beside(tree, node, options_.fpu_reduction) : select(tree, node, options_.fpu_reduction);
+  }
 
   void conclude(const Tree& tree, int ply, std::uint64_t seed, SearchResult& result) {
     for (std::uint16_t prior : raw_prior_) result.prior.push_back(from_half(prior));
@@ -60,11 +62,10 @@ class Puct {
 
  private:
   int select(const Tree& tree, const Node& node, float fpu_reduction) const {
-    if (node.waiting) return select_beside(tree, node, fpu_reduction);
     const F8 fpu(tree.mean_value(node) - fpu_reduction * std::sqrt(node.visited_prior));
     const F8 scale(exploration(node.visits - 1));
     const F8 one(1.f);
-    return arg_max(node.num_edges, [&](int first) {
+    return arg_max(node.num_edges, [&](int first) __attribute__((always_inline)) {
       const EdgeBlock& block = tree.blocks(node)[first / kLanes];
       const F8 explored = scale * F8::load_half(block.prior);
       if (node.num_edges > kLanes && all_zero(block.visits)) return fpu + explored;  // the same number without divisions
@@ -76,7 +77,8 @@ class Puct {
 
   // The same where walks wait below the node: each counts as a visit that was lost, so that the next one goes elsewhere
   // (virtual loss: Chaslot, Winands and van den Herik 2008, "Parallel Monte-Carlo tree search", section 3.3).
-  int select_beside(const Tree& tree, const Node& node, float fpu_reduction) const {
+  // Not inlined: select() is the hot path, and has to stay small enough to be.
+  [[gnu::noinline]] int select_beside(const Tree& tree, const Node& node, float fpu_reduction) const {
     const F8 fpu(tree.mean_value(node) - fpu_reduction * std::sqrt(node.visited_prior));
     const F8 scale(exploration(node.visits - 1 + node.waiting));
     const F8 one(1.f);
