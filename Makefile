@@ -1,7 +1,7 @@
 # make install   .venv with everything, built for this machine's processor
 # make train     learns connect four           make test        what continuous integration runs
 # make test-long the tests that take minutes   make lint        ruff and mypy
-# make oracles   fetches the engines that the tests compare with
+# make oracles   fetches the engines and packages that the tests compare with
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
@@ -20,6 +20,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 CORE := $(shell find common/core -name '*.cpp' -o -name '*.h' -o -name CMakeLists.txt)
 PACKAGES := actors learner replay common configs deploy
+ORACLES := $(shell sed -n 's/^oracles = \[\(.*\)\].*/\1/p' pyproject.toml | tr ',' ' ')
 TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
 
 # pip may be configured to look elsewhere, too: its report says where the wheel came from.
@@ -66,8 +67,12 @@ test: install
 test-long: install
 	$(BIN)/python -m pytest -m long $(PYTEST_ARGS)
 
-oracles:
+oracles: $(VENV)/.tools
 	$(PYTHON) tests/oracles.py
+	$(PIP) install --quiet -c constraints.txt $(ORACLES) || {
+	  echo "missing: $(subst ",,$(ORACLES)): tests that compare with them will be skipped, or fail under CI" >&2
+	  [ -z "$${CI:-}" ]
+	}
 
 lint: install
 	$(BIN)/ruff check .

@@ -101,7 +101,10 @@ class SearchOptions:
     lcb_least_share: float
     reuse: bool
     proven_results: bool
+    leaves: int
+    graph: bool
     cache: int
+    symmetric_cache: bool
     considered_actions: int
     gumbel_scale: float
     gumbel_interior: str

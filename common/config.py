@@ -83,7 +83,10 @@ class SearchConfig:
     lcb_least_share: float = 0.15  # of the most visited action's visits that an action needs for it (KataGo)
     reuse: bool = False  # keep the subtree of the move that was played; puct only
     proven_results: bool = False  # wins, draws and losses proven by the tree bind values, move and target (MCTS-Solver)
+    leaves: int = 1  # of a game that are evaluated together, puct only: for play, never for self-play (virtual loss)
+    graph: bool = False  # positions with the same future are one node, puct only (KataGo, docs/GraphSearch.md)
     cache: int = 1 << 18  # positions whose evaluation an actor remembers; 0: none
+    symmetric_cache: bool = False  # a position and its mirror images are evaluated, and remembered, as one of them
     considered_actions: int = 16  # m, actions that gumbel considers at the root
     gumbel_scale: float = 1.0  # scale of the Gumbel draw; 0 when playing for strength
     gumbel_interior: str = "improved"  # improved: deterministic, as in the paper; puct

@@ -117,6 +117,11 @@ class _Rules:
                   "gumbel plays by its own draw, which knows no temperature; leave it out or take puct")
               for name, on in (("temperature_half_life", s.temperature_half_life > 0),
                                ("temperature_final", s.temperature_final > 0))),
+            self._rule(f"{key}.leaves", 1 <= s.leaves <= 64, "must lie between 1 and 64"),
+            self._rule(f"{key}.leaves", s.leaves == 1 or s.policy == "puct",
+                f"{s.policy} walks to one leaf at a time; use {key}.policy=puct or {key}.leaves=1"),
+            self._rule(f"{key}.graph", not s.graph or s.policy == "puct",
+                f"{s.policy} grows a tree; use {key}.policy=puct or {key}.graph=false"),
             self._at_least(f"{key}.cache", 0),
             self._rule(f"{key}.cache", s.cache <= 1 << 28, "must be at most 268435456 positions"),
             self._at_least(f"{key}.considered_actions", 1), self._at_least(f"{key}.gumbel_scale", 0),
@@ -130,6 +135,11 @@ class _Rules:
         return [
             self._rule("search.reuse", not (s.reuse and s.policy != "puct"),
                 f"search.policy={s.policy} starts every search afresh; use search=puct or search.reuse=false"),
+            self._rule("search.reuse", not (s.reuse and s.graph),
+                "a graph cannot be cut where the move was played; use search.reuse=false or search.graph=false"),
+            self._rule("search.leaves", s.leaves == 1 or not n.enabled,
+                "self-play walks to one leaf a game at a time, or its visits would be learned with losses that never "
+                "were; use search.leaves=1, or learner.enabled=false to evaluate, or first.search.leaves in a match"),
             self._rule("search.noise", not (s.noise and s.policy == "policy_only"),
                 "policy_only plays what the network says; use search.noise=false or search=puct"),
             self._rule("search.noise", not (s.noise and s.policy == "gumbel"),

@@ -27,7 +27,7 @@ from common.config_rules import check
 from common.errors import UsageError
 from common.nearest import nearest
 from deploy.masking import mask_tree
-from deploy.parameters import KINDS, game_defaults, make_game, parameter_value, shown
+from deploy.parameters import KINDS, check_search, game_defaults, make_game, parameter_value, shown
 
 CONFIGS = Path(configs.__file__).parent
 DEFAULT_EXPERIMENT = "connect_four"
@@ -153,6 +153,8 @@ def _compose_job(overrides: list[Override], varied: list[str]) -> ComposedConfig
         raise UsageError(_first_line(error)) from None
     assert isinstance(resolved, Config)
     check(resolved)
+    if resolved.search.graph:
+        check_search(make_game(resolved.game.name, resolved.game.params, "search.graph=true"), resolved.search)
 
     config = ComposedConfig(**{field.name: getattr(resolved, field.name) for field in fields(resolved)})
     config.overrides = [override.input_line or "" for override in overrides]

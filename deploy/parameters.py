@@ -1,8 +1,10 @@
 """Parameters of a game's rules, checked against what the core says the game has."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from common.config import SearchConfig
 from common.errors import UsageError
 from common.nearest import nearest
 
@@ -40,6 +42,17 @@ def make_game(name: str, params: Any, what: str) -> "Game":
         raise  # of a game from outside the core: it says what of
     except ValueError as error:
         raise UsageError(f"{what}: {error}") from None
+
+
+def check_search(game: "Game", search: SearchConfig) -> None:
+    """UsageError where the search asks for what the game does not give, such as a key of its positions' futures."""
+    from common._core import SearchBatch
+    from common.search import search_options
+
+    try:
+        SearchBatch(game, search_options(replace(search, cache=0), symmetries=False), 1, 0)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 def parameter_value(game: str, known: Mapping[str, Any], key: str, value: Any, text: str) -> Any:

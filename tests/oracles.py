@@ -1,9 +1,11 @@
-"""Engines that the tests compare with: `make oracles` (this file run as a program) fetches them, `engine` finds them.
+"""What the tests compare with: `make oracles` fetches engines (this file run as a program) and packages.
 
 An engine comes from SHUSAKU_<NAME>, from PATH, from the games directory, or from the cache, where its Debian package
-was unpacked without root.  Where one is missing, tests skip with the reason; under CI they fail.
+was unpacked without root; a package from this Python, where the group `oracles` of pyproject.toml was installed.
+Where one is missing, tests skip with the reason; under CI they fail.
 """
 
+import importlib
 import os
 import shlex
 import shutil
@@ -11,6 +13,8 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
+from typing import NoReturn
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "shusaku" / "oracles"
 GAMES = Path("/usr/games")  # where Debian puts them; root's PATH lacks it
@@ -50,12 +54,23 @@ def is_required() -> bool:
 
 def engine(name: str) -> str:
     """The engine's program for a test; skips where there is none, fails under CI."""
-    import pytest  # here: `make oracles` needs none
-
     found = find(name)
     if found is not None:
         return str(found)
-    reason = f"{name} is not here: `make oracles` fetches it, or set {variable(name)}"
+    missing(f"{name} is not here: `make oracles` fetches it, or set {variable(name)}")
+
+
+def package(name: str) -> ModuleType:
+    """The package for a test; skips where there is none, fails under CI."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        missing(f"{name} cannot be imported ({error}): `make oracles` installs it")
+
+
+def missing(reason: str) -> NoReturn:
+    import pytest  # here: `make oracles` needs none
+
     if is_required():
         pytest.fail(reason)
     pytest.skip(reason)

@@ -99,6 +99,7 @@ def test_a_python_game_takes_its_own_parameters(here):
     (["game.entry=gomoku:Gomoku"], "add game=python"),
     (["game=python", "game.entry=gomoko:Gomoku"], "nearest: gomoku.py"),
     (["game=python", "game.entry=gomoku:Gomok"], "nearest: Gomoku"),
+    ([*GOMOKU, "search=puct", "search.graph=true"], "add the method or use search.graph=false"),
     ([*GOMOKU, "game.siez=9"], "nearest: size; there are entry, size, row"),
     ([*GOMOKU, "game.size=9.5"], "a whole number, such as its default 9"),
     ([*GOMOKU, "game.size=99"], "Gomoku(size=99, row=5) raised ValueError: row must lie"),

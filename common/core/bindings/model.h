@@ -49,11 +49,11 @@ class Model final : public AnyGame {
   std::map<std::string, double> timings(int games, std::uint64_t seed) const override { return shusaku::timings(rules_, games, seed); }
 
   std::unique_ptr<AnySearchBatch> search_batch(const SearchOptions& o, int size, std::uint64_t seed) const override {
-    return with_policy<std::unique_ptr<AnySearchBatch>>(o.policy, [&]<class P>(P*) { return std::make_unique<SearchModel<P>>(self(), o, size, seed); });
+    return with_policy<std::unique_ptr<AnySearchBatch>>(o, [&]<class P>(P*) { return std::make_unique<SearchModel<P>>(self(), o, size, seed); });
   }
 
   std::unique_ptr<AnyGameBatch> game_batch(const SearchOptions& o, const SelfPlayOptions& p, int size, std::uint64_t seed) const override {
-    return with_policy<std::unique_ptr<AnyGameBatch>>(o.policy, [&]<class P>(P*) { return std::make_unique<GamesModel<P>>(self(), o, p, size, seed); });
+    return with_policy<std::unique_ptr<AnyGameBatch>>(o, [&]<class P>(P*) { return std::make_unique<GamesModel<P>>(self(), o, p, size, seed); });
   }
 
   std::unique_ptr<AnyRowRing> row_ring(std::int64_t capacity, const LabelOptions& labels) const override {
@@ -62,9 +62,16 @@ class Model final : public AnyGame {
 
  private:
   using Self = std::shared_ptr<const Model<G>>;
-  // The table of tree policies: calls `make` with a null pointer to the one of that name.
+  // The table of tree policies: calls `make` with a null pointer to the one that the options ask for.
   template <class Made, class Make>
-  static Made with_policy(const std::string& name, Make make) {
+  Made with_policy(const SearchOptions& o, Make make) const {
+    const std::string& name = o.policy;
+    if (o.graph) {
+      if (name != "puct") throw std::invalid_argument("search.graph=true: policy " + name + " grows a tree; use search.policy=puct or search.graph=false");
+      if (!has_transposition_key(rules_)) throw std::invalid_argument("search.graph=true: game " + this->name() +
+          " has no transposition_key, so no two positions are known to have the same future; add the method or use search.graph=false");
+      return make(static_cast<GraphPuct*>(nullptr));
+    }
     if (name == "puct") return make(static_cast<Puct*>(nullptr));
     if (name == "gumbel") return make(static_cast<Gumbel*>(nullptr));
     if (name == "mcts") return make(static_cast<Uct*>(nullptr));

@@ -110,6 +110,8 @@ struct Foreign {
     return key ? *key : p.key;
   }
 
+  bool has_transposition_key() const { return shared_->game->transposition_key(*shared_->start).has_value(); }
+
   void observe(const Position& p, int symmetry, std::uint8_t* bits, float* uniform) const {
     const auto seen = planes(p);
     std::copy(seen->uniform.begin(), seen->uniform.end(), uniform);

@@ -107,6 +107,13 @@ std::string name_of(const G& rules) {
   else return G::kName;
 }
 
+// Whether two lines of play can be known to have the same future; a type that stands for many games says it of each.
+template <class G>
+bool has_transposition_key(const G& rules) {
+  if constexpr (requires { rules.has_transposition_key(); }) return rules.has_transposition_key();
+  else return true;
+}
+
 constexpr float kNoScore = std::numeric_limits<float>::quiet_NaN();
 constexpr float kNoKomi = std::numeric_limits<float>::quiet_NaN();  // none but that of the rules
 

@@ -64,6 +64,9 @@ class GameBatch {
   GameBatch(const G& rules, const SearchOptions& options, const SelfPlayOptions& self_play, int size, std::uint64_t seed)
       : rules_(&rules), options_(options), self_play_(self_play), seed_(seed), batch_(rules, options_, size, seed),
         resign_(self_play.resign_errors), legal_(size_t(rules.max_legal_actions())) {
+    if (options.leaves > 1)
+      throw std::invalid_argument("search.leaves=" + std::to_string(options.leaves) +
+                                  ": self-play walks to one leaf a game at a time; use search.leaves=1");
     if (self_play.komi_stdev > 0 && !HasKomi<G>)
       throw std::invalid_argument("komi_stdev " + std::to_string(self_play.komi_stdev) + ": " + name_of(rules) + " has no komi to be drawn; use 0");
     for (int s = 0; s < size; ++s) {
@@ -357,7 +360,7 @@ class GameBatch {
     const SearchOptions& o = options_;
     const std::string text = name_of(*rules_) + " " + o.policy + " " + o.gumbel_interior + " " +
         std::to_string(slots_.size()) + " " + std::to_string(seed_) + " " + std::to_string(sizeof(Position)) + " " +
-        std::to_string(o.simulations) + " " + std::to_string(o.considered_actions) + (o.proven_results ? " proven" : "") + " " +
+        std::to_string(o.simulations) + " " + std::to_string(o.considered_actions) + (o.proven_results ? " proven" : "") + (o.graph ? " graph" : "") + " " +
         std::to_string(self_play_.cheap_simulations);
     return checksum(text);
   }

@@ -37,7 +37,7 @@ inline std::vector<int> considered_visits(int considered, int simulations) {
 
 class Gumbel {
  public:
-  static constexpr bool kUsesNetwork = true, kSimulates = true;
+  static constexpr bool kUsesNetwork = true, kSimulates = true, kSharesNodes = false, kKnowsWaiting = false;
 
   explicit Gumbel(const SearchOptions& options)
       : options_(options), interior_puct_(options.gumbel_interior == "puct"), proves_(options.proven_results) {}

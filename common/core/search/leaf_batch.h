@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "evaluation_cache.h"
+#include "mirror_images.h"
 #include "search.h"
 
 namespace shusaku {
@@ -28,9 +29,11 @@ template <GameRules G, class P>
 class LeafBatch {
  public:
   LeafBatch(const G& rules, const SearchOptions& options, int size, std::uint64_t seed)
-      : rules_(&rules), symmetries_(options.symmetries ? rules.num_symmetries() : 1), seed_(combine(seed, 0xCA11)),
+      : rules_(&rules), symmetries_(options.symmetries ? rules.num_symmetries() : 1),
+        joins_images_(options.symmetric_cache && rules.num_symmetries() > 1), seed_(combine(seed, 0xCA11)),
         cache_(P::kUsesNetwork ? std::uint64_t(options.cache) : 0, rules.max_legal_actions()),
-        logits_(size_t(padded(rules.max_legal_actions()))), half_(logits_.size()) {
+        images_(rules, options.symmetries), logits_(size_t(padded(rules.max_legal_actions()))), half_(logits_.size()),
+        ordered_(logits_.size()) {
     const Shape shape = rules.shape();
     leaves.packed.resize(size_t(size) * size_t(shape.packed_bytes()));
     leaves.uniform.resize(size_t(size) * size_t(shape.uniform));
@@ -54,12 +57,13 @@ class LeafBatch {
     for (;;) {
       const Step step = search.run(budget, counters.terminals);
       if (step != Step::kLeaf) return step;
-      const std::uint64_t key = evaluation_key(*rules_, search.leaf(), search.leaf_actions(), search.num_leaf_actions());
+      const std::uint64_t key = key_of(search);
       if (cache_.is_on()) {
         std::uint16_t value = 0;
         if (const std::uint16_t* known = cache_.find(key, version_, value)) {
           ++counters.cache_hits;
           const int count = search.num_leaf_actions();
+          if (joins_images_) known = in_order_of_leaf(known, count);
           for (int i = 0; i < count; i += kLanes) F8::load_half(known_padded(known, i, count)).store(&logits_[size_t(i)]);
           search.expand(logits_.data(), from_half(value));
           continue;
@@ -90,13 +94,36 @@ class LeafBatch {
         continue;
       }
       ++counters.evaluations;
-      if (cache_.is_on()) cache_.store(keys_[size_t(row)], version, value, half_.data(), count);
+      if (cache_.is_on()) cache_.store(keys_[size_t(row)], version, value, as_remembered(first, count), count);
       expand(slots_[size_t(row)], logits_.data(), from_half(value));
     }
     leaves.count = 0;
   }
 
  private:
+  std::uint64_t key_of(const Search<G, P>& search) {
+    const Action* actions = search.leaf_actions();
+    const int count = search.num_leaf_actions();
+    if (!joins_images_) return evaluation_key(*rules_, search.leaf(), actions, count);
+    images_.look(search.leaf(), actions, count, combine(version_, seed_));
+    return images_.key();
+  }
+
+  // The logits of a row as the cache keeps them: of a view that mirror images share, in the order of its actions.
+  const std::uint16_t* as_remembered(std::int32_t first, int count) {
+    if (!joins_images_) return half_.data();
+    const auto& ascending = images_.ascending(&leaves.actions[size_t(first)], count);
+    for (size_t k = 0; k < size_t(count); ++k) ordered_[k] = half_[ascending[k]];
+    return ordered_.data();
+  }
+
+  // The way back, to the legal actions of the leaf that images_ looked at.
+  const std::uint16_t* in_order_of_leaf(const std::uint16_t* known, int count) {
+    const auto& ascending = images_.ascending(images_.actions(), count);
+    for (size_t k = 0; k < size_t(count); ++k) ordered_[ascending[k]] = known[k];
+    return ordered_.data();
+  }
+
   // Eight half floats from `known` + i; the last block of a slot may end at the end of the cache's memory.
   const std::uint16_t* known_padded(const std::uint16_t* known, int i, int count) {
     if (i + kLanes <= count) return known + i;
@@ -105,12 +132,16 @@ class LeafBatch {
     return copy;
   }
 
+  // A function of position, version and seed, so that a cached answer is the one a fresh one would be.
+  int drawn_symmetry(std::uint64_t key) const {
+    const std::uint64_t draw = combine(combine(key, version_), seed_);
+    return symmetries_ > 1 ? int((unsigned __int128)draw * unsigned(symmetries_) >> 64) : 0;
+  }
+
   void add_row(const Search<G, P>& search, int slot, std::uint64_t key) {
     const Shape shape = rules_->shape();
     const size_t row = size_t(leaves.count++);
-    // The symmetry is a function of position, version and seed, so that a cached answer is the one a fresh one would be.
-    const std::uint64_t draw = combine(combine(key, version_), seed_);
-    const int symmetry = symmetries_ > 1 ? int((unsigned __int128)draw * unsigned(symmetries_) >> 64) : 0;
+    const int symmetry = joins_images_ ? images_.symmetry() : drawn_symmetry(key);
     rules_->observe(search.leaf(), symmetry, &leaves.packed[row * size_t(shape.packed_bytes())],
                     leaves.uniform.data() + row * size_t(shape.uniform));
     const Action* actions = search.leaf_actions();
@@ -125,11 +156,13 @@ class LeafBatch {
 
   const G* rules_;
   int symmetries_;
+  bool joins_images_;  // a position and its mirror images share their evaluation
   std::uint64_t seed_;
   std::uint32_t version_ = 0;
   EvaluationCache cache_;
-  std::vector<float> logits_;
-  std::vector<std::uint16_t> half_;
+  MirrorImages<G> images_;
+  std::vector<float> logits_;                  // scratch, as the next two
+  std::vector<std::uint16_t> half_, ordered_;
   std::vector<int> slots_;           // of each row
   std::vector<std::uint64_t> keys_;  // of each row
 };

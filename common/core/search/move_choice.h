@@ -81,7 +81,7 @@ inline int highest_lower_bound(const Tree& tree, const SearchOptions& o, const S
     const double n = r.visits[size_t(i)], mean = r.q_values[size_t(i)];
     if (weights[size_t(i)] <= 0 || n < least) continue;
     const Node& child = tree.nodes[tree.child(tree.nodes[0].first_edge() + std::uint32_t(i))];
-    const double variance = std::max(1e-8, double(child.square_sum) / n - mean * mean);
+    const double variance = std::max(1e-8, double(child.square_sum) / child.visits - mean * mean);
     const double z = o.lcb_stdevs, quantile = std::sqrt(n * std::expm1(z * z * (n - 1.5) / ((n - 1) * (n - 1))));
     const double bound = mean - quantile * std::sqrt(variance / n);
     if (best < 0 || bound > highest) best = i, highest = bound;

@@ -35,7 +35,10 @@ struct SearchOptions {
   float lcb_least_share = 0.15f;
   bool reuse = false;
   bool proven_results = false;
+  int leaves = 1;
+  bool graph = false;
   std::int64_t cache = 0;
+  bool symmetric_cache = false;
   int considered_actions = 16;
   float gumbel_scale = 1.f;
   std::string gumbel_interior = "improved";

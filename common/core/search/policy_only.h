@@ -13,7 +13,7 @@ namespace shusaku {
 
 class PolicyOnly {
  public:
-  static constexpr bool kUsesNetwork = true, kSimulates = false;
+  static constexpr bool kUsesNetwork = true, kSimulates = false, kSharesNodes = false, kKnowsWaiting = false;
 
   explicit PolicyOnly(const SearchOptions& options) : options_(options) {}
 

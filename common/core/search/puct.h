@@ -16,7 +16,7 @@ namespace shusaku {
 
 class Puct {
  public:
-  static constexpr bool kUsesNetwork = true, kSimulates = true;
+  static constexpr bool kUsesNetwork = true, kSimulates = true, kSharesNodes = false, kKnowsWaiting = true;
 
   explicit Puct(const SearchOptions& options) : options_(options) {}
 
@@ -39,14 +39,16 @@ class Puct {
   }
 
   int select_root(const Tree& tree, const Node& root) const {
-    if (!explores_root_) return select(tree, root, options_.fpu_reduction);
-    if (options_.forced_playouts > 0) {
+    if (explores_root_ && options_.forced_playouts > 0) {
       const int forced = first_that_lags(tree, root);
       if (forced >= 0) return forced;
     }
-    return select(tree, root, options_.root_fpu_reduction);
+    const float fpu_reduction = explores_root_ ? options_.root_fpu_reduction : options_.fpu_reduction;
+    return root.waiting ? select_beside(tree, root, fpu_reduction) : select(tree, root, fpu_reduction);
   }
-  int select_interior(const Tree& tree, const Node& node) const { return select(tree, node, options_.fpu_reduction); }
+  int select_interior(const Tree& tree, const Node& node) const {
+    return node.waiting ? select_beside(tree, node, options_.fpu_reduction) : select(tree, node, options_.fpu_reduction);
+  }
 
   void conclude(const Tree& tree, int ply, std::uint64_t seed, SearchResult& result) {
     for (std::uint16_t prior : raw_prior_) result.prior.push_back(from_half(prior));
@@ -62,9 +64,9 @@ class Puct {
  private:
   int select(const Tree& tree, const Node& node, float fpu_reduction) const {
     const F8 fpu(tree.mean_value(node) - fpu_reduction * std::sqrt(node.visited_prior));
-    const F8 scale(exploration(node));
+    const F8 scale(exploration(node.visits - 1));
     const F8 one(1.f);
-    return arg_max(node.num_edges, [&](int first) {
+    return arg_max(node.num_edges, [&](int first) __attribute__((always_inline)) {
       const EdgeBlock& block = tree.blocks(node)[first / kLanes];
       const F8 explored = scale * F8::load_half(block.prior);
       if (node.num_edges > kLanes && all_zero(block.visits)) return fpu + explored;  // the same number without divisions
@@ -74,10 +76,30 @@ class Puct {
     });
   }
 
+  // The same where walks wait below the node: each counts as a visit that was lost, so that the next one goes elsewhere
+  // (virtual loss: Chaslot, Winands and van den Herik 2008, "Parallel Monte-Carlo tree search", section 3.3).
+  // Not inlined: select() is the hot path, and has to stay small enough to be.
+  [[gnu::noinline]] int select_beside(const Tree& tree, const Node& node, float fpu_reduction) const {
+    const F8 fpu(tree.mean_value(node) - fpu_reduction * std::sqrt(node.visited_prior));
+    const F8 scale(exploration(node.visits - 1 + node.waiting));
+    const F8 one(1.f);
+    return arg_max(node.num_edges, [&](int first) {
+      const EdgeBlock& block = tree.blocks(node)[first / kLanes];
+      std::int32_t real[kLanes], waiting[kLanes];
+      for (int i = 0; i < kLanes; ++i) {
+        real[i] = block.visits[i] & (kWaitingVisit - 1);
+        waiting[i] = block.visits[i] / kWaitingVisit;
+      }
+      const F8 lost = F8::load_int(waiting), n = F8::load_int(real) + lost;
+      const F8 q = choose(less(n, one), fpu, (F8::load(block.value_sum) - lost) / max(n, one));
+      return q + scale * F8::load_half(block.prior) / (one + n);
+    });
+  }
+
   // c * sqrt(N), N the visits of all children.  c grows as KataGo's cpuctExploration and lc0's ComputeCpuct;
   // AlphaZero's published formula has c_puct_log = 1.
-  float exploration(const Node& node) const {
-    const float visits = float(std::max(1, node.visits - 1));
+  float exploration(int child_visits) const {
+    const float visits = float(std::max(1, child_visits));
     float c = options_.c_puct;
     if (options_.c_puct_log != 0) c += options_.c_puct_log * float(std::log1p(double(visits) / double(options_.c_puct_base)));
     return c * std::sqrt(visits);
@@ -102,7 +124,7 @@ class Puct {
     const auto edge = [&](size_t i) { return root.first_edge() + std::uint32_t(i); };
     const size_t best = size_t(heaviest(weights_, result.prior));
     if (result.visits[best] == 0 || weights_[best] <= 0) return;
-    const float most = weights_[best], scale = exploration(root);
+    const float most = weights_[best], scale = exploration(root.visits - 1);
     const float score = result.q_values[best] + scale * from_half(tree.prior(edge(best))) / (1.f + most);
     for (size_t i = 0; i < weights_.size(); ++i) {
       if (i == best || result.visits[i] == 0) continue;
@@ -119,6 +141,13 @@ class Puct {
   std::vector<std::uint16_t> raw_prior_;  // of the root, before temperature and noise
   std::vector<float> prior_, weights_;    // scratch
   std::vector<double> noise_;             // scratch
+};
+
+// The same in a graph instead of a tree.
+class GraphPuct : public Puct {
+ public:
+  static constexpr bool kSharesNodes = true;
+  using Puct::Puct;
 };
 
 }  // namespace shusaku

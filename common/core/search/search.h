@@ -1,14 +1,16 @@
 // One search of one position: select a leaf, expand it with an evaluation from outside, back its value up.
 //
 // A simulation is one such pass; the evaluation of the root comes before the first and is none.  The variation is the
-// tree policy P: store_evaluation, begin, select_root, select_interior, conclude; kUsesNetwork, and kSimulates: false
-// where the evaluation of the root is all there is.
+// tree policy P: store_evaluation, begin, select_root, select_interior, conclude; kUsesNetwork; kSimulates: false where
+// the evaluation of the root is all there is; kSharesNodes: a graph (graph.h); kKnowsWaiting: several walks may wait.
 #pragma once
 
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "effort.h"
+#include "graph.h"
 #include "move_choice.h"
 #include "options.h"
 #include "random.h"
@@ -19,8 +21,17 @@ namespace shusaku {
 enum class Step {
   kLeaf,    // leaf() waits for expand()
   kDone,    // all simulations were made
-  kPaused,  // the budget of this call is used up
+  kPaused,  // the budget of this call is used up, or the next leaf waits for the network already
 };
+
+// From the root to a leaf.
+struct Walk {
+  std::vector<std::uint32_t> nodes, edges;  // edges[k] leads from nodes[k] to nodes[k + 1]
+  std::vector<std::int8_t> players;         // who moves at nodes[k], where players do not alternate
+  size_t depth = 0;                         // of the leaf
+};
+
+struct Nothing {};
 
 template <GameRules G, class P>
 class Search {
@@ -29,8 +40,7 @@ class Search {
 
   Search(const G& rules, const SearchOptions& options)
       : rules_(&rules), options_(&options), policy_(options), keeps_squares_(options.move_choice == "lcb"),
-        path_nodes_(size_t(rules.max_plies()) + 1), path_edges_(path_nodes_.size()),
-        path_players_(G::kAlternates ? 0 : path_nodes_.size()), actions_(size_t(padded(rules.max_legal_actions()))),
+        walk_(new_walk()), actions_(size_t(padded(rules.max_legal_actions()))),
         logits_(actions_.size()) {}
 
   // Starts afresh at `root`, which is not terminal.
@@ -38,13 +48,14 @@ class Search {
     root_ = root;
     seed_ = seed;
     effort_ = effort;
-    simulations_ = 0;
+    simulations_ = num_waiting_ = 0;
     tree_.clear();
+    if constexpr (P::kSharesNodes) index_.clear();
   }
 
   // Starts at the position after `action`, with what is already known below it where the options ask for that.
   void begin_after(Action action, const Position& root, std::uint64_t seed, Effort effort) {
-    if (options_->reuse) {
+    if (options_->reuse && !P::kSharesNodes) {  // a subtree could be cut off, a part of a graph not
       const Node& old = tree_.nodes[0];
       for (std::uint32_t e = old.first_edge(); e < old.first_edge() + old.num_edges; ++e) {
         if (tree_.action(e) != action || !spare_.keep_subtree(tree_, e)) continue;
@@ -66,13 +77,14 @@ class Search {
     while (!is_over()) {
       if (tree_.nodes[0].is_expanded && --budget < 0) return Step::kPaused;
       descend();
-      const Node& leaf = tree_.nodes[path_nodes_[depth_]];
+      const Node& leaf = tree_.nodes[walk_.nodes[walk_.depth]];
       if (leaf.is_closed) {
         ++terminals;
         ++simulations_;
-        if (leaf.proof && leaf.visits == 0) backup_proof();
+        if (!P::kSharesNodes && leaf.proof && leaf.visits == 0) backup_proof();
         else backup(leaf.closed_value());
       } else if constexpr (P::kUsesNetwork) {
+        if (leaf.waiting) return Step::kPaused;
         return Step::kLeaf;
       } else {
         evaluate_by_rollout();
@@ -83,19 +95,43 @@ class Search {
 
   const Position& leaf() const { return leaf_; }
   const Action* leaf_actions() const { return actions_.data(); }
-  int num_leaf_actions() const { return tree_.nodes[path_nodes_[depth_]].num_edges; }
+  int num_leaf_actions() const { return tree_.nodes[walk_.nodes[walk_.depth]].num_edges; }
 
   // `logits` of the legal actions, padded with anything finite to a multiple of eight; they are overwritten.
   void expand(float* logits, float value) {
-    Node& node = tree_.nodes[path_nodes_[depth_]];
+    Node& node = tree_.nodes[walk_.nodes[walk_.depth]];
+    if (P::kKnowsWaiting && node.is_closed) return end_at_proof(node);
     node.is_expanded = true;
     node.raw_value = value;
     policy_.store_evaluation(tree_, node, logits);
-    const bool is_root = depth_ == 0;
+    const bool is_root = walk_.depth == 0;
     backup(value);
     if (is_root) policy_.begin(tree_, rules_->ply(root_), seed_, effort_);
     else ++simulations_;
   }
+
+  Walk new_walk() const {
+    const size_t nodes = size_t(rules_->max_plies()) + 1;
+    return {std::vector<std::uint32_t>(nodes), std::vector<std::uint32_t>(nodes),
+            std::vector<std::int8_t>(G::kAlternates ? 0 : nodes)};
+  }
+
+  // Puts the walk to the leaf aside, in exchange for a new one, until its evaluation is here.  Until then it counts for
+  // the selection only: no value changes, so that nothing of it is left afterwards.
+  void set_aside(Walk& aside) {
+    count_waiting(1);
+    std::swap(walk_, aside);
+  }
+
+  // Takes it up again, to be expanded.  Where the search has proven a node of it meanwhile, it ends there.
+  void take_up(Walk& aside) {
+    std::swap(walk_, aside);
+    count_waiting(-1);
+    for (size_t k = 0; k < walk_.depth; ++k)
+      if (tree_.nodes[walk_.nodes[k]].is_closed) walk_.depth = k;
+  }
+
+  bool is_waiting() const { return num_waiting_ > 0; }
 
   void conclude(SearchResult& result) {
     constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
@@ -123,13 +159,14 @@ class Search {
   void archive(Archive& a) {
     a.number(root_), a.number(seed_), a.number(effort_.simulations), a.number(effort_.is_full), a.number(simulations_);
     tree_.archive(a);
+    if constexpr (P::kSharesNodes) index_.archive(a);
     policy_.archive(a);
   }
 
  private:
   bool is_over() const {
     const Node& root = tree_.nodes[0];
-    if constexpr (P::kSimulates) return (root.is_expanded && simulations_ >= effort_.simulations) || root.proof;
+    if constexpr (P::kSimulates) return (root.is_expanded && simulations_ + num_waiting_ >= effort_.simulations) || root.proof;
     else return root.is_expanded;
   }
 
@@ -137,22 +174,20 @@ class Search {
   void descend() {
     copy_position(*rules_, root_, leaf_);
     std::uint32_t at = 0;
-    for (depth_ = 0;; ++depth_) {
-      path_nodes_[depth_] = at;
-      if constexpr (!G::kAlternates) path_players_[depth_] = std::int8_t(rules_->to_play(leaf_));
+    for (walk_.depth = 0;; ++walk_.depth) {
+      walk_.nodes[walk_.depth] = at;
+      if constexpr (!G::kAlternates) walk_.players[walk_.depth] = std::int8_t(rules_->to_play(leaf_));
       Node& node = tree_.nodes[at];
       if (node.is_closed) return;
       if (!node.is_expanded) break;
       const int choice = at == 0 ? policy_.select_root(tree_, node) : policy_.select_interior(tree_, node);
       const std::uint32_t edge = node.first_edge() + std::uint32_t(choice);
-      path_edges_[depth_] = edge;
+      walk_.edges[walk_.depth] = edge;
       rules_->play(leaf_, tree_.action(edge));
       at = tree_.child(edge);
       if (at == kNoNode) {
         node.visited_prior += from_half(tree_.prior(edge));
-        at = tree_.child(edge) = tree_.add_node();
-        if constexpr (!G::kAlternates) tree_.nodes[at].moves_again = rules_->to_play(leaf_) == path_players_[depth_];
-        if (rules_->is_terminal(leaf_)) close(tree_.nodes[at]);
+        at = tree_.child(edge) = add_leaf();
       }
     }
     const int count = rules_->legal_actions(leaf_, actions_.data());
@@ -164,22 +199,62 @@ class Search {
     }
   }
 
+  // The node of leaf_, which no walk along this edge has reached so far.
+  std::uint32_t add_leaf() {
+    bool moves_again = false;
+    if constexpr (!G::kAlternates) moves_again = rules_->to_play(leaf_) == walk_.players[walk_.depth];
+    if constexpr (P::kSharesNodes) {  // plies and who moved count, whatever a game's key says: no walk turns in a circle
+      const std::uint64_t key = combine(rules_->transposition_key(leaf_), std::uint64_t(2 * rules_->ply(leaf_) + moves_again));
+      const std::uint32_t next = std::uint32_t(tree_.nodes.size()), known = index_.find_or_add(key, next);
+      if (known != next) return known;
+    }
+    const std::uint32_t at = tree_.add_node();
+    tree_.nodes[at].moves_again = moves_again;
+    if (rules_->is_terminal(leaf_)) close(tree_.nodes[at]);
+    return at;
+  }
+
+  void count_waiting(int walks) {
+    num_waiting_ += walks;
+    for (size_t k = 0; k <= walk_.depth; ++k) tree_.nodes[walk_.nodes[k]].waiting += std::uint16_t(walks);
+    for (size_t k = 0; k < walk_.depth; ++k) tree_.wait(walk_.edges[k], walks);
+  }
+
+  void end_at_proof(const Node& node) {
+    backup(node.closed_value());
+    ++simulations_;
+  }
+
   // `value` is for the player to move at the end of the path.
   void backup(float value) {
-    if (keeps_squares_) backup_as<true>(value);
+    if (P::kSharesNodes) backup_shared(value);
+    else if (keeps_squares_) backup_as<true>(value);
     else backup_as<false>(value);
   }
 
   template <bool kSquares>
   void backup_as(float value) {
-    for (size_t k = depth_;; --k) {
-      Node& node = tree_.nodes[path_nodes_[k]];
+    for (size_t k = walk_.depth;; --k) {
+      Node& node = tree_.nodes[walk_.nodes[k]];
       ++node.visits;
       node.value_sum += value;
       if constexpr (kSquares) node.square_sum += value * value;
       if (k == 0) return;
-      if (G::kAlternates || path_players_[k] != path_players_[k - 1]) value = -value;
-      tree_.visit(path_edges_[k - 1], value);
+      if (G::kAlternates || walk_.players[k] != walk_.players[k - 1]) value = -value;
+      tree_.visit(walk_.edges[k - 1], value);
+    }
+  }
+
+  // In a graph: visits go up, and values are summed up on the way.
+  void backup_shared(float value) {
+    Node& leaf = tree_.nodes[walk_.nodes[walk_.depth]];
+    ++leaf.visits;
+    leaf.value_sum = value * float(leaf.visits), leaf.square_sum = value * value * float(leaf.visits);
+    for (size_t k = walk_.depth; k-- > 0;) {
+      tree_.visit(walk_.edges[k], 0.f);
+      Node& node = tree_.nodes[walk_.nodes[k]];
+      ++node.visits;
+      sum_up(tree_, node, options_->proven_results);
     }
   }
 
@@ -196,9 +271,9 @@ class Search {
   void backup_proof() {
     bool is_news = true;
     float value = 0;
-    for (size_t k = depth_;; --k) {
-      Node& node = tree_.nodes[path_nodes_[k]];
-      if (k < depth_ && is_news) is_news = prove(node, path_edges_[k]);
+    for (size_t k = walk_.depth;; --k) {
+      Node& node = tree_.nodes[walk_.nodes[k]];
+      if (k < walk_.depth && is_news) is_news = prove(node, walk_.edges[k]);
       ++node.visits;
       if (is_news) {
         value = float(node.result());
@@ -207,9 +282,9 @@ class Search {
         node.value_sum += value, node.square_sum += value * value;
       }
       if (k == 0) return;
-      if (G::kAlternates || path_players_[k] != path_players_[k - 1]) value = -value;
-      tree_.visit(path_edges_[k - 1], value);
-      if (is_news) tree_.settle(path_edges_[k - 1], int(value));
+      if (G::kAlternates || walk_.players[k] != walk_.players[k - 1]) value = -value;
+      tree_.visit(walk_.edges[k - 1], value);
+      if (is_news) tree_.settle(walk_.edges[k - 1], int(value));
     }
   }
 
@@ -246,10 +321,9 @@ class Search {
   Position root_{}, leaf_{}, rollout_{};
   std::uint64_t seed_ = 0;
   Effort effort_;
-  std::int32_t simulations_ = 0;
-  size_t depth_ = 0;                                    // of the leaf
-  std::vector<std::uint32_t> path_nodes_, path_edges_;  // path_edges_[k] leads to path_nodes_[k + 1]
-  std::vector<std::int8_t> path_players_;               // who moves at path_nodes_[k], where players do not alternate
+  std::int32_t simulations_ = 0, num_waiting_ = 0;
+  Walk walk_;                    // to the leaf
+  [[no_unique_address]] std::conditional_t<P::kSharesNodes, NodeIndex, Nothing> index_;
   std::vector<Action> actions_;                         // legal at the leaf
   std::vector<float> logits_;
 };

@@ -1,7 +1,9 @@
 // Many searches side by side, each of a position that the caller gives: players, engines, strength tests.
 #pragma once
 
+#include <algorithm>
 #include <stdexcept>
+#include <string>
 
 #include "leaf_batch.h"
 
@@ -16,9 +18,13 @@ class SearchBatch {
   using Position = typename G::Position;
 
   SearchBatch(const G& rules, const SearchOptions& options, int size, std::uint64_t seed)
-      : options_(options), batch_(rules, options_, size, seed) {
+      : options_(options), batch_(rules, options_, size * std::max(1, options.leaves), seed) {
+    if (options.leaves > 1 && !P::kKnowsWaiting)
+      throw std::invalid_argument("search.leaves=" + std::to_string(options.leaves) + ": policy " + options.policy +
+                                  " walks to one leaf at a time; use search.policy=puct or search.leaves=1");
     for (int slot = 0; slot < size; ++slot) searches_.emplace_back(rules, options_);
     states_.assign(size_t(size), State::kIdle);
+    if (options.leaves > 1) walks_.assign(size_t(size) * size_t(options.leaves), searches_[0].new_walk());
   }
   SearchBatch(const SearchBatch&) = delete;
 
@@ -33,8 +39,15 @@ class SearchBatch {
     batch_.clear(version);
     for (int slot = 0; slot < size(); ++slot) {
       if (states_[size_t(slot)] != State::kRunning) continue;
+      Search<G, P>& search = searches_[size_t(slot)];
       int budget = kBudgetPerSelect;
-      if (batch_.run(searches_[size_t(slot)], slot, budget) == Step::kDone) {
+      Step step = batch_.run(search, slot, budget);
+      for (int k = 1; options_.leaves > 1 && step == Step::kLeaf; ++k) {
+        search.set_aside(walks_[size_t(batch_.leaves.count - 1)]);
+        if (k == options_.leaves) break;
+        step = batch_.run(search, slot, budget);
+      }
+      if (step == Step::kDone && !search.is_waiting()) {
         states_[size_t(slot)] = State::kDone;
         ++batch_.counters.searches;
       }
@@ -44,8 +57,12 @@ class SearchBatch {
 
   void expand_and_backup(const float* logits, const float* values, std::uint32_t version) {
     bool is_finite = true;
+    size_t row = 0;
     batch_.take(logits, values, version,
-                [&](int slot, float* l, float v) { searches_[size_t(slot)].expand(l, v); },
+                [&](int slot, float* l, float v) {
+                  if (options_.leaves > 1) searches_[size_t(slot)].take_up(walks_[row++]);
+                  searches_[size_t(slot)].expand(l, v);
+                },
                 [&](int) { is_finite = false; });
     if (!is_finite) throw std::invalid_argument("the network answered with a number that is not finite; use other weights");
   }
@@ -77,6 +94,7 @@ class SearchBatch {
   LeafBatch<G, P> batch_;
   std::vector<Search<G, P>> searches_;
   std::vector<State> states_;
+  std::vector<Walk> walks_;  // [rows] that wait, where a search may have several
 };
 
 }  // namespace shusaku

@@ -34,13 +34,16 @@ struct Node {
   float square_sum = 0;       // of the values in value_sum, where moves are chosen by their lower bound
   std::uint8_t proof = 0;     // 0: none; else 2 + the result under best play
   bool moves_again = false;   // who moves here has made the move that led here
-  std::uint16_t spare = 0;    // 32 bytes: a node never straddles two cache lines
+  std::uint16_t waiting = 0;  // walks through it or to it that wait for the network, where several may
   std::uint32_t first_edge() const { return first_block * kLanes; }
   int result() const { return proof - 2; }  // where there is a proof
   float closed_value() const { return proof ? float(result()) : raw_value; }
   int num_blocks() const { return (num_edges + kLanes - 1) / kLanes; }
 };
-static_assert(sizeof(Node) == 32);
+static_assert(sizeof(Node) == 32);  // a node never straddles two cache lines
+
+// A walk that waits counts this much in the visits of its edges, above the real visits, and nothing in their values.
+constexpr std::int32_t kWaitingVisit = 1 << 24;
 
 struct alignas(64) EdgeBlock {
   std::uint16_t prior[kLanes];  // half floats: probabilities, or logits where the tree policy is gumbel
@@ -78,7 +81,7 @@ class Tree {
   std::uint16_t& prior(std::uint32_t edge) { return blocks_[edge / kLanes].prior[edge % kLanes]; }
   std::uint16_t prior(std::uint32_t edge) const { return blocks_[edge / kLanes].prior[edge % kLanes]; }
   Action action(std::uint32_t edge) const { return blocks_[edge / kLanes].action[edge % kLanes]; }
-  std::int32_t visits(std::uint32_t edge) const { return blocks_[edge / kLanes].visits[edge % kLanes]; }
+  std::int32_t visits(std::uint32_t edge) const { return blocks_[edge / kLanes].visits[edge % kLanes] & (kWaitingVisit - 1); }
   float value_sum(std::uint32_t edge) const { return blocks_[edge / kLanes].value_sum[edge % kLanes]; }
   bool is_lost(std::uint32_t edge) const { return value_sum(edge) == kProvenLoss; }
   float mean_value(std::uint32_t edge) const { return is_lost(edge) ? -1.f : value_sum(edge) / float(visits(edge)); }  // visited
@@ -90,6 +93,11 @@ class Tree {
     ++block.visits[edge % kLanes];
     block.value_sum[edge % kLanes] += value;
   }
+
+  // `walks` more of them wait below `edge`, or fewer.
+  void wait(std::uint32_t edge, int walks) { blocks_[edge / kLanes].visits[edge % kLanes] += walks * kWaitingVisit; }
+
+  void set_value_sum(std::uint32_t edge, float sum) { blocks_[edge / kLanes].value_sum[edge % kLanes] = sum; }
 
   // Whether the child along `edge` is proven; then `result` is its result for who moves along the edge.
   bool is_proven(std::uint32_t edge, int& result) const {

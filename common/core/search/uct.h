@@ -14,7 +14,7 @@ namespace shusaku {
 
 class Uct {
  public:
-  static constexpr bool kUsesNetwork = false, kSimulates = true;
+  static constexpr bool kUsesNetwork = false, kSimulates = true, kSharesNodes = false, kKnowsWaiting = false;
 
   explicit Uct(const SearchOptions& options) : options_(options) {}
 

@@ -1,0 +1,110 @@
+"""search.leaves: several walks of one search wait for the network together, against the slow reference."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from actors.evaluators import PseudoRandomEvaluator, ScriptedEvaluator
+from actors.strength_sets import strength_set
+from common._core import Game, GameBatch, SearchBatch
+from common.config import SearchConfig
+from common.messages import Leaves
+from common.search import search_options, search_positions
+
+sys.path.insert(0, str(Path(__file__).parent))
+from reference_graph import WaitingPuct, waiting_search
+from search_fixtures import late_positions, random_positions, scripted, search_all
+
+
+def config_of(simulations, leaves, **changes):
+    return SearchConfig(**{"policy": "puct", "simulations": simulations, "leaves": leaves, "noise": False,
+                           "temperature": 0, "cache": 0, "c_puct": 1.7, "fpu_reduction": 0.3, "root_fpu_reduction": 0.1,
+                           **changes})
+
+
+@pytest.mark.parametrize("leaves", [1, 2, 5, 16])
+@pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four", "othello"])
+@pytest.mark.parametrize("simulations", [1, 2, 17, 200])
+def test_it_grows_the_golden_tree(name, simulations, leaves):
+    """Mean values are the reference's to the last bit: nothing is left of the losses that waiting walks stood for."""
+    game = Game(name)
+    count = 1 if name == "othello" else 4
+    positions = random_positions(game, count, seed=simulations) + late_positions(game, count, seed=simulations)
+    rule, config = WaitingPuct(1.7, 0.3, 0.1), config_of(simulations, leaves)
+
+    def evaluate(position):
+        return scripted(position.observation(), game.num_actions)
+
+    for position, result in zip(positions, search_all(game, positions, config, range(len(positions))), strict=True):
+        root = waiting_search(position, evaluate, simulations, rule, leaves)
+        assert result.visits.tolist() == root.visits.tolist(), str(position)
+        assert result.visits.sum() == simulations
+        visited = root.visits > 0
+        q_values = (root.value_sum[visited] / root.visits[visited]).astype(np.float32)
+        np.testing.assert_array_equal(result.q_values[visited], q_values)
+        assert result.action == rule.conclude(root)[0]
+
+
+def test_rows_of_a_call_are_as_many_as_are_asked_for_and_all_different():
+    game = Game("connect_four")
+    evaluate = PseudoRandomEvaluator(game, 64)
+    config = config_of(200, 8, graph=True)  # in a tree, different leaves may be the same position
+    batch = SearchBatch(game, search_options(config, symmetries=False), 3, 0)
+    for slot in range(3):
+        batch.begin(slot, game.start(), slot)
+    sizes = []
+    while not batch.is_done():
+        leaves = Leaves(*batch.select(0))
+        if len(leaves):
+            sizes.append(len(leaves))
+            assert len({leaves.packed[row].tobytes() for row in range(len(leaves))}) == len(leaves) // 3
+            answer = evaluate(leaves)
+            batch.expand_and_backup(answer.logits, answer.values, 0)
+    assert sizes[0] == 3  # the roots
+    assert max(sizes) == 24
+    assert len(sizes) < 60
+
+
+@pytest.mark.parametrize("graph", [False, True])
+@pytest.mark.parametrize("leaves", [3, 16])
+def test_every_proven_result_is_true(leaves, graph):
+    """Also where a node is proven while walks below it wait."""
+    known = strength_set("tic_tac_toe")
+    config = config_of(100, leaves, proven_results=True, graph=graph, cache=64)
+    results = search_positions(known.game, known.positions, config, PseudoRandomEvaluator(known.game, 512))
+    roots = 0
+    for position, result, truth in zip(known.positions, results, known.results, strict=True):
+        values = truth[result.actions]
+        for value, proven in zip(values, result.proven_values, strict=True):
+            assert np.isnan(proven) or proven == value, str(position)
+        assert not (np.abs(result.q_values) > 1).any()
+        if np.isnan(result.proven_value):
+            assert result.visits.sum() == 100
+        else:
+            roots += 1
+            assert result.proven_value == result.value == values.max(), str(position)
+    assert roots / len(results) > 0.4
+
+
+@pytest.mark.parametrize("leaves", [1, 4, 32])
+def test_a_win_in_one_is_played(leaves):
+    game = Game("connect_four")
+    position = game.start()
+    for move in "112233":
+        position.play(position.from_move(move))
+    evaluate = ScriptedEvaluator(game, lambda planes: (np.zeros(7, np.float32), 0.0))
+    result = search_positions(game, [position], config_of(300, leaves), evaluate)[0]
+    assert position.to_move(result.action) == "4"
+
+
+def test_self_play_and_other_policies_refuse_it():
+    game = Game("tic_tac_toe")
+    options = search_options(config_of(10, 2), symmetries=False)
+    with pytest.raises(ValueError, match="self-play walks to one leaf"):
+        GameBatch(game, options, 1, 1)
+    for policy in ("gumbel", "mcts", "policy_only"):
+        options.policy = policy
+        with pytest.raises(ValueError, match=f"policy {policy} walks to one leaf"):
+            SearchBatch(game, options, 1, 1)
