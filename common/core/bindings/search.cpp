@@ -1,5 +1,6 @@
 // SearchBatch and GameBatch in Python.  The GIL is released wherever trees are walked.
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
@@ -201,12 +202,12 @@ void bind_search(nb::module_& m) {
       .def("counters", [](PySearchBatch& b) { return to_dict(b.batch->counters()); });
 
   nb::class_<PyGameBatch>(m, "GameBatch")
-      .def("__init__", [](PyGameBatch* self, nb::handle game, const SearchOptions& o, int size, std::uint64_t seed, const SelfPlayOptions& p) {
+      .def("__init__", [](PyGameBatch* self, nb::handle game, const SearchOptions& o, int size, std::uint64_t seed, std::optional<SelfPlayOptions> p) {
         check_size(size);
         auto rules = rules_of(game);
-        auto batch = rules->game_batch(o, p, size, seed);
+        auto batch = rules->game_batch(o, p.value_or(SelfPlayOptions()), size, seed);
         new (self) PyGameBatch{std::move(rules), std::move(batch)};
-      }, "game"_a, "options"_a, "size"_a, "seed"_a, "self_play"_a = SelfPlayOptions())
+      }, "game"_a, "options"_a, "size"_a, "seed"_a, "self_play"_a = nb::none())  // an object here would be reported as leaked
       .def("select", &select<AnyGameBatch>, "version"_a)
       .def("expand_and_backup", &expand_and_backup<AnyGameBatch>, "logits"_a, "values"_a, "version"_a)
       .def("take_finished", &take_finished)
