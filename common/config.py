@@ -26,7 +26,7 @@ class RunConfig:
     dir: str = "runs/default"  # checkpoints, records, metrics; the same directory resumes
     name: str = ""  # of its keys in Redis, a-z 0-9 -; empty: made from the directory's name and a random part
     minutes: float = 20.0  # training time, summed over resumes, without set-up and final evaluation
-    evaluations: int = 0  # `shusaku local`: network evaluations of self-play that end it, summed over resumes; 0: any
+    evaluations: int = 0  # of self-play that end `shusaku local`, about, summed over resumes; 0: any number
     seed: int = 1  # of games, sampling and initial weights
     resume: str = "auto"  # auto: go on where the directory stops; never: refuse a directory that holds a run
     checkpoint_seconds: float = 60.0  # between checkpoints; 0: only at the end

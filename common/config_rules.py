@@ -144,8 +144,6 @@ class _Rules:
                 "policy_only plays what the network says; use search.noise=false or search=puct"),
             self._rule("search.noise", not (s.noise and s.policy == "gumbel"),
                 "gumbel explores by its own draw, noise would spoil it; use search.noise=false or search=puct"),
-            self._rule("search.considered_actions", s.policy != "gumbel" or s.considered_actions <= s.simulations,
-                f"must not exceed search.simulations={s.simulations}, or no halving begins; lower it or raise them"),
             self._rule("search.policy", s.policy != "mcts" or not n.enabled,
                 "plain UCT uses no network, so nothing can be learned; use search=puct or search=gumbel"),
             self._rule("search.policy", s.policy != "policy_only" or not n.enabled,

@@ -137,8 +137,8 @@ class LocalRun:
         self.state.seconds, self._started = self.seconds, None  # the final measurement is no training
 
     def is_over(self) -> bool:
-        limit = self.config.run.evaluations
-        return self.seconds >= self.config.run.minutes * 60 or 0 < limit <= self.evaluations
+        """Time or evaluations are used up: the latter when one actor has made its share, the others nearly so."""
+        return self.seconds >= self.config.run.minutes * 60 or any(map(self._has_made_its_share, self.actors))
 
     @property
     def evaluations(self) -> int:
@@ -178,14 +178,14 @@ class LocalRun:
         self._write_accepted()
 
     def _should_stop(self, actor: SelfPlay) -> bool:
-        """In the thread of the actor; each has its share of the evaluations, so that no timing decides who stops."""
+        """In the thread of the actor, which asks for no other one's counters: no timing decides who stops."""
+        is_late = self.seconds >= self.config.run.minutes * 60
+        return self.signals.should_stop() or is_late or self._has_made_its_share(actor)
+
+    def _has_made_its_share(self, actor: SelfPlay) -> bool:
         limit = self.config.run.evaluations
         share = -(-(limit - self.state.evaluations) // len(self.actors))
-        return (
-            self.signals.should_stop()
-            or self.seconds >= self.config.run.minutes * 60
-            or (limit > 0 and actor.counters()["evaluations"] >= share)
-        )
+        return limit > 0 and actor.counters()["evaluations"] >= share
 
     def _shares(self) -> list[int]:
         """Rows that each actor brings in the next turn: what the steps until the next publication need."""

@@ -121,7 +121,6 @@ def test_contradictions_are_refused() -> None:
     assert "search.noise=false" in refusal("search=gumbel", "search.noise=true")
     assert "root of puct only" in refusal("search=gumbel", "search.forced_playouts=2")
     assert "root of puct only" in refusal("search=gumbel", "first.search.policy=mcts", "first.search.prune_policy=true")
-    assert "must not exceed search.simulations=8" in refusal("search=gumbel", "search.simulations=8")
     assert "knows no temperature" in refusal("search=gumbel", "search.temperature_final=0.15")
     assert "knows no temperature" in refusal("search=gumbel", "search.temperature_half_life=9")
     assert "has its own choice" in refusal("search=gumbel", "search.move_choice=lcb")
