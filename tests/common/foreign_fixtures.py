@@ -5,12 +5,11 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
+from search_fixtures import played_games
 
 from actors.evaluators import PseudoRandomEvaluator
-from common._core import Game, GameBatch
+from common._core import Game
 from common.config import SearchConfig, SelfPlayConfig
-from common.messages import Leaves
-from common.search import search_options, self_play_options
 
 MODULE = "test_games_of_ours"
 LINES = [0o007, 0o070, 0o700, 0o111, 0o222, 0o444, 0o421, 0o124]
@@ -154,14 +153,5 @@ def solve(rules: Any, state: Any) -> int:
 def records(game, policy, count, symmetries=False, **changes):
     """The columns of `count` games of self-play, evaluated by a hash of the planes."""
     config = SearchConfig(policy=policy, simulations=24, cache=0, noise=policy == "puct", **changes)
-    options = search_options(config, symmetries=symmetries)
-    self_play = self_play_options(SelfPlayConfig(random_plies=2))
-    batch, evaluate = GameBatch(game, options, 6, 7, self_play), PseudoRandomEvaluator(game, 6)
-    found = []
-    while len(found) < count:
-        leaves = Leaves(*batch.select(0))
-        if len(leaves):
-            answer = evaluate(leaves)
-            batch.expand_and_backup(answer.logits, answer.values, 0)
-        found += batch.take_finished()
-    return found
+    evaluate, self_play = PseudoRandomEvaluator(game, 6), SelfPlayConfig(random_plies=2)
+    return played_games(game, config, self_play, evaluate, count, symmetries=symmetries, size=6, seed=7)[0]

@@ -1,7 +1,7 @@
 """Slow, plain searches that share nodes, or have several leaves under way: what the C++ core must agree with."""
 
 import numpy as np
-from reference_search import F, Node, Puct, expand
+from reference_search import F, Node, Puct, expand, walk
 
 
 class SharedNode(Node):
@@ -21,19 +21,14 @@ def graph_search(position, evaluate, simulations, rule, proves=False):
     root.account(F(value), False)
     rule.begin(root)
     nodes = {}
+
+    def shared(position):
+        return nodes.setdefault((position.transposition_key, position.ply), SharedNode(position))
+
     for _ in range(simulations):
         if root.proof is not None:
             break
-        node, path = root, []
-        while node.prior is not None and node.proof is None:
-            k = rule.select(node, node is root)
-            path.append((node, k))
-            if k not in node.children:
-                node.visited_prior = F(node.visited_prior + node.prior[k])
-                reached = node.position.copy()
-                reached.play(node.actions[k])
-                node.children[k] = nodes.setdefault((reached.transposition_key, reached.ply), SharedNode(reached))
-            node = node.children[k]
+        node, path = walk(root, rule, shared)
         if node.position.is_terminal:
             node.raw_value = F(node.position.outcome)
             node.proof = int(node.position.outcome) if proves else None
@@ -88,16 +83,7 @@ def waiting_search(position, evaluate, simulations, rule, leaves):
     while done < simulations:
         waiting = []
         while len(waiting) < leaves and done + len(waiting) < simulations:
-            node, path = root, []
-            while node.prior is not None:
-                k = rule.select(node, node is root)
-                path.append((node, k))
-                if k not in node.children:
-                    node.visited_prior = F(node.visited_prior + node.prior[k])
-                    reached = node.position.copy()
-                    reached.play(node.actions[k])
-                    node.children[k] = Node(reached)
-                node = node.children[k]
+            node, path = walk(root, rule)
             if node.position.is_terminal:
                 back_up(node, path, F(node.position.outcome))
                 done += 1

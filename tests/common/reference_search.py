@@ -136,6 +136,21 @@ def expand(node, logits, value, keep_logits):
     return node.raw_value
 
 
+def walk(root, rule, make=Node):
+    """From the root to a node without priors or with a proof, and the (node, edge) pairs passed; `make` makes nodes."""
+    node, path = root, []
+    while node.prior is not None and node.proof is None:
+        k = rule.select(node, node is root)
+        path.append((node, k))
+        if k not in node.children:
+            node.visited_prior = F(node.visited_prior + node.prior[k])
+            position = node.position.copy()
+            position.play(node.actions[k])
+            node.children[k] = make(position)
+        node = node.children[k]
+    return node, path
+
+
 def search(position, evaluate, simulations, rule, proves=False):
     """`evaluate(position) -> (logits [A], value)`; `rule` has keep_logits, begin(root), select(node, is_root).
 
@@ -148,16 +163,7 @@ def search(position, evaluate, simulations, rule, proves=False):
     for _ in range(simulations):
         if root.proof is not None:
             break
-        node, path = root, []
-        while node.prior is not None and node.proof is None:
-            k = rule.select(node, node is root)
-            path.append((node, k))
-            if k not in node.children:
-                node.visited_prior = F(node.visited_prior + node.prior[k])
-                position = node.position.copy()
-                position.play(node.actions[k])
-                node.children[k] = Node(position)
-            node = node.children[k]
+        node, path = walk(root, rule)
         is_news = False
         if node.position.is_terminal:
             value = F(node.position.outcome)

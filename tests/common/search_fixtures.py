@@ -53,37 +53,44 @@ def late_positions(game, count, seed):
     return positions
 
 
-def self_play_games(game, evaluate, options, size, games, interrupt=None, **self_play):
-    """The first finished games of every slot, as sets of action sequences; `interrupt` steps between snapshots."""
-    other = self_play_options(SelfPlayConfig(**self_play))
-    batch, finished, count = GameBatch(game, options, size, 7, other), [], 0
+def self_play_games(game, evaluate, options, size, games, interrupt=0, **self_play):
+    """The first finished games, as tuples of actions, outcome and shares of the policies."""
+    found, _ = batch_games(game, options, SelfPlayConfig(**self_play), evaluate, games, interrupt, size, seed=7)
+    return [(tuple(g["actions"]), g["outcome"], tuple(g["policy_shares"])) for g in found]
+
+
+def played_games(game, search, self_play, evaluate, games, interrupt=0, symmetries=True, size=8, seed=3):
+    """Columns of the first games that ended, in `size` slots, and the totals of the batch."""
+    options = search_options(search, symmetries=symmetries)
+    return batch_games(game, options, self_play, evaluate, games, interrupt, size, seed)
+
+
+def batch_games(game, options, self_play, evaluate, games, interrupt, size, seed):
+    """The same for options of the core; after every `interrupt` steps a new batch goes on from a snapshot."""
+    other = self_play_options(self_play)
+    batch, finished, count = GameBatch(game, options, size, seed, other), [], 0
     while len(finished) < games:
         leaves = Leaves(*batch.select(evaluate.version))
         if len(leaves):
             answer = evaluate(leaves)
             batch.expand_and_backup(answer.logits, answer.values, answer.version)
-        finished += [(tuple(g["actions"]), g["outcome"], tuple(g["policy_shares"])) for g in batch.take_finished()]
-        count += 1
-        if interrupt and count % interrupt == 0:
-            snapshot = batch.snapshot()
-            batch = GameBatch(game, options, size, 7, other)
-            batch.restore(snapshot)
-    return finished
-
-
-def played_games(game, search, self_play, evaluate, games, interrupt=0, symmetries=True, size=8):
-    """Columns of the first games that ended, in `size` slots, and the totals of the batch; snapshots as above."""
-    options, other = search_options(search, symmetries=symmetries), self_play_options(self_play)
-    batch, finished, count = GameBatch(game, options, size, 3, other), [], 0
-    while len(finished) < games:
-        leaves = Leaves(*batch.select(0))
-        if len(leaves):
-            answer = evaluate(leaves)
-            batch.expand_and_backup(answer.logits, answer.values, 0)
         finished += batch.take_finished()
         count += 1
         if interrupt and count % interrupt == 0:
             snapshot = batch.snapshot()
-            batch = GameBatch(game, options, size, 3, other)
+            batch = GameBatch(game, options, size, seed, other)
             batch.restore(snapshot)
     return finished, batch.counters()
+
+
+def assert_proofs_are_true(positions, results, known):
+    """`known` [P, A]: the result of every action.  How many of the roots are proven."""
+    roots = 0
+    for position, result, truth in zip(positions, results, known, strict=True):
+        values = truth[result.actions]
+        for value, proven in zip(values, result.proven_values, strict=True):
+            assert np.isnan(proven) or proven == value, str(position)
+        if not np.isnan(result.proven_value):
+            roots += 1
+            assert result.proven_value == result.value == values.max(), str(position)
+    return roots

@@ -16,7 +16,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 import reference_search as reference
 from foreign_fixtures import Takeaway, python_game, solve
 from reference_graph import graph_search
-from search_fixtures import late_positions, random_positions, scripted, search_all, self_play_games
+from search_fixtures import (
+    assert_proofs_are_true,
+    late_positions,
+    random_positions,
+    scripted,
+    search_all,
+    self_play_games,
+)
 
 
 def graph_config(simulations, **changes):
@@ -81,15 +88,7 @@ def test_every_proven_result_is_true():
     known = strength_set("tic_tac_toe")
     config = graph_config(150, proven_results=True)
     results = search_positions(known.game, known.positions, config, PseudoRandomEvaluator(known.game, 512))
-    roots = 0
-    for position, result, truth in zip(known.positions, results, known.results, strict=True):
-        values = truth[result.actions]
-        for value, proven in zip(values, result.proven_values, strict=True):
-            assert np.isnan(proven) or proven == value, str(position)
-        if not np.isnan(result.proven_value):
-            roots += 1
-            assert result.proven_value == result.value == values.max(), str(position)
-    assert roots / len(results) > 0.4
+    assert assert_proofs_are_true(known.positions, results, known.results) / len(results) > 0.4
 
 
 class KeyedTakeaway(Takeaway):

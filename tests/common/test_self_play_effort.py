@@ -118,6 +118,8 @@ def test_policy_openings_are_drawn_from_the_networks_policy():
 class Material:
     """Counts discs, with some noise: mostly right late in a game, mostly wrong early."""
 
+    version = 0
+
     def __init__(self, game):
         self.noise = PseudoRandomEvaluator(game, SLOTS)
         self.cells = np.prod(game.observation_shape[1:])
