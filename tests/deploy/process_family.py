@@ -14,8 +14,15 @@ def all_below(pid: int) -> list[psutil.Process]:
         return []
 
 
+def is_alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:  # it went between the two questions
+        return False
+
+
 def alive(processes: list[psutil.Process]) -> list[str]:
-    return [repr(p) for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+    return [repr(p) for p in processes if is_alive(p)]
 
 
 def wait_until_gone(processes: list[psutil.Process], seconds: float = GONE_S) -> float:

@@ -10,6 +10,7 @@
 //     ...
 #pragma once
 
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -103,17 +104,8 @@ struct Othello {
     uniform[0] = float(p.to_play);
   }
 
-  Action permute(int symmetry, Action action) const {
-    return action == kPass ? action : Action(permute_cell(symmetry, action));
-  }
-
-  // The symmetries of the square that leave the start as it is: the reflection in the diagonal of O (1), in that of X
-  // (2), and both (3), which is half a turn.  The other four exchange the colours of the start.
-  int permute_cell(int symmetry, int cell) const {
-    int row = cell / kSize, column = cell % kSize;
-    if (symmetry == 1 || symmetry == 2) std::swap(row, column);
-    return symmetry & 2 ? kCells - 1 - (row * kSize + column) : row * kSize + column;
-  }
+  Action permute(int symmetry, Action action) const { return Action(kViews[size_t(symmetry)][size_t(action)]); }
+  int permute_cell(int symmetry, int cell) const { return kViews[size_t(symmetry)][size_t(cell)]; }
 
   Position parse(const std::string& text) const {
     const Grid grid = read_grid(text, kSize, kSize);
@@ -209,6 +201,22 @@ struct Othello {
     const Lanes is_up = Lanes((ends & up << kSteps) != 0), is_down = Lanes((ends & down >> kSteps) != 0);
     return any((up & is_up) | (down & is_down));
   }
+
+  // [S, A]: where a cell lies in the view of a symmetry; a pass stays one.  The symmetries of the square that leave the
+  // start as it is: the reflection in the diagonal of O (1), in that of X (2), and both (3), which is half a turn.  The
+  // other four exchange the colours of the start.
+  static constexpr auto kViews = [] {
+    std::array<std::array<std::uint8_t, kCells + 1>, 4> views{};
+    for (int symmetry = 0; symmetry < 4; ++symmetry) {
+      views[size_t(symmetry)][kPass] = kPass;
+      for (int cell = 0; cell < kCells; ++cell) {
+        const bool is_crossed = symmetry == 1 || symmetry == 2;
+        const int at = is_crossed ? cell % kSize * kSize + cell / kSize : cell;
+        views[size_t(symmetry)][size_t(cell)] = std::uint8_t(symmetry & 2 ? kCells - 1 - at : at);
+      }
+    }
+    return views;
+  }();
 
   static std::uint64_t view(std::uint64_t x, int symmetry) {
     if (symmetry == 1 || symmetry == 2) x = transpose(x);

@@ -110,7 +110,7 @@ class LeafBatch {
   }
 
   // The logits of a row as the cache keeps them: of a view that mirror images share, in the order of its actions.
-  const std::uint16_t* as_remembered(std::int32_t first, int count) {
+  [[gnu::noinline]] const std::uint16_t* as_remembered(std::int32_t first, int count) {
     if (!joins_images_) return half_.data();
     const auto& ascending = images_.ascending(&leaves.actions[size_t(first)], count);
     for (size_t k = 0; k < size_t(count); ++k) ordered_[k] = half_[ascending[k]];
@@ -118,7 +118,7 @@ class LeafBatch {
   }
 
   // The way back, to the legal actions of the leaf that images_ looked at.
-  const std::uint16_t* in_order_of_leaf(const std::uint16_t* known, int count) {
+  [[gnu::noinline]] const std::uint16_t* in_order_of_leaf(const std::uint16_t* known, int count) {
     const auto& ascending = images_.ascending(images_.actions(), count);
     for (size_t k = 0; k < size_t(count); ++k) ordered_[ascending[k]] = known[k];
     return ordered_.data();

@@ -18,7 +18,7 @@ class Puct {
  public:
   static constexpr bool kUsesNetwork = true, kSimulates = true, kSharesNodes = false, kKnowsWaiting = true;
 
-  explicit Puct(const SearchOptions& options) : options_(options) {}
+  explicit Puct(const SearchOptions& options) : options_(options), grows_(options.c_puct_log != 0) {}
 
   void store_evaluation(Tree& tree, const Node& node, float* logits) const { tree.set_priors(node, logits); }
 
@@ -62,7 +62,7 @@ class Puct {
   void archive(Archive& a) { a.vector(raw_prior_), a.number(explores_root_); }
 
  private:
-  int select(const Tree& tree, const Node& node, float fpu_reduction) const {
+  [[gnu::always_inline]] int select(const Tree& tree, const Node& node, float fpu_reduction) const {
     const F8 fpu(tree.mean_value(node) - fpu_reduction * std::sqrt(node.visited_prior));
     const F8 scale(exploration(node.visits - 1));
     const F8 one(1.f);
@@ -101,12 +101,12 @@ class Puct {
   float exploration(int child_visits) const {
     const float visits = float(std::max(1, child_visits));
     float c = options_.c_puct;
-    if (options_.c_puct_log != 0) c += options_.c_puct_log * float(std::log1p(double(visits) / double(options_.c_puct_base)));
+    if (grows_) c += options_.c_puct_log * float(std::log1p(double(visits) / double(options_.c_puct_base)));
     return c * std::sqrt(visits);
   }
 
   // The first visited child of the root that is not lost and has n < sqrt(k * P * N), else -1.
-  int first_that_lags(const Tree& tree, const Node& root) const {
+  [[gnu::noinline]] int first_that_lags(const Tree& tree, const Node& root) const {
     const F8 scale(options_.forced_playouts * float(root.visits - 1)), zero(0.f);
     for (int i = 0; i < root.num_blocks(); ++i) {
       const EdgeBlock& block = tree.blocks(root)[i];
@@ -137,6 +137,7 @@ class Puct {
   }
 
   SearchOptions options_;
+  bool grows_;                            // c, with the visits
   bool explores_root_ = true;             // noise, temperature, forced playouts and the root's own FPU
   std::vector<std::uint16_t> raw_prior_;  // of the root, before temperature and noise
   std::vector<float> prior_, weights_;    // scratch

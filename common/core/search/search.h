@@ -220,7 +220,7 @@ class Search {
     for (size_t k = 0; k < walk_.depth; ++k) tree_.wait(walk_.edges[k], walks);
   }
 
-  void end_at_proof(const Node& node) {
+  [[gnu::noinline]] void end_at_proof(const Node& node) {
     backup(node.closed_value());
     ++simulations_;
   }
@@ -268,7 +268,7 @@ class Search {
 
   // Backs up the result of the leaf, which is news, and closes the nodes above it that it proves: MCTS-Solver
   // (Winands, Bjornsson and Saito 2008, section 3), with draws.  From a proven node on its result goes up.
-  void backup_proof() {
+  [[gnu::noinline]] void backup_proof() {
     bool is_news = true;
     float value = 0;
     for (size_t k = walk_.depth;; --k) {
@@ -289,7 +289,7 @@ class Search {
   }
 
   // Whether the proof of the child along `edge` settles `node`: a win does, else the best once all are proven.
-  bool prove(Node& node, std::uint32_t edge) {
+  [[gnu::noinline]] bool prove(Node& node, std::uint32_t edge) {
     int best = 0;
     [[maybe_unused]] const bool is_proven = tree_.is_proven(edge, best);
     assert(is_proven);

@@ -70,7 +70,7 @@ class Tree {
     add_node();
   }
 
-  std::uint32_t add_node() {
+  [[gnu::always_inline]] std::uint32_t add_node() {
     nodes.emplace_back();
     return std::uint32_t(nodes.size() - 1);
   }
@@ -113,7 +113,7 @@ class Tree {
   }
 
   // Reserves blocks for `count` edges of `node`: unvisited, without priors, actions to be filled in by the caller.
-  void add_edges(std::uint32_t node, int count) {
+  [[gnu::always_inline]] void add_edges(std::uint32_t node, int count) {
     const std::uint32_t first = num_blocks_;
     num_blocks_ += std::uint32_t((count + kLanes - 1) / kLanes);
     if (num_blocks_ > blocks_.size()) blocks_.resize(num_blocks_ + num_blocks_ / 2 + 64);
