@@ -32,6 +32,9 @@ PLAIN = ("search=puct", "search.simulations=64", "search.proven_results=false", 
 METHODS: dict[str, tuple[str, ...]] = {
     "plain": (),
     "gumbel": ("search=gumbel", "search.simulations=32", "search.proven_results=false"),
+    "gumbel, values as they are": (
+        "search=gumbel", "search.simulations=32", "search.proven_results=false", "search.rescale_values=false",
+        "search.value_scale=0.5"),
     "playout caps": ("self_play.cheap_share=0.75", "self_play.cheap_simulations=16", "search.simulations=96"),
     "proven results": ("search.proven_results=true",),
     "symmetric cache": ("search.symmetric_cache=true",),
@@ -57,7 +60,7 @@ def main() -> None:
     for seed in asked.seeds:  # all methods with one seed first: a part of the table says something early
         for method in asked.methods:
             for millions in sorted(asked.millions):
-                train(method, seed, millions, asked.runs / f"{method.replace(' ', '_')}_{seed}")
+                train(method, seed, millions, asked.runs / f"{method.replace(',', '').replace(' ', '_')}_{seed}")
 
 
 def train(method: str, seed: int, millions: float, directory: Path) -> None:
@@ -71,6 +74,9 @@ def train(method: str, seed: int, millions: float, directory: Path) -> None:
     command = [str(Path(sys.executable).parent / "shusaku"), "local", *overrides, "--json"]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
     summary = json.loads(done.stdout.splitlines()[-1])
+    if summary["evaluations"] > 1.02e6 * millions:
+        raise SystemExit(f"{directory} went on to {summary['evaluations']:,} evaluations, so its network says nothing of "
+                         f"{millions:g} M; ask for all cuts at once, from the first one on, with another --runs")
     policy, search = strength_of(directory)
     line = {
         "method": method, "seed": seed, "millions": millions, "policy": policy, f"search_{SIMULATIONS}": search,
