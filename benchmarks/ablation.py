@@ -75,8 +75,8 @@ def train(method: str, seed: int, millions: float, directory: Path) -> None:
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
     summary = json.loads(done.stdout.splitlines()[-1])
     if summary["evaluations"] > 1.02e6 * millions:
-        raise SystemExit(f"{directory} went on to {summary['evaluations']:,} evaluations, so its network says nothing of "
-                         f"{millions:g} M; ask for all cuts at once, from the first one on, with another --runs")
+        raise SystemExit(f"{directory} went on to {summary['evaluations']:,} evaluations, so its network says nothing "
+                         f"of {millions:g} M; ask for all cuts at once, from the first one on, with another --runs")
     policy, search = strength_of(directory)
     line = {
         "method": method, "seed": seed, "millions": millions, "policy": policy, f"search_{SIMULATIONS}": search,
