@@ -67,7 +67,8 @@ class SearchPlayer:
     """Searches for strength: no noise, temperature 0, no Gumbel draw, no symmetries.
 
     Every evaluator, all of the same weights, gets a thread and its share of the games.  A game's searches depend on
-    (seed, number of the game, ply), not on the games beside it but for the last bits of a network's batches.
+    (seed, number of the game, ply), not on the games beside it but for the last bits of a network's batches (and with
+    `search.leaves` for what the cache knows).
     """
 
     def __init__(

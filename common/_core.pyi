@@ -105,6 +105,7 @@ class SearchOptions:
     graph: bool
     cache: int
     symmetric_cache: bool
+    average_symmetries: bool
     considered_actions: int
     gumbel_scale: float
     gumbel_interior: str

@@ -87,6 +87,7 @@ class SearchConfig:
     graph: bool = False  # positions with the same future are one node, puct only (KataGo, docs/GraphSearch.md)
     cache: int = 1 << 18  # positions whose evaluation an actor remembers; 0: none
     symmetric_cache: bool = False  # a position and its mirror images are evaluated, and remembered, as one of them
+    average_symmetries: bool = False  # evaluations are means over all symmetries: for play, not for self-play (KataGo)
     considered_actions: int = 16  # m, actions that gumbel considers at the root
     gumbel_scale: float = 1.0  # scale of the Gumbel draw; 0 when playing for strength
     gumbel_interior: str = "improved"  # improved: deterministic, as in the paper; puct
@@ -107,7 +108,7 @@ class SelfPlayConfig:
     fork_plies: int = 20  # latest ply of that move, drawn evenly (KataGo: exponential, a mean of 0.025 a cell)
     komi_stdev: float = 0.0  # go: of each game's komi around game.komi (KataGo 1 on 19x19); game.planes=komi shows it
     cheap_share: float = 0.0  # of the searches that are cheap and not learned from (KataGo 0.75; Wu 2019, section 3.1)
-    cheap_simulations: int = 8  # of these, without noise (KataGo: a sixth of a full search)
+    cheap_simulations: int = 8  # of these, without Dirichlet noise (KataGo: a sixth of a full search)
     decided_value: float = 1.0  # root value that decides a game: beyond it searches shrink (KataGo 0.9); 1: none
     decided_plies: int = 3  # that must agree on it (KataGo, reduceVisitsThresholdLookback)
     decided_weight: float = 0.1  # of the rows of a game wholly decided (KataGo, reducedVisitsWeight)

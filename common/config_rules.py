@@ -6,7 +6,7 @@ from dataclasses import fields, is_dataclass
 from math import isfinite
 from typing import Any
 
-from common.config import Config
+from common.config import Config, PlayerConfig, SearchConfig
 from common.errors import UsageError
 from common.nearest import nearest
 
@@ -18,7 +18,23 @@ Rule = tuple[str, Any, bool, str]  # the setting, its value, whether it holds, w
 
 def check(config: Config) -> None:
     """Raises UsageError naming value, rule and way out for the first setting that cannot work."""
-    for key, value, holds, text in [*_finite(config), *_Rules(config).all()]:
+    _raise_first([*_finite(config), *_Rules(config).all()])
+
+
+def check_player(search: SearchConfig, key: str) -> None:
+    """The same for a search that only plays and stands in no configuration as a whole, for most of it is its run's.
+
+    `key`: search | first.search | second.search, by which the settings are named.
+    """
+    configs = {
+        "search": Config(search=search), "first.search": Config(first=PlayerConfig(search=search)),
+        "second.search": Config(second=PlayerConfig(search=search)),
+    }
+    _raise_first(_Rules(configs[key]).search(key))
+
+
+def _raise_first(rules: list[Rule]) -> None:
+    for key, value, holds, text in rules:
         if not holds:
             shown = str(value).lower() if isinstance(value, bool) else value
             shown = f"[{','.join(map(str, value))}]" if isinstance(value, list) else shown
@@ -39,10 +55,11 @@ class _Rules:
         self._config = config
 
     def all(self) -> list[Rule]:
-        return [
-            *self.run(), *self.actors(), *self.search("search"), *self.search_to_learn(), *self.self_play(),
-            *self.replay(), *self.network(), *self.learner(), *self.match(),
-        ]
+        c = self._config
+        rules = [*self.run(), *self.actors(), *self.replay(), *self.network(), *self.learner(), *self.match()]
+        if c.checkpoint or c.first != PlayerConfig() or c.second != PlayerConfig():
+            return rules  # nothing is learned, and the searches are known when their runs are read: check_player
+        return [*rules, *self.search("search"), *self.search_to_learn(), *self.self_play()]
 
     def run(self) -> list[Rule]:
         c = self._config
@@ -137,17 +154,22 @@ class _Rules:
                 f"search.policy={s.policy} starts every search afresh; use search=puct or search.reuse=false"),
             self._rule("search.reuse", not (s.reuse and s.graph),
                 "a graph cannot be cut where the move was played; use search.reuse=false or search.graph=false"),
-            self._rule("search.leaves", s.leaves == 1 or not n.enabled,
+            self._rule("search.leaves", s.leaves == 1,
                 "self-play walks to one leaf a game at a time, or its visits would be learned with losses that never "
-                "were; use search.leaves=1, or learner.enabled=false to evaluate, or first.search.leaves in a match"),
+                "were; use search.leaves=1 (evaluate and match know more)"),
+            self._rule("search.average_symmetries", not s.average_symmetries,
+                "self-play draws one symmetry for every leaf; use search.average_symmetries=false (evaluate and match "
+                "know the mean)"),
             self._rule("search.noise", not (s.noise and s.policy == "policy_only"),
                 "policy_only plays what the network says; use search.noise=false or search=puct"),
             self._rule("search.noise", not (s.noise and s.policy == "gumbel"),
                 "gumbel explores by its own draw, noise would spoil it; use search.noise=false or search=puct"),
             self._rule("search.policy", s.policy != "mcts" or not n.enabled,
-                "plain UCT uses no network, so nothing can be learned; use search=puct or search=gumbel"),
+                "plain UCT uses no network, so nothing can be learned; use search=puct or search=gumbel, or "
+                "learner.enabled=false"),
             self._rule("search.policy", s.policy != "policy_only" or not n.enabled,
-                "its target is the network's own policy, so nothing can be learned; use search=puct or search=gumbel"),
+                "its target is the network's own policy, so nothing can be learned; use search=puct or search=gumbel, "
+                "or learner.enabled=false"),
         ]
 
     def self_play(self) -> list[Rule]:

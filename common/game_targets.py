@@ -99,8 +99,7 @@ class MovesLeft:
 class Ownership:
     """Who owns each cell at the end: cross entropy, mean over the cells (KataGo: python/metrics_pytorch.py).
 
-    The head's tanh is the owner: 1 the player to move, -1 the other one.  Games that stopped before their end teach
-    nothing.
+    The head's tanh is the owner: 1 the player to move, -1 the other one.  Games that were resigned teach nothing.
     """
 
     name = "ownership"

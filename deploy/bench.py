@@ -33,7 +33,10 @@ def _rules(config: Config) -> dict[str, Any]:
 
 
 def _search(config: Config) -> dict[str, Any]:
-    """The tree alone: self-play with a pseudo-random evaluator, no cache, one thread, no Python in the loop."""
+    """The tree alone: self-play with a pseudo-random evaluator, no cache, one thread, no Python in the loop.
+
+    Openings and cheap searches of `self_play` are left out, so that every search is a full one.
+    """
     game = _game(config)
     search = replace(config.search, cache=0)
     games = GameBatch(game, search_options(search, symmetries=True), config.actors.games_per_actor, config.run.seed)

@@ -6,11 +6,13 @@ from typing import Any
 
 from common._core import Game
 from common.config import Config, NetworkConfig, SearchConfig
+from common.config_rules import check_player
 from common.errors import UsageError
 from common.messages import Weights
 from common.tower import evaluated
 from common.weights import load_weights, random_weights
 from deploy.overrides import ComposedConfig
+from deploy.parameters import check_search
 from deploy.run_directory import read_config
 from learner.checkpoints import Found, is_checkpoint, load_checkpoint, load_latest
 
@@ -32,7 +34,15 @@ def choose_weights(config: Config, key: str = "checkpoint", name: str | None = N
     A file, or one of the checkpoints, in a run directory is searched as that run was.  `name` stands for the value of
     a key other than `checkpoint`.  UsageError when there are none; ResumeError when there are only damaged checkpoints.
     """
-    name = config.checkpoint if name is None else name
+    if key != "checkpoint":
+        return _found(config, key, config.checkpoint if name is None else name)
+    chosen = _found(config, key, config.checkpoint)
+    check_player(chosen.search, "search")
+    check_search(chosen.game, chosen.search)
+    return chosen
+
+
+def _found(config: Config, key: str, name: str) -> ChosenWeights:
     if not name:
         raise UsageError(f"{key}= is missing: name a run directory, a weights.safetensors file, or `random`")
     if name == "random":

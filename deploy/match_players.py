@@ -11,12 +11,14 @@ from actors.evaluators import UniformEvaluator, make_ladder
 from actors.players import Player, RandomPlayer, SearchPlayer
 from common._core import Game
 from common.config import Config, NetworkConfig, PlayerConfig, SearchConfig
+from common.config_rules import check_player
 from common.errors import UsageError
 from common.search import Evaluate
 from common.weights import random_weights
 from deploy.chosen_weights import ChosenWeights, choose_weights
 from deploy.match_table import PlayerText
 from deploy.overrides import ComposedConfig
+from deploy.parameters import check_search
 
 KEYS = ("first", "second")
 TREE_BYTES = 1 << 30  # that the trees of one player take at most
@@ -58,6 +60,9 @@ def make_parts(config: Config, should_stop: Callable[[], bool]) -> MatchParts:
         key: _search_of(config, key, kind, chosen) for key, kind in zip(KEYS, kinds, strict=True)
         if kind in ("checkpoint", "mcts")
     }
+    for key, search in searches.items():
+        check_player(search, f"{key}.search")
+        check_search(game, search)
     at_once = min([config.games, GAMES_AT_ONCE, *(_that_fit(game, search) for search in searches.values())])
     if "gtp" in kinds:
         at_once = min(at_once, config.match.engines or ENGINES_A_CORE * threads)
@@ -135,7 +140,8 @@ class _SeatMaker:
             weights = random_weights(self.game, network, config.run.seed, version=1)
         else:
             network, weights = found.network, found.weights
-        most = min(config.actors.games_per_actor, self._share)
+        views = self.game.num_symmetries if search.average_symmetries else 1
+        most = min(config.actors.games_per_actor, self._share * search.leaves * views)
         evaluators = []
         for _ in range(self.threads):
             evaluator = make_ladder(self.game, config.inference, network, most)
@@ -194,7 +200,7 @@ def game_text(game: Game) -> str:
 def _search_of(config: Config, key: str, kind: str, chosen: dict[str, ChosenWeights]) -> SearchConfig:
     """As its run was searched, or as the other's for an untrained network, but for what the command line says."""
     if kind == "mcts":
-        search = _with_asked(SearchConfig(), config, "search")
+        search = replace(_with_asked(SearchConfig(), config, "search"), graph=False, leaves=1, average_symmetries=False)
         return replace(_with_asked(search, config, f"{key}.search"), policy="mcts")
     like = chosen.get(key) or next(iter(chosen.values()), None)
     return _with_asked(like.search if like else config.search, config, f"{key}.search")

@@ -20,7 +20,7 @@ from typing import Any, Self
 
 from omegaconf import OmegaConf
 
-from common.config import Config, LearnerConfig
+from common.config import Config
 from common.errors import UsageError
 from common.metrics import drop_torn_line
 from deploy.masking import mask_override, mask_tree
@@ -101,8 +101,11 @@ class RunDirectory:
             raise UsageError(
                 f"run.resume=never: {self.path} holds a run already; choose another run.dir, or leave run.resume out"
             )
-        saved = {"learner.targets": LearnerConfig().targets, **_flatten(read_config(self.path))}
+        defaults = {key: value for key, value in _flatten(asdict(Config())).items() if not _is_below(key, ("game",))}
+        saved = {**defaults, **_flatten(read_config(self.path))}  # an older program knew fewer settings
         asked = _flatten(tree)
+        for settings in (saved, asked):
+            settings["learner.targets"] = sorted(settings["learner.targets"])  # their order changes nothing
         changed = [key for key in sorted({*saved, *asked}) if saved.get(key) != asked.get(key)]
         changed = [key for key in changed if not _is_below(key, _UNREMARKABLE)]
         texts = {key: f"{key} {_show(saved, key)} -> {_show(asked, key)}" for key in changed}

@@ -10,7 +10,7 @@ from actors.evaluators import PseudoRandomEvaluator, UniformEvaluator
 from common._core import Game, GameBatch, SearchBatch
 from common.config import SearchConfig
 from common.messages import Leaves
-from common.search import search_options, search_positions
+from common.search import search_options, search_positions, step
 
 sys.path.insert(0, str(Path(__file__).parent))
 import reference_search as reference
@@ -177,6 +177,17 @@ def test_a_non_finite_answer_drops_the_game_and_is_counted():
     search.select(0)
     with pytest.raises(ValueError, match="not finite"):
         search.expand_and_backup(np.full(9, np.nan, np.float32), np.zeros(1, np.float32), 0)
+
+
+def test_cached_searches_without_a_tree_do_not_keep_a_call_for_ever():
+    """policy_only takes no simulation, and tic-tac-toe is soon known by heart: whole games without the network."""
+    game = Game("tic_tac_toe")
+    config = SearchConfig(policy="policy_only", simulations=1, noise=False, temperature=0, cache=1 << 10)
+    batch = GameBatch(game, search_options(config, symmetries=False), 1, 1)
+    evaluate = UniformEvaluator(game, 1)
+    for _ in range(30):
+        step(batch, evaluate)
+    assert 9 < batch.counters()["plies"] <= 30 * 1024
 
 
 def test_wrong_calls_are_refused_with_the_way_out():

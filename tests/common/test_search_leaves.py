@@ -100,3 +100,35 @@ def test_self_play_and_other_policies_refuse_it():
         options.policy = policy
         with pytest.raises(ValueError, match=f"policy {policy} walks to one leaf"):
             SearchBatch(game, options, 1, 1)
+
+
+def test_a_non_finite_answer_gives_up_its_search_alone():
+    """The walks of the others are theirs: before, each took up that of the row before it, in another tree."""
+    game = Game("connect_four")
+    evaluate = PseudoRandomEvaluator(game, 64)
+    batch = SearchBatch(game, search_options(config_of(400, 16), symmetries=False), 2, 0)
+    batch.begin(0, game.start(), 0)
+    for _ in range(20):  # a big tree beside a small one
+        rows = Leaves(*batch.select(0))
+        answer = evaluate(rows)
+        batch.expand_and_backup(answer.logits, answer.values, 0)
+    other = game.start()
+    other.play(0)
+    batch.begin(1, other, 1)
+    broke = False
+    while not batch.is_done():
+        rows = Leaves(*batch.select(0))
+        answer = evaluate(rows)
+        logits = answer.logits.copy()
+        if not broke and len(rows) > 16:
+            logits[:16 * 7] = np.nan
+            broke = True
+            with pytest.raises(ValueError, match="not finite"):
+                batch.expand_and_backup(logits, answer.values, 0)
+        else:
+            batch.expand_and_backup(logits, answer.values, 0)
+    assert broke
+    with pytest.raises(ValueError, match="slot 0 has no finished search"):
+        batch.result(0)
+    alone = search_positions(game, [other], config_of(400, 16), PseudoRandomEvaluator(game, 64))[0]
+    assert batch.result(1).visits.tolist() == alone.visits.tolist()

@@ -28,6 +28,17 @@ using PyGameBatch = PyBatch<AnyGameBatch>;
 
 void check_size(int size) { require(size >= 1 && size <= 65536, "size " + std::to_string(size) + ": must lie in [1, 65536]"); }
 
+// What the core's arithmetic relies on; the commands check more (common/config_rules.py).
+void check(const SearchOptions& o) {
+  require(o.simulations >= 1 && o.simulations <= 1 << 20, "simulations " + std::to_string(o.simulations) + ": must lie in [1, 1048576]");
+  require(o.leaves >= 1 && o.leaves <= 64, "leaves " + std::to_string(o.leaves) + ": must lie in [1, 64]");
+}
+
+void check(const SelfPlayOptions& o) {
+  require(o.resign_errors >= 0 && o.resign_errors <= 0.5f, "resign_errors " + std::to_string(o.resign_errors) + ": must lie in [0, 0.5]");
+  require(o.decided_plies >= 1, "decided_plies " + std::to_string(o.decided_plies) + ": must be at least 1");
+}
+
 // Views of the packed leaves; `self` keeps their memory alive.
 template <class Batch>
 nb::tuple select(nb::handle self, std::uint32_t version) {
@@ -142,6 +153,7 @@ void bind_search(nb::module_& m) {
       .def_rw("graph", &SearchOptions::graph)
       .def_rw("cache", &SearchOptions::cache)
       .def_rw("symmetric_cache", &SearchOptions::symmetric_cache)
+      .def_rw("average_symmetries", &SearchOptions::average_symmetries)
       .def_rw("considered_actions", &SearchOptions::considered_actions)
       .def_rw("gumbel_scale", &SearchOptions::gumbel_scale)
       .def_rw("gumbel_interior", &SearchOptions::gumbel_interior)
@@ -182,7 +194,7 @@ void bind_search(nb::module_& m) {
 
   nb::class_<PySearchBatch>(m, "SearchBatch")
       .def("__init__", [](PySearchBatch* self, nb::handle game, const SearchOptions& o, int size, std::uint64_t seed) {
-        check_size(size);
+        check_size(size), check(o);
         auto rules = rules_of(game);
         auto batch = rules->search_batch(o, size, seed);
         new (self) PySearchBatch{std::move(rules), std::move(batch)};
@@ -203,9 +215,10 @@ void bind_search(nb::module_& m) {
 
   nb::class_<PyGameBatch>(m, "GameBatch")
       .def("__init__", [](PyGameBatch* self, nb::handle game, const SearchOptions& o, int size, std::uint64_t seed, std::optional<SelfPlayOptions> p) {
-        check_size(size);
+        const SelfPlayOptions self_play = p.value_or(SelfPlayOptions());
+        check_size(size), check(o), check(self_play);
         auto rules = rules_of(game);
-        auto batch = rules->game_batch(o, p.value_or(SelfPlayOptions()), size, seed);
+        auto batch = rules->game_batch(o, self_play, size, seed);
         new (self) PyGameBatch{std::move(rules), std::move(batch)};
       }, "game"_a, "options"_a, "size"_a, "seed"_a, "self_play"_a = nb::none())  // an object here would be reported as leaked
       .def("select", &select<AnyGameBatch>, "version"_a)

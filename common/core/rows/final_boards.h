@@ -12,7 +12,7 @@ namespace shusaku {
 
 struct FinalBoard {
   std::int64_t first_row = 0;
-  float score = kNoScore;              // for the first player; NaN: the game has none, or stopped before its end
+  float score = kNoScore;              // for the first player; NaN: the game has none, or was resigned
   std::vector<std::int8_t> ownership;  // [H * W] 1 the first player; empty: not known
 };
 

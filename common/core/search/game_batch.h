@@ -1,6 +1,6 @@
 // Games of self-play side by side.  Slot s plays its k-th game with randomness that comes from (seed, s, k, ply) alone,
 // and where it branches off, it does so from its (k - 1)-th: what a game is does not depend on the other slots, on the
-// cache or on when the program was stopped and resumed.
+// cache or on when the program was stopped and resumed.  (But for resignation: the slots share its threshold.)
 #pragma once
 
 #include <algorithm>
@@ -67,6 +67,9 @@ class GameBatch {
     if (options.leaves > 1)
       throw std::invalid_argument("search.leaves=" + std::to_string(options.leaves) +
                                   ": self-play walks to one leaf a game at a time; use search.leaves=1");
+    if (options.average_symmetries)
+      throw std::invalid_argument("search.average_symmetries=true: self-play draws one symmetry for every leaf; use "
+                                  "search.average_symmetries=false");
     if (self_play.komi_stdev > 0 && !HasKomi<G>)
       throw std::invalid_argument("komi_stdev " + std::to_string(self_play.komi_stdev) + ": " + name_of(rules) + " has no komi to be drawn; use 0");
     for (int s = 0; s < size; ++s) {
@@ -82,19 +85,19 @@ class GameBatch {
     for (int s = 0; s < int(slots_.size()); ++s) {
       if (s + 1 < int(slots_.size())) slots_[size_t(s) + 1].search.tree().prefetch();
       int budget = kBudgetPerSelect;
-      while (batch_.run(slots_[size_t(s)].search, s, budget) == Step::kDone) move(s);
+      while (budget-- > 0 && batch_.run(slots_[size_t(s)].search, s, budget) == Step::kDone) move(s);
     }
     return batch_.leaves;
   }
 
   void expand_and_backup(const float* logits, const float* values, std::uint32_t version) {
     batch_.take(logits, values, version,
-                [&](int s, float* l, float v) {
+                [&](int, int s, float* l, float v) {
                   Slot& slot = slots_[size_t(s)];
                   if (!slot.search.tree().nodes[0].is_expanded) slot.root_version = version;
                   slot.search.expand(l, v);
                 },
-                [&](int s) { start_game(s); });  // a game with a broken evaluation is dropped and counted
+                [&](int, int s) { start_game(s); });  // a game with a broken evaluation is dropped and counted
   }
 
   const Leaves& leaves() const { return batch_.leaves; }

@@ -1,8 +1,10 @@
 // Leaves of many searches packed for the network, and their evaluations handed back: the seam of the search.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "evaluation_cache.h"
@@ -16,9 +18,10 @@ struct Counters {
   std::uint64_t games = 0, plies = 0, rows = 0, non_finite = 0;  // rows: with weight, of games not yet ended, too
 };
 
-// Views of the packed leaves; they hold until the next select().
+// Views of the packed leaves; they hold until the next select().  A leaf is one row, or a row for every symmetry where
+// the search averages over them.
 struct Leaves {
-  int count = 0;
+  int count = 0;                       // of rows
   std::vector<std::uint8_t> packed;    // [B, packed_bytes]
   std::vector<float> uniform;          // [B, U]
   std::vector<std::int32_t> offsets;   // [B + 1]
@@ -28,17 +31,20 @@ struct Leaves {
 template <GameRules G, class P>
 class LeafBatch {
  public:
+  // Of up to `size` leaves.
   LeafBatch(const G& rules, const SearchOptions& options, int size, std::uint64_t seed)
       : rules_(&rules), symmetries_(options.symmetries ? rules.num_symmetries() : 1),
+        views_(options.average_symmetries ? rules.num_symmetries() : 1),
         joins_images_(options.symmetric_cache && rules.num_symmetries() > 1), seed_(combine(seed, 0xCA11)),
         cache_(P::kUsesNetwork ? std::uint64_t(options.cache) : 0, rules.max_legal_actions()),
         images_(rules, options.symmetries), logits_(size_t(padded(rules.max_legal_actions()))), half_(logits_.size()),
-        ordered_(logits_.size()) {
+        ordered_(logits_.size()), view_(logits_.size()), mean_(logits_.size()) {
     const Shape shape = rules.shape();
-    leaves.packed.resize(size_t(size) * size_t(shape.packed_bytes()));
-    leaves.uniform.resize(size_t(size) * size_t(shape.uniform));
-    leaves.offsets.resize(size_t(size) + 1);
-    leaves.actions.resize(size_t(size) * size_t(rules.max_legal_actions()));
+    const size_t rows = size_t(size) * size_t(views_);
+    leaves.packed.resize(rows * size_t(shape.packed_bytes()));
+    leaves.uniform.resize(rows * size_t(shape.uniform));
+    leaves.offsets.resize(rows + 1);
+    leaves.actions.resize(rows * size_t(rules.max_legal_actions()));
     slots_.resize(size_t(size));
     keys_.resize(size_t(size));
   }
@@ -47,12 +53,14 @@ class LeafBatch {
   Counters counters;
 
   void clear(std::uint32_t version) {
-    leaves.count = 0;
+    leaves.count = num_leaves_ = 0;
     version_ = version;
   }
 
-  // Runs `search` until it waits for the network (its leaf is then row `leaves.count - 1`), is done or has used its
-  // budget.  Leaves that the cache knows are expanded at once.
+  int num_leaves() const { return num_leaves_; }
+
+  // Runs `search` until it waits for the network (for leaf `num_leaves() - 1`), is done or has used its budget.  Leaves
+  // that the cache knows are expanded at once.
   Step run(Search<G, P>& search, int slot, int& budget) {
     for (;;) {
       const Step step = search.run(budget, counters.terminals);
@@ -69,35 +77,40 @@ class LeafBatch {
           continue;
         }
       }
-      add_row(search, slot, key);
+      add_leaf(search, slot, key);
       return step;
     }
   }
 
-  // Calls expand(slot, logits, value) for every row; rows with a number that is not finite go to reject(slot).
+  // Calls expand(leaf, slot, logits, value) for every leaf; those with a number that is not finite go to
+  // reject(leaf, slot).
   template <class Expand, class Reject>
   void take(const float* logits, const float* values, std::uint32_t version, Expand expand, Reject reject) {
-    for (int row = 0; row < leaves.count; ++row) {
+    for (int leaf = 0; leaf < num_leaves_; ++leaf) {
+      const int row = leaf * views_;
       const std::int32_t first = leaves.offsets[size_t(row)];
       const int count = leaves.offsets[size_t(row) + 1] - first;
-      const std::uint16_t value = to_half(values[row]);
+      const float* said = logits + first;
+      float worth = values[row];
+      if (views_ > 1) said = average_views(row, count, logits, values, worth);
+      const std::uint16_t value = to_half(worth);
       bool is_finite = std::isfinite(from_half(value));
       for (int i = 0; i < count; i += kLanes) {
-        F8::load_first(logits + first + i, count - i).store_half(&half_[size_t(i)]);
+        F8::load_first(said + i, count - i).store_half(&half_[size_t(i)]);
         const F8 rounded = F8::load_half(&half_[size_t(i)]);
         rounded.store(&logits_[size_t(i)]);
         is_finite = is_finite && all_finite(rounded);
       }
       if (!is_finite) {
         ++counters.non_finite;
-        reject(slots_[size_t(row)]);
+        reject(leaf, slots_[size_t(leaf)]);
         continue;
       }
       ++counters.evaluations;
-      if (cache_.is_on()) cache_.store(keys_[size_t(row)], version, value, as_remembered(first, count), count);
-      expand(slots_[size_t(row)], logits_.data(), from_half(value));
+      if (cache_.is_on()) cache_.store(keys_[size_t(leaf)], version, value, as_remembered(first, count), count);
+      expand(leaf, slots_[size_t(leaf)], logits_.data(), from_half(value));
     }
-    leaves.count = 0;
+    leaves.count = num_leaves_ = 0;
   }
 
  private:
@@ -138,10 +151,18 @@ class LeafBatch {
     return symmetries_ > 1 ? int((unsigned __int128)draw * unsigned(symmetries_) >> 64) : 0;
   }
 
-  void add_row(const Search<G, P>& search, int slot, std::uint64_t key) {
+  void add_leaf(const Search<G, P>& search, int slot, std::uint64_t key) {
+    slots_[size_t(num_leaves_)] = slot;
+    keys_[size_t(num_leaves_++)] = key;
+    const int symmetry = joins_images_ ? images_.symmetry() : drawn_symmetry(key);
+    add_row(search, symmetry);
+    for (int view = 0; view < views_; ++view)
+      if (views_ > 1 && view != symmetry) add_row(search, view);
+  }
+
+  void add_row(const Search<G, P>& search, int symmetry) {
     const Shape shape = rules_->shape();
     const size_t row = size_t(leaves.count++);
-    const int symmetry = joins_images_ ? images_.symmetry() : drawn_symmetry(key);
     rules_->observe(search.leaf(), symmetry, &leaves.packed[row * size_t(shape.packed_bytes())],
                     leaves.uniform.data() + row * size_t(shape.uniform));
     const Action* actions = search.leaf_actions();
@@ -150,21 +171,41 @@ class LeafBatch {
     const std::int32_t first = leaves.offsets[row];
     for (int i = 0; i < count; ++i) leaves.actions[size_t(first + i)] = rules_->permute(symmetry, actions[i]);
     leaves.offsets[row + 1] = first + count;
-    slots_[row] = slot;
-    keys_[row] = key;
+  }
+
+  // The mean of what the network says of a leaf through every symmetry: of the values, and of the policies as
+  // probabilities (KataGo, cpp/neuralnet/nninputs.cpp, NNOutput of several); its logarithms, in the order of the leaf's
+  // legal actions.  A number that is not finite makes the value one.
+  [[gnu::noinline]] const float* average_views(int row, int count, const float* logits, const float* values, float& value) {
+    std::fill(mean_.begin(), mean_.end(), 0.f);
+    float sum = 0;
+    for (int v = row; v < row + views_; ++v) {
+      const float* said = logits + leaves.offsets[size_t(v)];
+      sum += values[v];
+      for (int i = 0; i < count; ++i)
+        if (!std::isfinite(view_[size_t(i)] = said[i])) sum = std::numeric_limits<float>::quiet_NaN();
+      Tree::softmax(view_.data(), count);
+      for (int i = 0; i < count; ++i) mean_[size_t(i)] += view_[size_t(i)] / float(views_);
+    }
+    for (int i = 0; i < count; ++i) mean_[size_t(i)] = std::log(std::max(mean_[size_t(i)], 1e-30f));
+    value = sum / float(views_);
+    return mean_.data();
   }
 
   const G* rules_;
-  int symmetries_;
+  int symmetries_;     // that one is drawn from
+  int views_;          // rows of a leaf
   bool joins_images_;  // a position and its mirror images share their evaluation
   std::uint64_t seed_;
   std::uint32_t version_ = 0;
   EvaluationCache cache_;
   MirrorImages<G> images_;
-  std::vector<float> logits_;                  // scratch, as the next two
+  std::vector<float> logits_;                  // scratch, as the next four
   std::vector<std::uint16_t> half_, ordered_;
-  std::vector<int> slots_;           // of each row
-  std::vector<std::uint64_t> keys_;  // of each row
+  std::vector<float> view_, mean_;
+  int num_leaves_ = 0;
+  std::vector<int> slots_;           // of each leaf
+  std::vector<std::uint64_t> keys_;  // of each leaf
 };
 
 // An evaluator without a network: logits and values in [-1, 1) from a hash of the planes.

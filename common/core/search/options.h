@@ -39,6 +39,7 @@ struct SearchOptions {
   bool graph = false;
   std::int64_t cache = 0;
   bool symmetric_cache = false;
+  bool average_symmetries = false;
   int considered_actions = 16;
   float gumbel_scale = 1.f;
   std::string gumbel_interior = "improved";

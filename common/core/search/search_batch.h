@@ -43,7 +43,7 @@ class SearchBatch {
       int budget = kBudgetPerSelect;
       Step step = batch_.run(search, slot, budget);
       for (int k = 1; options_.leaves > 1 && step == Step::kLeaf; ++k) {
-        search.set_aside(walks_[size_t(batch_.leaves.count - 1)]);
+        search.set_aside(walks_[size_t(batch_.num_leaves() - 1)]);
         if (k == options_.leaves) break;
         step = batch_.run(search, slot, budget);
       }
@@ -57,13 +57,16 @@ class SearchBatch {
 
   void expand_and_backup(const float* logits, const float* values, std::uint32_t version) {
     bool is_finite = true;
-    size_t row = 0;
     batch_.take(logits, values, version,
-                [&](int slot, float* l, float v) {
-                  if (options_.leaves > 1) searches_[size_t(slot)].take_up(walks_[row++]);
+                [&](int leaf, int slot, float* l, float v) {
+                  if (options_.leaves > 1) searches_[size_t(slot)].take_up(walks_[size_t(leaf)]);
                   searches_[size_t(slot)].expand(l, v);
                 },
-                [&](int) { is_finite = false; });
+                [&](int leaf, int slot) {  // the search is given up, its other walks are not
+                  if (options_.leaves > 1) searches_[size_t(slot)].take_up(walks_[size_t(leaf)]);
+                  states_[size_t(slot)] = State::kIdle;
+                  is_finite = false;
+                });
     if (!is_finite) throw std::invalid_argument("the network answered with a number that is not finite; use other weights");
   }
 
@@ -94,7 +97,7 @@ class SearchBatch {
   LeafBatch<G, P> batch_;
   std::vector<Search<G, P>> searches_;
   std::vector<State> states_;
-  std::vector<Walk> walks_;  // [rows] that wait, where a search may have several
+  std::vector<Walk> walks_;  // [leaves] that wait, where a search may have several
 };
 
 }  // namespace shusaku
