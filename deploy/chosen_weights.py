@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from actors.strength import strength_search
 from common._core import Game
 from common.config import Config, NetworkConfig, SearchConfig
 from common.config_rules import check_player
@@ -37,7 +38,7 @@ def choose_weights(config: Config, key: str = "checkpoint", name: str | None = N
     if key != "checkpoint":
         return _found(config, key, config.checkpoint if name is None else name)
     chosen = _found(config, key, config.checkpoint)
-    check_player(chosen.search, "search")
+    check_player(strength_search(chosen.search, chosen.search.simulations), "search")
     check_search(chosen.game, chosen.search)
     return chosen
 

@@ -9,6 +9,7 @@ from typing import Any
 from actors.engine_player import EnginePlayer, EngineSettings
 from actors.evaluators import UniformEvaluator, make_ladder
 from actors.players import Player, RandomPlayer, SearchPlayer
+from actors.strength import strength_search
 from common._core import Game
 from common.config import Config, NetworkConfig, PlayerConfig, SearchConfig
 from common.config_rules import check_player
@@ -61,7 +62,7 @@ def make_parts(config: Config, should_stop: Callable[[], bool]) -> MatchParts:
         if kind in ("checkpoint", "mcts")
     }
     for key, search in searches.items():
-        check_player(search, f"{key}.search")
+        check_player(strength_search(search, search.simulations), f"{key}.search")
         check_search(game, search)
     at_once = min([config.games, GAMES_AT_ONCE, *(_that_fit(game, search) for search in searches.values())])
     if "gtp" in kinds:

@@ -101,9 +101,9 @@ class RunDirectory:
             raise UsageError(
                 f"run.resume=never: {self.path} holds a run already; choose another run.dir, or leave run.resume out"
             )
-        defaults = {key: value for key, value in _flatten(asdict(Config())).items() if not _is_below(key, ("game",))}
-        saved = {**defaults, **_flatten(read_config(self.path))}  # an older program knew fewer settings
-        asked = _flatten(tree)
+        asked, defaults = _flatten(tree), _flatten(asdict(Config()))
+        known = {key: defaults[key] for key in asked if key in defaults and not _is_below(key, ("game",))}
+        saved = {**known, **_flatten(read_config(self.path))}  # an older program knew fewer settings
         for settings in (saved, asked):
             settings["learner.targets"] = sorted(settings["learner.targets"])  # their order changes nothing
         changed = [key for key in sorted({*saved, *asked}) if saved.get(key) != asked.get(key)]

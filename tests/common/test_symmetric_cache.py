@@ -30,9 +30,10 @@ VERSION = 3
 
 def pairs(game, count, seed):
     """Positions, each with the one that a random symmetry makes of it: the same game through a mirror."""
-    random = np.random.default_rng(seed)
+    random, start = np.random.default_rng(seed), game.start()
+    mirrors = [s for s in range(1, game.num_symmetries) if np.array_equal(start.observation(s), start.observation())]
     while count:
-        symmetry = int(random.integers(1, game.num_symmetries))
+        symmetry = int(random.choice(mirrors))
         position, image = game.start(), game.start()
         for _ in range(int(random.integers(0, min(30, game.max_plies - 2)))):
             action = int(random.choice(position.legal_actions))

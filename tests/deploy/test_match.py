@@ -13,6 +13,7 @@ import pytest
 
 from common._core import Game
 from common.config import NetworkConfig
+from common.errors import UsageError
 from common.weights import load_weights, random_weights, save_weights
 from deploy import cli
 from deploy.chosen_weights import choose_weights
@@ -119,6 +120,20 @@ def test_checkpoints_of_a_run_can_be_named(run_dir: Path) -> None:
     assert (from_file.search.simulations, from_file.search.c_puct) == (12, 2.5)
 
 
+def test_a_search_is_checked_as_it_is_in_the_end(run_dir: Path) -> None:
+    """The run has puct; the preset of the command line, connect four's, has gumbel."""
+    options = ["search.leaves=4", "search.move_choice=lcb", "search.graph=true", "search.average_symmetries=true"]
+    chosen = choose_weights(compose([f"checkpoint={run_dir}", *options]))
+    assert (chosen.search.policy, chosen.search.leaves, chosen.search.graph) == ("puct", 4, True)
+    report = match(f"first.checkpoint={run_dir}", *(f"first.{option}" for option in options), "second.engine=random")
+    assert report["first"]["policy"] == "puct"
+    assert report["score"] > 0.5
+    report = match(f"first.checkpoint={run_dir}", *options, "second.engine=mcts")  # are not for plain UCT
+    assert report["second"]["kind"] == "mcts"
+    with pytest.raises(UsageError, match=r"search.leaves=4: gumbel walks to one leaf at a time"):
+        choose_weights(compose([f"checkpoint={run_dir}", "search=gumbel", "search.leaves=4"]))
+
+
 def test_plain_uct_is_a_search_without_a_network() -> None:
     report = match("game=tic_tac_toe", "first.search=mcts", "second.search.policy=mcts", "search.simulations=7")
     assert [report[key]["kind"] for key in ("first", "second")] == ["mcts", "mcts"]
@@ -179,6 +194,13 @@ def test_a_stopped_match_says_what_it_knows(tmp_path: Path) -> None:
     (["first.engine=mcts", "first.search.simulations=0"], "first.search.simulations=0: must be at least 1"),
     (["frst.engine=mcts"], "nearest: first.engine"),
     (["first.search=alpha"], "first.search is a section"),
+    (["first.checkpoint=random", "second.engine=random", "search=gumbel", "first.search.leaves=8"],
+     "first.search.leaves=8: gumbel walks to one leaf at a time"),
+    (["first.checkpoint=random", "second.engine=random", "search=gumbel", "first.search.graph=true"],
+     "first.search.graph=true: gumbel grows a tree"),
+    (["first.checkpoint=random", "second.engine=random", "search=gumbel", "first.search.move_choice=lcb"],
+     "gumbel has its own choice"),
+    (["first.engine=mcts", "first.search.graph=true", "second.engine=random"], "mcts grows a tree"),
     ([*PLAYERS, "games=5"], "games=5: must be an even number"),
     ([*PLAYERS, "games=0"], "games=0: must be an even number"),
     ([*PLAYERS, "match.opening_plies=9"], "match.opening_plies=9: tic_tac_toe was over"),

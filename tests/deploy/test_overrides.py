@@ -126,6 +126,8 @@ def test_contradictions_are_refused() -> None:
     assert "has its own choice" in refusal("search=gumbel", "search.move_choice=lcb")
     assert "walks to one leaf at a time" in refusal("search=gumbel", "search.leaves=2", "learner.enabled=false")
     assert "losses that never were" in refusal("search=puct", "search.leaves=2")
+    assert "losses that never were" in refusal("search=puct", "search.leaves=2", "learner.enabled=false")
+    assert "draws one symmetry for every leaf" in refusal("search.average_symmetries=true")
     assert "grows a tree" in refusal("search=gumbel", "search.graph=true")
     assert "cannot be cut" in refusal("search=puct", "search.graph=true", "search.reuse=true")
     assert "no tree" in refusal("search=policy_only", "learner.enabled=false", "search.proven_results=true")

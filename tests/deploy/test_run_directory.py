@@ -62,6 +62,22 @@ def test_resuming_notes_what_differs(tmp_path: Path) -> None:
         assert run.notes == []
 
 
+def test_a_run_of_an_older_program_had_the_defaults_of_what_it_did_not_know(tmp_path: Path) -> None:
+    RunDirectory(config(tmp_path)).close()
+    path = tmp_path / "config.yaml"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(line for line in lines if "average_symmetries" not in line and "lcb_stdevs" not in line))
+    with RunDirectory(config(tmp_path, "search.lcb_stdevs=4")) as run:
+        assert len(run.notes) == 1
+        assert run.notes[0].endswith("settings that differ from the last start: search.lcb_stdevs 5.0 -> 4.0")
+
+
+def test_the_order_of_the_targets_changes_nothing(tmp_path: Path) -> None:
+    RunDirectory(config(tmp_path, "learner.targets=[policy,value,reply]")).close()
+    with RunDirectory(config(tmp_path, "learner.targets=[reply,value,policy]")) as run:
+        assert run.notes == []
+
+
 @pytest.mark.parametrize(("override", "difference"), [
     ("game=tic_tac_toe", "game.name 'connect_four' -> 'tic_tac_toe'"),
     ("network.blocks=9", "network.blocks"),
