@@ -33,6 +33,12 @@ def check_player(search: SearchConfig, key: str) -> None:
     _raise_first(_Rules(configs[key]).search(key))
 
 
+def check_self_play(config: Config) -> None:
+    """What `check` leaves to the commands that play to learn, where a configuration names players too."""
+    rules = _Rules(config)
+    _raise_first([*rules.search("search"), *rules.search_to_learn(), *rules.self_play()])
+
+
 def _raise_first(rules: list[Rule]) -> None:
     for key, value, holds, text in rules:
         if not holds:

@@ -10,6 +10,7 @@ import numpy as np
 
 from common._core import Game, GameBatch, foreign_names
 from common.config import Config, InferenceConfig
+from common.config_rules import check_self_play
 from common.errors import UsageError
 from common.row_labels import row_labels
 from common.search import search_options
@@ -19,6 +20,8 @@ BATCHES = (1, 8, 32, 64, 128, 256)  # of `bench inference`
 
 def run(what: str, config: Config, as_json: bool) -> dict[str, Any]:
     """Measures for about `bench.seconds`, prints the figures and returns them under the keys of DESIGN §9."""
+    if what in ("search", "selfplay"):
+        check_self_play(config)
     result = _BENCHES[what](config)
     if not as_json:
         for row in result.get("rows", [result]):

@@ -20,6 +20,7 @@ from actors.strength import Stopped, Strength, measure
 from actors.strength_sets import StrengthSet, strength_set
 from common._core import Game
 from common.config import Config, config_hash
+from common.config_rules import check_self_play
 from common.messages import GameRecord, Metrics, Weights
 from common.metrics import MetricsSink
 from common.network import Network
@@ -45,6 +46,7 @@ MAX_WAITING_GAMES = 20_000  # finished ones that the disk does not take
 def run(config: Config, as_json: bool) -> dict[str, Any]:
     """Trains until `run.minutes` are used up, then measures the strength; the same command goes on after a stop."""
     check_wiring(Path(config.run.dir), "local")
+    check_self_play(config)
     row_labels(Game(config.game.name, config.game.params), config.learner)  # refused before anything is made
     with ExitStack() as stack:
         directory = stack.enter_context(RunDirectory(config))

@@ -8,6 +8,7 @@ from typing import Any
 
 from common._core import Game
 from common.config import Config
+from common.config_rules import check_self_play
 from common.errors import UsageError
 from common.row_labels import row_labels
 from deploy.cluster import ClusterRun
@@ -24,6 +25,7 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
     """Trains until `run.minutes` are used up, then measures the strength."""
     path = Path(config.run.dir)
     check_wiring(path, "train")
+    check_self_play(config)
     if config.run.evaluations:
         raise UsageError(f"run.evaluations={config.run.evaluations}: only one process can count them exactly; "
                          "use shusaku local, or run.minutes here")

@@ -7,6 +7,7 @@ from omegaconf import OmegaConf
 
 from common._core import game_names
 from common.config import Config
+from common.config_rules import check_self_play
 from common.errors import UsageError
 from deploy import overrides, parameters
 from deploy.masking import mask_override, mask_tree
@@ -115,6 +116,12 @@ def test_unknown_words_name_the_nearest(override: str, near: str) -> None:
 ])
 def test_impossible_values_name_the_rule(override: str, rule: str) -> None:
     assert rule in refusal(override)
+
+
+def test_naming_a_player_does_not_let_self_play_off() -> None:
+    config = compose(["search=puct", "search.leaves=4", "checkpoint=somewhere"])  # fine for evaluate
+    with pytest.raises(UsageError, match=r"search.leaves=4: self-play walks to one leaf"):
+        check_self_play(config)
 
 
 def test_contradictions_are_refused() -> None:
