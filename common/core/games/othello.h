@@ -20,8 +20,6 @@
 
 namespace shusaku {
 
-constexpr bool swaps_axes(int symmetry) { return (symmetry & 3) == 1 || (symmetry & 3) == 2; }
-
 template <int kSize>
 struct Othello {
   static_assert(kSize == 6 || kSize == 8);
@@ -51,7 +49,7 @@ struct Othello {
   int max_plies() const { return 2 * (kCells - 2); }
   int max_legal_actions() const { return kCells; }
   Shape shape() const { return {.binary = 2, .uniform = 1, .height = kSize, .width = kSize}; }
-  int num_symmetries() const { return 8; }
+  int num_symmetries() const { return 4; }
 
   Position start() const {
     constexpr int low = kSize / 2 - 1, high = kSize / 2;
@@ -204,16 +202,16 @@ struct Othello {
     return any((up & is_up) | (down & is_down));
   }
 
-  // [S, A]: where a cell lies in the view of a symmetry; a pass stays one.  The first four leave the start as it is: the
-  // reflection in the diagonal of O (1), in that of X (2), and both (3), which is half a turn.  4 to 7 mirror left and
-  // right before: they exchange the colours of the start, but the rules, and what a position is worth, are the same.
+  // [S, A]: where a cell lies in the view of a symmetry; a pass stays one.  The symmetries of the square that leave the
+  // start as it is: the reflection in the diagonal of O (1), in that of X (2), and both (3), which is half a turn.  The
+  // other four exchange the colours of the start.
   static constexpr auto kViews = [] {
-    std::array<std::array<std::uint8_t, kCells + 1>, 8> views{};
-    for (int symmetry = 0; symmetry < 8; ++symmetry) {
+    std::array<std::array<std::uint8_t, kCells + 1>, 4> views{};
+    for (int symmetry = 0; symmetry < 4; ++symmetry) {
       views[size_t(symmetry)][kPass] = kPass;
       for (int cell = 0; cell < kCells; ++cell) {
-        const int row = cell / kSize, column = symmetry & 4 ? kSize - 1 - cell % kSize : cell % kSize;
-        const int at = swaps_axes(symmetry) ? column * kSize + row : row * kSize + column;
+        const bool is_crossed = symmetry == 1 || symmetry == 2;
+        const int at = is_crossed ? cell % kSize * kSize + cell / kSize : cell;
         views[size_t(symmetry)][size_t(cell)] = std::uint8_t(symmetry & 2 ? kCells - 1 - at : at);
       }
     }
@@ -221,8 +219,7 @@ struct Othello {
   }();
 
   static std::uint64_t view(std::uint64_t x, int symmetry) {
-    if (symmetry & 4) x = mirror_columns(x) >> (8 - kSize);
-    if (swaps_axes(symmetry)) x = transpose(x);
+    if (symmetry == 1 || symmetry == 2) x = transpose(x);
     return symmetry & 2 ? turn_half(x) >> 9 * (8 - kSize) : x;
   }
 

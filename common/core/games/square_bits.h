@@ -29,16 +29,12 @@ constexpr std::uint64_t transpose(std::uint64_t x) {
   return x ^ t ^ (t << 28);
 }
 
-// Cell (row, column) goes to (row, 7 - column).
-constexpr std::uint64_t mirror_columns(std::uint64_t x) {
-  x = (x >> 1 & 0x5555555555555555ull) | (x & 0x5555555555555555ull) << 1;
-  x = (x >> 2 & 0x3333333333333333ull) | (x & 0x3333333333333333ull) << 2;
-  return (x >> 4 & 0x0F0F0F0F0F0F0F0Full) | (x & 0x0F0F0F0F0F0F0F0Full) << 4;
-}
-
 // Cell (row, column) goes to (7 - row, 7 - column).
 constexpr std::uint64_t turn_half(std::uint64_t x) {
-  return __builtin_bswap64(mirror_columns(x));
+  x = (x >> 1 & 0x5555555555555555ull) | (x & 0x5555555555555555ull) << 1;
+  x = (x >> 2 & 0x3333333333333333ull) | (x & 0x3333333333333333ull) << 2;
+  x = (x >> 4 & 0x0F0F0F0F0F0F0F0Full) | (x & 0x0F0F0F0F0F0F0F0Full) << 4;
+  return __builtin_bswap64(x);
 }
 
 }  // namespace shusaku
