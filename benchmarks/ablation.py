@@ -124,12 +124,16 @@ def page(found: list[dict[str, Any]]) -> str:
             chosen = [line for line in found if (line["method"], line["millions"]) == (method, cut)]
             cells.append(f"{share(chosen, f'search_{SIMULATIONS}')} / {share(chosen, 'policy')}" if chosen else "")
         text.append(f"| {method if method == 'plain' else '+ ' + method} | {len(seeds)} | " + " | ".join(cells) + " |")
+    if any(len({line["seed"] for line in found if line["method"] == method}) < 3 for method in METHODS):
+        text += ["", "Not finished: three seeds of every method are meant, and a point or two between single runs say",
+                 "nothing.  `benchmarks/ablation.py run` goes on where it was stopped."]
     return "\n".join(text) + "\n"
 
 
 def share(chosen: list[dict[str, Any]], name: str) -> str:
     values = [100 * line[name] for line in chosen]
-    return f"{statistics.mean(values):.1f} ± {(max(values) - min(values)) / 2:.1f}"
+    mean = f"{statistics.mean(values):.1f}"
+    return mean if len(values) == 1 else f"{mean} ± {(max(values) - min(values)) / 2:.1f}"
 
 
 if __name__ == "__main__":
