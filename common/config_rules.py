@@ -21,6 +21,11 @@ def check(config: Config) -> None:
     _raise_first([*_finite(config), *_Rules(config).all()])
 
 
+def names_players(config: Config) -> bool:
+    """Whether it is for a command that plays with networks of runs, whose searches are then partly those runs'."""
+    return bool(config.checkpoint) or config.first != PlayerConfig() or config.second != PlayerConfig()
+
+
 def check_player(search: SearchConfig, key: str) -> None:
     """The same for a search that only plays and stands in no configuration as a whole, for most of it is its run's.
 
@@ -63,7 +68,7 @@ class _Rules:
     def all(self) -> list[Rule]:
         c = self._config
         rules = [*self.run(), *self.actors(), *self.replay(), *self.network(), *self.learner(), *self.match()]
-        if c.checkpoint or c.first != PlayerConfig() or c.second != PlayerConfig():
+        if names_players(c):
             return rules  # nothing is learned, and the searches are known when their runs are read: check_player
         return [*rules, *self.search("search"), *self.search_to_learn(), *self.self_play()]
 

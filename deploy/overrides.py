@@ -23,7 +23,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 import configs
 from common.config import Config, GameConfig
-from common.config_rules import check
+from common.config_rules import check, names_players
 from common.errors import UsageError
 from common.nearest import nearest
 from deploy.masking import mask_tree
@@ -153,7 +153,7 @@ def _compose_job(overrides: list[Override], varied: list[str]) -> ComposedConfig
         raise UsageError(_first_line(error)) from None
     assert isinstance(resolved, Config)
     check(resolved)
-    if resolved.search.graph:
+    if resolved.search.graph and not names_players(resolved):
         check_search(make_game(resolved.game.name, resolved.game.params, "search.graph=true"), resolved.search)
 
     config = ComposedConfig(**{field.name: getattr(resolved, field.name) for field in fields(resolved)})
