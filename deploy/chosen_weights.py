@@ -38,9 +38,14 @@ def choose_weights(config: Config, key: str = "checkpoint", name: str | None = N
     if key != "checkpoint":
         return _found(config, key, config.checkpoint if name is None else name)
     chosen = _found(config, key, config.checkpoint)
-    check_player(strength_search(chosen.search, chosen.search.simulations), "search")
-    check_search(chosen.game, chosen.search)
+    check_searcher(chosen.game, chosen.search, "search")
     return chosen
+
+
+def check_searcher(game: Game, search: SearchConfig, key: str) -> None:
+    """UsageError where who plays for strength with this search, named by `key`, cannot."""
+    check_player(strength_search(search, search.simulations), key)
+    check_search(game, search)
 
 
 def _found(config: Config, key: str, name: str) -> ChosenWeights:

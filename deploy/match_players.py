@@ -9,17 +9,14 @@ from typing import Any
 from actors.engine_player import EnginePlayer, EngineSettings
 from actors.evaluators import UniformEvaluator, make_ladder
 from actors.players import Player, RandomPlayer, SearchPlayer
-from actors.strength import strength_search
 from common._core import Game
 from common.config import Config, NetworkConfig, PlayerConfig, SearchConfig
-from common.config_rules import check_player
 from common.errors import UsageError
 from common.search import Evaluate
 from common.weights import random_weights
-from deploy.chosen_weights import ChosenWeights, choose_weights
+from deploy.chosen_weights import ChosenWeights, check_searcher, choose_weights
 from deploy.match_table import PlayerText
 from deploy.overrides import ComposedConfig
-from deploy.parameters import check_search
 
 KEYS = ("first", "second")
 TREE_BYTES = 1 << 30  # that the trees of one player take at most
@@ -62,8 +59,7 @@ def make_parts(config: Config, should_stop: Callable[[], bool]) -> MatchParts:
         if kind in ("checkpoint", "mcts")
     }
     for key, search in searches.items():
-        check_player(strength_search(search, search.simulations), f"{key}.search")
-        check_search(game, search)
+        check_searcher(game, search, f"{key}.search")
     at_once = min([config.games, GAMES_AT_ONCE, *(_that_fit(game, search) for search in searches.values())])
     if "gtp" in kinds:
         at_once = min(at_once, config.match.engines or ENGINES_A_CORE * threads)
