@@ -6,7 +6,7 @@ out=benchmarks/results/figures.jsonl
 . benchmarks/lines.sh
 for repeat in 1 2 3; do
   bench 0 rules bench.seconds=3
-  bench 0 search search=puct search.noise=false search.simulations=64 bench.seconds=5
+  bench 0 search search=puct search.noise=false search.simulations=64 actors.games_per_actor=16 bench.seconds=5
   bench 0 search search=gumbel search.simulations=64 bench.seconds=5
   bench 0 replay bench.seconds=5
   bench 0 learner network=small learner.threads=1 bench.seconds=8

@@ -52,7 +52,7 @@ struct ConnectFour {
   int legal_actions(const Position& p, Action* out) const {
     if (p.is_won) return 0;
     int count = 0;
-    for (std::uint64_t open = ~p.all & kTopRow; open; open &= open - 1) out[count++] = Action(std::countr_zero(open));
+    for (Action column = 0; column < kColumns; ++column) out[count] = column, count += int(~p.all >> column & 1);
     return count;
   }
 
@@ -71,7 +71,8 @@ struct ConnectFour {
 
   void observe(const Position& p, int symmetry, std::uint8_t* bits, float* uniform) const {
     std::uint64_t own = p.own, other = p.all ^ p.own;
-    if (symmetry == 1) own = mirror(own), other = mirror(other);
+    const std::uint64_t mask = 0 - std::uint64_t(symmetry);  // no branch: symmetries are random
+    own ^= (own ^ mirror(own)) & mask, other ^= (other ^ mirror(other)) & mask;
     const std::uint64_t own_cells = compact(own), other_cells = compact(other);
     const std::uint64_t low = own_cells | other_cells << kCells, high = other_cells >> (64 - kCells);
     for (int i = 0; i < 8; ++i) bits[i] = std::uint8_t(low >> (8 * i));
@@ -120,11 +121,12 @@ struct ConnectFour {
 
  private:
   static bool has_four(std::uint64_t stones) {
+    std::uint64_t fours = 0;
     for (int step : {1, 7, 8, 9}) {  // along a row, both diagonals, a column
       const std::uint64_t pairs = stones & (stones >> step);
-      if (pairs & (pairs >> (2 * step))) return true;
+      fours |= pairs & (pairs >> (2 * step));
     }
-    return false;
+    return fours != 0;
   }
 
   // Reverses the seven bits of every row.

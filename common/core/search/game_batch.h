@@ -92,9 +92,9 @@ class GameBatch {
 
   void expand_and_backup(const float* logits, const float* values, std::uint32_t version) {
     batch_.take(logits, values, version,
-                [&](int, int s, float* l, float v) {
+                [&](int, int s, const std::uint16_t* l, float v) {
                   Slot& slot = slots_[size_t(s)];
-                  if (!slot.search.tree().nodes[0].is_expanded) slot.root_version = version;
+                  if (!slot.search.tree().nodes[0].is_expanded()) slot.root_version = version;
                   slot.search.expand(l, v);
                 },
                 [&](int, int s) { start_game(s); });  // a game with a broken evaluation is dropped and counted

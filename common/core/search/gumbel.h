@@ -42,7 +42,7 @@ class Gumbel {
   explicit Gumbel(const SearchOptions& options)
       : options_(options), interior_puct_(options.gumbel_interior == "puct"), proves_(options.proven_results) {}
 
-  void store_evaluation(Tree& tree, const Node& node, float* logits) const { tree.set_logits(node, logits); }
+  void make_ready(Tree&, const Node&) const {}  // its formulas take logits
 
   void begin(Tree& tree, int, std::uint64_t seed, Effort effort) {
     const Node& root = tree.nodes[0];

@@ -37,14 +37,14 @@ class LeafBatch {
         views_(options.average_symmetries ? rules.num_symmetries() : 1),
         joins_images_(options.symmetric_cache && rules.num_symmetries() > 1), seed_(combine(seed, 0xCA11)),
         cache_(P::kUsesNetwork ? std::uint64_t(options.cache) : 0, rules.max_legal_actions()),
-        images_(rules, options.symmetries), logits_(size_t(padded(rules.max_legal_actions()))), half_(logits_.size()),
-        ordered_(logits_.size()), view_(logits_.size()), mean_(logits_.size()) {
+        images_(rules, options.symmetries), half_(size_t(padded(rules.max_legal_actions()))), ordered_(half_.size()),
+        view_(half_.size()), mean_(half_.size()) {
     const Shape shape = rules.shape();
     const size_t rows = size_t(size) * size_t(views_);
     leaves.packed.resize(rows * size_t(shape.packed_bytes()));
     leaves.uniform.resize(rows * size_t(shape.uniform));
     leaves.offsets.resize(rows + 1);
-    leaves.actions.resize(rows * size_t(rules.max_legal_actions()));
+    leaves.actions.resize(rows * size_t(rules.max_legal_actions()) + kLanes);  // rows are written eight actions at a time
     slots_.resize(size_t(size));
     keys_.resize(size_t(size));
   }
@@ -72,8 +72,9 @@ class LeafBatch {
           ++counters.cache_hits;
           const int count = search.num_leaf_actions();
           if (joins_images_) known = in_order_of_leaf(known, count);
-          for (int i = 0; i < count; i += kLanes) F8::load_half(known_padded(known, i, count)).store(&logits_[size_t(i)]);
-          search.expand(logits_.data(), from_half(value));
+          std::copy_n(known, count, half_.data());
+          std::fill(half_.begin() + count, half_.begin() + padded(count), std::uint16_t(0));
+          search.expand(half_.data(), from_half(value));
           continue;
         }
       }
@@ -82,8 +83,8 @@ class LeafBatch {
     }
   }
 
-  // Calls expand(leaf, slot, logits, value) for every leaf; those with a number that is not finite go to
-  // reject(leaf, slot).
+  // Calls expand(leaf, slot, logits, value) for every leaf, logits in half floats; those with a number that is not
+  // finite go to reject(leaf, slot).
   template <class Expand, class Reject>
   void take(const float* logits, const float* values, std::uint32_t version, Expand expand, Reject reject) {
     for (int leaf = 0; leaf < num_leaves_; ++leaf) {
@@ -97,9 +98,7 @@ class LeafBatch {
       bool is_finite = std::isfinite(from_half(value));
       for (int i = 0; i < count; i += kLanes) {
         F8::load_first(said + i, count - i).store_half(&half_[size_t(i)]);
-        const F8 rounded = F8::load_half(&half_[size_t(i)]);
-        rounded.store(&logits_[size_t(i)]);
-        is_finite = is_finite && all_finite(rounded);
+        is_finite = is_finite && all_finite(F8::load_half(&half_[size_t(i)]));
       }
       if (!is_finite) {
         ++counters.non_finite;
@@ -108,7 +107,7 @@ class LeafBatch {
       }
       ++counters.evaluations;
       if (cache_.is_on()) cache_.store(keys_[size_t(leaf)], version, value, as_remembered(first, count), count);
-      expand(leaf, slots_[size_t(leaf)], logits_.data(), from_half(value));
+      expand(leaf, slots_[size_t(leaf)], half_.data(), from_half(value));
     }
     leaves.count = num_leaves_ = 0;
   }
@@ -137,14 +136,6 @@ class LeafBatch {
     return ordered_.data();
   }
 
-  // Eight half floats from `known` + i; the last block of a slot may end at the end of the cache's memory.
-  const std::uint16_t* known_padded(const std::uint16_t* known, int i, int count) {
-    if (i + kLanes <= count) return known + i;
-    std::uint16_t* copy = half_.data();
-    for (int k = 0; k < kLanes; ++k) copy[k] = i + k < count ? known[i + k] : std::uint16_t(0);
-    return copy;
-  }
-
   // A function of position, version and seed, so that a cached answer is the one a fresh one would be.
   int drawn_symmetry(std::uint64_t key) const {
     const std::uint64_t draw = combine(combine(key, version_), seed_);
@@ -169,7 +160,9 @@ class LeafBatch {
     const int count = search.num_leaf_actions();
     if (row == 0) leaves.offsets[0] = 0;
     const std::int32_t first = leaves.offsets[row];
-    for (int i = 0; i < count; ++i) leaves.actions[size_t(first + i)] = rules_->permute(symmetry, actions[i]);
+    Action* permuted = &leaves.actions[size_t(first)];
+    for (int i = 0; i < count; i += kLanes)  // what is too much is the next row's to write
+      for (int k = i; k < i + kLanes; ++k) permuted[k] = rules_->permute(symmetry, actions[k]);
     leaves.offsets[row + 1] = first + count;
   }
 
@@ -200,8 +193,7 @@ class LeafBatch {
   std::uint32_t version_ = 0;
   EvaluationCache cache_;
   MirrorImages<G> images_;
-  std::vector<float> logits_;                  // scratch, as the next four
-  std::vector<std::uint16_t> half_, ordered_;
+  std::vector<std::uint16_t> half_, ordered_;  // scratch, as the next two
   std::vector<float> view_, mean_;
   int num_leaves_ = 0;
   std::vector<int> slots_;           // of each leaf
@@ -232,11 +224,15 @@ inline void pseudo_random_evaluate(const std::uint8_t* packed, int bytes, const 
     for (int u = 0; u < uniforms; ++u) hash = combine(hash, std::bit_cast<std::uint32_t>(uniform[row * uniforms + u]));
     values[row] = unit(std::uint32_t(hash >> 32));
     const std::uint32_t key = std::uint32_t(hash);
-    for (std::int32_t k = offsets[row]; k < offsets[row + 1]; ++k) {  // 32 bits: compilers do eight at once
-      std::uint32_t h = (key ^ (actions[k] + 1u) * 0x9E3779B9u) * 0x85EBCA6Bu;
+    const auto logit = [&](Action action) {  // in 32 bits: compilers do eight at once
+      std::uint32_t h = (key ^ (action + 1u) * 0x9E3779B9u) * 0x85EBCA6Bu;
       h = (h ^ h >> 15) * 0xC2B2AE35u;
-      logits[k] = unit(h);
-    }
+      return unit(h);
+    };
+    std::int32_t k = offsets[row];
+    for (; k < offsets[row + 1] && k + kLanes <= offsets[rows]; k += kLanes)  // what is too much is the next row's to write
+      for (int i = 0; i < kLanes; ++i) logits[k + i] = logit(actions[k + i]);
+    for (; k < offsets[row + 1]; ++k) logits[k] = logit(actions[k]);
   }
 }
 

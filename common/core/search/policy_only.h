@@ -17,7 +17,7 @@ class PolicyOnly {
 
   explicit PolicyOnly(const SearchOptions& options) : options_(options) {}
 
-  void store_evaluation(Tree& tree, const Node& node, float* logits) const { tree.set_priors(node, logits); }
+  void make_ready(Tree& tree, const Node& root) const { tree.make_priors(root); }
   void begin(Tree&, int, std::uint64_t, Effort) {}
 
   int select_root(const Tree& tree, const Node& root) const { return select_interior(tree, root); }

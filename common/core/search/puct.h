@@ -20,7 +20,7 @@ class Puct {
 
   explicit Puct(const SearchOptions& options) : options_(options), grows_(options.c_puct_log != 0) {}
 
-  void store_evaluation(Tree& tree, const Node& node, float* logits) const { tree.set_priors(node, logits); }
+  void make_ready(Tree& tree, const Node& node) const { tree.make_priors(node); }
 
   // The root has its priors: flatten them and mix noise into them, where the options ask for that.  A cheap search
   // explores the root like any other node (KataGo, cpp/program/play.cpp, removeRootNoise).

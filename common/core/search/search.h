@@ -1,8 +1,8 @@
 // One search of one position: select a leaf, expand it with an evaluation from outside, back its value up.
 //
 // A simulation is one such pass; the evaluation of the root comes before the first and is none.  The variation is the
-// tree policy P: store_evaluation, begin, select_root, select_interior, conclude; kUsesNetwork; kSimulates: false where
-// the evaluation of the root is all there is; kSharesNodes: a graph (graph.h); kKnowsWaiting: several walks may wait.
+// tree policy P: make_ready, begin, select_root, select_interior, conclude; kUsesNetwork; kSimulates: false where the
+// evaluation of the root is all there is; kSharesNodes: a graph (graph.h); kKnowsWaiting: several walks may wait.
 #pragma once
 
 #include <limits>
@@ -64,7 +64,7 @@ class Search {
         seed_ = seed;
         effort_ = effort;
         simulations_ = 0;
-        policy_.begin(tree_, rules_->ply(root_), seed_, effort_);
+        begin_policy();
         return;
       }
     }
@@ -75,7 +75,7 @@ class Search {
   // none to make, the root alone is evaluated.
   Step run(int& budget, std::uint64_t& terminals) {
     while (!is_over()) {
-      if (tree_.nodes[0].is_expanded && --budget < 0) return Step::kPaused;
+      if (tree_.nodes[0].is_expanded() && --budget < 0) return Step::kPaused;
       descend();
       const Node& leaf = tree_.nodes[walk_.nodes[walk_.depth]];
       if (leaf.is_closed) {
@@ -97,16 +97,15 @@ class Search {
   const Action* leaf_actions() const { return actions_.data(); }
   int num_leaf_actions() const { return tree_.nodes[walk_.nodes[walk_.depth]].num_edges; }
 
-  // `logits` of the legal actions, padded with anything finite to a multiple of eight; they are overwritten.
-  void expand(float* logits, float value) {
+  // `logits` of the legal actions in half floats, padded with anything finite to a multiple of eight.
+  void expand(const std::uint16_t* logits, float value) {
     Node& node = tree_.nodes[walk_.nodes[walk_.depth]];
     if (P::kKnowsWaiting && node.is_closed) return end_at_proof(node);
-    node.is_expanded = true;
     node.raw_value = value;
-    policy_.store_evaluation(tree_, node, logits);
+    tree_.set_logits(node, logits);
     const bool is_root = walk_.depth == 0;
     backup(value);
-    if (is_root) policy_.begin(tree_, rules_->ply(root_), seed_, effort_);
+    if (is_root) begin_policy();
     else ++simulations_;
   }
 
@@ -166,11 +165,22 @@ class Search {
  private:
   bool is_over() const {
     const Node& root = tree_.nodes[0];
-    if constexpr (P::kSimulates) return (root.is_expanded && simulations_ + num_waiting_ >= effort_.simulations) || root.proof;
-    else return root.is_expanded;
+    if constexpr (P::kSimulates) return (root.is_expanded() && simulations_ + num_waiting_ >= effort_.simulations) || root.proof;
+    else return root.is_expanded();
   }
 
-  // Walks from the root to a node without priors, or to a closed one; new nodes get their edges on the way.
+  void make_ready(Node& node) {
+    policy_.make_ready(tree_, node);
+    node.stage = Stage::kReady;
+  }
+
+  // The root has its evaluation.
+  void begin_policy() {
+    if (tree_.nodes[0].stage == Stage::kEvaluated) make_ready(tree_.nodes[0]);
+    policy_.begin(tree_, rules_->ply(root_), seed_, effort_);
+  }
+
+  // Walks from the root to a node without evaluation, or to a closed one; new nodes get their edges on the way.
   void descend() {
     copy_position(*rules_, root_, leaf_);
     std::uint32_t at = 0;
@@ -179,7 +189,10 @@ class Search {
       if constexpr (!G::kAlternates) walk_.players[walk_.depth] = std::int8_t(rules_->to_play(leaf_));
       Node& node = tree_.nodes[at];
       if (node.is_closed) return;
-      if (!node.is_expanded) break;
+      if (node.stage != Stage::kReady) {
+        if (node.stage == Stage::kNew) break;
+        make_ready(node);
+      }
       const int choice = at == 0 ? policy_.select_root(tree_, node) : policy_.select_interior(tree_, node);
       const std::uint32_t edge = node.first_edge() + std::uint32_t(choice);
       walk_.edges[walk_.depth] = edge;
@@ -305,7 +318,7 @@ class Search {
 
   void evaluate_by_rollout() {
     Random random(combine(seed_, 1000 + std::uint64_t(tree_.nodes[0].visits)));
-    for (float& x : logits_) x = float(random.uniform());
+    for (std::uint16_t& x : logits_) x = to_half(float(random.uniform()));
     copy_position(*rules_, leaf_, rollout_);
     Position& p = rollout_;
     while (!rules_->is_terminal(p)) rules_->play(p, draw_action(*rules_, p, random, actions_.data()));
@@ -325,7 +338,7 @@ class Search {
   Walk walk_;                    // to the leaf
   [[no_unique_address]] std::conditional_t<P::kSharesNodes, NodeIndex, Nothing> index_;
   std::vector<Action> actions_;                         // legal at the leaf
-  std::vector<float> logits_;
+  std::vector<std::uint16_t> logits_;                   // of a rollout
 };
 
 }  // namespace shusaku

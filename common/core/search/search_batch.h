@@ -58,7 +58,7 @@ class SearchBatch {
   void expand_and_backup(const float* logits, const float* values, std::uint32_t version) {
     bool is_finite = true;
     batch_.take(logits, values, version,
-                [&](int leaf, int slot, float* l, float v) {
+                [&](int leaf, int slot, const std::uint16_t* l, float v) {
                   if (options_.leaves > 1) searches_[size_t(slot)].take_up(walks_[size_t(leaf)]);
                   searches_[size_t(slot)].expand(l, v);
                 },

@@ -22,10 +22,17 @@ namespace shusaku {
 
 constexpr std::uint32_t kNoNode = 0xFFFFFFFFu;
 
+// What the edges of a node carry.
+enum class Stage : std::uint8_t {
+  kNew = 0,        // actions at most: the node waits for its evaluation
+  kReady = 1,      // what the tree policy selects by
+  kEvaluated = 2,  // logits: most nodes are never selected from, so the work of the policy waits for the first time
+};
+
 struct Node {
   std::uint32_t first_block = 0;
   std::uint16_t num_edges = 0;
-  bool is_expanded = false;   // its edges carry priors
+  Stage stage = Stage::kNew;
   bool is_closed = false;     // nothing below it is searched: the game is over there, or its result is proven
   std::int32_t visits = 0;    // its own evaluation and all visits below it
   float value_sum = 0;        // over `visits`
@@ -35,6 +42,7 @@ struct Node {
   std::uint8_t proof = 0;     // 0: none; else 2 + the result under best play
   bool moves_again = false;   // who moves here has made the move that led here
   std::uint16_t waiting = 0;  // walks through it or to it that wait for the network, where several may
+  bool is_expanded() const { return stage != Stage::kNew; }
   std::uint32_t first_edge() const { return first_block * kLanes; }
   int result() const { return proof - 2; }  // where there is a proof
   float closed_value() const { return proof ? float(result()) : raw_value; }
@@ -46,7 +54,7 @@ static_assert(sizeof(Node) == 32);  // a node never straddles two cache lines
 constexpr std::int32_t kWaitingVisit = 1 << 24;
 
 struct alignas(64) EdgeBlock {
-  std::uint16_t prior[kLanes];  // half floats: probabilities, or logits where the tree policy is gumbel
+  std::uint16_t prior[kLanes];  // half floats: logits; probabilities where the tree policy has made them
   Action action[kLanes];
   std::int32_t visits[kLanes];
   float value_sum[kLanes];
@@ -135,28 +143,35 @@ class Tree {
 
   float mean_value(const Node& n) const { return n.visits ? n.value_sum / float(n.visits) : 0.f; }
 
-  // Stores the softmax of `logits` (padded to a multiple of eight, overwritten) as the priors of `node`.
-  void set_priors(const Node& node, float* logits) {
-    const int count = node.num_edges;
-    if (count <= kLanes) {  // the same numbers, in registers
-      const F8 inside = lanes_below(0, count), x = F8::load(logits);
-      const F8 top(horizontal_max(choose(inside, x, F8(-kInfinity))));
-      const F8 p = choose(inside, exp_of_nonpositive(min(x - top, F8(0.f))), F8(0.f));
-      (p * (F8(1.f) / F8(horizontal_sum(p)))).store_half(blocks(node)->prior);
-      return;
-    }
-    const F8 inverse = exponentials(logits, count);
-    for (int i = 0; i < count; i += kLanes) (F8::load(logits + i) * inverse).store_half(blocks(node)[i / kLanes].prior);
+  // `logits` in half floats, padded with anything finite to a multiple of eight.
+  void set_logits(Node& node, const std::uint16_t* logits) {
+    EdgeBlock* block = blocks(node);
+    for (int i = 0; i < node.num_edges; i += kLanes, ++block) std::memcpy(block->prior, logits + i, sizeof block->prior);
+    node.stage = Stage::kEvaluated;
   }
 
-  void set_logits(const Node& node, const float* logits) {
-    for (int i = 0; i < node.num_edges; i += kLanes) F8::load(logits + i).store_half(blocks(node)[i / kLanes].prior);
+  // Logits become probabilities, their softmax.
+  void make_priors(const Node& node) {
+    const int count = node.num_edges;
+    EdgeBlock* block = blocks(node);
+    if (count <= kLanes) {  // the same numbers, in registers
+      const F8 inside = lanes_below(0, count), x = F8::load_half(block->prior);
+      const F8 top(horizontal_max(choose(inside, x, F8(-kInfinity))));
+      const F8 p = choose(inside, exp_of_nonpositive(min(x - top, F8(0.f))), F8(0.f));
+      (p * (F8(1.f) / F8(horizontal_sum(p)))).store_half(block->prior);
+      return;
+    }
+    scratch_.resize(size_t(padded(count)));
+    float* x = scratch_.data();
+    for (int i = 0; i < count; i += kLanes) F8::load_half(block[i / kLanes].prior).store(x + i);
+    const F8 inverse = exponentials(x, count);
+    for (int i = 0; i < count; i += kLanes) (F8::load(x + i) * inverse).store_half(block[i / kLanes].prior);
   }
 
   // Makes `this` the subtree of `from` below the child of its root along `edge`.  False where that was never visited.
   bool keep_subtree(const Tree& from, std::uint32_t edge) {
     const std::uint32_t top = from.blocks_[edge / kLanes].child[edge % kLanes];
-    if (top == kNoNode || !from.nodes[top].is_expanded) return false;
+    if (top == kNoNode || !from.nodes[top].is_expanded()) return false;
     clear();
     nodes[0] = from.nodes[top];
     for (std::uint32_t n = 0; n < nodes.size(); ++n) {  // breadth first: `nodes` is its own queue
@@ -205,6 +220,7 @@ class Tree {
 
   std::vector<EdgeBlock> blocks_;
   std::uint32_t num_blocks_ = 0;
+  std::vector<float> scratch_;
 };
 
 }  // namespace shusaku

@@ -19,7 +19,7 @@ class Uct {
   explicit Uct(const SearchOptions& options) : options_(options) {}
 
   // "Logits" are random numbers that order the unvisited children.
-  void store_evaluation(Tree& tree, const Node& node, float* logits) const { tree.set_logits(node, logits); }
+  void make_ready(Tree&, const Node&) const {}
   void begin(Tree&, int, std::uint64_t, Effort) {}
 
   int select_root(const Tree& tree, const Node& root) const { return select_interior(tree, root); }
