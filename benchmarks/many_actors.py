@@ -74,12 +74,18 @@ def measure(actors: int, minutes: float) -> dict[str, Any]:
                 "games_per_s": round((samples[-1]["status"]["games"] - before["status"]["games"]) / spent, 1),
                 "pss_first": round(statistics.median(memory[: max(1, len(memory) // 10)])),
                 "pss_last": round(statistics.median(memory[-max(1, len(memory) // 10) :])),
+                "pss_by_tenth": [round(statistics.median(part)) for part in tenths(memory)],
                 "first_game_s": first,
                 "minutes": minutes,
             }
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(60)
+
+
+def tenths(values: list[float]) -> list[list[float]]:
+    parts = [values[len(values) * i // 10 : len(values) * (i + 1) // 10] for i in range(10)]
+    return [part for part in parts if part]
 
 
 def wait_for_games(shusaku: list[str], run_dir: Path, process: subprocess.Popen[bytes]) -> float:
