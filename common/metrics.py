@@ -8,7 +8,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -61,6 +61,11 @@ class MetricsSink:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+def mean_plies(totals: Mapping[str, int]) -> float:
+    """Plies played, those of open games included, by games ended; 0 before one has."""
+    return totals.get("plies", 0) / totals["games"] if totals.get("games") else 0.0
 
 
 class Rate:

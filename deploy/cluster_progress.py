@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from common.messages import Metrics
-from common.metrics import MetricsSink, Rate, Share
+from common.metrics import MetricsSink, Rate, Share, mean_plies
 from common.remote import RayMetrics
 from deploy.console import Console, Status, Waiting
 
@@ -116,8 +116,7 @@ class ClusterProgress:
         sink.write(Metrics(step, seconds, "self_play", {
             "games": status.games, "games_per_hour": status.games_per_hour, "rows_per_s": status.rows_per_second,
             "searches_per_s": status.searches_per_second, "evaluations_per_s": status.evaluations_per_second,
-            "cache_hit_rate": status.cache_hit_rate,
-            "mean_plies": totals.get("plies", 0) / max(1, totals.get("games", 0)),
+            "cache_hit_rate": status.cache_hit_rate, "mean_plies": mean_plies(totals),
             "non_finite": totals.get("non_finite", 0), "actors": crews["self_play"].alive,
             "desired_actors": run.actors, "paused_share": self._paused.share,
             "resident_megabytes": sum(int(f.get("resident_mb", 0)) for f in run.totals.living.values()),

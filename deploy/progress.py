@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 from common.messages import Metrics
-from common.metrics import MetricsSink, Rate
+from common.metrics import MetricsSink, Rate, mean_plies
 from deploy.console import Console, Status, Waiting
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Progress:
         sink.write(Metrics(step, seconds, "self_play", {
             "games": status.games, "games_per_hour": status.games_per_hour, "rows_per_s": status.rows_per_second,
             "searches_per_s": status.searches_per_second, "evaluations_per_s": status.evaluations_per_second,
-            "cache_hit_rate": status.cache_hit_rate, "mean_plies": totals["plies"] / max(1, totals["games"]),
+            "cache_hit_rate": status.cache_hit_rate, "mean_plies": mean_plies(totals),
             "non_finite": totals["non_finite"],
         }))
         stats = run.buffer.stats()

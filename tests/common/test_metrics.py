@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from common.messages import Metrics
-from common.metrics import MetricsSink, Rate, Share, read_metrics
+from common.metrics import MetricsSink, Rate, Share, mean_plies, read_metrics
 
 
 def moment(step: int = 1, **values: object) -> Metrics:
@@ -109,3 +109,8 @@ def test_a_share_starts_again_with_its_counters_and_is_never_negative() -> None:
     assert share.update(90, 150) == 0.8, "the counters stand still"
     assert share.update(1, 2) == 0.0
     assert share.update(2, 4) == 0.5
+
+
+def test_no_mean_before_a_game_has_ended() -> None:
+    assert mean_plies({"plies": 534, "games": 0}) == mean_plies({}) == 0.0
+    assert mean_plies({"plies": 21, "games": 3}) == 7.0
