@@ -162,8 +162,6 @@ class LearnerConfig:
     weight_decay: float = 1e-4  # c of c * |theta|^2; decoupled with adamw
     value_weight: float = 1.0  # of (z - v)^2 beside the policy's cross entropy
     root_value_share: float = 0.0  # r of the value's label (1 - r) z + r q, q what the search said (lc0: q_ratio)
-    score_share: float = 0.0  # s of its label (1 - s) y + s (2 / pi) atan(points / score_scale) (KataGo: utility)
-    score_scale: float = 16.0  # points at which half of that share is reached (KataGo: 2 sqrt(cells))
     short_term_weight: float = 0.6  # of each short-term value: what the searches of the next plies say (KataGo)
     soft_policy_weight: float = 8.0  # of the policy flattened to pi^(1/4) (KataGo)
     reply_weight: float = 0.15  # of the policy of the opponent's next search (KataGo)

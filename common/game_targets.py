@@ -1,7 +1,5 @@
 """What is learned from how the game went on."""
 
-import math
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -22,9 +20,6 @@ class Value:
     """How the game ends: (y - v)^2 with y = (1 - r) z + r q; r is 0 where only the end of the game counts.
 
     q is what the search said of the root (lc0: q_ratio).  `learner.blunder_gap` decides how far back z reaches.
-    With `learner.score_share` the points count, too, so that the search holds on where it loses and does not slacken
-    where it wins (KataGo: cpp/neuralnet/nninputs.cpp, ScoreValue, the static score utility); of a game that was
-    resigned they are not known, and its y stays as it is.
     """
 
     name = "value"
@@ -32,9 +27,7 @@ class Value:
     def __init__(self, config: LearnerConfig) -> None:
         self.weight = config.value_weight
         self._root_share = config.root_value_share
-        self._score_share, self._score_scale = config.score_share, config.score_scale
-        columns = {"outcome": True, "root_values": self._root_share > 0, "score": self._score_share > 0}
-        self.columns = tuple(name for name, is_asked in columns.items() if is_asked)
+        self.columns: tuple[str, ...] = ("outcome", "root_values") if self._root_share else ("outcome",)
 
     def head(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> nn.Module:
         return ValueHead(board, config)
@@ -47,13 +40,9 @@ class Value:
         return {"error": (batch["outcome"] - prediction.float()).abs()}
 
     def _label(self, batch: Labels) -> Tensor:
-        label = batch["outcome"]  # [B]
-        if self._root_share:
-            label = torch.lerp(label, batch["root_values"], self._root_share)
-        if self._score_share:
-            utility = torch.atan(batch["score"] / self._score_scale) * (2 / math.pi)
-            label = torch.where(utility.isnan(), label, torch.lerp(label, utility, self._score_share))
-        return label
+        if not self._root_share:
+            return batch["outcome"]
+        return (1 - self._root_share) * batch["outcome"] + self._root_share * batch["root_values"]  # [B]
 
 
 class ShortTermValues:

@@ -31,15 +31,13 @@ def row_labels(game: Game, config: LearnerConfig) -> RowLabels:
     if "ownership" in targets:
         _check_ownership(game)
     if "score" in targets:
-        _check_score(game, "learner.targets names score", "leave score out")
-    elif config.score_share:
-        _check_score(game, f"learner.score_share={config.score_share:g}", "use learner.score_share=0")
+        _check_score(game)
     return RowLabels(
         horizons=horizons(game) if "short_term" in targets else (),
         blunder_gap=config.blunder_gap,
         blunder_width=config.blunder_width if config.blunder_gap else 0.0,
         ownership="ownership" in targets,
-        score="score" in targets or config.score_share > 0,
+        score="score" in targets,
         reply="reply" in targets,
     )
 
@@ -54,15 +52,17 @@ def _check_ownership(game: Game) -> None:
     try:
         game.start().ownership  # noqa: B018 - asked for its refusal
     except ValueError as error:
-        raise UsageError(
-            f"learner.targets names ownership: {error}, so nobody owns any at the end; leave ownership out"
-        ) from None
+        raise _refused("ownership", f"{error}, so nobody owns any at the end") from None
 
 
-def _check_score(game: Game, asked: str, way_out: str) -> None:
+def _check_score(game: Game) -> None:
     """By the end of one random game: rules say only of a position that is over what it is worth."""
     position, draw = game.start(), random.Random(1)
     while not position.is_terminal:
         position.play(draw.choice(position.legal_actions))
     if math.isnan(position.score):
-        raise UsageError(f"{asked}: {game.name} counts no points, so a game has none at its end; {way_out}")
+        raise _refused("score", f"{game.name} counts no points, so a game has none at its end")
+
+
+def _refused(target: str, reason: str) -> UsageError:
+    return UsageError(f"learner.targets names {target}: {reason}; leave {target} out")

@@ -199,9 +199,3 @@ def test_targets_ask_for_their_labels() -> None:
 def test_a_target_that_the_game_cannot_give_is_refused(game: str, target: str, reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
         row_labels(Game(game), LearnerConfig(targets=["policy", "value", target]))
-
-
-def test_points_in_the_value_need_points() -> None:
-    assert row_labels(Game("othello"), LearnerConfig(score_share=0.1)) == RowLabels(score=True)
-    with pytest.raises(UsageError, match=r"score_share=0.1: hex counts no points.*; use learner.score_share=0"):
-        row_labels(Game("hex"), LearnerConfig(score_share=0.1))

@@ -43,18 +43,6 @@ def test_the_value_may_be_learned_from_the_search_too() -> None:
     assert of("value").columns == ("outcome",)
 
 
-def test_the_value_may_count_points_and_a_game_without_them_counts_as_it_ended() -> None:
-    batch = {"outcome": torch.tensor([1.0, -1.0, -1.0]), "score": torch.tensor([16.0, -4.0, math.nan])}
-    target = of("value", score_share=0.2, score_scale=16.0)
-    labels = torch.tensor([0.8 * 1.0 + 0.2 * 0.5, 0.8 * -1.0 - 0.2 * 2 / math.pi * math.atan(0.25), -1.0])
-    prediction = torch.tensor([0.5, 0.0, 0.25])
-    torch.testing.assert_close(target.loss(prediction, batch), (labels - prediction) ** 2)
-    assert target.columns == ("outcome", "score")
-    mixed = of("value", root_value_share=0.5, score_share=0.2)
-    loss = mixed.loss(prediction, {**batch, "root_values": torch.tensor([0.0, 0.0, 0.0])})
-    assert loss[2].item() == pytest.approx((-0.5 - 0.25) ** 2)
-
-
 def test_rows_count_by_their_weight_and_targets_by_theirs() -> None:
     config = LearnerConfig(value_weight=0.5)
     loss, parts = total_loss({"policy": LOGITS, "value": VALUES}, ROWS, make_targets(config))
