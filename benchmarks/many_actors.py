@@ -64,6 +64,7 @@ def measure(actors: int, minutes: float) -> dict[str, Any]:
                 memory.append(pss(process.pid))
             spent = samples[-1]["time"] - before["time"]
             served = [sample["inference"] for sample in samples]
+            by_tenth = [round(statistics.median(part)) for part in tenths(memory)]
             return {
                 "actors": actors,
                 "positions_per_s": round(statistics.median(s["rows_per_s"] for s in served)),
@@ -72,9 +73,9 @@ def measure(actors: int, minutes: float) -> dict[str, Any]:
                 "call_p99_ms": round(statistics.median(s["call_p99_ms"] for s in served), 1),
                 "worst_call_p99_ms": round(max(s["call_p99_ms"] for s in served), 1),
                 "games_per_s": round((samples[-1]["status"]["games"] - before["status"]["games"]) / spent, 1),
-                "pss_first": round(statistics.median(memory[: max(1, len(memory) // 10)])),
-                "pss_last": round(statistics.median(memory[-max(1, len(memory) // 10) :])),
-                "pss_by_tenth": [round(statistics.median(part)) for part in tenths(memory)],
+                "pss_first": by_tenth[0],
+                "pss_last": by_tenth[-1],
+                "pss_by_tenth": by_tenth,
                 "first_game_s": first,
                 "minutes": minutes,
             }

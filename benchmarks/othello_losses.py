@@ -35,6 +35,8 @@ def main() -> None:
     parser.add_argument("games", type=Path)
     parser.add_argument("--empty", type=int, default=20)
     options = parser.parse_args()
+    if not options.games.is_file():
+        parser.error(f"{options.games}: no such file; `shusaku match ... match.file={options.games}` writes it")
     games = [json.loads(line) for line in options.games.read_text().splitlines()]
     missed = [game for game in games if game["points"] < 1]
     print(f"{len(games)} games, {len(missed)} not won")
