@@ -114,11 +114,13 @@ class Go {
         if (is_legal(p, Board::point(bit))) legal.add(bit);
       });
       legal.each([&](int bit) { out[count++] = board_.cell_of[size_t(Board::point(bit))]; });
-    } else {
-      free.each([&](int bit) {
-        out[count] = board_.cell_of[size_t(Board::point(bit))];
-        count += is_legal(p, Board::point(bit));
+    } else {  // one that captures nothing only adds a stone: which such boards there were is known at once
+      const Set open = free & Board::beside(free), doubtful = free.without(open) | (free & Board::beside(weak(p)));
+      Set legal = open.without(doubtful).without(repeated_by_one_stone(p));
+      doubtful.each([&](int bit) {
+        if (is_legal(p, Board::point(bit))) legal.add(bit);
       });
+      legal.each([&](int bit) { out[count++] = board_.cell_of[size_t(Board::point(bit))]; });
     }
     out[count++] = Action(num_cells_);
     return count;
@@ -156,6 +158,7 @@ class Go {
   // Only what is in use of the history: most of a position's bytes.
   void copy(const Position& from, Position& to) const {
     std::memcpy(static_cast<void*>(&to), static_cast<const void*>(&from), offsetof(Position, history) + sizeof(std::uint64_t) * (size_t(from.ply) + 1));
+    std::memcpy(to.num_stones.data(), from.num_stones.data(), sizeof(std::uint16_t) * (size_t(from.ply) + 1));
   }
 
   std::uint64_t evaluation_key(const Position& p) const {
@@ -321,12 +324,48 @@ class Go {
     return false;
   }
 
+  // Stones of the opponent whose groups one play may capture: their liberties, counted once for each stone beside them,
+  // may all be sides of one point, which needs three stones if there are two.
+  Set weak(const Position& p) const {
+    Set stones;
+    p.boards[size_t(p.ply) & 7][size_t(p.to_play ^ 1)].each([&](int bit) {
+      const int stone = Board::point(bit), liberties = p.liberties[p.head[size_t(stone)]];
+      if (liberties <= 1 || (liberties <= 4 && p.next[p.next[size_t(stone)]] != stone)) stones.add(bit);
+    });
+    return stones;
+  }
+
+  // Points where one stone more of the player to move makes a board that may not come again.
+  Set repeated_by_one_stone(const Position& p) const {
+    Set points;
+    const std::uint64_t key = superko_ == Superko::kSituational ? with_player(p.hash, p.to_play ^ 1) : p.hash;
+    const auto look_at = [&](int t) {
+      const int point = board_.point_of_zobrist(p.to_play, p.history[size_t(t)] ^ key);
+      if (point >= 0) points.add(Board::bit(point));
+    };
+    if (superko_ == Superko::kSimple) {
+      if (p.ply > 0) look_at(p.ply - 1);
+      return points;
+    }
+    const std::uint16_t stones = std::uint16_t(p.num_stones[size_t(p.ply)] + 1);
+    for (int begin = 0; begin <= p.ply; begin += 32) {
+      bool is_here = false;
+      for (int i = 0; i < 32; ++i) is_here |= p.num_stones[size_t(begin + i)] == stones;
+      if (!is_here) continue;
+      for (int t = begin; t < begin + 32 && t <= p.ply; ++t)
+        if (p.num_stones[size_t(t)] == stones) look_at(t);
+    }
+    return points;
+  }
+
   static std::uint64_t with_player(std::uint64_t hash, int to_play) { return to_play ? hash ^ 0xC0FFEE5EED5B0A4Dull : hash; }
   static size_t seen_word(std::uint64_t key) { return key >> 6 & (Position::kSeenWords - 1); }
 
   void remember(Position& p) const {
     const std::uint64_t key = superko_ == Superko::kSituational ? with_player(p.hash, p.to_play) : p.hash;
     p.history[size_t(p.ply)] = key;
+    const auto& now = p.boards[size_t(p.ply) & 7];
+    p.num_stones[size_t(p.ply)] = std::uint16_t(now[0].count() + now[1].count());
     p.seen[seen_word(key)] |= 1ull << (key & 63);
   }
 

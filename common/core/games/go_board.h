@@ -34,6 +34,13 @@ struct GoBoard {
     }
     for (int colour = 0; colour < 2; ++colour)
       for (int p = 0; p < kPoints; ++p) zobrist[colour][p] = mix64(0x60B0A2D5EEDull + std::uint64_t(2 * p + colour) * 0x9E3779B97F4A7C15ull);
+    for (int colour = 0; colour < 2; ++colour)
+      for (int cell = 0; cell < size * size; ++cell) {
+        const int p = point_of[cell];
+        std::size_t slot = zobrist[colour][p] >> kSlotShift;
+        while (slots[slot]) slot = (slot + 1) % kSlots;
+        slots[slot] = std::uint16_t(2 * p + colour + 1);
+      }
     for (int s = 0; s < 8; ++s)
       for (int cell = 0; cell < size * size; ++cell) view[s][point_of[cell]] = cell_view[s][cell] = std::uint16_t(permuted(s, cell));
   }
@@ -44,6 +51,13 @@ struct GoBoard {
     if (symmetry & 1) column = size - 1 - column;
     if (symmetry & 2) row = size - 1 - row;
     return symmetry & 4 ? column * size + row : row * size + column;
+  }
+
+  // The point where a stone of this colour has this number; -1 where there is none.
+  int point_of_zobrist(int colour, std::uint64_t number) const {
+    for (std::size_t slot = number >> kSlotShift; slots[slot]; slot = (slot + 1) % kSlots)
+      if (const int p = (slots[slot] - 1) / 2; zobrist[colour][p] == number) return p;
+    return -1;
   }
 
   static int bit(int point) { return point - kStride; }
@@ -68,6 +82,8 @@ struct GoBoard {
   std::array<Point, N * N> point_of{};
   std::array<std::uint16_t, kPoints> cell_of{};
   std::array<std::array<std::uint64_t, kPoints>, 2> zobrist{};
+  static constexpr std::size_t kSlots = 2048, kSlotShift = 64 - 11;  // more than twice the stones of both colours
+  std::array<std::uint16_t, kSlots> slots{};  // 2 * point + colour + 1 by zobrist, the next free one where it is taken; 0: free
   std::array<std::array<std::uint16_t, kPoints>, 8> view{};     // the cell where a point lies in each symmetry
   std::array<std::array<std::uint16_t, N * N>, 8> cell_view{};  // and where a cell does
 };

@@ -31,7 +31,9 @@ struct GoPosition {
   std::array<std::uint16_t, Board::kPoints> liberties;  // at heads
   std::array<std::uint64_t, Board::kPoints> group_hash; // at heads
   std::array<std::uint64_t, kSeenWords> seen;           // a Bloom filter of `history`
-  std::array<std::uint64_t, kMaxPlies + 1> history;     // keys of the boards after 0, 1, ... ply plies; the last member
+  // Of the boards after 0, 1, ... ply plies; the last members, whose parts that are in use are copied alone.
+  std::array<std::uint64_t, kMaxPlies + 1> history;      // keys
+  std::array<std::uint16_t, kMaxPlies + 32> num_stones;  // and room to look at 32 at once
 };
 
 template <int N>
