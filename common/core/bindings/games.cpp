@@ -161,6 +161,11 @@ void bind_games(nb::module_& m) {
         throw nb::value_error((std::string(action < 0 ? quoted(text) + " is no move of this game" : "illegal move " + quoted(text)) +
                                ": legal are" + (moves.empty() ? " none, the game is over" : moves)).c_str());
       }, "move"_a)
+      .def_prop_ro("text", [](const PyPosition& p) {
+        const std::string text = p.state->to_text();
+        require(!text.empty(), p.rules->name() + " does not write its positions as text");
+        return text;
+      })
       .def("__str__", [](const PyPosition& p) { return p.state->draw(); });
 
   m.def("perft", [](const PyPosition& p, int depth) {
