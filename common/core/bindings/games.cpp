@@ -151,6 +151,12 @@ void bind_games(nb::module_& m) {
         check_legal(p, action);
         return p.state->to_move(Action(action));
       }, "action"_a)
+      .def("to_san", [](const PyPosition& p, std::int64_t action) {
+        check_legal(p, action);
+        const std::string text = p.state->to_san(Action(action));
+        require(!text.empty(), p.rules->name() + " has no SAN; use to_move");
+        return text;
+      }, "action"_a)
       .def("from_move", [](const PyPosition& p, const std::string& text) {
         const int action = p.state->from_move(text);
         const std::vector<Action> legal = p.state->legal_actions();

@@ -115,6 +115,10 @@ class Model final : public AnyGame {
       rules().observe(position_, symmetry, bits, uniform);
     }
     std::string to_move(Action action) const override { return rules().to_move(position_, action); }
+    std::string to_san(Action action) const override {
+      if constexpr (HasSan<G>) return rules().to_san(position_, action);
+      else return {};
+    }
     int from_move(const std::string& text) const override { return rules().from_move(position_, text); }
     std::string draw() const override { return rules().draw(position_); }
     std::string to_text() const override {

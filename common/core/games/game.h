@@ -84,6 +84,12 @@ concept HasText = requires(const G& rules, const typename G::Position& state) {
   { rules.to_text(state) } -> std::same_as<std::string>;
 };
 
+// A game whose moves have a second notation, for people: SAN.
+template <class G>
+concept HasSan = requires(const G& rules, const typename G::Position& state, Action action) {
+  { rules.to_san(state, action) } -> std::same_as<std::string>;
+};
+
 // A game that counts its move sequences faster than by making every one of the last moves.
 template <class G>
 concept HasPerft = requires(const G& rules, const typename G::Position& state, int depth) {
