@@ -89,7 +89,12 @@ def build_graph(tower: TowerShape, batch_size: int, constants: Mapping[str, NDAr
         y = op.relu(convolution(x, f"blocks.{i}.first"))
         x = op.relu(op.add(x, convolution(y, f"blocks.{i}.second")))
     p = op.relu(convolution(x, "heads.policy.features"))
-    p = linear(op.reshape(p, [batch_size, n.policy_filters * h * w], False), "heads.policy.output")
+    if n.policy_head == "planes":
+        p = op.transpose(op.reshape(p, [batch_size, n.policy_filters, h * w], False), [0, 2, 1])  # [S, H * W, P]
+        p = linear(op.reshape(p, [batch_size * h * w, n.policy_filters], False), "heads.policy.output")
+        p = op.reshape(p, [batch_size, tower.num_actions], False)
+    else:
+        p = linear(op.reshape(p, [batch_size, n.policy_filters * h * w], False), "heads.policy.output")
     v = op.relu(convolution(x, "heads.value.features"))
     v = op.relu(linear(op.reshape(v, [batch_size, n.value_filters * h * w], False), "heads.value.hidden"))
     return ov.Model([p, op.tanh(linear(v, "heads.value.output"))], [planes])

@@ -68,7 +68,8 @@ class TorchRuntime:
         v = F.relu(self._convolution(x, "heads.value.features"))
         v = F.relu(self._linear(v.flatten(1), "heads.value.hidden"))
         value = torch.tanh(self._linear(v, "heads.value.output").float())
-        return self._linear(p.flatten(1), "heads.policy.output"), value
+        p = p.flatten(2).transpose(1, 2) if self._tower.network.policy_head == "planes" else p.flatten(1)
+        return self._linear(p, "heads.policy.output").flatten(1), value
 
     def _convolution(self, x: Tensor, name: str) -> Tensor:
         kernel = self._tensors[f"{name}.weight"]

@@ -67,7 +67,10 @@ class Position:
     def copy(self) -> Position: ...
     def observation(self, symmetry: int = 0) -> NDArray[np.float32]: ...  # [C, H, W]
     def to_move(self, action: int) -> str: ...
+    def to_san(self, action: int) -> str: ...  # chess; ValueError: the game has no such notation
     def from_move(self, move: str) -> int: ...  # ValueError when malformed or illegal
+    @property
+    def text(self) -> str: ...  # what Game.position() reads; ValueError: the game does not write its positions
 
 def perft(position: Position, depth: int) -> int: ...
 def random_games(game: Game, games: int, seed: int) -> int: ...  # plies played, uniformly at random, to the end

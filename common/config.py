@@ -139,9 +139,10 @@ class NetworkConfig:
 
     filters: int = 64  # channels of the tower
     blocks: int = 5  # residual blocks of two 3x3 convolutions
-    policy_filters: int = 2  # channels of the policy head before its linear layer
+    policy_filters: int = 2  # channels of the policy head before its last layer
     value_filters: int = 1  # channels of the value head before its linear layers
     value_hidden: int = 64  # width of the value head's hidden layer
+    policy_head: str = "linear"  # linear | planes: each cell's features say the logits of its own A / (H W) actions
 
 
 @dataclass

@@ -239,6 +239,7 @@ class _Rules:
             self._rule("network.filters", c.network.filters <= 4096, "must be at most 4096"),
             self._at_least("network.blocks", 0),
             self._rule("network.blocks", c.network.blocks <= 256, "must be at most 256"),
+            self._one_of("network.policy_head", "linear", "planes"),
             self._at_least("network.policy_filters", 1), self._at_least("network.value_filters", 1),
             self._at_least("network.value_hidden", 1),
         ]

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from common.config import NetworkConfig
-from common.tower import NORM_EPSILON
+from common.tower import NORM_EPSILON, TowerShape
 
 
 class Normed(nn.Module):
@@ -24,16 +24,20 @@ class Normed(nn.Module):
 
 
 class PolicyHead(nn.Module):
-    """1x1 convolution, norm, ReLU, linear to one logit an action."""
+    """1x1 convolution, norm, ReLU, linear to one logit an action: of the board as a whole, or cell by cell."""
 
     def __init__(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> None:
         super().__init__()
         self.features = Normed(config.filters, config.policy_filters, 1)
-        self.output = nn.Linear(config.policy_filters * board[0] * board[1], num_actions)
+        outputs, inputs = TowerShape((1, *board), num_actions, config).policy_output
+        self.output = nn.Linear(inputs, outputs)
+        self.is_by_cell = config.policy_head == "planes"
 
     def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = self.output(F.relu(self.features(x)).flatten(1))  # [B, A]
-        return y
+        y = F.relu(self.features(x))
+        y = y.flatten(2).transpose(1, 2) if self.is_by_cell else y.flatten(1)  # [B, H * W, P], [B, P * H * W]
+        logits: Tensor = self.output(y).flatten(1)  # [B, A]
+        return logits
 
 
 class NumbersHead(nn.Module):

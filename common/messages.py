@@ -120,7 +120,7 @@ class Weights:
     version: int  # publication number, strictly increasing over the life of a run directory
     step: int  # gradient steps behind it
     tensors: dict[str, NDArray[np.float32]]  # state_dict of `common.network.Network`, batch norms not folded
-    network: dict[str, int]  # fields of NetworkConfig
+    network: dict[str, int | str]  # fields of NetworkConfig
     game: str
     params: dict[str, int | float | str | bool]
     sha256: str = ""  # of the safetensors bytes, where it was read from or written to a file

@@ -5,7 +5,8 @@ the same tower as a torch module; the names and shapes below are those of its st
 
     stem    3x3 convolution, norm, ReLU
     blocks  two 3x3 convolutions with norms, a skip, ReLU
-    policy  1x1 convolution, norm, ReLU, linear to the actions
+    policy  1x1 convolution, norm, ReLU, linear to the actions; or, with `planes`, one linear layer for all cells, from
+            a cell to its actions K * cell ... K * cell + K - 1 (AlphaZero 2018, supplement, "Architecture")
     value   1x1 convolution, norm, ReLU, linear, ReLU, linear to one number, tanh
 
 Source: AlphaGo Zero (2017), Methods, "Neural network architecture".
@@ -21,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common.config import NetworkConfig
+from common.errors import UsageError
 
 Shape = tuple[int, ...]
 Tensors = dict[str, NDArray[np.float32]]
@@ -37,6 +39,17 @@ class TowerShape:
     num_actions: int
     network: NetworkConfig
 
+    @property
+    def policy_output(self) -> Shape:
+        """Outputs and inputs of the policy's last layer."""
+        (_, h, w), n = self.planes, self.network
+        if n.policy_head == "linear":
+            return self.num_actions, n.policy_filters * h * w
+        if self.num_actions % (h * w):
+            raise UsageError(f"network.policy_head={n.policy_head}: the {self.num_actions} actions of this game are not "
+                             f"equally many for each of its {h * w} cells; use network.policy_head=linear")
+        return self.num_actions // (h * w), n.policy_filters
+
 
 def tensor_shapes(tower: TowerShape) -> dict[str, Shape]:
     """Name -> shape of every tensor of the tower with its policy and value head."""
@@ -46,7 +59,8 @@ def tensor_shapes(tower: TowerShape) -> dict[str, Shape]:
     for i in range(n.blocks):
         shapes |= _normed(f"blocks.{i}.first", (f, f, 3, 3)) | _normed(f"blocks.{i}.second", (f, f, 3, 3))
     shapes |= _normed("heads.policy.features", (n.policy_filters, f, 1, 1))
-    shapes |= _linear("heads.policy.output", n.policy_filters * h * w, tower.num_actions)
+    outputs, inputs = tower.policy_output
+    shapes |= _linear("heads.policy.output", inputs, outputs)
     shapes |= _normed("heads.value.features", (n.value_filters, f, 1, 1))
     shapes |= _linear("heads.value.hidden", n.value_filters * h * w, n.value_hidden)
     return shapes | _linear("heads.value.output", n.value_hidden, 1)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from actors.strength import strength_search
 from common._core import Game
@@ -81,7 +81,7 @@ def _of_directory(path: Path, config: Config, key: str) -> ChosenWeights:
         raise UsageError(f"{key}={path}: belongs to no run directory, for there is no config.yaml; name a run "
                          "directory, or a weights.safetensors file")
     facts, saved = found.checkpoint.facts, read_config(run)
-    network = {key: int(value) for key, value in saved["network"].items()}
+    network = dict(saved["network"])
     weights = Weights(
         int(facts["version"]), found.checkpoint.step, evaluated(found.checkpoint.tensors["average"]), network,
         str(facts["game"]), dict(saved["game"].get("params") or {}),
@@ -91,7 +91,8 @@ def _of_directory(path: Path, config: Config, key: str) -> ChosenWeights:
 
 
 def _of(weights: Weights, search: SearchConfig) -> ChosenWeights:
-    return ChosenWeights(Game(weights.game, weights.params), NetworkConfig(**weights.network), search, weights)
+    network = NetworkConfig(**cast(dict[str, Any], weights.network))
+    return ChosenWeights(Game(weights.game, weights.params), network, search, weights)
 
 
 def search_of_run(saved: dict[str, Any], config: Config) -> SearchConfig:

@@ -95,7 +95,7 @@ def load_run(run: "LocalRun", *, learner_only: bool = False, cause: Diverged | N
     run.versions.newest = max(run.versions.newest, int(facts["version"]))
     run.published = Weights(
         int(facts["version"]), int(facts["version_step"]), dict(checkpoint.tensors["published"]),
-        {name: int(value) for name, value in vars(run.config.network).items()}, run.game.name, run.game.params,
+        asdict(run.config.network), run.game.name, run.game.params,
     )
     notes.append(f"goes on after {run.state.seconds / 60:.1f} minutes, {run.learner.step_count:,} steps and "
                  f"{run.state.games:,} games")

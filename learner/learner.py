@@ -1,6 +1,6 @@
 """One gradient step after another: predict, compare with the targets, step, average, publish."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -130,7 +130,7 @@ class Learner:
         if not is_finite(tensors):
             self.refused_publications += 1
             return None
-        network = {name: int(value) for name, value in vars(self.network.config).items()}
+        network = asdict(self.network.config)
         return Weights(version, self.step_count, evaluated(tensors), network, self._game.name, self._game.params)
 
     def state(self) -> LearnerState:

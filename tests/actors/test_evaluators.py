@@ -120,6 +120,17 @@ def test_sizes_of_the_network(runtime: str, config: NetworkConfig) -> None:
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("name", ["chess", "hex"])
+def test_a_policy_by_cells(name: str, runtime: str) -> None:
+    game, config = Game(name), NetworkConfig(8, 1, 4, 1, 4, policy_head="planes")
+    network = trained_network(game, config)
+    evaluator = evaluator_of(runtime, game, config=config)
+    evaluator.load(weights_of(network, game, 1, 0))
+    leaves = leaves_of(game, 6)
+    assert_same(evaluator(leaves), *expected(network, game, leaves))
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
 def test_rows_do_not_touch_each_other(runtime: str) -> None:
     """What stands in a row, or in the padding behind the batch, changes no other row."""
     game = Game("connect_four")

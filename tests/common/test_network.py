@@ -30,6 +30,27 @@ def test_the_tower_describes_the_network(blocks: int) -> None:
     assert shapes == tensor_shapes(TowerShape(PLANES, ACTIONS, config))
 
 
+def test_a_policy_by_cells_says_each_cell_its_own_actions() -> None:
+    config = NetworkConfig(filters=4, blocks=0, policy_head="planes", policy_filters=3)
+    network = Network((3, 4, 5), 7 * 20, config).eval()
+    shapes = {name: tuple(tensor.shape) for name, tensor in named_tensors(network)}
+    assert shapes == tensor_shapes(TowerShape(PLANES, 140, config))
+    with torch.no_grad():
+        network.stem.conv.weight[:, :, torch.tensor([0, 2])] = 0  # so that a cell sees itself alone
+        network.stem.conv.weight[:, :, :, torch.tensor([0, 2])] = 0
+        network.heads["policy"].output.weight.normal_()
+        one, other = torch.rand(1, *PLANES), torch.rand(1, *PLANES)
+        other[:, :, 2, 3] = one[:, :, 2, 3]
+        same = network(one)["policy"].eq(network(other)["policy"]).reshape(20, 7)
+    assert same[2 * 5 + 3].all()
+    assert not same[[i for i in range(20) if i != 13]].any()
+
+
+def test_a_policy_by_cells_wants_as_many_actions_for_each() -> None:
+    with pytest.raises(UsageError, match=r"network\.policy_head=planes.*141 actions.*20 cells"):
+        Network(PLANES, 141, NetworkConfig(policy_head="planes"))
+
+
 def test_the_first_values_follow_from_the_seed() -> None:
     network = tensors_of(Network(PLANES, ACTIONS, CONFIG, seed=5))
     arrays = initial_tensors(TOWER, seed=5)

@@ -95,7 +95,7 @@ def test_unknown_words_name_the_nearest(override: str, near: str) -> None:
     ("~run.minutes", "leave run.minutes out"),
     ("search=", "there are alphago_zero, alphazero, gumbel, katago, mcts, policy_only, puct"),
     ("search=[puct]", "there are alphago_zero, alphazero"),
-    ("experiment=chess", "connect_four, go_19x19_zero, go_9x9, go_9x9_baseline, go_9x9_tutorial, othello, othello_6x6"),
+    ("experiment=draughts", "there are chess, chess_small, connect_four, go_19x19_zero, go_9x9, go_9x9_baseline"),
     ("game.name=goo", "there are"),
     ("run.seed=many", "a whole number"),
     ("run.seed=1.5", "a whole number"),

@@ -151,6 +151,12 @@ void bind_games(nb::module_& m) {
         check_legal(p, action);
         return p.state->to_move(Action(action));
       }, "action"_a)
+      .def("to_san", [](const PyPosition& p, std::int64_t action) {
+        check_legal(p, action);
+        const std::string text = p.state->to_san(Action(action));
+        require(!text.empty(), p.rules->name() + " has no SAN; use to_move");
+        return text;
+      }, "action"_a)
       .def("from_move", [](const PyPosition& p, const std::string& text) {
         const int action = p.state->from_move(text);
         const std::vector<Action> legal = p.state->legal_actions();
@@ -161,6 +167,11 @@ void bind_games(nb::module_& m) {
         throw nb::value_error((std::string(action < 0 ? quoted(text) + " is no move of this game" : "illegal move " + quoted(text)) +
                                ": legal are" + (moves.empty() ? " none, the game is over" : moves)).c_str());
       }, "move"_a)
+      .def_prop_ro("text", [](const PyPosition& p) {
+        const std::string text = p.state->to_text();
+        require(!text.empty(), p.rules->name() + " does not write its positions as text");
+        return text;
+      })
       .def("__str__", [](const PyPosition& p) { return p.state->draw(); });
 
   m.def("perft", [](const PyPosition& p, int depth) {

@@ -115,9 +115,20 @@ class Model final : public AnyGame {
       rules().observe(position_, symmetry, bits, uniform);
     }
     std::string to_move(Action action) const override { return rules().to_move(position_, action); }
+    std::string to_san(Action action) const override {
+      if constexpr (HasSan<G>) return rules().to_san(position_, action);
+      else return {};
+    }
     int from_move(const std::string& text) const override { return rules().from_move(position_, text); }
     std::string draw() const override { return rules().draw(position_); }
-    std::uint64_t perft(int depth) const override { return count(position_, depth); }
+    std::string to_text() const override {
+      if constexpr (HasText<G>) return rules().to_text(position_);
+      else return {};
+    }
+    std::uint64_t perft(int depth) const override {
+      if constexpr (HasPerft<G>) return rules().perft(position_, depth);
+      else return count(position_, depth);
+    }
 
    private:
     // Leaves of the game tree at `depth`; finished games do not go on.

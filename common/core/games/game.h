@@ -78,6 +78,24 @@ concept HasOwnership = requires(const G& rules, const typename G::Position& stat
   rules.ownership(state, map);  // [H * W]: 1 the player to move, -1 the other one, 0 nobody
 };
 
+// A game that writes its positions in the text that parse() reads: FEN, SFEN.
+template <class G>
+concept HasText = requires(const G& rules, const typename G::Position& state) {
+  { rules.to_text(state) } -> std::same_as<std::string>;
+};
+
+// A game whose moves have a second notation, for people: SAN.
+template <class G>
+concept HasSan = requires(const G& rules, const typename G::Position& state, Action action) {
+  { rules.to_san(state, action) } -> std::same_as<std::string>;
+};
+
+// A game that counts its move sequences faster than by making every one of the last moves.
+template <class G>
+concept HasPerft = requires(const G& rules, const typename G::Position& state, int depth) {
+  { rules.perft(state, depth) } -> std::same_as<std::uint64_t>;
+};
+
 // A game whose komi is a part of its position, so that it may differ from game to game.
 template <class G>
 concept HasKomi = requires(const G& rules, typename G::Position& position, const typename G::Position& state, float komi) {
