@@ -40,7 +40,7 @@ class OpenGame:
 class Forfeit:
     """Instead of a move: the game is lost, and why."""
 
-    reason: str  # `resignation`, or a kind of fault of actors.gtp_engine
+    reason: str  # `resignation`, or a kind of fault of actors.engine_process
     message: str
 
 

@@ -216,9 +216,12 @@ class PlayerConfig:
     """One of the two players of `shusaku match`: a checkpoint, or an engine."""
 
     checkpoint: str = ""  # RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | random (an untrained network)
-    engine: str = ""  # gtp: a program, see command; mcts: plain UCT with random rollouts; random: a random mover
-    command: str = ""  # of an engine over gtp, program and arguments
-    options: dict[str, Any] = field(default_factory=dict)  # gtp commands after its start: {level: 1} sends `level 1`
+    engine: str = ""  # gtp | uci | usi: a program, see command; mcts: plain UCT with random rollouts; random
+    command: str = ""  # of an engine over gtp, uci or usi: program and arguments
+    options: dict[str, Any] = field(default_factory=dict)  # uci, usi: of the engine; gtp: {level: 1} sends `level 1`
+    nodes: int = 0  # uci, usi: positions that the engine searches for a move
+    depth: int = 0  # uci, usi: or plies that it searches deep
+    movetime_ms: int = 0  # uci, usi: or the time that it takes; 100 where none of the three is given
     search: SearchConfig = field(default_factory=SearchConfig)  # as in section search; else as the run
 
 

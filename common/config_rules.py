@@ -12,6 +12,8 @@ from common.nearest import nearest
 
 # The names of `common.targets`, which needs torch.
 TARGETS = ("policy", "value", "short_term", "soft_policy", "reply", "moves_left", "ownership", "score")
+# Protocols of programs, and a command that speaks each.
+ENGINES = {"gtp": "gnugo --mode gtp", "uci": "stockfish", "usi": "fairy-stockfish"}
 
 Rule = tuple[str, Any, bool, str]  # the setting, its value, whether it holds, what it must be
 
@@ -301,15 +303,32 @@ class _Rules:
     def player(self, key: str) -> list[Rule]:
         p = self._get(key)
         return [
-            self._rule(f"{key}.engine", p.engine in ("", "gtp", "mcts", "random"),
-                f"there are gtp, mcts, random; a network is {key}.checkpoint=RUN_DIR"),
+            self._rule(f"{key}.engine", p.engine in ("", *ENGINES, "mcts", "random"),
+                f"there are {', '.join(ENGINES)}, mcts, random; a network is {key}.checkpoint=RUN_DIR"),
             self._rule(f"{key}.engine", not (p.engine and p.checkpoint),
                 f"{key}.checkpoint={p.checkpoint} names a player already; leave one of them out"),
-            self._rule(f"{key}.command", bool(p.command.strip()) or p.engine != "gtp",
-                f'must name a program: {key}.command="gnugo --mode gtp"'),
-            self._rule(f"{key}.command", not p.command or p.engine == "gtp", f"is for {key}.engine=gtp; add it"),
-            self._rule(f"{key}.options", not p.options or p.engine == "gtp", f"are for {key}.engine=gtp; add it"),
+            self._rule(f"{key}.command", bool(p.command.strip()) or p.engine not in ENGINES,
+                f'must name a program: {key}.command="{ENGINES.get(p.engine)}"'),
+            self._rule(f"{key}.command", not p.command or p.engine in ENGINES,
+                f"is for {key}.engine={'|'.join(ENGINES)}; add it"),
+            self._rule(f"{key}.options", not p.options or p.engine in ENGINES,
+                f"are for {key}.engine={'|'.join(ENGINES)}; add it"),
+            *self.move_limits(key, {"nodes": p.nodes, "depth": p.depth, "movetime_ms": p.movetime_ms}),
             *self.search(f"{key}.search"),
+        ]
+
+    def move_limits(self, key: str, limits: dict[str, int]) -> list[Rule]:
+        given = [name for name, value in limits.items() if value]
+        engine, seconds = self._get(f"{key}.engine"), self._config.match.move_seconds
+        return [
+            *(self._at_least(f"{key}.{name}", 0) for name in limits),
+            *(self._rule(f"{key}.{name}", engine in ("uci", "usi"),
+                f"is for {key}.engine=uci|usi" + (f"; a gtp engine is told by {key}.options or its command"
+                                                  if engine == "gtp" else "; leave it out")) for name in given),
+            *(self._rule(f"{key}.{name}", False, f"and {key}.{given[0]}={limits[given[0]]} are two limits of one move; "
+                "leave one of them out") for name in given[1:]),
+            self._rule(f"{key}.movetime_ms", limits["movetime_ms"] < 1000 * seconds,
+                f"must be less than match.move_seconds={seconds:g}, or every move comes too late"),
         ]
 
     def _get(self, key: str) -> Any:

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from actors.arena import Arena, FinishedGame, MatchResult
-from actors.gtp_engine import FAULTS
+from actors.engine_process import FAULTS
 from common.config import Config
 from common.errors import UsageError
 from deploy.console import clock

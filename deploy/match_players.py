@@ -6,11 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from actors.engine_player import EnginePlayer, EngineSettings
+from actors.engine_player import EnginePlayer
+from actors.engine_session import MOVE_LIMIT, EngineSettings
 from actors.evaluators import UniformEvaluator, make_ladder
 from actors.players import Player, RandomPlayer, SearchPlayer
 from common._core import Game
 from common.config import Config, NetworkConfig, PlayerConfig, SearchConfig
+from common.config_rules import ENGINES
 from common.errors import UsageError
 from common.search import Evaluate
 from common.weights import random_weights
@@ -29,7 +31,7 @@ class Seat:
     """One player, and what is said of it."""
 
     player: Player
-    kind: str  # checkpoint | mcts | random | gtp
+    kind: str  # checkpoint | mcts | random | gtp | uci | usi
     facts: dict[str, Any]  # of the JSON
     describe: Callable[[], PlayerText]  # an engine says its name only when it has started
 
@@ -61,7 +63,7 @@ def make_parts(config: Config, should_stop: Callable[[], bool]) -> MatchParts:
     for key, search in searches.items():
         check_searcher(game, search, f"{key}.search")
     at_once = min([config.games, GAMES_AT_ONCE, *(_that_fit(game, search) for search in searches.values())])
-    if "gtp" in kinds:
+    if not ENGINES.keys().isdisjoint(kinds):
         at_once = min(at_once, config.match.engines or ENGINES_A_CORE * threads)
     maker = _SeatMaker(config, game, chosen, searches, threads, at_once, should_stop)
     seats: list[Seat] = []
@@ -77,7 +79,7 @@ def make_parts(config: Config, should_stop: Callable[[], bool]) -> MatchParts:
 
 
 def kind_of(config: Config, key: str) -> str:
-    """checkpoint | mcts | random | gtp; UsageError where nobody is named, or a network that would not be asked."""
+    """What Seat.kind is; UsageError where nobody is named, or a network that would not be asked."""
     player = _player_config(config, key)
     is_mcts = player.search.policy == "mcts" and f"{key}.search.policy" in _asked(config)
     if player.checkpoint:
@@ -88,7 +90,7 @@ def kind_of(config: Config, key: str) -> str:
     if player.engine or is_mcts:
         return player.engine or "mcts"
     raise UsageError(f"{key}: no player; name {key}.checkpoint=RUN_DIR|FILE|random or "
-                     f"{key}.engine=gtp|mcts|random")
+                     f"{key}.engine={'|'.join(ENGINES)}|mcts|random")
 
 
 def _common_game(config: Config, chosen: dict[str, ChosenWeights]) -> Game:
@@ -126,7 +128,7 @@ class _SeatMaker:
             return self._network(key)
         if kind == "mcts":
             return self._mcts(key)
-        return self._engine(key) if kind == "gtp" else self._random(key)
+        return self._engine(key) if kind in ENGINES else self._random(key)
 
     def _network(self, key: str) -> Seat:
         config, name = self.config, _player_config(self.config, key).checkpoint
@@ -166,12 +168,19 @@ class _SeatMaker:
             command = tuple(shlex.split(settings.command))
         except ValueError as error:
             raise UsageError(f"{key}.command={settings.command}: {error}; close every quotation mark") from None
+        limit = _move_limit(settings)
         player = EnginePlayer(
-            key, self.game, EngineSettings(command, settings.options, match.start_seconds, match.move_seconds),
+            key, self.game,
+            EngineSettings(command, settings.options, match.start_seconds, match.move_seconds, settings.engine, limit),
             threads=self.threads, should_stop=self.should_stop,
         )
-        facts = {"command": settings.command, "options": dict(settings.options)}
-        return Seat(player, "gtp", facts, lambda: PlayerText(player.name, settings.command))
+        facts: dict[str, Any] = {"command": settings.command, "options": dict(settings.options)}
+        if settings.engine == "gtp":
+            return Seat(player, "gtp", facts, lambda: PlayerText(player.name, settings.command))
+        name, count = limit
+        what = f"{count:,} ms" if name == "movetime_ms" else f"{name} {count:,}"
+        return Seat(player, settings.engine, {**facts, name: count},
+                    lambda: PlayerText(player.name, f"{settings.command}; {what} a move"))
 
     def _search_player(self, key: str, name: str, search: SearchConfig, evaluators: list[Any]) -> SearchPlayer:
         asked: list[Evaluate] = evaluators
@@ -224,6 +233,12 @@ def _searched(search: SearchConfig) -> dict[str, Any]:
 
 def _player_config(config: Config, key: str) -> PlayerConfig:
     return config.first if key == "first" else config.second
+
+
+def _move_limit(player: PlayerConfig) -> tuple[str, int]:
+    """Of the three the one that is given; config_rules allows no second one."""
+    limits = {"nodes": player.nodes, "depth": player.depth, "movetime_ms": player.movetime_ms}
+    return next(((name, count) for name, count in limits.items() if count), MOVE_LIMIT)
 
 
 def _asked(config: Config) -> frozenset[str]:

@@ -28,10 +28,20 @@ class Engine:
     program: str  # inside the package
     libraries: tuple[str, ...]
     probe: tuple[str, ...]  # arguments with which it says its version and ends
+    data: str = ""  # the package of what it reads when it plays
+    home: tuple[str, str] = ("", "")  # the variable that says where in that package's files, and the folder
 
+
+BOOST = tuple(f"libboost-{part}1.74.0" for part in ("filesystem", "iostreams", "program-options", "serialization"))
 
 ENGINES = {
     "gnugo": Engine("gnugo", "usr/games/gnugo", ("libreadline8", "libtinfo6"), ("--version",)),
+    "stockfish": Engine("stockfish", "usr/games/stockfish", (), ("uci",)),
+    "fairy-stockfish": Engine("fairy-stockfish", "usr/games/fairy-stockfish", (), ("uci",)),
+    "gpsusi": Engine(
+        "gpsshogi", "usr/games/gpsusi", ("libosl1v5", "libtcmalloc-minimal4", *BOOST), ("--help",),
+        "gpsshogi-data", ("GPSSHOGI_HOME", "usr/share/gpsshogi-data"),
+    ),
 }
 
 
@@ -89,21 +99,27 @@ def fetch(name: str) -> Path:
     what, folder, wrapper = ENGINES[name], CACHE / name, CACHE / "bin" / name
     shutil.rmtree(folder, ignore_errors=True)
     unpack(what.package, folder)
+    variables = {}
+    if what.data:
+        unpack(what.data, folder)
+        variables[what.home[0]] = str(folder / what.home[1])
     wrapper.parent.mkdir(parents=True, exist_ok=True)
-    write_wrapper(wrapper, folder / what.program, [])
+    write_wrapper(wrapper, folder / what.program, variables)
     try:
         starts(name, wrapper)
     except OSError:
         wrapper.unlink()
         for library in what.libraries:
             unpack(library, folder)
-        write_wrapper(wrapper, folder / what.program, sorted({str(file.parent) for file in folder.rglob("*.so*")}))
+        # They come first, and never include libc, which must fit the loader.
+        variables["LD_LIBRARY_PATH"] = ":".join(sorted({str(file.parent) for file in folder.rglob("*.so*")}))
+        write_wrapper(wrapper, folder / what.program, variables)
     return wrapper
 
 
-def write_wrapper(wrapper: Path, program: Path, libraries: list[str]) -> None:
-    """Libraries of the cache come first where there are any: they never include libc, which must fit the loader."""
-    path = f"LD_LIBRARY_PATH={shlex.quote(':'.join(libraries))} " if libraries else ""
+def write_wrapper(wrapper: Path, program: Path, variables: dict[str, str]) -> None:
+    """A script that starts the program with these variables."""
+    path = "".join(f"{name}={shlex.quote(value)} " for name, value in variables.items())
     wrapper.write_text(f'#!/bin/sh\n{path}exec {shlex.quote(str(program))} "$@"\n', encoding="utf-8")
     wrapper.chmod(0o755)
 

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,7 @@ def debian(tmp_path, monkeypatch):
         (tools / name).chmod(0o755)
     monkeypatch.setattr(oracles, "CACHE", tmp_path / "a cache" / "oracles")
     monkeypatch.setattr(oracles, "GAMES", tmp_path / "games")
+    monkeypatch.setattr(oracles, "ENGINES", {"gnugo": oracles.ENGINES["gnugo"]})
     monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("SHUSAKU_GNUGO", "CI"):
@@ -85,6 +87,19 @@ def test_libraries_come_along_where_it_does_not_start_without(debian):
     assert oracles.main() == 0
     assert oracles.starts("gnugo", Path(oracles.engine("gnugo"))) == "GNU Go 3.8 --version"
     assert "libtinfo6" in (debian / "apt-get.log").read_text()
+
+
+def test_what_it_reads_when_it_plays_comes_along(debian, monkeypatch):
+    home = ("GNUGO_HOME", "usr/lib/machine")
+    gnugo = replace(oracles.ENGINES["gnugo"], data="gnugo-data", home=home)
+    monkeypatch.setattr(oracles, "ENGINES", {"gnugo": gnugo})
+    (debian / "needs-library").touch()
+    assert oracles.main() == 0
+    wrapper = Path(oracles.engine("gnugo"))
+    folder = wrapper.parent.parent / "gnugo" / home[1]
+    assert (folder / "gnugo-data.so.8").exists()
+    assert f"GNUGO_HOME='{folder}' LD_LIBRARY_PATH='{folder}' exec" in wrapper.read_text()
+    assert oracles.starts("gnugo", wrapper)
 
 
 def test_a_broken_one_in_the_cache_is_fetched_anew(debian):

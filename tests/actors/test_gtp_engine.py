@@ -11,12 +11,17 @@ import psutil
 import pytest
 
 from actors.arena import Arena, MatchResult
-from actors.engine_player import EnginePlayer, EngineSettings
-from actors.gtp_engine import EngineFault, GtpEngine, Refused
+from actors.engine_player import EnginePlayer
+from actors.engine_process import EngineFault
+from actors.engine_session import EngineSettings
+from actors.gtp_engine import GtpEngine, Refused
 from actors.players import OpenGame, RandomPlayer
 from actors.strength import Stopped
 from common._core import Game
 from common.errors import UsageError
+
+sys.path.insert(0, str(Path(__file__).parent))
+from processes import that_stay
 
 FAKE = Path(__file__).parent / "fake_gtp_engine.py"
 TIC_TAC_TOE, CONNECT_FOUR = Game("tic_tac_toe"), Game("connect_four")
@@ -145,18 +150,7 @@ def test_no_process_stays(fault: str, tmp_path: Path) -> None:
     meet(player(*arguments, seconds=0.5 if slow else 10, start=0.5 if "silent" in fault else 10), games=4)
     started = [int(number) for number in file.read_text(encoding="ascii").split()]
     assert len(started) >= 2
-    deadline = time.monotonic() + 5
-    while (left := [pid for pid in started if is_running(pid)]) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert left == []
-
-
-def is_running(pid: int) -> bool:
-    """A child that was adopted may stay a zombie where nobody reaps; it runs no more."""
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+    assert that_stay(started) == []
 
 
 def test_a_healthy_process_plays_game_after_game(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from actors.arena import Arena
-from actors.engine_player import EnginePlayer, EngineSettings
+from actors.engine_player import EnginePlayer
+from actors.engine_session import EngineSettings
 from actors.players import RandomPlayer
 from common._core import Game
 from common.errors import UsageError

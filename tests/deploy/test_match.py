@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from actors.uci_games import KNOWN, KnownGame
 from common._core import Game
 from common.config import NetworkConfig
 from common.errors import UsageError
@@ -23,6 +24,7 @@ from deploy.overrides import compose
 ROOT = Path(__file__).resolve().parent.parent.parent
 FAKE = ROOT / "tests" / "actors" / "fake_gtp_engine.py"
 SMALL = ["network.filters=8", "network.blocks=1", "actors.games_per_actor=16", "actors.count=2"]
+UCI = ["first.engine=random", "second.engine=uci", "second.command=sh"]
 PLAYERS = ["game=tic_tac_toe", "first.engine=random", "second.engine=random"]
 
 
@@ -157,6 +159,25 @@ def test_what_an_engine_does_wrong_is_counted(capsys: pytest.CaptureFixture[str]
     assert "the engine has had enough" in report["fault_messages"][0]["message"]
 
 
+@pytest.mark.parametrize(("limit", "said", "key"), [
+    ("second.nodes=1000", "nodes 1,000 a move", ("nodes", 1000)), ("second.depth=3", "depth 3 a move", ("depth", 3)),
+    ("second.movetime_ms=20", "20 ms a move", ("movetime_ms", 20)),
+    ("match.engines=2", "100 ms a move", ("movetime_ms", 100)),  # nothing was said of it
+])
+def test_an_engine_over_uci(
+    limit: str, said: str, key: tuple[str, int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(KNOWN["uci"], "tic_tac_toe", KnownGame("", "", ""))
+    command = shlex.join([sys.executable, str(FAKE.parent / "fake_uci_engine.py")])
+    report = match(*PLAYERS[:2], "second.engine=uci", f"second.command='{command}'", limit,
+                   "second.options={Skill Level: 3, Ponder: false}")
+    assert report["faults"] == dict.fromkeys(report["faults"], 0)
+    assert (report["second"]["kind"], report["second"]["name"]) == ("uci", "Fake 1.0")
+    assert report["second"]["options"] == {"Skill Level": 3, "Ponder": False}
+    assert report["second"][key[0]] == key[1]
+    assert f"{said})" in capsys.readouterr().out
+
+
 def test_a_stopped_match_says_what_it_knows(tmp_path: Path) -> None:
     file = tmp_path / "games.jsonl"
     command = [
@@ -181,7 +202,21 @@ def test_a_stopped_match_says_what_it_knows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("argv", "reason"), [
     (["first.engine=random"], "second: no player; name second.checkpoint=RUN_DIR|FILE|random or"),
-    (["first.engine=random", "second.engine=uci"], "second.engine=uci: there are gtp, mcts, random"),
+    (["first.engine=random", "second.engine=xboard"],
+     "second.engine=xboard: there are gtp, uci, usi, mcts, random"),
+    (["first.engine=random", "second.engine=uci"],
+     'second.command=: must name a program: second.command="stockfish"'),
+    ([*UCI, "game=go"], "second.engine=uci: has no words for go, only for chess, shogi, minishogi; use "
+                        "second.engine=gtp and a program that plays it"),
+    ([*UCI, "second.nodes=100", "second.depth=3"],
+     "second.depth=3: and second.nodes=100 are two limits of one move; leave one of them out"),
+    ([*UCI, "second.movetime_ms=9", "second.nodes=3"], "second.movetime_ms=9: and second.nodes=3 are two limits"),
+    ([*UCI, "second.nodes=-1"], "second.nodes=-1: must be at least 0"),
+    ([*UCI, "second.movetime_ms=5000", "match.move_seconds=5"],
+     "second.movetime_ms=5000: must be less than match.move_seconds=5, or every move comes too late"),
+    (["first.engine=random", "second.engine=gtp", "second.command=gnugo", "second.depth=3"],
+     "second.depth=3: is for second.engine=uci|usi; a gtp engine is told by second.options or its command"),
+    (["first.engine=random", "second.engine=mcts", "second.nodes=3"], "is for second.engine=uci|usi; leave it out"),
     (["first.engine=random", "second.engine=gtp"], "second.command=: must name a program"),
     (["first.engine=random", "second.engine=gtp", "second.command=no-such-program"], "there is no program"),
     (["first.engine=random", "second.engine=gtp", "second.command='\"a'"], "close every quotation mark"),

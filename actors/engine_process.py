@@ -1,0 +1,174 @@
+"""The process of an engine: one line in, what comes back within a time, and everything that can go wrong with it.
+
+No threads: while an answer is awaited, stdout and stderr are read together, so neither fills up, and the wait ends with
+the answer, the time limit, the engine's death, or too much output.  The engine leads a process group of its own, which
+is ended as a whole.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from actors.strength import Stopped
+from common.errors import UsageError
+
+FAULTS = ("crash", "timeout", "garbage", "illegal_move", "refusal")  # kinds; a refusal is of a legal move of ours
+CHUNK = 1 << 16  # bytes that are read at once
+KEPT_STDERR = 4096  # last bytes that a message may quote
+SHOWN = 200  # characters that it does
+SLICE_SECONDS = 0.1  # between looks at `should_stop`
+QUIT_SECONDS = 1.0  # that an engine has to leave by itself
+TERMINATE_SECONDS = 0.5  # and after a SIGTERM to put its things in order
+
+T = TypeVar("T")
+
+
+class EngineFault(Exception):
+    """The engine cannot go on; it lost its game."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind  # one of FAULTS
+
+
+class EngineProcess:
+    """What every protocol needs of its engine.  One thread at a time uses it."""
+
+    def __init__(self, command: Sequence[str], should_stop: Callable[[], bool] = lambda: False) -> None:
+        """UsageError when the program is not to be had."""
+        try:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise UsageError(f"engine {command[0]}: cannot be started ({error.strerror}); name a program that "
+                             "can be") from None
+        self._should_stop = should_stop
+        pipes = self._process.stdin, self._process.stdout, self._process.stderr
+        self._stdin, self._stdout, self._stderr = (pipe for pipe in pipes if pipe is not None)
+        self._open = {self._stdout.fileno(), self._stderr.fileno()}  # not at their end yet
+        for descriptor in (*self._open, self._stdin.fileno()):
+            os.set_blocking(descriptor, False)
+        self._unread = b""  # what came on stdout and is not consumed
+        self._errors = b""  # the end of what came on stderr
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def unread(self) -> bytes:
+        """What it has said that nobody has asked for, a chunk at most."""
+        self._read(0.0)
+        return self._unread
+
+    def send(self, line: str) -> None:
+        """EngineFault when it is gone, or has left so much unread that the line does not fit into the pipe."""
+        data = line.encode() + b"\n"
+        try:
+            written = self._stdin.write(data)
+        except OSError:
+            raise self._crash(line) from None
+        if written != len(data):
+            raise EngineFault("timeout", f"does not read what it is told, at last {shown(data)}{self._last_words()}")
+
+    def receive(
+        self, command: str, seconds: float, take: Callable[[bytes], tuple[T | None, bytes]], end: str
+    ) -> T:
+        """What `take` makes of the engine's words, after everything so far that it has not consumed.
+
+        `take` gives an answer, or None where there is none yet, and what it leaves for the next time; it keeps that
+        short, or raises EngineFault.  `command` and `end`, how an answer ends, are for messages.  EngineFault when the
+        engine dies or takes longer; Stopped when the match is.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            answer, self._unread = take(self._unread)
+            if answer is not None:
+                return answer
+            if self._stdout.fileno() not in self._open:
+                raise self._crash(command)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                said = f", only {shown(self._unread)} without {end}" if self._unread.strip() else ""
+                raise EngineFault("timeout", f"no answer to {command} within {seconds:g} s{said}{self._last_words()}")
+            if self._should_stop():
+                raise Stopped(f"the match was stopped while an engine was asked to {command}")
+            if not self._read(min(left, SLICE_SECONDS)) and self._exit_status():
+                raise self._crash(command)  # though a child of it holds its output open
+
+    def close(self, at_once: bool = False) -> None:
+        """Asks it to quit, then to end, unless `at_once`; ends it and whatever it started, and waits for it."""
+        if not at_once:
+            with contextlib.suppress(OSError):
+                self._stdin.write(b"quit\n")  # in GTP, UCI and USI alike
+        self._stdin.close()
+        if not at_once and self._await_exit(QUIT_SECONDS) == "":
+            self._signal(signal.SIGTERM)
+            self._await_exit(TERMINATE_SECONDS)
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+        self._stdout.close()
+        self._stderr.close()
+
+    def _signal(self, number: signal.Signals) -> None:
+        """To its group.  It is not reaped yet, so its number still belongs to it and to its group."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
+
+    def _read(self, seconds: float) -> bool:
+        """Takes what is there, or comes within the time; whether anything did."""
+        ready = select.select(list(self._open), [], [], seconds)[0] if self._open else []
+        for descriptor in ready:
+            try:
+                data = os.read(descriptor, CHUNK)
+            except BlockingIOError:
+                continue
+            if not data:
+                self._open.discard(descriptor)
+            elif descriptor == self._stdout.fileno():
+                self._unread += data
+            else:
+                self._errors = (self._errors + data)[-KEPT_STDERR:]
+        return bool(ready)
+
+    def _crash(self, command: str) -> EngineFault:
+        """What to say of an engine that is gone, or has closed its output."""
+        status = self._await_exit(SLICE_SECONDS) or "closed its output"
+        for _ in range(64):  # its last words; a child of it may speak for ever
+            if not self._open or not self._read(0.0):
+                break
+        return EngineFault("crash", f"{status} when asked to {command}{self._last_words()}")
+
+    def _await_exit(self, seconds: float) -> str:
+        """How it ended within the time, in words; empty where it did not."""
+        deadline = time.monotonic() + seconds
+        while not (status := self._exit_status()) and time.monotonic() < deadline:
+            time.sleep(0.005)
+        return status
+
+    def _exit_status(self) -> str:
+        """How it ended, empty while it lives.  It stays a zombie, so that its number is not given to anybody else."""
+        found = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if found is None:
+            return ""
+        if found.si_code == os.CLD_EXITED:
+            return f"ended with exit code {found.si_status}"
+        names = {int(number): number.name for number in signal.Signals}
+        return f"was killed by {names.get(found.si_status, f'signal {found.si_status}')}"
+
+    def _last_words(self) -> str:
+        lines = self._errors.decode(errors="replace").split("\n")
+        text = " / ".join(line.strip() for line in lines if line.strip())[-SHOWN:]
+        return f"; its last words: {text}" if text else ""
+
+
+def shown(data: bytes) -> str:
+    """As a message quotes it."""
+    text = data.decode(errors="replace").strip()
+    return repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}…")

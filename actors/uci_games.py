@@ -1,0 +1,87 @@
+"""Which games engines play over UCI and USI, how they call them, and how they write their moves."""
+
+import re
+from dataclasses import dataclass
+
+from common._core import Game
+from common.errors import UsageError
+
+FILES = "abcdefghi"
+OUR_MOVE = re.compile(r"(?:([A-Z])\*|([1-9][a-i]))([1-9][a-i])(\+?)")
+CHESS_MOVE = re.compile(r"(?:([A-Z])@|([a-i][1-9]))([a-i][1-9])(\+?)")
+
+
+@dataclass(frozen=True, slots=True)
+class KnownGame:
+    """What a protocol, or an engine of many games, means by a game of ours."""
+
+    variant: str  # of the option UCI_Variant, where an engine has one
+    start: str  # the position that `startpos` is, as FEN or SFEN
+    set_up: str  # the word in `position` before another one: fen | sfen
+    side: int = 0  # of a shogi board whose squares are named as chess names them; 0: moves are written as ours
+
+
+CHESS = KnownGame("chess", "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1", "fen")
+SHOGI_START = "lnsgkgsnl/1r5b1/ppppppppp/9/9/9/PPPPPPPPP/1B5R1/LNSGKGSNL b - 1"
+MINISHOGI_START = "rbsgk/4p/5/P4/KGSBR b - 1"
+
+# protocol -> our name of a game.  UCI was made for chess; Fairy-Stockfish plays shogi over it with chess's squares.
+KNOWN: dict[str, dict[str, KnownGame]] = {
+    "uci": {
+        "chess": CHESS,
+        "shogi": KnownGame("shogi", SHOGI_START, "sfen", 9),
+        "minishogi": KnownGame("minishogi", MINISHOGI_START, "sfen", 5),
+    },
+    "usi": {
+        "shogi": KnownGame("shogi", SHOGI_START, "sfen"),
+        "minishogi": KnownGame("minishogi", MINISHOGI_START, "sfen"),
+    },
+}
+
+
+def known_game(key: str, protocol: str, game: Game) -> KnownGame:
+    """UsageError where the protocol has no word for the game; `key`: how the user calls the player."""
+    found = KNOWN[protocol].get(game.name)
+    if found is None:
+        others = [f"{key}.engine={other}" for other in KNOWN if game.name in KNOWN[other]]
+        way_out = " or ".join(others) or f"{key}.engine=gtp and a program that plays it"
+        raise UsageError(f"{key}.engine={protocol}: has no words for {game.name}, only for "
+                         f"{', '.join(KNOWN[protocol])}; use {way_out}")
+    return found
+
+
+def start_words(known: KnownGame, game: Game) -> str:
+    """What follows `position`: `startpos`, or where the game begins elsewhere, that position."""
+    try:
+        text = game.start().text
+    except ValueError:  # the game does not write its positions, and so has but one beginning
+        return "startpos"
+    return "startpos" if text == known.start else f"{known.set_up} {text}"
+
+
+def to_engine(known: KnownGame, move: str) -> str:
+    """A move of ours as the engine reads it: 7g7f -> c3c4, P*5e -> P@e5 where it names squares as chess does."""
+    found = OUR_MOVE.fullmatch(move) if known.side else None
+    if found is None:
+        return move
+    piece, begin, end, promotion = found.groups()
+    return (f"{piece}@" if piece else _chess_square(begin, known.side)) + _chess_square(end, known.side) + promotion
+
+
+def from_engine(known: KnownGame, move: str) -> str:
+    """The reverse; what is no move stays as it is, for our rules to say so."""
+    found = CHESS_MOVE.fullmatch(move) if known.side else None
+    if found is None:
+        return move
+    piece, begin, end, promotion = found.groups()
+    return (f"{piece}*" if piece else _shogi_square(begin, known.side)) + _shogi_square(end, known.side) + promotion
+
+
+def _chess_square(square: str, side: int) -> str:
+    """7g -> c3: shogi counts files from the right and ranks from the top."""
+    return f"{FILES[side - int(square[0])]}{side - FILES.index(square[1])}"
+
+
+def _shogi_square(square: str, side: int) -> str:
+    """c3 -> 7g; a square that the board lacks stays none."""
+    return f"{side - FILES.index(square[0])}{FILES[side - int(square[1])]}"
