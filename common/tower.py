@@ -46,7 +46,7 @@ class TowerShape:
         if n.policy_head == "linear":
             return self.num_actions, n.policy_filters * h * w
         if self.num_actions % (h * w):
-            raise UsageError(f"network.policy_head={n.policy_head}: the {self.num_actions} actions of this game are not "
+            raise UsageError(f"network.policy_head={n.policy_head}: the {self.num_actions} actions of the game are not "
                              f"equally many for each of its {h * w} cells; use network.policy_head=linear")
         return self.num_actions // (h * w), n.policy_filters
 
