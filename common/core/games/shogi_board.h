@@ -47,12 +47,14 @@ struct ShogiBoard {
     return (bits[3] & ((bits[0] | bits[1]) ^ bits[2]) & ~(bits[2] & bits[1])) | of<shogi::kGold>();
   }
   int at(int square) const {
-    return int(bits[0] >> square & 1) | int(bits[1] >> square & 1) << 1 | int(bits[2] >> square & 1) << 2 | int(bits[3] >> square & 1) << 3;
+    int code = 0;
+    for (int k = 0; k < 4; ++k) code |= int(Squares::has(bits[k], square)) << k;
+    return code;
   }
   int in_hand(int side, int code) const { return int(hands[side] >> (8 * code) & 0xFF); }
 
   void put(int square, int code) {  // on an empty one
-    for (int k = 0; k < 4; ++k) bits[k] |= Set(code >> k & 1) << square;
+    for (int k = 0; k < 4; ++k) bits[k] |= Squares::bit(square) & -Set(code >> k & 1);
   }
 
   void play(shogi::Move move) {

@@ -129,16 +129,14 @@ struct ShogiMoves {
   template <class Sink>
   static bool piece_moves(const Board& b, const Threats& t, Set targets, Sink& sink) {
     const Set occupied = b.occupied();
-    bool is_enough = false;
     const auto each = [&](Set movers, auto reach, Set plain, bool may_promote) {
-      for (movers &= b.own; movers && !is_enough; movers &= movers - 1) {
-        const int from = Squares::lowest(movers);
+      movers &= b.own;
+      return Squares::any(movers, [&](int from) {
         Set to = reach(from) & targets;
-        if (Squares::has(t.pinned, from)) to &= Squares::ray(Squares::shape(t.king, from) / Squares::kFar, t.king);
-        const Set promoting = !may_promote ? 0 : Squares::has(Squares::kZone, from) ? to : to & Squares::kZone;
-        if (to) is_enough = sink.piece(from, to & plain, promoting);
-      }
-      return is_enough;
+        if (t.pinned && Squares::has(t.pinned, from)) to &= Squares::ray(Squares::shape(t.king, from) / Squares::kFar, t.king);
+        const Set promoting = !may_promote ? 0 : from < Squares::kZoneRows * N ? to : to & Squares::kZone;
+        return to && sink.piece(from, to & plain, promoting);
+      });
     };
     constexpr Set all = Squares::kAll;
     const Set slanted = b.slanted_sliders(), straight = b.straight_sliders(), promoted = b.bits[3];

@@ -8,7 +8,12 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
+
+#if defined(__SSSE3__)
+#include <immintrin.h>
+#endif
 
 #include "square_bits.h"
 
@@ -28,7 +33,13 @@ struct ShogiSquares {
   static constexpr int kFar = N - 1, kLines = 8 * kFar, kKnights = N == 9 ? 2 : 0, kShapes = kLines + kKnights;
   static constexpr std::uint8_t kNoShape = 255;
 
-  static constexpr Set bit(int square) { return Set(1) << square; }
+  using Table = std::array<Set, kSquares>;
+  static constexpr Table kBit = [] {  // a load is less than a shift of two words
+    Table table{};
+    for (int s = 0; s < kSquares; ++s) table[size_t(s)] = Set(1) << s;
+    return table;
+  }();
+  static constexpr Set bit(int square) { return kBit[size_t(square)]; }
   static constexpr Set kAll = (bit(kSquares - 1) - 1) | bit(kSquares - 1);
   static constexpr Set row(int r) { return ((Set(1) << N) - 1) << (N * r); }
   static constexpr Set column(int c) {
@@ -36,7 +47,8 @@ struct ShogiSquares {
     for (int r = 0; r < N; ++r) set |= bit(N * r + c);
     return set;
   }
-  static constexpr Set kZone = N == 9 ? row(0) | row(1) | row(2) : row(0);  // where own pieces promote
+  static constexpr int kZoneRows = N == 9 ? 3 : 1;  // where own pieces promote
+  static constexpr Set kZone = bit(kZoneRows * N) - 1;
 
   static int lowest(Set set) {
     const auto low = std::uint64_t(set);
@@ -54,7 +66,7 @@ struct ShogiSquares {
     else return std::popcount(set);
   }
   static bool has_several(Set set) { return (set & (set - 1)) != 0; }
-  static bool has(Set set, int square) { return set >> square & 1; }
+  static bool has(Set set, int square) { return (set & bit(square)) != 0; }
   // The square that `rank` others of the set are below; rank < count(set).
   static int nth(Set set, int rank) {
     if constexpr (N == 9) {
@@ -71,6 +83,17 @@ struct ShogiSquares {
       for (auto high = std::uint64_t(set >> 64); high; high &= high - 1) f(64 + std::countr_zero(high));
   }
 
+  // Whether f says so of one of them; the others are not asked any more.
+  template <class F>
+  static bool any(Set set, F f) {
+    for (auto low = std::uint64_t(set); low; low &= low - 1)
+      if (f(std::countr_zero(low))) return true;
+    if constexpr (N == 9)
+      for (auto high = std::uint64_t(set >> 64); high; high &= high - 1)
+        if (f(64 + std::countr_zero(high))) return true;
+    return false;
+  }
+
   // A whole set, one step on; what would leave the board is gone.
   static constexpr Set north(Set set) { return set >> N; }
   static constexpr Set south(Set set) { return set << N & kAll; }
@@ -79,6 +102,19 @@ struct ShogiSquares {
 
   // Square s goes to kSquares - 1 - s.
   static Set turned(Set set) {
+#if defined(__SSSE3__)
+    if constexpr (N == 9) {  // the halves of every byte by a table, then the bytes, then down to bit 0
+      const __m128i halves = _mm_setr_epi8(0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15), low = _mm_set1_epi8(15);
+      const __m128i bytes = _mm_setr_epi8(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+      __m128i x;
+      std::memcpy(&x, &set, sizeof x);
+      const __m128i upper = _mm_shuffle_epi8(halves, _mm_and_si128(x, low)), lower = _mm_shuffle_epi8(halves, _mm_and_si128(_mm_srli_epi64(x, 4), low));
+      x = _mm_shuffle_epi8(_mm_or_si128(_mm_slli_epi64(upper, 4), lower), bytes);
+      x = _mm_or_si128(_mm_srli_epi64(x, 128 - kSquares), _mm_slli_epi64(_mm_srli_si128(x, 8), kSquares - 64));
+      std::memcpy(&set, &x, sizeof x);
+      return set;
+    }
+#endif
     if constexpr (N == 9) return (Set(turn_half(std::uint64_t(set))) << 64 | turn_half(std::uint64_t(set >> 64))) >> (128 - kSquares);
     else return turn_half(set) >> (64 - kSquares);
   }
@@ -90,8 +126,6 @@ struct ShogiSquares {
     if constexpr (N == 9) set |= set >> 4 * N | set << 4 * N;  // seven rows each way
     return (set | set >> N | set << N) & kAll;
   }
-
-  using Table = std::array<Set, kSquares>;
 
   static constexpr Set squares_from(int square, int direction, int most) {
     Set set = 0;
