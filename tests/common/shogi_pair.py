@@ -109,7 +109,13 @@ class Fairy:
     @property
     def legal_actions(self):
         turn = int(" b " in self.fen)
-        return sorted(fairy_action(turn, move) for move in pyffish.legal_moves("minishogi", self.fen, []))
+        return sorted(fairy_action(turn, move) for move in pyffish.legal_moves("minishogi", self.fen, [])
+                      if not move.startswith("P@") or not self.mates(move))
+
+    def mates(self, move):
+        """Fairy-Stockfish lists a pawn drop that mates, and then calls it lost (Position::checkmate_value)."""
+        return (pyffish.gives_check("minishogi", self.fen, [move])
+                and not pyffish.legal_moves("minishogi", self.fen, [move]))
 
     def play(self, move):
         self.moves.append(to_fairy(move))

@@ -185,9 +185,9 @@ class Shogi {
       int offset;
     };
     Shapes shapes[Squares::kSquares];
-    Set movers = 0, pawn_drops = 0, other_drops = 0;
-    std::uint8_t held[Planes::kHeld];  // indices of what else can be dropped; from `first` on in rows 0 and 1
-    int num_held = 0, first[2] = {0, 0};
+    Set movers = 0, light[3] = {}, heavy = 0;  // drops: of a pawn, a lance, a knight; of what goes to any empty square
+    std::uint8_t held[Planes::kHeld];          // the latter's shapes
+    int num_held = 0;
 
     bool pawns(Set plain, Set promoting) {
       movers |= (plain | promoting) << N;
@@ -205,29 +205,29 @@ class Shogi {
       return false;
     }
     bool drops(int code, Set to) {
-      if (code == shogi::kPawn) {
-        pawn_drops = to;
-        return false;
+      if (code <= shogi::kKnight) {
+        light[code - shogi::kPawn] = to;
+      } else {
+        heavy = to;
+        held[num_held++] = std::uint8_t(2 * kShapes + Planes::held_index(code));
       }
-      other_drops |= to;
-      held[num_held++] = std::uint8_t(Planes::held_index(code));
-      first[0] += code <= shogi::kKnight, first[1] += code == shogi::kKnight;
       return false;
     }
 
     int write(Action* out) const {
       Action* at = out;
-      Squares::each(movers | pawn_drops | other_drops, [&](int square) {
+      Squares::each(movers | light[0] | light[1] | light[2] | heavy, [&](int square) {
         const int begin = kActions * square;
         if (Squares::has(movers, square)) {
           const Shapes& s = shapes[square];
           for (auto left = s.plain; left; left &= left - 1) *at++ = Action(begin + s.offset + std::countr_zero(left));
           for (auto left = s.promoting; left; left &= left - 1) *at++ = Action(begin + kShapes + s.offset + std::countr_zero(left));
         } else {
-          *at = Action(begin + 2 * kShapes);
-          at += Squares::has(pawn_drops, square);
-          if (!Squares::has(other_drops, square)) return;
-          for (int i = square < 2 * N ? first[square >= N] : 0; i < num_held; ++i) *at++ = Action(begin + 2 * kShapes + held[i]);
+          for (int i = 0; i < (Pieces::kIsFull ? 3 : 1); ++i) {
+            *at = Action(begin + 2 * kShapes + i);
+            at += Squares::has(light[i], square);
+          }
+          for (int i = 0; i < num_held; ++i) *at++ = Action(begin + held[i]);
         }
       });
       return int(at - out);

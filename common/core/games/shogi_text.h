@@ -247,7 +247,7 @@ struct ShogiText {
     }
     b.turn();
     const auto threats = ShogiMoves<N>::threats(b);
-    if (threats.checkers)
+    if (threats.checkers || (Squares::kKing[size_t(threats.king)] & b.template of<shogi::kKing>()))
       fail(std::string("the ") + player(b) + " player's king stands in check at " + square_name(seen(b, threats.king)) + ", but the other player is to move: let it move out of check first");
   }
 
