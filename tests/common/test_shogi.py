@@ -91,7 +91,7 @@ def test_the_drawing():
         " 香 桂 銀 金 玉 金 銀 桂 香 i\n"
         "first player's hand: -\n"
         "first player to move\n")
-    assert str(MINI.start()).count(" v") + str(MINI.start()).count("v歩") == 2
+    assert str(MINI.start()).splitlines()[2:4] == ["v飛v角v銀v金v玉 a", " ・ ・ ・ ・v歩 b"]
     assert "first player's hand: 歩2\n" in str(GAME.position("4k4/9/9/9/9/9/9/9/4K4 w 2P 1"))
 
 
