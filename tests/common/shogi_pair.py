@@ -3,13 +3,20 @@
 What they do not do the way of our rules (the fourth repetition, the planes) is worked out here from SFEN, slowly.
 """
 
+import atexit
 import re
+import subprocess
+import sys
 from collections import Counter
 from functools import cache
+from pathlib import Path
 
 import cshogi
 import numpy as np
 import pyffish
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from oracles import engine
 
 PIECES = {9: "PLNSGBRK", 5: "PSGBRK"}
 MOST = {9: {"P": 18, "L": 4, "N": 4, "S": 4, "G": 4, "B": 2, "R": 2}, 5: dict.fromkeys("PSGBR", 2)}
@@ -86,46 +93,69 @@ def cshogi_action(turn, move):
 
 
 class Fairy:
-    """One game of minishogi by Fairy-Stockfish, from its start."""
+    """One game of minishogi by Fairy-Stockfish; its library needs milliseconds a call, so its program answers."""
 
     size = 5
     declares = False
 
     def __init__(self, sfen=None):
-        self.fen = fairy_fen(sfen) if sfen else pyffish.start_fen("minishogi")
-        self.first, self.moves = self.fen, []
+        self.first, self.moves = fairy_fen(sfen) if sfen else pyffish.start_fen("minishogi"), []
+        self.ask()
 
-    @property
-    def text(self):
-        board, hands, turn, *_ = re.match(r"([^[]*)\[([^]]*)\] (.) ", self.fen).groups()
-        counts = Counter(hands.replace("-", ""))
-        held = "".join((str(counts[x]) if counts[x] > 1 else "") + x for x in "RBGSPrbgsp" if counts[x])
-        return f"{board} {'b' if turn == 'w' else 'w'} {held or '-'} {len(self.moves) + 1}"
-
-    @property
-    def in_check(self):
-        return pyffish.gives_check("minishogi", self.fen, [])
-
-    @property
-    def legal_actions(self):
-        turn = int(" b " in self.fen)
-        return sorted(fairy_action(turn, move) for move in pyffish.legal_moves("minishogi", self.fen, [])
-                      if not move.startswith("P@") or not self.mates(move))
+    def ask(self):
+        said = fairy_stockfish().ask(self.first, self.moves)
+        board, turn, hands, _ = re.search(r"^Sfen: (.*)$", said, re.MULTILINE)[1].split()
+        self.text = f"{board} {turn} {in_order(hands)} {len(self.moves) + 1}"
+        self.in_check = bool(re.search(r"^Checkers: \w", said, re.MULTILINE))
+        turn = int(self.text.split()[1] == "w")
+        self.legal_actions = sorted(fairy_action(turn, move) for move in counted(said) if not self.mates(move))
 
     def mates(self, move):
         """Fairy-Stockfish lists a pawn drop that mates, and then calls it lost (Position::checkmate_value)."""
-        return (pyffish.gives_check("minishogi", self.fen, [move])
-                and not pyffish.legal_moves("minishogi", self.fen, [move]))
+        if not move.startswith("P@"):
+            return False
+        said = fairy_stockfish().ask(self.first, [*self.moves, move])
+        return bool(re.search(r"^Checkers: \w", said, re.MULTILINE)) and not counted(said)
 
     def play(self, move):
         self.moves.append(to_fairy(move))
-        self.fen = pyffish.get_fen("minishogi", self.fen, self.moves[-1:])
+        self.ask()
 
     @property
     def repetition(self):
         """Whether the moves so far end the game, and how for the player to move."""
         is_over, value = pyffish.is_optional_game_end("minishogi", self.first, self.moves)
         return is_over, int(np.sign(value)) if is_over else 0
+
+
+class FairyStockfish:
+    """The program, which counts behind each legal move and writes the position."""
+
+    def __init__(self, program):
+        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        self.process.stdin.write("uci\nsetoption name UCI_Variant value minishogi\n")
+        atexit.register(self.close)
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(timeout=30)
+
+    def ask(self, fen, moves):
+        self.process.stdin.write(f"position fen {fen} moves {' '.join(moves)}\nd\ngo perft 1\n")
+        lines = []
+        while not lines or not lines[-1].startswith("Nodes searched"):
+            lines.append(self.process.stdout.readline())
+            assert lines[-1], "fairy-stockfish ended"
+        return "".join(lines)
+
+
+@cache
+def fairy_stockfish():
+    return FairyStockfish(engine("fairy-stockfish"))
+
+
+def counted(said):
+    return re.findall(r"^(\S+): 1$", said, re.MULTILINE)
 
 
 def fairy_fen(sfen):

@@ -33,17 +33,36 @@ def compare(position, watched, where):
     return end is not None
 
 
+CHECKS = "4k4/9/9/9/9/9/9/9/R3K4 b - 1"  # a rook that can go on giving check
+
+
 def next_action(random, position, watched, wishes_repetition):
-    """Now and then back to where the board was two plies ago, so that it repeats."""
+    """Mostly checks, and back to boards that were there, so that they repeat."""
     legal = watched.legal
     if wishes_repetition and random.random() < 0.85:
         boards = {text.rsplit(" ", 1)[0] for text in watched.texts}
-        for action in random.permutation(legal).tolist()[:40]:
-            after = position.copy()
-            after.play(action)
-            if after.text.rsplit(" ", 1)[0] in boards:
-                return action
+        checks = [action for action in legal if gives_check(position, action)]
+        for some in (checks, legal):
+            for action in random.permutation(some).tolist()[:40]:
+                after = position.copy()
+                after.play(action)
+                if after.text.rsplit(" ", 1)[0] in boards:
+                    return int(action)
+        if checks:
+            return int(random.choice(checks))
     return int(random.choice(legal))
+
+
+def gives_check(position, action):
+    """Whether our parser refuses the position after it with the other player to move."""
+    after = position.copy()
+    after.play(action)
+    board, turn, hands, number = after.text.split()
+    try:
+        GAMES["shogi" if board.count("/") == 8 else "minishogi"].position(f"{board} {'w' if turn == 'b' else 'b'} {hands} {number}")
+    except ValueError:
+        return True
+    return False
 
 
 def play(name, seed, sfen=None, wishes_repetition=False, plies=10_000):
@@ -126,10 +145,10 @@ def test_random_set_ups(name, count):
 @pytest.mark.parametrize("name", GAMES)
 def test_repetitions(name):
     """Few pieces that like to go back: draws, and perpetual checks of either player."""
-    few = {"shogi": ["4k4/9/9/9/9/9/9/9/R3K4 b - 1", "4k4/9/9/9/9/9/9/9/R3K3r b - 1", "k8/9/2+R6/9/9/6+b2/9/8K/9 b - 1"],
+    few = {"shogi": [CHECKS, CHECKS, turned(CHECKS), "k8/9/2+R6/9/9/6+b2/9/8K/9 b - 1"],
            "minishogi": ["3k1/5/5/R4/1K3 b - 1", "k4/5/2+R2/1+b3/4K w - 1"]}[name]
     endings = Counter()
-    for seed in range(90):
+    for seed in range(120):
         endings[play(name, seed, sfen=few[seed % len(few)], wishes_repetition=True)[0]] += 1
     print(endings)
     assert endings["perpetual or first"] > 5
