@@ -259,7 +259,8 @@ def board_planes(size, to_play, text):
                 planes[int(piece.islower()) ^ to_play, kinds.index(piece.upper()), row, column] = 1
                 column += 1
         for count, piece in re.findall(r"(\d*)([A-Za-z])", in_hand):
-            hands[int(piece.islower()) ^ to_play, held.index(piece.upper())] = int(count or 1) / MOST[size][piece.upper()]
+            kind = piece.upper()
+            hands[int(piece.islower()) ^ to_play, held.index(kind)] = int(count or 1) / MOST[size][kind]
     if to_play:
         planes = planes[:, :, ::-1, ::-1]
     return planes.reshape(-1, size, size), hands.reshape(-1)

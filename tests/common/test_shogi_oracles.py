@@ -1,4 +1,4 @@
-"""Shogi against cshogi, minishogi against Fairy-Stockfish: random games, random positions, counts; seeds are printed."""
+"""Shogi against cshogi, minishogi against Fairy-Stockfish: random games and positions, counts; seeds are printed."""
 
 import subprocess
 import sys
@@ -57,9 +57,9 @@ def gives_check(position, action):
     """Whether our parser refuses the position after it with the other player to move."""
     after = position.copy()
     after.play(action)
-    board, turn, hands, number = after.text.split()
+    board, turn, rest = after.text.split(" ", 2)
     try:
-        GAMES["shogi" if board.count("/") == 8 else "minishogi"].position(f"{board} {'w' if turn == 'b' else 'b'} {hands} {number}")
+        GAMES["shogi" if board.count("/") == 8 else "minishogi"].position(f"{board} {'bw'[turn == 'b']} {rest}")
     except ValueError:
         return True
     return False
@@ -224,6 +224,7 @@ def test_counts_of_cshogi(seeds):
 def test_counts_of_fairy_stockfish(name, depth):
     """Its program; the library has no counts.  Pawn drops that mate, which it counts, come later."""
     commands = f"uci\nsetoption name UCI_Variant value {name}\nposition startpos\ngo perft {depth}\nquit\n"
-    said = subprocess.run([engine("fairy-stockfish")], input=commands, capture_output=True, text=True, timeout=120, check=True)
-    nodes = int(said.stdout.split("Nodes searched: ")[1].split()[0])
+    said = subprocess.run([engine("fairy-stockfish")], input=commands, capture_output=True, text=True, timeout=120,
+                          check=True).stdout
+    nodes = int(said.split("Nodes searched: ")[1].split()[0])
     assert perft(GAMES[name].start(), depth) == nodes

@@ -31,8 +31,9 @@ def test_positions_come_back(name):
         sfen = random_set_up(size, random)
         try:
             position = game.position(sfen)
-        except ValueError as error:
-            assert "the start of" in str(error)  # how it is written
+        except ValueError:
+            with pytest.raises(ValueError, match=f"the start of {name} is written"):
+                game.position(sfen)
             continue
         read += 1
         assert position.text == sfen
@@ -96,14 +97,14 @@ def test_what_may_be_left_out():
     (BARE + " b 3R 1", "3 rooks on the board"),
     (BARE.replace("/9/9/", "/+R3+r4/R8/", 1) + " b - 1", "3 rooks"),
     (BARE + " b 3B2b 1", "5 bishops"),
-    (BARE.replace("/9/9/", "/2P6/2P6/", 1) + " b - 1", "the first player has two unpromoted pawns on file 7: one is allowed"),
+    (BARE.replace("/9/9/", "/2P6/2P6/", 1) + " b - 1", "the first player has two unpromoted pawns on file 7: one is"),
     (BARE.replace("/9/9/", "/2p6/2p6/", 1) + " b - 1", "the second player has two unpromoted pawns on file 7"),
-    (BARE.replace("4k4", "P3k4") + " b - 1", "the first player has a piece that can never move again, 'P' at 9a: promote it"),
+    (BARE.replace("4k4", "P3k4") + " b - 1", "the first player has a piece that can never move again, 'P' at 9a: prom"),
     (BARE.replace("4k4", "4k3L") + " b - 1", "'L' at 1a"),
     (BARE.replace("4k4/9", "4k4/N8") + " b - 1", "'N' at 9b"),
     (BARE.replace("4K4", "4K3p") + " b - 1", "the second player has a piece that can never move again, 'P' at 1i"),
     (BARE.replace("9/4K4", "n8/4K4") + " b - 1", "'N' at 9h"),
-    (BARE.replace("4k4", "R3k4") + " b - 1", "the second player's king stands in check at 5a, but the other player is to move"),
+    (BARE.replace("4k4", "R3k4") + " b - 1", "the second player's king stands in check at 5a, but the other player is"),
     (BARE.replace("4K4", "r3K4") + " w - 1", "the first player's king stands in check at 5i"),
     ("9/9/9/9/4k4/4K4/9/9/9 b - 1", "king stands in check at 5e"),
 ])
@@ -124,8 +125,8 @@ def test_minishogi_has_fewer_pieces_and_squares(sfen, reason):
         GAMES["minishogi"].position(sfen)
 
 
-@pytest.mark.parametrize("move", ["", "7g", "7g7", "7g7f++", "7g7f=", "7G7F", "0g7f", "7g7j", "Pe5e", "p*5e", "K*5e", "X*5e",
-                                  ".*5e", "P*5e+", "P*", "P*5", "7g6e1", "7g5d", "7g7g", "resign", "é5e"])
+@pytest.mark.parametrize("move", ["", "7g", "7g7", "7g7f++", "7g7f=", "7G7F", "0g7f", "7g7j", "Pe5e", "p*5e", "K*5e",
+                                  "X*5e", ".*5e", "P*5e+", "P*", "P*5", "7g6e1", "7g5d", "7g7g", "resign", "é5e"])
 def test_what_is_no_move(move):
     with pytest.raises(ValueError, match="is no move of this game: legal are"):
         GAMES["shogi"].start().from_move(move)
@@ -148,8 +149,7 @@ def test_no_text_crashes_the_parser(text):
     for game in GAMES.values():
         try:
             position = game.position(text)
-        except ValueError as error:
-            assert str(error)
+        except ValueError:
             continue
         assert game.position(position.text).text == position.text
         assert position.is_terminal == (not position.legal_actions)
