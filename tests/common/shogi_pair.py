@@ -100,26 +100,33 @@ class Fairy:
 
     def __init__(self, sfen=None):
         self.first, self.moves = fairy_fen(sfen) if sfen else pyffish.start_fen("minishogi"), []
+        self.fen = self.first
         self.ask()
 
-    def ask(self):
-        said = fairy_stockfish().ask(self.first, self.moves)
+    def ask(self, *moves):
+        said = fairy_stockfish().ask(self.fen, moves)
+        self.fen = re.search(r"^Fen: (.*)$", said, re.MULTILINE)[1]
         board, turn, hands, _ = re.search(r"^Sfen: (.*)$", said, re.MULTILINE)[1].split()
         self.text = f"{board} {turn} {in_order(hands)} {len(self.moves) + 1}"
         self.in_check = bool(re.search(r"^Checkers: \w", said, re.MULTILINE))
-        turn = int(self.text.split()[1] == "w")
-        self.legal_actions = sorted(fairy_action(turn, move) for move in counted(said) if not self.mates(move))
+        legal, before = counted(said), self.before_the_king
+        mates = f"P@{before}" in legal and not counted(fairy_stockfish().ask(self.fen, [f"P@{before}"]))
+        self.legal_actions = sorted(fairy_action(int(turn == "w"), move) for move in legal
+                                    if not (mates and move == f"P@{before}"))
 
-    def mates(self, move):
-        """Fairy-Stockfish lists a pawn drop that mates, and then calls it lost (Position::checkmate_value)."""
-        if not move.startswith("P@"):
-            return False
-        said = fairy_stockfish().ask(self.first, [*self.moves, move])
-        return bool(re.search(r"^Checkers: \w", said, re.MULTILINE)) and not counted(said)
+    @property
+    def before_the_king(self):
+        """Where a pawn gives check.  Fairy-Stockfish lists a drop there that mates, and then calls it lost for who
+        dropped it (Position::checkmate_value)."""
+        board, turn, *_ = self.text.split()
+        rows = re.sub(r"\d", lambda digit: "." * int(digit[0]), board.replace("+", "")).split("/")
+        king, ahead = ("k", 1) if turn == "b" else ("K", -1)
+        row = next(r for r, line in enumerate(rows) if king in line)
+        return f"{'abcde'[rows[row].index(king)]}{5 - (row + ahead)}"
 
     def play(self, move):
         self.moves.append(to_fairy(move))
-        self.ask()
+        self.ask(self.moves[-1])
 
     @property
     def repetition(self):
