@@ -6,7 +6,7 @@
 namespace shusaku {
 
 const std::vector<GameEntry>& game_table() {
-  static const std::vector<GameEntry> table{kChess, kConnectFour, kGo, kHex, kOthello, kTicTacToe};
+  static const std::vector<GameEntry> table{kChess, kConnectFour, kGo, kHex, kMinishogi, kOthello, kShogi, kTicTacToe};
   return table;
 }
 

@@ -4,5 +4,5 @@
 #include "bindings/erased.h"
 
 namespace shusaku {
-extern const GameEntry kChess, kConnectFour, kGo, kHex, kOthello, kTicTacToe;
+extern const GameEntry kChess, kConnectFour, kGo, kHex, kMinishogi, kOthello, kShogi, kTicTacToe;
 }
