@@ -30,7 +30,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, run: Any) -> None:
     monkeypatch.setitem(sys.modules, "deploy.local", SimpleNamespace(run=run))
 
 
-@pytest.mark.parametrize("argv", [["locl"], ["perft", "chess", "3"], ["perft", "tic_tac_toe", "x"], ["perft"],
+@pytest.mark.parametrize("argv", [["locl"], ["perft", "chss", "3"], ["perft", "tic_tac_toe", "x"], ["perft"],
                                   ["perft", "tic_tac_toe", "-1"], ["games", "--jsn"], ["local", "--jsn"],
                                   ["local", "a.b=1"], ["local", "--cfg", "hydra"], ["bench"], ["bench", "everything"],
                                   ["perft", "tic_tac_toe", "2", "--param", "size=3"],
