@@ -15,19 +15,13 @@ from actors.players import RandomPlayer
 from actors.uci_engine import UciEngine
 from actors.uci_games import KNOWN, from_engine, start_words, to_engine
 from actors.uci_options import option_commands
-from common._core import Game, game_names
+from common._core import Game
 from common.errors import UsageError
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from oracles import engine
 
 QUICK_GPS = {"LimitDepth": 4, "Thread": 1}
-
-
-def known_game(name: str) -> Game:
-    if name not in game_names():
-        pytest.skip(f"there is no game {name} in common._core")
-    return Game(name)
 
 
 @pytest.mark.parametrize(("program", "protocol", "name", "options", "go", "move"), [
@@ -94,7 +88,7 @@ def test_shogi_over_uci_is_shogi_over_usi(game: str, position: str) -> None:
 @pytest.mark.parametrize("name", ["chess", "shogi", "minishogi"])
 def test_our_games_begin_where_theirs_do(protocol: str, name: str) -> None:
     if name in KNOWN[protocol]:
-        assert start_words(KNOWN[protocol][name], known_game(name)) == "startpos"
+        assert start_words(KNOWN[protocol][name], Game(name)) == "startpos"
 
 
 @pytest.mark.parametrize(("program", "protocol", "name", "options", "limit"), [
@@ -110,7 +104,7 @@ def test_it_plays_whole_games_by_our_rules(
     program: str, protocol: str, name: str, options: dict[str, Any], limit: tuple[str, int]
 ) -> None:
     """No move of either is refused by the other, and a random mover does not win."""
-    game = known_game(name)
+    game = Game(name)
     settings = EngineSettings((engine(program),), options, 60, 60, protocol, limit)
     player = EnginePlayer("second", game, settings, threads=2)
     try:
@@ -133,7 +127,7 @@ def test_it_plays_whole_games_by_our_rules(
 def test_an_engine_that_would_play_another_game_is_refused(
     program: str, protocol: str, name: str, options: dict[str, Any], message: str
 ) -> None:
-    game = known_game(name)
+    game = Game(name)
     player = EnginePlayer("second", game, EngineSettings((engine(program),), options, 60, 60, protocol), threads=1)
     arena = Arena(game, (RandomPlayer(seed=1), player), games=2, opening_plies=0, seed=1, games_at_once=1)
     with pytest.raises(UsageError, match=message):
