@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 out=benchmarks/results/games.jsonl
 . benchmarks/lines.sh
-games=("game=go game.size=9" "game=go game.size=19" "game=othello" "game=chess" "game=hex" "game=connect_four" "game=tic_tac_toe")
+games=("game=go game.size=9" "game=go game.size=19" "game=othello" "game=chess" "game=shogi" "game=hex" "game=connect_four" "game=tic_tac_toe")
 for repeat in 1 2 3; do
   for game in "${games[@]}"; do
     read -ra words <<< "$game"

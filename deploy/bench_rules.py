@@ -16,6 +16,7 @@ OPEN_SPIEL: dict[str, Callable[[dict[str, Any]], str]] = {  # our name -> OpenSp
     "tic_tac_toe": lambda _: "tic_tac_toe",
     "go": lambda p: f"go(board_size={p['size']},komi={p['komi']})",
     "chess": lambda _: "chess",
+    "shogi": lambda _: "shogi",
     "othello": lambda p: "othello" if p["size"] == 8 else "",
     "hex": lambda p: f"hex(board_size={p['size']})",
     "open_spiel": lambda p: str(p["name"]),
