@@ -1,7 +1,7 @@
 # make install   .venv with everything, built for this machine's processor
 # make train     learns connect four           make test        what continuous integration runs
 # make test-long the tests that take minutes   make lint        ruff and mypy
-# make oracles   fetches the engines and packages that the tests compare with
+# make oracles   fetches the engines, game records and packages that the tests compare with
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:

@@ -1,8 +1,9 @@
-"""What the tests compare with: `make oracles` fetches engines (this file run as a program) and packages.
+"""What the tests compare with: engines and records of games, which `make oracles` fetches by this file, and packages.
 
 An engine comes from SHUSAKU_<NAME>, from PATH, from the games directory, or from the cache, where its Debian package
-was unpacked without root; a package from this Python, where the group `oracles` of pyproject.toml was installed.
-Where one is missing, tests skip with the reason; under CI they fail.
+was unpacked without root; records from SHUSAKU_<NAME> or from the cache, where a Debian source package was; a package
+from this Python, where the group `oracles` of pyproject.toml was installed.  Where one is missing, tests skip with the
+reason; under CI they fail.
 """
 
 import importlib
@@ -18,6 +19,7 @@ from typing import NoReturn
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "shusaku" / "oracles"
 GAMES = Path("/usr/games")  # where Debian puts them; root's PATH lacks it
+KEYS = Path("/usr/share/keyrings/debian-archive-keyring.gpg")  # Debian's, wherever there is apt
 
 
 @dataclass(frozen=True)
@@ -45,15 +47,32 @@ ENGINES = {
 }
 
 
+@dataclass(frozen=True)
+class Records:
+    """Games that people and programs played: files of a source package."""
+
+    package: str
+    suffix: str  # of the files
+
+
+RECORDS = {
+    "pgn-extract-games": Records("pgn-extract", ".pgn"),
+    "gpsshogi-games": Records("gpsshogi", ".csa"),
+}
+
+
 def variable(name: str) -> str:
     return "SHUSAKU_" + name.upper().replace("-", "_")
 
 
 def find(name: str) -> Path | None:
-    """The engine's program, or None.  A path that the user names is taken as it is."""
+    """The engine's program, or the folder of records, or None.  A path that the user names is taken as it is."""
     named = os.environ.get(variable(name))
     if named:
         return Path(named)
+    if name in RECORDS:
+        folder = CACHE / name
+        return folder if folder.is_dir() else None
     on_path = shutil.which(name) or shutil.which(name, path=str(GAMES)) or shutil.which(name, path=str(CACHE / "bin"))
     return Path(on_path) if on_path else None
 
@@ -68,6 +87,14 @@ def engine(name: str) -> str:
     if found is not None:
         return str(found)
     missing(f"{name} is not here: `make oracles` fetches it, or set {variable(name)}")
+
+
+def records(name: str) -> Path:
+    """The folder of game records for a test; skips where there is none, fails under CI."""
+    found = find(name)
+    if found is not None:
+        return found
+    missing(f"{name} are not here: `make oracles` fetches them, or set {variable(name)} to their folder")
 
 
 def package(name: str) -> ModuleType:
@@ -126,56 +153,119 @@ def write_wrapper(wrapper: Path, program: Path, variables: dict[str, str]) -> No
 
 def unpack(package: str, folder: Path) -> None:
     """Downloads a Debian package, checked against the signed package lists, and unpacks it.  Needs no root."""
-    for tool in ("apt-get", "dpkg-deb"):
-        if shutil.which(tool) is None:
-            raise OSError(f"{tool} is not on PATH: this system is not Debian's")
+    needs("apt-get", "dpkg-deb")
     folder.mkdir(parents=True, exist_ok=True)
-    options = ["-o", "APT::Sandbox::User=root"] if os.geteuid() == 0 else []  # _apt may not enter our folder
     try:
-        run(["apt-get", *options, "download", package], folder)
-    except OSError:  # no package lists: a fresh container; our own copy needs no root
-        lists = CACHE / "apt"
-        (lists / "lists" / "partial").mkdir(parents=True, exist_ok=True)
-        (lists / "cache" / "archives" / "partial").mkdir(parents=True, exist_ok=True)
-        options += ["-o", f"Dir::State::Lists={lists / 'lists'}", "-o", f"Dir::Cache={lists / 'cache'}"]
-        run(["apt-get", *options, "update"], folder)
-        run(["apt-get", *options, "download", package], folder)
+        run(apt_get("download", package), folder)
+    except OSError:  # no package lists: a fresh container
+        own = own_lists("apt")
+        run(apt_get(*own, "update"), folder)
+        run(apt_get(*own, "download", package), folder)
     for archive in folder.glob("*.deb"):
         run(["dpkg-deb", "--extract", str(archive), "."], folder)
         archive.unlink()
 
 
-def run(command: list[str], folder: Path) -> None:
+def fetch_records(name: str) -> Path:
+    """The files of the source package that are games, into the cache."""
+    what, folder, work = RECORDS[name], CACHE / name, CACHE / f"{name}.part"
+    for stale in (folder, work):
+        shutil.rmtree(stale, ignore_errors=True)
+    work.mkdir(parents=True)
+    archive = download_source(what.package, work)
+    run(["tar", "--extract", "--file", archive.name, "--strip-components=1", "--wildcards", f"*{what.suffix}"], work)
+    archive.unlink()
+    work.rename(folder)  # whole or not at all
+    return folder
+
+
+def download_source(package: str, folder: Path) -> Path:
+    """The upstream archive of a Debian source package, checked against the signed lists of sources.  Few systems have
+    those: they come from where the lists of packages came from."""
+    needs("apt-get", "tar")
+    wanted = ("indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)",
+              "Identifier: Packages", "Origin: Debian")
+    archives = run(apt_get(*wanted), folder)
+    if not archives.strip():  # no package lists: a fresh container
+        own = own_lists("apt")
+        run(apt_get(*own, "update"), folder)
+        archives = run(apt_get(*own, *wanted), folder)
+    own = own_lists("apt-sources")
+    sources = CACHE / "apt-sources" / "sources.list"
+    keys = f"[signed-by={KEYS}] " if KEYS.exists() else ""
+    lines = {f"deb-src {keys}{archive}\n" for archive in archives.splitlines()}
+    sources.write_text("".join(sorted(lines)), encoding="utf-8")
+    own += ["-o", f"Dir::Etc::SourceList={sources}", "-o", "Dir::Etc::SourceParts=/dev/null"]
+    run(apt_get(*own, "update"), folder)
+    run(apt_get(*own, "source", "--download-only", "--tar-only", "--only-source", package), folder)
+    for archive in folder.glob("*.orig.tar.*"):
+        return archive
+    raise OSError(f"apt-get downloaded no upstream archive of {package}")
+
+
+def needs(*tools: str) -> None:
+    for tool in tools:
+        if shutil.which(tool) is None:
+            raise OSError(f"{tool} is not on PATH: this system is not Debian's")
+
+
+def apt_get(*arguments: str) -> list[str]:
+    options = ["-o", "APT::Sandbox::User=root"] if os.geteuid() == 0 else []  # _apt may not enter our folder
+    return ["apt-get", *options, *arguments]
+
+
+def own_lists(name: str) -> list[str]:
+    """Options for package lists in the cache, which need no root."""
+    lists = CACHE / name
+    (lists / "lists" / "partial").mkdir(parents=True, exist_ok=True)
+    (lists / "cache" / "archives" / "partial").mkdir(parents=True, exist_ok=True)
+    return ["-o", f"Dir::State::Lists={lists / 'lists'}", "-o", f"Dir::Cache={lists / 'cache'}"]
+
+
+def run(command: list[str], folder: Path) -> str:
+    """What the command wrote; OSError where it failed."""
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
     if done.returncode != 0:
         raise OSError(f"{' '.join(command)}: {done.stderr.strip()[-300:]}")
+    return done.stdout
+
+
+def describe(name: str, found: Path) -> str:
+    """What it says of itself, or the number of files; OSError where it is of no use."""
+    if name in ENGINES:
+        return starts(name, found)
+    files = sum(1 for _ in found.rglob(f"*{RECORDS[name].suffix}"))
+    if not files:
+        raise OSError(f"{found} holds no {RECORDS[name].suffix} files")
+    return f"{files} files"
 
 
 def provide(name: str) -> tuple[Path, str]:
-    """The engine's program and what it says of itself; OSError where there is none and none could be fetched."""
+    """Where the engine or the records are, and their description; OSError where they are not and cannot be fetched."""
     found = find(name)
     if found is not None:
         try:
-            return found, starts(name, found)
+            return found, describe(name, found)
         except (OSError, subprocess.TimeoutExpired):
             if CACHE not in found.parents:  # the user's own: not ours to replace
                 raise
-    program = fetch(name)
-    return program, starts(name, program)
+    fetched = fetch(name) if name in ENGINES else fetch_records(name)
+    return fetched, describe(name, fetched)
 
 
 def main() -> int:
     missing = 0
-    for name in ENGINES:
+    for name in (*ENGINES, *RECORDS):
         try:
-            program, says = provide(name)
-            print(f"{name}: {program}: {says}")
+            path, description = provide(name)
+            print(f"{name}: {path}: {description}")
         except (OSError, subprocess.TimeoutExpired) as error:
             missing += 1
             fate = "fail" if is_required() else "be skipped"
+            remedy = (f"install it and put it on PATH, or set {variable(name)} to the program" if name in ENGINES
+                      else f"set {variable(name)} to their folder")
             print(f"{name}: missing: {error}", file=sys.stderr)
-            print(f"{name}: tests that compare with it will {fate}: install it and put it on PATH, "
-                  f"or set {variable(name)} to the program", file=sys.stderr)
+            print(f"{name}: tests that compare with it will {fate}: {remedy}", file=sys.stderr)
     return 1 if missing and is_required() else 0
 
 

@@ -1,4 +1,4 @@
-"""How the engines that tests compare with are found and fetched, with a Debian made of two shell scripts."""
+"""How the engines and records that tests compare with are found and fetched, with a Debian of two shell scripts."""
 
 import os
 import sys
@@ -13,6 +13,18 @@ import oracles
 APT_GET = """#!/bin/sh
 echo "$@" >> "$HOME/apt-get.log"
 case "$*" in
+  *indextargets*)
+    case "$*" in *Lists*) ;; *) [ ! -e "$HOME/no-lists" ] || exit 0 ;; esac
+    echo "file:/mirror stable main"; echo "file:/mirror stable main"; exit 0 ;;
+  *" source "*)
+    for package; do :; done
+    mkdir -p "$package-1.0/tests"
+    [ -e "$HOME/no-games" ] || echo "1. e4 *" > "$package-1.0/tests/some.pgn"
+    echo "int main" > "$package-1.0/main.c"
+    tar --create --gzip --file "${package}_1.0.orig.tar.gz" "$package-1.0"
+    rm -r "$package-1.0"
+    if [ -e "$HOME/broken" ]; then echo "Hash Sum mismatch" >&2; exit 100; fi
+    exit 0 ;;
   *Lists*download*) ;;
   *download*) if [ -e "$HOME/no-lists" ]; then echo "no such package" >&2; exit 100; fi ;;
   *) exit 0 ;;
@@ -47,9 +59,10 @@ def debian(tmp_path, monkeypatch):
     monkeypatch.setattr(oracles, "CACHE", tmp_path / "a cache" / "oracles")
     monkeypatch.setattr(oracles, "GAMES", tmp_path / "games")
     monkeypatch.setattr(oracles, "ENGINES", {"gnugo": oracles.ENGINES["gnugo"]})
+    monkeypatch.setattr(oracles, "RECORDS", {})
     monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("SHUSAKU_GNUGO", "CI"):
+    for name in ("SHUSAKU_GNUGO", "SHUSAKU_PGN_EXTRACT_GAMES", "CI"):
         monkeypatch.delenv(name, raising=False)
     if oracles.find("gnugo"):
         pytest.skip("gnugo lies in /usr/bin or /bin")
@@ -126,3 +139,73 @@ def test_the_users_own_comes_first_and_is_not_replaced(debian, monkeypatch, caps
     assert oracles.main() == 1
     assert "mine" in capsys.readouterr().err
     assert not os.path.exists(debian / "mine")
+
+
+@pytest.fixture
+def sources(debian, monkeypatch):
+    """The same home, where only records are wanted."""
+    monkeypatch.setattr(oracles, "ENGINES", {})
+    monkeypatch.setattr(oracles, "RECORDS", {"pgn-extract-games": oracles.Records("pgn-extract", ".pgn")})
+    return debian
+
+
+def test_records_that_are_not_here_skip_a_test_and_fail_one_of_continuous_integration(sources, monkeypatch):
+    with pytest.raises(pytest.skip.Exception, match=r"`make oracles` fetches them, or set SHUSAKU_PGN_EXTRACT_GAMES"):
+        oracles.records("pgn-extract-games")
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception, match="pgn-extract-games are not here"):
+        oracles.records("pgn-extract-games")
+
+
+def test_records_are_fetched_once_out_of_the_source_package(sources, monkeypatch, capsys):
+    monkeypatch.setattr(oracles, "KEYS", sources / "keys")
+    (sources / "keys").touch()
+    assert oracles.main() == 0
+    log = (sources / "apt-get.log").read_text()
+    assert oracles.main() == 0
+    assert (sources / "apt-get.log").read_text() == log
+    folder = sources / "a cache" / "oracles" / "pgn-extract-games"
+    assert capsys.readouterr().out.splitlines() == [f"pgn-extract-games: {folder}: 1 files"] * 2
+    assert oracles.records("pgn-extract-games") == folder
+    assert [file for file in folder.rglob("*") if file.is_file()] == [folder / "tests" / "some.pgn"]
+    written = folder.parent / "apt-sources" / "sources.list"
+    assert written.read_text() == f"deb-src [signed-by={sources / 'keys'}] file:/mirror stable main\n"
+    update, source = log.splitlines()[1:]
+    assert f"SourceList={written}" in update
+    assert update.endswith(" update")
+    assert source.endswith(" source --download-only --tar-only --only-source pgn-extract")
+
+
+def test_records_where_the_system_has_no_package_lists(sources):
+    (sources / "no-lists").touch()
+    assert oracles.main() == 0
+    assert oracles.records("pgn-extract-games").is_dir()
+
+
+@pytest.mark.parametrize(("ci", "status"), [("", 0), ("true", 1)])
+@pytest.mark.parametrize(("trouble", "reason"), [("broken", "Hash Sum mismatch"), ("no-games", "Not found in archive")])
+def test_records_that_do_not_come_are_a_message_and_no_folder(
+        sources, monkeypatch, capsys, ci, status, trouble, reason):
+    (sources / trouble).touch()
+    monkeypatch.setenv("CI", ci)
+    monkeypatch.setenv("LC_ALL", "C")
+    assert oracles.main() == status
+    said = capsys.readouterr().err
+    assert reason in said
+    assert "set SHUSAKU_PGN_EXTRACT_GAMES to their folder" in said
+    assert oracles.find("pgn-extract-games") is None
+
+
+def test_a_cache_without_records_is_filled_anew_but_not_the_users_folder(sources, monkeypatch, capsys):
+    assert oracles.main() == 0
+    game, = oracles.records("pgn-extract-games").rglob("*.pgn")
+    game.unlink()
+    assert oracles.main() == 0
+    assert game.exists()
+    (sources / "mine").mkdir()
+    monkeypatch.setenv("SHUSAKU_PGN_EXTRACT_GAMES", str(sources / "mine"))
+    monkeypatch.setenv("CI", "true")
+    assert oracles.records("pgn-extract-games") == sources / "mine"
+    assert oracles.main() == 1
+    assert "mine holds no .pgn files" in capsys.readouterr().err
+    assert not any((sources / "mine").iterdir())
