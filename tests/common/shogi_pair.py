@@ -251,6 +251,19 @@ class Watched:
         return np.concatenate([*boards, spread]).astype(np.float32)
 
 
+def compare(position, watched, where):
+    """Everything that the rules say of a position; whether it is the end."""
+    end = watched.end
+    assert position.text == watched.texts[-1], where
+    assert position.is_terminal == (end is not None), f"{where}\n{position}"
+    if end is not None:
+        assert position.legal_actions == [], where
+        assert (position.outcome, position.is_cut_off) == end, f"{where}\n{position}"
+    else:
+        assert position.legal_actions == watched.legal, f"{where}\n{position}"
+    return end is not None
+
+
 def board_planes(size, to_play, text):
     """Pieces [own and the opponent's, N, N] and hands of one board."""
     kinds, held = ORDER[size], PIECES[size][:-1]

@@ -14,23 +14,10 @@ from common._core import Game, perft
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from oracles import engine
-from shogi_pair import CShogi, Fairy, Watched, random_set_up, turned
+from shogi_pair import CShogi, Fairy, Watched, compare, random_set_up, turned
 
 GAMES = {"shogi": Game("shogi"), "minishogi": Game("minishogi")}
 OTHERS = {"shogi": CShogi, "minishogi": Fairy}
-
-
-def compare(position, watched, where):
-    """Everything that the rules say of a position; whether it is the end."""
-    end = watched.end
-    assert position.text == watched.texts[-1], where
-    assert position.is_terminal == (end is not None), f"{where}\n{position}"
-    if end is not None:
-        assert position.legal_actions == [], where
-        assert (position.outcome, position.is_cut_off) == end, f"{where}\n{position}"
-    else:
-        assert position.legal_actions == watched.legal, f"{where}\n{position}"
-    return end is not None
 
 
 CHECKS = "4k4/9/9/9/9/9/9/9/R3K4 b - 1"  # a rook that can go on giving check
