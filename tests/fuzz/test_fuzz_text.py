@@ -1,0 +1,16 @@
+"""What tests/fuzz/fuzz_text.py begins with holds, so that it ends at a finding only."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from fuzz_text import readers
+
+
+@pytest.mark.parametrize("reader", readers(), ids=lambda reader: reader.name)
+def test_seeds(reader):
+    for text in reader.seeds:
+        assert reader.read(text)
+    assert reader.read("\0") == reader.read("\t\0")
