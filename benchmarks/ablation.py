@@ -40,6 +40,12 @@ METHODS: dict[str, tuple[str, ...]] = {
     "symmetric cache": ("search.symmetric_cache=true",),
     "auxiliary heads": ("learner.targets=[policy,value,short_term,soft_policy,reply,moves_left]",),
     "surprise": ("replay.surprise_weight=0.5",),
+    "wide heads": ("network.policy_filters=32", "network.value_filters=8"),
+    "gumbel, surprise": (
+        "search=gumbel", "search.simulations=32", "search.proven_results=false", "replay.surprise_weight=0.5"),
+    "gumbel, surprise, wide heads": (
+        "search=gumbel", "search.simulations=32", "search.proven_results=false", "replay.surprise_weight=0.5",
+        "network.policy_filters=32", "network.value_filters=8"),
 }
 
 

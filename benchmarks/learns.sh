@@ -18,6 +18,9 @@ match first_checkpoint first.checkpoint="$run" second.checkpoint="$run/weights_f
 match uct_1000 first.checkpoint="$run" first.search.simulations=64 $uct games=100
 mean="first.search.average_symmetries=true"
 match uct_1000_mean first.checkpoint="$run" first.search.simulations=64 $mean $uct games=400
+match uct_1000_as_many_simulations first.checkpoint="$run" first.search.simulations=1000 $uct games=400
+match uct_1000_as_many_simulations_mean first.checkpoint="$run" first.search.simulations=1000 $mean $uct games=400
+match uct_1000_200_simulations first.checkpoint="$run" first.search.simulations=200 $uct games=400
 match uct_1000_400 first.checkpoint="$run" first.search.simulations=64 $uct games=400
 if [[ $experiment == go_9x9 ]]; then
   match gnugo_1 first.checkpoint="$run" first.search.simulations=64 second.engine=gtp games=100 \

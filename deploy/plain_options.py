@@ -1,7 +1,8 @@
 """Options of the small commands that take no configuration."""
 
 import argparse
-from typing import NoReturn
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
 from common.errors import UsageError
 
@@ -9,5 +10,23 @@ from common.errors import UsageError
 class PlainOptions(argparse.ArgumentParser):
     """An argument parser whose complaints are one line like everybody else's."""
 
+    def parse_args(self, args: Sequence[str], namespace: Any = None) -> argparse.Namespace:  # type: ignore[override]
+        """UsageError for what is no option, no value, or no text at all."""
+        for argument in args:
+            if not _is_text(argument):
+                raise UsageError(f"{argument!r}: these bytes are no text in UTF-8")
+            if argument.startswith("--") and argument.endswith("=--"):  # of which argparse makes an empty list
+                raise UsageError(f"{argument}: -- is no value; after the = stands what the option is to be")
+        return super().parse_args(args, namespace)
+
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; usage: {' '.join(self.format_usage().split()[1:])}")
+
+
+def _is_text(argument: str) -> bool:
+    """False for what the shell passed on that is not UTF-8: lone surrogates here (PEP 383)."""
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

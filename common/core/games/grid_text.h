@@ -24,7 +24,7 @@ inline std::string quoted(const std::string& text) {
   std::string safe = "'";
   for (size_t i = 0; i < text.size() && i < 60; ++i) {
     const char c = text[i];
-    safe += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;
+    safe += c >= 0x20 && c < 0x7F ? c : '?';  // beyond ASCII, too: half a character is none, and some end the line
   }
   return safe + (text.size() > 60 ? "...'" : "'");
 }
