@@ -1,21 +1,15 @@
 """`shusaku bench WHAT`: measures one part of the configuration that a training command would run."""
 
-import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from common._core import Game, GameBatch, foreign_names
-from common.config import Config, InferenceConfig
+from common.config import Config
 from common.config_rules import check_self_play
-from common.errors import UsageError
 from common.row_labels import row_labels
 from common.search import search_options
-
-BATCHES = (1, 8, 32, 64, 128, 256)  # of `bench inference`
 
 
 def run(what: str, config: Config, as_json: bool) -> dict[str, Any]:
@@ -26,6 +20,8 @@ def run(what: str, config: Config, as_json: bool) -> dict[str, Any]:
     if not as_json:
         for row in result.get("rows", [result]):
             print("  ".join(f"{name}={_shown(value)}" for name, value in row.items()))
+        if "advice" in result:
+            print(result["advice"]["text"])
     return result
 
 
@@ -56,41 +52,9 @@ def _search(config: Config) -> dict[str, Any]:
 
 
 def _inference(config: Config) -> dict[str, Any]:
-    """The network alone, fed with full batches that are ready: every runtime and precision that this machine has."""
-    from actors.evaluators import make_network_evaluator, raw_rate
-    from common.weights import random_weights
+    from deploy.bench_inference import measure_inference
 
-    game = _game(config)
-    weights = random_weights(game, config.network, config.run.seed, version=1)
-    choices = list(_runtimes(config))
-    seconds = config.bench.seconds / (len(choices) * len(BATCHES))
-    rows = []
-    for runtime, precision in choices:
-        inference = replace(config.inference, runtime=runtime, precision=precision)
-        for batch in BATCHES:
-            evaluator = make_network_evaluator(game, inference, config.network, batch)
-            begin = time.perf_counter()
-            evaluator.load(weights)
-            load_ms = (time.perf_counter() - begin) * 1000
-            rate = raw_rate(evaluator, seconds)
-            rows.append({"runtime": runtime, "precision": precision, "batch": batch, "positions_per_s": rate,
-                         "load_ms": load_ms})
-    return {"game": game.name, "rows": rows}
-
-
-def _runtimes(config: Config) -> Iterator[tuple[str, str]]:
-    """Runtime and precision that can be had here, as far as the configuration leaves the choice."""
-    from actors.evaluators import make_network_evaluator
-
-    wanted: InferenceConfig = config.inference
-    for runtime in ("openvino", "torch") if wanted.runtime == "auto" else (wanted.runtime,):
-        for precision in ("fp32", "bf16") if wanted.precision == "auto" else (wanted.precision,):
-            try:
-                inference = replace(wanted, runtime=runtime, precision=precision)
-                make_network_evaluator(_game(config), inference, config.network, 1)
-            except UsageError:
-                continue
-            yield runtime, precision
+    return measure_inference(config)
 
 
 def _replay(config: Config) -> dict[str, Any]:
@@ -125,40 +89,9 @@ def _replay(config: Config) -> dict[str, Any]:
 
 
 def _learner(config: Config) -> dict[str, Any]:
-    """Gradient steps on mini-batches that are ready."""
-    import torch
+    from deploy.bench_learner import measure_learner
 
-    from common.network import Network
-    from common.targets import make_targets
-    from learner.learner import Learner
-    from replay.buffer import Batch
-
-    game = _game(config)
-    threads = config.learner.threads or len(os.sched_getaffinity(0))
-    torch.set_num_threads(threads)
-    network = Network(
-        game.observation_shape, game.num_actions, config.network, make_targets(config.learner), config.run.seed
-    )
-    learner = Learner(network, game, config.learner)
-    random, size = np.random.default_rng(1), config.learner.batch_size
-    ones, board = np.ones(size, np.float32), game.observation_shape[1:]
-    labels = row_labels(game, config.learner)
-    policy = random.dirichlet(np.ones(game.num_actions), size).astype(np.float32)
-    batch = Batch(
-        observations=random.integers(0, 2, (size, *game.observation_shape)).astype(np.float32),
-        policy=policy, outcome=random.integers(-1, 2, size).astype(np.float32), root_values=ones, weight=ones,
-        plies_left=ones, versions=np.ones(size, np.uint32), rows=np.arange(size, dtype=np.int64), reply=policy,
-        short_term=np.zeros((size, len(labels.horizons)), np.float32), ownership=np.ones((size, *board), np.float32),
-        score=ones,
-    )
-    for _ in range(3):
-        learner.step(batch)
-    steps, begin = 0, time.perf_counter()
-    while (seconds := time.perf_counter() - begin) < config.bench.seconds:
-        learner.step(batch)
-        steps += 1
-    return {"game": game.name, "threads": threads, "batch_size": size, "steps_per_s": steps / seconds,
-            "rows_per_s": steps * size / seconds}
+    return measure_learner(config)
 
 
 def _selfplay(config: Config) -> dict[str, Any]:

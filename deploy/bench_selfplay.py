@@ -7,13 +7,18 @@ from dataclasses import replace
 from multiprocessing.synchronize import Barrier
 from typing import Any
 
+import psutil
+
 from actors.evaluators import make_network_evaluator, raw_rate
 from actors.self_play import ActorIdentity, SelfPlay
+from common.codec import encode_record
 from common.config import Config
+from common.messages import GameRecord
 from deploy.chosen_weights import choose_weights
 
 START_SECONDS = 120.0  # until every process has loaded its network
 WARM_UP = 0.2  # of `bench.seconds`, before anything is counted
+SAMPLE = 100  # games whose size is looked at
 RAW = 0.2  # of `bench.seconds`, before and again after, for the network alone
 
 
@@ -36,6 +41,7 @@ def measure_selfplay(config: Config) -> dict[str, Any]:
             if process.is_alive():
                 process.kill()
     total = {name: sum(f[name] for f in figures) for name in figures[0] if name != "description"}
+    sizes = [f["stored_bytes_per_row"] for f in figures if f["stored_bytes_per_row"]]
     raw = (total["raw_before"] + total["raw_after"]) / 2
     known = total["cache_hits"] + total["evaluations"]
     return {
@@ -46,8 +52,11 @@ def measure_selfplay(config: Config) -> dict[str, Any]:
         "evaluations_per_s": total["evaluations"],
         "of_raw": total["evaluations"] / raw,
         "searches_per_s": total["searches"],
+        "rows_per_s": total["rows"],
         "games_per_s": total["games"],
         "cache_hit_rate": total["cache_hits"] / known if known else 0.0,
+        "actor_mb": total["resident_mb"] / count,
+        "stored_bytes_per_row": sum(sizes) / len(sizes) if sizes else 0.0,  # of games that ended; 0: none did
     }
 
 
@@ -66,18 +75,27 @@ def _measure_one(config: Config, actor: int, barrier: Barrier, results: Any) -> 
     barrier.wait(START_SECONDS)
     raw_before = raw_rate(evaluator, seconds * RAW)
     barrier.wait(START_SECONDS)
-    _play(player, seconds * WARM_UP)
+    ended = _play(player, seconds * WARM_UP)
     before, begin = player.counters(), time.perf_counter()
-    _play(player, seconds)
+    ended += _play(player, seconds)
     spent, after = time.perf_counter() - begin, player.counters()
     barrier.wait(START_SECONDS)
     raw_after = raw_rate(evaluator, seconds * RAW)
     rates = {name: (after[name] - before[name]) / spent for name in after}
-    results.put({**rates, "raw_before": raw_before, "raw_after": raw_after,
-                 "description": evaluator.runtime.description})
+    rows = sum(record.num_rows for record in ended)
+    results.put({
+        **rates, "raw_before": raw_before, "raw_after": raw_after, "description": evaluator.runtime.description,
+        "resident_mb": psutil.Process().memory_info().rss / 1e6,
+        "stored_bytes_per_row": sum(len(encode_record(record)) for record in ended) / rows if rows else 0.0,
+    })
 
 
-def _play(player: SelfPlay, seconds: float) -> None:
+def _play(player: SelfPlay, seconds: float) -> list[GameRecord]:
+    """The first of the games that ended meanwhile."""
+    ended: list[GameRecord] = []
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
-        player.step()
+        records = player.step()
+        if len(ended) < SAMPLE:
+            ended.extend(records)
+    return ended

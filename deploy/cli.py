@@ -60,6 +60,7 @@ COMMANDS = {
         "deploy.bench", Takes.WHAT_AND_CONFIG, "measure one part of the configured system",
         ("rules", "search", "inference", "selfplay", "replay", "learner"),
     ),
+    "plan": Command("deploy.plan", Takes.CONFIG, "measure for a moment: actors, games an hour and memory of a run"),
     "games": Command("deploy.games", Takes.OPTIONS, "list the games; games check NAME: does it keep the contract?"),
     "perft": Command("deploy.perft", Takes.OPTIONS, "count the move sequences of a game to a depth"),
 }

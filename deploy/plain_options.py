@@ -17,7 +17,8 @@ class PlainOptions(argparse.ArgumentParser):
                 raise UsageError(f"{argument!r}: these bytes are no text in UTF-8")
             if argument.startswith("--") and argument.endswith("=--"):  # of which argparse makes an empty list
                 raise UsageError(f"{argument}: -- is no value; after the = stands what the option is to be")
-        return super().parse_args(args, namespace)
+        asked: argparse.Namespace = super().parse_args(args, namespace)
+        return asked
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; usage: {' '.join(self.format_usage().split()[1:])}")

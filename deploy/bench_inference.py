@@ -1,0 +1,67 @@
+"""`shusaku bench inference`: the network alone at every size of a batch, and what follows for a run."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from actors.evaluators import make_network_evaluator, raw_rate
+from common._core import Game
+from common.config import Config, InferenceConfig
+from common.errors import UsageError
+from common.weights import random_weights
+
+BATCHES = (1, 8, 16, 32, 64, 128, 256)
+ENOUGH = 0.95  # of the best rate: more games side by side are not worth the rest
+
+
+def measure_inference(config: Config) -> dict[str, Any]:
+    """The network alone, fed with full batches that are ready: every runtime and precision that this machine has."""
+    game = Game(config.game.name, config.game.params)
+    weights = random_weights(game, config.network, config.run.seed, version=1)
+    choices = list(_runtimes(config))
+    seconds = config.bench.seconds / (len(choices) * len(BATCHES))
+    rows = []
+    for runtime, precision in choices:
+        inference = replace(config.inference, runtime=runtime, precision=precision)
+        for batch in BATCHES:
+            evaluator = make_network_evaluator(game, inference, config.network, batch)
+            begin = time.perf_counter()
+            evaluator.load(weights)
+            load_ms = (time.perf_counter() - begin) * 1000
+            rate = raw_rate(evaluator, seconds)
+            rows.append({"runtime": runtime, "precision": precision, "batch": batch, "positions_per_s": rate,
+                         "batch_ms": 1000 * batch / rate, "load_ms": load_ms})
+    return {"game": game.name, "rows": rows, "advice": advice(rows)}
+
+
+def advice(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The fastest runtime and precision, and the smallest batch with `ENOUGH` of its rate.
+
+    A smaller batch means fewer games side by side, which end sooner and are played by newer weights.
+    """
+    best = max(rows, key=lambda row: row["positions_per_s"])
+    same = [row for row in rows if (row["runtime"], row["precision"]) == (best["runtime"], best["precision"])]
+    chosen = min((row for row in same if row["positions_per_s"] >= ENOUGH * best["positions_per_s"]),
+                 key=lambda row: row["batch"])
+    text = (f"advice: inference.runtime={best['runtime']} inference.precision={best['precision']} "
+            f"actors.games_per_actor={chosen['batch']}, {chosen['positions_per_s']:,.0f} positions/s a core")
+    if chosen is not best:
+        share = chosen["positions_per_s"] / best["positions_per_s"]
+        text += (f" ({share:.0%} of what batches of {best['batch']} reach; an answer takes "
+                 f"{chosen['batch_ms']:.2g} instead of {best['batch_ms']:.2g} ms)")
+    return {"runtime": best["runtime"], "precision": best["precision"], "games_per_actor": chosen["batch"],
+            "text": text}
+
+
+def _runtimes(config: Config) -> Iterator[tuple[str, str]]:
+    """Runtime and precision that can be had here, as far as the configuration leaves the choice."""
+    wanted: InferenceConfig = config.inference
+    for runtime in ("openvino", "torch") if wanted.runtime == "auto" else (wanted.runtime,):
+        for precision in ("fp32", "bf16") if wanted.precision == "auto" else (wanted.precision,):
+            try:
+                inference = replace(wanted, runtime=runtime, precision=precision)
+                make_network_evaluator(Game(config.game.name, config.game.params), inference, config.network, 1)
+            except UsageError:
+                continue
+            yield runtime, precision

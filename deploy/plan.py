@@ -1,0 +1,94 @@
+"""`shusaku plan`: measures the parts of a run here for a moment, and says what the run would be like."""
+
+import multiprocessing
+import os
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, replace
+from typing import Any
+
+from common._core import Game
+from common.config import Config
+from common.config_rules import check_self_play
+from common.row_labels import row_labels
+from deploy.capacity import Asked, Plan, Rates, plan_of
+from replay.buffer import make_buffer
+
+
+def run(config: Config, as_json: bool) -> dict[str, Any]:
+    """Prints the plan; {**plan, "rates": what was measured}."""
+    check_self_play(config)
+    rates = measure(config)
+    cores = len(os.sched_getaffinity(0))
+    plan = plan_of(rates, Asked(
+        actors=config.actors.count or cores,
+        cores=max(cores, config.actors.count),  # more actors than cores here: a cluster of cores like these
+        samples_per_position=config.replay.samples_per_position,
+        capacity=config.replay.capacity,
+        minimum=config.replay.minimum,
+        is_learning=config.learner.enabled,
+        learner_on_cpu=config.learner.device == "cpu",
+    ))
+    if not as_json:
+        print(text(plan, rates, config))
+    return asdict(plan) | {"rates": asdict(rates)}
+
+
+def measure(config: Config) -> Rates:
+    """One actor on a core of its own, then the learner on its threads, each in a fresh process."""
+    from deploy.bench_learner import measure_learner
+    from deploy.bench_selfplay import measure_selfplay
+
+    part = replace(config.bench, seconds=config.bench.seconds / 3)
+    alone = replace(config, bench=part, actors=replace(config.actors, count=1))
+    threads = config.learner.threads or max(1, len(os.sched_getaffinity(0)) - (config.actors.count or 10**6))
+    played = measure_selfplay(alone)
+    learned = _apart(measure_learner, replace(alone, learner=replace(config.learner, threads=threads)))
+    game = Game(config.game.name, config.game.params)
+    few = replace(config.replay, capacity=1000 + 4 * game.max_plies, minimum=1000)  # a window of rows like these
+    window = make_buffer("memory", game, few, batch_size=1, limited=False, labels=row_labels(game, config.learner))
+    return Rates(
+        searches_per_s=played["searches_per_s"], rows_per_s=played["rows_per_s"], games_per_s=played["games_per_s"],
+        evaluations_per_s=played["evaluations_per_s"], actor_mb=played["actor_mb"],
+        stored_bytes_per_row=played["stored_bytes_per_row"], learner_rows_per_s=learned["rows_per_s"],
+        learner_threads=threads, learner_mb=learned["learner_mb"],
+        window_bytes_per_row=window.stats().nbytes / few.capacity,
+    )
+
+
+def text(plan: Plan, rates: Rates, config: Config) -> str:
+    """The plan in words."""
+    lines = [
+        f"one actor     {rates.searches_per_s:,.0f} searches/s of {config.search.simulations} simulations, "
+        f"{rates.evaluations_per_s:,.0f} evaluations/s, {rates.rows_per_s:,.0f} rows/s, {rates.actor_mb:,.0f} MB",
+        f"the learner   {rates.learner_rows_per_s:,.0f} rows/s on {rates.learner_threads} "
+        f"{'thread' if rates.learner_threads == 1 else 'threads'}, batches of {config.learner.batch_size}",
+        f"together      {plan.actors} {'actor' if plan.actors == 1 else 'actors'}: {plan.games_per_hour:,.0f} games/h, "
+        f"{plan.rows_per_s:,.0f} rows/s, {plan.busy_cores:.1f} cores busy; the limit is {plan.limit}",
+        f"memory        actors {plan.actors_mb:,.0f} MB, learner with a window of {config.replay.capacity:,} rows "
+        f"{plan.learner_mb:,.0f} MB, Redis {plan.redis_mb:,.0f} MB, and about 1 GB for Ray and the driver",
+        f"time          {plan.minutes_to_first_step:.1f} minutes to the first step, "
+        f"{plan.hours_to_full_window:.1f} hours until the window is full",
+        f"advice        {advice(plan, config)}",
+        "The network was untrained: games and what the cache knows change as it learns.",
+    ]
+    return "\n".join(lines)
+
+
+def advice(plan: Plan, config: Config) -> str:
+    """What to change first."""
+    if not config.learner.enabled:
+        return "learner.enabled=false: actors never wait; each more adds as much as the first"
+    if plan.limit == "the learner":
+        return (f"{plan.actors_that_fill_the_learner} actors fill the learner; for more, take a GPU for it "
+                "(learner.device=cuda), a smaller network, or a lower replay.samples_per_position")
+    if plan.limit == "the cores":
+        return ("playing and learning share the cores; more cores, fewer search.simulations or a lower "
+                "replay.samples_per_position give more games")
+    return f"the learner could take the rows of {plan.actors_that_fill_the_learner} actors: actors.count"
+
+
+def _apart(function: Callable[[Config], dict[str, Any]], config: Config) -> dict[str, Any]:
+    """In a process of its own, so that its memory is its own and torch's threads end with it."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(function, config).result()
