@@ -26,9 +26,12 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "ablation.jsonl"
 SIMULATIONS = 64  # of the search that is measured
 
-# AlphaZero as published where it is about the method (PUCT, noise, z, every move of a game a row), and the preset's
-# network, openings and learner, which all of them share.
-PLAIN = ("search=puct", "search.simulations=64", "search.proven_results=false", "search.temperature_plies=12")
+# AlphaZero as published where it is about the method (PUCT, noise, z, every move of a game a row, heads of two and one
+# filters), and the preset's tower, openings and learner, which all of them share.
+PLAIN = (
+    "search=puct", "search.simulations=64", "search.proven_results=false", "search.temperature_plies=12",
+    "replay.surprise_weight=0", "network.policy_filters=2", "network.value_filters=1",
+)
 METHODS: dict[str, tuple[str, ...]] = {
     "plain": (),
     "gumbel": ("search=gumbel", "search.simulations=32", "search.proven_results=false"),
