@@ -37,7 +37,13 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, run: Any) -> None:
                                   ["perft", "connect_four", "2", "--position", "nonsense"],
                                   ["perft", "othello", "2", "--param", "size=7"],
                                   ["perft", "othello", "2", "--position", "...\n..."],
-                                  ["perft", "othello", "2", "--position", "(;GM[2])"]])
+                                  ["perft", "othello", "2", "--position", "(;GM[2])"],
+                                  ["perft", "tic_tac_toe", "1", "--position", ".../.../..é"],  # half of the é is quoted
+                                  ["perft", "chess", "1", "--position", "a" * 59 + "é/"],
+                                  ["perft", "chess", "1", "--position", "\u2028/\u0085"],
+                                  ["perft", "chess", "1", "--position", "\udcff/"],  # a byte that is no UTF-8
+                                  ["perft", "tic_tac_toe", "0", "--position=--"],
+                                  ["perft", "tic_tac_toe", "0", "--param=--"]])
 def test_wrong_usage_is_one_line_and_exit_2(argv: list[str]) -> None:
     done = shusaku(*argv)
     assert done.returncode == 2
