@@ -57,8 +57,8 @@ METHODS: dict[str, tuple[str, ...]] = {
 
 # What was made of it, below the table.
 CHOSEN = (
-    "**What the presets take from it.** Alone, Gumbel with values as they are is worth most (3.0 points with search, 9.5",
-    "for the network alone after 4 M; 3.4 and 8.6 after 16 M), and surprise weighting comes next (2.9 and 5.6; 2.4",
+    "**What the presets take from it.** Alone, Gumbel with values as they are is worth most (3.0 points with search,",
+    "9.5 for the network alone after 4 M; 3.4 and 8.6 after 16 M), and surprise weighting comes next (2.9 and 5.6; 2.4",
     "and 5.4).  Together they are worth more than either; wide heads add a point or two to the network alone.  So the",
     "presets that learn on two cores (`connect_four`, `go_9x9`, `othello`, `othello_6x6`, `minishogi`, `chess_small`)",
     "have all three; `go_9x9_baseline` keeps the settings from before.  Playout caps, proven results, the symmetric",
