@@ -12,18 +12,10 @@ def plot_strength(metrics: Path, picture: Path, baselines: dict[str, float] | No
 
     `baselines` are shares of players that do not learn (name -> share), drawn as level lines.
     """
-    curves: dict[str, list[tuple[float, float]]] = {}  # name -> (minutes, share)
-    for moment in read_metrics(metrics, source="strength"):
-        for name, value in moment.values.items():
-            label = name.removesuffix(_SUFFIX).rstrip("/._")
-            if isinstance(value, dict):
-                value, label = value.get(_SUFFIX), name
-            elif not name.endswith(_SUFFIX):
-                continue
-            if isinstance(value, int | float):
-                curves.setdefault(label or "optimal", []).append((moment.seconds / 60, float(value)))
+    curves = _curves(metrics, "strength")
     if not curves:
         return False
+    ends = _curves(metrics, "final_strength")
 
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -33,7 +25,9 @@ def plot_strength(metrics: Path, picture: Path, baselines: dict[str, float] | No
     axes = figure.add_subplot()
     for label, points in curves.items():
         minutes, shares = zip(*sorted(points), strict=True)
-        axes.plot(minutes, shares, marker="o", markersize=4, linewidth=1.8, label=_readable(label))
+        (line,) = axes.plot(minutes, shares, marker="o", markersize=4, linewidth=1.8, label=_readable(label))
+        for minute, share in ends.get(label, []):
+            axes.plot(minute, share, marker="D", markersize=6, color=line.get_color(), clip_on=False)
     for index, (label, share) in enumerate((baselines or {}).items()):
         axes.axhline(share, linestyle=("--", ":", "-.")[index % 3], linewidth=1, color="0.45")
         axes.annotate(f"{label} {share:.2f}", (1, share), xycoords=("axes fraction", "data"), xytext=(-4, 2),
@@ -42,11 +36,28 @@ def plot_strength(metrics: Path, picture: Path, baselines: dict[str, float] | No
     axes.set_xlim(left=0)
     axes.set_ylim(top=1.0)
     axes.grid(alpha=0.25)
-    axes.legend(loc="lower right", frameon=False)
+    if ends:
+        axes.plot([], [], marker="D", linestyle="none", color="0.45", label="in the end, on all positions")
+    figure.legend(loc="outside lower center", ncols=4, frameon=False)  # below: it covers no curve and no level
     temporary = picture.with_name(f"{picture.name}.new")
     figure.savefig(temporary, format="png")
     temporary.replace(picture)
     return True
+
+
+def _curves(metrics: Path, source: str) -> dict[str, list[tuple[float, float]]]:
+    """Name -> (minutes, share of optimal moves) of every measurement."""
+    curves: dict[str, list[tuple[float, float]]] = {}
+    for moment in read_metrics(metrics, source=source):
+        for name, value in moment.values.items():
+            label = name.removesuffix(_SUFFIX).rstrip("/._")
+            if isinstance(value, dict):
+                value, label = value.get(_SUFFIX), name
+            elif not name.endswith(_SUFFIX):
+                continue
+            if isinstance(value, int | float):
+                curves.setdefault(label or "optimal", []).append((moment.seconds / 60, float(value)))
+    return curves
 
 
 def _readable(label: str) -> str:
