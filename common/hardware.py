@@ -12,6 +12,12 @@ from common.errors import UsageError
 # Linux names of the instructions that multiply bfloat16: x86 (AVX512-BF16, AMX) and ARMv8.6.
 BF16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
 
+# For the environment, before torch is first imported: how its threads wait for each other (libgomp's manual).  Where
+# they spin on, they starve whoever else needs a core: beside foreign load, learning on two cores fell to a seventh.
+# Where they sleep at once, waking costs more than two threads gain (32 filters x 4: 7,500 rows/s, one thread 10,000).
+# A spin of about 50 microseconds keeps both: 14,400 rows/s, and beside foreign load as many as without it.
+THREADS_WAIT = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "10000"}
+
 
 class Precision(NamedTuple):
     """A number format and why it was taken."""

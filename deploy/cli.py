@@ -17,6 +17,7 @@ from types import FrameType
 from typing import Any
 
 from common.errors import ResumeError, RunFailed, UsageError
+from common.hardware import THREADS_WAIT
 from common.nearest import nearest
 
 
@@ -82,9 +83,8 @@ class Terminated(KeyboardInterrupt):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
-    # Threads of torch that wait in a spin starve whoever else needs a core: with foreign load, learning on two cores
-    # fell to a seventh of its rate.  Read by OpenMP when torch is first imported.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    for name, value in THREADS_WAIT.items():
+        os.environ.setdefault(name, value)
     try:
         with _sigterm_raises():
             return _dispatch(list(sys.argv[1:] if argv is None else argv))

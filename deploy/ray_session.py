@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from common.config import ClusterConfig
 from common.errors import RunFailed, UsageError
+from common.hardware import THREADS_WAIT
 from deploy import ray_watchdog
 from deploy.cli import Terminated
 from deploy.masking import mask_override
@@ -33,7 +34,7 @@ VARIABLES = {  # for Ray's own processes, where we start them
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_worker_niceness": "0",  # Ray's 15 would put the learner behind everybody; actors lower themselves
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # Ray warns otherwise
-    "OMP_WAIT_POLICY": "PASSIVE",
+    **THREADS_WAIT,
 }
 
 
@@ -154,7 +155,7 @@ class RaySession:
         self._login = probe_cluster(address)
         if self._login.note:
             self._say(self._login.note)
-        self._open.enter_context(ray_environment({"OMP_WAIT_POLICY": "PASSIVE", **self._login.variables}))
+        self._open.enter_context(ray_environment({**THREADS_WAIT, **self._login.variables}))
         self._open.callback(_shut_down)
         try:
             self._facts = self._init(address=address).address_info

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from common.hardware import THREADS_WAIT
+
 DEPLOY = Path(__file__).parent / "deploy"
 
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch is imported: see deploy/cli.py
+for name, value in THREADS_WAIT.items():  # before torch is imported
+    os.environ.setdefault(name, value)
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ session.start()
 @ray.remote
 class Worker:
     def where(self):
-        return os.getpid(), os.nice(0), os.environ.get("OMP_WAIT_POLICY")
+        return os.getpid(), os.nice(0), [os.environ.get(n) for n in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")]
     def die(self):
         print("the last words", file=sys.stderr, flush=True)
         os._exit(1)

@@ -59,7 +59,7 @@ def test_a_ray_that_is_started_here(head: Driver, token_file: str) -> None:
     assert (directory / "ray_current_cluster").read_text() == facts["address"]  # which jobs are told to join
     assert head.first["keeps_handler"]  # of SIGTERM
     _, niceness, waiting = head.first["where"]
-    assert (niceness, waiting) == (0, "PASSIVE")
+    assert (niceness, waiting) == (0, ["PASSIVE", "10000"])
     assert head.output.read_text() == ""  # nothing of Ray's tears the console's block
 
 
