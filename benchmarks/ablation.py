@@ -64,6 +64,7 @@ CHOSEN = (
     "have all three; `go_9x9_baseline` keeps the settings from before.  Playout caps, proven results, the symmetric",
     "cache and the auxiliary heads gain nothing here that three seeds could show: off by default (Othello 6x6 and",
     "the small chess games keep proven results, for their ends).  Connect four says little about long games.",
+    "Plain has two seeds at 16 M.",
 )
 
 
