@@ -55,19 +55,6 @@ METHODS: dict[str, tuple[str, ...]] = {
 }
 
 
-# What was made of it, below the table.
-CHOSEN = (
-    "**What the presets take from it.** Alone, Gumbel with values as they are is worth most (3.0 points with search,",
-    "9.5 for the network alone after 4 M; 3.4 and 8.6 after 16 M), and surprise weighting comes next (2.9 and 5.6; 2.4",
-    "and 5.4).  Together they are worth more than either; wide heads add a point or two to the network alone.  So the",
-    "presets that learn on two cores (`connect_four`, `go_9x9`, `othello`, `othello_6x6`, `minishogi`, `chess_small`)",
-    "have all three; `go_9x9_baseline` keeps the settings from before.  Playout caps, proven results, the symmetric",
-    "cache and the auxiliary heads gain nothing here that three seeds could show: off by default (Othello 6x6 and",
-    "the small chess games keep proven results, for their ends).  Connect four says little about long games.",
-    "Plain has two seeds at 16 M.",
-)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -80,7 +67,7 @@ def main() -> None:
     table.add_argument("page", type=Path)
     asked = parser.parse_args()
     if asked.command == "table":
-        asked.page.write_text(page(lines()), encoding="utf-8")
+        asked.page.write_text(with_table(asked.page.read_text(encoding="utf-8"), lines()), encoding="utf-8")
         return
     for seed in asked.seeds:  # all methods with one seed first: a part of the table says something early
         for method in asked.methods:
@@ -132,31 +119,24 @@ def lines() -> list[dict[str, Any]]:
     return [json.loads(text) for text in RESULTS.read_text(encoding="utf-8").splitlines()]
 
 
-def page(found: list[dict[str, Any]]) -> str:
-    """Mean and spread (highest less lowest) over the seeds, in per cent of optimal moves."""
+def with_table(page: str, found: list[dict[str, Any]]) -> str:
+    """The page with its table made anew: mean and half of the spread over the seeds, in per cent of optimal moves.
+
+    What is said of it, before and behind, is written by hand.
+    """
     cuts = sorted({line["millions"] for line in found})
-    text = [
-        "# What each method is worth", "",
-        "Connect four, from `benchmarks/ablation.py`: plain AlphaZero (PUCT, 64 simulations, z) and the same with one",
-        "method more, cut after equal numbers of network evaluations.  Share of optimal moves of the whole set, in per",
-        f"cent: PUCT with {SIMULATIONS} simulations / the network alone; mean over seeds ± half of their spread.", "",
-        "Two cores of an Intel Xeon at 2.6 GHz with AMX, bf16, a core a run; two seeds of eight methods in fp32 on",
-        "another processor gave the same within a point and a half.  `wide heads` are 32 filters before the policy's",
-        "and 8 before the value's linear layers, instead of AlphaGo Zero's 2 and 1.", "",
-        "| method | seeds | " + " | ".join(f"{cut:g} M" for cut in cuts) + " |", "|---" * (2 + len(cuts)) + "|",
-    ]
+    table = ["| method | seeds | " + " | ".join(f"{cut:g} M" for cut in cuts) + " |", "|---" * (2 + len(cuts)) + "|"]
     for method in [name for name in METHODS if any(line["method"] == name for line in found)]:
         cells = []
         seeds = {line["seed"] for line in found if line["method"] == method}
         for cut in cuts:
             chosen = [line for line in found if (line["method"], line["millions"]) == (method, cut)]
             cells.append(f"{share(chosen, f'search_{SIMULATIONS}')} / {share(chosen, 'policy')}" if chosen else "")
-        text.append(f"| {method if method == 'plain' else '+ ' + method} | {len(seeds)} | " + " | ".join(cells) + " |")
-    text += ["", *CHOSEN]
-    if any(len({line["seed"] for line in found if line["method"] == method}) < 3 for method in METHODS):
-        text += ["", "Not finished: three seeds of every method are meant, and a point or two between single runs say",
-                 "nothing.  `benchmarks/ablation.py run` goes on where it was stopped."]
-    return "\n".join(text) + "\n"
+        table.append(f"| {method if method == 'plain' else '+ ' + method} | {len(seeds)} | " + " | ".join(cells) + " |")
+    written = page.splitlines()
+    first = next(number for number, line in enumerate(written) if line.startswith("|"))
+    others = [line for line in written if not line.startswith("|")]
+    return "\n".join([*others[:first], *table, *others[first:]]) + "\n"
 
 
 def share(chosen: list[dict[str, Any]], name: str) -> str:

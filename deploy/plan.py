@@ -41,7 +41,8 @@ def measure(config: Config) -> Rates:
 
     part = replace(config.bench, seconds=config.bench.seconds / 3)
     alone = replace(config, bench=part, actors=replace(config.actors, count=1))
-    threads = config.learner.threads or max(1, len(os.sched_getaffinity(0)) - (config.actors.count or 10**6))
+    cores = len(os.sched_getaffinity(0))
+    threads = config.learner.threads or max(1, cores - (config.actors.count or cores))  # as in `shusaku train`
     played = measure_selfplay(alone)
     learned = _apart(measure_learner, replace(alone, learner=replace(config.learner, threads=threads)))
     game = Game(config.game.name, config.game.params)
@@ -63,7 +64,7 @@ def text(plan: Plan, rates: Rates, config: Config) -> str:
         f"{rates.evaluations_per_s:,.0f} evaluations/s, {rates.rows_per_s:,.0f} rows/s, {rates.actor_mb:,.0f} MB",
         f"the learner   {rates.learner_rows_per_s:,.0f} rows/s on {rates.learner_threads} "
         f"{'thread' if rates.learner_threads == 1 else 'threads'}, batches of {config.learner.batch_size}",
-        f"together      {plan.actors} {'actor' if plan.actors == 1 else 'actors'}: {plan.games_per_hour:,.0f} games/h, "
+        f"together      {_actors(plan.actors)}: {plan.games_per_hour:,.0f} games/h, "
         f"{plan.rows_per_s:,.0f} rows/s, {plan.busy_cores:.1f} cores busy; the limit is {plan.limit}",
         f"memory        actors {plan.actors_mb:,.0f} MB, learner with a window of {config.replay.capacity:,} rows "
         f"{plan.learner_mb:,.0f} MB, Redis {plan.redis_mb:,.0f} MB, and about 1 GB for Ray and the driver",
@@ -80,12 +81,16 @@ def advice(plan: Plan, config: Config) -> str:
     if not config.learner.enabled:
         return "learner.enabled=false: actors never wait; each more adds as much as the first"
     if plan.limit == "the learner":
-        return (f"{plan.actors_that_fill_the_learner} actors fill the learner; for more, take a GPU for it "
+        return (f"the learner takes the rows of {_actors(plan.actors_that_fill_the_learner)}; for more, give it a GPU "
                 "(learner.device=cuda), a smaller network, or a lower replay.samples_per_position")
     if plan.limit == "the cores":
         return ("playing and learning share the cores; more cores, fewer search.simulations or a lower "
                 "replay.samples_per_position give more games")
-    return f"the learner could take the rows of {plan.actors_that_fill_the_learner} actors: actors.count"
+    return f"the learner could take the rows of {_actors(plan.actors_that_fill_the_learner)}: raise actors.count"
+
+
+def _actors(count: int) -> str:
+    return "one actor" if count == 1 else f"{count:,} actors"
 
 
 def _apart(function: Callable[[Config], dict[str, Any]], config: Config) -> dict[str, Any]:
