@@ -17,6 +17,7 @@ from common import _core
 from common.config import InferenceConfig, NetworkConfig
 from common.errors import UsageError
 from common.hardware import choose_precision
+from common.laps import Laps
 from common.messages import Evaluation, Leaves, Weights
 from common.weights import tower_shape
 
@@ -78,8 +79,9 @@ class NetworkEvaluator:
     Batches larger than the runtime's are cut; a smaller one leaves stale rows behind it, which nobody reads.
     """
 
-    def __init__(self, game: _core.Game, runtime: Runtime) -> None:
+    def __init__(self, game: _core.Game, runtime: Runtime, laps: Laps | None = None) -> None:
         self.runtime = runtime
+        self._laps = laps or Laps()
         self._game = game
         self._answer = _Answer(len(runtime.inputs), game)
         self._version = NO_VERSION
@@ -101,7 +103,9 @@ class NetworkEvaluator:
         for begin in range(0, len(leaves), size):
             end = min(begin + size, len(leaves))
             self._game.expand(leaves.packed[begin:end], leaves.uniform[begin:end], self.runtime.inputs)
+            self._laps.lap("encode")
             self.runtime.run(end - begin)
+            self._laps.lap("network")
             first, last = leaves.offsets[begin], leaves.offsets[end]
             offsets = leaves.offsets[begin : end + 1]
             _core.gather_logits(
@@ -109,6 +113,7 @@ class NetworkEvaluator:
                 logits[first:last],
             )
             values[begin:end] = self.runtime.values[: end - begin]
+            self._laps.lap("expand")
         return Evaluation(logits, values, self._version)
 
 
@@ -202,12 +207,12 @@ STAND_INS: dict[str, type[UniformEvaluator] | type[PseudoRandomEvaluator]] = {
 
 
 def make_evaluator(
-    game: _core.Game, inference: InferenceConfig, network: NetworkConfig, batch_size: int
+    game: _core.Game, inference: InferenceConfig, network: NetworkConfig, batch_size: int, laps: Laps | None = None
 ) -> Evaluator:
     """The evaluator that the configuration asks for, without weights yet; UsageError where it is not to be had."""
     if inference.runtime in STAND_INS:
         return STAND_INS[inference.runtime](game, batch_size)
-    return make_network_evaluator(game, inference, network, batch_size)
+    return make_network_evaluator(game, inference, network, batch_size, laps)
 
 
 def make_ladder(
@@ -226,9 +231,11 @@ def describe(evaluator: Evaluator) -> str:
 
 
 def make_network_evaluator(
-    game: _core.Game, inference: InferenceConfig, network: NetworkConfig, batch_size: int
+    game: _core.Game, inference: InferenceConfig, network: NetworkConfig, batch_size: int, laps: Laps | None = None
 ) -> NetworkEvaluator:
     """The network that the configuration asks for, without weights yet; `runtime.description` says what it is.
+
+    `laps` are those of whoever asks, so that its time comes apart into encoding, network and expanding.
 
     UsageError when the runtime, the device or the precision is not to be had on this machine.
     """
@@ -244,7 +251,7 @@ def make_network_evaluator(
         from actors.torch_evaluator import TorchRuntime
 
         runtime = TorchRuntime(tower, batch_size, precision, inference.device)
-    return NetworkEvaluator(game, runtime)
+    return NetworkEvaluator(game, runtime, laps)
 
 
 def choose_runtime(inference: InferenceConfig) -> str:

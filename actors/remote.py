@@ -26,6 +26,7 @@ from common._core import Game
 from common.codec import CodecError
 from common.config import Config, InferenceConfig
 from common.hardware import lower_priority
+from common.laps import Laps
 from common.messages import Weights
 from replay.redis_append import Appender
 from replay.redis_writer import SpooledWriter
@@ -102,17 +103,18 @@ class SelfPlayActor(_Shell):
             "games": plan.games, "seed": plan.seed, "identity": identity, "config_hash": plan.config_hash,
         }
         player: Plays
+        laps = Laps()
         if plan.with_server:
             self._transport = RayTransport(plan.actor)
             remote = RemoteEvaluation(self._transport, plan.actor, game, should_stop=self._stopping.is_set)
-            player = OverlappedSelfPlay(game, config.search, config.self_play, remote, **settings)
+            player = OverlappedSelfPlay(game, config.search, config.self_play, remote, laps=laps, **settings)
             return ActorLoop(
                 player, writer, lambda weights: None, epoch=plan.epoch, runtime="an inference server",
-                more_figures=self._transport.figures,
+                more_figures=self._transport.figures, laps=laps,
             )
-        evaluator = make_evaluator(game, config.inference, config.network, plan.games)
-        player = SelfPlay(game, config.search, config.self_play, evaluator, **settings)
-        return ActorLoop(player, writer, evaluator.load, epoch=plan.epoch, runtime=describe(evaluator))
+        evaluator = make_evaluator(game, config.inference, config.network, plan.games, laps)
+        player = SelfPlay(game, config.search, config.self_play, evaluator, laps=laps, **settings)
+        return ActorLoop(player, writer, evaluator.load, epoch=plan.epoch, runtime=describe(evaluator), laps=laps)
 
     def load(self, weights: list[Any]) -> None:
         """Newer weights, as a list of one reference: Ray would fetch a bare one before the call."""
@@ -198,7 +200,7 @@ class EvaluatorActor(_Shell):
         assert positions is not None, f"no positions with known results for {game.name}"
         self._positions = positions
         self._evaluators = [
-            make_evaluator(game, inference_on_cpu(config.inference), config.network, config.actors.games_per_actor)
+            make_evaluator(game, inference_on_cpu(config.inference), config.network, config.actors.games)
             for _ in range(self._threads)
         ]
         self._built.set()

@@ -10,6 +10,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+USUAL_GAMES = 64  # side by side in one actor
+
 
 @dataclass
 class GameConfig:
@@ -39,7 +41,12 @@ class ActorsConfig:
 
     count: int = 0  # self-play actors (threads in one process); 0: one a core
     cpus: float = 1.0  # CPUs that each claims on a cluster
-    games_per_actor: int = 64  # games side by side in one actor; also the batch size of its network
+    games_per_actor: int = 64  # games side by side in one actor, and its network's batch; auto (0): measured at start
+
+    @property
+    def games(self) -> int:
+        """Games side by side, where nothing was measured."""
+        return self.games_per_actor or USUAL_GAMES
 
 
 @dataclass

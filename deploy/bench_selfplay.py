@@ -13,8 +13,10 @@ from actors.evaluators import make_network_evaluator, raw_rate
 from actors.self_play import ActorIdentity, SelfPlay
 from common.codec import encode_record
 from common.config import Config
+from common.laps import Laps, shares
 from common.messages import GameRecord
 from deploy.chosen_weights import choose_weights
+from deploy.games_setting import settle_games
 
 START_SECONDS = 120.0  # until every process has loaded its network
 WARM_UP = 0.2  # of `bench.seconds`, before anything is counted
@@ -25,6 +27,7 @@ RAW = 0.2  # of `bench.seconds`, before and again after, for the network alone
 def measure_selfplay(config: Config) -> dict[str, Any]:
     """Sums over the processes; the network alone is measured by all of them together, before and after self-play."""
     count = config.actors.count or len(os.sched_getaffinity(0))
+    config, _ = settle_games(config)
     context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks
     barrier = context.Barrier(count)
     results: Any = context.Queue()
@@ -47,6 +50,7 @@ def measure_selfplay(config: Config) -> dict[str, Any]:
     return {
         "game": config.game.name,
         "actors": count,
+        "games_per_actor": config.actors.games,
         "runtime": figures[0]["description"],
         "raw_evaluations_per_s": raw,
         "evaluations_per_s": total["evaluations"],
@@ -55,6 +59,7 @@ def measure_selfplay(config: Config) -> dict[str, Any]:
         "rows_per_s": total["rows"],
         "games_per_s": total["games"],
         "cache_hit_rate": total["cache_hits"] / known if known else 0.0,
+        "time_shares": shares({}, total),
         "actor_mb": total["resident_mb"] / count,
         "stored_bytes_per_row": sum(sizes) / len(sizes) if sizes else 0.0,  # of games that ended; 0: none did
     }
@@ -65,20 +70,21 @@ def _measure_one(config: Config, actor: int, barrier: Barrier, results: Any) -> 
     os.sched_setaffinity(0, {cores[actor % len(cores)]})
     chosen = choose_weights(replace(config, checkpoint=config.checkpoint or "random"))
     game = chosen.game
-    evaluator = make_network_evaluator(game, config.inference, chosen.network, config.actors.games_per_actor)
+    laps = Laps()
+    evaluator = make_network_evaluator(game, config.inference, chosen.network, config.actors.games, laps)
     evaluator.load(chosen.weights)
     player = SelfPlay(
-        game, config.search, config.self_play, evaluator, games=config.actors.games_per_actor,
-        seed=config.run.seed + actor, identity=ActorIdentity(actor),
+        game, config.search, config.self_play, evaluator, games=config.actors.games,
+        seed=config.run.seed + actor, identity=ActorIdentity(actor), laps=laps,
     )
     seconds = config.bench.seconds
     barrier.wait(START_SECONDS)
     raw_before = raw_rate(evaluator, seconds * RAW)
     barrier.wait(START_SECONDS)
     ended = _play(player, seconds * WARM_UP)
-    before, begin = player.counters(), time.perf_counter()
+    before, begin = _counters(player), time.perf_counter()
     ended += _play(player, seconds)
-    spent, after = time.perf_counter() - begin, player.counters()
+    spent, after = time.perf_counter() - begin, _counters(player)
     barrier.wait(START_SECONDS)
     raw_after = raw_rate(evaluator, seconds * RAW)
     rates = {name: (after[name] - before[name]) / spent for name in after}
@@ -88,6 +94,10 @@ def _measure_one(config: Config, actor: int, barrier: Barrier, results: Any) -> 
         "resident_mb": psutil.Process().memory_info().rss / 1e6,
         "stored_bytes_per_row": sum(len(encode_record(record)) for record in ended) / rows if rows else 0.0,
     })
+
+
+def _counters(player: SelfPlay) -> dict[str, int]:
+    return {**player.counters(), **player.laps.counters()}
 
 
 def _play(player: SelfPlay, seconds: float) -> list[GameRecord]:

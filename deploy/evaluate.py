@@ -24,7 +24,7 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
                          "connect_four and tic_tac_toe have them")
     evaluators = []
     for _ in range(config.actors.count or len(os.sched_getaffinity(0))):
-        evaluator = make_evaluator(chosen.game, config.inference, chosen.network, config.actors.games_per_actor)
+        evaluator = make_evaluator(chosen.game, config.inference, chosen.network, config.actors.games)
         evaluator.load(chosen.weights)
         evaluators.append(evaluator)
     print(f"version {chosen.weights.version} after {chosen.weights.step:,} steps, on {describe(evaluator)}")

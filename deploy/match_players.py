@@ -140,7 +140,7 @@ class _SeatMaker:
         else:
             network, weights = found.network, found.weights
         views = self.game.num_symmetries if search.average_symmetries else 1
-        most = min(config.actors.games_per_actor, self._share * search.leaves * views)
+        most = min(config.actors.games, self._share * search.leaves * views)
         evaluators = []
         for _ in range(self.threads):
             evaluator = make_ladder(self.game, config.inference, network, most)

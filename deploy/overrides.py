@@ -32,6 +32,7 @@ from deploy.parameters import KINDS, check_search, game_defaults, make_game, par
 CONFIGS = Path(configs.__file__).parent
 DEFAULT_EXPERIMENT = "connect_four"
 _SWEEPS = ("choice", "glob", "interval", "range", "shuffle", "sort")  # what Hydra's grammar calls by a name
+_ZERO_IS_AUTO = ("actors.count", "actors.games_per_actor", "learner.threads", "match.engines")
 _PLAYER_SEARCHES = ("first.search", "second.search")  # sections that take the choices of the group `search`
 
 
@@ -199,7 +200,7 @@ def _flatten(leaf: _Leaf) -> list[_Leaf]:
     if isinstance(leaf.value, dict) and kind is not dict:
         inner = [_Leaf(f"{leaf.key}.{key}", value, leaf.text) for key, value in leaf.value.items()]
         return [low for setting in inner for low in _flatten(setting)]
-    return [leaf]
+    return [leaf._replace(value=0) if leaf.value == "auto" and leaf.key in _ZERO_IS_AUTO else leaf]
 
 
 def _split_game(asked: str | None, leaves: list[_Leaf]) -> tuple[str | None, list[_Leaf], list[_Leaf]]:
