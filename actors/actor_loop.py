@@ -53,7 +53,7 @@ class ActorLoop:
         *,
         epoch: int,
         runtime: str = "",
-        more_figures: Callable[[], dict[str, int | float]] = dict,
+        more_figures: Callable[[], dict[str, int | float | str]] = dict,
         laps: Laps | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -48,15 +48,13 @@ class EvaluationFailed(ServerUnavailable):
     """The evaluator raised, or answered in the wrong shape; every caller of the batch is told the same."""
 
 
-class _Request:
-    """One call of `infer`; `gate` is locked until `settle`, which is called exactly once."""
+class Request:
+    """Positions of one client on their way; when they are answered, or never will be, `settled` is called once."""
 
-    __slots__ = ("error", "gate", "leaves", "logits", "queued_at", "values", "version")
+    __slots__ = ("error", "leaves", "logits", "queued_at", "settled", "values", "version")
 
-    def __init__(self, leaves: Leaves, now: float) -> None:
-        self.leaves, self.queued_at = leaves, now
-        self.gate = threading.Lock()
-        self.gate.acquire()
+    def __init__(self, leaves: Leaves, now: float, settled: "Callable[[Request], None]") -> None:
+        self.leaves, self.queued_at, self.settled = leaves, now, settled
         self.error: ServerUnavailable | None = None
         self.logits: NDArray[np.float16]
         self.values: NDArray[np.float16]
@@ -64,7 +62,7 @@ class _Request:
 
     def fail(self, error: ServerUnavailable) -> None:
         self.error = error
-        self.gate.release()
+        self.settled(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +98,9 @@ class InferenceServer:
         self._weights: Weights | None = None  # what answers; loaded into an evaluator when that is next used
 
         self._wake = threading.Condition(threading.Lock())  # guards all below; the server's thread waits on it
-        self._queue: deque[_Request] = deque()
+        self._queue: deque[Request] = deque()
         self._positions = 0  # in the queue
-        self._running: list[_Request] = []  # the batch that is being evaluated
+        self._running: list[Request] = []  # the batch that is being evaluated
         self._publication: _Publication | None = None
         self._is_closed = False
         self._version = NO_VERSION
@@ -136,9 +134,23 @@ class InferenceServer:
 
         CodecError for a bad payload; a ServerUnavailable (see above) where there is no answer.
         """
+        gate = threading.Lock()
+        gate.acquire()
+        request = self.submit(client, payload, lambda _: gate.release())
+        if not gate.acquire(timeout=max(0.0, timeout)):
+            self._give_up(request, gate, timeout)
+        if request.error is not None:
+            raise request.error
+        return encode_answer(request.logits, request.values, request.version)
+
+    def submit(self, client: int, payload: bytes, settled: Callable[[Request], None]) -> Request:
+        """The same without waiting: `settled` is called with the request, in the server's thread, which waits for it.
+
+        What `infer` raises at once is raised here, and `settled` is not called then.
+        """
         now = time.monotonic()
         try:
-            request = _Request(self._codec.decode(payload), now)
+            request = Request(self._codec.decode(payload), now, settled)
         except CodecError:
             self._count("refused")
             raise
@@ -154,11 +166,7 @@ class InferenceServer:
             self._positions += len(request.leaves)
             if len(self._queue) == 1 or self._seconds_left(now) <= 0:  # else it sleeps on until its deadline
                 self._wake.notify()
-        if not request.gate.acquire(timeout=max(0.0, timeout)):
-            self._give_up(request, timeout)
-        if request.error is not None:
-            raise request.error
-        return encode_answer(request.logits, request.values, request.version)
+        return request
 
     def load(self, weights: Weights, timeout: float = 120.0) -> None:
         """Answers with these weights from the next batch on, and returns then; older ones than it has are ignored.
@@ -198,10 +206,10 @@ class InferenceServer:
 
     # --- the callers' side -------------------------------------------------------------------------------------------
 
-    def _give_up(self, request: _Request, timeout: float) -> None:
+    def _give_up(self, request: Request, gate: threading.Lock, timeout: float) -> None:
         """Leaves the queue, so that nobody computes what nobody reads; returns only if the answer came after all."""
         with self._wake:
-            if request.gate.acquire(blocking=False):
+            if gate.acquire(blocking=False):
                 return
             if request in self._queue:
                 self._queue.remove(request)
@@ -255,7 +263,7 @@ class InferenceServer:
         finally:
             self._shut("the thread of the inference server ended")
 
-    def _gather(self) -> list[_Request] | _Publication | None:
+    def _gather(self) -> list[Request] | _Publication | None:
         """Waits for what is to be done next: new weights, a batch, or None: the server is closed."""
         with self._wake:
             while not self._is_closed:
@@ -270,7 +278,7 @@ class InferenceServer:
                     return self._next_batch()
         return None
 
-    def _next_batch(self) -> list[_Request]:
+    def _next_batch(self) -> list[Request]:
         """The oldest requests that fit the largest size together; one larger than that goes alone."""
         batch, positions = [self._queue.popleft()], 0
         positions = len(batch[0].leaves)
@@ -298,7 +306,7 @@ class InferenceServer:
         self._version = weights.version
         publication.taken.set_result(None)
 
-    def _answer(self, batch: list[_Request]) -> None:
+    def _answer(self, batch: list[Request]) -> None:
         """Evaluates the batch and lets its callers go."""
         begin = time.monotonic()
         try:
@@ -325,7 +333,7 @@ class InferenceServer:
             self._figures.note_batch(begin, end, row, bad)
             self._figures.waits.extend(end - request.queued_at for request in batch)
         for request in batch:
-            request.gate.release()
+            request.settled(request)
 
     def _evaluate(self, leaves: Leaves) -> Evaluation:
         """By the smallest evaluator that holds them, with the newest weights."""
@@ -341,7 +349,7 @@ class InferenceServer:
         return evaluation
 
 
-def _together(batch: list[_Request]) -> Leaves:
+def _together(batch: list[Request]) -> Leaves:
     if len(batch) == 1:
         return batch[0].leaves
     parts = [request.leaves for request in batch]
@@ -359,7 +367,7 @@ def _together(batch: list[_Request]) -> Leaves:
     )
 
 
-def _non_finite_rows(batch: list[_Request], logits: NDArray[np.float16], values: NDArray[np.float16]) -> int:
+def _non_finite_rows(batch: list[Request], logits: NDArray[np.float16], values: NDArray[np.float16]) -> int:
     """How many positions were answered with a number that is not finite."""
     if np.isfinite(logits).all() and np.isfinite(values).all():
         return 0

@@ -82,6 +82,7 @@ class ClusterProgress:
             quarantined=run.quarantined,
             workers=self._workers(),
             time_shares=self._time.update(totals),
+            runtimes=self._runtimes(),
             limit=self._limit(),
             troubles=troubles,
         )
@@ -181,6 +182,12 @@ class ClusterProgress:
         if restarts:
             figures.append((f"{restarts}", "restarts"))
         return figures
+
+    def _runtimes(self) -> list[str]:
+        """What evaluates, a line for each kind: actors of several machines may differ, and so may their ways."""
+        reports = [worker.answer for _, worker in self._run.supervisor.workers("inference")]  # type: ignore[attr-defined]
+        served = {report.runtime for report in reports if report is not None}
+        return sorted(served) + sorted({str(f["runtime"]) for f in self._run.totals.living.values() if "runtime" in f})
 
     def _server(self) -> dict[str, float]:
         """Figures of all inference servers; empty where there are none."""
