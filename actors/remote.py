@@ -12,7 +12,7 @@ from typing import Any
 import ray
 
 from actors.actor_loop import ActorLoop, Plays
-from actors.evaluators import Evaluator, describe, make_evaluator
+from actors.evaluators import evaluator_maker, make_evaluator
 from actors.inference_server import InferenceServer
 from actors.overlapped_self_play import OverlappedSelfPlay
 from actors.remote_evaluation import EvaluationStopped, RemoteEvaluation
@@ -111,7 +111,7 @@ class SelfPlayActor(_Shell):
             )
         evaluator = make_evaluator(game, config.inference, config.network, plan.games, laps)
         player = SelfPlay(game, config.search, config.self_play, evaluator, laps=laps, **settings)
-        return ActorLoop(player, writer, evaluator.load, epoch=plan.epoch, runtime=describe(evaluator), laps=laps)
+        return ActorLoop(player, writer, evaluator.load, epoch=plan.epoch, runtime=evaluator.description, laps=laps)
 
     def load(self, weights: list[Any]) -> None:
         """Newer weights, as a list of one reference: Ray would fetch a bare one before the call."""
@@ -153,11 +153,7 @@ class InferenceServerActor(_Shell):
         config = self._config
         game = Game(config.game.name, config.game.params)
 
-        def make(batch_size: int) -> Evaluator:
-            evaluator = make_evaluator(game, config.inference, config.network, batch_size)
-            self._runtime = describe(evaluator)
-            return evaluator
-
+        make = evaluator_maker(game, config.inference, config.network)
         self._server = InferenceServer(game, make, sizes=self._sizes, deadline_ms=config.inference.deadline_ms)
         self._door = open_door(self._server)
         self._built.set()
@@ -184,7 +180,7 @@ class InferenceServerActor(_Shell):
 
     def report(self) -> ServerReport:
         self._wait_until_built()
-        return ServerReport(self._server.version, self._server.stats(), self._runtime)
+        return ServerReport(self._server.version, self._server.stats(), self._server.description)
 
     def stop(self) -> None:
         self._stopping.set()

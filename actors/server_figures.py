@@ -37,10 +37,11 @@ class ServerFigures:
         self.counts: Counter[str] = Counter()  # rows, batches, refused, failed, non_finite, stale_weights
         self.waits: deque[float] = deque(maxlen=REMEMBERED)  # seconds
         self._batches: deque[tuple[float, float, int]] = deque(maxlen=REMEMBERED)  # begin, end, positions
-        self._started_at = now
+        self._started_at = self._last_end = now
 
     def note_batch(self, begin: float, end: float, rows: int, non_finite: int) -> None:
-        """A batch that was answered."""
+        """A batch that was answered; where several are under way, each is charged from the end of the one before."""
+        begin, self._last_end = max(begin, self._last_end), end
         self.counts["rows"] += rows
         self.counts["batches"] += 1
         self.counts["non_finite"] += non_finite

@@ -56,7 +56,8 @@ class InferenceConfig:
     placement: str = "auto"  # actor: inside each actor; server: batched for all of them; auto: server on a GPU
     servers: int = 1  # inference servers, with placement server
     deadline_ms: float = 2.0  # a server waits no longer than this for more positions
-    runtime: str = "auto"  # openvino | torch; auto: openvino on a CPU, torch on a GPU; uniform | pseudo_random: none
+    runtime: str = "auto"  # openvino | torch; auto: torch on a GPU; uniform | pseudo_random | simulated_card: none
+    service_ms: float = 10.0  # that a simulated card takes for a batch
     precision: str = "auto"  # fp32 | bf16; auto: bf16 where the processor computes in it
     device: str = "cpu"  # cpu | cuda
 

@@ -90,7 +90,7 @@ def _measure_one(config: Config, actor: int, barrier: Barrier, results: Any) -> 
     rates = {name: (after[name] - before[name]) / spent for name in after}
     rows = sum(record.num_rows for record in ended)
     results.put({
-        **rates, "raw_before": raw_before, "raw_after": raw_after, "description": evaluator.runtime.description,
+        **rates, "raw_before": raw_before, "raw_after": raw_after, "description": evaluator.description,
         "resident_mb": psutil.Process().memory_info().rss / 1e6,
         "stored_bytes_per_row": sum(len(encode_record(record)) for record in ended) / rows if rows else 0.0,
     })

@@ -4,7 +4,7 @@ import os
 import sys
 from typing import Any
 
-from actors.evaluators import describe, make_evaluator
+from actors.evaluators import make_evaluator
 from actors.strength import measure
 from actors.strength_sets import strength_set
 from common.config import Config
@@ -27,7 +27,7 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
         evaluator = make_evaluator(chosen.game, config.inference, chosen.network, config.actors.games)
         evaluator.load(chosen.weights)
         evaluators.append(evaluator)
-    print(f"version {chosen.weights.version} after {chosen.weights.step:,} steps, on {describe(evaluator)}")
+    print(f"version {chosen.weights.version} after {chosen.weights.step:,} steps, on {evaluator.description}")
     strength = measure(positions, evaluators, chosen.search, with_baselines=True)
     print(strength_table(strength))
     return {"checkpoint": config.checkpoint, "version": chosen.weights.version, "step": chosen.weights.step,

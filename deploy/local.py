@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from actors.evaluators import Evaluator, describe, make_evaluator
+from actors.evaluators import Evaluator, make_evaluator
 from actors.self_play import ActorIdentity, SelfPlay
 from actors.strength import Stopped, Strength, measure
 from actors.strength_sets import StrengthSet, strength_set
@@ -273,7 +273,7 @@ class LocalRun:
         for line in [*self.directory.notes, *self.damaged]:
             self.console.say(line)
         self.console.say(f"{self.game.name}: {len(self.actors)} actors of {self.config.actors.games} games, "
-                         f"evaluated by {describe(self.evaluators[0])}; "
+                         f"evaluated by {self.evaluators[0].description}; "
                          f"learning with {self.learner.description}")
 
     def publish(self) -> None:

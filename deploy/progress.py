@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from actors.evaluators import describe
 from common.messages import Metrics
 from common.metrics import MetricsSink, Rate, TimeShares, mean_plies
 from deploy.console import Console, Status, Waiting
@@ -71,7 +70,7 @@ class Progress:
             strength_label=f"optimal moves with {simulations} simulations",
             skipped_steps=run.learner.skipped_steps + run.learner.refused_publications,
             quarantined=sum(stats.quarantined.values()),
-            runtimes=[describe(run.evaluators[0])],
+            runtimes=[run.evaluators[0].description],
             time_shares=self._time.update(sum((Counter(actor.laps.counters()) for actor in run.actors), Counter())),
         )
 
