@@ -17,6 +17,7 @@ from common.laps import Laps
 from common.messages import Control, GameRecord, Weights
 
 PAUSE_SECONDS = 0.05  # between two looks at the control while there is nothing to do
+MOST_TEXT = 250  # characters of what evaluates
 FIGURES_SECONDS = 0.5  # between two statements of the figures that travel with the heartbeat
 
 
@@ -52,7 +53,7 @@ class ActorLoop:
         load: Callable[[Weights], None],
         *,
         epoch: int,
-        runtime: str = "",
+        runtime: Callable[[], str] = lambda: "",
         more_figures: Callable[[], dict[str, int | float | str]] = dict,
         laps: Laps | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -145,6 +146,6 @@ class ActorLoop:
             **{f"{name}_ms": round(seconds * 1000) for name, seconds in self._seconds.items()},
             "pid": os.getpid(),
             "resident_mb": round(psutil.Process().memory_info().rss / 1e6),
-            "runtime": self._runtime,
+            "runtime": self._runtime()[:MOST_TEXT],
             **self._more_figures(),
         })

@@ -20,12 +20,12 @@ import torch
 from torch import Tensor
 
 from actors.evaluators import BatchTooLarge
-from actors.torch_tower import TorchTower
 from common._core import Game
 from common.errors import UsageError
 from common.hardware import Precision
 from common.leaves_codec import positions
 from common.messages import Evaluation, Leaves, Weights
+from common.torch_tower import TorchTower
 from common.tower import TowerShape
 
 DEPTH = 2  # batches under way: one computes, one is laid out
@@ -47,6 +47,7 @@ class Card:
             torch.cuda.Stream(self.device) if self.is_cuda else None for _ in range(3)
         )
         self.network = TorchTower(tower, precision.name, self.device)
+        self.precision = precision.name
         self.version = -1
         self._bits = torch.arange(8, dtype=torch.uint8, device=self.device)
 
@@ -126,6 +127,10 @@ class CardEvaluator:
     @property
     def description(self) -> str:
         return self._card.description
+
+    @property
+    def precision(self) -> str:
+        return self._card.precision
 
     def load(self, weights: Weights) -> None:
         """Of all sizes of the card; batches that were begun are answered by the old ones."""

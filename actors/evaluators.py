@@ -37,7 +37,7 @@ class Evaluator(Protocol):
     def __call__(self, leaves: Leaves) -> Evaluation: ...
 
     def load(self, weights: Weights) -> None:
-        """Answers with these weights from the next call on."""
+        """Answers with these weights from the next call on; `description` may say something else then."""
         ...
 
 
@@ -63,6 +63,9 @@ class NetworkAlone(Evaluator, Protocol):
 
     size: int  # positions of a full batch
 
+    @property
+    def precision(self) -> str: ...  # fp32 | bf16 | int8, that answers now
+
     def run_raw(self, batches: int) -> None: ...  # so many full batches that are ready
 
 
@@ -71,6 +74,8 @@ class Runtime(Protocol):
 
     @property
     def inputs(self) -> NDArray[np.float32]: ...  # [S, C, H, W]
+    @property
+    def precision(self) -> str: ...  # fp32 | bf16 | int8, that answers now
     @property
     def policy(self) -> NDArray[np.float32]: ...  # [S, A] logits of all actions
     @property
@@ -122,6 +127,10 @@ class NetworkEvaluator:
     @property
     def description(self) -> str:
         return self.runtime.description
+
+    @property
+    def precision(self) -> str:
+        return self.runtime.precision
 
     def run_raw(self, batches: int) -> None:
         """The network alone, so many full batches that are ready."""
@@ -280,7 +289,7 @@ def make_network_evaluator(
     """
     if inference.device != "cpu":
         return network_maker(game, inference, network)(batch_size)
-    name = choose_runtime(inference)
+    name, why = choose_runtime(inference)
     precision = choose_precision(inference.precision, inference.device, "inference.precision")
     tower = tower_shape(game, network)
     runtime: Runtime
@@ -289,8 +298,13 @@ def make_network_evaluator(
 
         runtime = OpenVINORuntime(tower, batch_size, precision)
     else:
+        if precision.name == "int8":
+            precision = choose_precision("auto", "cpu", "inference.precision")
+            precision = precision._replace(reason=f"int8 needs OpenVINO; {precision.reason}")
         from actors.torch_evaluator import TorchRuntime
 
+        if why:
+            precision = precision._replace(reason=f"{precision.reason}; {why}")
         runtime = TorchRuntime(tower, batch_size, precision)
     return NetworkEvaluator(game, runtime, laps)
 
@@ -317,16 +331,13 @@ def evaluator_maker(
     return network_maker(game, inference, network)
 
 
-def choose_runtime(inference: InferenceConfig) -> str:
-    """openvino | torch; UsageError when the one that was asked for is not installed."""
+def choose_runtime(inference: InferenceConfig) -> tuple[str, str]:
+    """openvino | torch, and why it is not the one that was asked for; empty where it is."""
     if inference.runtime == "torch" or inference.device != "cpu":
-        return "torch"
+        return "torch", ""
     if find_spec("openvino") is not None:
-        return "openvino"
-    if inference.runtime == "openvino":
-        raise UsageError("inference.runtime=openvino: the package openvino is not installed; "
-                         "use inference.runtime=torch or install it")
-    return "torch"
+        return "openvino", ""
+    return "torch", "the package openvino is not installed, which is faster on a CPU"
 
 
 def raw_rate(evaluator: NetworkAlone, seconds: float) -> float:

@@ -106,12 +106,13 @@ class SelfPlayActor(_Shell):
             remote = RemoteEvaluation(self._transport, plan.actor, game, should_stop=self._stopping.is_set)
             player = OverlappedSelfPlay(game, config.search, config.self_play, remote, laps=laps, **settings)
             return ActorLoop(
-                player, writer, lambda weights: None, epoch=plan.epoch, runtime="an inference server",
-                more_figures=self._transport.figures, laps=laps,
+                player, writer, lambda weights: None, epoch=plan.epoch, more_figures=self._transport.figures, laps=laps,
             )
         evaluator = make_evaluator(game, config.inference, config.network, plan.games, laps)
         player = SelfPlay(game, config.search, config.self_play, evaluator, laps=laps, **settings)
-        return ActorLoop(player, writer, evaluator.load, epoch=plan.epoch, runtime=evaluator.description, laps=laps)
+        return ActorLoop(
+            player, writer, evaluator.load, epoch=plan.epoch, runtime=lambda: evaluator.description, laps=laps
+        )
 
     def load(self, weights: list[Any]) -> None:
         """Newer weights, as a list of one reference: Ray would fetch a bare one before the call."""

@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from actors.torch_tower import TorchTower
 from common.hardware import Precision
 from common.messages import Weights
+from common.torch_tower import TorchTower
 from common.tower import TowerShape
 
 

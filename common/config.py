@@ -58,7 +58,7 @@ class InferenceConfig:
     deadline_ms: float = 2.0  # a server waits no longer than this for more positions
     runtime: str = "auto"  # openvino | torch; auto: torch on a GPU; uniform | pseudo_random | simulated_card: none
     service_ms: float = 10.0  # that a simulated card takes for a batch
-    precision: str = "auto"  # fp32 | bf16; auto: bf16 where the processor computes in it
+    precision: str = "auto"  # fp32 | bf16 | int8 (as long as it strays little); auto: bf16 where the processor has it
     device: str = "cpu"  # cpu | cuda
 
 

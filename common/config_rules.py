@@ -103,7 +103,7 @@ class _Rules:
             self._rule("inference.deadline_ms", 0 <= c.inference.deadline_ms <= 1000, "must lie between 0 and 1000"),
             self._rule("inference.placement", not (c.inference.placement == "actor" and c.inference.device == "cuda"),
                 "one actor cannot fill a GPU; with inference.device=cuda use inference.placement=server"),
-            self._one_of("inference.precision", "auto", "fp32", "bf16"),
+            self._one_of("inference.precision", "auto", "fp32", "bf16", "int8"),
             self._one_of("inference.device", "cpu", "cuda"), self._one_of("learner.device", "cpu", "cuda"),
             self._rule("inference.runtime", not (c.inference.runtime == "openvino" and c.inference.device == "cuda"),
                 "openvino runs on the CPU; with inference.device=cuda use inference.runtime=torch"),

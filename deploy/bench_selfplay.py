@@ -15,8 +15,9 @@ from common.codec import encode_record
 from common.config import Config
 from common.laps import Laps, shares
 from common.messages import GameRecord
+from deploy.calibration import with_scales
 from deploy.chosen_weights import choose_weights
-from deploy.games_setting import settle_games
+from deploy.games_setting import apart, settle_games
 
 START_SECONDS = 120.0  # until every process has loaded its network
 WARM_UP = 0.2  # of `bench.seconds`, before anything is counted
@@ -27,12 +28,13 @@ RAW = 0.2  # of `bench.seconds`, before and again after, for the network alone
 def measure_selfplay(config: Config) -> dict[str, Any]:
     """Sums over the processes; the network alone is measured by all of them together, before and after self-play."""
     count = config.actors.count or len(os.sched_getaffinity(0))
+    scales = apart(_scales, config)  # torch stays out of the processes that play
     config, _ = settle_games(config)
     context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks
     barrier = context.Barrier(count)
     results: Any = context.Queue()
     processes = [
-        context.Process(target=_measure_one, args=(config, actor, barrier, results)) for actor in range(count)
+        context.Process(target=_measure_one, args=(config, scales, actor, barrier, results)) for actor in range(count)
     ]
     for process in processes:
         process.start()
@@ -43,7 +45,7 @@ def measure_selfplay(config: Config) -> dict[str, Any]:
             process.join(5)
             if process.is_alive():
                 process.kill()
-    total = {name: sum(f[name] for f in figures) for name in figures[0] if name != "description"}
+    total = {name: sum(f[name] for f in figures) for name in figures[0] if name not in ("description", "precision")}
     sizes = [f["stored_bytes_per_row"] for f in figures if f["stored_bytes_per_row"]]
     raw = (total["raw_before"] + total["raw_after"]) / 2
     known = total["cache_hits"] + total["evaluations"]
@@ -52,6 +54,7 @@ def measure_selfplay(config: Config) -> dict[str, Any]:
         "actors": count,
         "games_per_actor": config.actors.games,
         "runtime": figures[0]["description"],
+        "precision": figures[0]["precision"],
         "raw_evaluations_per_s": raw,
         "evaluations_per_s": total["evaluations"],
         "of_raw": total["evaluations"] / raw,
@@ -65,14 +68,14 @@ def measure_selfplay(config: Config) -> dict[str, Any]:
     }
 
 
-def _measure_one(config: Config, actor: int, barrier: Barrier, results: Any) -> None:
+def _measure_one(config: Config, scales: dict[str, float], actor: int, barrier: Barrier, results: Any) -> None:
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[actor % len(cores)]})
     chosen = choose_weights(replace(config, checkpoint=config.checkpoint or "random"))
     game = chosen.game
     laps = Laps()
     evaluator = make_network_evaluator(game, config.inference, chosen.network, config.actors.games, laps)
-    evaluator.load(chosen.weights)
+    evaluator.load(replace(chosen.weights, scales=scales))
     player = SelfPlay(
         game, config.search, config.self_play, evaluator, games=config.actors.games,
         seed=config.run.seed + actor, identity=ActorIdentity(actor), laps=laps,
@@ -91,9 +94,15 @@ def _measure_one(config: Config, actor: int, barrier: Barrier, results: Any) -> 
     rows = sum(record.num_rows for record in ended)
     results.put({
         **rates, "raw_before": raw_before, "raw_after": raw_after, "description": evaluator.description,
+        "precision": evaluator.precision,
         "resident_mb": psutil.Process().memory_info().rss / 1e6,
         "stored_bytes_per_row": sum(len(encode_record(record)) for record in ended) / rows if rows else 0.0,
     })
+
+
+def _scales(config: Config) -> dict[str, float]:
+    chosen = choose_weights(replace(config, checkpoint=config.checkpoint or "random"))
+    return with_scales(config.inference, chosen.game, chosen.network, chosen.weights).scales
 
 
 def _counters(player: SelfPlay) -> dict[str, int]:

@@ -79,7 +79,9 @@ class LocalRun:
             self.game.observation_shape, self.game.num_actions, config.network, make_targets(config.learner),
             config.run.seed,
         )
-        self.learner = Learner(network, self.game, config.learner)
+        self.learner = Learner(
+            network, self.game, config.learner, is_rounding=config.inference.precision == "int8"
+        )
         laps = [Laps() for _ in range(count)]
         self.evaluators = evaluators or [
             make_evaluator(self.game, config.inference, config.network, config.actors.games, of_one)

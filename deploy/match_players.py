@@ -16,6 +16,7 @@ from common.config_rules import ENGINES
 from common.errors import UsageError
 from common.search import Evaluate
 from common.weights import random_weights
+from deploy.calibration import with_scales
 from deploy.chosen_weights import ChosenWeights, check_searcher, choose_weights
 from deploy.match_table import PlayerText
 from deploy.overrides import ComposedConfig
@@ -141,6 +142,7 @@ class _SeatMaker:
             network, weights = found.network, found.weights
         views = self.game.num_symmetries if search.average_symmetries else 1
         most = min(config.actors.games, self._share * search.leaves * views)
+        weights = with_scales(config.inference, self.game, network, weights)
         evaluators = []
         for _ in range(self.threads):
             evaluator = make_ladder(self.game, config.inference, network, most)

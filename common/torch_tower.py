@@ -17,10 +17,10 @@ class TorchTower:
     def __init__(self, tower: TowerShape, precision: str, device: torch.device) -> None:
         """`precision`: fp32 | bf16, of everything but the values, which leave as fp32."""
         self._tower, self.type = tower, TYPES[precision]
-        self._tensors: dict[str, Tensor] = {}
+        self.tensors: dict[str, Tensor] = {}
         for name, shape in folded_shapes(tower).items():
             tensor = torch.zeros(shape, dtype=self.type, device=device)
-            self._tensors[name] = tensor.contiguous(memory_format=torch.channels_last) if tensor.ndim == 4 else tensor
+            self.tensors[name] = tensor.contiguous(memory_format=torch.channels_last) if tensor.ndim == 4 else tensor
 
     @torch.inference_mode()
     def load(self, weights: Weights) -> None:
@@ -31,25 +31,26 @@ class TorchTower:
                 found = folded[name].shape if name in folded else "nothing"
                 raise ValueError(f"weights version {weights.version}: {name} must have shape {shape}, found {found}; "
                                  "they belong to another game or network")
-        for name, tensor in self._tensors.items():
+        for name, tensor in self.tensors.items():
             tensor.copy_(torch.from_numpy(np.array(folded[name])))
 
     def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """[B, C, H, W] of `type`, channels last -> logits [B, A] of `type`, values [B, 1] of fp32."""
-        x = F.relu(self._convolution(x, "stem"))
+        x = F.relu(self.convolution(x, "stem"))
         for i in range(self._tower.network.blocks):
-            y = F.relu(self._convolution(x, f"blocks.{i}.first"), inplace=True)
-            x = F.relu(self._convolution(y, f"blocks.{i}.second").add_(x), inplace=True)
-        p = F.relu(self._convolution(x, "heads.policy.features"))
-        v = F.relu(self._convolution(x, "heads.value.features"))
+            y = F.relu(self.convolution(x, f"blocks.{i}.first"), inplace=True)
+            x = F.relu(self.convolution(y, f"blocks.{i}.second").add_(x), inplace=True)
+        p = F.relu(self.convolution(x, "heads.policy.features"))
+        v = F.relu(self.convolution(x, "heads.value.features"))
         v = F.relu(self._linear(v.flatten(1), "heads.value.hidden"))
         value = torch.tanh(self._linear(v, "heads.value.output").float())
         p = p.flatten(2).transpose(1, 2) if self._tower.network.policy_head == "planes" else p.flatten(1)
         return self._linear(p, "heads.policy.output").flatten(1), value
 
-    def _convolution(self, x: Tensor, name: str) -> Tensor:
-        kernel = self._tensors[f"{name}.weight"]
-        return F.conv2d(x, kernel, self._tensors[f"{name}.bias"], padding=kernel.shape[2] // 2)
+    def convolution(self, x: Tensor, name: str) -> Tensor:
+        """The convolution of this layer, with its bias."""
+        kernel = self.tensors[f"{name}.weight"]
+        return F.conv2d(x, kernel, self.tensors[f"{name}.bias"], padding=kernel.shape[2] // 2)
 
     def _linear(self, x: Tensor, name: str) -> Tensor:
-        return F.linear(x, self._tensors[f"{name}.weight"], self._tensors[f"{name}.bias"])
+        return F.linear(x, self.tensors[f"{name}.weight"], self.tensors[f"{name}.bias"])
