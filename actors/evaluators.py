@@ -58,6 +58,7 @@ class SplitEvaluator(Evaluator, Protocol):
     def finish(self) -> Evaluation: ...
 
 
+@runtime_checkable
 class NetworkAlone(Evaluator, Protocol):
     """A network whose own speed can be measured."""
 

@@ -111,7 +111,7 @@ class ServerTransport:
     def _door(self, address: str) -> SharedTransport | None:
         """The open door at this address; None: call through Ray."""
         if not address:
-            self._way = "an inference server of another host, through Ray calls"
+            self._way = "an inference server, through Ray calls, for it is on another host or has no door"
             return None
         if address not in self._doors:
             try:

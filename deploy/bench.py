@@ -96,7 +96,11 @@ def _learner(config: Config) -> dict[str, Any]:
 
 def _selfplay(config: Config) -> dict[str, Any]:
     from deploy.bench_selfplay import measure_selfplay
+    from deploy.bench_served import measure_served
+    from deploy.cluster_layout import placement_of
 
+    if placement_of(config) == "server":
+        return measure_served(config)
     return measure_selfplay(config)
 
 

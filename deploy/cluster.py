@@ -284,6 +284,8 @@ class ClusterRun:
         if self.first_game_seconds is None and self.totals.total.get("games", 0) > 0:
             self.first_game_seconds = round(time.time() - _process_started(), 1)
             self.console.say(f"the first game ended {self.first_game_seconds:.0f} s after the command")
+            for runtime in self.progress.runtimes():
+                self.console.say(f"network: {runtime}")
 
     def say_status(self) -> None:
         """For `shusaku status`, once a second, while nothing else is asked of Redis."""

@@ -82,7 +82,7 @@ class ClusterProgress:
             quarantined=run.quarantined,
             workers=self._workers(),
             time_shares=self._time.update(totals),
-            runtimes=self._runtimes(),
+            runtimes=self.runtimes(),
             limit=self._limit(),
             troubles=troubles,
         )
@@ -183,7 +183,7 @@ class ClusterProgress:
             figures.append((f"{restarts}", "restarts"))
         return figures
 
-    def _runtimes(self) -> list[str]:
+    def runtimes(self) -> list[str]:
         """What evaluates, a line for each kind: actors of several machines may differ, and so may their ways."""
         reports = [worker.answer for _, worker in self._run.supervisor.workers("inference")]  # type: ignore[attr-defined]
         served = {report.runtime for report in reports if report is not None}

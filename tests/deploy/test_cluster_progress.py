@@ -234,7 +234,7 @@ def test_rates_of_what_the_actors_count(run: Run, progress: ClusterProgress) -> 
 def server(rows_per_s: float, p99: float, idle: float) -> ServerReport:
     return ServerReport(4, ServerStats(
         version=4, rows=1, batches=1, rows_per_s=rows_per_s, rows_per_batch=32.0, wait_p50_ms=1.0, wait_p99_ms=p99,
-        idle_share=idle, clients=2, waiting=0, refused=0, failed=0, non_finite=0, stale_weights=0,
+        idle_share=idle, busy_seconds=1.0, clients=2, waiting=0, refused=0, failed=0, non_finite=0, stale_weights=0,
     ), "torch on cuda, bf16 (the cuda device computes in bf16)")
 
 

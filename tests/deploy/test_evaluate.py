@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from actors.games_choice import SIZES
 from common._core import Game
 from common.config import NetworkConfig
 from common.errors import UsageError
+from common.hardware import cpu_has_bf16, cpu_has_int8
 from common.weights import random_weights, save_weights
 from deploy.chosen_weights import choose_weights
 from deploy.overrides import compose
@@ -89,3 +91,15 @@ def test_plain_uct_can_be_benched():
     done = shusaku("bench", "search", "search=mcts", "learner.enabled=false", "bench.seconds=0.3", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1])["simulations_per_s"] > 10_000
+
+
+def test_self_play_is_benched_in_8_bits_and_with_a_measured_number_of_games():
+    done = shusaku("bench", "selfplay", *SMALL, "actors.games_per_actor=auto", "inference.precision=int8",
+                   "bench.seconds=0.5", "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert result["precision"] == ("int8" if cpu_has_int8() else "bf16" if cpu_has_bf16() else "fp32")
+    assert result["precision"] in result["runtime"]
+    assert result["games_per_actor"] in SIZES
+    assert sum(result["time_shares"].values()) == pytest.approx(1)
+    assert result["time_shares"]["network"] > result["time_shares"]["wait"] == 0
