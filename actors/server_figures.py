@@ -73,6 +73,7 @@ class ServerFigures:
         return ServerStats(
             version=version, rows=counts["rows"], batches=counts["batches"], rows_per_s=rows / seconds,
             rows_per_batch=rows / max(1, len(recent)), wait_p50_ms=1000 * p50, wait_p99_ms=1000 * p99,
-            idle_share=max(0.0, 1 - busy / seconds), busy_seconds=self._busy, clients=clients, waiting=waiting, refused=counts["refused"],
+            idle_share=max(0.0, 1 - busy / seconds), busy_seconds=self._busy,
+            clients=clients, waiting=waiting, refused=counts["refused"],
             failed=counts["failed"], non_finite=counts["non_finite"], stale_weights=counts["stale_weights"],
         )
