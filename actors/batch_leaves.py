@@ -29,7 +29,7 @@ def together(parts: Sequence[Leaves]) -> Leaves:
 
 def non_finite_rows(parts: Sequence[Leaves], logits: NDArray[np.float16], values: NDArray[np.float16]) -> int:
     """How many positions were answered, by logits [N] and values [B] of all parts, with a number that is not finite."""
-    if np.isfinite(logits).all() and np.isfinite(values).all():
+    if not parts or (np.isfinite(logits).all() and np.isfinite(values).all()):
         return 0
     bad = ~np.isfinite(values)  # [B]
     starts = np.flatnonzero(~np.isfinite(logits))

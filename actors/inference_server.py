@@ -236,7 +236,8 @@ class InferenceServer:
 
     def _seconds_left(self, now: float) -> float:
         return self._rule.seconds_left(
-            self._positions, len(self._queue), self._clients.count(now), now - self._queue[0].queued_at
+            self._positions, len(self._queue), self._clients.count(now), now - self._queue[0].queued_at,
+            is_busy=len(self._running) > 0,
         )
 
     def _count(self, what: str, by: int = 1) -> None:

@@ -77,7 +77,7 @@ def until(condition: Callable[[], Any], seconds: float = 5.0) -> None:
 @pytest.fixture
 def parts() -> Iterator[tuple[Player, Writer, deque[int], Running]]:
     player, writer, loaded = Player(), Writer(), deque[int]()
-    running = Running(ActorLoop(player, writer, lambda w: loaded.append(w.version), epoch=3, runtime="none"))
+    running = Running(ActorLoop(player, writer, lambda w: loaded.append(w.version), epoch=3, runtime=lambda: "none"))
     yield player, writer, loaded, running
     running.end()
 
