@@ -44,7 +44,8 @@ class Card:
         name = torch.cuda.get_device_name(self.device) if self.is_cuda else "cpu"
         self.description = f"torch {torch.__version__} on {name}, {precision.name} ({precision.reason})"
         self.stream, self.inward, self.outward = (
-            torch.cuda.Stream(self.device) if self.is_cuda else None for _ in range(3)
+            torch.cuda.Stream(self.device) if self.is_cuda else None  # type: ignore[no-untyped-call]
+            for _ in range(3)
         )
         self.network = TorchTower(tower, precision.name, self.device)
         self.precision = precision.name
@@ -171,14 +172,14 @@ class CardEvaluator:
             if card.outward is not None:
                 for tensor in (chosen, values):
                     tensor.record_stream(card.outward)
-                done = torch.cuda.Event()
+                done = torch.cuda.Event()  # type: ignore[no-untyped-call]
                 done.record(card.outward)
         self._under_way.append(_UnderWay(buffers, rows, actions, self.version, done))
 
     def is_done(self) -> bool:
         """Whether `finish` would not wait."""
         done = self._under_way[0].done
-        return done is None or done.query()
+        return done is None or bool(done.query())  # type: ignore[no-untyped-call]
 
     def finish(self) -> Evaluation:
         """The answer to what was begun first: new arrays."""
