@@ -53,6 +53,7 @@ class SelfPlay:
         self._options = search_options(search, symmetries=True)
         self._self_play = self_play_options(self_play)
         self._size, self._seed = games, seed
+        self._name, self._params = game.name, dict(game.params)
         self._batch = self._games(seed)
 
     def step(self) -> list[GameRecord]:
@@ -124,17 +125,17 @@ class SelfPlay:
         return GameBatch(self._game, self._options, self._size, seed, self._self_play)
 
     def _rules(self) -> list[object]:
-        return [self._game.name, self._game.params]
+        return [self._name, self._params]
 
     def _record(self, columns: dict[str, object]) -> GameRecord:
         who = self._identity
         game_id = GameId(who.epoch, who.actor, who.incarnation, self.sequence)
         self.sequence += 1
-        params: dict[str, Any] = dict(self._game.params)
+        params: dict[str, Any] = dict(self._params)
         if "komi" in columns:  # of this game alone
             params["komi"] = columns.pop("komi")
         return GameRecord(
-            game=self._game.name,
+            game=self._name,
             params=params,
             game_id=game_id,
             config_hash=self._config_hash,

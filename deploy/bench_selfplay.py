@@ -28,7 +28,8 @@ RAW = 0.2  # of `bench.seconds`, before and again after, for the network alone
 def measure_selfplay(config: Config) -> dict[str, Any]:
     """Sums over the processes; the network alone is measured by all of them together, before and after self-play."""
     count = config.actors.count or len(os.sched_getaffinity(0))
-    scales = apart(_scales, config)  # torch stays out of the processes that play
+    # Torch stays out of the processes that play.
+    scales = apart(_scales, config) if config.inference.precision == "int8" else {}
     config, _ = settle_games(config)
     context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks
     barrier = context.Barrier(count)
