@@ -17,24 +17,26 @@ class BatchPipeline:
     def __init__(self, make_evaluator: Callable[[int], Evaluator], sizes: Sequence[int]) -> None:
         """What `make_evaluator` raises for the smallest size is raised here."""
         self._evaluators: dict[int, SplitEvaluator] = {}
-        self.description = ""
-        note = ""
+        self._note = ""
         for size in sorted(set(sizes)):
             try:
                 evaluator = make_evaluator(size)
             except BatchTooLarge as error:
                 if not self._evaluators:
                     raise
-                note = f"; batches of at most {max(self._evaluators)}: {error}"
+                self._note = f"; batches of at most {max(self._evaluators)}: {error}"
                 break
             self._evaluators[size] = evaluator if isinstance(evaluator, SplitEvaluator) else _AtOnce(evaluator)
-            self.description = evaluator.description
-        self.description += note
         self.sizes = list(self._evaluators)  # ascending
         self.depth = min(evaluator.depth for evaluator in self._evaluators.values())
         self._last_size = self.sizes[-1]
         self._weights: Weights | None = None  # what answers; loaded into an evaluator when that is next used
         self._under_way: deque[tuple[SplitEvaluator, int, int]] = deque()  # and how many positions and actions
+
+    @property
+    def description(self) -> str:
+        """What evaluated last, and why it was taken."""
+        return self._evaluators[self._last_size].description + self._note
 
     def __len__(self) -> int:
         """Batches under way."""
@@ -53,13 +55,17 @@ class BatchPipeline:
         self._weights = weights
 
     def begin(self, leaves: Leaves) -> None:
-        """Into the smallest evaluator that holds them, with the newest weights."""
+        """Into the smallest evaluator that holds them, with the newest weights.
+
+        More than the largest holds are computed at once, in parts: nothing else may be under way then.
+        """
         assert self._weights is not None, "load() first"
+        assert len(leaves) <= self.sizes[-1] or not self._under_way, "finish() what was begun first"
         self._last_size = smallest_fitting(self.sizes, len(leaves))
         evaluator = self._evaluators[self._last_size]
         if evaluator.version != self._weights.version:
             evaluator.load(self._weights)
-        if len(leaves) > self._last_size:  # one request that is larger than any batch: in parts, and waited for
+        if len(leaves) > self._last_size:
             evaluator = _AtOnce(evaluator)
         evaluator.begin(leaves)
         self._under_way.append((evaluator, len(leaves), len(leaves.actions)))

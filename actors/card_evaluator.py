@@ -60,6 +60,12 @@ class Card:
             self.network.load(weights)
         self.version = weights.version
 
+    def synchronize(self) -> None:
+        """Waits for everything that was queued."""
+        for stream in (self.inward, self.stream, self.outward):
+            if stream is not None:
+                stream.synchronize()
+
     def forward(self, packed: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
         """Packed bits [S, P], least significant first, and uniform planes [S, U] -> logits [S, A], values [S]."""
         c, h, w = self.tower.planes
@@ -153,6 +159,14 @@ class CardEvaluator:
         """Queues a batch; the arrays of the leaves are free when this returns."""
         assert self.version >= 0, "an evaluator was asked before it had weights; call load() first"
         buffers, rows, actions = self._free.popleft(), len(leaves), len(leaves.actions)
+        try:
+            self._under_way.append(self._queued(buffers, leaves, rows, actions))
+        except BaseException:
+            self._card.synchronize()
+            self._free.append(buffers)
+            raise
+
+    def _queued(self, buffers: _Buffers, leaves: Leaves, rows: int, actions: int) -> _UnderWay:
         laid, card = buffers.laid, self._card
         laid.packed[:rows].numpy()[...] = leaves.packed
         laid.uniform[:rows].numpy()[...] = leaves.uniform
@@ -172,9 +186,9 @@ class CardEvaluator:
             if card.outward is not None:
                 for tensor in (chosen, values):
                     tensor.record_stream(card.outward)
-                done = torch.cuda.Event()  # type: ignore[no-untyped-call]
+                done = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]  # who waits leaves the core
                 done.record(card.outward)
-        self._under_way.append(_UnderWay(buffers, rows, actions, self.version, done))
+        return _UnderWay(buffers, rows, actions, self.version, done)
 
     def is_done(self) -> bool:
         """Whether `finish` would not wait."""
@@ -184,11 +198,13 @@ class CardEvaluator:
     def finish(self) -> Evaluation:
         """The answer to what was begun first: new arrays."""
         way = self._under_way.popleft()
-        if way.done is not None:
-            way.done.synchronize()  # without the GIL
-        logits = way.buffers.logits[: way.actions].numpy().copy()
-        values = way.buffers.values[: way.rows].numpy().copy()
-        self._free.append(way.buffers)
+        try:
+            if way.done is not None:
+                way.done.synchronize()  # without the GIL
+            logits = way.buffers.logits[: way.actions].numpy().copy()
+            values = way.buffers.values[: way.rows].numpy().copy()
+        finally:
+            self._free.append(way.buffers)
         return Evaluation(logits, values, way.version)
 
     @torch.inference_mode()

@@ -324,8 +324,11 @@ class InferenceServer:
         publication.taken.set_result(None)
 
     def _begin(self, batch: _Batch) -> None:
+        requests = batch.requests
+        while len(self._pipeline) and sum(len(request.leaves) for request in requests) > self._rule.largest:
+            self._finish()  # one that is larger than any batch waits for nobody's card
         try:
-            self._pipeline.begin(together([request.leaves for request in batch.requests]))
+            self._pipeline.begin(together([request.leaves for request in requests]))
         except Exception as error:
             self._fail(batch, error)
 

@@ -17,6 +17,7 @@ from common.leaves_codec import LeavesCodec
 TIMED_EVERY, TIMED_CALLS = 8, 500  # one Ray call in so many is timed; the percentiles are of the newest so many calls
 SERVER_SECONDS = 5.0  # that a server may take over one call
 DOOR_SECONDS = 5.0  # to learn where a server's door is
+RETRY_SECONDS = 60.0  # until a door that failed is tried again
 
 
 def open_door(server: InferenceServer) -> SharedDoor | None:
@@ -30,8 +31,8 @@ def open_door(server: InferenceServer) -> SharedDoor | None:
 class ServerTransport:
     """`actors.remote_evaluation.Transport` to one of several inference servers, and to the next one when it fails.
 
-    `attach` may be called by any thread, everything else by one.  A server's door that fails is not tried again; the
-    server is called through Ray from then on, until it has a successor.
+    `attach` may be called by any thread, everything else by one.  A server's door that fails is not tried
+    again for a minute; the server is called through Ray meanwhile.
     """
 
     def __init__(self, client: int, codec: LeavesCodec) -> None:
@@ -40,7 +41,8 @@ class ServerTransport:
         self._servers: list[tuple[Any, str]] = []  # handle, address of its door or empty
         self._changed = threading.Condition()
         self._next = client  # actors are spread over the servers
-        self._doors: dict[str, SharedTransport | None] = {}  # address -> connection; None: it failed
+        self._doors: dict[str, SharedTransport] = {}  # address -> connection
+        self._failed_at: dict[str, float] = {}  # address -> when its door last failed
         self._way = "an inference server"  # how the last request went, for people
         self._seconds: deque[float] = deque(maxlen=TIMED_CALLS)  # that the newest of the timed calls took
         self._calls = 0
@@ -113,26 +115,32 @@ class ServerTransport:
         if not address:
             self._way = "an inference server, through Ray calls, for it is on another host or has no door"
             return None
-        if address not in self._doors:
-            try:
-                self._doors[address] = SharedTransport(
-                    address, self._client, self._slot_bytes, deadline=SERVER_SECONDS, note_seconds=self._seconds.append
-                )
-                self._way = "an inference server, through shared memory"
-            except OSError as error:
-                self._doors[address] = None
-                self._way = f"an inference server, through Ray calls, for there is no shared memory: {error}"
-        door = self._doors[address]
-        if door is not None and door.is_closed:
-            self._doors[address] = door = None
+        door = self._doors.get(address)
+        if door is not None and not door.is_closed:
+            return door
+        now = time.monotonic()
+        if door is not None:
+            del self._doors[address]
+            self._failed_at[address] = now
             self._way = "an inference server, through Ray calls, for its door closed"
-        return door
+        if now - self._failed_at.get(address, -RETRY_SECONDS) < RETRY_SECONDS:
+            return None
+        try:
+            self._doors[address] = SharedTransport(
+                address, self._client, self._slot_bytes, deadline=SERVER_SECONDS, note_seconds=self._seconds.append
+            )
+        except OSError as error:
+            self._failed_at[address] = now
+            self._way = f"an inference server, through Ray calls, for there is no shared memory: {error}"
+            return None
+        self._way = "an inference server, through shared memory"
+        return self._doors[address]
 
     def _forget_all_but(self, known: set[str]) -> None:
         for address in self._doors.keys() - known:
-            door = self._doors.pop(address)
-            if door is not None:
-                door.close()
+            self._doors.pop(address).close()
+        for address in self._failed_at.keys() - known:
+            del self._failed_at[address]
 
 
 def _address(server: Any, here: str) -> str:

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from actors.remote_evaluation import MAX_IN_FLIGHT, ServerUnavailable
 from actors.shared_door import HELLO, HELLO_MARK, WELCOME
-from actors.shared_segment import Segment, Status
+from actors.shared_segment import Body, Segment, Status
 from common.codec import CodecError
 
 CONNECT_SECONDS = 5.0
@@ -40,7 +40,7 @@ class SharedTransport:
             raise
         self._free = list(range(MAX_IN_FLIGHT))
         self._sent_at: dict[int, float] = {}  # slots under way
-        self._answered: set[int] = set()
+        self._heard: dict[int, Body] = {}  # answers that nobody has asked for yet
 
     def send(self, payload: bytes) -> int:
         """The slot that it lies in; ServerUnavailable when nobody is behind the door any more."""
@@ -58,10 +58,9 @@ class SharedTransport:
     def receive(self, slot: int, timeout: float) -> bytes:
         """The answer.  TimeoutError, ServerUnavailable as in `Transport`; CodecError for a request that is none."""
         until = time.monotonic() + timeout
-        while slot not in self._answered:
+        while slot not in self._heard:
             self._hear(slot, until)
-        self._answered.discard(slot)
-        body = self._segment.read(slot)
+        body = self._heard.pop(slot)
         self._free.append(slot)
         self._note_seconds(body.written_at - self._sent_at.pop(slot))
         if body.status is Status.ANSWER:
@@ -98,7 +97,7 @@ class SharedTransport:
         if not message:
             self._fail("the server has gone")
         if message[0] in self._sent_at:
-            self._answered.add(message[0])
+            self._heard[message[0]] = self._segment.read(message[0])
 
     def _fail(self, reason: str) -> NoReturn:
         with contextlib.suppress(OSError):

@@ -26,6 +26,7 @@ HELLO_MARK = b"SHUDOOR1"
 WELCOME = b"\xff"
 MAX_SLOTS, MAX_SLOT_BYTES = 8, 1 << 20  # of one client
 MAX_CLIENTS = 4096
+FULL_SECONDS = 0.05  # between two looks whether a file may be opened again
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 
 
@@ -38,7 +39,7 @@ class SharedDoor:
         self._server = server
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._listener.bind(self.address)
-        self._listener.listen(128)
+        self._listener.listen(MAX_CLIENTS)
         self._listener.setblocking(False)
         self._selector = selectors.DefaultSelector()
         self._wake, self._woken = socket.socketpair()
@@ -70,16 +71,22 @@ class SharedDoor:
                     else:
                         self._serve(key.data)
         finally:
-            for guest in list(self._guests):
-                self._let_go(guest)
             self._selector.close()
+            for guest in self._guests:
+                guest.close()
+            self._guests.clear()
             for one in (self._listener, self._wake, self._woken):
                 one.close()
 
     def _let_in(self) -> None:
         try:
             connection, _ = self._listener.accept()
-        except OSError:  # it went away again, or we have too many files open
+        except BlockingIOError:  # it went away again
+            return
+        except OSError:  # too many files are open: it stays in the queue
+            self._woken.settimeout(FULL_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                self._woken.recv(1, socket.MSG_PEEK)
             return
         pid, uid, _ = _CREDENTIALS.unpack(
             connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
@@ -89,8 +96,8 @@ class SharedDoor:
             return
         connection.setblocking(False)
         guest = _Guest(connection, pid)
-        self._guests.add(guest)
         self._selector.register(connection, selectors.EVENT_READ, guest)
+        self._guests.add(guest)
 
     def _serve(self, guest: "_Guest") -> None:
         try:
@@ -115,8 +122,8 @@ class SharedDoor:
 
     def _let_go(self, guest: "_Guest") -> None:
         self._selector.unregister(guest.connection)
-        self._guests.discard(guest)
         guest.close()
+        self._guests.discard(guest)  # last, so that who counts clients finds nothing left of it
 
 
 class _Guest:
@@ -171,10 +178,12 @@ class _Guest:
             self.segment.write(slot, status, body if status is Status.ANSWER else body[: self.segment.slot_bytes])
             try:
                 self.connection.send(bytes([slot]))
-            except OSError:  # it died, or it does not read: as many answers wait as it has slots
-                self.connection.close()
+            except OSError:  # it died, or it does not read; the door's thread sees the end and alone closes
+                with contextlib.suppress(OSError):
+                    self.connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
+        """By the door's thread, which has taken it out of its selector."""
         with self._lock:
             segment, self.segment = self.segment, None
             self.connection.close()

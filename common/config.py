@@ -59,6 +59,12 @@ class InferenceConfig:
     runtime: str = "auto"  # openvino | torch; auto: torch on a GPU; uniform | pseudo_random | simulated_card: none
     service_ms: float = 10.0  # that a simulated card takes for a batch
     precision: str = "auto"  # fp32 | bf16 | int8 (as long as it strays little); auto: bf16 where the processor has it
+
+    @property
+    def is_rounding(self) -> bool:
+        """Whether weights need the scales of 8 bits, as far as the configuration says."""
+        return self.precision == "int8" and self.device == "cpu" and self.runtime in ("auto", "openvino")
+
     device: str = "cpu"  # cpu | cuda
 
 

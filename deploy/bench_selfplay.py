@@ -15,9 +15,11 @@ from common.codec import encode_record
 from common.config import Config
 from common.laps import Laps, shares
 from common.messages import GameRecord
+from deploy.bench_processes import answers_of, guarded
 from deploy.calibration import with_scales
 from deploy.chosen_weights import choose_weights
 from deploy.games_setting import apart, settle_games
+from deploy.overrides import changed
 
 START_SECONDS = 120.0  # until every process has loaded its network
 WARM_UP = 0.2  # of `bench.seconds`, before anything is counted
@@ -34,18 +36,10 @@ def measure_selfplay(config: Config) -> dict[str, Any]:
     context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks
     barrier = context.Barrier(count)
     results: Any = context.Queue()
-    processes = [
-        context.Process(target=_measure_one, args=(config, scales, actor, barrier, results)) for actor in range(count)
-    ]
-    for process in processes:
-        process.start()
-    try:
-        figures = [results.get(timeout=START_SECONDS + 3 * config.bench.seconds) for _ in processes]
-    finally:
-        for process in processes:
-            process.join(5)
-            if process.is_alive():
-                process.kill()
+    figures = answers_of([
+        context.Process(target=guarded, args=(results, _measure_one, config, scales, actor, barrier))
+        for actor in range(count)
+    ], results, START_SECONDS + 3 * config.bench.seconds)
     total = {name: sum(f[name] for f in figures) for name in figures[0] if name not in ("description", "precision")}
     sizes = [f["stored_bytes_per_row"] for f in figures if f["stored_bytes_per_row"]]
     raw = (total["raw_before"] + total["raw_after"]) / 2
@@ -69,10 +63,10 @@ def measure_selfplay(config: Config) -> dict[str, Any]:
     }
 
 
-def _measure_one(config: Config, scales: dict[str, float], actor: int, barrier: Barrier, results: Any) -> None:
+def _measure_one(config: Config, scales: dict[str, float], actor: int, barrier: Barrier) -> dict[str, Any]:
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[actor % len(cores)]})
-    chosen = choose_weights(replace(config, checkpoint=config.checkpoint or "random"))
+    chosen = choose_weights(changed(config, checkpoint=config.checkpoint or "random"))
     game = chosen.game
     laps = Laps()
     evaluator = make_network_evaluator(game, config.inference, chosen.network, config.actors.games, laps)
@@ -93,16 +87,16 @@ def _measure_one(config: Config, scales: dict[str, float], actor: int, barrier: 
     raw_after = raw_rate(evaluator, seconds * RAW)
     rates = {name: (after[name] - before[name]) / spent for name in after}
     rows = sum(record.num_rows for record in ended)
-    results.put({
+    return {
         **rates, "raw_before": raw_before, "raw_after": raw_after, "description": evaluator.description,
         "precision": evaluator.precision,
         "resident_mb": psutil.Process().memory_info().rss / 1e6,
         "stored_bytes_per_row": sum(len(encode_record(record)) for record in ended) / rows if rows else 0.0,
-    })
+    }
 
 
 def _scales(config: Config) -> dict[str, float]:
-    chosen = choose_weights(replace(config, checkpoint=config.checkpoint or "random"))
+    chosen = choose_weights(changed(config, checkpoint=config.checkpoint or "random"))
     return with_scales(config.inference, chosen.game, chosen.network, chosen.weights).scales
 
 

@@ -5,17 +5,17 @@ from typing import Any
 
 import numpy as np
 
-from actors.evaluators import make_evaluator
+from actors.evaluators import choose_runtime, make_evaluator
 from actors.self_play import ActorIdentity, SelfPlay
 from common._core import Game
 from common.config import InferenceConfig, NetworkConfig, SearchConfig, SelfPlayConfig
 from common.errors import RunFailed
-from common.hardware import choose_precision
+from common.hardware import cpu_has_int8
 from common.messages import Evaluation, Leaves, Weights
 from common.weights import tower_shape
-from learner.quantisation import POSITIONS, quantise
 
 GAMES, PLIES, SIMULATIONS = 16, 12, 8  # games side by side, searches of each, and how long these are
+MOST = 256  # positions, spread over these games
 
 
 def with_scales(inference: InferenceConfig, game: Game, network: NetworkConfig, weights: Weights) -> Weights:
@@ -23,8 +23,10 @@ def with_scales(inference: InferenceConfig, game: Game, network: NetworkConfig, 
 
     RunFailed where 8 bits would stray too far.  Less than a second for 64 filters x 5 blocks.
     """
-    if weights.scales or choose_precision(inference.precision, inference.device, "").name != "int8":
+    if weights.scales or not (inference.is_rounding and cpu_has_int8() and choose_runtime(inference)[0] == "openvino"):
         return weights
+    from learner.quantisation import quantise  # torch, only for those who round
+
     planes = _positions(replace(inference, precision="auto"), game, network, weights)
     quantised, _ = quantise(weights, tower_shape(game, network), planes)
     if quantised.refused:
@@ -41,7 +43,7 @@ def _positions(inference: InferenceConfig, game: Game, network: NetworkConfig, w
     while player.counters()["searches"] < GAMES * PLIES:
         player.step()
     planes = np.concatenate(evaluator.planes)
-    return planes[np.linspace(0, len(planes) - 1, min(POSITIONS, len(planes))).astype(int)]
+    return planes[np.linspace(0, len(planes) - 1, min(MOST, len(planes))).astype(int)]
 
 
 class _Listening:

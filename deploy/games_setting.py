@@ -7,20 +7,24 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import TypeVar
 
+from actors.evaluators import choose_runtime
 from actors.games_choice import GamesChoice, measure_games
 from common.config import Config
 from common.errors import RunFailed, UsageError
+from deploy.calibration import with_scales
 from deploy.chosen_weights import choose_weights
+from deploy.cluster_layout import placement_of
+from deploy.overrides import changed
 
 T = TypeVar("T")
 
 
 def settle_games(config: Config) -> tuple[Config, GamesChoice | None]:
     """The same with a number of games, measured here where none is given, and what was measured."""
-    if config.actors.games_per_actor:
+    if config.actors.games_per_actor or placement_of(config) == "server":  # there the layout says how many
         return config, None
-    choice = apart(_measure, replace(config, checkpoint=config.checkpoint or "random"))
-    return replace(config, actors=replace(config.actors, games_per_actor=choice.games)), choice
+    choice = apart(_measure, changed(config, checkpoint=config.checkpoint or "random"))
+    return changed(config, actors=replace(config.actors, games_per_actor=choice.games)), choice
 
 
 def apart(function: Callable[[Config], T], config: Config) -> T:
@@ -55,4 +59,9 @@ def _send_result(function: Callable[[Config], T], config: Config, sender: Connec
 
 def _measure(config: Config) -> GamesChoice:
     chosen = choose_weights(config)
-    return measure_games(replace(config, network=chosen.network), chosen.game, chosen.weights)
+    if choose_runtime(config.inference)[0] == "torch":
+        import torch
+
+        torch.set_num_threads(1)  # as an actor has
+    weights = with_scales(config.inference, chosen.game, chosen.network, chosen.weights)
+    return measure_games(changed(config, network=chosen.network), chosen.game, weights)

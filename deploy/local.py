@@ -80,7 +80,7 @@ class LocalRun:
             config.run.seed,
         )
         self.learner = Learner(
-            network, self.game, config.learner, is_rounding=config.inference.precision == "int8"
+            network, self.game, config.learner, is_rounding=config.inference.is_rounding
         )
         laps = [Laps() for _ in range(count)]
         self.evaluators = evaluators or [

@@ -8,7 +8,7 @@ against what the core says of them.
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,6 +42,14 @@ class ComposedConfig(Config):
     overrides: list[str]  # as typed, sweeps resolved
     asked: frozenset[str]  # groups and dotted keys that they set, game.<parameter> included
     unresolved: dict[str, Any]  # the composed tree with its interpolations (${oc.env:...}) left alone
+
+
+def changed(config: Config, **changes: Any) -> Config:
+    """`dataclasses.replace` that keeps what a ComposedConfig remembers."""
+    copy = replace(config, **changes)
+    if isinstance(config, ComposedConfig) and isinstance(copy, ComposedConfig):
+        copy.overrides, copy.asked, copy.unresolved = config.overrides, config.asked, config.unresolved
+    return copy
 
 
 def compose(argv: Sequence[str]) -> ComposedConfig:

@@ -10,6 +10,7 @@ from common.config_rules import check_self_play
 from common.row_labels import row_labels
 from deploy.capacity import Asked, Plan, Rates, plan_of
 from deploy.games_setting import apart, settle_games
+from deploy.overrides import changed
 from replay.buffer import make_buffer
 
 
@@ -41,11 +42,11 @@ def measure(config: Config) -> Rates:
     from deploy.bench_selfplay import measure_selfplay
 
     part = replace(config.bench, seconds=config.bench.seconds / 3)
-    alone = replace(config, bench=part, actors=replace(config.actors, count=1))
+    alone = changed(config, bench=part, actors=replace(config.actors, count=1))
     cores = len(os.sched_getaffinity(0))
     threads = config.learner.threads or max(1, cores - (config.actors.count or cores))  # as in `shusaku train`
     played = measure_selfplay(alone)
-    learned = apart(measure_learner, replace(alone, learner=replace(config.learner, threads=threads)))
+    learned = apart(measure_learner, changed(alone, learner=replace(config.learner, threads=threads)))
     game = Game(config.game.name, config.game.params)
     few = replace(config.replay, capacity=1000 + 4 * game.max_plies, minimum=1000)  # a window of rows like these
     window = make_buffer("memory", game, few, batch_size=1, limited=False, labels=row_labels(game, config.learner))

@@ -12,7 +12,7 @@ from common.config_rules import check_self_play
 from common.errors import UsageError
 from common.row_labels import row_labels
 from deploy.cluster import ClusterRun
-from deploy.cluster_layout import layout_of, placement_of
+from deploy.cluster_layout import layout_of
 from deploy.console import Console
 from deploy.games_setting import settle_games
 from deploy.ray_session import RaySession
@@ -42,12 +42,10 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
         for note in directory.notes:
             console.say(note)
         identity = RunIdentity.of(path, config.run.name)
-        settled = config
-        if placement_of(config) == "actor":
-            settled, choice = settle_games(config)
-            if choice is not None:
-                console.say(f"actors.games_per_actor=auto: {choice}")
-            signals.raise_received()
+        settled, choice = settle_games(config)
+        if choice is not None:
+            console.say(f"actors.games_per_actor=auto: {choice}")
+        signals.raise_received()
         session = RaySession(
             config.cluster, directory.path, say=console.say, namespace=f"shusaku-{identity.run_id}"
         )

@@ -1,6 +1,6 @@
 """One gradient step after another: predict, compare with the targets, step, average, publish."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,6 +23,8 @@ from learner.optimizer_state import load_optimizer, optimizer_tensors
 from learner.optimizers import learning_rate, make_optimizer
 from learner.quantisation import POSITIONS, RoundingError, quantise
 
+_SCALE = "scale/"  # before the name of a layer, in the facts of a checkpoint
+
 
 class Diverged(RuntimeError):
     """Too many steps in a row, or the network itself, were not finite: go on from the last checkpoint."""
@@ -42,7 +44,7 @@ class LearnerState:
     """Everything that decides the next step, as plain arrays and numbers."""
 
     tensors: dict[str, dict[str, NDArray[Any]]]  # of network, average, optimizer and random
-    facts: dict[str, float]  # step, average_steps, rate_factor
+    facts: dict[str, float]  # step, average_steps, rate_factor; scale/<layer> where publications are rounded
 
 
 class Learner:
@@ -68,7 +70,8 @@ class Learner:
         self.refused_publications = 0  # networks that were not finite
         self.refused_roundings = 0  # publications without scales, for 8 bits would have strayed too far
         self._is_rounding = is_rounding
-        self._positions: NDArray[np.float32] | None = None  # [N, C, H, W] for the scales
+        self._positions: NDArray[np.float32] | None = None  # [N, C, H, W] for the scales; None before the first step
+        self._scales: dict[str, float] = {}  # of the last publication
         self._rounding_error: RoundingError | None = None
         self.rate_factor = 1.0  # of the learning rate; whoever rolls back may lower it
         self._bad_steps = 0  # skipped in a row
@@ -150,6 +153,9 @@ class Learner:
                 weights, tower_shape(self._game, self.network.config), self._positions
             )
             self.refused_roundings += bool(weights.refused)
+            self._scales = weights.scales
+        elif self._is_rounding:
+            weights = replace(weights, scales=self._scales)  # a resumed network is the one that they were made for
         return weights
 
     def state(self) -> LearnerState:
@@ -165,6 +171,7 @@ class Learner:
         if self._device.type == "cuda":
             tensors["random"]["cuda"] = torch.cuda.get_rng_state(self._device).numpy().copy()
         facts = {"step": self.step_count, "average_steps": self.average.steps, "rate_factor": self.rate_factor}
+        facts |= {f"{_SCALE}{layer}": scale for layer, scale in self._scales.items()}
         return LearnerState(tensors, facts)
 
     def restore(self, state: LearnerState) -> None:
@@ -179,6 +186,10 @@ class Learner:
         if self._device.type == "cuda" and "cuda" in state.tensors["random"]:
             torch.cuda.set_rng_state(torch.from_numpy(state.tensors["random"]["cuda"].copy()), self._device)
         self.step_count, self.rate_factor = int(state.facts["step"]), state.facts["rate_factor"]
+        self._scales = {
+            name.removeprefix(_SCALE): value for name, value in state.facts.items() if name.startswith(_SCALE)
+        }
+        self._positions = None
         self._bad_steps = 0
         self._sums, self._summed, self._grad_norm = {}, 0, 0.0
 

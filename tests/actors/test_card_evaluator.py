@@ -2,6 +2,8 @@
 
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -159,6 +161,36 @@ def test_a_client_finds_the_card_behind_the_server() -> None:
             np.testing.assert_allclose(answer.values, values, rtol=2e-3, atol=2e-3)
     finally:
         server.close()
+
+
+def test_a_request_larger_than_any_batch_waits_for_what_is_under_way() -> None:
+    """After a card had no room for the larger sizes: such a one goes in parts, behind the batches before it."""
+    def make(size: int) -> Evaluator:
+        return SimulatedCard(GAME, size, 0.05)
+
+    server = InferenceServer(GAME, make, sizes=[8], deadline_ms=0.1)
+    try:
+        server.load(weights(1))
+        small, large = leaves_of(4, seed=1), leaves_of(20, seed=2)
+        with ThreadPoolExecutor(3) as pool:
+            answers = [pool.submit(ask, server, leaves, client) for client, leaves in enumerate((small, large, small))]
+            for leaves, answer in zip((small, large, small), answers, strict=True):
+                expected = PseudoRandomEvaluator(GAME, 32)(leaves)
+                np.testing.assert_array_equal(answer.result(10).values, expected.values.astype(np.float16))
+        assert server.stats().failed == 0
+    finally:
+        server.close()
+
+
+def test_buffers_come_back_from_a_batch_that_failed() -> None:
+    evaluator = CardEvaluator(card_of(GAME), 8)
+    evaluator.load(weights_of(trained_network(GAME), GAME, version=1, step=0))
+    good = random_leaves(GAME, 8)
+    bad = replace(good, uniform=np.zeros((8, 3), np.float32))
+    for _ in range(2 * DEPTH):
+        with pytest.raises(ValueError, match=r"shape|broadcast"):
+            evaluator(bad)
+    assert len(evaluator(good).values) == 8
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

@@ -230,6 +230,40 @@ def test_a_client_that_dies_leaves_nothing_behind() -> None:
         last.close()
 
 
+def test_a_client_that_died_before_its_answer_harms_nobody() -> None:
+    """The server's thread meets the broken connection first; the next client gets the same number of a file."""
+    with a_door() as (_, evaluators, door):
+        other = client_of(door, 1)
+        assert other.receive(other.send(CODEC.encode(leaves_of(2))), 10)
+        for seed in range(30):
+            evaluators[64].entered.clear()
+            evaluators[64].free.clear()
+            dying = client_of(door)
+            dying.send(CODEC.encode(leaves_of(2, seed=seed)))
+            assert evaluators[64].entered.wait(10)
+            guest = next(guest for guest in door._guests if guest.client == 0)
+            with guest._lock:  # what `answer` does when it cannot send
+                guest.connection.shutdown(socket.SHUT_RDWR)
+            evaluators[64].free.set()
+            dying.close()
+            assert eventually(lambda: door.clients == 1)
+        assert other.receive(other.send(CODEC.encode(leaves_of(2))), 10)
+        assert door._thread.is_alive()
+        other.close()
+
+
+def test_an_answer_that_was_heard_is_kept_when_the_door_closes() -> None:
+    with a_door() as (_, _, door):
+        transport = client_of(door)
+        first, second = (transport.send(CODEC.encode(leaves_of(n))) for n in (2, 3))
+        assert transport.receive(second, 10)
+        assert first in transport._heard
+        transport.close()
+        assert transport.receive(first, 10)
+        with pytest.raises(ServerUnavailable):
+            transport.receive(second, 10)
+
+
 # --- refusals --------------------------------------------------------------------------------------------------------
 
 

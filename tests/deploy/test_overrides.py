@@ -11,7 +11,7 @@ from common.config_rules import check_self_play
 from common.errors import UsageError
 from deploy import overrides, parameters
 from deploy.masking import mask_override, mask_tree
-from deploy.overrides import compose, compose_jobs
+from deploy.overrides import ComposedConfig, changed, compose, compose_jobs
 
 
 def refusal(*argv: str) -> str:
@@ -126,6 +126,16 @@ def test_auto_is_zero_where_zero_is_counted_or_measured() -> None:
         compose(["actors.games_per_actor=automatic"])
     with pytest.raises(UsageError, match=r"learner.batch_size=auto: .* must be a whole number"):
         compose(["learner.batch_size=auto"])
+
+
+def test_a_changed_configuration_remembers_how_it_was_asked_for() -> None:
+    config = compose(["search=puct", "run.seed=4"])
+    other = changed(config, checkpoint="random")
+    assert isinstance(other, ComposedConfig)
+    assert other.checkpoint == "random"
+    assert config.checkpoint == ""
+    assert (other.asked, other.overrides) == (config.asked, ["search=puct", "run.seed=4"])
+    assert changed(Config(), games=2).games == 2
 
 
 def test_naming_a_player_does_not_let_self_play_off() -> None:
