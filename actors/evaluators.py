@@ -245,6 +245,11 @@ class LadderEvaluator:
     def description(self) -> str:
         return self.largest.description
 
+    @property
+    def precision(self) -> str:
+        """fp32 | bf16 | int8, that answers now; empty where no network does."""
+        return self.largest.precision if isinstance(self.largest, NetworkAlone) else ""
+
     def load(self, weights: Weights) -> None:
         for _, evaluator in self._rungs:
             evaluator.load(weights)

@@ -236,6 +236,7 @@ class PlayerConfig:
     nodes: int = 0  # uci, usi: positions that the engine searches for a move
     depth: int = 0  # uci, usi: or plies that it searches deep
     movetime_ms: int = 0  # uci, usi: or the time that it takes; 100 where none of the three is given
+    precision: str = ""  # of its network, as in inference.precision; empty: that one
     search: SearchConfig = field(default_factory=SearchConfig)  # as in section search; else as the run
 
 

@@ -14,6 +14,7 @@ from common.nearest import nearest
 TARGETS = ("policy", "value", "short_term", "soft_policy", "reply", "moves_left", "ownership", "score")
 # Protocols of programs, and a command that speaks each.
 ENGINES = {"gtp": "gnugo --mode gtp", "uci": "stockfish", "usi": "fairy-stockfish"}
+PRECISIONS = ("auto", "fp32", "bf16", "int8")
 
 Rule = tuple[str, Any, bool, str]  # the setting, its value, whether it holds, what it must be
 
@@ -103,7 +104,7 @@ class _Rules:
             self._rule("inference.deadline_ms", 0 <= c.inference.deadline_ms <= 1000, "must lie between 0 and 1000"),
             self._rule("inference.placement", not (c.inference.placement == "actor" and c.inference.device == "cuda"),
                 "one actor cannot fill a GPU; with inference.device=cuda use inference.placement=server"),
-            self._one_of("inference.precision", "auto", "fp32", "bf16", "int8"),
+            self._one_of("inference.precision", *PRECISIONS),
             self._one_of("inference.device", "cpu", "cuda"), self._one_of("learner.device", "cpu", "cuda"),
             self._rule("inference.runtime", not (c.inference.runtime == "openvino" and c.inference.device == "cuda"),
                 "openvino runs on the CPU; with inference.device=cuda use inference.runtime=torch"),
@@ -316,6 +317,10 @@ class _Rules:
                 f"is for {key}.engine={'|'.join(ENGINES)}; add it"),
             self._rule(f"{key}.options", not p.options or p.engine in ENGINES,
                 f"are for {key}.engine={'|'.join(ENGINES)}; add it"),
+            self._rule(f"{key}.precision", p.precision in ("", *PRECISIONS),
+                f"must be one of {', '.join(PRECISIONS)}"),
+            self._rule(f"{key}.precision", not (p.precision and p.engine),
+                f"is of a network, and {key}.engine={p.engine} has none; leave it out"),
             *self.move_limits(key, {"nodes": p.nodes, "depth": p.depth, "movetime_ms": p.movetime_ms}),
             *self.search(f"{key}.search"),
         ]

@@ -142,15 +142,19 @@ class _SeatMaker:
             network, weights = found.network, found.weights
         views = self.game.num_symmetries if search.average_symmetries else 1
         most = min(config.actors.games, self._share * search.leaves * views)
-        weights = with_scales(config.inference, self.game, network, weights)
+        precision = _player_config(config, key).precision or config.inference.precision
+        inference = replace(config.inference, precision=precision)
+        weights = with_scales(inference, self.game, network, weights)
         evaluators = []
         for _ in range(self.threads):
-            evaluator = make_ladder(self.game, config.inference, network, most)
+            evaluator = make_ladder(self.game, inference, network, most)
             evaluator.load(weights)
             evaluators.append(evaluator)
         what = "untrained" if name == "random" else f"version {weights.version}, step {weights.step:,}"
-        text = PlayerText(name, f"{what}; {search.policy}, {search.simulations:,} simulations")
-        facts = {"name": name, "version": weights.version, "step": weights.step, **_searched(search)}
+        answered = evaluators[0].precision
+        text = PlayerText(name, f"{what}; {search.policy}, {search.simulations:,} simulations; {answered}")
+        facts = {"name": name, "version": weights.version, "step": weights.step, "precision": answered,
+                 **_searched(search)}
         return Seat(self._search_player(key, name, search, evaluators), "checkpoint", facts, lambda: text)
 
     def _mcts(self, key: str) -> Seat:
