@@ -13,9 +13,11 @@ from typing import Protocol
 import msgpack
 import psutil
 
+from common.laps import Laps
 from common.messages import Control, GameRecord, Weights
 
 PAUSE_SECONDS = 0.05  # between two looks at the control while there is nothing to do
+MOST_TEXT = 250  # characters of what evaluates
 FIGURES_SECONDS = 0.5  # between two statements of the figures that travel with the heartbeat
 
 
@@ -51,17 +53,19 @@ class ActorLoop:
         load: Callable[[Weights], None],
         *,
         epoch: int,
-        runtime: str = "",
-        more_figures: Callable[[], dict[str, int | float]] = dict,
+        runtime: Callable[[], str] = lambda: "",
+        more_figures: Callable[[], dict[str, int | float | str]] = dict,
+        laps: Laps | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`load` gives new weights to the evaluator; `more_figures` go with the heartbeat's others.
+        """`load` gives new weights to the evaluator; `more_figures` go with the heartbeat's others; `laps` are the
+        player's.
 
         Nothing is played before the first weights, or before `set_ready`.
         """
         self._player, self._writer, self._load, self._epoch = player, writer, load, epoch
         self._is_ready, self._runtime, self._clock = False, runtime, clock
-        self._more_figures = more_figures
+        self._more_figures, self._laps = more_figures, laps or Laps()
         self._waiting: deque[GameRecord] = deque()  # games of one step that the spool did not take yet
         self._offered: Weights | None = None
         self._version = -1
@@ -105,9 +109,11 @@ class ActorLoop:
             if not self._is_ready:
                 activity = "starved"
                 self._stopping.wait(PAUSE_SECONDS)
+                self._laps.lap("wait")
             elif self._waiting or control.throttle:
                 activity = "paused"
                 self._stopping.wait(PAUSE_SECONDS)
+                self._laps.lap("wait")
             else:
                 activity = "playing"
                 self._waiting.extend(self._player.step())
@@ -121,10 +127,12 @@ class ActorLoop:
             self._load(weights)
             self._version = weights.version
             self._is_ready = True
+            self._laps.lap("load")
 
     def _hand_over(self) -> None:
         while self._waiting and self._writer.put(self._waiting[0]):
             self._waiting.popleft()
+        self._laps.lap("record")
 
     def _state_figures(self, now: float) -> None:
         if now - self._stated_at < FIGURES_SECONDS:
@@ -132,11 +140,12 @@ class ActorLoop:
         self._stated_at = now
         self._writer.figures = msgpack.packb({
             **self._player.counters(),
+            **self._laps.counters(),
             "version": self._version,
             "ticks": self._ticks,
             **{f"{name}_ms": round(seconds * 1000) for name, seconds in self._seconds.items()},
             "pid": os.getpid(),
             "resident_mb": round(psutil.Process().memory_info().rss / 1e6),
-            "runtime": self._runtime,
+            "runtime": self._runtime()[:MOST_TEXT],
             **self._more_figures(),
         })

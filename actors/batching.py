@@ -28,14 +28,22 @@ class LiveClients:
 
 @dataclass(frozen=True, slots=True)
 class FireRule:
-    """Run when the largest batch is full, when a third of the live clients wait, or when the oldest has waited."""
+    """Run when the largest batch is full, when enough of the live clients wait, or when the oldest has waited.
+
+    A client has two requests on their way.  Where nothing runs, a third of the clients is enough; while a card is busy
+    with the batch before, a larger one costs nothing: two thirds are, so that a third of all requests is computed, a
+    third is queued behind it and a third is being searched.
+    """
 
     largest: int  # positions of a full batch
     deadline_s: float  # that a request waits at most for others to join it
 
-    def seconds_left(self, positions: int, requests: int, clients: int, waited: float) -> float:
+    def seconds_left(
+        self, positions: int, requests: int, clients: int, waited: float, *, is_busy: bool = False
+    ) -> float:
         """How long to gather on, at most; 0: run now.  `waited` is what the oldest request has waited, in seconds."""
-        if positions >= self.largest or requests >= max(1, clients // 3):
+        enough = 2 * clients // 3 if is_busy else clients // 3
+        if positions >= self.largest or requests >= max(1, enough):
             return 0.0
         return max(0.0, self.deadline_s - waited)
 

@@ -7,8 +7,9 @@ N legal actions of all positions end to end.
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.util import find_spec
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from common import _core
 from common.config import InferenceConfig, NetworkConfig
 from common.errors import UsageError
 from common.hardware import choose_precision
+from common.laps import Laps
 from common.messages import Evaluation, Leaves, Weights
 from common.weights import tower_shape
 
@@ -29,12 +31,43 @@ class Evaluator(Protocol):
 
     @property
     def version(self) -> int: ...  # of the weights that answer
+    @property
+    def description(self) -> str: ...  # runtime, precision and why it was chosen, for people
 
     def __call__(self, leaves: Leaves) -> Evaluation: ...
 
     def load(self, weights: Weights) -> None:
-        """Answers with these weights from the next call on."""
+        """Answers with these weights from the next call on; `description` may say something else then."""
         ...
+
+
+class BatchTooLarge(UsageError):
+    """The device has no memory for batches of this size; smaller ones may do."""
+
+
+@runtime_checkable
+class SplitEvaluator(Evaluator, Protocol):
+    """One that works elsewhere: batches are begun and later finished, in the same order, `depth` of them under way."""
+
+    depth: int
+
+    def begin(self, leaves: Leaves) -> None: ...  # has done with the arrays when it returns
+
+    def is_done(self) -> bool: ...  # whether `finish` would not wait
+
+    def finish(self) -> Evaluation: ...
+
+
+@runtime_checkable
+class NetworkAlone(Evaluator, Protocol):
+    """A network whose own speed can be measured."""
+
+    size: int  # positions of a full batch
+
+    @property
+    def precision(self) -> str: ...  # fp32 | bf16 | int8, that answers now
+
+    def run_raw(self, batches: int) -> None: ...  # so many full batches that are ready
 
 
 class Runtime(Protocol):
@@ -42,6 +75,8 @@ class Runtime(Protocol):
 
     @property
     def inputs(self) -> NDArray[np.float32]: ...  # [S, C, H, W]
+    @property
+    def precision(self) -> str: ...  # fp32 | bf16 | int8, that answers now
     @property
     def policy(self) -> NDArray[np.float32]: ...  # [S, A] logits of all actions
     @property
@@ -78,8 +113,10 @@ class NetworkEvaluator:
     Batches larger than the runtime's are cut; a smaller one leaves stale rows behind it, which nobody reads.
     """
 
-    def __init__(self, game: _core.Game, runtime: Runtime) -> None:
+    def __init__(self, game: _core.Game, runtime: Runtime, laps: Laps | None = None) -> None:
         self.runtime = runtime
+        self.size = len(runtime.inputs)
+        self._laps = laps or Laps()
         self._game = game
         self._answer = _Answer(len(runtime.inputs), game)
         self._version = NO_VERSION
@@ -87,6 +124,19 @@ class NetworkEvaluator:
     @property
     def version(self) -> int:
         return self._version
+
+    @property
+    def description(self) -> str:
+        return self.runtime.description
+
+    @property
+    def precision(self) -> str:
+        return self.runtime.precision
+
+    def run_raw(self, batches: int) -> None:
+        """The network alone, so many full batches that are ready."""
+        for _ in range(batches):
+            self.runtime.run(self.size)
 
     def load(self, weights: Weights) -> None:
         """ValueError when the weights do not fit the game and the network that this was made for."""
@@ -101,7 +151,9 @@ class NetworkEvaluator:
         for begin in range(0, len(leaves), size):
             end = min(begin + size, len(leaves))
             self._game.expand(leaves.packed[begin:end], leaves.uniform[begin:end], self.runtime.inputs)
+            self._laps.lap("encode")
             self.runtime.run(end - begin)
+            self._laps.lap("network")
             first, last = leaves.offsets[begin], leaves.offsets[end]
             offsets = leaves.offsets[begin : end + 1]
             _core.gather_logits(
@@ -109,6 +161,7 @@ class NetworkEvaluator:
                 logits[first:last],
             )
             values[begin:end] = self.runtime.values[: end - begin]
+            self._laps.lap("expand")
         return Evaluation(logits, values, self._version)
 
 
@@ -118,6 +171,7 @@ class _StandIn(ABC):
     def __init__(self, game: _core.Game, batch_size: int, version: int = 0) -> None:
         self._answer = _Answer(batch_size, game)
         self.version = version
+        self.description = type(self).__name__
 
     def load(self, weights: Weights) -> None:
         """Takes the version only."""
@@ -187,6 +241,15 @@ class LadderEvaluator:
     def version(self) -> int:
         return self.largest.version
 
+    @property
+    def description(self) -> str:
+        return self.largest.description
+
+    @property
+    def precision(self) -> str:
+        """fp32 | bf16 | int8, that answers now; empty where no network does."""
+        return self.largest.precision if isinstance(self.largest, NetworkAlone) else ""
+
     def load(self, weights: Weights) -> None:
         for _, evaluator in self._rungs:
             evaluator.load(weights)
@@ -202,37 +265,37 @@ STAND_INS: dict[str, type[UniformEvaluator] | type[PseudoRandomEvaluator]] = {
 
 
 def make_evaluator(
-    game: _core.Game, inference: InferenceConfig, network: NetworkConfig, batch_size: int
+    game: _core.Game, inference: InferenceConfig, network: NetworkConfig, batch_size: int, laps: Laps | None = None
 ) -> Evaluator:
     """The evaluator that the configuration asks for, without weights yet; UsageError where it is not to be had."""
+    if inference.runtime == "simulated_card":
+        from actors.simulated_card import SimulatedCard
+
+        return SimulatedCard(game, batch_size, inference.service_ms / 1000)
     if inference.runtime in STAND_INS:
         return STAND_INS[inference.runtime](game, batch_size)
-    return make_network_evaluator(game, inference, network, batch_size)
+    return make_network_evaluator(game, inference, network, batch_size, laps)
 
 
 def make_ladder(
     game: _core.Game, inference: InferenceConfig, network: NetworkConfig, most: int
 ) -> LadderEvaluator:
     """For batches that shrink as games end: a few sizes up to `most`; otherwise as `make_evaluator`."""
-    sizes = [size for size in LADDER if size < most]
-    return LadderEvaluator({size: make_evaluator(game, inference, network, size) for size in [*sizes, most]})
-
-
-def describe(evaluator: Evaluator) -> str:
-    """What answers, for people."""
-    if isinstance(evaluator, LadderEvaluator):
-        evaluator = evaluator.largest
-    return evaluator.runtime.description if isinstance(evaluator, NetworkEvaluator) else type(evaluator).__name__
+    make = evaluator_maker(game, inference, network)
+    return LadderEvaluator({size: make(size) for size in [*(size for size in LADDER if size < most), most]})
 
 
 def make_network_evaluator(
-    game: _core.Game, inference: InferenceConfig, network: NetworkConfig, batch_size: int
-) -> NetworkEvaluator:
-    """The network that the configuration asks for, without weights yet; `runtime.description` says what it is.
+    game: _core.Game, inference: InferenceConfig, network: NetworkConfig, batch_size: int, laps: Laps | None = None
+) -> NetworkAlone:
+    """The network that the configuration asks for, without weights yet; its `description` says what it is.
 
+    `laps` are those of whoever asks, so that its time comes apart into encoding, network and expanding.
     UsageError when the runtime, the device or the precision is not to be had on this machine.
     """
-    name = choose_runtime(inference)
+    if inference.device != "cpu":
+        return network_maker(game, inference, network)(batch_size)
+    name, why = choose_runtime(inference)
     precision = choose_precision(inference.precision, inference.device, "inference.precision")
     tower = tower_shape(game, network)
     runtime: Runtime
@@ -241,38 +304,65 @@ def make_network_evaluator(
 
         runtime = OpenVINORuntime(tower, batch_size, precision)
     else:
+        if precision.name == "int8":
+            precision = choose_precision("auto", "cpu", "inference.precision")
+            precision = precision._replace(reason=f"int8 needs OpenVINO; {precision.reason}")
         from actors.torch_evaluator import TorchRuntime
 
-        runtime = TorchRuntime(tower, batch_size, precision, inference.device)
-    return NetworkEvaluator(game, runtime)
+        if why:
+            precision = precision._replace(reason=f"{precision.reason}; {why}")
+        runtime = TorchRuntime(tower, batch_size, precision)
+    return NetworkEvaluator(game, runtime, laps)
 
 
-def choose_runtime(inference: InferenceConfig) -> str:
-    """openvino | torch; UsageError when the one that was asked for is not installed."""
+def network_maker(
+    game: _core.Game, inference: InferenceConfig, network: NetworkConfig
+) -> Callable[[int], NetworkAlone]:
+    """Makes evaluators of several batch sizes; on a GPU they share one network and its streams."""
+    if inference.device == "cpu":
+        return partial(make_network_evaluator, game, inference, network)
+    from actors.card_evaluator import Card, CardEvaluator
+
+    precision = choose_precision(inference.precision, inference.device, "inference.precision")
+    card = Card(game, tower_shape(game, network), precision, inference.device)
+    return partial(CardEvaluator, card)
+
+
+def evaluator_maker(
+    game: _core.Game, inference: InferenceConfig, network: NetworkConfig
+) -> Callable[[int], Evaluator]:
+    """The same of whatever the configuration asks for."""
+    if inference.runtime in (*STAND_INS, "simulated_card"):
+        return partial(make_evaluator, game, inference, network)
+    return network_maker(game, inference, network)
+
+
+def choose_runtime(inference: InferenceConfig) -> tuple[str, str]:
+    """openvino | torch, and why it is not the one that was asked for; empty where it is."""
     if inference.runtime == "torch" or inference.device != "cpu":
-        return "torch"
+        return "torch", ""
     if find_spec("openvino") is not None:
-        return "openvino"
-    if inference.runtime == "openvino":
-        raise UsageError("inference.runtime=openvino: the package openvino is not installed; "
-                         "use inference.runtime=torch or install it")
-    return "torch"
+        return "openvino", ""
+    return "torch", "the package openvino is not installed, which is faster on a CPU"
 
 
-def raw_rate(evaluator: NetworkEvaluator, seconds: float) -> float:
+def raw_rate(evaluator: NetworkAlone, seconds: float) -> float:
     """Positions a second of the network alone, fed with full batches that are ready: what self-play is compared to.
 
     RuntimeError without weights.  Runs at least one batch after a warm-up of one.
     """
     if evaluator.version == NO_VERSION:
         raise RuntimeError("an evaluator was measured before it had weights; call load() first")
-    runtime = evaluator.runtime
-    size = len(runtime.inputs)
-    runtime.inputs[...] = np.random.default_rng(0).integers(0, 2, runtime.inputs.shape)
-    runtime.run(size)
+    if isinstance(evaluator, NetworkEvaluator):  # as many bits set as a game may have: zeros are no faster, but a doubt
+        inputs = evaluator.runtime.inputs
+        inputs[...] = np.random.default_rng(0).integers(0, 2, inputs.shape)
+    evaluator.run_raw(1)
     begin = time.perf_counter()
-    batches = 0
-    while batches == 0 or time.perf_counter() - begin < seconds:
-        runtime.run(size)
-        batches += 1
-    return batches * size / (time.perf_counter() - begin)
+    batches, together, spent = 0, 1, 0.0
+    while batches == 0 or spent < seconds:
+        evaluator.run_raw(together)  # several at once, so that a card never waits for us
+        batches += together
+        spent = time.perf_counter() - begin
+        if spent < seconds / 4:
+            together *= 2
+    return batches * evaluator.size / spent

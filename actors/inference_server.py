@@ -2,8 +2,9 @@
 
     infer() of many threads ──► bounded queue ──► one thread: gather, lay into one batch, evaluate ──► answers
 
-While a batch runs, the next one gathers.  Gathering ends by `actors.batching.FireRule`; weights are swapped between
-two batches, never within one, and never for older ones.  Plain threads: a Ray actor is a thin shell around it.
+While a batch runs, the next one gathers; where it runs on a card, the next one is queued before it ends.  Gathering
+ends by `actors.batching.FireRule`; weights are swapped between two batches, never within one, and never for older ones.
+Plain threads: a Ray actor is a thin shell around it.
 """
 
 import threading
@@ -16,15 +17,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from actors.batching import FireRule, LiveClients, smallest_fitting
+from actors.batch_leaves import non_finite_rows, sample_leaves, together
+from actors.batch_pipeline import BatchPipeline
+from actors.batching import FireRule, LiveClients
 from actors.evaluators import NO_VERSION, Evaluator
 from actors.remote_evaluation import ServerUnavailable
 from actors.server_figures import ServerFigures, ServerStats
 from common._core import Game
 from common.codec import CodecError
 from common.leaves_codec import LeavesCodec, encode_answer, to_half
-from common.messages import Evaluation, Leaves, Weights
+from common.messages import Leaves, Weights
 
+POLL_S = 0.0003  # between two looks whether the card is done, while nothing is to be begun
 LIVE_SECONDS = 5.0  # a client that was not heard of for so long is not waited for
 
 
@@ -48,15 +52,13 @@ class EvaluationFailed(ServerUnavailable):
     """The evaluator raised, or answered in the wrong shape; every caller of the batch is told the same."""
 
 
-class _Request:
-    """One call of `infer`; `gate` is locked until `settle`, which is called exactly once."""
+class Request:
+    """Positions of one client on their way; when they are answered, or never will be, `settled` is called once."""
 
-    __slots__ = ("error", "gate", "leaves", "logits", "queued_at", "values", "version")
+    __slots__ = ("error", "leaves", "logits", "queued_at", "settled", "values", "version")
 
-    def __init__(self, leaves: Leaves, now: float) -> None:
-        self.leaves, self.queued_at = leaves, now
-        self.gate = threading.Lock()
-        self.gate.acquire()
+    def __init__(self, leaves: Leaves, now: float, settled: "Callable[[Request], None]") -> None:
+        self.leaves, self.queued_at, self.settled = leaves, now, settled
         self.error: ServerUnavailable | None = None
         self.logits: NDArray[np.float16]
         self.values: NDArray[np.float16]
@@ -64,7 +66,15 @@ class _Request:
 
     def fail(self, error: ServerUnavailable) -> None:
         self.error = error
-        self.gate.release()
+        self.settled(self)
+
+
+@dataclass(slots=True, eq=False)
+class _Batch:
+    """Requests that are evaluated together."""
+
+    requests: list[Request]
+    began_at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +105,12 @@ class InferenceServer:
         self._make_evaluator, self._sizes = make_evaluator, sorted(set(sizes))
         self._rule = FireRule(self._sizes[-1], deadline_ms / 1000)
         self._max_waiting = max_waiting
-        self._evaluators: dict[int, Evaluator] = {}
-        self._last_size = self._sizes[-1]  # of the last batch's evaluator
-        self._weights: Weights | None = None  # what answers; loaded into an evaluator when that is next used
+        self._pipeline: BatchPipeline  # the server's thread makes it and alone uses it
 
         self._wake = threading.Condition(threading.Lock())  # guards all below; the server's thread waits on it
-        self._queue: deque[_Request] = deque()
+        self._queue: deque[Request] = deque()
         self._positions = 0  # in the queue
-        self._running: list[_Request] = []  # the batch that is being evaluated
+        self._running: deque[_Batch] = deque()  # under way
         self._publication: _Publication | None = None
         self._is_closed = False
         self._version = NO_VERSION
@@ -122,6 +130,11 @@ class InferenceServer:
         return self._version
 
     @property
+    def description(self) -> str:
+        """What evaluates, and why it was taken."""
+        return self._pipeline.description
+
+    @property
     def is_alive(self) -> bool:
         """Whether its thread runs."""
         return self._thread.is_alive()
@@ -136,9 +149,23 @@ class InferenceServer:
 
         CodecError for a bad payload; a ServerUnavailable (see above) where there is no answer.
         """
+        gate = threading.Lock()
+        gate.acquire()
+        request = self.submit(client, payload, lambda _: gate.release())
+        if not gate.acquire(timeout=max(0.0, timeout)):
+            self._give_up(request, gate, timeout)
+        if request.error is not None:
+            raise request.error
+        return encode_answer(request.logits, request.values, request.version)
+
+    def submit(self, client: int, payload: bytes, settled: Callable[[Request], None]) -> Request:
+        """The same without waiting: `settled` is called with the request, in the server's thread, which waits for it.
+
+        What `infer` raises at once is raised here, and `settled` is not called then.
+        """
         now = time.monotonic()
         try:
-            request = _Request(self._codec.decode(payload), now)
+            request = Request(self._codec.decode(payload), now, settled)
         except CodecError:
             self._count("refused")
             raise
@@ -154,11 +181,7 @@ class InferenceServer:
             self._positions += len(request.leaves)
             if len(self._queue) == 1 or self._seconds_left(now) <= 0:  # else it sleeps on until its deadline
                 self._wake.notify()
-        if not request.gate.acquire(timeout=max(0.0, timeout)):
-            self._give_up(request, timeout)
-        if request.error is not None:
-            raise request.error
-        return encode_answer(request.logits, request.values, request.version)
+        return request
 
     def load(self, weights: Weights, timeout: float = 120.0) -> None:
         """Answers with these weights from the next batch on, and returns then; older ones than it has are ignored.
@@ -198,10 +221,10 @@ class InferenceServer:
 
     # --- the callers' side -------------------------------------------------------------------------------------------
 
-    def _give_up(self, request: _Request, timeout: float) -> None:
+    def _give_up(self, request: Request, gate: threading.Lock, timeout: float) -> None:
         """Leaves the queue, so that nobody computes what nobody reads; returns only if the answer came after all."""
         with self._wake:
-            if request.gate.acquire(blocking=False):
+            if gate.acquire(blocking=False):
                 return
             if request in self._queue:
                 self._queue.remove(request)
@@ -213,7 +236,8 @@ class InferenceServer:
 
     def _seconds_left(self, now: float) -> float:
         return self._rule.seconds_left(
-            self._positions, len(self._queue), self._clients.count(now), now - self._queue[0].queued_at
+            self._positions, len(self._queue), self._clients.count(now), now - self._queue[0].queued_at,
+            is_busy=len(self._running) > 0,
         )
 
     def _count(self, what: str, by: int = 1) -> None:
@@ -223,8 +247,9 @@ class InferenceServer:
     def _shut(self, reason: str) -> None:
         with self._wake:
             self._is_closed = True
-            abandoned = [*self._running, *self._queue]
-            self._running = []
+            abandoned = [*(request for batch in self._running for request in batch.requests), *self._queue]
+            for batch in self._running:
+                batch.requests = []
             self._queue.clear()
             self._positions = 0
             publication, self._publication = self._publication, None
@@ -239,147 +264,105 @@ class InferenceServer:
 
     def _run(self, ready: "Future[None]") -> None:
         try:
-            for size in self._sizes:
-                self._evaluators[size] = self._make_evaluator(size)
+            self._pipeline = BatchPipeline(self._make_evaluator, self._sizes)
         except BaseException as error:
             self._is_closed = True
             ready.set_exception(error)
             return
+        self._rule = FireRule(self._pipeline.sizes[-1], self._rule.deadline_s)
         ready.set_result(None)
         try:
-            while (work := self._gather()) is not None:
+            while (work := self._gather()) is not None or len(self._pipeline):
                 if isinstance(work, _Publication):
                     self._take(work)
-                else:
-                    self._answer(work)
+                elif work is not None:
+                    self._begin(work)
+                if len(self._pipeline) >= self._pipeline.depth or (work is None and len(self._pipeline)):
+                    self._finish()
         finally:
             self._shut("the thread of the inference server ended")
 
-    def _gather(self) -> list[_Request] | _Publication | None:
-        """Waits for what is to be done next: new weights, a batch, or None: the server is closed."""
+    def _gather(self) -> _Batch | _Publication | None:
+        """Waits for what is to be done next: new weights or a batch; None: finish what is under way, or end."""
         with self._wake:
             while not self._is_closed:
                 if self._publication is not None:
                     publication, self._publication = self._publication, None
                     return publication
-                if not self._queue or self._version == NO_VERSION:
-                    self._wake.wait()
-                elif (left := self._seconds_left(time.monotonic())) > 0:
-                    self._wake.wait(left)
-                else:
-                    return self._next_batch()
+                left = None
+                if self._queue and self._version != NO_VERSION:
+                    left = self._seconds_left(time.monotonic())
+                    if left <= 0:
+                        return self._next_batch()
+                if len(self._pipeline):
+                    if self._pipeline.is_done():
+                        return None
+                    left = POLL_S if left is None else min(left, POLL_S)
+                self._wake.wait(left)
         return None
 
-    def _next_batch(self) -> list[_Request]:
+    def _next_batch(self) -> _Batch:
         """The oldest requests that fit the largest size together; one larger than that goes alone."""
-        batch, positions = [self._queue.popleft()], 0
-        positions = len(batch[0].leaves)
+        requests = [self._queue.popleft()]
+        positions = len(requests[0].leaves)
         while self._queue and positions + len(self._queue[0].leaves) <= self._rule.largest:
-            batch.append(self._queue.popleft())
-            positions += len(batch[-1].leaves)
+            requests.append(self._queue.popleft())
+            positions += len(requests[-1].leaves)
         self._positions -= positions
-        self._running = batch
+        batch = _Batch(requests, time.monotonic())
+        self._running.append(batch)
         return batch
 
     def _take(self, publication: _Publication) -> None:
-        """New weights; the first ones go into every size, each of which answers once before anybody is served."""
-        weights = publication.weights
+        """New weights for the next batch."""
         try:
-            if self._weights is None:
-                for size, evaluator in self._evaluators.items():
-                    evaluator.load(weights)
-                    evaluator(_sample_leaves(self._game, size))
-            else:  # the one used last finds out whether they fit; the others load when they are next used
-                self._evaluators[self._last_size].load(weights)
+            self._pipeline.load(publication.weights, lambda size: sample_leaves(self._game, size))
         except Exception as error:
             publication.taken.set_exception(error)
             return
-        self._weights = weights
-        self._version = weights.version
+        self._version = publication.weights.version
         publication.taken.set_result(None)
 
-    def _answer(self, batch: list[_Request]) -> None:
-        """Evaluates the batch and lets its callers go."""
-        begin = time.monotonic()
+    def _begin(self, batch: _Batch) -> None:
+        requests = batch.requests
+        while len(self._pipeline) and sum(len(request.leaves) for request in requests) > self._rule.largest:
+            self._finish()  # one that is larger than any batch waits for nobody's card
         try:
-            evaluation = self._evaluate(_together(batch))
+            self._pipeline.begin(together([request.leaves for request in requests]))
+        except Exception as error:
+            self._fail(batch, error)
+
+    def _finish(self) -> None:
+        """Waits for the oldest batch under way, and lets its callers go."""
+        batch = self._running[0]
+        requests = batch.requests
+        try:
+            evaluation = self._pipeline.finish()
             # New arrays: what the evaluator returned holds only until its next call.
             logits, values = to_half(evaluation.logits), to_half(evaluation.values)
         except Exception as error:
-            with self._wake:
-                self._figures.counts["failed"] += len(self._running)
-                batch, self._running = self._running, []
-            for request in batch:
-                request.fail(EvaluationFailed(f"the evaluator failed: {type(error).__name__}: {error}"))
+            self._fail(batch, error)
             return
         row = action = 0
-        for request in batch:
+        for request in requests:
             end_row, end_action = row + len(request.leaves), action + len(request.leaves.actions)
             request.values, request.logits = values[row:end_row], logits[action:end_action]
             request.version = evaluation.version
             row, action = end_row, end_action
-        bad = _non_finite_rows(batch, logits, values)
+        bad = non_finite_rows([request.leaves for request in requests], logits, values)
         end = time.monotonic()
         with self._wake:
-            batch, self._running = self._running, []  # empty when the server was closed meanwhile
-            self._figures.note_batch(begin, end, row, bad)
-            self._figures.waits.extend(end - request.queued_at for request in batch)
-        for request in batch:
-            request.gate.release()
+            self._running.popleft()
+            requests, batch.requests = batch.requests, []  # none when the server was closed meanwhile
+            self._figures.note_batch(batch.began_at, end, row, bad)
+            self._figures.waits.extend(end - request.queued_at for request in requests)
+        for request in requests:
+            request.settled(request)
 
-    def _evaluate(self, leaves: Leaves) -> Evaluation:
-        """By the smallest evaluator that holds them, with the newest weights."""
-        assert self._weights is not None
-        self._last_size = smallest_fitting(self._sizes, len(leaves))
-        evaluator = self._evaluators[self._last_size]
-        if evaluator.version != self._weights.version:
-            evaluator.load(self._weights)
-        evaluation = evaluator(leaves)
-        if len(evaluation.logits) != len(leaves.actions) or len(evaluation.values) != len(leaves):
-            raise ValueError(f"{len(evaluation.logits)} logits and {len(evaluation.values)} values for "
-                             f"{len(leaves.actions)} actions and {len(leaves)} positions")
-        return evaluation
-
-
-def _together(batch: list[_Request]) -> Leaves:
-    if len(batch) == 1:
-        return batch[0].leaves
-    parts = [request.leaves for request in batch]
-    offsets = np.zeros(1 + sum(map(len, parts)), np.int32)
-    begin = 0
-    for part in parts:
-        end = begin + len(part)
-        np.add(part.offsets[1:], offsets[begin], out=offsets[begin + 1 : end + 1])
-        begin = end
-    return Leaves(
-        np.concatenate([part.packed for part in parts]),
-        np.concatenate([part.uniform for part in parts]),
-        offsets,
-        np.concatenate([part.actions for part in parts]),
-    )
-
-
-def _non_finite_rows(batch: list[_Request], logits: NDArray[np.float16], values: NDArray[np.float16]) -> int:
-    """How many positions were answered with a number that is not finite."""
-    if np.isfinite(logits).all() and np.isfinite(values).all():
-        return 0
-    bad = ~np.isfinite(values)  # [B]
-    starts = np.flatnonzero(~np.isfinite(logits))
-    ends = np.cumsum(np.concatenate([np.diff(request.leaves.offsets) for request in batch]))
-    bad[np.searchsorted(ends, starts, side="right")] = True
-    return int(np.count_nonzero(bad))
-
-
-def _sample_leaves(game: Game, count: int) -> Leaves:
-    """The first position of the game, `count` times over."""
-    position = game.start()
-    planes = position.observation()  # [C, H, W], binary planes first
-    binary = len(planes) - game.num_uniform_planes
-    packed = np.packbits(planes[:binary].reshape(-1) > 0, bitorder="little")
-    legal = np.array(position.legal_actions, np.uint16)
-    return Leaves(
-        np.tile(packed, (count, 1)),
-        np.tile(planes[binary:, 0, 0].astype(np.float32), (count, 1)),
-        np.arange(count + 1, dtype=np.int32) * np.int32(len(legal)),
-        np.tile(legal, count),
-    )
+    def _fail(self, batch: _Batch, error: Exception) -> None:
+        with self._wake:
+            self._running.remove(batch)
+            requests, batch.requests = batch.requests, []
+            self._figures.counts["failed"] += len(requests)
+        for request in requests:
+            request.fail(EvaluationFailed(f"the evaluator failed: {type(error).__name__}: {error}"))

@@ -4,6 +4,9 @@ Compiling a graph takes 45 to 140 ms for 64 filters x 5 blocks, too long between
 only change the constants, so a graph full of marker numbers is compiled and exported once in a process; each load
 copies that blob, writes the new constants where the markers lie, and imports it: 12 to 16 ms.  Where an OpenVINO
 version keeps the constants in another form, or the check at the end of `_Template` fails, every load compiles.
+
+In 8 bits every load compiles, for scales and rounded weights are part of the graph.  Weights without scales are
+answered in the next best precision: whoever trained them says why.
 """
 
 import threading
@@ -16,7 +19,7 @@ import openvino as ov
 from numpy.typing import NDArray
 from openvino import opset13 as op
 
-from common.hardware import Precision
+from common.hardware import Precision, cpu_has_bf16
 from common.messages import Weights
 from common.tower import Shape, Tensors, TowerShape, fold, folded_shapes
 
@@ -28,8 +31,10 @@ class OpenVINORuntime:
     """One compiled network for batches of `batch_size`, to be used by one thread; see `actors.evaluators.Runtime`."""
 
     def __init__(self, tower: TowerShape, batch_size: int, precision: Precision) -> None:
-        self.description = f"openvino {ov.__version__.split('-')[0]}, {precision.name} ({precision.reason})"
-        self.precision = precision.name
+        self._wanted = precision
+        self._float = "bf16" if cpu_has_bf16() else "fp32"  # of what is not rounded to 8 bits
+        self.precision = self._float if precision.name == "int8" else precision.name
+        self._why = precision.reason
         self._tower = tower
         # OpenVINO owns these three for good; every compiled network reads and writes the same memory.
         self._input = ov.Tensor(ov.Type.f32, ov.Shape([batch_size, *tower.planes]))
@@ -39,9 +44,14 @@ class OpenVINORuntime:
         self.policy: NDArray[np.float32] = self._policy.data  # [S, A]
         self.values: NDArray[np.float32] = self._value.data.reshape(batch_size)  # [S]
         self.inputs.fill(0)
-        self._template = _template(tower, batch_size, precision.name)
+        self._template = _template(tower, batch_size, self.precision)
         self._request: Any = None
         self._blob = b""
+
+    @property
+    def description(self) -> str:
+        """Which precision answers now, and why."""
+        return f"openvino {ov.__version__.split('-')[0]}, {self.precision} ({self._why})"
 
     @property
     def swaps_fast(self) -> bool:
@@ -56,7 +66,14 @@ class OpenVINORuntime:
                 found = constants[name].shape if name in constants else "nothing"
                 raise ValueError(f"weights version {weights.version}: {name} must have shape {shape}, found {found}; "
                                  "they belong to another game or network")
-        compiled, blob = self._template.compile(constants)
+        if self._wanted.name == "int8" and weights.scales:
+            compiled, blob = self._template.compile_rounded(constants, weights.scales), b""
+            self.precision, self._why = "int8", self._wanted.reason
+        else:
+            compiled, blob = self._template.compile(constants)
+            if self._wanted.name == "int8":
+                self.precision = self._float
+                self._why = f"not int8: {weights.refused or 'these weights have no scales'}"
         request = compiled.create_infer_request()
         request.set_input_tensor(self._input)
         request.set_output_tensor(0, self._policy)
@@ -69,14 +86,26 @@ class OpenVINORuntime:
         self._request.infer()
 
 
-def build_graph(tower: TowerShape, batch_size: int, constants: Mapping[str, NDArray[np.float32]]) -> ov.Model:
-    """[S, C, H, W] -> policy logits [S, A], value [S, 1], from the folded tensors of `common.tower.fold`."""
+def build_graph(
+    tower: TowerShape, batch_size: int, constants: Mapping[str, NDArray[np.float32]],
+    scales: Mapping[str, float] | None = None,
+) -> ov.Model:
+    """[S, C, H, W] -> policy logits [S, A], value [S, 1], from the folded tensors of `common.tower.fold`.
+
+    The layers of `scales` are rounded to 8 bits, as in `learner.quantisation`.
+    """
     (c, h, w), n = tower.planes, tower.network
+    rounded = scales or {}
 
     def convolution(x: Any, name: str) -> Any:
         kernel = constants[f"{name}.weight"]
         pad = [kernel.shape[2] // 2] * 2
-        y = op.convolution(x, op.constant(kernel), [1, 1], pad, pad, [1, 1])
+        if name in rounded:
+            x = _rounded_input(x, rounded[name])
+            weights = _rounded_kernel(kernel)
+        else:
+            weights = op.constant(kernel)
+        y = op.convolution(x, weights, [1, 1], pad, pad, [1, 1])
         return op.add(y, op.constant(constants[f"{name}.bias"].reshape(1, -1, 1, 1)))
 
     def linear(x: Any, name: str) -> Any:
@@ -98,6 +127,18 @@ def build_graph(tower: TowerShape, batch_size: int, constants: Mapping[str, NDAr
     v = op.relu(convolution(x, "heads.value.features"))
     v = op.relu(linear(op.reshape(v, [batch_size, n.value_filters * h * w], False), "heads.value.hidden"))
     return ov.Model([p, op.tanh(linear(v, "heads.value.output"))], [planes])
+
+
+def _rounded_input(x: Any, largest: float) -> Any:
+    """256 steps from 0; OpenVINO computes with the steps where it can."""
+    low, high = (op.constant(np.full((1, 1, 1, 1), bound, np.float32)) for bound in (0.0, largest))
+    return op.fake_quantize(x, low, high, low, high, 256)
+
+
+def _rounded_kernel(kernel: NDArray[np.float32]) -> Any:
+    """255 steps around 0, of a size for each output channel."""
+    step = np.maximum(np.abs(kernel).max((1, 2, 3), keepdims=True), 1e-12).astype(np.float32) / np.float32(127)
+    return op.multiply(op.convert(op.constant(np.round(kernel / step).astype(np.int8)), np.float32), op.constant(step))
 
 
 def _template(tower: TowerShape, batch_size: int, precision: str) -> "_Template":
@@ -155,9 +196,13 @@ class _Template:
         data = blob.tobytes()
         return _core_of_process().import_model(data, "CPU", self._options), data
 
-    def _compile_graph(self, constants: Tensors) -> Any:
+    def compile_rounded(self, constants: Tensors, scales: Mapping[str, float]) -> Any:
+        """The same with the layers of `scales` in 8 bits."""
+        return self._compile_graph(constants, scales)
+
+    def _compile_graph(self, constants: Tensors, scales: Mapping[str, float] | None = None) -> Any:
         return _core_of_process().compile_model(
-            build_graph(self._tower, self._batch_size, constants), "CPU", self._options
+            build_graph(self._tower, self._batch_size, constants, scales), "CPU", self._options
         )
 
     def _adopt(self, blob: bytes, markers: Tensors) -> None:

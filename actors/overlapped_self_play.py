@@ -6,6 +6,7 @@ from typing import Protocol
 from actors.self_play import ActorIdentity, SelfPlay
 from common._core import Game
 from common.config import SearchConfig, SelfPlayConfig
+from common.laps import Laps
 from common.messages import Evaluation, GameRecord, Leaves
 
 GROUPS = 2
@@ -42,13 +43,15 @@ class OverlappedSelfPlay:
         seed: int,
         identity: ActorIdentity,
         config_hash: str = "",
+        laps: Laps | None = None,
     ) -> None:
         self.evaluate = evaluate
+        self._laps = laps or Laps()
         self.sequence = 0  # of the next finished game
         self._groups = [
             SelfPlay(
                 game, search, self_play, evaluate, games=size, seed=group_seed(seed, group), identity=identity,
-                config_hash=config_hash,
+                config_hash=config_hash, laps=self._laps,
             )
             for group, size in enumerate(group_games(games))
         ]
@@ -65,6 +68,7 @@ class OverlappedSelfPlay:
             self._next = (self._next + 1) % len(self._groups)
         group, is_asked = self._under_way[0]
         evaluation = self.evaluate.finish() if is_asked else None
+        self._laps.lap("wait")
         self._under_way.popleft()
         group.sequence = self.sequence
         records = group.end_step(evaluation)
@@ -82,6 +86,7 @@ class OverlappedSelfPlay:
         leaves = group.begin_step()
         if leaves is not None:
             self.evaluate.begin(leaves)
+            self._laps.lap("encode")
         self._under_way.append((group, leaves is not None))
 
 

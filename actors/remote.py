@@ -6,34 +6,32 @@ seen by whoever waits for it; the other methods are short.
 
 import os
 import threading
-import time
-from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
 import ray
 
 from actors.actor_loop import ActorLoop, Plays
-from actors.evaluators import Evaluator, describe, make_evaluator
+from actors.evaluators import evaluator_maker, make_evaluator
 from actors.inference_server import InferenceServer
 from actors.overlapped_self_play import OverlappedSelfPlay
-from actors.remote_evaluation import EvaluationStopped, RemoteEvaluation, ServerUnavailable
+from actors.remote_evaluation import EvaluationStopped, RemoteEvaluation
+from actors.remote_transport import SERVER_SECONDS, ServerTransport, open_door
 from actors.self_play import ActorIdentity, SelfPlay
 from actors.server_figures import ServerStats
 from actors.strength import Stopped, Strength, measure
 from actors.strength_sets import strength_set
 from common._core import Game
-from common.codec import CodecError
 from common.config import Config, InferenceConfig
 from common.hardware import lower_priority
+from common.laps import Laps
+from common.leaves_codec import LeavesCodec
 from common.messages import Weights
 from replay.redis_append import Appender
 from replay.redis_writer import SpooledWriter
 
 FLUSH_SECONDS = 5.0  # at the end, for games that are not in Redis yet
-TIMED_EVERY, TIMED_CALLS = 8, 500  # one call in so many is timed; the percentiles are of the newest so many
 BUILD_SECONDS = 60.0  # that `run` may take to build what the other methods talk to
-SERVER_SECONDS = 5.0  # that a server may take over one call
 
 
 @dataclass(frozen=True)
@@ -102,17 +100,19 @@ class SelfPlayActor(_Shell):
             "games": plan.games, "seed": plan.seed, "identity": identity, "config_hash": plan.config_hash,
         }
         player: Plays
+        laps = Laps()
         if plan.with_server:
-            self._transport = RayTransport(plan.actor)
+            self._transport = ServerTransport(plan.actor, LeavesCodec(game))
             remote = RemoteEvaluation(self._transport, plan.actor, game, should_stop=self._stopping.is_set)
-            player = OverlappedSelfPlay(game, config.search, config.self_play, remote, **settings)
+            player = OverlappedSelfPlay(game, config.search, config.self_play, remote, laps=laps, **settings)
             return ActorLoop(
-                player, writer, lambda weights: None, epoch=plan.epoch, runtime="an inference server",
-                more_figures=self._transport.figures,
+                player, writer, lambda weights: None, epoch=plan.epoch, more_figures=self._transport.figures, laps=laps,
             )
-        evaluator = make_evaluator(game, config.inference, config.network, plan.games)
-        player = SelfPlay(game, config.search, config.self_play, evaluator, **settings)
-        return ActorLoop(player, writer, evaluator.load, epoch=plan.epoch, runtime=describe(evaluator))
+        evaluator = make_evaluator(game, config.inference, config.network, plan.games, laps)
+        player = SelfPlay(game, config.search, config.self_play, evaluator, laps=laps, **settings)
+        return ActorLoop(
+            player, writer, evaluator.load, epoch=plan.epoch, runtime=lambda: evaluator.description, laps=laps
+        )
 
     def load(self, weights: list[Any]) -> None:
         """Newer weights, as a list of one reference: Ray would fetch a bare one before the call."""
@@ -140,6 +140,7 @@ class ServerReport:
 
     version: int
     stats: ServerStats
+    runtime: str  # what evaluates, and why it was taken
 
 
 class InferenceServerActor(_Shell):
@@ -153,16 +154,22 @@ class InferenceServerActor(_Shell):
         config = self._config
         game = Game(config.game.name, config.game.params)
 
-        def make(batch_size: int) -> Evaluator:
-            return make_evaluator(game, config.inference, config.network, batch_size)
-
+        make = evaluator_maker(game, config.inference, config.network)
         self._server = InferenceServer(game, make, sizes=self._sizes, deadline_ms=config.inference.deadline_ms)
+        self._door = open_door(self._server)
         self._built.set()
         while not self._stopping.wait(0.5):
             if not self._server.is_alive:
                 raise RuntimeError("the thread of the inference server ended; see its log")
+        if self._door is not None:
+            self._door.close()
         self._server.close()
         return "the server was stopped"
+
+    def door(self) -> tuple[str, str]:
+        """Its node, and the address at which clients of that node share memory with it; empty where there is none."""
+        self._wait_until_built()
+        return ray.get_runtime_context().get_node_id(), self._door.address if self._door is not None else ""
 
     def infer(self, client: int, payload: bytes) -> bytes:
         self._wait_until_built()
@@ -174,7 +181,7 @@ class InferenceServerActor(_Shell):
 
     def report(self) -> ServerReport:
         self._wait_until_built()
-        return ServerReport(self._server.version, self._server.stats())
+        return ServerReport(self._server.version, self._server.stats(), self._server.description)
 
     def stop(self) -> None:
         self._stopping.set()
@@ -198,7 +205,7 @@ class EvaluatorActor(_Shell):
         assert positions is not None, f"no positions with known results for {game.name}"
         self._positions = positions
         self._evaluators = [
-            make_evaluator(game, inference_on_cpu(config.inference), config.network, config.actors.games_per_actor)
+            make_evaluator(game, inference_on_cpu(config.inference), config.network, config.actors.games)
             for _ in range(self._threads)
         ]
         self._built.set()
@@ -236,57 +243,3 @@ def inference_on_cpu(inference: InferenceConfig) -> InferenceConfig:
     if inference.device == "cpu":
         return inference
     return InferenceConfig(runtime="auto", precision="auto", device="cpu", placement="actor")
-
-
-class RayTransport:
-    """`actors.remote_evaluation.Transport` over calls to one of several inference servers."""
-
-    def __init__(self, client: int) -> None:
-        self._client = client
-        self._servers: list[Any] = []
-        self._changed = threading.Condition()
-        self._next = client  # actors are spread over the servers, and go to the next one when theirs fails
-        self._seconds: deque[float] = deque(maxlen=TIMED_CALLS)  # that the newest of the timed calls took
-        self._calls = 0
-
-    def figures(self) -> dict[str, int | float]:
-        """Milliseconds of a call, there and back: the median and the 99th percentile of the newest ones."""
-        seconds = sorted(self._seconds.copy())
-        if not seconds:
-            return {}
-        return {f"call_p{p}_ms": 1000 * seconds[min(len(seconds) - 1, len(seconds) * p // 100)] for p in (50, 99)}
-
-    def attach(self, servers: list[Any]) -> None:
-        with self._changed:
-            self._servers = list(servers)
-            self._changed.notify_all()
-
-    def send(self, payload: bytes) -> Any:
-        with self._changed:
-            if not self._servers:
-                self._changed.wait(1.0)
-            if not self._servers:
-                raise ServerUnavailable("no inference server is known")
-            server = self._servers[self._next % len(self._servers)]
-        reference, sent = server.infer.remote(self._client, payload), time.monotonic()
-        self._calls += 1
-        if self._calls % TIMED_EVERY == 0:  # when the answer is here, not when somebody asks for it
-            reference.future().add_done_callback(lambda _: self._seconds.append(time.monotonic() - sent))
-        return reference, sent
-
-    def receive(self, ticket: Any, timeout: float) -> bytes:
-        reference, sent = ticket
-        try:
-            answer: bytes = ray.get(reference, timeout=timeout)
-            return answer
-        except ray.exceptions.GetTimeoutError:
-            if time.monotonic() - sent < 2 * SERVER_SECONDS:
-                raise TimeoutError from None
-            self._next += 1  # frozen: another one may answer
-            raise ServerUnavailable(f"no answer for {2 * SERVER_SECONDS:.0f} s") from None
-        except ray.exceptions.RayError as error:
-            if isinstance(getattr(error, "cause", None), CodecError):
-                raise  # a defect of ours, which no other server mends
-            self._next += 1
-            lines = str(error).strip().splitlines()
-            raise ServerUnavailable(lines[-1] if lines else type(error).__name__) from None

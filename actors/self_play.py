@@ -8,6 +8,7 @@ import msgpack
 
 from common._core import Game, GameBatch
 from common.config import SearchConfig, SelfPlayConfig
+from common.laps import Laps
 from common.messages import EndedBy, Evaluation, GameId, GameRecord, Leaves
 from common.search import Evaluate, search_options, self_play_options
 
@@ -40,8 +41,11 @@ class SelfPlay:
         seed: int,
         identity: ActorIdentity,
         config_hash: str = "",
+        laps: Laps | None = None,
     ) -> None:
+        """`laps`: shared with the evaluator, where that tells its own parts from each other."""
         self.evaluate = evaluate
+        self.laps = laps or Laps()
         self._game = game
         self._identity = identity
         self._config_hash = config_hash
@@ -49,12 +53,15 @@ class SelfPlay:
         self._options = search_options(search, symmetries=True)
         self._self_play = self_play_options(self_play)
         self._size, self._seed = games, seed
+        self._name, self._params = game.name, dict(game.params)
         self._batch = self._games(seed)
 
     def step(self) -> list[GameRecord]:
         """One round: every game walks to a leaf, the leaves are evaluated together; the games that ended."""
         leaves = self.begin_step()
-        return self.end_step(None if leaves is None else self.evaluate(leaves))
+        evaluation = None if leaves is None else self.evaluate(leaves)
+        self.laps.lap("network")  # nothing is left of it where the evaluator keeps laps, too
+        return self.end_step(evaluation)
 
     def begin_step(self) -> Leaves | None:
         """The first half of a step: every game walks to a leaf.
@@ -62,17 +69,22 @@ class SelfPlay:
         None where all of them were known already: `end_step(None)` then.  The arrays hold until the next call.
         """
         leaves = Leaves(*self._batch.select(max(0, self.evaluate.version)))
+        self.laps.lap("select")
         return leaves if len(leaves) else None
 
     def end_step(self, evaluation: Evaluation | None) -> list[GameRecord]:
         """The second half, with the answer to what `begin_step` returned: the games that ended."""
         if evaluation is not None:
             self._batch.expand_and_backup(evaluation.logits, evaluation.values, evaluation.version)
-        return [self._record(columns) for columns in self._batch.take_finished()]
+        self.laps.lap("expand")
+        records = [self._record(columns) for columns in self._batch.take_finished()]
+        self.laps.lap("record")
+        return records
 
     def play(self, rows: int, should_stop: Callable[[], bool] = lambda: False) -> list[GameRecord]:
         """Plays until games with at least `rows` rows have ended, or until it is told to stop; those games."""
         finished: list[GameRecord] = []
+        self.laps.lap("wait")  # for whoever wanted nothing to be played until now
         while rows > 0 and not should_stop():
             for record in self.step():
                 finished.append(record)
@@ -113,17 +125,17 @@ class SelfPlay:
         return GameBatch(self._game, self._options, self._size, seed, self._self_play)
 
     def _rules(self) -> list[object]:
-        return [self._game.name, self._game.params]
+        return [self._name, self._params]
 
     def _record(self, columns: dict[str, object]) -> GameRecord:
         who = self._identity
         game_id = GameId(who.epoch, who.actor, who.incarnation, self.sequence)
         self.sequence += 1
-        params: dict[str, Any] = dict(self._game.params)
+        params: dict[str, Any] = dict(self._params)
         if "komi" in columns:  # of this game alone
             params["komi"] = columns.pop("komi")
         return GameRecord(
-            game=self._game.name,
+            game=self._name,
             params=params,
             game_id=game_id,
             config_hash=self._config_hash,

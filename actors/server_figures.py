@@ -22,6 +22,7 @@ class ServerStats:
     wait_p50_ms: float  # from a request's arrival to its answer
     wait_p99_ms: float
     idle_share: float  # of the time in which no batch ran
+    busy_seconds: float  # in which one ran: a total
     clients: int  # heard of in the last LIVE_SECONDS
     waiting: int  # requests in the queue now
     refused: int  # requests: closed, queue full, late, no weights, bad payload
@@ -37,10 +38,13 @@ class ServerFigures:
         self.counts: Counter[str] = Counter()  # rows, batches, refused, failed, non_finite, stale_weights
         self.waits: deque[float] = deque(maxlen=REMEMBERED)  # seconds
         self._batches: deque[tuple[float, float, int]] = deque(maxlen=REMEMBERED)  # begin, end, positions
-        self._started_at = now
+        self._started_at = self._last_end = now
+        self._busy = 0.0  # seconds
 
     def note_batch(self, begin: float, end: float, rows: int, non_finite: int) -> None:
-        """A batch that was answered."""
+        """A batch that was answered; where several are under way, each is charged from the end of the one before."""
+        begin, self._last_end = max(begin, self._last_end), end
+        self._busy += end - begin
         self.counts["rows"] += rows
         self.counts["batches"] += 1
         self.counts["non_finite"] += non_finite
@@ -52,6 +56,7 @@ class ServerFigures:
         figures.counts.update(self.counts)
         figures.waits.extend(self.waits)
         figures._batches.extend(self._batches)
+        figures._busy = self._busy
         return figures
 
     def stats(self, now: float, *, version: int, clients: int, waiting: int) -> ServerStats:
@@ -68,6 +73,7 @@ class ServerFigures:
         return ServerStats(
             version=version, rows=counts["rows"], batches=counts["batches"], rows_per_s=rows / seconds,
             rows_per_batch=rows / max(1, len(recent)), wait_p50_ms=1000 * p50, wait_p99_ms=1000 * p99,
-            idle_share=max(0.0, 1 - busy / seconds), clients=clients, waiting=waiting, refused=counts["refused"],
+            idle_share=max(0.0, 1 - busy / seconds), busy_seconds=self._busy,
+            clients=clients, waiting=waiting, refused=counts["refused"],
             failed=counts["failed"], non_finite=counts["non_finite"], stale_weights=counts["stale_weights"],
         )

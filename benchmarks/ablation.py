@@ -105,7 +105,7 @@ def strength_of(directory: Path) -> tuple[float, float]:
     chosen = choose_weights(config)
     evaluators = []
     for _ in range(len(os.sched_getaffinity(0))):
-        evaluators.append(make_evaluator(chosen.game, config.inference, chosen.network, config.actors.games_per_actor))
+        evaluators.append(make_evaluator(chosen.game, config.inference, chosen.network, config.actors.games))
         evaluators[-1].load(chosen.weights)
     positions = strength_set(chosen.game.name)
     assert positions is not None

@@ -1,10 +1,14 @@
 """Many small actors against one inference server and one Redis: what the wiring itself carries.
 
-    python benchmarks/many_actors.py [--actors 1,2,4,8,16] [--minutes 1] [--last-minutes 10] [--json]
+    python benchmarks/many_actors.py [--actors 1,2,4,8,16] [--minutes 1] [--last-minutes 10] [--json] [KEY=VALUE ...]
 
 Pseudo-random evaluators and tic-tac-toe, so that neither network nor search is in the way.  Each row is a run of its
 own in a temporary directory; the last one lasts longer, to show that memory stays flat.  Memory is the PSS of all
 processes of the run, Ray's own included, in megabytes.
+
+Whether so many actors could keep a card busy, one that takes 10 ms for a batch:
+
+    python benchmarks/many_actors.py --actors 16 --last-minutes 2 inference.runtime=simulated_card
 """
 
 import argparse
@@ -35,22 +39,24 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--last-minutes", type=float, default=10.0)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="settings of the run")
     options = parser.parse_args()
     counts = [int(text) for text in options.actors.split(",")]
     rows = []
     for count in counts:
         minutes = options.last_minutes if count == counts[-1] else options.minutes
-        rows.append(measure(count, minutes))
+        rows.append(measure(count, minutes, options.overrides))
         print("  ".join(f"{key}={value}" for key, value in rows[-1].items()), file=sys.stderr, flush=True)
     if options.json:
         print(json.dumps({"rows": rows}))
 
 
-def measure(actors: int, minutes: float) -> dict[str, Any]:
+def measure(actors: int, minutes: float, overrides: list[str]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="many-actors-") as folder:
         run_dir = Path(folder) / "run"
         shusaku = [sys.executable, "-m", "deploy"]
-        command = [*shusaku, "train", *OVERRIDES, f"actors.count={actors}", f"run.dir={run_dir}", "run.minutes=600"]
+        command = [*shusaku, "train", *OVERRIDES, f"actors.count={actors}", f"run.dir={run_dir}", "run.minutes=600",
+                   *overrides]
         with (Path(folder) / "log").open("w") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         try:
@@ -72,6 +78,8 @@ def measure(actors: int, minutes: float) -> dict[str, Any]:
                 "call_p50_ms": round(statistics.median(s["call_p50_ms"] for s in served), 1),
                 "call_p99_ms": round(statistics.median(s["call_p99_ms"] for s in served), 1),
                 "worst_call_p99_ms": round(max(s["call_p99_ms"] for s in served), 1),
+                "idle_share": round(statistics.median(s["idle_share"] for s in served), 3),
+                "runtimes": samples[-1]["status"]["runtimes"],
                 "games_per_s": round((samples[-1]["status"]["games"] - before["status"]["games"]) / spent, 1),
                 "pss_first": by_tenth[0],
                 "pss_last": by_tenth[-1],

@@ -10,6 +10,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+USUAL_GAMES = 64  # side by side in one actor
+
 
 @dataclass
 class GameConfig:
@@ -39,7 +41,12 @@ class ActorsConfig:
 
     count: int = 0  # self-play actors (threads in one process); 0: one a core
     cpus: float = 1.0  # CPUs that each claims on a cluster
-    games_per_actor: int = 64  # games side by side in one actor; also the batch size of its network
+    games_per_actor: int = 64  # games side by side in one actor, and its network's batch; auto (0): measured at start
+
+    @property
+    def games(self) -> int:
+        """Games side by side, where nothing was measured."""
+        return self.games_per_actor or USUAL_GAMES
 
 
 @dataclass
@@ -49,8 +56,15 @@ class InferenceConfig:
     placement: str = "auto"  # actor: inside each actor; server: batched for all of them; auto: server on a GPU
     servers: int = 1  # inference servers, with placement server
     deadline_ms: float = 2.0  # a server waits no longer than this for more positions
-    runtime: str = "auto"  # openvino | torch; auto: openvino on a CPU, torch on a GPU; uniform | pseudo_random: none
-    precision: str = "auto"  # fp32 | bf16; auto: bf16 where the processor computes in it
+    runtime: str = "auto"  # openvino | torch; auto: torch on a GPU; uniform | pseudo_random | simulated_card: none
+    service_ms: float = 10.0  # that a simulated card takes for a batch
+    precision: str = "auto"  # fp32 | bf16 | int8 (as long as it strays little); auto: bf16 where the processor has it
+
+    @property
+    def is_rounding(self) -> bool:
+        """Whether weights need the scales of 8 bits, as far as the configuration says."""
+        return self.precision == "int8" and self.device == "cpu" and self.runtime in ("auto", "openvino")
+
     device: str = "cpu"  # cpu | cuda
 
 
@@ -222,6 +236,7 @@ class PlayerConfig:
     nodes: int = 0  # uci, usi: positions that the engine searches for a move
     depth: int = 0  # uci, usi: or plies that it searches deep
     movetime_ms: int = 0  # uci, usi: or the time that it takes; 100 where none of the three is given
+    precision: str = ""  # of its network, as in inference.precision; empty: that one
     search: SearchConfig = field(default_factory=SearchConfig)  # as in section search; else as the run
 
 

@@ -14,6 +14,7 @@ from common.nearest import nearest
 TARGETS = ("policy", "value", "short_term", "soft_policy", "reply", "moves_left", "ownership", "score")
 # Protocols of programs, and a command that speaks each.
 ENGINES = {"gtp": "gnugo --mode gtp", "uci": "stockfish", "usi": "fairy-stockfish"}
+PRECISIONS = ("auto", "fp32", "bf16", "int8")
 
 Rule = tuple[str, Any, bool, str]  # the setting, its value, whether it holds, what it must be
 
@@ -93,14 +94,17 @@ class _Rules:
                 "more than 4096 actors are not supported; ask for fewer"),
             self._rule("actors.cpus", c.actors.cpus > 0,
                 "must be above 0, for example 0.1 to oversubscribe on purpose"),
-            self._at_least("actors.games_per_actor", 1),
-            self._rule("actors.games_per_actor", c.actors.games_per_actor <= 65536, "must be at most 65536"),
-            self._one_of("inference.runtime", "auto", "openvino", "torch", "uniform", "pseudo_random"),
+            self._at_least("actors.games_per_actor", 0),
+            self._rule("actors.games_per_actor", c.actors.games_per_actor <= 65536,
+                "must be at most 65536; auto measures at the start"),
+            self._one_of("inference.runtime", "auto", "openvino", "torch", "uniform", "pseudo_random",
+                "simulated_card"),
+            self._rule("inference.service_ms", c.inference.service_ms > 0, "must be above 0"),
             self._one_of("inference.placement", "auto", "actor", "server"), self._at_least("inference.servers", 1),
             self._rule("inference.deadline_ms", 0 <= c.inference.deadline_ms <= 1000, "must lie between 0 and 1000"),
             self._rule("inference.placement", not (c.inference.placement == "actor" and c.inference.device == "cuda"),
                 "one actor cannot fill a GPU; with inference.device=cuda use inference.placement=server"),
-            self._one_of("inference.precision", "auto", "fp32", "bf16"),
+            self._one_of("inference.precision", *PRECISIONS),
             self._one_of("inference.device", "cpu", "cuda"), self._one_of("learner.device", "cpu", "cuda"),
             self._rule("inference.runtime", not (c.inference.runtime == "openvino" and c.inference.device == "cuda"),
                 "openvino runs on the CPU; with inference.device=cuda use inference.runtime=torch"),
@@ -313,6 +317,10 @@ class _Rules:
                 f"is for {key}.engine={'|'.join(ENGINES)}; add it"),
             self._rule(f"{key}.options", not p.options or p.engine in ENGINES,
                 f"are for {key}.engine={'|'.join(ENGINES)}; add it"),
+            self._rule(f"{key}.precision", p.precision in ("", *PRECISIONS),
+                f"must be one of {', '.join(PRECISIONS)}"),
+            self._rule(f"{key}.precision", not (p.precision and p.engine),
+                f"is of a network, and {key}.engine={p.engine} has none; leave it out"),
             *self.move_limits(key, {"nodes": p.nodes, "depth": p.depth, "movetime_ms": p.movetime_ms}),
             *self.search(f"{key}.search"),
         ]

@@ -7,10 +7,10 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from common.errors import UsageError
-
 # Linux names of the instructions that multiply bfloat16: x86 (AVX512-BF16, AMX) and ARMv8.6.
 BF16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
+# And of those that add up products of 8-bit numbers: AVX512-VNNI, AVX-VNNI, AMX, ARMv8.2's dot products.
+INT8_FLAGS = frozenset({"avx512_vnni", "avx_vnni", "amx_int8", "asimddp"})
 
 # For the environment, before torch is first imported: how its threads wait for each other (libgomp's manual).  Where
 # they spin on, they starve whoever else needs a core: beside foreign load, learning on two cores fell to a seventh.
@@ -22,7 +22,7 @@ THREADS_WAIT = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "10000"}
 class Precision(NamedTuple):
     """A number format and why it was taken."""
 
-    name: str  # fp32 | bf16
+    name: str  # fp32 | bf16 | int8
     reason: str  # one clause for the log, without a full stop
 
 
@@ -45,22 +45,31 @@ def cpu_has_bf16() -> bool:
     return bool(cpu_flags() & BF16_FLAGS)
 
 
-def choose_precision(wanted: str, device: str, key: str) -> Precision:
-    """The format to compute in, given `auto`, `fp32` or `bf16` and the device `cpu` or `cuda`.
+@cache
+def cpu_has_int8() -> bool:
+    """Whether this processor multiplies 8-bit numbers faster than others."""
+    return bool(cpu_flags() & INT8_FLAGS)
 
-    UsageError when bf16 is demanded of a CPU that would only imitate it; `key` names the setting there.
+
+def choose_precision(wanted: str, device: str, key: str) -> Precision:
+    """The format to compute in, given `auto`, `fp32`, `bf16` or `int8` and the device `cpu` or `cuda`.
+
+    What the device would only imitate slowly is not taken: the next best is, and the reason names the setting `key`.
     Every GPU that the supported torch versions run on takes bf16.
     """
     if wanted == "fp32":
         return Precision("fp32", f"{key}=fp32")
     if device != "cpu":
-        return Precision("bf16", f"the {device} device computes in bf16")
+        refused = f"{key}=int8 is for CPUs; " if wanted == "int8" else ""
+        return Precision("bf16", f"{refused}the {device} device computes in bf16")
+    if wanted == "int8" and cpu_has_int8():
+        return Precision("int8", f"{key}=int8")
+    refused = f"{key}=int8 would be slow on this {platform.machine()} CPU; " if wanted == "int8" else ""
     if cpu_has_bf16():
-        return Precision("bf16", "the CPU computes in bf16")
+        return Precision("bf16", f"{refused}the CPU computes in bf16")
     if wanted == "bf16":
-        raise UsageError(f"{key}=bf16: this {platform.machine()} CPU does not compute in bf16 and would imitate it "
-                         f"slowly; use {key}=fp32 or {key}=auto")
-    return Precision("fp32", "this CPU does not compute in bf16")
+        return Precision("fp32", f"{key}=bf16 would be slow on this {platform.machine()} CPU")
+    return Precision("fp32", f"{refused}this CPU does not compute in bf16")
 
 
 def lower_priority(nice: int) -> None:

@@ -124,6 +124,8 @@ class Weights:
     game: str
     params: dict[str, int | float | str | bool]
     sha256: str = ""  # of the safetensors bytes, where it was read from or written to a file
+    scales: dict[str, float] = field(default_factory=dict)  # of 8 bits: layer -> largest input (learner.quantisation)
+    refused: str = ""  # why there are none although they were wanted
 
 
 @dataclass(frozen=True, slots=True)

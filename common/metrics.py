@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from common.laps import PARTS, shares
 from common.messages import Metrics
 
 
@@ -66,6 +67,18 @@ class MetricsSink:
 def mean_plies(totals: Mapping[str, int]) -> float:
     """Plies played, those of open games included, by games ended; 0 before one has."""
     return totals.get("plies", 0) / totals["games"] if totals.get("games") else 0.0
+
+
+class TimeShares:
+    """What share of the last `window` seconds each part of `common.laps` took, of counters that only grow."""
+
+    def __init__(self, window: float = 30.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rates = {part: Rate(window, clock) for part in PARTS}
+
+    def update(self, totals: Mapping[str, int | float]) -> dict[str, float]:
+        """Notes the counters now; part -> share, empty before time has passed."""
+        rates = {f"{part}_us": rate.update(totals.get(f"{part}_us", 0)) for part, rate in self._rates.items()}
+        return shares({}, rates)
 
 
 class Rate:

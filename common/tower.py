@@ -113,6 +113,11 @@ def folded_shapes(tower: TowerShape) -> dict[str, Shape]:
     return shapes
 
 
+def quantised_layers(tower: TowerShape) -> list[str]:
+    """The convolutions that 8-bit evaluation rounds: those of the residual blocks."""
+    return [f"blocks.{i}.{half}" for i in range(tower.network.blocks) for half in ("first", "second")]
+
+
 def fold(tensors: Mapping[str, NDArray[np.float32]]) -> Tensors:
     """The same function with every batch norm (in its evaluation mode) folded into the convolution before it.
 

@@ -59,6 +59,8 @@ def weights_to_bytes(weights: Weights) -> bytes:
         "network": weights.network,
         "game": weights.game,
         "params": weights.params,
+        **({"scales": weights.scales} if weights.scales else {}),
+        **({"refused": weights.refused} if weights.refused else {}),
     }
     tensors = {name: np.ascontiguousarray(t, "<f4") for name, t in weights.tensors.items()}
     return save(tensors, {FACTS: json.dumps({**facts, "digest": _digest(facts, tensors)}, sort_keys=True)})
@@ -81,6 +83,8 @@ def weights_from_bytes(data: bytes, source: str) -> Weights:
         game=facts["game"],
         params=facts["params"],
         sha256=hashlib.sha256(data).hexdigest(),
+        scales=facts.get("scales", {}),
+        refused=facts.get("refused", ""),
     )
 
 

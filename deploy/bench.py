@@ -38,7 +38,7 @@ def _search(config: Config) -> dict[str, Any]:
     """
     game = _game(config)
     search = replace(config.search, cache=0)
-    games = GameBatch(game, search_options(search, symmetries=True), config.actors.games_per_actor, config.run.seed)
+    games = GameBatch(game, search_options(search, symmetries=True), config.actors.games, config.run.seed)
     some = 500 if game.name in foreign_names() else 200_000
     games.play_pseudo_random(some)  # warm-up
     before = games.counters()
@@ -65,7 +65,7 @@ def _replay(config: Config) -> dict[str, Any]:
 
     game = _game(config)
     search = replace(config.search, simulations=8, cache=0)
-    size = config.actors.games_per_actor
+    size = config.actors.games
     player = SelfPlay(game, search, config.self_play, PseudoRandomEvaluator(game, size), games=size, seed=1,
                       identity=ActorIdentity(0))
     replay = replace(config.replay, minimum=min(config.replay.minimum, config.replay.capacity - game.max_plies))
@@ -96,7 +96,11 @@ def _learner(config: Config) -> dict[str, Any]:
 
 def _selfplay(config: Config) -> dict[str, Any]:
     from deploy.bench_selfplay import measure_selfplay
+    from deploy.bench_served import measure_served
+    from deploy.cluster_layout import placement_of
 
+    if placement_of(config) == "server":
+        return measure_served(config)
     return measure_selfplay(config)
 
 
@@ -105,6 +109,8 @@ def _game(config: Config) -> Game:
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return ",".join(f"{name}:{_shown(one)}" for name, one in value.items())
     if not isinstance(value, float):
         return str(value)
     return f"{value:,.3g}" if abs(value) < 100 else f"{value:,.0f}"

@@ -13,8 +13,13 @@ from actors.evaluators import make_network_evaluator, raw_rate
 from actors.self_play import ActorIdentity, SelfPlay
 from common.codec import encode_record
 from common.config import Config
+from common.laps import Laps, shares
 from common.messages import GameRecord
+from deploy.bench_processes import answers_of, guarded
+from deploy.calibration import with_scales
 from deploy.chosen_weights import choose_weights
+from deploy.games_setting import apart, settle_games
+from deploy.overrides import changed
 
 START_SECONDS = 120.0  # until every process has loaded its network
 WARM_UP = 0.2  # of `bench.seconds`, before anything is counted
@@ -25,29 +30,26 @@ RAW = 0.2  # of `bench.seconds`, before and again after, for the network alone
 def measure_selfplay(config: Config) -> dict[str, Any]:
     """Sums over the processes; the network alone is measured by all of them together, before and after self-play."""
     count = config.actors.count or len(os.sched_getaffinity(0))
+    # Torch stays out of the processes that play.
+    scales = apart(_scales, config) if config.inference.precision == "int8" else {}
+    config, _ = settle_games(config)
     context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks
     barrier = context.Barrier(count)
     results: Any = context.Queue()
-    processes = [
-        context.Process(target=_measure_one, args=(config, actor, barrier, results)) for actor in range(count)
-    ]
-    for process in processes:
-        process.start()
-    try:
-        figures = [results.get(timeout=START_SECONDS + 3 * config.bench.seconds) for _ in processes]
-    finally:
-        for process in processes:
-            process.join(5)
-            if process.is_alive():
-                process.kill()
-    total = {name: sum(f[name] for f in figures) for name in figures[0] if name != "description"}
+    figures = answers_of([
+        context.Process(target=guarded, args=(results, _measure_one, config, scales, actor, barrier))
+        for actor in range(count)
+    ], results, START_SECONDS + 3 * config.bench.seconds)
+    total = {name: sum(f[name] for f in figures) for name in figures[0] if name not in ("description", "precision")}
     sizes = [f["stored_bytes_per_row"] for f in figures if f["stored_bytes_per_row"]]
     raw = (total["raw_before"] + total["raw_after"]) / 2
     known = total["cache_hits"] + total["evaluations"]
     return {
         "game": config.game.name,
         "actors": count,
+        "games_per_actor": config.actors.games,
         "runtime": figures[0]["description"],
+        "precision": figures[0]["precision"],
         "raw_evaluations_per_s": raw,
         "evaluations_per_s": total["evaluations"],
         "of_raw": total["evaluations"] / raw,
@@ -55,39 +57,51 @@ def measure_selfplay(config: Config) -> dict[str, Any]:
         "rows_per_s": total["rows"],
         "games_per_s": total["games"],
         "cache_hit_rate": total["cache_hits"] / known if known else 0.0,
+        "time_shares": shares({}, total),
         "actor_mb": total["resident_mb"] / count,
         "stored_bytes_per_row": sum(sizes) / len(sizes) if sizes else 0.0,  # of games that ended; 0: none did
     }
 
 
-def _measure_one(config: Config, actor: int, barrier: Barrier, results: Any) -> None:
+def _measure_one(config: Config, scales: dict[str, float], actor: int, barrier: Barrier) -> dict[str, Any]:
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[actor % len(cores)]})
-    chosen = choose_weights(replace(config, checkpoint=config.checkpoint or "random"))
+    chosen = choose_weights(changed(config, checkpoint=config.checkpoint or "random"))
     game = chosen.game
-    evaluator = make_network_evaluator(game, config.inference, chosen.network, config.actors.games_per_actor)
-    evaluator.load(chosen.weights)
+    laps = Laps()
+    evaluator = make_network_evaluator(game, config.inference, chosen.network, config.actors.games, laps)
+    evaluator.load(replace(chosen.weights, scales=scales))
     player = SelfPlay(
-        game, config.search, config.self_play, evaluator, games=config.actors.games_per_actor,
-        seed=config.run.seed + actor, identity=ActorIdentity(actor),
+        game, config.search, config.self_play, evaluator, games=config.actors.games,
+        seed=config.run.seed + actor, identity=ActorIdentity(actor), laps=laps,
     )
     seconds = config.bench.seconds
     barrier.wait(START_SECONDS)
     raw_before = raw_rate(evaluator, seconds * RAW)
     barrier.wait(START_SECONDS)
     ended = _play(player, seconds * WARM_UP)
-    before, begin = player.counters(), time.perf_counter()
+    before, begin = _counters(player), time.perf_counter()
     ended += _play(player, seconds)
-    spent, after = time.perf_counter() - begin, player.counters()
+    spent, after = time.perf_counter() - begin, _counters(player)
     barrier.wait(START_SECONDS)
     raw_after = raw_rate(evaluator, seconds * RAW)
     rates = {name: (after[name] - before[name]) / spent for name in after}
     rows = sum(record.num_rows for record in ended)
-    results.put({
-        **rates, "raw_before": raw_before, "raw_after": raw_after, "description": evaluator.runtime.description,
+    return {
+        **rates, "raw_before": raw_before, "raw_after": raw_after, "description": evaluator.description,
+        "precision": evaluator.precision,
         "resident_mb": psutil.Process().memory_info().rss / 1e6,
         "stored_bytes_per_row": sum(len(encode_record(record)) for record in ended) / rows if rows else 0.0,
-    })
+    }
+
+
+def _scales(config: Config) -> dict[str, float]:
+    chosen = choose_weights(changed(config, checkpoint=config.checkpoint or "random"))
+    return with_scales(config.inference, chosen.game, chosen.network, chosen.weights).scales
+
+
+def _counters(player: SelfPlay) -> dict[str, int]:
+    return {**player.counters(), **player.laps.counters()}
 
 
 def _play(player: SelfPlay, seconds: float) -> list[GameRecord]:

@@ -15,12 +15,13 @@ import psutil
 from actors.strength_sets import strength_set
 from common._core import Game
 from common.config import Config
-from common.errors import ResumeError, UsageError
+from common.errors import ResumeError, RunFailed, UsageError
 from common.messages import Weights
 from common.metrics import MetricsSink
 from common.weights import load_weights, random_weights
 from deploy.actor_totals import ActorTotals
 from deploy.broadcast import Broadcast
+from deploy.calibration import with_scales
 from deploy.cluster_layout import layout_of
 from deploy.cluster_progress import ClusterProgress
 from deploy.cluster_roles import roles_of
@@ -284,6 +285,8 @@ class ClusterRun:
         if self.first_game_seconds is None and self.totals.total.get("games", 0) > 0:
             self.first_game_seconds = round(time.time() - _process_started(), 1)
             self.console.say(f"the first game ended {self.first_game_seconds:.0f} s after the command")
+            for runtime in self.progress.runtimes():
+                self.console.say(f"network: {runtime}")
 
     def say_status(self) -> None:
         """For `shusaku status`, once a second, while nothing else is asked of Redis."""
@@ -321,9 +324,12 @@ class ClusterRun:
 
     def _weights_without_learner(self) -> Weights:
         """The saved ones, else untrained ones."""
-        weights = self._saved_weights() or random_weights(
-            self.game, self.config.network, self.config.run.seed, version=1
-        )
+        config = self.config
+        weights = self._saved_weights() or random_weights(self.game, config.network, config.run.seed, version=1)
+        try:
+            weights = with_scales(config.inference, self.game, config.network, weights)
+        except RunFailed as refused:
+            self.console.say(f"{refused}; the next best precision is used")
         self.store.control.note_version(weights.version)
         return weights
 

@@ -9,6 +9,7 @@ from common.config import Config
 from common.errors import UsageError
 
 LARGEST_BATCH = 1024  # positions of an inference server
+FEWEST_GAMES, MOST_GAMES = 16, 512  # of an actor beside a server, where actors.games_per_actor=auto
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,7 @@ class Layout:
     actors: int
     max_actors: int  # that the CPUs of the cluster take
     placement: str  # actor | server
+    games: int  # of an actor
     sizes: tuple[int, ...]  # batch sizes of a server
 
 
@@ -46,8 +48,12 @@ def layout_of(config: Config, nodes: Sequence[float], gpus: float) -> Layout:
             f"inference.device={config.inference.device}, learner.device={config.learner.device}: they need {needed} "
             f"GPUs, and Ray has {gpus:g}; use cpu for one of them, or fewer inference.servers"
         )
-    largest = min(LARGEST_BATCH, max(8, config.actors.games_per_actor * count // config.inference.servers))
-    return Layout(count, most, placement, tuple(ladder(largest)))
+    games = config.actors.games
+    if placement == "server" and not config.actors.games_per_actor:
+        # Each actor searches half of its games while the others are evaluated: twice what fills the servers.
+        games = min(MOST_GAMES, max(FEWEST_GAMES, 2 * LARGEST_BATCH * config.inference.servers // count))
+    largest = min(LARGEST_BATCH, max(8, games * count // config.inference.servers))
+    return Layout(count, most, placement, games, tuple(ladder(largest)))
 
 
 def placement_of(config: Config) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from common.messages import Metrics
-from common.metrics import MetricsSink, Rate, Share, mean_plies
+from common.metrics import MetricsSink, Rate, Share, TimeShares, mean_plies
 from common.remote import RayMetrics
 from deploy.console import Console, Status, Waiting
 
@@ -27,6 +27,7 @@ class ClusterProgress:
         self._rates = {name: Rate() for name in (*_COUNTED, "steps", "rows")}
         self._paused = Share()  # of the actors' time
         self._waiting = Share()  # of the learner's
+        self._time = TimeShares()  # of the actors', by what they do
         self._shown_at = 0.0
         self._status: Status | None = None
         self._metrics = RayMetrics(run.identity.run_id, run.game.name)
@@ -44,7 +45,7 @@ class ClusterProgress:
         totals = run.totals.total
         steps = report.step if report else 0
         rates = {name: rate.update(totals.get(name, 0)) for name, rate in self._rates.items() if name in _COUNTED}
-        rates["steps"] = self._rates["steps"].update(steps)
+        rates["steps"] = self._rates["steps"].update(steps) if report else 0.0  # a resumed learner begins with many
         rates["rows"] = self._rates["rows"].update(run.totals.rows)
         self._update_shares()
         asked = rates["evaluations"] + rates["cache_hits"]
@@ -80,6 +81,8 @@ class ClusterProgress:
             skipped_steps=run.skipped_before + (report.skipped_steps if report else 0),
             quarantined=run.quarantined,
             workers=self._workers(),
+            time_shares=self._time.update(totals),
+            runtimes=self.runtimes(),
             limit=self._limit(),
             troubles=troubles,
         )
@@ -120,6 +123,7 @@ class ClusterProgress:
             "non_finite": totals.get("non_finite", 0), "actors": crews["self_play"].alive,
             "desired_actors": run.actors, "paused_share": self._paused.share,
             "resident_megabytes": sum(int(f.get("resident_mb", 0)) for f in run.totals.living.values()),
+            **{f"time_{part}": share for part, share in status.time_shares.items()},
         }))
         figures: dict[str, Any] = {}
         if report is not None:
@@ -178,6 +182,12 @@ class ClusterProgress:
         if restarts:
             figures.append((f"{restarts}", "restarts"))
         return figures
+
+    def runtimes(self) -> list[str]:
+        """What evaluates, a line for each kind: actors of several machines may differ, and so may their ways."""
+        reports = [worker.answer for _, worker in self._run.supervisor.workers("inference")]  # type: ignore[attr-defined]
+        served = {report.runtime for report in reports if report is not None}
+        return sorted(served) + sorted({str(f["runtime"]) for f in self._run.totals.living.values() if "runtime" in f})
 
     def _server(self) -> dict[str, float]:
         """Figures of all inference servers; empty where there are none."""

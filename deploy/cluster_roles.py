@@ -30,7 +30,7 @@ def roles_of(run: "ClusterRun") -> list[tuple[RayRole, int]]:
     def actor_plan(index: int, incarnation: int) -> tuple[ActorPlan]:
         return (ActorPlan(
             config, digest, index, epoch, incarnation, actor_seed(config.run.seed, epoch, index, incarnation),
-            config.actors.games_per_actor, run.store.actor_url, run_id, layout.placement == "server",
+            layout.games, run.store.actor_url, run_id, layout.placement == "server",
         ),)
 
     def learner_plan(index: int, incarnation: int) -> tuple[LearnerPlan]:

@@ -65,6 +65,8 @@ class Status:
     skipped_steps: int = 0  # not finite
     quarantined: int = 0  # records that failed validation
     workers: list[tuple[str, str]] = field(default_factory=list)  # figures of a cluster with their units
+    time_shares: dict[str, float] = field(default_factory=dict)  # of self-play's time, by common.laps.PARTS
+    runtimes: list[str] = field(default_factory=list)  # what evaluates, and why it was taken
     limit: str = ""  # which part limits the run
     troubles: list[str] = field(default_factory=list)  # anything else that is wrong now
 
@@ -139,6 +141,8 @@ def block(status: Status) -> Panel:
         (f"{status.cache_hit_rate:.0%}", "cache hits"),
         (f"{status.games:,}", "games"),
     ]))
+    if status.time_shares:
+        rows.add_row("its time", _Figures([(f"{share:.0%}", part) for part, share in status.time_shares.items()]))
     rows.add_row("learner", _Figures([
         (f"{status.steps_per_second:,.1f}", "steps/s"),
         (f"{status.step:,}", "steps"),
@@ -151,6 +155,8 @@ def block(status: Status) -> Panel:
         (f"{status.samples_per_position:.2f}", "samples per position"),
         (f"{status.rows_seen:,}", "rows seen"),
     ]))
+    if status.runtimes:
+        rows.add_row("network", Text("; ".join(status.runtimes)))
     if status.workers:
         rows.add_row("workers", _Figures(status.workers))
     if status.limit:

@@ -4,11 +4,12 @@ import os
 import sys
 from typing import Any
 
-from actors.evaluators import describe, make_evaluator
+from actors.evaluators import make_evaluator
 from actors.strength import measure
 from actors.strength_sets import strength_set
 from common.config import Config
 from common.errors import UsageError
+from deploy.calibration import with_scales
 from deploy.chosen_weights import choose_weights
 from deploy.strength_table import strength_table
 
@@ -22,12 +23,13 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
     if positions is None:
         raise UsageError(f"there are no positions with known results for {chosen.game.name}; "
                          "connect_four and tic_tac_toe have them")
+    weights = with_scales(config.inference, chosen.game, chosen.network, chosen.weights)
     evaluators = []
     for _ in range(config.actors.count or len(os.sched_getaffinity(0))):
-        evaluator = make_evaluator(chosen.game, config.inference, chosen.network, config.actors.games_per_actor)
-        evaluator.load(chosen.weights)
+        evaluator = make_evaluator(chosen.game, config.inference, chosen.network, config.actors.games)
+        evaluator.load(weights)
         evaluators.append(evaluator)
-    print(f"version {chosen.weights.version} after {chosen.weights.step:,} steps, on {describe(evaluator)}")
+    print(f"version {chosen.weights.version} after {chosen.weights.step:,} steps, on {evaluator.description}")
     strength = measure(positions, evaluators, chosen.search, with_baselines=True)
     print(strength_table(strength))
     return {"checkpoint": config.checkpoint, "version": chosen.weights.version, "step": chosen.weights.step,

@@ -14,13 +14,14 @@ from typing import Any
 
 import torch
 
-from actors.evaluators import Evaluator, describe, make_evaluator
+from actors.evaluators import Evaluator, make_evaluator
 from actors.self_play import ActorIdentity, SelfPlay
 from actors.strength import Stopped, Strength, measure
 from actors.strength_sets import StrengthSet, strength_set
 from common._core import Game
 from common.config import Config, config_hash
 from common.config_rules import check_self_play
+from common.laps import Laps
 from common.messages import GameRecord, Metrics, Weights
 from common.metrics import MetricsSink
 from common.network import Network
@@ -78,18 +79,21 @@ class LocalRun:
             self.game.observation_shape, self.game.num_actions, config.network, make_targets(config.learner),
             config.run.seed,
         )
-        self.learner = Learner(network, self.game, config.learner)
+        self.learner = Learner(
+            network, self.game, config.learner, is_rounding=config.inference.is_rounding
+        )
+        laps = [Laps() for _ in range(count)]
         self.evaluators = evaluators or [
-            make_evaluator(self.game, config.inference, config.network, config.actors.games_per_actor)
-            for _ in range(count)
+            make_evaluator(self.game, config.inference, config.network, config.actors.games, of_one)
+            for of_one in laps
         ]
         self.actors = [
             SelfPlay(
-                self.game, config.search, config.self_play, evaluate, games=config.actors.games_per_actor,
+                self.game, config.search, config.self_play, evaluate, games=config.actors.games,
                 seed=_actor_seed(config.run.seed, actor),
-                identity=ActorIdentity(actor), config_hash=config_hash(config),
+                identity=ActorIdentity(actor), config_hash=config_hash(config), laps=of_one,
             )
-            for actor, evaluate in enumerate(self.evaluators)
+            for actor, (evaluate, of_one) in enumerate(zip(self.evaluators, laps, strict=False))
         ]
         self.log = RecordLog(directory.records)
         self._accepted: list[bytes] = []  # encoded records that wait to be written to the log
@@ -270,8 +274,8 @@ class LocalRun:
     def _introduce(self) -> None:
         for line in [*self.directory.notes, *self.damaged]:
             self.console.say(line)
-        self.console.say(f"{self.game.name}: {len(self.actors)} actors of {self.config.actors.games_per_actor} games, "
-                         f"evaluated by {describe(self.evaluators[0])}; "
+        self.console.say(f"{self.game.name}: {len(self.actors)} actors of {self.config.actors.games} games, "
+                         f"evaluated by {self.evaluators[0].description}; "
                          f"learning with {self.learner.description}")
 
     def publish(self) -> None:

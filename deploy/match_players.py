@@ -16,6 +16,7 @@ from common.config_rules import ENGINES
 from common.errors import UsageError
 from common.search import Evaluate
 from common.weights import random_weights
+from deploy.calibration import with_scales
 from deploy.chosen_weights import ChosenWeights, check_searcher, choose_weights
 from deploy.match_table import PlayerText
 from deploy.overrides import ComposedConfig
@@ -140,15 +141,20 @@ class _SeatMaker:
         else:
             network, weights = found.network, found.weights
         views = self.game.num_symmetries if search.average_symmetries else 1
-        most = min(config.actors.games_per_actor, self._share * search.leaves * views)
+        most = min(config.actors.games, self._share * search.leaves * views)
+        precision = _player_config(config, key).precision or config.inference.precision
+        inference = replace(config.inference, precision=precision)
+        weights = with_scales(inference, self.game, network, weights)
         evaluators = []
         for _ in range(self.threads):
-            evaluator = make_ladder(self.game, config.inference, network, most)
+            evaluator = make_ladder(self.game, inference, network, most)
             evaluator.load(weights)
             evaluators.append(evaluator)
         what = "untrained" if name == "random" else f"version {weights.version}, step {weights.step:,}"
-        text = PlayerText(name, f"{what}; {search.policy}, {search.simulations:,} simulations")
-        facts = {"name": name, "version": weights.version, "step": weights.step, **_searched(search)}
+        answered = evaluators[0].precision
+        text = PlayerText(name, f"{what}; {search.policy}, {search.simulations:,} simulations; {answered}")
+        facts = {"name": name, "version": weights.version, "step": weights.step, "precision": answered,
+                 **_searched(search)}
         return Seat(self._search_player(key, name, search, evaluators), "checkpoint", facts, lambda: text)
 
     def _mcts(self, key: str) -> Seat:

@@ -8,7 +8,7 @@ against what the core says of them.
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +32,7 @@ from deploy.parameters import KINDS, check_search, game_defaults, make_game, par
 CONFIGS = Path(configs.__file__).parent
 DEFAULT_EXPERIMENT = "connect_four"
 _SWEEPS = ("choice", "glob", "interval", "range", "shuffle", "sort")  # what Hydra's grammar calls by a name
+_ZERO_IS_AUTO = ("actors.count", "actors.games_per_actor", "learner.threads", "match.engines")
 _PLAYER_SEARCHES = ("first.search", "second.search")  # sections that take the choices of the group `search`
 
 
@@ -41,6 +42,14 @@ class ComposedConfig(Config):
     overrides: list[str]  # as typed, sweeps resolved
     asked: frozenset[str]  # groups and dotted keys that they set, game.<parameter> included
     unresolved: dict[str, Any]  # the composed tree with its interpolations (${oc.env:...}) left alone
+
+
+def changed(config: Config, **changes: Any) -> Config:
+    """`dataclasses.replace` that keeps what a ComposedConfig remembers."""
+    copy = replace(config, **changes)
+    if isinstance(config, ComposedConfig) and isinstance(copy, ComposedConfig):
+        copy.overrides, copy.asked, copy.unresolved = config.overrides, config.asked, config.unresolved
+    return copy
 
 
 def compose(argv: Sequence[str]) -> ComposedConfig:
@@ -199,7 +208,7 @@ def _flatten(leaf: _Leaf) -> list[_Leaf]:
     if isinstance(leaf.value, dict) and kind is not dict:
         inner = [_Leaf(f"{leaf.key}.{key}", value, leaf.text) for key, value in leaf.value.items()]
         return [low for setting in inner for low in _flatten(setting)]
-    return [leaf]
+    return [leaf._replace(value=0) if leaf.value == "auto" and leaf.key in _ZERO_IS_AUTO else leaf]
 
 
 def _split_game(asked: str | None, leaves: list[_Leaf]) -> tuple[str | None, list[_Leaf], list[_Leaf]]:

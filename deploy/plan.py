@@ -1,9 +1,6 @@
 """`shusaku plan`: measures the parts of a run here for a moment, and says what the run would be like."""
 
-import multiprocessing
 import os
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -12,12 +9,15 @@ from common.config import Config
 from common.config_rules import check_self_play
 from common.row_labels import row_labels
 from deploy.capacity import Asked, Plan, Rates, plan_of
+from deploy.games_setting import apart, settle_games
+from deploy.overrides import changed
 from replay.buffer import make_buffer
 
 
 def run(config: Config, as_json: bool) -> dict[str, Any]:
     """Prints the plan; {**plan, "rates": what was measured}."""
     check_self_play(config)
+    config, choice = settle_games(config)
     rates = measure(config)
     cores = len(os.sched_getaffinity(0))
     plan = plan_of(rates, Asked(
@@ -31,7 +31,9 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
     ))
     if not as_json:
         print(text(plan, rates, config))
-    return asdict(plan) | {"rates": asdict(rates)}
+        if choice is not None:
+            print(choice)
+    return asdict(plan) | {"games_per_actor": config.actors.games, "rates": asdict(rates)}
 
 
 def measure(config: Config) -> Rates:
@@ -40,11 +42,11 @@ def measure(config: Config) -> Rates:
     from deploy.bench_selfplay import measure_selfplay
 
     part = replace(config.bench, seconds=config.bench.seconds / 3)
-    alone = replace(config, bench=part, actors=replace(config.actors, count=1))
+    alone = changed(config, bench=part, actors=replace(config.actors, count=1))
     cores = len(os.sched_getaffinity(0))
     threads = config.learner.threads or max(1, cores - (config.actors.count or cores))  # as in `shusaku train`
     played = measure_selfplay(alone)
-    learned = _apart(measure_learner, replace(alone, learner=replace(config.learner, threads=threads)))
+    learned = apart(measure_learner, changed(alone, learner=replace(config.learner, threads=threads)))
     game = Game(config.game.name, config.game.params)
     few = replace(config.replay, capacity=1000 + 4 * game.max_plies, minimum=1000)  # a window of rows like these
     window = make_buffer("memory", game, few, batch_size=1, limited=False, labels=row_labels(game, config.learner))
@@ -91,9 +93,3 @@ def advice(plan: Plan, config: Config) -> str:
 
 def _actors(count: int) -> str:
     return "one actor" if count == 1 else f"{count:,} actors"
-
-
-def _apart(function: Callable[[Config], dict[str, Any]], config: Config) -> dict[str, Any]:
-    """In a process of its own, so that its memory is its own and torch's threads end with it."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(function, config).result()

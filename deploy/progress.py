@@ -1,12 +1,13 @@
 """From the counters of a run to what the console shows and the metrics keep."""
 
 import time
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import psutil
 
 from common.messages import Metrics
-from common.metrics import MetricsSink, Rate, mean_plies
+from common.metrics import MetricsSink, Rate, TimeShares, mean_plies
 from deploy.console import Console, Status, Waiting
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ class Progress:
         self.activity = "starting"
         self._run = run
         self._rates = {name: Rate() for name in (*_SHOWN, "steps")}
+        self._time = TimeShares()
         self._losses: dict[str, float] = {}
         self._learning_rate = 0.0
         self._shown_at = 0.0
@@ -68,6 +70,8 @@ class Progress:
             strength_label=f"optimal moves with {simulations} simulations",
             skipped_steps=run.learner.skipped_steps + run.learner.refused_publications,
             quarantined=sum(stats.quarantined.values()),
+            runtimes=[run.evaluators[0].description],
+            time_shares=self._time.update(sum((Counter(actor.laps.counters()) for actor in run.actors), Counter())),
         )
 
     def write(self, sink: MetricsSink) -> None:
@@ -87,6 +91,7 @@ class Progress:
             "searches_per_s": status.searches_per_second, "evaluations_per_s": status.evaluations_per_second,
             "cache_hit_rate": status.cache_hit_rate, "mean_plies": mean_plies(totals),
             "non_finite": totals["non_finite"],
+            **{f"time_{part}": share for part, share in status.time_shares.items()},
         }))
         stats = run.buffer.stats()
         sink.write(Metrics(step, seconds, "replay", {

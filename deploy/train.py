@@ -14,6 +14,7 @@ from common.row_labels import row_labels
 from deploy.cluster import ClusterRun
 from deploy.cluster_layout import layout_of
 from deploy.console import Console
+from deploy.games_setting import settle_games
 from deploy.ray_session import RaySession
 from deploy.run_directory import RunDirectory
 from deploy.run_identity import RunIdentity, check_wiring
@@ -41,18 +42,22 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
         for note in directory.notes:
             console.say(note)
         identity = RunIdentity.of(path, config.run.name)
+        settled, choice = settle_games(config)
+        if choice is not None:
+            console.say(f"actors.games_per_actor=auto: {choice}")
+        signals.raise_received()
         session = RaySession(
             config.cluster, directory.path, say=console.say, namespace=f"shusaku-{identity.run_id}"
         )
         session.start()
         stack.callback(session.stop)
         signals.raise_received()
-        cluster = ClusterRun(config, directory, identity, signals, session, console)
+        cluster = ClusterRun(settled, directory, identity, signals, session, console)
         stack.callback(cluster.close)
         cluster.start()
         signals.raise_received()
         console.say(session.how_to_log_in)
-        console.say(f"{cluster.game.name}: {cluster.actors} actors of {config.actors.games_per_actor} games, network "
+        console.say(f"{cluster.game.name}: {cluster.actors} actors of {cluster.layout.games} games, network "
                     f"in the {cluster.layout.placement}; run {cluster.identity.run_id}, epoch {cluster.epoch}")
         cluster.train()
         cluster.end_workers()

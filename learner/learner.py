@@ -1,6 +1,6 @@
 """One gradient step after another: predict, compare with the targets, step, average, publish."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,10 +17,13 @@ from common.network import Network, load_tensors, tensors_of
 from common.target import total_loss
 from common.targets import make_targets
 from common.tower import evaluated
-from common.weights import is_finite
+from common.weights import is_finite, tower_shape
 from learner.average import Average
 from learner.optimizer_state import load_optimizer, optimizer_tensors
 from learner.optimizers import learning_rate, make_optimizer
+from learner.quantisation import POSITIONS, RoundingError, quantise
+
+_SCALE = "scale/"  # before the name of a layer, in the facts of a checkpoint
 
 
 class Diverged(RuntimeError):
@@ -41,7 +44,7 @@ class LearnerState:
     """Everything that decides the next step, as plain arrays and numbers."""
 
     tensors: dict[str, dict[str, NDArray[Any]]]  # of network, average, optimizer and random
-    facts: dict[str, float]  # step, average_steps, rate_factor
+    facts: dict[str, float]  # step, average_steps, rate_factor; scale/<layer> where publications are rounded
 
 
 class Learner:
@@ -50,8 +53,11 @@ class Learner:
     How many threads torch takes is the caller's: `torch.set_num_threads`.
     """
 
-    def __init__(self, network: Network, game: Game, config: LearnerConfig) -> None:
-        """The network must have a head for each of `learner.targets`."""
+    def __init__(self, network: Network, game: Game, config: LearnerConfig, *, is_rounding: bool = False) -> None:
+        """The network must have a head for each of `learner.targets`.
+
+        `is_rounding`: publications come with the scales of 8 bits, made of the positions of the newest batch.
+        """
         if config.device == "cuda" and not torch.cuda.is_available():
             raise UsageError("learner.device=cuda: torch finds no GPU that it can use; use learner.device=cpu")
         precision = choose_precision(config.precision, config.device, "learner.precision")
@@ -62,6 +68,11 @@ class Learner:
         self.step_count = 0  # gradient steps done, over the life of the run
         self.skipped_steps = 0  # batches whose loss or gradient was not finite, since this object was made
         self.refused_publications = 0  # networks that were not finite
+        self.refused_roundings = 0  # publications without scales, for 8 bits would have strayed too far
+        self._is_rounding = is_rounding
+        self._positions: NDArray[np.float32] | None = None  # [N, C, H, W] for the scales; None before the first step
+        self._scales: dict[str, float] = {}  # of the last publication
+        self._rounding_error: RoundingError | None = None
         self.rate_factor = 1.0  # of the learning rate; whoever rolls back may lower it
         self._bad_steps = 0  # skipped in a row
         self._game, self._config, self._targets = game, config, make_targets(config)
@@ -102,6 +113,7 @@ class Learner:
         self.average.update(self.network)
         self.step_count += 1
         self._bad_steps = 0
+        self._positions = batch.observations[:POSITIONS] if self._is_rounding else None
         self._grad_norm += norm
         self._note(loss, losses, predictions, labels)
         return True
@@ -116,6 +128,10 @@ class Learner:
         names = list(self._sums)
         values = (torch.stack([self._sums[name] for name in names]) / self._summed).tolist()
         figures = dict(zip(names, values, strict=True))
+        if self._rounding_error is not None:
+            error = self._rounding_error
+            figures |= {"int8_policy_error": error.policy, "int8_value_error": error.value,
+                        "int8_refused": self.refused_roundings}
         figures["grad_norm"] = self._grad_norm / self._summed
         figures["learning_rate"] = self.rate_factor * learning_rate(max(0, self.step_count - 1), self._config)
         self._sums, self._summed, self._grad_norm = {}, 0, 0.0
@@ -131,7 +147,16 @@ class Learner:
             self.refused_publications += 1
             return None
         network = asdict(self.network.config)
-        return Weights(version, self.step_count, evaluated(tensors), network, self._game.name, self._game.params)
+        weights = Weights(version, self.step_count, evaluated(tensors), network, self._game.name, self._game.params)
+        if self._positions is not None:
+            weights, self._rounding_error = quantise(
+                weights, tower_shape(self._game, self.network.config), self._positions
+            )
+            self.refused_roundings += bool(weights.refused)
+            self._scales = weights.scales
+        elif self._is_rounding:
+            weights = replace(weights, scales=self._scales)  # a resumed network is the one that they were made for
+        return weights
 
     def state(self) -> LearnerState:
         """For a checkpoint.  Diverged when the network is not finite: such a one is never resumed from."""
@@ -146,6 +171,7 @@ class Learner:
         if self._device.type == "cuda":
             tensors["random"]["cuda"] = torch.cuda.get_rng_state(self._device).numpy().copy()
         facts = {"step": self.step_count, "average_steps": self.average.steps, "rate_factor": self.rate_factor}
+        facts |= {f"{_SCALE}{layer}": scale for layer, scale in self._scales.items()}
         return LearnerState(tensors, facts)
 
     def restore(self, state: LearnerState) -> None:
@@ -160,6 +186,10 @@ class Learner:
         if self._device.type == "cuda" and "cuda" in state.tensors["random"]:
             torch.cuda.set_rng_state(torch.from_numpy(state.tensors["random"]["cuda"].copy()), self._device)
         self.step_count, self.rate_factor = int(state.facts["step"]), state.facts["rate_factor"]
+        self._scales = {
+            name.removeprefix(_SCALE): value for name, value in state.facts.items() if name.startswith(_SCALE)
+        }
+        self._positions = None
         self._bad_steps = 0
         self._sums, self._summed, self._grad_norm = {}, 0, 0.0
 

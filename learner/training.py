@@ -76,7 +76,9 @@ class Training:
         network = Network(
             game.observation_shape, game.num_actions, config.network, make_targets(config.learner), config.run.seed
         )
-        self.learner = Learner(network, game, config.learner)
+        self.learner = Learner(
+            network, game, config.learner, is_rounding=config.inference.is_rounding
+        )
         self._versions = VersionIndex(directory)
         self._published: Weights | None = None
         self._rollbacks = 0

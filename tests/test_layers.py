@@ -18,7 +18,9 @@ MAY_IMPORT = {  # the table of the folders: what each may import besides itself
     "learner": {"common", "replay"},
     "deploy": {"actors", "common", "configs", "learner", "replay"},
 }
-MAY_USE_RAY = {"actors/remote.py", "learner/remote.py", "common/remote.py"}  # and all of deploy/
+MAY_USE_RAY = {  # and all of deploy/
+    "actors/remote.py", "actors/remote_transport.py", "learner/remote.py", "common/remote.py",
+}
 WITHOUT_TORCH = (
     "common.messages", "common.config", "common.codec", "common.search", "common.tower", "common.weights",
     "common.metrics", "replay", "actors.self_play", "deploy.cli",

@@ -77,7 +77,7 @@ def until(condition: Callable[[], Any], seconds: float = 5.0) -> None:
 @pytest.fixture
 def parts() -> Iterator[tuple[Player, Writer, deque[int], Running]]:
     player, writer, loaded = Player(), Writer(), deque[int]()
-    running = Running(ActorLoop(player, writer, lambda w: loaded.append(w.version), epoch=3, runtime="none"))
+    running = Running(ActorLoop(player, writer, lambda w: loaded.append(w.version), epoch=3, runtime=lambda: "none"))
     yield player, writer, loaded, running
     running.end()
 
@@ -156,5 +156,6 @@ def test_says_what_it_does_with_its_time(parts: Parts) -> None:
     assert figures["version"] == 1
     assert figures["simulations"] == 8 * figures["games"] > 0
     assert figures["playing_ms"] < 3000
+    assert figures["wait_us"] > 300_000  # the pauses, in the parts that the shares are made of
     assert figures["pid"] > 0
     assert len(writer.figures) < 4096

@@ -26,9 +26,20 @@ def test_when_a_batch_runs(positions: int, requests: int, clients: int, waited: 
     assert FireRule(64, 0.002).seconds_left(positions, requests, clients, waited) == pytest.approx(left, abs=1e-9)
 
 
-@given(st.integers(1, 2000), st.integers(1, 500), st.integers(0, 500), st.floats(0, 10))
-def test_nobody_waits_beyond_the_deadline(positions: int, requests: int, clients: int, waited: float) -> None:
-    left = FireRule(512, 0.003).seconds_left(positions, requests, clients, waited)
+@pytest.mark.parametrize(("requests", "when_idle", "when_busy"), [(4, 0.002, 0.002), (5, 0, 0.002), (10, 0, 0)])
+def test_while_a_card_is_busy_more_are_waited_for(requests: int, when_idle: float, when_busy: float) -> None:
+    rule = FireRule(1024, 0.002)
+    assert rule.seconds_left(8 * requests, requests, 16, 0.0) == when_idle
+    assert rule.seconds_left(8 * requests, requests, 16, 0.0, is_busy=True) == when_busy
+    assert rule.seconds_left(1024, 1, 16, 0.0, is_busy=True) == 0
+    assert rule.seconds_left(8, 1, 1, 0.0, is_busy=True) == 0, "a single client is not waited for"
+
+
+@given(st.integers(1, 2000), st.integers(1, 500), st.integers(0, 500), st.floats(0, 10), st.booleans())
+def test_nobody_waits_beyond_the_deadline(
+    positions: int, requests: int, clients: int, waited: float, is_busy: bool
+) -> None:
+    left = FireRule(512, 0.003).seconds_left(positions, requests, clients, waited, is_busy=is_busy)
     assert 0 <= left <= max(0.0, 0.003 - waited) + 1e-12
 
 

@@ -18,9 +18,9 @@ from actors.evaluators import (
     make_ladder,
     raw_rate,
 )
+from common import hardware
 from common._core import Game
 from common.config import InferenceConfig, NetworkConfig
-from common.errors import UsageError
 from common.hardware import choose_precision, cpu_flags, cpu_has_bf16
 from common.messages import Evaluation, Leaves, Weights
 from common.network import Network
@@ -256,9 +256,26 @@ def test_precision_follows_the_processor() -> None:
     assert "bf16" in auto.reason
     assert choose_precision("fp32", "cpu", "k").name == "fp32"
     assert choose_precision("auto", "cuda", "k").name == "bf16"
-    if not cpu_has_bf16():
-        with pytest.raises(UsageError, match=r"inference\.precision=bf16"):
-            choose_precision("bf16", "cpu", "inference.precision")
+    assert choose_precision("int8", "cuda", "k") == ("bf16", "k=int8 is for CPUs; the cuda device computes in bf16")
+
+
+@pytest.mark.parametrize(("flags", "wanted", "name", "reason"), [
+    ({"avx512f"}, "bf16", "fp32", "k=bf16 would be slow on this"),
+    ({"avx512f"}, "int8", "fp32", "k=int8 would be slow on this"),
+    ({"avx512f", "avx512_bf16"}, "int8", "bf16", "k=int8 would be slow on this"),
+    ({"avx512f", "avx512_vnni"}, "int8", "int8", "k=int8"),
+    ({"avx512f", "avx512_vnni"}, "auto", "fp32", "this CPU does not compute in bf16"),
+    ({"amx_bf16", "amx_int8"}, "auto", "bf16", "the CPU computes in bf16"),
+])
+def test_what_the_processor_lacks_is_replaced_and_said(
+    monkeypatch: pytest.MonkeyPatch, flags: set[str], wanted: str, name: str, reason: str
+) -> None:
+    monkeypatch.setattr(hardware, "cpu_flags", lambda: frozenset(flags))
+    for cached in (hardware.cpu_has_bf16, hardware.cpu_has_int8):
+        monkeypatch.setattr(hardware, cached.__name__, cached.__wrapped__)
+    chosen = choose_precision(wanted, "cpu", "k")
+    assert chosen.name == name
+    assert chosen.reason.startswith(reason)
 
 
 def test_openvino_and_linux_agree_on_bf16() -> None:

@@ -191,7 +191,7 @@ def attached(handle: FakeHandle) -> list[list[FakeHandle]]:
 def say(world: World, index: int, version: int) -> None:
     """The server's report."""
     stats: Any = None
-    world.worker("inference", index).answer = ServerReport(version, stats)
+    world.worker("inference", index).answer = ServerReport(version, stats, "a stand-in")
 
 
 def test_servers_get_the_weights_and_actors_the_ready_servers(served: World) -> None:

@@ -6,7 +6,15 @@ import pytest
 
 from common.config import Config
 from common.errors import UsageError
-from deploy.cluster_layout import actor_seed, ladder, layout_of, plain
+from deploy.cluster_layout import (
+    FEWEST_GAMES,
+    LARGEST_BATCH,
+    MOST_GAMES,
+    actor_seed,
+    ladder,
+    layout_of,
+    plain,
+)
 from deploy.overrides import compose
 
 
@@ -67,3 +75,15 @@ def test_no_secret_travels_to_the_workers() -> None:
     assert type(travels) is Config
     assert asked.replay.url.endswith("host:1/0")
     assert replace(travels.replay, url=asked.replay.url) == asked.replay
+
+
+@pytest.mark.parametrize(("actors", "servers", "games"), [(16, 1, 128), (16, 2, 256), (1, 1, 512), (4000, 1, 16)])
+def test_beside_a_server_auto_fills_it_twice(actors: int, servers: int, games: int) -> None:
+    """Half of an actor's games search while the other half is evaluated."""
+    asked = config(actors__games_per_actor=0, actors__count=actors, inference__placement="server",
+                   inference__servers=servers)
+    layout = layout_of(asked, [actors], 0)
+    assert layout.games == games
+    if FEWEST_GAMES < games < MOST_GAMES:
+        assert games * actors == 2 * LARGEST_BATCH * servers
+    assert layout_of(config(actors__games_per_actor=48, inference__placement="server"), [2], 0).games == 48

@@ -234,8 +234,20 @@ def test_rates_of_what_the_actors_count(run: Run, progress: ClusterProgress) -> 
 def server(rows_per_s: float, p99: float, idle: float) -> ServerReport:
     return ServerReport(4, ServerStats(
         version=4, rows=1, batches=1, rows_per_s=rows_per_s, rows_per_batch=32.0, wait_p50_ms=1.0, wait_p99_ms=p99,
-        idle_share=idle, clients=2, waiting=0, refused=0, failed=0, non_finite=0, stale_weights=0,
-    ))
+        idle_share=idle, busy_seconds=1.0, clients=2, waiting=0, refused=0, failed=0, non_finite=0, stale_weights=0,
+    ), "torch on cuda, bf16 (the cuda device computes in bf16)")
+
+
+def test_what_evaluates_is_said_once_each(run: Run, progress: ClusterProgress) -> None:
+    assert progress.status().runtimes == []
+    run.hear(games=1, runtime="openvino 2026.4.1, fp32 (this CPU does not compute in bf16)")
+    run.hear(games=2, runtime="openvino 2026.4.1, fp32 (this CPU does not compute in bf16)")
+    (_, first), _ = run.supervisor.workers("inference")
+    first.answer = server(1000.0, 5.0, 0.25)  # type: ignore[attr-defined]
+    assert progress.status().runtimes == [
+        "torch on cuda, bf16 (the cuda device computes in bf16)",
+        "openvino 2026.4.1, fp32 (this CPU does not compute in bf16)",
+    ]
 
 
 def test_servers_together(run: Run, progress: ClusterProgress) -> None:

@@ -17,6 +17,8 @@ def full_status() -> Status:
         window_rows=400_120, window_size=520_000, rows_seen=1_140_120, samples_per_position=1.98,
         strength=[(60, 0.5), (120, 0.6), (180, 0.71)],
         strength_label="optimal moves with 64 simulations", quarantined=2,
+        runtimes=["openvino 2026.4.1, fp32 (this CPU does not compute in bf16)"],
+        time_shares={"select": 0.04, "encode": 0.021, "network": 0.9, "expand": 0.03, "record": 0.001, "wait": 0.0},
     )
 
 
@@ -34,7 +36,8 @@ def test_the_block_shows_everything_at_every_width(width: int) -> None:
     for figure in ("123,400 games/h", "4,210 rows/s", "880 searches/s", "41,230 evaluations/s", "34% cache hits",
                    "61.2 steps/s", "1.234 policy loss", "0.456 value loss", "400,120 of 520,000 rows in the window",
                    "1.98 samples per position", "0.710 optimal moves", "3:24 of 20:00", "16:36 left",
-                   "2 records in quarantine", "1,240 of 4,000 rows", "runs/connect_four"):
+                   "2 records in quarantine", "1,240 of 4,000 rows", "runs/connect_four",
+                   "90% network", "4% select", "0% wait", "openvino 2026.4.1, fp32"):
         assert figure in text, figure
 
 
@@ -43,6 +46,7 @@ def test_a_run_that_just_began_can_be_drawn() -> None:
     assert "starting" in text
     assert "not measured yet" in text
     assert "trouble" not in text
+    assert "its time" not in text
 
 
 def test_what_it_waits_for_says_until_when() -> None:

@@ -6,10 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
+from actors.games_choice import SIZES
 from common._core import Game
 from common.config import NetworkConfig
 from common.errors import UsageError
+from common.hardware import cpu_has_bf16, cpu_has_int8
 from common.weights import random_weights, save_weights
 from deploy.chosen_weights import choose_weights
 from deploy.overrides import compose
@@ -89,3 +92,35 @@ def test_plain_uct_can_be_benched():
     done = shusaku("bench", "search", "search=mcts", "learner.enabled=false", "bench.seconds=0.3", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1])["simulations_per_s"] > 10_000
+
+
+def test_self_play_is_benched_in_8_bits_and_with_a_measured_number_of_games():
+    done = shusaku("bench", "selfplay", *SMALL, "actors.games_per_actor=auto", "inference.precision=int8",
+                   "bench.seconds=0.5", "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert result["precision"] == ("int8" if cpu_has_int8() else "bf16" if cpu_has_bf16() else "fp32")
+    assert result["precision"] in result["runtime"]
+    assert result["games_per_actor"] in SIZES
+    assert sum(result["time_shares"].values()) == pytest.approx(1)
+    assert result["time_shares"]["network"] > result["time_shares"]["wait"] == 0
+
+
+def test_self_play_is_benched_through_a_server_and_a_simulated_card():
+    done = shusaku("bench", "selfplay", *SMALL, "actors.count=2", "actors.cpus=0.5", "inference.placement=server",
+                   "inference.runtime=simulated_card", "inference.service_ms=5", "bench.seconds=1", "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert result["runtime"] == "a simulated card, 5 ms a batch"
+    assert 0 < result["busy_share"] < 1.05
+    assert result["evaluations_per_s"] > 100
+    assert result["rows_per_batch"] >= 1
+    assert result["time_shares"]["wait"] > 0
+    assert result["of_raw"] is None
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_what_the_processes_of_a_bench_cannot_have_is_said_at_once():
+    done = shusaku("bench", "selfplay", *SMALL, "inference.device=cuda", "bench.seconds=1")
+    assert done.returncode == 2
+    assert done.stderr.strip().endswith("torch finds no GPU that it can use; use inference.device=cpu")

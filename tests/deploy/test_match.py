@@ -15,6 +15,7 @@ from actors.uci_games import KNOWN, KnownGame
 from common._core import Game
 from common.config import NetworkConfig
 from common.errors import UsageError
+from common.hardware import cpu_has_bf16, cpu_has_int8
 from common.weights import load_weights, random_weights, save_weights
 from deploy import cli
 from deploy.chosen_weights import choose_weights
@@ -260,3 +261,15 @@ def test_two_games_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "first.checkpoint plays tic_tac_toe, second.checkpoint plays connect_four" in err
     assert cli.main(["match", "game=connect_four", f"first.checkpoint={files[0]}", "second.engine=random"]) == 2
     assert "not the game that was asked for" in capsys.readouterr().err
+
+
+def test_each_network_has_its_precision() -> None:
+    players = [*SMALL, "game=tic_tac_toe", "first.checkpoint=random", "second.checkpoint=random",
+               "search.simulations=4"]
+    report = match(*players, "first.precision=fp32", "second.precision=int8")
+    rounded = "int8" if cpu_has_int8() else "bf16" if cpu_has_bf16() else "fp32"
+    assert [report[key]["precision"] for key in ("first", "second")] == ["fp32", rounded]
+    with pytest.raises(UsageError, match=r"first\.precision=int4"):
+        compose([*players, "first.precision=int4"])
+    with pytest.raises(UsageError, match=r"second\.engine=random has none"):
+        compose([*players[:-2], "second.engine=random", "second.precision=fp32"])

@@ -6,12 +6,12 @@ import pytest
 from omegaconf import OmegaConf
 
 from common._core import game_names
-from common.config import Config
+from common.config import USUAL_GAMES, Config
 from common.config_rules import check_self_play
 from common.errors import UsageError
 from deploy import overrides, parameters
 from deploy.masking import mask_override, mask_tree
-from deploy.overrides import compose, compose_jobs
+from deploy.overrides import ComposedConfig, changed, compose, compose_jobs
 
 
 def refusal(*argv: str) -> str:
@@ -116,6 +116,26 @@ def test_unknown_words_name_the_nearest(override: str, near: str) -> None:
 ])
 def test_impossible_values_name_the_rule(override: str, rule: str) -> None:
     assert rule in refusal(override)
+
+
+def test_auto_is_zero_where_zero_is_counted_or_measured() -> None:
+    config = compose(["actors.games_per_actor=auto", "actors={count: auto}", "learner.threads=auto"])
+    assert (config.actors.games_per_actor, config.actors.count, config.learner.threads) == (0, 0, 0)
+    assert config.actors.games == USUAL_GAMES
+    with pytest.raises(UsageError, match=r"games_per_actor=automatic: .* must be a whole number"):
+        compose(["actors.games_per_actor=automatic"])
+    with pytest.raises(UsageError, match=r"learner.batch_size=auto: .* must be a whole number"):
+        compose(["learner.batch_size=auto"])
+
+
+def test_a_changed_configuration_remembers_how_it_was_asked_for() -> None:
+    config = compose(["search=puct", "run.seed=4"])
+    other = changed(config, checkpoint="random")
+    assert isinstance(other, ComposedConfig)
+    assert other.checkpoint == "random"
+    assert config.checkpoint == ""
+    assert (other.asked, other.overrides) == (config.asked, ["search=puct", "run.seed=4"])
+    assert changed(Config(), games=2).games == 2
 
 
 def test_naming_a_player_does_not_let_self_play_off() -> None:

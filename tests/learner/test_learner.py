@@ -14,6 +14,8 @@ from common._core import Game
 from common.config import LearnerConfig, NetworkConfig
 from common.errors import UsageError
 from common.network import Network, named_tensors, tensors_of
+from common.tower import quantised_layers
+from common.weights import tower_shape
 from learner.average import Average
 from learner.checkpoints import Checkpoint, load_latest, write_checkpoint
 from learner.learner import Diverged, Learner, LearnerState
@@ -233,3 +235,28 @@ def test_metrics_are_means_since_the_last_call() -> None:
     assert figures["loss/total"] == pytest.approx(np.mean(each), rel=1e-5)
     assert {"loss/policy", "loss/value", "policy/accuracy", "value/error", "grad_norm"} <= figures.keys()
     assert figures["learning_rate"] == pytest.approx(CONFIG.learning_rate * 4 / 5)
+
+
+def test_scales_of_8_bits_go_with_publications_and_outlive_a_stop() -> None:
+    def learner() -> Learner:
+        network = Network(GAME.observation_shape, GAME.num_actions, NETWORK, seed=3)
+        return Learner(network, GAME, CONFIG, is_rounding=True)
+
+    first = learner()
+    before = first.publish(1)
+    assert before is not None
+    assert before.scales == {}, "there were no positions yet"
+    for seed in range(3):
+        first.step(rows(seed))
+    published = first.publish(2)
+    assert published is not None
+    assert set(published.scales) == set(quantised_layers(tower_shape(GAME, NETWORK)))
+    assert {"int8_policy_error", "int8_value_error", "int8_refused"} <= set(first.metrics())
+    second = learner()
+    second.restore(first.state())
+    again = second.publish(3)
+    assert again is not None
+    assert again.scales == published.scales
+    plain = learner_of()
+    plain.step(rows(1))
+    assert plain.publish(1).scales == {}  # type: ignore[union-attr]

@@ -128,7 +128,7 @@ def test_what_is_published_is_what_evaluators_compute_and_nothing_else() -> None
     assert shapes == tensor_shapes(tower)
     assert set(learner.state().tensors["average"]) > set(shapes)
     batch = go_batch(9, 8)
-    runtime = TorchRuntime(tower, 8, Precision("fp32", ""), "cpu")
+    runtime = TorchRuntime(tower, 8, Precision("fp32", ""))
     runtime.load(weights)
     runtime.inputs[:] = batch.observations
     runtime.run(8)

@@ -1,0 +1,53 @@
+"""Positions of several requests as one batch, and what is read off its answer."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from common._core import Game
+from common.messages import Leaves
+
+
+def together(parts: Sequence[Leaves]) -> Leaves:
+    """One behind the other; new arrays where there are several."""
+    if len(parts) == 1:
+        return parts[0]
+    offsets = np.zeros(1 + sum(map(len, parts)), np.int32)
+    begin = 0
+    for part in parts:
+        end = begin + len(part)
+        np.add(part.offsets[1:], offsets[begin], out=offsets[begin + 1 : end + 1])
+        begin = end
+    return Leaves(
+        np.concatenate([part.packed for part in parts]),
+        np.concatenate([part.uniform for part in parts]),
+        offsets,
+        np.concatenate([part.actions for part in parts]),
+    )
+
+
+def non_finite_rows(parts: Sequence[Leaves], logits: NDArray[np.float16], values: NDArray[np.float16]) -> int:
+    """How many positions were answered, by logits [N] and values [B] of all parts, with a number that is not finite."""
+    if not parts or (np.isfinite(logits).all() and np.isfinite(values).all()):
+        return 0
+    bad = ~np.isfinite(values)  # [B]
+    starts = np.flatnonzero(~np.isfinite(logits))
+    ends = np.cumsum(np.concatenate([np.diff(part.offsets) for part in parts]))
+    bad[np.searchsorted(ends, starts, side="right")] = True
+    return int(np.count_nonzero(bad))
+
+
+def sample_leaves(game: Game, count: int) -> Leaves:
+    """The first position of the game, `count` times over."""
+    position = game.start()
+    planes = position.observation()  # [C, H, W], binary planes first
+    binary = len(planes) - game.num_uniform_planes
+    packed = np.packbits(planes[:binary].reshape(-1) > 0, bitorder="little")
+    legal = np.array(position.legal_actions, np.uint16)
+    return Leaves(
+        np.tile(packed, (count, 1)),
+        np.tile(planes[binary:, 0, 0].astype(np.float32), (count, 1)),
+        np.arange(count + 1, dtype=np.int32) * np.int32(len(legal)),
+        np.tile(legal, count),
+    )

@@ -1,0 +1,56 @@
+"""The network as torch computes it for play: norms folded, channels last, no autograd, the same tensors for ever."""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from common.messages import Weights
+from common.tower import TowerShape, fold, folded_shapes
+
+TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+
+
+class TorchTower:
+    """New weights are copied into the tensors that are there: a CUDA graph that was captured over them stays good."""
+
+    def __init__(self, tower: TowerShape, precision: str, device: torch.device) -> None:
+        """`precision`: fp32 | bf16, of everything but the values, which leave as fp32."""
+        self._tower, self.type = tower, TYPES[precision]
+        self.tensors: dict[str, Tensor] = {}
+        for name, shape in folded_shapes(tower).items():
+            tensor = torch.zeros(shape, dtype=self.type, device=device)
+            self.tensors[name] = tensor.contiguous(memory_format=torch.channels_last) if tensor.ndim == 4 else tensor
+
+    @torch.inference_mode()
+    def load(self, weights: Weights) -> None:
+        """ValueError when the tensors are not this tower's; the old weights go on answering then."""
+        folded = fold(weights.tensors)
+        for name, shape in folded_shapes(self._tower).items():
+            if name not in folded or folded[name].shape != shape:
+                found = folded[name].shape if name in folded else "nothing"
+                raise ValueError(f"weights version {weights.version}: {name} must have shape {shape}, found {found}; "
+                                 "they belong to another game or network")
+        for name, tensor in self.tensors.items():
+            tensor.copy_(torch.from_numpy(np.array(folded[name])))
+
+    def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """[B, C, H, W] of `type`, channels last -> logits [B, A] of `type`, values [B, 1] of fp32."""
+        x = F.relu(self.convolution(x, "stem"))
+        for i in range(self._tower.network.blocks):
+            y = F.relu(self.convolution(x, f"blocks.{i}.first"), inplace=True)
+            x = F.relu(self.convolution(y, f"blocks.{i}.second").add_(x), inplace=True)
+        p = F.relu(self.convolution(x, "heads.policy.features"))
+        v = F.relu(self.convolution(x, "heads.value.features"))
+        v = F.relu(self._linear(v.flatten(1), "heads.value.hidden"))
+        value = torch.tanh(self._linear(v, "heads.value.output").float())
+        p = p.flatten(2).transpose(1, 2) if self._tower.network.policy_head == "planes" else p.flatten(1)
+        return self._linear(p, "heads.policy.output").flatten(1), value
+
+    def convolution(self, x: Tensor, name: str) -> Tensor:
+        """The convolution of this layer, with its bias."""
+        kernel = self.tensors[f"{name}.weight"]
+        return F.conv2d(x, kernel, self.tensors[f"{name}.bias"], padding=kernel.shape[2] // 2)
+
+    def _linear(self, x: Tensor, name: str) -> Tensor:
+        return F.linear(x, self.tensors[f"{name}.weight"], self.tensors[f"{name}.bias"])

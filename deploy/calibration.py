@@ -1,0 +1,69 @@
+"""Scales of 8 bits for weights that were published without: from positions of a few games that they play."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from actors.evaluators import choose_runtime, make_evaluator
+from actors.self_play import ActorIdentity, SelfPlay
+from common._core import Game
+from common.config import InferenceConfig, NetworkConfig, SearchConfig, SelfPlayConfig
+from common.errors import RunFailed
+from common.hardware import cpu_has_int8
+from common.messages import Evaluation, Leaves, Weights
+from common.weights import tower_shape
+
+GAMES, PLIES, SIMULATIONS = 16, 12, 8  # games side by side, searches of each, and how long these are
+MOST = 256  # positions, spread over these games
+
+
+def with_scales(inference: InferenceConfig, game: Game, network: NetworkConfig, weights: Weights) -> Weights:
+    """The same weights, with scales where inference.precision=int8 wants them and can be had.
+
+    RunFailed where 8 bits would stray too far.  Less than a second for 64 filters x 5 blocks.
+    """
+    if weights.scales or not (inference.is_rounding and cpu_has_int8() and choose_runtime(inference)[0] == "openvino"):
+        return weights
+    from learner.quantisation import quantise  # torch, only for those who round
+
+    planes = _positions(replace(inference, precision="auto"), game, network, weights)
+    quantised, _ = quantise(weights, tower_shape(game, network), planes)
+    if quantised.refused:
+        raise RunFailed(f"inference.precision=int8 is refused: {quantised.refused}; use inference.precision=auto")
+    return quantised
+
+
+def _positions(inference: InferenceConfig, game: Game, network: NetworkConfig, weights: Weights) -> Any:
+    """Planes [N, C, H, W] that the network was asked for in warm-up games, spread over them."""
+    evaluator = _Listening(make_evaluator(game, inference, network, GAMES), game)
+    evaluator.load(weights)
+    search = SearchConfig(simulations=SIMULATIONS, cache=0)
+    player = SelfPlay(game, search, SelfPlayConfig(), evaluator, games=GAMES, seed=1, identity=ActorIdentity(0))
+    while player.counters()["searches"] < GAMES * PLIES:
+        player.step()
+    planes = np.concatenate(evaluator.planes)
+    return planes[np.linspace(0, len(planes) - 1, min(MOST, len(planes))).astype(int)]
+
+
+class _Listening:
+    """An evaluator that keeps what it was asked."""
+
+    def __init__(self, evaluator: Any, game: Game) -> None:
+        self._evaluator, self._game = evaluator, game
+        self.planes: list[Any] = []
+
+    @property
+    def version(self) -> int:
+        version: int = self._evaluator.version
+        return version
+
+    def load(self, weights: Weights) -> None:
+        self._evaluator.load(weights)
+
+    def __call__(self, leaves: Leaves) -> Evaluation:
+        planes = np.zeros((len(leaves), *self._game.observation_shape), np.float32)
+        self._game.expand(leaves.packed, leaves.uniform, planes)
+        self.planes.append(planes)
+        evaluation: Evaluation = self._evaluator(leaves)
+        return evaluation

@@ -1,0 +1,92 @@
+"""8-bit evaluation: how large the input of each convolution gets, measured beside the learner, and whether it will do.
+
+Weights are rounded to 255 steps an output channel, symmetric; the input of a convolution, which a ReLU has made, to 256
+steps from 0 to the largest seen.  Both scales are fixed before play ("static").  The convolutions of the residual
+blocks take nine tenths of the work and are the only ones that are rounded: the first reads planes, whose uniform values
+may be anything, and the heads are small.
+Source: Jacob et al. 2018, "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only
+Inference", section 3; Lc0's ONNX and TensorRT backends for the practice of rounding a tower after training.
+"""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from common.messages import Weights
+from common.torch_tower import TorchTower
+from common.tower import TowerShape, quantised_layers
+
+POSITIONS = 256  # that the scales are made of
+MOST_POLICY_ERROR = 0.02  # nats: mean Kullback-Leibler divergence of the rounded policy from the other
+MOST_VALUE_ERROR = 0.02  # mean distance of the values
+
+
+class RoundingError(NamedTuple):
+    """How far the rounded network strays from the one that was trained, on average over the positions."""
+
+    policy: float  # nats
+    value: float
+
+    @property
+    def reason(self) -> str:
+        """Why it is too much; empty where it is not."""
+        if self.policy <= MOST_POLICY_ERROR and self.value <= MOST_VALUE_ERROR:
+            return ""
+        return (f"in 8 bits the policy strays by {self.policy:.3g} nats (at most {MOST_POLICY_ERROR:g}) and the value "
+                f"by {self.value:.3g} (at most {MOST_VALUE_ERROR:g})")
+
+
+def quantise(weights: Weights, tower: TowerShape, planes: NDArray[np.float32]) -> tuple[Weights, RoundingError]:
+    """The weights with scales from positions [N, C, H, W], or with the reason why they are refused."""
+    x = torch.from_numpy(planes[:POSITIONS]).contiguous(memory_format=torch.channels_last)
+    exact = _Watched(tower)
+    exact.load(weights)
+    with torch.inference_mode():
+        logits, values = exact(x)
+        scales = {name: exact.largest[name] or 1.0 for name in quantised_layers(tower)}  # a layer may be dead
+        rounded = _Rounded(tower, scales)
+        rounded.load(weights)
+        other_logits, other_values = rounded(x)
+    policy, other = F.log_softmax(logits, 1), F.log_softmax(other_logits, 1)
+    error = RoundingError(
+        float((policy.exp() * (policy - other)).sum(1).mean()), float((values - other_values).abs().mean())
+    )
+    return replace(weights, scales={} if error.reason else scales, refused=error.reason), error
+
+
+class _Watched(TorchTower):
+    """Remembers the largest input of every convolution."""
+
+    def __init__(self, tower: TowerShape) -> None:
+        super().__init__(tower, "fp32", torch.device("cpu"))
+        self.largest: dict[str, float] = {}
+
+    def convolution(self, x: Tensor, name: str) -> Tensor:
+        self.largest[name] = float(x.max())
+        return super().convolution(x, name)
+
+
+class _Rounded(TorchTower):
+    """Computes with the numbers that 8 bits would hold, in floating point."""
+
+    def __init__(self, tower: TowerShape, scales: dict[str, float]) -> None:
+        super().__init__(tower, "fp32", torch.device("cpu"))
+        self._scales = scales
+
+    def load(self, weights: Weights) -> None:
+        super().load(weights)
+        for name in self._scales:
+            kernel = self.tensors[f"{name}.weight"]  # [outputs, inputs, 3, 3]
+            step = kernel.abs().amax((1, 2, 3), keepdim=True).clamp_min(1e-12) / 127
+            kernel.copy_((kernel / step).round() * step)
+
+    def convolution(self, x: Tensor, name: str) -> Tensor:
+        if name in self._scales:
+            step = self._scales[name] / 255
+            x = (x / step).round().clamp(0, 255) * step
+        return super().convolution(x, name)

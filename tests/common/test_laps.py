@@ -1,0 +1,91 @@
+"""Where the time of self-play goes: the parts add up, each is charged with its own, and waiting is told apart."""
+
+import time
+
+import numpy as np
+import pytest
+
+from actors.evaluators import NetworkEvaluator
+from actors.self_play import ActorIdentity, SelfPlay
+from common._core import Game
+from common.config import SearchConfig, SelfPlayConfig
+from common.laps import PARTS, Laps, shares
+from common.messages import Weights
+from common.metrics import TimeShares
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_every_second_is_charged_once() -> None:
+    clock = Clock()
+    laps = Laps(clock)
+    for seconds, part in ((1.0, "select"), (0.25, "network"), (2.0, "select"), (0.5, "wait")):
+        clock.now += seconds
+        laps.lap(part)
+    assert laps.seconds == {**dict.fromkeys(PARTS, 0.0), "select": 3.0, "network": 0.25, "wait": 0.5}
+    assert laps.counters()["select_us"] == 3_000_000
+    assert sum(laps.seconds.values()) == clock.now - 100.0
+
+
+def test_shares_are_of_the_time_between_two_counters() -> None:
+    before = {"select_us": 10, "network_us": 100, "games": 3}
+    after = {"select_us": 40, "network_us": 170, "games": 900}
+    got = shares(before, after)
+    assert got["select"] == pytest.approx(0.3)
+    assert got["network"] == pytest.approx(0.7)
+    assert tuple(got) == PARTS
+    assert shares(after, after) == {}
+
+
+def test_shares_of_the_last_seconds() -> None:
+    clock = Clock()
+    recent = TimeShares(window=10.0, clock=clock)
+    assert recent.update({"wait_us": 5}) == {}
+    for _ in range(30):  # the first half of the time belongs to waiting and is forgotten
+        clock.now += 1
+        seconds = clock.now - 100.0
+        got = recent.update({"wait_us": min(seconds, 15) * 1e6, "network_us": max(0.0, seconds - 15) * 1e6})
+    assert got["network"] == pytest.approx(1.0)
+    assert got["wait"] == 0
+
+
+class SlowRuntime:
+    """Sleeps for every batch."""
+
+    description = "asleep"
+
+    def __init__(self, game: Game, size: int) -> None:
+        self.inputs = np.zeros((size, *game.observation_shape), np.float32)
+        self.policy = np.zeros((size, game.num_actions), np.float32)
+        self.values = np.zeros(size, np.float32)
+
+    def load(self, weights: Weights) -> None:
+        pass
+
+    def run(self, rows: int) -> None:
+        time.sleep(0.005)
+
+
+def test_a_slow_network_is_seen_in_self_play() -> None:
+    game, laps = Game("tic_tac_toe"), Laps()
+    evaluate = NetworkEvaluator(game, SlowRuntime(game, 8), laps)
+    evaluate.load(Weights(1, 0, {}, {}, game.name, {}))
+    play = SelfPlay(game, SearchConfig(simulations=16), SelfPlayConfig(), evaluate, games=8, seed=1,
+                    identity=ActorIdentity(0), laps=laps)
+    begin = time.perf_counter()
+    for _ in range(40):
+        play.step()
+    passed = time.perf_counter() - begin
+    assert sum(laps.seconds.values()) == pytest.approx(passed, abs=0.02)
+    assert laps.seconds["network"] > 0.9 * passed
+    assert all(laps.seconds[part] > 0 for part in ("select", "encode", "expand", "record"))
+    assert laps.seconds["wait"] == 0
+    time.sleep(0.03)
+    play.play(1)
+    assert 0.03 <= laps.seconds["wait"] < 0.1
