@@ -21,6 +21,7 @@ FILE = ROOT / "docs" / "examples" / "gomoku.py"
 def beside_the_example(monkeypatch):
     monkeypatch.chdir(FILE.parent)
     monkeypatch.setattr(sys, "path", list(sys.path))
+    sys.modules.pop("gomoku", None)  # another test's, which may have broken its copy
 
 
 def gomoku(**params):
