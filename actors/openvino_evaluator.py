@@ -21,7 +21,8 @@ from openvino import opset13 as op
 
 from common.hardware import Precision, cpu_has_bf16
 from common.messages import Weights
-from common.tower import Shape, Tensors, TowerShape, fold, folded_shapes
+from common.tower import Shape, Tensors, TowerShape, folded_shapes
+from common.weights import folded_tensors
 
 _lock = threading.Lock()
 _templates: dict[str, "_Template"] = {}
@@ -60,12 +61,7 @@ class OpenVINORuntime:
 
     def load(self, weights: Weights) -> None:
         """ValueError when the tensors are not this tower's; the old weights go on answering then."""
-        constants = fold(weights.tensors)
-        for name, shape in folded_shapes(self._tower).items():
-            if name not in constants or constants[name].shape != shape:
-                found = constants[name].shape if name in constants else "nothing"
-                raise ValueError(f"weights version {weights.version}: {name} must have shape {shape}, found {found}; "
-                                 "they belong to another game or network")
+        constants = folded_tensors(weights, self._tower)
         if self._wanted.name == "int8" and weights.scales:
             compiled, blob = self._template.compile_rounded(constants, weights.scales), b""
             self.precision, self._why = "int8", self._wanted.reason

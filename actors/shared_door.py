@@ -88,14 +88,14 @@ class SharedDoor:
             with contextlib.suppress(TimeoutError):
                 self._woken.recv(1, socket.MSG_PEEK)
             return
-        pid, uid, _ = _CREDENTIALS.unpack(
+        _, uid, _ = _CREDENTIALS.unpack(
             connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         )
         if uid != os.getuid() or len(self._guests) >= MAX_CLIENTS:
             connection.close()
             return
         connection.setblocking(False)
-        guest = _Guest(connection, pid)
+        guest = _Guest(connection)
         self._selector.register(connection, selectors.EVENT_READ, guest)
         self._guests.add(guest)
 
@@ -129,8 +129,8 @@ class SharedDoor:
 class _Guest:
     """A connected client, as the server sees it.  Its answers are written by the server's thread."""
 
-    def __init__(self, connection: socket.socket, pid: int) -> None:
-        self.connection, self.pid = connection, pid
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
         self.client = -1
         self.segment: Segment | None = None
         self._lock = threading.Lock()  # nobody writes into memory that is being given back

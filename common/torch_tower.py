@@ -6,7 +6,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from common.messages import Weights
-from common.tower import TowerShape, fold, folded_shapes
+from common.tower import TowerShape, folded_shapes
+from common.weights import folded_tensors
 
 TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
@@ -25,12 +26,7 @@ class TorchTower:
     @torch.inference_mode()
     def load(self, weights: Weights) -> None:
         """ValueError when the tensors are not this tower's; the old weights go on answering then."""
-        folded = fold(weights.tensors)
-        for name, shape in folded_shapes(self._tower).items():
-            if name not in folded or folded[name].shape != shape:
-                found = folded[name].shape if name in folded else "nothing"
-                raise ValueError(f"weights version {weights.version}: {name} must have shape {shape}, found {found}; "
-                                 "they belong to another game or network")
+        folded = folded_tensors(weights, self._tower)
         for name, tensor in self.tensors.items():
             tensor.copy_(torch.from_numpy(np.array(folded[name])))
 

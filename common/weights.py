@@ -16,7 +16,7 @@ from safetensors.numpy import save
 from common.config import NetworkConfig
 from common.errors import UsageError
 from common.messages import Weights
-from common.tower import TowerShape, evaluated, initial_tensors
+from common.tower import TowerShape, evaluated, fold, folded_shapes, initial_tensors
 
 if TYPE_CHECKING:
     from common._core import Game
@@ -43,6 +43,17 @@ def weights_of(network: "Network", game: "Game", version: int, step: int) -> Wei
 
     tensors = evaluated(tensors_of(network))
     return Weights(version, step, tensors, dataclasses.asdict(network.config), game.name, game.params)
+
+
+def folded_tensors(weights: Weights, tower: TowerShape) -> dict[str, NDArray[np.float32]]:
+    """`common.tower.fold` of the weights; ValueError when they are not this tower's."""
+    folded = fold(weights.tensors)
+    for name, shape in folded_shapes(tower).items():
+        if name not in folded or folded[name].shape != shape:
+            found = folded[name].shape if name in folded else "nothing"
+            raise ValueError(f"weights version {weights.version}: {name} must have shape {shape}, found {found}; "
+                             "they belong to another game or network")
+    return folded
 
 
 def is_finite(tensors: Mapping[str, NDArray[np.float32]]) -> bool:
