@@ -1,7 +1,5 @@
 """Where the time of self-play goes: the parts add up, each is charged with its own, and waiting is told apart."""
 
-import time
-
 import numpy as np
 import pytest
 
@@ -55,37 +53,46 @@ def test_shares_of_the_last_seconds() -> None:
     assert got["wait"] == 0
 
 
+class TickingClock(Clock):
+    """Every look at it takes a microsecond, so that no part is free."""
+
+    def __call__(self) -> float:
+        self.now += 1e-6
+        return self.now
+
+
 class SlowRuntime:
-    """Sleeps for every batch."""
+    """Takes 5 ms of the clock for every batch."""
 
-    description = "asleep"
+    description = "slow"
 
-    def __init__(self, game: Game, size: int) -> None:
+    def __init__(self, game: Game, size: int, clock: Clock) -> None:
         self.inputs = np.zeros((size, *game.observation_shape), np.float32)
         self.policy = np.zeros((size, game.num_actions), np.float32)
         self.values = np.zeros(size, np.float32)
+        self._clock = clock
 
     def load(self, weights: Weights) -> None:
         pass
 
     def run(self, rows: int) -> None:
-        time.sleep(0.005)
+        self._clock.now += 0.005
 
 
 def test_a_slow_network_is_seen_in_self_play() -> None:
-    game, laps = Game("tic_tac_toe"), Laps()
-    evaluate = NetworkEvaluator(game, SlowRuntime(game, 8), laps)
+    game, clock = Game("tic_tac_toe"), TickingClock()
+    laps = Laps(clock)
+    begin = clock.now
+    evaluate = NetworkEvaluator(game, SlowRuntime(game, 8, clock), laps)
     evaluate.load(Weights(1, 0, {}, {}, game.name, {}))
     play = SelfPlay(game, SearchConfig(simulations=16), SelfPlayConfig(), evaluate, games=8, seed=1,
                     identity=ActorIdentity(0), laps=laps)
-    begin = time.perf_counter()
     for _ in range(40):
         play.step()
-    passed = time.perf_counter() - begin
-    assert sum(laps.seconds.values()) == pytest.approx(passed, abs=0.02)
-    assert laps.seconds["network"] > 0.9 * passed
-    assert all(laps.seconds[part] > 0 for part in ("select", "encode", "expand", "record"))
+    assert sum(laps.seconds.values()) == pytest.approx(clock.now - begin, abs=1e-9)
+    assert laps.seconds["network"] == pytest.approx(40 * 0.005, rel=0.01)
+    assert all(0 < laps.seconds[part] < 0.001 for part in ("select", "encode", "expand", "record"))
     assert laps.seconds["wait"] == 0
-    time.sleep(0.03)
+    clock.now += 0.03
     play.play(1)
-    assert 0.03 <= laps.seconds["wait"] < 0.1
+    assert laps.seconds["wait"] == pytest.approx(0.03, abs=1e-4)
