@@ -17,10 +17,9 @@ from common.config import Config, SelfPlayConfig
 from common.messages import Weights
 
 SIZES = (16, 32, 64, 96, 128, 192, 256)
-ENOUGH = 0.97  # of the best rate
-GAIN = 1.01  # that the next size must bring, or none larger is tried
+ENOUGH = 0.98  # of the best rate
 SLOW_STEP = 0.1  # seconds: beside such a step no fixed part matters
-SLICES, SLICE_SECONDS = 4, 0.05  # the best of so many: what disturbs a measurement only makes it slower
+SLICES, SLICE_SECONDS = 5, 0.05  # the best of so many: what disturbs a measurement only makes it slower
 
 
 class Pace(NamedTuple):
@@ -42,34 +41,42 @@ class GamesChoice(NamedTuple):
         return f"{self.games} games an actor, chosen by evaluations/s (batches of {tried})"
 
 
-def choose_games(pace_of: Callable[[int], Pace], sizes: Iterable[int] = SIZES) -> GamesChoice:
-    """The smallest size with ENOUGH of the best rate; larger ones are tried while they bring GAIN."""
+def choose_games(slice_of: Callable[[int], Pace], sizes: Iterable[int] = SIZES) -> GamesChoice:
+    """The smallest size with ENOUGH of the best rate; none larger than the first whose step is slow.
+
+    The sizes take turns, so that a machine that is slow for a second is slow for all of them.
+    """
     rates: dict[int, float] = {}
-    for size in sizes:
-        best = max(rates.values(), default=0.0)
-        pace = pace_of(size)
-        rates[size] = pace.evaluations_per_s
-        if pace.evaluations_per_s < GAIN * best or pace.step_seconds > SLOW_STEP:
-            break
+    sizes = list(sizes)
+    for _ in range(SLICES):
+        for size in sizes:
+            pace = slice_of(size)
+            rates[size] = max(pace.evaluations_per_s, rates.get(size, 0.0))
+            if pace.step_seconds > SLOW_STEP:
+                sizes = [s for s in sizes if s <= size]
+                break
     best = max(rates.values())
     return GamesChoice(next(size for size, rate in rates.items() if rate >= ENOUGH * best), rates)
 
 
 def measure_games(config: Config, game: Game, weights: Weights) -> GamesChoice:
-    """Self-play of the configured search on this machine, every position evaluated: one or two seconds.
+    """Self-play of the configured search on this machine, every position evaluated: two or three seconds.
 
     UsageError when the runtime, the device or the precision is not to be had here.
     """
     search = replace(config.search, cache=0)  # else the first moves of all games are one position
+    players: dict[int, SelfPlay] = {}
 
-    def pace_of(size: int) -> Pace:
-        evaluator = make_evaluator(game, config.inference, config.network, size)
-        evaluator.load(weights)
-        player = SelfPlay(game, search, SelfPlayConfig(), evaluator, games=size, seed=1, identity=ActorIdentity(0))
-        player.step()
-        return max(_slice(player) for _ in range(SLICES))
+    def slice_of(size: int) -> Pace:
+        if size not in players:
+            evaluator = make_evaluator(game, config.inference, config.network, size)
+            evaluator.load(weights)
+            players[size] = SelfPlay(
+                game, search, SelfPlayConfig(), evaluator, games=size, seed=1, identity=ActorIdentity(0))
+            players[size].step()
+        return _slice(players[size])
 
-    return choose_games(pace_of)
+    return choose_games(slice_of)
 
 
 def _slice(player: SelfPlay) -> Pace:
