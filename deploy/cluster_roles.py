@@ -37,7 +37,8 @@ def roles_of(run: "ClusterRun") -> list[tuple[RayRole, int]]:
         here = min(run.actors, math.floor(cores / config.actors.cpus))
         threads = config.learner.threads or max(1, cores - math.ceil(here * config.actors.cpus))
         directory = str(run.directory.path.resolve())
-        return (LearnerPlan(config, digest, epoch, incarnation, directory, run.store.url, run_id, threads),)
+        return (LearnerPlan(config, digest, epoch, incarnation, directory, run.store.url, run_id, threads,
+                            run.seconds),)
 
     roles = []
     if config.learner.enabled:

@@ -36,6 +36,7 @@ from deploy.run_identity import check_wiring
 from deploy.stop_signals import StopSignals
 from learner.batches import Prefetcher, batch_seed
 from learner.learner import Diverged, Learner
+from learner.optimizers import run_share
 from learner.version_index import VersionIndex
 from replay.buffer import Batch, make_buffer
 from replay.record_log import RecordLog
@@ -156,6 +157,13 @@ class LocalRun:
         """Training time of the run directory, summed over resumes."""
         return self.state.seconds + (0.0 if self._started is None else time.monotonic() - self._started)
 
+    @property
+    def share_done(self) -> float:
+        """Of the run: of its minutes, or of its evaluations where it goes by them; only while no actor plays."""
+        run = self.config.run
+        by_evaluations = min(1.0, self.evaluations / run.evaluations) if run.evaluations else 0.0
+        return max(by_evaluations, run_share(self.seconds, run))
+
     def play_turn(self) -> None:
         """Every actor plays until its games have brought its share of the rows that the next learning turn needs.
 
@@ -219,6 +227,7 @@ class LocalRun:
             if batch is None:
                 self.state.steps_left = 0
                 break
+            self.learner.run_share = self.share_done
             try:
                 self.learner.step(batch)
             except Diverged as error:

@@ -74,6 +74,7 @@ class Learner:
         self._scales: dict[str, float] = {}  # of the last publication
         self._rounding_error: RoundingError | None = None
         self.rate_factor = 1.0  # of the learning rate; whoever rolls back may lower it
+        self.run_share = 0.0  # of the run's time that is used up, as its owner knows it; see `learning_rate`
         self._bad_steps = 0  # skipped in a row
         self._game, self._config, self._targets = game, config, make_targets(config)
         assert {t.name for t in self._targets} == set(network.heads), "the network was made for other targets"
@@ -108,7 +109,7 @@ class Learner:
             self._skip(total, norm)
             return False
         for group in self._optimizer.param_groups:
-            group["lr"] = self.rate_factor * learning_rate(self.step_count, self._config)
+            group["lr"] = self._rate(self.step_count)
         self._optimizer.step()
         self.average.update(self.network)
         self.step_count += 1
@@ -133,9 +134,12 @@ class Learner:
             figures |= {"int8_policy_error": error.policy, "int8_value_error": error.value,
                         "int8_refused": self.refused_roundings}
         figures["grad_norm"] = self._grad_norm / self._summed
-        figures["learning_rate"] = self.rate_factor * learning_rate(max(0, self.step_count - 1), self._config)
+        figures["learning_rate"] = self._rate(max(0, self.step_count - 1))
         self._sums, self._summed, self._grad_norm = {}, 0, 0.0
         return figures
+
+    def _rate(self, step: int) -> float:
+        return self.rate_factor * learning_rate(step, self._config, self.run_share)
 
     def publish(self, version: int) -> Weights | None:
         """The averaged network under this publication number; None, and counted, when it holds NaN or infinity.

@@ -1,4 +1,4 @@
-"""How the gradient becomes a step: three optimizers and three schedules of the learning rate."""
+"""How the gradient becomes a step: three optimizers and four schedules of the learning rate."""
 
 import math
 from collections.abc import Callable
@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from common.config import LearnerConfig
+from common.config import LearnerConfig, RunConfig
 
 Groups = list[dict[str, Any]]
-FINAL_SHARE = 0.05  # of the learning rate that `cosine` ends at
+FINAL_SHARE = 0.05  # of the learning rate that `cosine` and `cooldown` end at
 
 
 def _sgd(groups: Groups, config: LearnerConfig) -> torch.optim.Optimizer:
@@ -47,10 +47,27 @@ def make_optimizer(network: nn.Module, config: LearnerConfig) -> torch.optim.Opt
     return OPTIMIZERS[config.optimizer](groups, config)
 
 
-def learning_rate(step: int, config: LearnerConfig) -> float:
-    """The rate of gradient step `step` (from 0): a linear warm-up times the schedule."""
+def learning_rate(step: int, config: LearnerConfig, run_share: float = 0.0) -> float:
+    """The rate of gradient step `step` (from 0): a linear warm-up times the schedule.
+
+    `run_share`: of the run's time that is used up, 0 to 1; what `cooldown` goes by, for nobody knows beforehand how
+    many steps a machine will make.
+    """
     warmup = min(1.0, (step + 1) / config.warmup_steps) if config.warmup_steps else 1.0
-    return config.learning_rate * warmup * SCHEDULES[config.schedule](min(1.0, step / config.schedule_steps))
+    factor = (_cooldown(run_share, config.cooldown_share) if config.schedule == "cooldown"
+              else SCHEDULES[config.schedule](min(1.0, step / config.schedule_steps)))
+    return config.learning_rate * warmup * factor
+
+
+def run_share(seconds: float, run: RunConfig) -> float:
+    """How much of `run.minutes` so many seconds of training are; 0 to 1."""
+    return min(1.0, seconds / (60 * run.minutes)) if run.minutes else 1.0
+
+
+def _cooldown(run_share: float, cooldown_share: float) -> float:
+    """Constant, then linear to FINAL_SHARE (Hägele et al. 2024, section 3): a longer run may go on from before."""
+    left = max(0.0, 1 - run_share)
+    return FINAL_SHARE + (1 - FINAL_SHARE) * min(1.0, left / cooldown_share)
 
 
 def _cosine(progress: float) -> float:

@@ -29,6 +29,7 @@ class LearnerPlan:
     url: str  # of the replay
     run_id: str
     threads: int
+    seconds: float  # of training before
 
 
 class LearnerActor:
@@ -52,7 +53,8 @@ class LearnerActor:
             error_buffer=float(config.learner.publish_every * config.learner.batch_size),
         )
         try:
-            self._training = Training(config, game, buffer, Path(plan.directory), config_hash=plan.config_hash)
+            self._training = Training(config, game, buffer, Path(plan.directory), config_hash=plan.config_hash,
+                                      seconds=plan.seconds)
             if self._is_stopped:
                 self._training.stop()
             self._built.set()

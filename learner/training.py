@@ -23,6 +23,7 @@ from common.weights import save_weights
 from learner.batches import Prefetcher
 from learner.checkpoints import Checkpoint, keep_first_weights, load_latest, prune, write_checkpoint
 from learner.learner import Diverged, Learner, LearnerState
+from learner.optimizers import run_share
 from learner.version_index import VersionIndex
 from replay.buffer import Batch, ReplayBuffer, ReplayStats
 
@@ -65,9 +66,10 @@ class Training:
         directory: Path,
         *,
         config_hash: str,
+        seconds: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Goes on from the newest good checkpoint below `directory`.
+        """Goes on from the newest good checkpoint below `directory`; `seconds`: training time of the run before.
 
         ResumeError when none is good, or when they are of another format; UsageError when they are of another network.
         """
@@ -90,6 +92,7 @@ class Training:
         self._lock = threading.Lock()  # of what `report` and `weights` read
         self._stopping = threading.Event()
         self._saved_at = clock()
+        self._seconds_before, self._began = seconds, clock()
         first = self._resume()
         self._batches: Prefetcher[Batch] = Prefetcher(
             lambda seed: buffer.sample(config.learner.batch_size, seed), config.run.seed, config.learner.prefetch, first
@@ -100,6 +103,7 @@ class Training:
 
         Raises Diverged where nothing can be rolled back to, and what the buffer's own threads met.
         """
+        self._began = self._clock()  # what it took to read the window back is no training time
         try:
             self._publish()
             while not self._stopping.is_set():
@@ -163,6 +167,8 @@ class Training:
         self._saved_at = self._clock()
 
     def _learn(self, batch: Batch) -> None:
+        seconds = self._seconds_before + self._clock() - self._began
+        self.learner.run_share = run_share(seconds, self._config.run)
         try:
             self.learner.step(batch)
         except Diverged as error:

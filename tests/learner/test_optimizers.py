@@ -2,8 +2,8 @@
 
 import pytest
 
-from common.config import LearnerConfig
-from learner.optimizers import learning_rate
+from common.config import LearnerConfig, RunConfig
+from learner.optimizers import learning_rate, run_share
 
 
 def rates(schedule: str, *steps: int) -> list[float]:
@@ -24,3 +24,17 @@ def test_step_divides_by_ten_at_each_third() -> None:
     assert rates("step", 99, 100, 199, 200, 299, 300, 9999) == pytest.approx(
         [1, 0.1, 0.1, 0.01, 0.01, 0.001, 0.001]
     )
+
+
+def test_cooldown_goes_by_the_time_of_the_run_whatever_the_step() -> None:
+    config = LearnerConfig(learning_rate=1.0, warmup_steps=10, schedule="cooldown", cooldown_share=0.2)
+    shares = (0.0, 0.5, 0.8, 0.9, 1.0, 1.7)
+    for step in (10, 1_000_000):
+        rates = [learning_rate(step, config, share) for share in shares]
+        assert rates == pytest.approx([1, 1, 1, 0.525, 0.05, 0.05])
+    assert learning_rate(4, config, 0.9) == pytest.approx(0.5 * 0.525), "the warm-up of a short run"
+
+
+def test_the_share_of_a_run() -> None:
+    assert [run_share(seconds, RunConfig(minutes=2)) for seconds in (0, 30, 120, 1e6)] == [0, 0.25, 1, 1]
+    assert run_share(0, RunConfig(minutes=0)) == 1

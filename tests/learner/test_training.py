@@ -223,6 +223,23 @@ def test_a_killed_learner_redoes_no_more_than_one_checkpoint_interval(
     assert load_weights(tmp_path / "weights_first.safetensors").version < successor.report().version
 
 
+def test_the_cooldown_goes_by_the_time_of_the_whole_run(tmp_path: Path) -> None:
+    """Half an hour came before, the window takes its time to be read, and a step is a second."""
+    settings, clock, before = config(schedule="cooldown", cooldown_share=0.5, learning_rate=1e-3), StepClock(), 30 * 60
+    settings.run.minutes = 31
+    buffer = make(settings)
+    training = clock.drive(
+        Training(settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="", seconds=before, clock=clock))
+    clock.seconds += 1000
+    play(buffer, 600)
+    with running(training):
+        report = until(training, lambda r: r.step >= 40 and r.step % 5 == 0)
+    seconds = before + report.step - 1
+    assert training.learner.run_share == pytest.approx((before + training.learner.step_count - 1) / (31 * 60))
+    left = (31 * 60 - seconds) / (31 * 60 / 2)
+    assert report.figures["learning_rate"] == pytest.approx(1e-3 * (0.05 + 0.95 * left), rel=0.01)
+
+
 def test_a_network_that_is_not_finite_is_never_published(tmp_path: Path) -> None:
     settings = config()
     settings.run.checkpoint_seconds = 0.01
