@@ -183,6 +183,11 @@ class InferenceServer:
                 self._wake.notify()
         return request
 
+    def withdraw(self, request: Request) -> bool:
+        """Whether it still waited: then it is not computed, and `settled` is never called."""
+        with self._wake:
+            return self._drop(request)
+
     def load(self, weights: Weights, timeout: float = 120.0) -> None:
         """Answers with these weights from the next batch on, and returns then; older ones than it has are ignored.
 
@@ -226,13 +231,18 @@ class InferenceServer:
         with self._wake:
             if gate.acquire(blocking=False):
                 return
-            if request in self._queue:
-                self._queue.remove(request)
-                self._positions -= len(request.leaves)
+            self._drop(request)
             self._figures.counts["refused"] += 1
         if self._version == NO_VERSION:
             raise NoWeights(f"the inference server got no weights within {timeout:g} s")
         raise AnswerLate(f"the inference server did not answer within {timeout:g} s")
+
+    def _drop(self, request: Request) -> bool:
+        if request not in self._queue:
+            return False
+        self._queue.remove(request)
+        self._positions -= len(request.leaves)
+        return True
 
     def _seconds_left(self, now: float) -> float:
         return self._rule.seconds_left(

@@ -114,7 +114,7 @@ class SharedDoor:
             body = guest.segment.read(slot)
             if body.status is not Status.REQUEST:
                 raise CodecError(f"slot {slot} holds no request")
-            self._server.submit(guest.client, body.data, partial(guest.settle, slot))
+            guest.asked[slot] = self._server.submit(guest.client, body.data, partial(guest.settle, slot))
         except (CodecError, ValueError) as error:
             guest.answer(slot, Status.REFUSED, str(error).encode())
         except ServerUnavailable as error:
@@ -123,6 +123,8 @@ class SharedDoor:
     def _let_go(self, guest: "_Guest") -> None:
         self._selector.unregister(guest.connection)
         guest.close()
+        for request in guest.asked.values():  # nobody computes what nobody reads
+            self._server.withdraw(request)
         self._guests.discard(guest)  # last, so that who counts clients finds nothing left of it
 
 
@@ -133,6 +135,7 @@ class _Guest:
         self.connection = connection
         self.client = -1
         self.segment: Segment | None = None
+        self.asked: dict[int, Request] = {}  # the newest of each slot, answered or not; the door's thread alone uses it
         self._lock = threading.Lock()  # nobody writes into memory that is being given back
 
     def introduce(self) -> None:

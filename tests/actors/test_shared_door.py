@@ -272,6 +272,25 @@ def test_a_client_that_died_before_its_answer_harms_nobody() -> None:
         other.close()
 
 
+def test_what_a_departed_client_asked_is_not_computed() -> None:
+    with a_door() as (server, evaluators, door):
+        other, leaver = client_of(door, 1), client_of(door, 2)
+        evaluators[64].entered.clear()
+        evaluators[64].free.clear()
+        ticket = other.send(CODEC.encode(leaves_of(3)))
+        assert evaluators[64].entered.wait(10)  # the card is busy, so that what comes now waits
+        for seed in range(2):
+            leaver.send(CODEC.encode(leaves_of(7, seed=seed)))
+        assert eventually(lambda: server.stats().waiting == 2)
+        leaver.close()
+        assert eventually(lambda: server.stats().waiting == 0)
+        evaluators[64].free.set()
+        assert other.receive(ticket, 10)
+        assert other.receive(other.send(CODEC.encode(leaves_of(2))), 10)
+        assert server.stats().rows == 3 + 2
+        other.close()
+
+
 def test_an_answer_that_was_heard_is_kept_when_the_door_closes() -> None:
     with a_door() as (_, _, door):
         transport = client_of(door)
