@@ -11,10 +11,8 @@ import psutil
 
 from actors.evaluators import make_network_evaluator, raw_rate
 from actors.self_play import ActorIdentity, SelfPlay
-from common.codec import encode_record
 from common.config import Config
 from common.laps import Laps, shares
-from common.messages import GameRecord
 from deploy.bench_processes import answers_of, guarded
 from deploy.calibration import with_scales
 from deploy.chosen_weights import choose_weights
@@ -23,7 +21,6 @@ from deploy.overrides import changed
 
 START_SECONDS = 120.0  # until every process has loaded its network
 WARM_UP = 0.2  # of `bench.seconds`, before anything is counted
-SAMPLE = 100  # games whose size is looked at
 RAW = 0.2  # of `bench.seconds`, before and again after, for the network alone
 
 
@@ -41,7 +38,6 @@ def measure_selfplay(config: Config) -> dict[str, Any]:
         for actor in range(count)
     ], results, START_SECONDS + 3 * config.bench.seconds)
     total = {name: sum(f[name] for f in figures) for name in figures[0] if name not in ("description", "precision")}
-    sizes = [f["stored_bytes_per_row"] for f in figures if f["stored_bytes_per_row"]]
     raw = (total["raw_before"] + total["raw_after"]) / 2
     known = total["cache_hits"] + total["evaluations"]
     return {
@@ -59,7 +55,6 @@ def measure_selfplay(config: Config) -> dict[str, Any]:
         "cache_hit_rate": total["cache_hits"] / known if known else 0.0,
         "time_shares": shares({}, total),
         "actor_mb": total["resident_mb"] / count,
-        "stored_bytes_per_row": sum(sizes) / len(sizes) if sizes else 0.0,  # of games that ended; 0: none did
     }
 
 
@@ -79,19 +74,17 @@ def _measure_one(config: Config, scales: dict[str, float], actor: int, barrier: 
     barrier.wait(START_SECONDS)
     raw_before = raw_rate(evaluator, seconds * RAW)
     barrier.wait(START_SECONDS)
-    ended = _play(player, seconds * WARM_UP)
+    _play(player, seconds * WARM_UP)
     before, begin = _counters(player), time.perf_counter()
-    ended += _play(player, seconds)
+    _play(player, seconds)
     spent, after = time.perf_counter() - begin, _counters(player)
     barrier.wait(START_SECONDS)
     raw_after = raw_rate(evaluator, seconds * RAW)
     rates = {name: (after[name] - before[name]) / spent for name in after}
-    rows = sum(record.num_rows for record in ended)
     return {
         **rates, "raw_before": raw_before, "raw_after": raw_after, "description": evaluator.description,
         "precision": evaluator.precision,
         "resident_mb": psutil.Process().memory_info().rss / 1e6,
-        "stored_bytes_per_row": sum(len(encode_record(record)) for record in ended) / rows if rows else 0.0,
     }
 
 
@@ -104,12 +97,7 @@ def _counters(player: SelfPlay) -> dict[str, int]:
     return {**player.counters(), **player.laps.counters()}
 
 
-def _play(player: SelfPlay, seconds: float) -> list[GameRecord]:
-    """The first of the games that ended meanwhile."""
-    ended: list[GameRecord] = []
+def _play(player: SelfPlay, seconds: float) -> None:
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
-        records = player.step()
-        if len(ended) < SAMPLE:
-            ended.extend(records)
-    return ended
+        player.step()

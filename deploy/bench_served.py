@@ -13,6 +13,8 @@ from dataclasses import replace
 from multiprocessing.synchronize import Barrier
 from typing import Any
 
+import psutil
+
 from actors.evaluators import Evaluator, NetworkAlone, evaluator_maker, raw_rate
 from actors.inference_server import InferenceServer
 from actors.overlapped_self_play import OverlappedSelfPlay
@@ -69,6 +71,7 @@ def measure_served(config: Config) -> dict[str, Any]:
         "rows_per_batch": server["rows_per_batch"],
         "wait_p99_ms": server["wait_p99_ms"],
         "time_shares": shares({}, total),
+        "actor_mb": total["resident_mb"] / layout.actors,
     }
 
 
@@ -134,7 +137,8 @@ def _play(config: Config, layout: Layout, barrier: Barrier, addresses: Any, acto
     _step_until(player.step, begin + seconds)
     spent, after = time.perf_counter() - begin, counters()
     barrier.wait(START_SECONDS)
-    return {name: (after[name] - before[name]) / spent for name in after}
+    rates = {name: (after[name] - before[name]) / spent for name in after}
+    return {**rates, "resident_mb": psutil.Process().memory_info().rss / 1e6}
 
 
 def _step_until(step: Callable[[], Any], end: float) -> None:

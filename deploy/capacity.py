@@ -1,5 +1,6 @@
 """From measured rates to a plan: how many actors, games an hour and megabytes, and what the limit will be."""
 
+import math
 from dataclasses import dataclass
 
 
@@ -9,14 +10,15 @@ class Rates:
 
     searches_per_s: float  # of an actor
     rows_per_s: float  # of an actor: searches that are learned from
-    games_per_s: float  # of an actor
     evaluations_per_s: float  # of an actor
     actor_mb: float  # resident memory
+    rows_per_game: float  # that are learned from
     stored_bytes_per_row: float  # of a finished game in Redis
     learner_rows_per_s: float
     learner_threads: int
     learner_mb: float  # without the window
     window_bytes_per_row: float
+    served_rows_per_s: float | None = None  # for which all inference servers evaluate; None: there are none
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class Plan:
     """What to expect of a run, once the network has seen its first rows; rates are a second's."""
 
     actors: int
-    limit: str  # self-play | the learner | the cores
+    limit: str  # self-play | the network | the learner | the cores
     rows_per_s: float
     games_per_hour: float
     searches_per_s: float
@@ -56,10 +58,13 @@ def plan_of(rates: Rates, asked: Asked) -> Plan:
 
     With r rows a second of self-play, actors need r / a cores, a the rows of one core, and a learner on the same cores
     r s / l of its threads, s the samples a position and l the rows that one thread learns; so
-    r = min(actors a, l threads / s, cores / (1 / a + s / l)).
+    r = min(actors a, servers, l threads / s, cores / (1 / a + s / l)), where actors ask inference servers for at most
+    so many.
     """
     per_core, threads = rates.rows_per_s, rates.learner_threads
-    bounds = {"self-play": min(asked.actors, asked.cores) * per_core}
+    bounds = {"self-play": min(asked.actors, asked.cores) * per_core,
+              "the network": rates.served_rows_per_s or math.inf}
+    played = min(bounds.values())  # while nobody waits for the learner
     learner_cores = 0.0
     if asked.is_learning:
         bounds["the learner"] = rates.learner_rows_per_s / asked.samples_per_position
@@ -73,12 +78,12 @@ def plan_of(rates: Rates, asked: Asked) -> Plan:
         actors=asked.actors,
         limit=limit,
         rows_per_s=rows,
-        games_per_hour=3600 * share * rates.games_per_s,
+        games_per_hour=3600 * rows / rates.rows_per_game,
         searches_per_s=share * rates.searches_per_s,
         learned_rows_per_s=rows * asked.samples_per_position if asked.is_learning else 0.0,
         busy_cores=share + rows * learner_cores,
         actors_that_fill_the_learner=-int(-bounds.get("the learner", rows) // per_core),
-        minutes_to_first_step=asked.minimum / bounds["self-play"] / 60,
+        minutes_to_first_step=asked.minimum / played / 60,
         hours_to_full_window=asked.capacity / rows / 3600,
         actors_mb=asked.actors * rates.actor_mb,
         learner_mb=rates.learner_mb + asked.capacity * rates.window_bytes_per_row / 1e6,

@@ -9,9 +9,13 @@ from common.config import Config
 from common.config_rules import check_self_play
 from common.row_labels import row_labels
 from deploy.capacity import Asked, Plan, Rates, plan_of
+from deploy.cluster_layout import placement_of
+from deploy.game_sizes import game_sizes
 from deploy.games_setting import apart, settle_games
 from deploy.overrides import changed
 from replay.buffer import make_buffer
+
+AT_ONCE_MS = 0.01  # of a card that nobody waits for
 
 
 def run(config: Config, as_json: bool) -> dict[str, Any]:
@@ -37,26 +41,48 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
 
 
 def measure(config: Config) -> Rates:
-    """One actor on a core of its own, then the learner on its threads, each in a fresh process."""
+    """One actor on a core of its own, then the learner on its threads, each in a fresh process; and quick games."""
     from deploy.bench_learner import measure_learner
-    from deploy.bench_selfplay import measure_selfplay
 
     part = replace(config.bench, seconds=config.bench.seconds / 3)
-    alone = changed(config, bench=part, actors=replace(config.actors, count=1))
+    whole = changed(config, bench=part)
+    alone = changed(whole, actors=replace(config.actors, count=1))
     cores = len(os.sched_getaffinity(0))
     threads = config.learner.threads or max(1, cores - (config.actors.count or cores))  # as in `shusaku train`
-    played = measure_selfplay(alone)
+    played, served = _measure_actor(whole, alone)
     learned = apart(measure_learner, changed(alone, learner=replace(config.learner, threads=threads)))
     game = Game(config.game.name, config.game.params)
+    sizes = game_sizes(config, game)
     few = replace(config.replay, capacity=1000 + 4 * game.max_plies, minimum=1000)  # a window of rows like these
     window = make_buffer("memory", game, few, batch_size=1, limited=False, labels=row_labels(game, config.learner))
+    cheap = config.self_play.cheap_share
+    simulations = (1 - cheap) * config.search.simulations + cheap * config.self_play.cheap_simulations
+    evaluated = played["evaluations_per_s"]
+    searches = played["searches_per_s"] or evaluated / simulations  # where one takes longer than all of the measuring
+    rows = played["rows_per_s"] or searches * (1 - cheap)
     return Rates(
-        searches_per_s=played["searches_per_s"], rows_per_s=played["rows_per_s"], games_per_s=played["games_per_s"],
-        evaluations_per_s=played["evaluations_per_s"], actor_mb=played["actor_mb"],
-        stored_bytes_per_row=played["stored_bytes_per_row"], learner_rows_per_s=learned["rows_per_s"],
-        learner_threads=threads, learner_mb=learned["learner_mb"],
+        searches_per_s=searches, rows_per_s=rows, evaluations_per_s=evaluated, actor_mb=played["actor_mb"],
+        rows_per_game=sizes.rows_per_game, stored_bytes_per_row=sizes.stored_bytes_per_row,
+        learner_rows_per_s=learned["rows_per_s"], learner_threads=threads, learner_mb=learned["learner_mb"],
         window_bytes_per_row=window.stats().nbytes / few.capacity,
+        served_rows_per_s=None if served is None else served * rows / evaluated,
     )
+
+
+def _measure_actor(whole: Config, alone: Config) -> tuple[dict[str, Any], float | None]:
+    """What one actor plays that waits for nobody, and the evaluations a second of all inference servers.
+
+    Beside servers it asks a card that answers at once, for a real one would be waited for.
+    """
+    from deploy.bench_selfplay import measure_selfplay
+    from deploy.bench_served import measure_served
+
+    if placement_of(alone) == "actor":
+        return measure_selfplay(alone), None
+    raw = measure_served(whole)["raw_evaluations_per_s"]  # in the batches that all actors fill
+    at_once = replace(alone.inference, runtime="simulated_card", device="cpu", service_ms=AT_ONCE_MS)
+    at_once.placement = "server"
+    return measure_served(changed(alone, inference=at_once)), whole.inference.servers * raw or None
 
 
 def text(plan: Plan, rates: Rates, config: Config) -> str:
@@ -85,6 +111,8 @@ def advice(plan: Plan, config: Config) -> str:
     if plan.limit == "the learner":
         return (f"the learner takes the rows of {_actors(plan.actors_that_fill_the_learner)}; for more, give it a GPU "
                 "(learner.device=cuda), a smaller network, or a lower replay.samples_per_position")
+    if plan.limit == "the network":
+        return "the inference servers evaluate no more; a GPU for each of more inference.servers, or a smaller network"
     if plan.limit == "the cores":
         return ("playing and learning share the cores; more cores, fewer search.simulations or a lower "
                 "replay.samples_per_position give more games")

@@ -7,7 +7,7 @@ import pytest
 from deploy.capacity import Asked, Rates, plan_of
 
 RATES = Rates(
-    searches_per_s=100, rows_per_s=50, games_per_s=2, evaluations_per_s=3000, actor_mb=200, stored_bytes_per_row=80,
+    searches_per_s=100, rows_per_s=50, evaluations_per_s=3000, actor_mb=200, rows_per_game=25, stored_bytes_per_row=80,
     learner_rows_per_s=400, learner_threads=1, learner_mb=400, window_bytes_per_row=50)
 ASKED = Asked(actors=2, cores=2, samples_per_position=4, capacity=1_000_000, minimum=6000, is_learning=True,
               learner_on_cpu=True)
@@ -42,6 +42,13 @@ def test_limits_have_names():
     assert plan_of(RATES, replace(ASKED, samples_per_position=20)).limit == "the learner"
     assert plan_of(RATES, replace(ASKED, actors=1, cores=4)).limit == "self-play"
     assert plan_of(RATES, replace(ASKED, is_learning=False)).limit == "self-play"
+    assert plan_of(replace(RATES, served_rows_per_s=30), ASKED).limit == "the network"
+
+
+def test_servers_that_evaluate_for_less_are_the_limit():
+    plan = plan_of(replace(RATES, served_rows_per_s=30), replace(ASKED, actors=16, cores=16, learner_on_cpu=False))
+    assert (plan.rows_per_s, plan.games_per_hour) == (30, 3600 * 30 / 25)
+    assert plan.minutes_to_first_step == pytest.approx(6000 / 30 / 60)
 
 
 def test_figures():

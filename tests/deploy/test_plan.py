@@ -18,3 +18,26 @@ def test_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
     assert 10 < rates["stored_bytes_per_row"] < 1000
     assert 50 < rates["actor_mb"] < 1000
     assert rates["learner_threads"] >= 1
+    assert 5 <= rates["rows_per_game"] <= 9
+    assert plan["games_per_hour"] == pytest.approx(3600 * plan["rows_per_s"] / rates["rows_per_game"])
+    assert rates["served_rows_per_s"] is None
+
+
+def test_a_plan_of_games_that_take_longer_than_the_measurement(capsys: pytest.CaptureFixture[str]) -> None:
+    """Not one search ends: 64 games of 5,000 simulations; the games of chess end by their 60 plies at the latest."""
+    command = ["plan", "experiment=chess_small", "game.max_plies=60", "bench.seconds=0.3", "search.simulations=5000"]
+    assert main([*command, "actors.count=1", "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out.splitlines()[-1])
+    rates = plan["rates"]
+    assert rates["rows_per_s"] == pytest.approx(rates["evaluations_per_s"] / 5000)
+    assert 30 < rates["rows_per_game"] <= 60
+    assert rates["stored_bytes_per_row"] > 20
+    assert plan["games_per_hour"] > 0
+
+
+def test_a_plan_beside_inference_servers(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["plan", "game=tic_tac_toe", "network=tiny", "bench.seconds=0.6", "inference.placement=server"]
+    assert main([*command, "actors.count=2", "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert plan["rates"]["served_rows_per_s"] > 0
+    assert 0 < plan["rows_per_s"] <= plan["rates"]["served_rows_per_s"]

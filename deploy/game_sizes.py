@@ -1,0 +1,42 @@
+"""How long games are and how large their records, of quick games: a short measurement may see none of its own end."""
+
+import time
+from dataclasses import replace
+from typing import NamedTuple
+
+from actors.evaluators import PseudoRandomEvaluator
+from actors.self_play import ActorIdentity, SelfPlay
+from common._core import Game
+from common.codec import encode_record
+from common.config import Config, SelfPlayConfig
+from common.messages import GameRecord
+
+SIDE_BY_SIDE, ENOUGH = 16, 64  # games; so many that those in which much happens are among them
+MOST_SIMULATIONS = 64  # of a search, or it takes too long
+SECONDS = 5.0  # after which what has ended must do: a game in Python is slow
+
+
+class GameSizes(NamedTuple):
+    """Means."""
+
+    rows_per_game: float  # that are learned from
+    stored_bytes_per_row: float
+
+
+def game_sizes(config: Config, game: Game) -> GameSizes:
+    """Of games of an untrained network, as the configuration begins and searches them; the longest where none ends."""
+    few = min(config.search.simulations, MOST_SIMULATIONS)
+    search = replace(config.search, simulations=few, considered_actions=min(config.search.considered_actions, few))
+    player = SelfPlay(
+        game, search, SelfPlayConfig(random_plies=config.self_play.random_plies),
+        PseudoRandomEvaluator(game, SIDE_BY_SIDE), games=SIDE_BY_SIDE, seed=config.run.seed, identity=ActorIdentity(0),
+    )
+    ended: list[GameRecord] = []
+    until = time.monotonic() + SECONDS
+    while len(ended) < ENOUGH and time.monotonic() < until:
+        ended += player.step()
+    rows = sum(record.num_rows for record in ended)
+    learned = 1 - config.self_play.cheap_share
+    if not rows:
+        return GameSizes(game.max_plies * learned, 2.0 * few)  # an action and its share
+    return GameSizes(rows * learned / len(ended), sum(len(encode_record(record)) for record in ended) / rows)
