@@ -56,6 +56,7 @@ class CShogi:
 
     def __init__(self, sfen=None):
         self.board = cshogi.Board(sfen) if sfen else cshogi.Board()
+        self.first, self.moves = fairy_fen(sfen) if sfen else pyffish.start_fen("shogi"), []
 
     @property
     def text(self):
@@ -76,10 +77,12 @@ class CShogi:
 
     def play(self, move):
         self.board.push_usi(move)
+        self.moves.append(to_fairy(move, 9))
 
     @property
     def repetition(self):
-        return self.board.is_draw()
+        """By Fairy-Stockfish: cshogi judges the second time that a position comes, not the fourth."""
+        return repetition_of("shogi", self.first, self.moves)
 
 
 ACTIONS = {}
@@ -125,14 +128,18 @@ class Fairy:
         return f"{'abcde'[rows[row].index(king)]}{5 - (row + ahead)}"
 
     def play(self, move):
-        self.moves.append(to_fairy(move))
+        self.moves.append(to_fairy(move, 5))
         self.ask(self.moves[-1])
 
     @property
     def repetition(self):
-        """Whether the moves so far end the game, and how for the player to move."""
-        is_over, value = pyffish.is_optional_game_end("minishogi", self.first, self.moves)
-        return is_over, int(np.sign(value)) if is_over else 0
+        return repetition_of("minishogi", self.first, self.moves)
+
+
+def repetition_of(variant, fen, moves):
+    """Whether Fairy-Stockfish says that the moves so far end the game, and how for the player to move."""
+    is_over, value = pyffish.is_optional_game_end(variant, fen, moves)
+    return is_over, int(np.sign(value)) if is_over else 0
 
 
 class FairyStockfish:
@@ -181,9 +188,9 @@ def fairy_action(turn, move):
     return action_of(5, turn, square(move[:2]) + square(move[2:4]) + move[4:])
 
 
-def to_fairy(move):
+def to_fairy(move, size):
     def square(name):
-        return f"{chr(ord('a') + 5 - int(name[0]))}{5 - (ord(name[1]) - ord('a'))}"
+        return f"{chr(ord('a') + size - int(name[0]))}{size - (ord(name[1]) - ord('a'))}"
 
     if move[1] == "*":
         return f"{move[0]}@{square(move[2:4])}"
@@ -197,6 +204,7 @@ class Watched:
         self.other, self.max_plies = other, max_plies
         self.texts, self.checks, self.repeats = [], [], []
         self.counts = Counter()
+        self.is_perpetual = False  # of the repetition that ended the game
         self.look()
 
     def look(self):
@@ -229,7 +237,8 @@ class Watched:
         boards = [text.rsplit(" ", 1)[0] for text in self.texts]
         since = self.checks[boards.index(boards[-1]):]
         own, others = all(since[1::2]), all(since[2::2])  # boards after plies of the player to move, of the opponent
-        if own != others:
+        self.is_perpetual = own != others
+        if self.is_perpetual:
             return -1 if own else 1
         if self.other.size == 9:
             return 0

@@ -90,6 +90,11 @@ def test_random_games_beside_python_chess(seed):
     assert len(endings) >= 3, endings
 
 
+def test_games_that_like_to_repeat_end_so_in_both():
+    ends = [list(shuffle(seed, 200))[-1] for seed in range(20)]
+    assert sum(pair.board.is_repetition(3) and pair.ours.is_terminal for pair in ends) > 10
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(101, 141))
 def test_many_random_games_beside_python_chess(seed):
@@ -130,6 +135,23 @@ def test_planes_are_those_of_python_chess():
             board.push_uci(mine.to_move(action))
             mine.play(action)
     assert repeated > 20
+
+
+def test_small_planes_show_a_repetition_and_their_key_knows_it():
+    """The key tells apart what the planes tell apart and, of positions that are searched, nothing else."""
+    small, of_key, of_planes, repeated = Game("chess", {"planes": "small"}), {}, {}, 0
+    for seed in range(30):
+        mine = small.start()
+        for pair in shuffle(seed, 60):
+            mine.play(mine.from_move(pair.board.peek().uci()))
+            planes = mine.observation()
+            np.testing.assert_array_equal(planes, small_planes(pair.board))
+            repeated += int(planes[12].any())
+            assert of_key.setdefault(mine.evaluation_key, planes.tobytes()) == planes.tobytes()
+            if not mine.is_terminal:
+                assert of_planes.setdefault(planes.tobytes(), mine.evaluation_key) == mine.evaluation_key
+    assert repeated > 100
+    assert len(of_key) < 30 * 50, "positions came again, or this test says nothing"
 
 
 def test_a_position_and_its_mirror_image_are_one_to_the_network():
@@ -200,12 +222,16 @@ def test_castling():
 
 
 def test_mate_by_promotion_to_a_knight():
-    position = at("6b1/5P1k/6pr/6p1/8/8/8/K5R1 w - - 0 1")
+    position = at("6br/5Ppk/7p/8/8/8/8/K7 w - - 0 1")
     board = chess.Board(position.text)
     board.push_uci("f7f8n")
-    assert board.is_check()
-    position.play(position.from_move("f8=N+"))
-    assert position.text == board.fen()
+    assert board.is_checkmate()
+    action = position.from_move("f8=N")
+    assert position.to_san(action) == "f8=N#"
+    position.play(action)
+    assert (position.text, position.is_terminal, position.outcome) == (board.fen(), True, -1)
+    queened = at("6br/5Ppk/7p/8/8/8/8/K7 w - - 0 1", "f7f8q")
+    assert not queened.is_terminal, "a queen there does not even give check"
 
 
 def test_insufficient_material():
@@ -226,6 +252,52 @@ def test_threefold_repetition_ends_the_game():
     assert position.is_terminal
     assert position.outcome == 0
     assert not position.is_cut_off
+
+
+def test_perft_goes_on_where_the_game_is_over():
+    """Counts are of the board alone: repetition, fifty moves and too little material end nothing."""
+    for position in (start("g1f3 g8f6 f3g1 f6g8 " * 2), at("k7/8/8/8/8/8/4R3/4K3 w - - 100 80"),
+                     at("8/8/4k3/8/8/3K1N2/8/8 w - - 0 1")):
+        assert position.is_terminal
+        board = chess.Board(position.text)
+        assert perft(position, 1) == board.legal_moves.count()
+        assert perft(position, 2) == sum(after.legal_moves.count() for after in boards_after(board))
+
+
+def boards_after(board):
+    for move in board.legal_moves:
+        board.push(move)
+        yield board
+        board.pop()
+
+
+def test_the_drawing():
+    position = start("e2e4 g8f6")
+    assert str(position) == (
+        "8 ♜ ♞ ♝ ♛ ♚ ♝ · ♜\n"
+        "7 ♟ ♟ ♟ ♟ ♟ ♟ ♟ ♟\n"
+        "6 · · · · · ♞ · ·\n"
+        "5 · · · · · · · ·\n"
+        "4 · · · · ♙ · · ·\n"
+        "3 · · · · · · · ·\n"
+        "2 ♙ ♙ ♙ ♙ · ♙ ♙ ♙\n"
+        "1 ♖ ♘ ♗ ♕ ♔ ♗ ♘ ♖\n"
+        "  a b c d e f g h\n"
+        "white to move\n")
+    position.play(position.from_move("a2a3"))
+    assert str(position).splitlines()[0] == "8 ♜ ♞ ♝ ♛ ♚ ♝ · ♜", "the board is not turned for black"
+    assert str(position).endswith("black to move\n")
+    assert str(at("k7/8/1K6/8/8/8/8/7R w - - 99 80", "h1h8")).endswith("mate\n")
+
+
+@pytest.mark.parametrize(("params", "reason"), [
+    ({"max_plies": 0}, r"max_plies=0 of game chess: must lie in \["),
+    ({"planes": "big"}, "planes=big of game chess: must be one of zero, small"),
+    ({"plies": 3}, "no parameter 'plies'"),
+])
+def test_parameters_are_checked(params, reason):
+    with pytest.raises(ValueError, match=reason):
+        Game("chess", params)
 
 
 def test_rights_make_positions_differ():

@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from common._core import Game, perft, random_games
@@ -57,9 +58,14 @@ def test_counts_of_positions_full_of_drops_and_promotions(sfen, counts):
 
 
 def test_perft_goes_on_where_the_game_is_over():
-    over = GAME.position(ENTERED.format("10P"))
+    """Counts are of the board alone: repetition and declaration end nothing."""
+    over = repeated(START, ["2h3h", "8b7b", "3h2h", "7b8b"], 4)
     assert over.is_terminal
-    assert perft(over, 1) > 0
+    assert [perft(over, depth) for depth in (1, 2, 3)] == [30, 900, 25470]
+    declared = GAME.position(ENTERED.format("10P"))
+    assert declared.is_terminal
+    open_still = Game("shogi", {"declaration": False}).position(ENTERED.format("10P"))
+    assert perft(declared, 1) == len(open_still.legal_actions)
 
 
 def test_most_legal_actions():
@@ -176,6 +182,13 @@ def test_who_could_only_mate_with_a_pawn_drop_has_no_move_and_loses():
     assert [moves(GAME.position(taker))] == [{"P*1d"}]
 
 
+def test_a_pawn_may_be_dropped_to_stalemate():
+    """Uchifuzume is mate by a dropped pawn; this one gives no check, and takes the king's last square."""
+    sfen = "8k/6G2/9/9/9/9/9/9/K8 b P 1"
+    for position in (after(sfen, "P*1c"), after(turned(sfen), "P*9g")):
+        assert (position.is_terminal, position.outcome, position.is_cut_off) == (True, -1, False)
+
+
 def test_mate_and_stalemate_lose():
     mated = after("4k4/9/4P4/9/9/9/9/9/4K4 b G 1", "G*5b")
     assert (mated.is_terminal, mated.outcome, mated.to_play) == (True, -1, 1)
@@ -240,6 +253,14 @@ def test_minishogi_has_no_draw_by_repetition():
     assert (position.ply, position.to_play, position.outcome) == (12, 0, -1)
     later = repeated(after(MINI.start().text, "4e4d", game=MINI).text, [*cycle[1:], cycle[0]], 4, MINI)
     assert (later.to_play, later.outcome) == (1, 1)
+
+
+def test_the_second_player_of_minishogi_loses_by_perpetual_check():
+    cycle = ["3a2a", "2e3e", "2a3a", "3e2e"]
+    position = repeated(after("r3k/5/5/5/2K2 w - 1", "5a3a", "3e2e", game=MINI).text, cycle, 4, MINI)
+    assert (position.ply - 2, position.to_play, position.outcome) == (12, 1, -1), "not the first player, as else"
+    position = repeated("r3k/5/5/5/2K2 w - 1", ["5a3a", "3e2e", *cycle * 4], 1, MINI)
+    assert (position.ply, position.to_play, position.outcome) == (13, 0, 1)
 
 
 ENTERED = "4K4/RBSSLL3/NNGG5/9/9/9/9/9/4k4 b {} 1"  # ten pieces, 18 points
@@ -315,6 +336,14 @@ def test_keys():
     assert GAME.position(START.replace("b - 1", "b - 3")).transposition_key != GAME.start().transposition_key
 
 
-def test_random_games_end_in_every_way():
-    lengths = random_games(GAME, 50, 1) / 50
-    assert 100 < lengths < 512
+@pytest.mark.parametrize("game", [GAME, MINI], ids=["shogi", "minishogi"])
+def test_random_games_are_as_long_as_those_of_legal_actions(game):
+    """The core draws its random moves without listing them."""
+    random, lengths = np.random.default_rng(5), []
+    for _ in range(200):
+        position = game.start()
+        while not position.is_terminal:
+            position.play(int(random.choice(position.legal_actions)))
+        lengths.append(position.ply)
+    error = np.std(lengths) / len(lengths) ** 0.5
+    assert random_games(game, 4000, 1) / 4000 == pytest.approx(np.mean(lengths), abs=4 * error)

@@ -14,7 +14,7 @@ from common._core import Game, perft
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from oracles import engine
-from shogi_pair import CShogi, Fairy, Watched, compare, random_set_up, turned
+from shogi_pair import CShogi, Fairy, Watched, compare, fairy_fen, random_set_up, turned
 
 GAMES = {"shogi": Game("shogi"), "minishogi": Game("minishogi")}
 OTHERS = {"shogi": CShogi, "minishogi": Fairy}
@@ -66,12 +66,10 @@ def play(name, seed, sfen=None, wishes_repetition=False, plies=10_000):
     ending = "none"
     if position.is_terminal:
         repeats = watched.repeats[-1] >= 3
-        ending = ("limit" if position.is_cut_off else "repetition" if repeats and position.outcome == 0
-                  else "perpetual or first" if repeats else "declared" if position.outcome == 1 else "mate")
-        if repeats and name == "minishogi":
-            is_over, value = watched.other.repetition
-            assert is_over, where
-            assert value == position.outcome, where
+        ending = ("limit" if position.is_cut_off else "perpetual check" if watched.is_perpetual
+                  else "repetition" if repeats else "declared" if position.outcome == 1 else "mate")
+        if repeats:
+            assert watched.other.repetition == (True, position.outcome), where
     return ending, position.ply - begin
 
 
@@ -138,8 +136,8 @@ def test_repetitions(name):
     for seed in range(120):
         endings[play(name, seed, sfen=few[seed % len(few)], wishes_repetition=True)[0]] += 1
     print(endings)
-    assert endings["perpetual or first"] > 5
-    assert name != "shogi" or endings["repetition"] > 5
+    assert endings["perpetual check"] > 5
+    assert endings["repetition"] > 5
 
 
 def entered(random):
@@ -150,6 +148,9 @@ def entered(random):
     board = [""] * 81
     board[cells.pop()] = "K"
     board[int(random.integers(54, 81))] = "k"
+    for piece in [p for p in pieces if p in "GS"][:int(random.integers(0, 4))]:  # the opponent's count for nobody
+        pieces.remove(piece)
+        board[cells.pop()] = piece.lower()
     for _ in range(int(random.integers(9, 13))):
         piece, cell = pieces.pop(), cells.pop()
         must = (piece in "PL" and cell < 9) or (piece == "N" and cell < 18) or piece == "P"
@@ -207,11 +208,17 @@ def test_counts_of_cshogi(seeds):
         assert perft(GAMES["shogi"].position(sfen), 2) == count(cshogi.Board(sfen), 2), f"{number}: {sfen}"
 
 
-@pytest.mark.parametrize(("name", "depth"), [("shogi", 4), ("minishogi", 5)])
-def test_counts_of_fairy_stockfish(name, depth):
+MATSURI = "l6nl/5+P1gk/2np1S3/p1p4Pp/3P2Sp1/1PPb2P1P/P5GS1/R8/LN4bKL w RGgsn5p 1"  # full of drops and promotions
+
+
+@pytest.mark.parametrize(("name", "sfen", "depth"), [
+    ("shogi", None, 4), ("shogi", MATSURI, 3), ("shogi", turned(MATSURI), 3), ("minishogi", None, 5)])
+def test_counts_of_fairy_stockfish(name, sfen, depth):
     """Its program; the library has no counts.  Pawn drops that mate, which it counts, come later."""
-    commands = f"uci\nsetoption name UCI_Variant value {name}\nposition startpos\ngo perft {depth}\nquit\n"
+    where = f"fen {fairy_fen(sfen)}" if sfen else "startpos"
+    commands = f"uci\nsetoption name UCI_Variant value {name}\nposition {where}\ngo perft {depth}\nquit\n"
     said = subprocess.run([engine("fairy-stockfish")], input=commands, capture_output=True, text=True, timeout=120,
                           check=True).stdout
     nodes = int(said.split("Nodes searched: ")[1].split()[0])
-    assert perft(GAMES[name].start(), depth) == nodes
+    position = GAMES[name].position(sfen) if sfen else GAMES[name].start()
+    assert perft(position, depth) == nodes
