@@ -25,6 +25,9 @@ def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
         raise UsageError(f"{asked.game}: no such game; nearest: {nearest(asked.game, all_names())}; "
                          f"there are {', '.join(all_names())}")
     position = _position(_game(asked.game, asked.param), asked.position)
+    if asked.divide and position.is_terminal:
+        raise UsageError("--divide: the game is over in this position, so none of its moves has a count; leave "
+                         "--divide out to count what the board allows")
 
     began = time.perf_counter()
     counts = _divide(position, asked.depth) if asked.divide and asked.depth > 0 else {}

@@ -84,11 +84,18 @@ def test_shogi_over_uci_is_shogi_over_usi(game: str, position: str) -> None:
     assert {to_engine(known, move) for move in over_usi} == over_uci
 
 
-@pytest.mark.parametrize("protocol", ["uci", "usi"])
-@pytest.mark.parametrize("name", ["chess", "shogi", "minishogi"])
+@pytest.mark.parametrize(("protocol", "name"), [
+    (protocol, name) for protocol, games in KNOWN.items() for name in ("chess", "shogi", "minishogi") if name in games
+])
 def test_our_games_begin_where_theirs_do(protocol: str, name: str) -> None:
-    if name in KNOWN[protocol]:
-        assert start_words(KNOWN[protocol][name], Game(name)) == "startpos"
+    game = Game(name)
+    assert start_words(KNOWN[protocol][name], game) == "startpos"
+    script = f"uci\nsetoption name UCI_Variant value {name}\nposition startpos\nd\nquit\n"
+    said = subprocess.run([engine("fairy-stockfish")], input=script, capture_output=True, text=True, timeout=60,
+                          check=True).stdout
+    found = re.search(r"^Fen: (.*)$" if name == "chess" else r"^Sfen: (.*)$", said, re.MULTILINE)
+    assert found
+    assert found[1] == game.start().text
 
 
 @pytest.mark.parametrize(("program", "protocol", "name", "options", "limit"), [

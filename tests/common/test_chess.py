@@ -348,7 +348,7 @@ BAD = {
     "rnbq1bnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQ - 0 1": "black has 0 kings",
     "rnbqkbnr/pppppppp/8/8/8/4K3/PPPPPPPP/RNBQKBNR w KQkq - 0 1": "white has 2 kings",
     "rnbqkbnr/pppppppp/8/8/8/4Q3/PPPPPPPP/RNBQKBNR w KQkq - 0 1": "8 pawns and 1",
-    "rnbqkbnr/1ppppppp/8/8/8/8/1PPPPPPP/RNBQKBNp w - - 0 1": "a pawn stands on",
+    "rnbqkbnr/1ppppppp/8/8/8/8/1PPPPPPP/RNBQKBNp w - - 0 1": "a pawn stands on h1; pawns stand on ranks 2 to 7",
     "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR x KQkq - 0 1": "must be w or b",
     "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w QK - 0 1": "in this order",
     "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQ1BNR w KQkq - 0 1": "white has 0 kings",
@@ -356,9 +356,14 @@ BAD = {
     "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq e3 0 1": "rank 6",
     "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq e6 0 1": "no pawn can have come",
     "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 101 1": "[0, 100]",
-    "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 0": "[1, 9999]",
+    "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 0": "[1, 32000]",
     "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - x 1": "halfmove clock",
     "4k3/4R3/8/8/8/8/8/4K3 w - - 0 1": "black is in check",
+    "4k3/8/8/8/4P3/8/8/4K3 b - e3 1 1": "a pawn has just moved",
+    "4k3/8/8/1b6/8/3n4/8/4K2r w - - 0 1 9": "7 fields",
+    "4k3/8/8/8/1b6/3n4/8/4K2r w - - 0 1": "three pieces give check at once",
+    "4k3/8/8/8/8/8/8/8/4K3 w - - 0 1": "more than 8 ranks",
+    "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQ1BKR w KQkq - 0 1": "a king on e1",
 }
 
 
@@ -378,6 +383,22 @@ def test_illegal_moves_leave_the_position():
     with pytest.raises(ValueError, match="illegal action 0"):
         position.play(0)
     assert position.text == before
+
+
+@pytest.mark.parametrize(("fen", "move", "why"), [
+    ("4k3/8/8/8/8/8/8/1N2KN2 w - - 0 1", "Nd2", "which could be Nbd2 or Nfd2"),
+    ("4k3/8/8/8/8/8/8/1N2KN2 w - - 0 1", "Nd5", "'Nd5' is no move of this game: legal are "),
+    ("8/4P2k/8/8/8/8/8/4K3 w - - 0 1", "e7e8", "which does not say what the pawn becomes (e7e8q, r, b or n)"),
+    ("8/4P2k/8/8/8/8/8/4K3 w - - 0 1", "e1e2q", "for no pawn reaches the last rank by it"),
+    ("8/4P2k/8/8/8/8/8/4K3 w - - 0 1", "a4a5", "for nothing stands on a4"),
+    ("8/4P2k/8/8/8/8/8/4K3 w - - 0 1", "h7h8", "for the piece on h7 is the opponent's"),
+    ("r3k2r/8/8/8/8/5R2/8/4K3 b kq - 0 1", "e8g8", "for a king does not castle past a piece, nor out of, through"),
+    ("r3k2r/8/8/8/8/8/8/4K3 b k - 0 1", "e8c8", "for the right to castle there is gone"),
+])
+def test_why_a_move_is_refused(fen, move, why):
+    with pytest.raises(ValueError, match="legal are") as error:
+        at(fen).from_move(move)
+    assert why in str(error.value)
 
 
 @given(st.text(alphabet="rnbqkpRNBQKP12345678/ wb-KQkqaeh360", max_size=90))

@@ -306,6 +306,26 @@ def test_the_ply_limit_is_a_draw_and_says_so():
     assert (mate.is_terminal, mate.is_cut_off, mate.outcome) == (True, False, -1)
 
 
+@pytest.mark.parametrize(("sfen", "move", "why"), [
+    ("4k4/9/4p4/9/P8/9/9/9/4K4 b P 1", "P*9h", "for an own pawn stands on that file already (nifu)"),
+    ("7lk/7p1/8G/9/9/9/9/9/K8 b P 1", "P*1b", "for a dropped pawn may not mate (uchifuzume)"),
+    ("4k4/9/9/9/9/9/9/9/4K4 b P 1", "P*9a", "for the piece could never move from there"),
+    ("4k4/9/9/9/9/9/9/9/4K4 b P 1", "G*9b", "for there is no such piece in hand"),
+    ("4k4/9/9/9/9/9/9/9/4K4 b P 1", "P*5i", "for a piece is dropped on an empty square"),
+    ("7k1/P8/9/9/9/9/9/9/4K4 b - 1", "9b9a", "it must promote (9b9a+)"),
+    ("7k1/9/4N4/9/9/9/9/9/4K4 b - 1", "5c4a", "it must promote (5c4a+)"),
+    ("4r3k/9/9/9/9/9/4G4/9/4K4 b P 1", "5g6g", "for the piece must stay between its king and a slider"),
+    ("4r3k/9/9/9/9/9/9/3G5/4K4 b P 1", "6h7h", "for the king is in check and would stay so"),
+    ("4k4/9/9/9/9/9/9/9/4K4 b P 1", "1a1b", "for nothing stands on 1a"),
+    ("4k4/9/9/9/9/9/9/9/4K4 b P 1", "5a5b", "for the piece on 5a is the opponent's"),
+    ("4k4/9/9/9/9/9/9/9/4K4 b P 1", "xx", "'xx' is no move of this game"),
+])
+def test_why_a_move_is_refused(sfen, move, why):
+    with pytest.raises(ValueError, match="legal are") as error:
+        GAME.position(sfen).from_move(move)
+    assert why in str(error.value)
+
+
 @pytest.mark.parametrize(("params", "reason"), [
     ({"max_plies": 0}, r"max_plies=0 of game shogi: must lie in \[1, 1024\]"),
     ({"max_plies": 1025}, "max_plies=1025"),

@@ -35,6 +35,7 @@ class AnyPosition {
   virtual std::string to_move(Action action) const = 0;
   virtual std::string to_san(Action action) const = 0;  // empty where the game has no such notation
   virtual int from_move(const std::string& text) const = 0;
+  virtual std::string why_illegal(const std::string& text) const = 0;  // empty where nothing is known
   virtual std::string draw() const = 0;
   virtual std::string to_text() const = 0;  // empty where the game does not write its positions
   virtual std::uint64_t perft(int depth) const = 0;

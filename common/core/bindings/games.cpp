@@ -164,8 +164,9 @@ void bind_games(nb::module_& m) {
         std::string moves;
         for (size_t i = 0; i < legal.size() && i < kMovesShown; ++i) moves += " " + p.state->to_move(legal[i]);
         if (legal.size() > kMovesShown) moves += " and " + std::to_string(legal.size() - kMovesShown) + " more";
-        throw nb::value_error((std::string(action < 0 ? quoted(text) + " is no move of this game" : "illegal move " + quoted(text)) +
-                               ": legal are" + (moves.empty() ? " none, the game is over" : moves)).c_str());
+        const std::string why = p.state->why_illegal(text);
+        const std::string what = action < 0 && why.empty() ? quoted(text) + " is no move of this game" : "illegal move " + quoted(text);
+        throw nb::value_error((what + (why.empty() ? "" : ", " + why) + ": legal are" + (moves.empty() ? " none, the game is over" : moves)).c_str());
       }, "move"_a)
       .def_prop_ro("text", [](const PyPosition& p) {
         const std::string text = p.state->to_text();

@@ -120,6 +120,10 @@ class Model final : public AnyGame {
       else return {};
     }
     int from_move(const std::string& text) const override { return rules().from_move(position_, text); }
+    std::string why_illegal(const std::string& text) const override {
+      if constexpr (HasWhyIllegal<G>) return rules().why_illegal(position_, text);
+      else return {};
+    }
     std::string draw() const override { return rules().draw(position_); }
     std::string to_text() const override {
       if constexpr (HasText<G>) return rules().to_text(position_);

@@ -173,6 +173,9 @@ class Chess {
     if (m.from == m.to) m = chess::read_san(p.board, p.dangers, text, p.to_play);
     return m.from == m.to ? -1 : from_chess(p.board, m);
   }
+  std::string why_illegal(const Position& p, const std::string& text) const {
+    return chess::why_illegal(p.board, p.dangers, text, p.to_play);
+  }
   std::string draw(const Position& p) const {
     static constexpr const char* kEnds[] = {"", "mate", "drawn", "drawn: the limit on the plies"};
     return chess::draw(set_up(p)) + (is_terminal(p) ? kEnds[p.status] : p.to_play ? "black to move" : "white to move") + "\n";

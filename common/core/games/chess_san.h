@@ -54,16 +54,14 @@ inline std::string write_san(const Board& b, const Dangers& d, Move m, int to_pl
   return text;
 }
 
-// The legal move that the text means; from == to where there is none, or more than one.
-inline Move read_san(const Board& b, const Dangers& d, std::string text, int to_play) {
+// The legal moves that the text may mean: one, unless it is wrong or says too little.
+inline std::vector<Move> san_matches(const Board& b, const Dangers& d, std::string text, int to_play) {
   while (!text.empty() && std::string_view("+#!?").find(text.back()) != std::string_view::npos) text.pop_back();
-  Move found{};
-  int matches = 0;
-  const auto take = [&](Move m) { found = m, ++matches; };
+  std::vector<Move> found;
   if (text == "O-O" || text == "O-O-O" || text == "0-0" || text == "0-0-0") {
     const int to = text.size() == 3 ? 6 : 2;
     each_move(b, d, [&](Move m) {
-      if (m.from == 4 && m.to == to && b.piece(4) == kKingPiece) take(m);
+      if (m.from == 4 && m.to == to && b.piece(4) == kKingPiece) found.push_back(m);
     });
   } else {
     int piece = kPawn, promotion = kNone;
@@ -96,10 +94,38 @@ inline Move read_san(const Board& b, const Dangers& d, std::string text, int to_
       if (takes && !captures) return;
       if (piece == kPawn && file < 0 && captures) return;  // "exd5" names the file that it comes from
       if (piece == kKingPiece && (m.to - m.from == 2 || m.from - m.to == 2)) return;
-      take(m);
+      found.push_back(m);
     });
   }
-  return matches == 1 ? found : Move{};
+  return found;
+}
+
+// The legal move that the text means; from == to where there is none, or more than one.
+inline Move read_san(const Board& b, const Dangers& d, const std::string& text, int to_play) {
+  const std::vector<Move> found = san_matches(b, d, text, to_play);
+  return found.size() == 1 ? found[0] : Move{};
+}
+
+// Why a text is no legal move, to stand behind it; empty where no more than that is known.
+inline std::string why_illegal(const Board& b, const Dangers& d, const std::string& text, int to_play) {
+  const Move m = read_uci(text, to_play);
+  if (m.from == m.to) {
+    std::string names;
+    const std::vector<Move> found = san_matches(b, d, text, to_play);
+    if (found.size() > 1)
+      for (Move move : found) names += (names.empty() ? "which could be " : " or ") + write_san(b, d, move, to_play);
+    return names;
+  }
+  const std::string from = text.substr(0, 2);
+  if (!(b.occupied() & bit(m.from))) return "for nothing stands on " + from;
+  if (!(b.own & bit(m.from))) return "for the piece on " + from + " is the opponent's";
+  const bool promotes = b.piece(m.from) == kPawn && m.to >= 56;
+  if (promotes && !m.promotion) return "which does not say what the pawn becomes (" + text + "q, r, b or n)";
+  if (!promotes && m.promotion) return "for no pawn reaches the last rank by it";
+  if (b.piece(m.from) == kKingPiece && m.from == 4 && (m.to == 6 || m.to == 2))
+    return b.rights >> (m.to == 2) & 1 ? "for a king does not castle past a piece, nor out of, through or into check"
+                                       : "for the right to castle there is gone";
+  return "";
 }
 
 }  // namespace shusaku::chess

@@ -13,6 +13,7 @@
 namespace shusaku::chess {
 
 constexpr char kLetters[] = ".PNBRQK";
+constexpr int kMostFullMoves = 32'000;  // plies are counted in 16 bits
 
 // A position as FEN says it: the board as the player to move sees it.
 struct SetUp {
@@ -49,7 +50,9 @@ class FenReader {
     const int en_passant = read_en_passant(fields[3]);
     if (fields.size() == 6) {
       set_up_.board.quiet_plies = std::uint16_t(number(fields[4], "halfmove clock", 0, 100));
-      set_up_.full_moves = number(fields[5], "fullmove number", 1, 9999);
+      set_up_.full_moves = number(fields[5], "fullmove number", 1, kMostFullMoves);
+      if (en_passant >= 0 && set_up_.board.quiet_plies)
+        fail("en passant " + quoted(fields[3]) + " with halfmove clock " + quoted(fields[4]) + ": a pawn has just moved; say - or 0");
     }
     set_up_.to_play = is_black_;
     Board& b = set_up_.board;
@@ -58,7 +61,7 @@ class FenReader {
     if (attackers(seen, seen.king(), seen.occupied()))
       fail(std::string(is_black_ ? "white" : "black") + " is in check, but it is " + (is_black_ ? "black" : "white") + "'s move; say " +
            (is_black_ ? "w" : "b") + " for the player to move");
-    if (std::popcount(attackers(b, b.king(), b.occupied())) > 2) fail("three pieces give check at once, which no move can do");
+    if (std::popcount(attackers(b, b.king(), b.occupied())) > 2) fail("three pieces give check at once, which no move can do; take one away");
     if (en_passant >= 0) {
       const int square = is_black_ ? turned(en_passant) : en_passant;
       if (en_passant_pawns(b, square)) b.en_passant = std::int8_t(square);  // else it changes nothing
@@ -98,7 +101,8 @@ class FenReader {
     }
     end_rank();
     if (rank != 0) fail("it has " + std::to_string(8 - rank) + " ranks; it must have 8");
-    if (b.pawns() & (kRank1 | kRank8)) fail("a pawn stands on the first or the last rank");
+    if (const Squares astray = b.pawns() & (kRank1 | kRank8))
+      fail("a pawn stands on " + square_name(lowest(astray)) + "; pawns stand on ranks 2 to 7");
     for (const auto& [name, pieces] : {std::pair("white", b.own), std::pair("black", b.other())}) {
       const auto count = [&](Squares kind) { return std::popcount(pieces & kind); };
       const int pawns = count(b.pawns());

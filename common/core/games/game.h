@@ -91,6 +91,12 @@ concept HasSan = requires(const G& rules, const typename G::Position& state, Act
 };
 
 // A game that counts its move sequences faster than by making every one of the last moves.
+// Why a text that from_move or the legal moves refuse is none; empty where no more than that is known.
+template <class G>
+concept HasWhyIllegal = requires(const G& rules, const typename G::Position& state, const std::string& text) {
+  { rules.why_illegal(state, text) } -> std::same_as<std::string>;
+};
+
 template <class G>
 concept HasPerft = requires(const G& rules, const typename G::Position& state, int depth) {
   { rules.perft(state, depth) } -> std::same_as<std::uint64_t>;

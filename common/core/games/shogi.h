@@ -25,6 +25,7 @@
 #include "game.h"
 #include "shogi_planes.h"
 #include "shogi_record.h"
+#include "shogi_refusals.h"
 #include "shogi_text.h"
 
 namespace shusaku {
@@ -155,6 +156,7 @@ class Shogi {
     const int shape = Squares::shape(move.from, move.to);
     return shape == Squares::kNoShape ? -1 : kActions * move.from + shape + move.promotes * kShapes;
   }
+  std::string why_illegal(const Position& p, const std::string& text) const { return ShogiRefusals<N>::why_illegal(p.board, text); }
   std::string draw(const Position& p) const { return Text::draw(p.board); }
 
   // Of the board alone: repetitions and declarations end nothing, as is usual in published counts.

@@ -117,6 +117,13 @@ struct ShogiMoves {
     return nodes;
   }
 
+  // Whether a pawn that is dropped here, in front of the king, mates.  Its capture is an answer, so is a king's move.
+  static bool drop_mates(const Board& b, int to) {
+    Board next = b;
+    next.play({0, std::uint8_t(to), shogi::kPawn, false});
+    return !has_any(next, threats(next));
+  }
+
  private:
   template <class Sink>
   static bool pawn_moves(const Board& b, const Threats& t, Set targets, Sink& sink) {
@@ -186,7 +193,7 @@ struct ShogiMoves {
     if (b.in_hand(0, shogi::kPawn)) {
       Set to = free & ~kLastRow & ~Squares::columns_of(b.template of<shogi::kPawn>() & b.own);
       const Set check = Squares::south(b.template of<shogi::kKing>() & ~b.own) & to;
-      if (check && mates(b, Squares::lowest(check))) to ^= check;
+      if (check && drop_mates(b, Squares::lowest(check))) to ^= check;
       if (to && sink.drops(shogi::kPawn, to)) return true;
     }
     for (int code = shogi::kLance; code <= shogi::kRook; ++code) {
@@ -195,13 +202,6 @@ struct ShogiMoves {
       if (to && sink.drops(code, to)) return true;
     }
     return false;
-  }
-
-  // Whether a pawn that is dropped here, in front of the king, mates.  Its capture is an answer, so is a king's move.
-  static bool mates(const Board& b, int to) {
-    Board next = b;
-    next.play({0, std::uint8_t(to), shogi::kPawn, false});
-    return !has_any(next, threats(next));
   }
 };
 
