@@ -186,8 +186,9 @@ class LearnerConfig:
     blunder_gap: float = 0.0  # deblunder: z stops where a move loses more than this (lc0's rescorer: 0.1); 0: never
     blunder_width: float = 0.06  # of the transition around that gap (lc0: deblunder-q-blunder-width)
     warmup_steps: int = 100  # the learning rate rises linearly over them
-    schedule: str = "constant"  # constant | cosine (to 5 % at `schedule_steps`) | step (tenth at each third) | cooldown
-    schedule_steps: int = 20_000  # length of the schedule in steps; cooldown goes by `run.minutes`
+    schedule: str = "constant"  # constant | cooldown | cosine (to 5 % at `schedule_steps`) | step (tenths)
+    schedule_steps: int = 20_000  # length of `cosine` and `step`; `cooldown` goes by `run.minutes`
+    schedule_drops: list[int] = field(default_factory=list)  # steps of `step`'s drops to a tenth; none: at each third
     cooldown_share: float = 0.25  # of the run, its last part, in which `cooldown` falls from constant to 5 %
     max_grad_norm: float = 4.0  # gradients are clipped to it; 0: not
     ema_decay: float = 0.99  # of the published average, per step, after a warm-up

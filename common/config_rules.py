@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from itertools import pairwise
 from math import isfinite
 from typing import Any
 
@@ -270,6 +271,8 @@ class _Rules:
             self._at_least("learner.warmup_steps", 0),
             self._one_of("learner.schedule", "constant", "cosine", "step", "cooldown"),
             self._at_least("learner.schedule_steps", 1),
+            self._rule("learner.schedule_drops", all(a < b for a, b in pairwise([0, *n.schedule_drops])),
+                "must be steps above 0, each later than the one before"),
             self._rule("learner.cooldown_share", 0 < n.cooldown_share <= 1, "must be above 0 and at most 1"),
             self._at_least("learner.max_grad_norm", 0),
             self._rule("learner.ema_decay", 0 <= n.ema_decay < 1, "must be at least 0 and below 1"),

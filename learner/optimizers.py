@@ -54,9 +54,7 @@ def learning_rate(step: int, config: LearnerConfig, run_share: float = 0.0) -> f
     many steps a machine will make.
     """
     warmup = min(1.0, (step + 1) / config.warmup_steps) if config.warmup_steps else 1.0
-    factor = (_cooldown(run_share, config.cooldown_share) if config.schedule == "cooldown"
-              else SCHEDULES[config.schedule](min(1.0, step / config.schedule_steps)))
-    return config.learning_rate * warmup * factor
+    return config.learning_rate * warmup * SCHEDULES[config.schedule](step, run_share, config)
 
 
 def run_share(seconds: float, run: RunConfig) -> float:
@@ -64,22 +62,26 @@ def run_share(seconds: float, run: RunConfig) -> float:
     return min(1.0, seconds / (60 * run.minutes)) if run.minutes else 1.0
 
 
-def _cooldown(run_share: float, cooldown_share: float) -> float:
+def _cooldown(step: int, run_share: float, config: LearnerConfig) -> float:
     """Constant, then linear to FINAL_SHARE (Hägele et al. 2024, section 3): a longer run may go on from before."""
     left = max(0.0, 1 - run_share)
-    return FINAL_SHARE + (1 - FINAL_SHARE) * min(1.0, left / cooldown_share)
+    return FINAL_SHARE + (1 - FINAL_SHARE) * min(1.0, left / config.cooldown_share)
 
 
-def _cosine(progress: float) -> float:
+def _cosine(step: int, run_share: float, config: LearnerConfig) -> float:
+    progress = min(1.0, step / config.schedule_steps)
     return FINAL_SHARE + (1 - FINAL_SHARE) * 0.5 * (1 + math.cos(math.pi * progress))
 
 
-def _thirds(progress: float) -> float:
-    return float(0.1 ** min(3, int(3 * progress)))
+def _drops(step: int, run_share: float, config: LearnerConfig) -> float:
+    """A tenth after each of the drops: AlphaZero's learning rate (Silver et al. 2018, Methods)."""
+    drops = config.schedule_drops or [config.schedule_steps * third // 3 for third in (1, 2, 3)]
+    return float(0.1 ** sum(step >= drop for drop in drops))
 
 
-SCHEDULES: dict[str, Callable[[float], float]] = {  # share of `learner.schedule_steps` done -> factor
-    "constant": lambda progress: 1.0,
+SCHEDULES: dict[str, Callable[[int, float, LearnerConfig], float]] = {  # (step, share of the run, settings) -> factor
+    "constant": lambda step, run_share, config: 1.0,
+    "cooldown": _cooldown,
     "cosine": _cosine,
-    "step": _thirds,
+    "step": _drops,
 }

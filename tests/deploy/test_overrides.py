@@ -5,13 +5,14 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from common._core import game_names
+from common._core import Game, game_names
 from common.config import USUAL_GAMES, Config
 from common.config_rules import check_self_play
 from common.errors import UsageError
 from deploy import overrides, parameters
 from deploy.masking import mask_override, mask_tree
 from deploy.overrides import ComposedConfig, changed, compose, compose_jobs
+from learner.optimizers import learning_rate
 
 
 def refusal(*argv: str) -> str:
@@ -63,6 +64,21 @@ def test_every_experiment_composes_and_leaves_the_groups_their_say(name: str) ->
             chosen = compose([f"experiment={name}", f"{group}={file.stem}", "learner.enabled=false"])
             said = {key: getattr(getattr(chosen, group), key) for key in OmegaConf.load(file)}
             assert said == dict(OmegaConf.load(file)), f"experiment={name} {group}={file.stem}"
+
+
+@pytest.mark.parametrize(("name", "planes", "alpha"), [("chess", (119, 8, 8), 0.3), ("shogi", (362, 9, 9), 0.15)])
+def test_the_presets_of_alphazero_hold_its_values(name: str, planes: tuple[int, ...], alpha: float) -> None:
+    """Silver et al. 2018, Methods, and the constants of its pseudocode."""
+    config = compose([f"experiment={name}"])
+    assert Game(name, config.game.params).observation_shape == planes
+    search, learner = config.search, config.learner
+    assert (search.policy, search.simulations, search.dirichlet_alpha, search.dirichlet_fraction) == (
+        "puct", 800, alpha, 0.25)
+    assert (search.c_puct, search.c_puct_base, search.temperature_plies) == (1.25, 19652, 30)
+    assert (config.network.filters, config.network.blocks) == (256, 20)
+    assert (learner.batch_size, learner.optimizer, learner.momentum, learner.weight_decay) == (4096, "sgd", 0.9, 1e-4)
+    rates = [learning_rate(step, learner) for step in (99_999, 100_000, 300_000, 500_000)]
+    assert rates == pytest.approx([0.2, 0.02, 0.002, 0.0002])
 
 
 def test_an_explicit_choice_wins_over_the_experiment() -> None:

@@ -26,6 +26,14 @@ def test_step_divides_by_ten_at_each_third() -> None:
     )
 
 
+def test_alphazero_drops_where_it_did() -> None:
+    config = LearnerConfig(learning_rate=0.2, warmup_steps=0, schedule="step",
+                           schedule_drops=[100_000, 300_000, 500_000])
+    steps = (0, 99_999, 100_000, 299_999, 300_000, 499_999, 500_000, 700_000)
+    assert [learning_rate(step, config) for step in steps] == pytest.approx(
+        [0.2, 0.2, 0.02, 0.02, 0.002, 0.002, 0.0002, 0.0002])
+
+
 def test_cooldown_goes_by_the_time_of_the_run_whatever_the_step() -> None:
     config = LearnerConfig(learning_rate=1.0, warmup_steps=10, schedule="cooldown", cooldown_share=0.2)
     shares = (0.0, 0.5, 0.8, 0.9, 1.0, 1.7)
