@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from actors.batching import smallest_fitting
-from actors.evaluators import BatchTooLarge, Evaluator, SplitEvaluator
+from actors.evaluators import Evaluator, SplitEvaluator, of_sizes
 from common.messages import Evaluation, Leaves, Weights
 
 
@@ -16,18 +16,13 @@ class BatchPipeline:
 
     def __init__(self, make_evaluator: Callable[[int], Evaluator], sizes: Sequence[int]) -> None:
         """What `make_evaluator` raises for the smallest size is raised here."""
-        self._evaluators: dict[int, SplitEvaluator] = {}
-        self._note = ""
-        for size in sorted(set(sizes)):
-            try:
-                evaluator = make_evaluator(size)
-            except BatchTooLarge as error:
-                if not self._evaluators:
-                    raise
-                self._note = f"; batches of at most {max(self._evaluators)}: {error}"
-                break
-            self._evaluators[size] = evaluator if isinstance(evaluator, SplitEvaluator) else _AtOnce(evaluator)
-        self.sizes = list(self._evaluators)  # ascending
+        made, why_not_more = of_sizes(make_evaluator, sorted(set(sizes)))
+        self._evaluators: dict[int, SplitEvaluator] = {
+            size: evaluator if isinstance(evaluator, SplitEvaluator) else _AtOnce(evaluator)
+            for size, evaluator in made.items()
+        }
+        self.sizes = list(made)  # ascending
+        self._note = f"; batches of at most {self.sizes[-1]}: {why_not_more}" if why_not_more else ""
         self.depth = min(evaluator.depth for evaluator in self._evaluators.values())
         self._last_size = self.sizes[-1]
         self._weights: Weights | None = None  # what answers; loaded into an evaluator when that is next used

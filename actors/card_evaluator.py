@@ -32,6 +32,12 @@ DEPTH = 2  # batches under way: one computes, one is laid out
 WARM_UPS = 3  # eager runs before a graph is captured: libraries choose their kernels then
 
 
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Pinned memory, cuBLAS, cuDNN and a graph's capture say so in plain RuntimeErrors of their own."""
+    return isinstance(error, torch.cuda.OutOfMemoryError) or any(
+        text in str(error) for text in ("out of memory", "ALLOC_FAILED"))
+
+
 class Card:
     """One network on one device, with its stream: the evaluators of all sizes share it.  Used by one thread."""
 
@@ -122,10 +128,12 @@ class CardEvaluator:
                 self._free = deque(self._new_buffers() for _ in range(DEPTH))
                 self._inputs = self._new_inputs(on_card=True)  # the graph reads these alone
                 self._run = self._captured() if card.is_cuda else self._forward
-        except torch.cuda.OutOfMemoryError as error:
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
             torch.cuda.empty_cache()
             raise BatchTooLarge(f"a batch of {size} positions does not fit into the GPU's memory: "
-                           f"{str(error).splitlines()[0]}") from None
+                                f"{str(error).splitlines()[0]}") from None
 
     @property
     def version(self) -> int:

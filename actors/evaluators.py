@@ -6,10 +6,10 @@ N legal actions of all positions end to end.
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from common.laps import Laps
 from common.messages import Evaluation, Leaves, Weights
 from common.weights import tower_shape
 
+E = TypeVar("E", bound="Evaluator")
 NO_VERSION = -1  # before the first weights
 LADDER = (4, 16)  # batch sizes below the largest: at most 4 times too many rows, and half a second to compile each
 
@@ -282,7 +283,23 @@ def make_ladder(
 ) -> LadderEvaluator:
     """For batches that shrink as games end: a few sizes up to `most`; otherwise as `make_evaluator`."""
     make = evaluator_maker(game, inference, network)
-    return LadderEvaluator({size: make(size) for size in [*(size for size in LADDER if size < most), most]})
+    return LadderEvaluator(of_sizes(make, [*(size for size in LADDER if size < most), most])[0])
+
+
+def of_sizes(make: Callable[[int], E], sizes: Sequence[int]) -> tuple[dict[int, E], str]:
+    """One of each of the ascending sizes; where the device has no room for one, those below it, and what it said.
+
+    BatchTooLarge where it has none for the smallest.
+    """
+    made: dict[int, E] = {}
+    for size in sizes:
+        try:
+            made[size] = make(size)
+        except BatchTooLarge as error:
+            if not made:
+                raise
+            return made, str(error)
+    return made, ""
 
 
 def make_network_evaluator(

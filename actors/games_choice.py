@@ -6,7 +6,7 @@ taken that come close to the best.
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -41,20 +41,20 @@ class GamesChoice(NamedTuple):
         return f"{self.games} games an actor, chosen by evaluations/s (batches of {tried})"
 
 
-def choose_games(slice_of: Callable[[int], Pace], sizes: Iterable[int] = SIZES) -> GamesChoice:
+def choose_games(slice_of: Callable[[int], Pace], sizes: Sequence[int] = SIZES) -> GamesChoice:
     """The smallest size with ENOUGH of the best rate; none larger than the first whose step is slow.
 
     The sizes take turns, so that a machine that is slow for a second is slow for all of them.
     """
-    rates: dict[int, float] = {}
-    sizes = list(sizes)
+    paces: dict[int, Pace] = {}  # the best of each
     for _ in range(SLICES):
         for size in sizes:
             pace = slice_of(size)
-            rates[size] = max(pace.evaluations_per_s, rates.get(size, 0.0))
-            if pace.step_seconds > SLOW_STEP:
-                sizes = [s for s in sizes if s <= size]
+            paces[size] = max(pace, paces.get(size, pace))
+            if paces[size].step_seconds > SLOW_STEP:
                 break
+    slow = min((size for size, pace in paces.items() if pace.step_seconds > SLOW_STEP), default=max(paces))
+    rates = {size: pace.evaluations_per_s for size, pace in sorted(paces.items()) if size <= slow}
     best = max(rates.values())
     return GamesChoice(next(size for size, rate in rates.items() if rate >= ENOUGH * best), rates)
 

@@ -31,7 +31,7 @@ from replay.redis_append import Appender
 from replay.redis_writer import SpooledWriter
 
 FLUSH_SECONDS = 5.0  # at the end, for games that are not in Redis yet
-BUILD_SECONDS = 60.0  # that `run` may take to build what the other methods talk to
+BUILD_SECONDS = 300.0  # that `run` may take to build what the other methods talk to: a GPU compiles and captures
 
 
 @dataclass(frozen=True)

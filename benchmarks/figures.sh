@@ -10,6 +10,7 @@ for repeat in 1 2 3; do
   bench 0 search search=gumbel search.simulations=64 bench.seconds=5
   bench 0 replay bench.seconds=5
   bench 0 learner network=small learner.threads=1 bench.seconds=8
-  bench 0,1 selfplay network=small search=puct search.noise=false search.reuse=false search.simulations=64 self_play.random_plies=0 bench.seconds=15
+  bench 0,1 selfplay network=small search=puct search.noise=false search.reuse=false search.simulations=64 self_play.random_plies=0 \
+    actors.games_per_actor=auto bench.seconds=15
 done
 bench 0 inference network=small bench.seconds=20

@@ -5,15 +5,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from actors.evaluators import choose_runtime, make_network_evaluator, raw_rate
+from actors.evaluators import choose_runtime, network_maker, of_sizes, raw_rate
 from common._core import Game
 from common.config import Config, InferenceConfig
 from common.errors import RunFailed
 from common.hardware import choose_precision
 from common.weights import random_weights
 from deploy.calibration import with_scales
+from deploy.cluster_layout import LARGEST_BATCH, ladder
 
-BATCHES = (1, 8, 16, 32, 64, 128, 256)
+BATCHES = (1, 8, 16, 32, 64, 128, 256)  # of an actor, whose network computes on one core
 ENOUGH = 0.95  # of the best rate: more games side by side are not worth the rest
 
 
@@ -22,7 +23,13 @@ def measure_inference(config: Config) -> dict[str, Any]:
     game = Game(config.game.name, config.game.params)
     weights = random_weights(game, config.network, config.run.seed, version=1)
     choices = list(_runtimes(config))
-    seconds = config.bench.seconds / (len(choices) * len(BATCHES))
+    is_card = config.inference.device != "cpu"
+    batches = ladder(LARGEST_BATCH) if is_card else BATCHES
+    seconds = config.bench.seconds / (len(choices) * len(batches))
+    if not is_card and any(runtime == "torch" for runtime, _ in choices):
+        import torch
+
+        torch.set_num_threads(1)  # as an actor has
     rows = []
     for runtime, precision in choices:
         inference = replace(config.inference, runtime=runtime, precision=precision)
@@ -32,18 +39,18 @@ def measure_inference(config: Config) -> dict[str, Any]:
             if config.inference.precision != "auto":
                 raise
             continue  # 8 bits stray too far here; nobody asked for them
-        for batch in BATCHES:
-            evaluator = make_network_evaluator(game, inference, config.network, batch)
+        made, _ = of_sizes(network_maker(game, inference, config.network), batches)
+        for batch, evaluator in made.items():
             begin = time.perf_counter()
             evaluator.load(loaded)
             load_ms = (time.perf_counter() - begin) * 1000
             rate = raw_rate(evaluator, seconds)
-            rows.append({"runtime": runtime, "precision": evaluator.precision, "batch": batch, "positions_per_s": rate,
-                         "batch_ms": 1000 * batch / rate, "load_ms": load_ms})
-    return {"game": game.name, "rows": rows, "advice": advice(rows)}
+            rows.append({"runtime": choose_runtime(inference)[0], "precision": evaluator.precision, "batch": batch,
+                         "positions_per_s": rate, "batch_ms": 1000 * batch / rate, "load_ms": load_ms})
+    return {"game": game.name, "rows": rows, "advice": advice(rows, is_card=is_card)}
 
 
-def advice(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def advice(rows: Sequence[Mapping[str, Any]], *, is_card: bool = False) -> dict[str, Any]:
     """The fastest runtime and precision, and the smallest batch with `ENOUGH` of its rate.
 
     A smaller batch means fewer games side by side, which end sooner and are played by newer weights.
@@ -52,8 +59,10 @@ def advice(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     same = [row for row in rows if (row["runtime"], row["precision"]) == (best["runtime"], best["precision"])]
     chosen = min((row for row in same if row["positions_per_s"] >= ENOUGH * best["positions_per_s"]),
                  key=lambda row: row["batch"])
-    text = (f"advice: inference.runtime={best['runtime']} inference.precision={best['precision']} "
-            f"actors.games_per_actor={chosen['batch']}, {chosen['positions_per_s']:,.0f} positions/s a core")
+    rate = f"{chosen['positions_per_s']:,.0f} positions/s"
+    where = (f"inference.device=cuda, {rate} a card in batches of {chosen['batch']}, which actors.games_per_actor=auto "
+             "fills" if is_card else f"actors.games_per_actor={chosen['batch']}, {rate} a core")
+    text = f"advice: inference.runtime={best['runtime']} inference.precision={best['precision']} {where}"
     if chosen is not best:
         share = chosen["positions_per_s"] / best["positions_per_s"]
         text += (f" ({share:.0%} of what batches of {best['batch']} reach; an answer takes "

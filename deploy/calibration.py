@@ -15,7 +15,6 @@ from common.messages import Evaluation, Leaves, Weights
 from common.weights import tower_shape
 
 GAMES, PLIES, SIMULATIONS = 16, 12, 8  # games side by side, searches of each, and how long these are
-MOST = 256  # positions, spread over these games
 
 
 def with_scales(inference: InferenceConfig, game: Game, network: NetworkConfig, weights: Weights) -> Weights:
@@ -25,25 +24,26 @@ def with_scales(inference: InferenceConfig, game: Game, network: NetworkConfig, 
     """
     if weights.scales or not (inference.is_rounding and cpu_has_int8() and choose_runtime(inference)[0] == "openvino"):
         return weights
-    from learner.quantisation import quantise  # torch, only for those who round
+    from learner.quantisation import positions_for, quantise  # torch, only for those who round
 
+    tower = tower_shape(game, network)
     planes = _positions(replace(inference, precision="auto"), game, network, weights)
-    quantised, _ = quantise(weights, tower_shape(game, network), planes)
+    spread = np.linspace(0, len(planes) - 1, min(positions_for(tower), len(planes))).astype(int)
+    quantised, _ = quantise(weights, tower, planes[spread])
     if quantised.refused:
         raise RunFailed(f"inference.precision=int8 is refused: {quantised.refused}; use inference.precision=auto")
     return quantised
 
 
 def _positions(inference: InferenceConfig, game: Game, network: NetworkConfig, weights: Weights) -> Any:
-    """Planes [N, C, H, W] that the network was asked for in warm-up games, spread over them."""
+    """Planes [N, C, H, W] that the network was asked for in warm-up games, in their order."""
     evaluator = _Listening(make_evaluator(game, inference, network, GAMES), game)
     evaluator.load(weights)
     search = SearchConfig(simulations=SIMULATIONS, cache=0)
     player = SelfPlay(game, search, SelfPlayConfig(), evaluator, games=GAMES, seed=1, identity=ActorIdentity(0))
     while player.counters()["searches"] < GAMES * PLIES:
         player.step()
-    planes = np.concatenate(evaluator.planes)
-    return planes[np.linspace(0, len(planes) - 1, min(MOST, len(planes))).astype(int)]
+    return np.concatenate(evaluator.planes)
 
 
 class _Listening:

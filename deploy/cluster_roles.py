@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import ray
 
-from actors.remote import ActorPlan, EvaluatorActor, InferenceServerActor, SelfPlayActor
+from actors.remote import BUILD_SECONDS, ActorPlan, EvaluatorActor, InferenceServerActor, SelfPlayActor
 from common.config import config_hash
 from deploy.cluster_layout import actor_seed, plain
 from deploy.ray_workers import RayRole
@@ -49,7 +49,7 @@ def roles_of(run: "ClusterRun") -> list[tuple[RayRole, int]]:
         gpus = 1.0 if config.inference.device == "cuda" else 0.0
         sizes = list(layout.sizes)
         roles.append((RayRole("inference", InferenceServerActor, lambda index, _: (config, index, sizes), epoch,
-                              gpus=gpus), config.inference.servers))
+                              gpus=gpus, start_seconds=BUILD_SECONDS), config.inference.servers))
     roles.append((RayRole("self_play", SelfPlayActor, actor_plan, epoch, cpus=config.actors.cpus, asks=False,
                           heard=run.totals.heard, before_start=run.fence), layout.actors))
     if run.positions is not None and config.learner.enabled:

@@ -1,5 +1,6 @@
 """`actors.games_per_actor=auto`: a number takes its place before anything is built."""
 
+import contextlib
 import multiprocessing
 import signal
 from collections.abc import Callable
@@ -63,5 +64,7 @@ def _measure(config: Config) -> GamesChoice:
         import torch
 
         torch.set_num_threads(1)  # as an actor has
-    weights = with_scales(config.inference, chosen.game, chosen.network, chosen.weights)
+    weights = chosen.weights
+    with contextlib.suppress(RunFailed):  # 8 bits stray too far: the next best precision plays, and is measured
+        weights = with_scales(config.inference, chosen.game, chosen.network, weights)
     return measure_games(changed(config, network=chosen.network), chosen.game, weights)

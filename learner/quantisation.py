@@ -21,7 +21,8 @@ from common.messages import Weights
 from common.torch_tower import TorchTower
 from common.tower import TowerShape, quantised_layers
 
-POSITIONS = 256  # that the scales are made of
+POSITIONS, FEWEST = 256, 16  # that the scales are made of; of a large tower fewer, or nobody would learn meanwhile
+WORK = 10**10  # multiplications in the blocks for all of these: half a second of a core
 MOST_POLICY_ERROR = 0.02  # nats: mean Kullback-Leibler divergence of the rounded policy from the other
 MOST_VALUE_ERROR = 0.02  # mean distance of the values
 
@@ -43,7 +44,7 @@ class RoundingError(NamedTuple):
 
 def quantise(weights: Weights, tower: TowerShape, planes: NDArray[np.float32]) -> tuple[Weights, RoundingError]:
     """The weights with scales from positions [N, C, H, W], or with the reason why they are refused."""
-    x = torch.from_numpy(planes[:POSITIONS]).contiguous(memory_format=torch.channels_last)
+    x = torch.from_numpy(planes[:positions_for(tower)]).contiguous(memory_format=torch.channels_last)
     exact = _Watched(tower)
     exact.load(weights)
     with torch.inference_mode():
@@ -57,6 +58,13 @@ def quantise(weights: Weights, tower: TowerShape, planes: NDArray[np.float32]) -
         float((policy.exp() * (policy - other)).sum(1).mean()), float((values - other_values).abs().mean())
     )
     return replace(weights, scales={} if error.reason else scales, refused=error.reason), error
+
+
+def positions_for(tower: TowerShape) -> int:
+    """How many positions the scales of this tower are made of."""
+    (_, h, w), n = tower.planes, tower.network
+    each = h * w * 9 * n.filters**2 * 2 * n.blocks  # multiplications
+    return max(FEWEST, min(POSITIONS, WORK // max(1, each)))
 
 
 class _Watched(TorchTower):

@@ -64,8 +64,9 @@ def measure(who: str, game: str, seconds: float, peers_python: Path) -> dict[str
     cores = sorted(os.sched_getaffinity(0))
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     started = [subprocess.Popen(["taskset", "-c", str(core), *command], stdout=subprocess.PIPE,
-                                stderr=subprocess.DEVNULL, text=True, cwd=ROOT, env=environment) for core in cores]
-    answers = [last_json(process.communicate()[0]) for process in started]
+                                stderr=subprocess.PIPE, text=True, cwd=ROOT, env=environment) for core in cores]
+    said = [(process.communicate(), process.returncode) for process in started]
+    answers = [last_json(checked(command, code, *texts)) for texts, code in said]
     return {name: sum(answer[name] for answer in answers) for name in answers[0]}
 
 
@@ -87,7 +88,15 @@ def spread(values: list[float], form: str = ",.0f") -> str:
 
 
 def run(command: list[str]) -> str:
-    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
+    return checked(command, done.returncode, done.stdout, done.stderr)
+
+
+def checked(command: list[str], code: int, stdout: str, stderr: str) -> str:
+    """What a command printed; the end of what it complained of where it failed."""
+    if code:
+        sys.exit(f"{' '.join(command)} ended with exit code {code}:\n{stderr[-2000:]}")
+    return stdout
 
 
 def last_json(text: str) -> dict[str, Any]:

@@ -89,6 +89,29 @@ class NoRoom(PseudoRandomEvaluator):
         super().__init__(GAME, size, -1)
 
 
+@pytest.mark.parametrize("error", [
+    torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB\nmore lines"),
+    RuntimeError("CUDA error: out of memory"), RuntimeError("CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"),
+])
+def test_no_room_on_the_card_is_said_as_such(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def refuse(evaluator: CardEvaluator) -> None:
+        raise error
+
+    monkeypatch.setattr(CardEvaluator, "_new_buffers", refuse)
+    with pytest.raises(BatchTooLarge, match="a batch of 8 positions does not fit") as refusal:
+        CardEvaluator(card_of(GAME), 8)
+    assert "\n" not in str(refusal.value)
+
+
+def test_another_error_of_the_card_stays_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(evaluator: CardEvaluator) -> None:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr(CardEvaluator, "_new_buffers", refuse)
+    with pytest.raises(RuntimeError, match="illegal memory access"):
+        CardEvaluator(card_of(GAME), 8)
+
+
 def test_where_memory_ends_smaller_batches_do() -> None:
     server = InferenceServer(GAME, NoRoom, sizes=[8, 16, 32, 64, 128], deadline_ms=1.0)
     try:
@@ -105,8 +128,8 @@ def test_where_memory_ends_smaller_batches_do() -> None:
 
 
 def test_the_next_batch_is_queued_before_the_first_is_done() -> None:
-    """So a card that takes 20 ms a batch answers a batch each 20 ms, whatever the host does between."""
-    service = 0.02
+    """So a card that takes 100 ms a batch answers a batch each 100 ms, whatever the host does between."""
+    service = 0.1
 
     def make(size: int) -> Evaluator:
         return SimulatedCard(GAME, size, service)
@@ -125,8 +148,7 @@ def test_the_next_batch_is_queued_before_the_first_is_done() -> None:
         time.sleep(2.5 * service)
         assert len(settled) == 2
         assert settled[0] - begin >= service
-        assert service <= settled[1] - settled[0] + service / 4 < 2 * service
-        assert server.stats().idle_share < 1
+        assert settled[1] - settled[0] < 1.75 * service, "the second waited for nothing but the card"
     finally:
         server.close()
 

@@ -278,6 +278,16 @@ def test_what_the_processor_lacks_is_replaced_and_said(
     assert chosen.reason.startswith(reason)
 
 
+def test_without_openvino_torch_computes_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    game = Game("tic_tac_toe")
+    monkeypatch.setattr("actors.evaluators.find_spec", lambda name: None)
+    for precision in ("fp32", "int8"):
+        evaluator = make_evaluator(game, InferenceConfig(precision=precision), CONFIG, 8)
+        assert evaluator.description.startswith("torch ")
+        assert "the package openvino is not installed, which is faster on a CPU" in evaluator.description
+    assert "int8 needs OpenVINO" in evaluator.description
+
+
 def test_openvino_and_linux_agree_on_bf16() -> None:
     import openvino as ov
 

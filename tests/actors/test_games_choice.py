@@ -60,6 +60,17 @@ def test_a_machine_that_is_slow_for_a_while_is_slow_for_every_size() -> None:
     assert choose_games(slice_of) == choose_games(machine(100e-6, 20e-6))
 
 
+def test_a_step_that_was_slow_once_forbids_nothing() -> None:
+    calls = 0
+
+    def slice_of(size: int) -> Pace:
+        nonlocal calls
+        calls += 1
+        return Pace(1.0, 5.0) if calls == 2 else machine(100e-6, 20e-6)(size)
+
+    assert choose_games(slice_of) == choose_games(machine(100e-6, 20e-6))
+
+
 def test_a_size_at_which_caches_fail_is_passed_over() -> None:
     rates = {16: 700.0, 32: 900.0, 64: 1000.0, 96: 800.0, 128: 1010.0}
     choice = choose_games(lambda size: Pace(rates[size], 0.01), list(rates))

@@ -15,6 +15,7 @@ from common.errors import UsageError
 from common.hardware import cpu_has_bf16, cpu_has_int8
 from common.weights import random_weights, save_weights
 from deploy.chosen_weights import choose_weights
+from deploy.cli import main
 from deploy.overrides import compose
 
 SMALL = ["network.filters=8", "network.blocks=1", "actors.count=1", "actors.games_per_actor=16"]
@@ -104,6 +105,15 @@ def test_self_play_is_benched_in_8_bits_and_with_a_measured_number_of_games():
     assert result["games_per_actor"] in SIZES
     assert sum(result["time_shares"].values()) == pytest.approx(1)
     assert result["time_shares"]["network"] > result["time_shares"]["wait"] == 0
+
+
+@pytest.mark.skipif(not cpu_has_int8(), reason="this processor does not multiply 8 bits, so that they are not tried")
+def test_8_bits_that_stray_too_far_end_a_bench(monkeypatch, capsys):
+    monkeypatch.setattr("learner.quantisation.MOST_POLICY_ERROR", 0.0)
+    monkeypatch.setattr("deploy.bench_selfplay.apart", lambda function, config: function(config))
+    command = ["bench", "selfplay", *SMALL, "inference.precision=int8", "bench.seconds=0.5", "--json"]
+    assert main(command) == 1
+    assert "inference.precision=int8 is refused: in 8 bits the policy strays by" in capsys.readouterr().err
 
 
 def test_self_play_is_benched_through_a_server_and_a_simulated_card():

@@ -80,6 +80,7 @@ def test_kill_9_of_everyone_but_the_driver(start: Start) -> None:
     doubled, versions and games never go back, at most a checkpoint interval of steps is redone."""
     run = start("inference.placement=server", "actors.count=2")
     state = run.until_learning()
+    assert any("through shared memory" in way for way in state["status"]["runtimes"]), state["status"]["runtimes"]
     newest_version = newest_games = 0
 
     def check() -> None:

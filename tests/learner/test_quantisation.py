@@ -136,6 +136,12 @@ def test_scales_travel_in_the_file() -> None:
     assert b"scales" not in plain, "files without them stay as they were"
 
 
+def test_a_large_tower_is_measured_with_fewer_positions() -> None:
+    sizes = [(NetworkConfig(), 256), (NetworkConfig(filters=128, blocks=10), 41), (NetworkConfig(256, 20), 16)]
+    for network, count in sizes:
+        assert quantisation.positions_for(tower_shape(Game("go", {"size": 9}), network)) == pytest.approx(count, abs=1)
+
+
 def test_it_is_quick_and_takes_a_bounded_number_of_positions() -> None:
     network = NetworkConfig()  # 64 filters x 5 blocks
     weights = random_weights(GAME, network, 1, version=1)
