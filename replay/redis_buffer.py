@@ -79,6 +79,7 @@ class RedisBuffer:
         self._position = START  # id of the newest entry that was read
         self._number = 0  # of the newest game that was read
         self._counted = 0  # rows that the server had counted with that game
+        self._total = 0  # the same, of the newest game that was read since START
         self._refill_until = 0  # number of the last game that the window held already; 0: none is missing
         self._skipped = self._losses = self._bad = 0
         self._tail_lock = threading.RLock()  # of who reads; taken before the other
@@ -261,7 +262,7 @@ class RedisBuffer:
                 return bool(reading.boot)
             if not reading.boot:
                 return False
-            if reading.number < self._number:
+            if reading.number < self._number or reading.is_rewritten:
                 self._go_back(reading)
                 return True
             self._window.note_version(reading.version)
@@ -313,14 +314,14 @@ class RedisBuffer:
                 self._window.begin_refill()
                 self._window.limiter.rebase(0)
             self._refill_until = 0
-            self._boot, self._position, self._number, self._counted = boot, START, 0, 0
+            self._boot, self._position, self._number, self._counted, self._total = boot, START, 0, 0, 0
 
     def _go_back(self, reading: Reading) -> None:
-        """The server has lost its newest games, not all: the window becomes what it still has."""
+        """The server has lost its newest games, not all: the window becomes what it has."""
         with self._lock:
             self._losses += 1
             self._window.begin_refill()
-            self._position, self._refill_until = START, reading.number
+            self._position, self._total, self._refill_until = START, 0, reading.number
             self._number, self._counted = reading.number, reading.inserted
             if not reading.number:
                 self._window.end_refill()
@@ -334,7 +335,7 @@ class RedisBuffer:
         """Into the window, or into quarantine."""
         reason, record = "", None
         is_old = 0 < entry.number <= self._refill_until
-        if entry.is_ours and not is_old and entry.total - entry.rows < self._counted:
+        if entry.is_ours and not is_old and entry.total - entry.rows < self._total:
             entry = entry._replace(is_ours=False)  # the script's totals never go back
         if not entry.is_ours:
             reason = "foreign: no entry of the append script"
@@ -349,6 +350,8 @@ class RedisBuffer:
         with self._lock:
             if entry.number < NUMBERS_END:
                 self._position = entry.id
+            if entry.is_ours:
+                self._total = entry.total
             if not is_old and entry.is_ours:
                 self._end_refill()
                 self._skipped += max(0, entry.total - entry.rows - self._counted)

@@ -1,5 +1,6 @@
 """What a learner reads of a run, and what it reports: one round trip a call."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -36,6 +37,7 @@ class Reading:
     inserted: int  # rows
     version: int  # newest published
     refused: tuple[int, int, int]  # games: duplicates, fenced, of another epoch
+    is_rewritten: bool = False  # the server was away, and has another game now where the newest one was read
 
 
 class StreamTail:
@@ -47,6 +49,7 @@ class StreamTail:
         self._keys = RunKeys.of(run_id)
         self._count = 16
         self._written: list[str | int] = []  # what the server has from us
+        self._read: tuple[str, bytes] = ("", b"")  # id and digest of the newest entry that was read
 
     def read(self, after: str, boot: str, version: int, limit: int, counters: Mapping[str, int]) -> Reading:
         """The entries behind id `after`; writes limit (-1: none), version and counters where they changed."""
@@ -55,13 +58,16 @@ class StreamTail:
         arguments: list[str | int] = report if report != written else [boot, version, ""]
         keys = [self._keys.control, self._keys.counters]
         with answered(self._url):
-            entries, answer = self._link.execute_many(
+            # Only a server that was away can have lost what was read.
+            last = ("XRANGE", self._keys.games, after, after) if self._link.is_new and after == self._read[0] else ()
+            entries, answer, *there = self._link.execute_many(
                 ("XREAD", "COUNT", self._count, "STREAMS", self._keys.games, after),
                 ("EVALSHA", REPORT.name, 2, *keys, *arguments),
+                *([last] if last else []),
             )
             if isinstance(answer, redis.exceptions.NoScriptError):
                 answer = REPORT(self._link, keys, arguments)
-            for reply in (entries, answer):
+            for reply in (entries, answer, *there):
                 if isinstance(reply, Exception):
                     raise reply
         found = None if answer[0] is None else answer[0].decode()
@@ -69,10 +75,13 @@ class StreamTail:
             self._written = report
         number, inserted, version, *refused = map(int, answer[1:])
         read = _entries(entries[0][1] if entries else [], number, inserted)
-        if read:
+        # Where it is missing, it was deleted, or is younger than all that the server has: `number` says that.
+        is_rewritten = any(_digest(fields) != self._read[1] for reply in there for _, fields in reply)
+        if read and not is_rewritten:
+            self._read = (read[-1].id, _digest(entries[0][1][-1][1]))
             mean = sum(len(entry.data) for entry in read) // len(read)
             self._count = max(1, min(MAX_ENTRIES, 2 * self._count, READ_BYTES // max(1, mean)))
-        return Reading(read, found or "", number, inserted, version, (refused[0], refused[1], refused[2]))
+        return Reading(read, found or "", number, inserted, version, (refused[0], refused[1], refused[2]), is_rewritten)
 
     def quarantine(self, entry: Entry | None, reason: str, data: bytes) -> None:
         """Out of the stream, where it comes from there, and to the refused ones."""
@@ -88,6 +97,10 @@ class StreamTail:
 
     def close(self) -> None:
         self._link.close()
+
+
+def _digest(fields: Sequence[bytes]) -> bytes:
+    return hashlib.blake2b(b"\0".join(fields), digest_size=16).digest()
 
 
 def _entries(raw: Sequence[Any], number: int, inserted: int) -> list[Entry]:

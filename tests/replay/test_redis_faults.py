@@ -183,6 +183,44 @@ def test_newest_games_lost_with_the_power(server: EmbeddedServer, records: list[
     buffer.close()
 
 
+def test_games_lost_with_the_power_are_not_noticed_before_others_have_their_numbers(
+    server: EmbeddedServer, records: list[GameRecord]
+) -> None:
+    """When the learner looks again the server has more games than before, but fewer rows: none of them is refused."""
+    begin(server.url)
+    writer = SpooledWriter(Appender(server.url, RUN, actor=0, epoch=0, incarnation=0))
+    by_length = sorted(records, key=lambda record: record.num_rows)
+    for sequence, record in enumerate(reversed(by_length[50:150])):  # long ones first: totals will be behind
+        assert writer.put(replace(record, game_id=GameId(0, 0, 0, sequence)))
+    assert writer.flush(5)
+    buffer = learner(server.url, background=False)
+    assert buffer.stats().accepted == 100
+    (file,) = (server.directory / "appendonlydir").glob("*.incr.aof")
+    os.kill(server.pid, signal.SIGKILL)
+    wait_for(lambda: not server.is_alive())
+    os.truncate(file, file.stat().st_size * 3 // 4)
+    state = buffer.state()
+    assert buffer.stats().trouble
+    server.start()
+    left = len(in_stream(server.url))
+    assert 20 < left < 100
+    for sequence in range(100, 220 - left):
+        assert writer.put(replace(by_length[sequence % 50], game_id=GameId(0, 0, 0, sequence)))
+    assert writer.close(5)
+    games = in_stream(server.url)
+    assert len(games) == 120
+    again = learner(server.url, background=False)  # the same by a learner that was away as well
+    again.restore(state)
+    for one in (buffer, again):
+        assert one.stats().games == 120
+        assert (one.stats().quarantined, one.stats().trouble) == ({}, "")
+        assert one.sample(32, 0) is not None
+    assert (buffer.stats().losses, again.stats().losses) == (1, 0)
+    assert in_stream(server.url) == games
+    buffer.close()
+    again.close()
+
+
 def test_a_hanging_server_doubles_nothing(server: EmbeddedServer, records: list[GameRecord]) -> None:
     begin(server.url)
     buffer = learner(server.url)
