@@ -10,6 +10,8 @@
 #include <cstring>
 #include <vector>
 
+#include "huge_pages.h"
+
 namespace shusaku {
 
 class EvaluationCache {
@@ -26,6 +28,11 @@ class EvaluationCache {
         memory_(entries ? (mask_ + 1) * stride_ : 0) {}
 
   bool is_on() const { return !memory_.empty(); }
+
+  // Asks for what find() reads first, which is seldom near.
+  void prefetch(std::uint64_t key) const {
+    if (is_on()) __builtin_prefetch(&memory_[(key & mask_) * stride_]);
+  }
 
   // The logits of the position in half floats, nullptr where it is not known.
   const std::uint16_t* find(std::uint64_t key, std::uint32_t version, std::uint16_t& value) const {
@@ -47,7 +54,7 @@ class EvaluationCache {
  private:
   std::uint64_t mask_;
   size_t stride_;  // in words of 8 bytes
-  std::vector<std::uint64_t> memory_;
+  std::vector<std::uint64_t, HugePages<std::uint64_t>> memory_;
 };
 
 }  // namespace shusaku

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -82,10 +83,24 @@ class GameBatch {
   const Leaves& select(std::uint32_t version) {
     batch_.clear(version);
     version_ = version;
-    for (int s = 0; s < int(slots_.size()); ++s) {
-      if (s + 1 < int(slots_.size())) slots_[size_t(s) + 1].search.tree().prefetch();
-      int budget = kBudgetPerSelect;
-      while (budget-- > 0 && batch_.run(slots_[size_t(s)].search, s, budget) == Step::kDone) move(s);
+    // In rounds: all walk to a leaf, and only then the cache is asked, which had to be brought from far away.
+    walking_.resize(slots_.size()), budgets_.assign(slots_.size(), kBudgetPerSelect);
+    std::iota(walking_.begin(), walking_.end(), 0);
+    while (!walking_.empty()) {
+      size_t at_leaf = 0;
+      for (size_t i = 0; i < walking_.size(); ++i) {
+        for (int ahead = 3; ahead > 0; --ahead)
+          if (i + size_t(ahead) < walking_.size()) slots_[size_t(walking_[i + size_t(ahead)])].search.prefetch_run(ahead);
+        const int s = walking_[i];
+        Step step = Step::kDone;
+        for (int& budget = budgets_[size_t(s)]; budget-- > 0;) {
+          if ((step = batch_.walk(slots_[size_t(s)].search, s, budget)) != Step::kDone) break;
+          move(s);
+        }
+        if (step == Step::kLeaf) walking_[at_leaf++] = s;
+      }
+      walking_.resize(at_leaf);
+      std::erase_if(walking_, [&](int s) { return !batch_.expand_known(slots_[size_t(s)].search, s); });
     }
     return batch_.leaves;
   }
@@ -97,7 +112,8 @@ class GameBatch {
                   if (!slot.search.tree().nodes[0].is_expanded()) slot.root_version = version;
                   slot.search.expand(l, v);
                 },
-                [&](int, int s) { start_game(s); });  // a game with a broken evaluation is dropped and counted
+                [&](int, int s) { start_game(s); },  // a game with a broken evaluation is dropped and counted
+                [&](int s, int ahead) { slots_[size_t(s)].search.prefetch_expand(ahead); });
   }
 
   const Leaves& leaves() const { return batch_.leaves; }
@@ -383,6 +399,7 @@ class GameBatch {
   ResignThreshold resign_;
   std::vector<Slot> slots_;
   std::vector<GameColumns> finished_;
+  std::vector<int> walking_, budgets_;  // scratch: of select(), slots; simulations of each
   SearchResult result_;                // scratch
   std::vector<std::uint16_t> shares_;  // scratch
   std::vector<float> weights_;         // scratch

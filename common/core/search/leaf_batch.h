@@ -47,6 +47,7 @@ class LeafBatch {
     leaves.actions.resize(rows * size_t(rules.max_legal_actions()) + kLanes);  // rows are written eight actions at a time
     slots_.resize(size_t(size));
     keys_.resize(size_t(size));
+    walked_.resize(size_t(size));
   }
 
   Leaves leaves;
@@ -62,32 +63,46 @@ class LeafBatch {
   // Runs `search` until it waits for the network (for leaf `num_leaves() - 1`), is done or has used its budget.  Leaves
   // that the cache knows are expanded at once.
   Step run(Search<G, P>& search, int slot, int& budget) {
-    for (;;) {
-      const Step step = search.run(budget, counters.terminals);
-      if (step != Step::kLeaf) return step;
-      const std::uint64_t key = key_of(search);
-      if (cache_.is_on()) {
-        std::uint16_t value = 0;
-        if (const std::uint16_t* known = cache_.find(key, version_, value)) {
-          ++counters.cache_hits;
-          const int count = search.num_leaf_actions();
-          if (joins_images_) known = in_order_of_leaf(known, count);
-          std::copy_n(known, count, half_.data());
-          std::fill(half_.begin() + count, half_.begin() + padded(count), std::uint16_t(0));
-          search.expand(half_.data(), from_half(value));
-          continue;
-        }
-      }
+    Step step;
+    do step = walk(search, slot, budget);
+    while (step == Step::kLeaf && expand_known(search, slot));
+    return step;
+  }
+
+  // run() in two halves, so that others may walk while memory brings what the cache knows of this leaf.  First until the
+  // search stands at a leaf, ...
+  Step walk(Search<G, P>& search, int slot, int& budget) {
+    const Step step = search.run(budget, counters.terminals);
+    if (step == Step::kLeaf && !joins_images_) cache_.prefetch(walked_[size_t(slot)] = key_of(search));
+    return step;
+  }
+
+  // ... then, true: the cache knew the leaf, and the search may walk on; false: it is leaf `num_leaves() - 1` now.
+  bool expand_known(Search<G, P>& search, int slot) {
+    const std::uint64_t key = joins_images_ ? key_of(search) : walked_[size_t(slot)];  // images_ are of this leaf only now
+    std::uint16_t value = 0;
+    const std::uint16_t* known = cache_.is_on() ? cache_.find(key, version_, value) : nullptr;
+    if (!known) {
       add_leaf(search, slot, key);
-      return step;
+      return false;
     }
+    ++counters.cache_hits;
+    const int count = search.num_leaf_actions();
+    if (joins_images_) known = in_order_of_leaf(known, count);
+    std::copy_n(known, count, half_.data());
+    std::fill(half_.begin() + count, half_.begin() + padded(count), std::uint16_t(0));
+    search.expand(half_.data(), from_half(value));
+    return true;
   }
 
   // Calls expand(leaf, slot, logits, value) for every leaf, logits in half floats; those with a number that is not
-  // finite go to reject(leaf, slot).
-  template <class Expand, class Reject>
-  void take(const float* logits, const float* values, std::uint32_t version, Expand expand, Reject reject) {
+  // finite go to reject(leaf, slot).  prefetch(slot, k) is told, k = 3, 2, 1 leaves ahead, whose turn comes.
+  template <class Expand, class Reject, class Prefetch>
+  void take(const float* logits, const float* values, std::uint32_t version, Expand expand, Reject reject, Prefetch prefetch) {
     for (int leaf = 0; leaf < num_leaves_; ++leaf) {
+      for (int k = 3; k > 0; --k)
+        if (leaf + k < num_leaves_) prefetch(slots_[size_t(leaf + k)], k);
+      if (leaf + 3 < num_leaves_) cache_.prefetch(keys_[size_t(leaf + 3)]);
       const int row = leaf * views_;
       const std::int32_t first = leaves.offsets[size_t(row)];
       const int count = leaves.offsets[size_t(row) + 1] - first;
@@ -198,6 +213,7 @@ class LeafBatch {
   int num_leaves_ = 0;
   std::vector<int> slots_;           // of each leaf
   std::vector<std::uint64_t> keys_;  // of each leaf
+  std::vector<std::uint64_t> walked_;  // of the leaf that each slot stands at
 };
 
 // An evaluator without a network: logits and values in [-1, 1) from a hash of the planes.

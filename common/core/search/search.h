@@ -151,6 +151,33 @@ class Search {
     result.surprise = kl_divergence(result.policy, result.prior);
   }
 
+  // After a network has run nothing of a search is near.  Asks for what run() and what expand() will read, `ahead` (3, 2,
+  // 1) turns of other searches before it: every turn reads only what the one before has asked for.
+  void prefetch_run(int ahead) const {
+    if (ahead == 3) {
+      prefetch(this, sizeof rules_ + sizeof options_ + sizeof policy_ + 2 * sizeof tree_);
+      prefetch(&root_, std::min(sizeof root_, kPositionPrefetched));
+      prefetch(&seed_, 2 * sizeof walk_);
+    } else if (ahead == 2) {
+      tree_.prefetch_root();
+    } else {
+      tree_.prefetch_edges(tree_.nodes[0]);
+    }
+  }
+  void prefetch_expand(int ahead) const {
+    if (ahead == 3) {
+      prefetch(&tree_, sizeof tree_);
+      prefetch(&seed_, 2 * sizeof walk_);
+    } else if (ahead == 2) {
+      tree_.prefetch_root();
+      prefetch(walk_.nodes.data(), 4 * walk_.depth);
+      prefetch(walk_.edges.data(), 4 * walk_.depth);
+    } else {
+      for (size_t k = 0; k < walk_.depth; ++k) tree_.prefetch_edge(walk_.edges[k]);
+      tree_.prefetch_edges(tree_.nodes[walk_.nodes[walk_.depth]]);
+    }
+  }
+
   const Tree& tree() const { return tree_; }
   const Position& root() const { return root_; }
 
@@ -163,6 +190,8 @@ class Search {
   }
 
  private:
+  static constexpr size_t kPositionPrefetched = 2048;  // bytes; what lies behind is history, which is read now and then
+
   bool is_over() const {
     const Node& root = tree_.nodes[0];
     if constexpr (P::kSimulates) return (root.is_expanded() && simulations_ + num_waiting_ >= effort_.simulations) || root.proof;

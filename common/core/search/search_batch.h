@@ -66,7 +66,8 @@ class SearchBatch {
                   if (options_.leaves > 1) searches_[size_t(slot)].take_up(walks_[size_t(leaf)]);
                   states_[size_t(slot)] = State::kIdle;
                   is_finite = false;
-                });
+                },
+                [](int, int) {});
     if (!is_finite) throw std::invalid_argument("the network answered with a number that is not finite; use other weights");
   }
 

@@ -53,6 +53,12 @@ static_assert(sizeof(Node) == 32);  // a node never straddles two cache lines
 // A walk that waits counts this much in the visits of its edges, above the real visits, and nothing in their values.
 constexpr std::int32_t kWaitingVisit = 1 << 24;
 
+// Asks for the cache lines of so much memory; reads nothing.
+inline void prefetch(const void* begin, size_t bytes) {
+  const char* at = static_cast<const char*>(begin);
+  for (size_t k = 0; k < bytes; k += 64) __builtin_prefetch(at + k);
+}
+
 struct alignas(64) EdgeBlock {
   std::uint16_t prior[kLanes];  // half floats: logits; probabilities where the tree policy has made them
   Action action[kLanes];
@@ -134,12 +140,12 @@ class Tree {
     }
   }
 
-  // Asks for the cache lines of the root, which the next walk begins with.
-  void prefetch() const {
-    __builtin_prefetch(nodes.data());
-    __builtin_prefetch(blocks_.data());
-    __builtin_prefetch(reinterpret_cast<const char*>(blocks_.data()) + 64);
+  void prefetch_root() const {
+    prefetch(nodes.data(), sizeof(Node));
+    prefetch(blocks_.data(), sizeof(EdgeBlock));
   }
+  void prefetch_edge(std::uint32_t edge) const { prefetch(&blocks_[edge / kLanes], sizeof(EdgeBlock)); }
+  void prefetch_edges(const Node& n) const { prefetch(blocks(n), sizeof(EdgeBlock) * size_t(n.num_blocks())); }
 
   float mean_value(const Node& n) const { return n.visits ? n.value_sum / float(n.visits) : 0.f; }
 
