@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from actors.channels_last import Inputs, channels_last
 from common import _core
 from common.config import InferenceConfig, NetworkConfig
 from common.errors import UsageError
@@ -75,7 +76,7 @@ class Runtime(Protocol):
     """A compiled network: fill `inputs`, `run`, read `policy` and `values`.  The arrays stay the same for ever."""
 
     @property
-    def inputs(self) -> NDArray[np.float32]: ...  # [S, C, H, W]
+    def inputs(self) -> Inputs: ...  # [S, H, W, C]
     @property
     def precision(self) -> str: ...  # fp32 | bf16 | int8, that answers now
     @property
@@ -151,7 +152,7 @@ class NetworkEvaluator:
         size = len(self.runtime.inputs)
         for begin in range(0, len(leaves), size):
             end = min(begin + size, len(leaves))
-            self._game.expand(leaves.packed[begin:end], leaves.uniform[begin:end], self.runtime.inputs)
+            self._game.expand_channels_last(leaves.packed[begin:end], leaves.uniform[begin:end], self.runtime.inputs)
             self._laps.lap("encode")
             self.runtime.run(end - begin)
             self._laps.lap("network")
@@ -372,7 +373,9 @@ def raw_rate(evaluator: NetworkAlone, seconds: float) -> float:
         raise RuntimeError("an evaluator was measured before it had weights; call load() first")
     if isinstance(evaluator, NetworkEvaluator):  # as many bits set as a game may have: zeros are no faster, but a doubt
         inputs = evaluator.runtime.inputs
-        inputs[...] = np.random.default_rng(0).integers(0, 2, inputs.shape)
+        batch, h, w, c = inputs.shape
+        bits = np.random.default_rng(0).integers(0, 2, (batch, c, h, w)).astype(np.float32)
+        inputs[...] = channels_last(bits, inputs)
     evaluator.run_raw(1)
     begin = time.perf_counter()
     batches, together, spent = 0, 1, 0.0

@@ -19,11 +19,13 @@ import openvino as ov
 from numpy.typing import NDArray
 from openvino import opset13 as op
 
+from actors.channels_last import Inputs, channels_last, input_type
 from common.hardware import Precision, cpu_has_bf16
 from common.messages import Weights
 from common.tower import Shape, Tensors, TowerShape, folded_shapes
 from common.weights import folded_tensors
 
+_TYPES = {"fp32": ov.Type.f32, "bf16": ov.Type.bf16}
 _lock = threading.Lock()
 _templates: dict[str, "_Template"] = {}
 
@@ -38,10 +40,11 @@ class OpenVINORuntime:
         self._why = precision.reason
         self._tower = tower
         # OpenVINO owns these three for good; every compiled network reads and writes the same memory.
-        self._input = ov.Tensor(ov.Type.f32, ov.Shape([batch_size, *tower.planes]))
+        c, h, w = tower.planes
+        self._input = ov.Tensor(_TYPES[self.precision], ov.Shape([batch_size, h, w, c]))
         self._policy = ov.Tensor(ov.Type.f32, ov.Shape([batch_size, tower.num_actions]))
         self._value = ov.Tensor(ov.Type.f32, ov.Shape([batch_size, 1]))
-        self.inputs: NDArray[np.float32] = self._input.data  # [S, C, H, W]
+        self.inputs: Inputs = self._input.data.view(input_type(self.precision))
         self.policy: NDArray[np.float32] = self._policy.data  # [S, A]
         self.values: NDArray[np.float32] = self._value.data.reshape(batch_size)  # [S]
         self.inputs.fill(0)
@@ -83,12 +86,13 @@ class OpenVINORuntime:
 
 
 def build_graph(
-    tower: TowerShape, batch_size: int, constants: Mapping[str, NDArray[np.float32]],
+    tower: TowerShape, batch_size: int, precision: str, constants: Mapping[str, NDArray[np.float32]],
     scales: Mapping[str, float] | None = None,
 ) -> ov.Model:
-    """[S, C, H, W] -> policy logits [S, A], value [S, 1], from the folded tensors of `common.tower.fold`.
+    """[S, H, W, C] -> policy logits [S, A], value [S, 1], from the folded tensors of `common.tower.fold`.
 
-    The layers of `scales` are rounded to 8 bits, as in `learner.quantisation`.
+    The inputs are of `precision` (fp32 | bf16).  The layers of `scales` are rounded to 8 bits, as in
+    `learner.quantisation`.
     """
     (c, h, w), n = tower.planes, tower.network
     rounded = scales or {}
@@ -108,8 +112,9 @@ def build_graph(
         y = op.matmul(x, op.constant(constants[f"{name}.weight"]), False, True)
         return op.add(y, op.constant(constants[f"{name}.bias"].reshape(1, -1)))
 
-    planes = op.parameter([batch_size, c, h, w], np.float32)
-    x = op.relu(convolution(planes, "stem"))
+    planes = op.parameter([batch_size, h, w, c], _TYPES[precision])
+    x = planes if precision == "fp32" else op.convert(planes, np.float32)
+    x = op.relu(convolution(op.transpose(x, [0, 3, 1, 2]), "stem"))  # the order of the bytes stays as it is
     for i in range(n.blocks):
         y = op.relu(convolution(x, f"blocks.{i}.first"))
         x = op.relu(op.add(x, convolution(y, f"blocks.{i}.second")))
@@ -155,7 +160,7 @@ class _Template:
     """A compiled graph in bytes, and where each constant lies in it."""
 
     def __init__(self, tower: TowerShape, batch_size: int, precision: str) -> None:
-        self._tower, self._batch_size = tower, batch_size
+        self._tower, self._batch_size, self._precision = tower, batch_size, precision
         self._options: dict[str, Any] = {
             "INFERENCE_PRECISION_HINT": {"fp32": "f32", "bf16": "bf16"}[precision],
             "INFERENCE_NUM_THREADS": 1,
@@ -198,7 +203,7 @@ class _Template:
 
     def _compile_graph(self, constants: Tensors, scales: Mapping[str, float] | None = None) -> Any:
         return _core_of_process().compile_model(
-            build_graph(self._tower, self._batch_size, constants, scales), "CPU", self._options
+            build_graph(self._tower, self._batch_size, self._precision, constants, scales), "CPU", self._options
         )
 
     def _adopt(self, blob: bytes, markers: Tensors) -> None:
@@ -214,7 +219,10 @@ class _Template:
     def _is_faithful(self) -> bool:
         """Whether a patched blob answers what a graph compiled from the same constants answers."""
         constants = _markers(folded_shapes(self._tower), 2)
-        planes = np.random.default_rng(3).random((self._batch_size, *self._tower.planes), np.float32)
+        c, h, w = self._tower.planes
+        planes = ov.Tensor(_TYPES[self._precision], ov.Shape([self._batch_size, h, w, c]))
+        inputs = planes.data.view(input_type(self._precision))
+        inputs[...] = channels_last(np.random.default_rng(3).random((self._batch_size, c, h, w), np.float32), inputs)
         network, _blob = self.compile(constants)
         patched = [np.array(out) for out in network(planes).values()]
         compiled = [np.array(out) for out in self._compile_graph(constants)(planes).values()]

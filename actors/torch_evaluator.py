@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from actors.channels_last import Inputs, input_type
 from common.hardware import Precision
 from common.messages import Weights
 from common.torch_tower import TorchTower
@@ -20,10 +21,12 @@ class TorchRuntime:
         self.description = f"torch {torch.__version__} on cpu, {precision.name} ({precision.reason})"
         self.precision = precision.name
         self._network = TorchTower(tower, precision.name, torch.device("cpu"))
-        self._input = torch.zeros((batch_size, *tower.planes))  # [S, C, H, W]
+        c, h, w = tower.planes
+        self._input = torch.zeros((batch_size, h, w, c), dtype=self._network.type)
         self._policy = torch.zeros((batch_size, tower.num_actions))  # [S, A]
         self._value = torch.zeros((batch_size, 1))  # [S, 1]
-        self.inputs: NDArray[np.float32] = self._input.numpy()
+        bits = self._input.view(torch.int16) if self._network.type == torch.bfloat16 else self._input
+        self.inputs: Inputs = bits.numpy().view(input_type(precision.name))
         self.policy: NDArray[np.float32] = self._policy.numpy()
         self.values: NDArray[np.float32] = self._value.numpy().reshape(batch_size)
 
@@ -34,7 +37,6 @@ class TorchRuntime:
     @torch.inference_mode()
     def run(self, rows: int) -> None:
         """Evaluates the first `rows` inputs."""
-        x = self._input[:rows].to(self._network.type)
-        policy, value = self._network(x.contiguous(memory_format=torch.channels_last))
+        policy, value = self._network(self._input[:rows].permute(0, 3, 1, 2))  # [B, C, H, W], a view
         self._policy[:rows].copy_(policy)
         self._value[:rows].copy_(value)

@@ -37,6 +37,10 @@ class Game:
     def start(self) -> Position: ...
     def position(self, text: str) -> Position: ...  # set up as the game's text says; ValueError naming what is wrong
     def permute_action(self, symmetry: int, action: int) -> int: ...
+    def expand_channels_last(
+        self, packed: NDArray[np.uint8], uniform: NDArray[np.float32], out: NDArray[np.float32] | NDArray[np.uint16]
+    ) -> None:
+        """The same with all planes of a cell side by side: out [>= B, H, W, C], of float32, or uint16 for bf16."""
     def expand(self, packed: NDArray[np.uint8], uniform: NDArray[np.float32], out: NDArray[np.float32]) -> None:
         """[B, bytes], [B, U] -> out [>= B, C, H, W] float32; the GIL is released."""
 

@@ -18,6 +18,7 @@ import pyspiel
 from open_spiel.python.algorithms import mcts
 from open_spiel.python.algorithms.alpha_zero import evaluator as alpha_zero
 
+from actors.channels_last import channels_last
 from actors.openvino_evaluator import OpenVINORuntime
 from common.config import NetworkConfig
 from common.hardware import choose_precision
@@ -44,11 +45,13 @@ class BatchOfOne:
         tower = TowerShape(tuple(shape), game.num_distinct_actions(), NetworkConfig(filters=filters, blocks=blocks))
         self._runtime = OpenVINORuntime(tower, 1, choose_precision("auto", "cpu", "inference.precision"))
         self._runtime.load(Weights(1, 0, initial_tensors(tower, 1), {}, "", {}))
+        self._planes = shape
         self.evaluations = 0
 
     def inference(self, observation: Any, mask: Any) -> tuple[Any, Any]:
         """One flat observation and its legal mask -> value [1, 1], policy [1, A]."""
-        self._runtime.inputs[0] = np.asarray(observation, np.float32).reshape(self._runtime.inputs.shape[1:])
+        planes = np.asarray(observation, np.float32).reshape(1, *self._planes)  # [1, C, H, W]
+        self._runtime.inputs[...] = channels_last(planes, self._runtime.inputs)
         self._runtime.run(1)
         self.evaluations += 1
         logits = np.where(np.asarray(mask, bool).reshape(-1), self._runtime.policy[0], -1e9)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -124,6 +125,33 @@ def test_packed_planes_expand_to_the_observation(name, params):
         game.expand(bits, planes[binary:, 0, 0][None].copy(), out)
         np.testing.assert_array_equal(out[0], planes)
         assert (out[1] == 7).all()
+
+
+@every_variant
+def test_packed_planes_expand_cell_by_cell(name, params):
+    """The same planes with all of a cell side by side; in bf16 as torch rounds it, whatever the uniform planes hold."""
+    game = Game(name, params)
+    binary = game.observation_shape[0] - game.num_uniform_planes
+    random = np.random.default_rng(1)
+    rows = [position.observation() for position, _ in play_out(game, 1)[0]][:40]
+    bits = np.stack([np.packbits(planes[:binary].reshape(-1) > 0, bitorder="little") for planes in rows])
+    uniform = random.standard_normal((len(rows), game.num_uniform_planes)).astype(np.float32)
+    planes = np.empty((len(rows), *game.observation_shape), np.float32)
+    game.expand(bits, uniform, planes)
+    expected = np.ascontiguousarray(planes.transpose(0, 2, 3, 1))  # [B, H, W, C]
+    out = np.full((len(rows) + 1, *expected.shape[1:]), 7, np.float32)
+    game.expand_channels_last(bits, uniform, out)
+    np.testing.assert_array_equal(out[:-1], expected)
+    assert (out[-1] == 7).all()
+    half = np.full(out.shape, 7, np.uint16)
+    game.expand_channels_last(bits, uniform, half)
+    rounded = torch.from_numpy(expected).bfloat16().view(torch.int16).numpy()
+    np.testing.assert_array_equal(half[:-1].view(np.int16), rounded)
+    assert (half[-1] == 7).all()
+    with pytest.raises(ValueError, match=r"out must be \[>= B, H, W, C\]"):
+        game.expand_channels_last(bits, uniform, np.empty((*expected.shape[:-1], expected.shape[-1] + 1), np.float32))
+    with pytest.raises(ValueError, match="packed must be"):
+        game.expand_channels_last(bits[:, :-1].copy(), uniform, out)
 
 
 def test_known_counts():

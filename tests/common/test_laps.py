@@ -67,7 +67,8 @@ class SlowRuntime:
     description = "slow"
 
     def __init__(self, game: Game, size: int, clock: Clock) -> None:
-        self.inputs = np.zeros((size, *game.observation_shape), np.float32)
+        c, h, w = game.observation_shape
+        self.inputs = np.zeros((size, h, w, c), np.float32)
         self.policy = np.zeros((size, game.num_actions), np.float32)
         self.values = np.zeros(size, np.float32)
         self._clock = clock

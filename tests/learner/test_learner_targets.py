@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from actors.channels_last import channels_last
 from actors.torch_evaluator import TorchRuntime
 from common._core import Game, RowRing
 from common.config import LearnerConfig, NetworkConfig
@@ -130,7 +131,7 @@ def test_what_is_published_is_what_evaluators_compute_and_nothing_else() -> None
     batch = go_batch(9, 8)
     runtime = TorchRuntime(tower, 8, Precision("fp32", ""))
     runtime.load(weights)
-    runtime.inputs[:] = batch.observations
+    runtime.inputs[:] = channels_last(batch.observations, runtime.inputs)
     runtime.run(8)
     averaged = Network(GO.observation_shape, GO.num_actions, NETWORK, make_targets(ALL))
     load_tensors(averaged, learner.average.tensors())

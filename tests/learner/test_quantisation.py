@@ -7,6 +7,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from actors.channels_last import channels_last
 from actors.evaluators import NetworkEvaluator, make_network_evaluator
 from common import hardware
 from common._core import Game
@@ -58,7 +59,7 @@ def answers(weights: Weights, planes: NDArray[np.float32], precision: str) -> tu
     assert isinstance(evaluator, NetworkEvaluator)
     evaluator.load(weights)
     assert evaluator.precision == precision
-    evaluator.runtime.inputs[...] = planes
+    evaluator.runtime.inputs[...] = channels_last(planes, evaluator.runtime.inputs)
     evaluator.run_raw(1)
     return evaluator.runtime.policy.copy(), evaluator.runtime.values.copy()
 
