@@ -21,11 +21,12 @@ from deploy.overrides import changed
 
 START_SECONDS = 120.0  # until every process has loaded its network
 WARM_UP = 0.2  # of `bench.seconds`, before anything is counted
-RAW = 0.2  # of `bench.seconds`, before and again after, for the network alone
+RAW = 0.4  # of `bench.seconds`, further time for the network alone
+SLICES = 5  # that playing and the network alone take turns in, so that a slower minute meets both
 
 
 def measure_selfplay(config: Config) -> dict[str, Any]:
-    """Sums over the processes; the network alone is measured by all of them together, before and after self-play."""
+    """Sums over the processes; the network alone is measured by all of them together, in turns with playing."""
     count = config.actors.count or len(os.sched_getaffinity(0))
     # Torch stays out of the processes that play.
     scales = apart(_scales, config) if config.inference.precision == "int8" else {}
@@ -38,7 +39,7 @@ def measure_selfplay(config: Config) -> dict[str, Any]:
         for actor in range(count)
     ], results, START_SECONDS + 3 * config.bench.seconds)
     total = {name: sum(f[name] for f in figures) for name in figures[0] if name not in ("description", "precision")}
-    raw = (total["raw_before"] + total["raw_after"]) / 2
+    raw = total["raw"]
     known = total["cache_hits"] + total["evaluations"]
     return {
         "game": config.game.name,
@@ -72,17 +73,21 @@ def _measure_one(config: Config, scales: dict[str, float], actor: int, barrier: 
     )
     seconds = config.bench.seconds
     barrier.wait(START_SECONDS)
-    raw_before = raw_rate(evaluator, seconds * RAW)
-    barrier.wait(START_SECONDS)
     _play(player, seconds * WARM_UP)
-    before, begin = _counters(player), time.perf_counter()
-    _play(player, seconds)
-    spent, after = time.perf_counter() - begin, _counters(player)
-    barrier.wait(START_SECONDS)
-    raw_after = raw_rate(evaluator, seconds * RAW)
-    rates = {name: (after[name] - before[name]) / spent for name in after}
+    raw, played, spent = 0.0, dict.fromkeys(_counters(player), 0), 0.0
+    for _ in range(SLICES):
+        barrier.wait(START_SECONDS)
+        raw += raw_rate(evaluator, seconds * RAW / SLICES) / SLICES
+        barrier.wait(START_SECONDS)
+        laps.lap("wait")
+        before, begin = _counters(player), time.perf_counter()
+        _play(player, seconds / SLICES)
+        spent += time.perf_counter() - begin
+        for name, count in _counters(player).items():
+            played[name] += count - before[name]
+    rates = {name: count / spent for name, count in played.items()}
     return {
-        **rates, "raw_before": raw_before, "raw_after": raw_after, "description": evaluator.description,
+        **rates, "raw": raw, "description": evaluator.description,
         "precision": evaluator.precision,
         "resident_mb": psutil.Process().memory_info().rss / 1e6,
     }
