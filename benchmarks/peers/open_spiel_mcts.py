@@ -10,13 +10,15 @@ its package.  The last line is JSON: searches, evaluations and finished games a 
 
 import argparse
 import json
+import sys
+import sysconfig
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyspiel
 from open_spiel.python.algorithms import mcts
-from open_spiel.python.algorithms.alpha_zero import evaluator as alpha_zero
 
 from actors.channels_last import channels_last
 from actors.openvino_evaluator import OpenVINORuntime
@@ -24,6 +26,11 @@ from common.config import NetworkConfig
 from common.hardware import choose_precision
 from common.messages import Weights
 from common.tower import TowerShape, initial_tensors
+
+# The module imports jax, which `compare.py` installs beside the other peers; our own environment does without.
+PEERS = Path(__file__).resolve().parents[2] / "build" / "peers"
+sys.path.append(sysconfig.get_path("purelib", vars={"base": str(PEERS)}))
+from open_spiel.python.algorithms.alpha_zero import evaluator as alpha_zero  # noqa: E402
 
 
 def main() -> None:
@@ -49,14 +56,14 @@ class BatchOfOne:
         self.evaluations = 0
 
     def inference(self, observation: Any, mask: Any) -> tuple[Any, Any]:
-        """One flat observation and its legal mask -> value [1, 1], policy [1, A]."""
+        """One flat observation and its legal mask -> value, policy [A]."""
         planes = np.asarray(observation, np.float32).reshape(1, *self._planes)  # [1, C, H, W]
         self._runtime.inputs[...] = channels_last(planes, self._runtime.inputs)
         self._runtime.run(1)
         self.evaluations += 1
         logits = np.where(np.asarray(mask, bool).reshape(-1), self._runtime.policy[0], -1e9)
         policy = np.exp(logits - logits.max())
-        return self._runtime.values.reshape(1, 1), (policy / policy.sum()).reshape(1, -1)
+        return float(self._runtime.values[0]), policy / policy.sum()
 
 
 def measure(options: argparse.Namespace) -> dict[str, float]:
