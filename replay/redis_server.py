@@ -1,7 +1,8 @@
 """The Redis server of a run that names none: one process beside the driver, its files in the run directory.
 
 Durability: an append-only file, flushed to the disk every second.  A killed server loses nothing that it acknowledged
-(the kernel has it); a machine that loses its power may lose the last second.
+(the kernel has it), unless its disk was more than a second behind: then Redis holds writes back for up to two seconds
+(redis, src/aof.c, flushAppendOnlyFile).  A machine that loses its power may lose the last second.
 """
 
 import contextlib

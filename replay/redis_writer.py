@@ -4,6 +4,7 @@ import random
 import threading
 import time
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 
@@ -15,6 +16,9 @@ MAX_CALL_BYTES = 1 << 20  # of the games of one call, one game apart
 HEARTBEAT_SECONDS = 1.0
 THROTTLED_SECONDS = 0.05  # between the heartbeats of an actor that waits for the learner
 FIRST_BACKOFF, LAST_BACKOFF = 0.05, 2.0  # seconds
+# A server may come back without what it acknowledged last: a second without power, two more behind a slow disk.
+KEEP_SECONDS = 5.0
+KEEP_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +41,20 @@ class SpooledWriter:
 
     While the server does not answer, or has lost the run, the games wait here, `max_games` and `max_bytes` of them
     (one game more may pass the latter), and the same ones are sent again in the same order: none is lost, none doubled.
+    Before them go the games that were acknowledged within `keep_seconds` of the newest, KEEP_BYTES at most, should the
+    server have come back without them.
     """
 
-    def __init__(self, appender: Appender, *, max_games: int = 256, max_bytes: int = 64 << 20) -> None:
+    def __init__(
+        self, appender: Appender, *, max_games: int = 256, max_bytes: int = 64 << 20, keep_seconds: float = KEEP_SECONDS
+    ) -> None:
         self._appender = appender
         self._max_games, self._max_bytes = max_games, max_bytes
         self._games: deque[EncodedGame] = deque()
         self._bytes = 0
+        self._keep_seconds = keep_seconds
+        self._kept: deque[tuple[float, EncodedGame]] = deque()  # acknowledged, and when; of the thread alone
+        self._kept_bytes = 0
         self._control = Control(epoch=appender.epoch)
         self._figures = b""
         self._new_figures = b""  # not yet sent
@@ -127,7 +138,7 @@ class SpooledWriter:
                 self._changed.wait_for(lambda: bool(self._games) or self._is_closing, idle)
                 if self._is_closing:
                     return
-                games = self._batch()
+                games = _batch(self._games)
             figures = b""
             if time.monotonic() - figures_sent >= HEARTBEAT_SECONDS:
                 figures, self._new_figures = self._new_figures, b""
@@ -144,20 +155,11 @@ class SpooledWriter:
                     return
             backoff = min(2 * backoff, LAST_BACKOFF)
 
-    def _batch(self) -> list[EncodedGame]:
-        """The oldest games, as many as go into one call."""
-        batch: list[EncodedGame] = []
-        size = 0
-        for game in islice(self._games, MAX_GAMES):
-            size += len(game.data)
-            if batch and size > MAX_CALL_BYTES:
-                break
-            batch.append(game)
-        return batch
-
     def _send(self, games: list[EncodedGame], figures: bytes) -> bool:
         """One call; False where the games have to be sent again."""
         try:
+            if self._trouble:
+                self._send_again()
             reply = self._appender.append(games, figures)
         except ReplayUnavailable as error:
             self._note_trouble(str(error), is_failure=True)
@@ -167,6 +169,26 @@ class SpooledWriter:
             return False
         self._forget(games, reply)
         return True
+
+    def _send_again(self) -> None:
+        """What was acknowledged before the trouble; the server recognises what it still has."""
+        kept = deque(game for _, game in self._kept)
+        while games := _batch(kept):
+            reply = self._appender.append(games)
+            if reply.outcome is not Outcome.DONE:  # and so is what the next call is told
+                return
+            with self._changed:
+                self._duplicates += reply.duplicates
+            for _ in games:
+                kept.popleft()
+
+    def _keep(self, games: list[EncodedGame]) -> None:
+        now = time.monotonic()
+        for game in games:
+            self._kept.append((now, game))
+            self._kept_bytes += len(game.data)
+        while self._kept and (now - self._kept[0][0] >= self._keep_seconds or self._kept_bytes > KEEP_BYTES):
+            self._kept_bytes -= len(self._kept.popleft()[1].data)
 
     def _note_trouble(self, text: str, is_failure: bool) -> None:
         with self._changed:
@@ -186,9 +208,22 @@ class SpooledWriter:
                 self._games.clear()
                 self._bytes = 0
             else:
+                self._keep(games)
                 self._acknowledged += len(games)
                 self._duplicates += reply.duplicates
                 for game in games:
                     self._games.popleft()
                     self._bytes -= len(game.data)
             self._changed.notify_all()
+
+
+def _batch(games: Iterable[EncodedGame]) -> list[EncodedGame]:
+    """The oldest games, as many as go into one call."""
+    batch: list[EncodedGame] = []
+    size = 0
+    for game in islice(games, MAX_GAMES):
+        size += len(game.data)
+        if batch and size > MAX_CALL_BYTES:
+            break
+        batch.append(game)
+    return batch

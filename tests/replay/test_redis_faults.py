@@ -39,9 +39,10 @@ def records(make_record: MakeRecord) -> list[GameRecord]:
 class Player:
     """Puts games into a writer as fast as it takes them, and remembers how many it took."""
 
-    def __init__(self, url: str, actor: int, records: list[GameRecord], pause: float = 0.001) -> None:
+    def __init__(self, url: str, actor: int, records: list[GameRecord], pause: float = 0.001,
+                 keep_seconds: float = 1.0) -> None:
         appender = Appender(url, RUN, actor=actor, epoch=0, incarnation=0, deadline=0.5)
-        self.writer = SpooledWriter(appender, max_games=64)
+        self.writer = SpooledWriter(appender, max_games=64, keep_seconds=keep_seconds)
         self.put = self.full = 0
         self._is_over = threading.Event()
         self.slowest = 0.0
@@ -146,7 +147,9 @@ def test_lost_data_is_noticed_and_made_up_for(server: EmbeddedServer, records: l
     assert buffer.stats().inserted - stats.inserted >= CONFIG.minimum
     player.end()
     games = in_stream(server.url)
-    assert games == [(0, k) for k in range(acknowledged, player.put)]  # all that was not acknowledged is there, once
+    first = games[0][1]
+    assert first < acknowledged  # what was acknowledged in the last second is there as well
+    assert games == [(0, k) for k in range(first, player.put)]  # all, once
     assert buffer.stats().losses == 1
     assert buffer.stats().trouble == ""
     buffer.close()
@@ -156,7 +159,7 @@ def test_newest_games_lost_with_the_power(server: EmbeddedServer, records: list[
     """The server comes back a second younger than the learner knows it."""
     begin(server.url)
     appender = Appender(server.url, RUN, actor=0, epoch=0, incarnation=0)
-    writer = SpooledWriter(appender)
+    writer = SpooledWriter(appender, keep_seconds=0)
     for sequence in range(100):
         assert writer.put(replace(records[sequence], game_id=GameId(0, 0, 0, sequence)))
     assert writer.flush(5)
@@ -188,7 +191,7 @@ def test_games_lost_with_the_power_are_not_noticed_before_others_have_their_numb
 ) -> None:
     """When the learner looks again the server has more games than before, but fewer rows: none of them is refused."""
     begin(server.url)
-    writer = SpooledWriter(Appender(server.url, RUN, actor=0, epoch=0, incarnation=0))
+    writer = SpooledWriter(Appender(server.url, RUN, actor=0, epoch=0, incarnation=0), keep_seconds=0)
     by_length = sorted(records, key=lambda record: record.num_rows)
     for sequence, record in enumerate(reversed(by_length[50:150])):  # long ones first: totals will be behind
         assert writer.put(replace(record, game_id=GameId(0, 0, 0, sequence)))
@@ -219,6 +222,41 @@ def test_games_lost_with_the_power_are_not_noticed_before_others_have_their_numb
     assert in_stream(server.url) == games
     buffer.close()
     again.close()
+
+
+def test_games_lost_with_the_power_are_sent_again(server: EmbeddedServer, records: list[GameRecord]) -> None:
+    """Two actors that live keep what was acknowledged last: nothing is missing, and nothing there twice."""
+    begin(server.url)
+    writers = [SpooledWriter(Appender(server.url, RUN, actor=actor, epoch=0, incarnation=0), keep_seconds=60)
+               for actor in range(2)]
+
+    def put(sequences: range) -> None:
+        for sequence in sequences:
+            for actor, writer in enumerate(writers):
+                assert writer.put(replace(records[sequence], game_id=GameId(0, actor, 0, sequence)))
+        assert all(writer.flush(5) for writer in writers)
+
+    put(range(60))
+    buffer = learner(server.url)
+    wait_for(lambda: buffer.stats().accepted == 120)
+    (file,) = (server.directory / "appendonlydir").glob("*.incr.aof")
+    os.kill(server.pid, signal.SIGKILL)
+    wait_for(lambda: not server.is_alive())
+    wait_for(lambda: all(writer.stats().trouble for writer in writers))
+    os.truncate(file, file.stat().st_size * 3 // 4)
+    server.start()
+    wait_for(lambda: len(in_stream(server.url)) == 120)
+    put(range(60, 70))
+    assert sorted(in_stream(server.url)) == [(actor, k) for actor in range(2) for k in range(70)]
+    for actor in range(2):
+        assert [k for who, k in in_stream(server.url) if who == actor] == list(range(70))
+    wait_for(lambda: buffer.stats().games == 140)
+    assert (buffer.stats().quarantined, buffer.stats().trouble) == ({}, "")
+    assert buffer.stats().duplicates == sum(writer.stats().duplicates for writer in writers) > 0
+    assert [writer.stats().acknowledged for writer in writers] == [70, 70]
+    for writer in writers:
+        writer.close(5)
+    buffer.close()
 
 
 def test_a_hanging_server_doubles_nothing(server: EmbeddedServer, records: list[GameRecord]) -> None:
