@@ -149,22 +149,31 @@ class NetworkEvaluator:
         if self._version == NO_VERSION:
             raise RuntimeError("an evaluator was asked before it had weights; call load() first")
         logits, values = self._answer.of(leaves)
-        size = len(self.runtime.inputs)
-        for begin in range(0, len(leaves), size):
-            end = min(begin + size, len(leaves))
-            self._game.expand_channels_last(leaves.packed[begin:end], leaves.uniform[begin:end], self.runtime.inputs)
-            self._laps.lap("encode")
-            self.runtime.run(end - begin)
-            self._laps.lap("network")
-            first, last = leaves.offsets[begin], leaves.offsets[end]
-            offsets = leaves.offsets[begin : end + 1]
-            _core.gather_logits(
-                self.runtime.policy, offsets if begin == 0 else offsets - first, leaves.actions[first:last],
-                logits[first:last],
-            )
-            values[begin:end] = self.runtime.values[: end - begin]
-            self._laps.lap("expand")
+        if len(leaves) <= self.size:
+            self._evaluate(leaves, logits, values)
+        else:
+            for begin in range(0, len(leaves), self.size):
+                part, first = _part(leaves, begin, begin + self.size)
+                self._evaluate(part, logits[first : first + len(part.actions)], values[begin : begin + len(part)])
         return Evaluation(logits, values, self._version)
+
+    def _evaluate(self, leaves: Leaves, logits: NDArray[np.float32], values: NDArray[np.float32]) -> None:
+        """One batch: writes logits [N] and values [B]."""
+        self._game.expand_channels_last(leaves.packed, leaves.uniform, self.runtime.inputs)
+        self._laps.lap("encode")
+        self.runtime.run(len(leaves))
+        self._laps.lap("network")
+        _core.gather_logits(self.runtime.policy, leaves.offsets, leaves.actions, logits)
+        values[:] = self.runtime.values[: len(leaves)]
+        self._laps.lap("expand")
+
+
+def _part(leaves: Leaves, begin: int, end: int) -> tuple[Leaves, int]:
+    """Positions `begin` to `end`, and where their first legal action was."""
+    offsets = leaves.offsets[begin : end + 1]
+    first, last = int(offsets[0]), int(offsets[-1])
+    actions = leaves.actions[first:last]
+    return Leaves(leaves.packed[begin:end], leaves.uniform[begin:end], offsets - first, actions), first
 
 
 class _StandIn(ABC):
