@@ -2,13 +2,14 @@
 
     python -m benchmarks.interference [--seconds 60] [--rounds 2] [KEY=VALUE ...]
 
-Two runs take turns, with the learner off and on, connect four, 64 filters x 5 blocks, batches of 256.  The learner is
-never made to wait and the actors never pause (a window that is full from the start would; so
-replay.samples_per_position is out of reach).  With L the learner's processor seconds a second on C cores,
+Two runs take turns, with the learner off and on, connect four, 64 filters x 5 blocks, batches of 256.  Positions are
+learned from so seldom that the learner waits for rows now and then and the actors never pause.  With L the learner's
+processor seconds a second on C cores,
 
     interference = 1 - (searches/s with the learner / searches/s without) / ((C - L) / C)
 
-is what caches, memory and the scheduler take.  The last line is JSON.
+is what caches, memory and the scheduler take.  A network that learns makes the evaluation cache answer more, and so
+more searches of the same work: `interference_of_evaluations` is the same of evaluations/s.  The last line is JSON.
 """
 
 import argparse
@@ -29,9 +30,10 @@ from benchmarks.many_actors import status, wait_for_games
 
 OVERRIDES = (
     "experiment=connect_four", "network.filters=64", "network.blocks=5", "learner.batch_size=256", "search=puct",
-    "search.simulations=64", "replay.samples_per_position=1000", "replay.minimum=2000", "strength.enabled=false",
+    "search.simulations=64", "replay.samples_per_position=1", "replay.minimum=2000", "strength.enabled=false",
     "cluster.dashboard=false",
 )
+FIGURES = {"interference": "searches_per_s", "interference_of_evaluations": "evaluations_per_s"}
 SETTLE_SECONDS = 20.0  # after the first game and the first step
 
 
@@ -47,10 +49,12 @@ def main() -> None:
         beside = measure(options.seconds, options.overrides)
         cores = len(os.sched_getaffinity(0))
         left = (cores - beside["learner_cpus"]) / cores
-        rounds.append({"alone": alone, "beside": beside,
-                       "interference": 1 - beside["searches_per_s"] / alone["searches_per_s"] / left})
+        rounds.append({"alone": alone, "beside": beside} | {
+            name: 1 - beside[rate] / alone[rate] / left for name, rate in FIGURES.items()
+        })
         print(rounds[-1], file=sys.stderr, flush=True)
-    print(json.dumps({"interference": statistics.median(r["interference"] for r in rounds), "rounds": rounds}))
+    medians = {name: statistics.median(one[name] for one in rounds) for name in FIGURES}
+    print(json.dumps({**medians, "rounds": rounds}))
 
 
 def measure(seconds: float, overrides: list[str]) -> dict[str, float]:
@@ -71,7 +75,8 @@ def measure(seconds: float, overrides: list[str]) -> dict[str, float]:
             after = status(shusaku, run_dir)
             spent = after["time"] - before["time"]
             return {
-                "searches_per_s": (after["totals"]["searches"] - before["totals"]["searches"]) / spent,
+                **{f"{name}_per_s": (after["totals"][name] - before["totals"][name]) / spent
+                   for name in ("searches", "evaluations")},
                 "learner_cpus": (cpu_seconds(learner) - busy) / spent,
                 "steps_per_s": after["status"]["steps_per_second"],
             }

@@ -80,7 +80,8 @@ def test_kill_9_of_everyone_but_the_driver(start: Start) -> None:
     doubled, versions and games never go back, at most a checkpoint interval of steps is redone."""
     run = start("inference.placement=server", "actors.count=2")
     state = run.until_learning()
-    assert any("through shared memory" in way for way in state["status"]["runtimes"]), state["status"]["runtimes"]
+    state = run.until(lambda s: any("through shared memory" in way for way in s["status"]["runtimes"]), 10,
+                      "an actor that shares memory with the server")  # what an actor says of itself comes once a second
     newest_version = newest_games = 0
 
     def check() -> None:
