@@ -23,45 +23,29 @@ static double cpu_seconds() {
   return double(t.tv_sec) + double(t.tv_nsec) * 1e-9;
 }
 
-static int num_games = 16, cold_megabytes = 0;
-
-// Reads and writes so much memory that nothing of the tree stays near, as a network does between two steps.
-static void go_cold() {
-  static std::vector<char> memory(size_t(cold_megabytes) << 20);
-  for (size_t at = 0; at < memory.size(); at += 64) ++memory[at];
-}
-
 template <class G, class P>
 void measure(const G& rules, std::uint64_t simulations) {
   SearchOptions options;
   options.simulations = 64, options.cache = 0, options.noise = false, options.reuse = false, options.symmetries = true;
 #if __has_include("search/self_play_options.h")
-  GameBatch<G, P> games(rules, options, SelfPlayOptions{}, num_games, 1);
+  GameBatch<G, P> games(rules, options, SelfPlayOptions{}, 16, 1);
 #else
   GameBatch<G, P> games(rules, options, 16, 1);
 #endif
   const Shape shape = rules.shape();
   std::vector<float> logits(games.leaves().actions.size()), values(games.leaves().offsets.size());
   const std::uint64_t warm = simulations / 10;
-  double begin = 0, cold = 0;
+  double begin = 0;
   bool is_warm = false;
-  const auto freeze = [&] {
-    if (!cold_megabytes) return;
-    const double since = cpu_seconds();
-    go_cold();
-    cold += cpu_seconds() - since;
-  };
   while (games.counters().simulations < simulations + warm) {
-    if (!is_warm && games.counters().simulations >= warm) is_warm = true, cold = 0, begin = cpu_seconds();
-    freeze();
+    if (!is_warm && games.counters().simulations >= warm) is_warm = true, begin = cpu_seconds();
     const Leaves& l = games.select(0);
     pseudo_random_evaluate(l.packed.data(), shape.packed_bytes(), l.uniform.data(), shape.uniform, l.offsets.data(),
                            l.actions.data(), l.count, logits.data(), values.data());
-    freeze();
     games.expand_and_backup(logits.data(), values.data(), 0);
     games.take_finished();
   }
-  std::printf("%.0f\n", double(simulations) / (cpu_seconds() - begin - cold));
+  std::printf("%.0f\n", double(simulations) / (cpu_seconds() - begin));
 }
 
 template <class G>
@@ -76,9 +60,7 @@ static Params go_params(std::int64_t size) {
 }
 
 int main(int argc, char** argv) {
-  if (argc < 4) return std::fprintf(stderr, "tree connect_four|othello|go|go_19x19 puct|gumbel SIMULATIONS [GAMES [COLD_MB]]\n"), 2;
-  if (argc > 4) num_games = std::atoi(argv[4]);
-  if (argc > 5) cold_megabytes = std::atoi(argv[5]);
+  if (argc != 4) return std::fprintf(stderr, "tree connect_four|othello|go|go_19x19 puct|gumbel SIMULATIONS\n"), 2;
   const std::string game = argv[1], policy = argv[2];
   const std::uint64_t simulations = std::strtoull(argv[3], nullptr, 10);
   if (game == "connect_four") with_policy(ConnectFour(Params{}), policy, simulations);

@@ -321,9 +321,10 @@ class RedisBuffer:
         with self._lock:
             self._losses += 1
             self._window.begin_refill()
-            self._position, self._total, self._refill_until = START, 0, reading.number
-            self._number, self._counted = reading.number, reading.inserted
-            if not reading.number:
+            self._number = min(self._number, reading.number)  # those behind are counted as new
+            self._position, self._total, self._refill_until = START, 0, self._number
+            self._counted = reading.inserted
+            if not self._number:
                 self._window.end_refill()
 
     def _end_refill(self) -> None:

@@ -130,31 +130,27 @@ class Link:
 
     def __init__(self, client: redis.Redis) -> None:
         self._connection: Any = client.connection_pool.make_connection()
-        self.is_new = True  # nothing was answered since it was connected: the server may be another than before
+        self.breaks = 0  # of the connection: behind each the server may be another than before
 
     def execute_command(self, *arguments: str | bytes | int) -> Any:
         """The reply; connects first where it has to.  Errors are those of redis-py."""
         try:
             self._connection.send_packed_command([pack(arguments)])
-            reply = self._connection.read_response()
+            return self._connection.read_response()
         except redis.ResponseError:  # a whole answer
             raise
         except BaseException:  # an interrupt as well: what still comes must not answer the next call
             self._disconnect()
             raise
-        self.is_new = False
-        return reply
 
     def execute_many(self, *commands: Sequence[str | bytes | int]) -> list[Any]:
         """Their replies, all sent at once; a refused one has its ResponseError among them."""
         try:
             self._connection.send_packed_command([b"".join(map(pack, commands))])
-            replies = [self._reply() for _ in commands]
+            return [self._reply() for _ in commands]
         except BaseException:
             self._disconnect()
             raise
-        self.is_new = False
-        return replies
 
     def _reply(self) -> Any:
         try:
@@ -166,7 +162,7 @@ class Link:
         self._disconnect()
 
     def _disconnect(self) -> None:
-        self.is_new = True
+        self.breaks += 1
         self._connection.disconnect()
 
 

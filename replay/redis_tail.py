@@ -50,6 +50,7 @@ class StreamTail:
         self._count = 16
         self._written: list[str | int] = []  # what the server has from us
         self._read: tuple[str, bytes] = ("", b"")  # id and digest of the newest entry that was read
+        self._checked = 0  # breaks of the connection after which it was still there
 
     def read(self, after: str, boot: str, version: int, limit: int, counters: Mapping[str, int]) -> Reading:
         """The entries behind id `after`; writes limit (-1: none), version and counters where they changed."""
@@ -58,18 +59,19 @@ class StreamTail:
         arguments: list[str | int] = report if report != written else [boot, version, ""]
         keys = [self._keys.control, self._keys.counters]
         with answered(self._url):
-            # Only a server that was away can have lost what was read.
-            last = ("XRANGE", self._keys.games, after, after) if self._link.is_new and after == self._read[0] else ()
+            breaks = self._link.breaks  # only a server that was away can have lost what was read
+            is_due = breaks != self._checked and after == self._read[0]
             entries, answer, *there = self._link.execute_many(
                 ("XREAD", "COUNT", self._count, "STREAMS", self._keys.games, after),
                 ("EVALSHA", REPORT.name, 2, *keys, *arguments),
-                *([last] if last else []),
+                *([("XRANGE", self._keys.games, after, after)] if is_due else []),
             )
             if isinstance(answer, redis.exceptions.NoScriptError):
                 answer = REPORT(self._link, keys, arguments)
             for reply in (entries, answer, *there):
                 if isinstance(reply, Exception):
                     raise reply
+        self._checked = breaks  # not before all was answered: a server that is loading refuses
         found = None if answer[0] is None else answer[0].decode()
         if found == boot:
             self._written = report
