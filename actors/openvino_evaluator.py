@@ -82,7 +82,7 @@ class OpenVINORuntime:
 
     def run(self, rows: int) -> None:
         """Evaluates the whole batch in the calling thread; the GIL is released."""
-        self._request.infer()
+        self._request.infer(share_outputs=True)  # else it copies what lies in our arrays already
 
 
 def build_graph(

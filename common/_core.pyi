@@ -183,6 +183,12 @@ class GameBatch:
     def select(self, version: int) -> LeafArrays: ...  # of the weights that will answer: keys cache and symmetry
     def expand_and_backup(self, logits: NDArray[np.float32], values: NDArray[np.float32], version: int) -> None: ...
     def take_finished(self) -> list[dict[str, Any]]: ...  # columns of common.messages.GameRecord, in order of finishing
+    def attach(self, inputs: NDArray[Any], policy: NDArray[np.float32], values: NDArray[np.float32]) -> None: ...
+    # ^ the arrays of a network that takes S positions, no fewer than there are games: inputs [S, H, W, C] float32, or
+    #   bf16 in uint16; policy [S, A]; values [S]
+    def select_attached(self, version: int) -> int: ...  # select() without its arrays: the number of leaves
+    def encode_attached(self) -> None: ...  # the leaves into `inputs`
+    def expand_attached(self, version: int) -> int: ...  # from `policy` and `values`; how many finished games wait
     @property
     def resign_value(self) -> float: ...  # who to move sees less resigns; -1 until enough games were played out
     def counters(self) -> dict[str, int]: ...  # as above, and games, plies

@@ -22,7 +22,7 @@ from deploy.overrides import changed
 START_SECONDS = 120.0  # until every process has loaded its network
 WARM_UP = 0.2  # of `bench.seconds`, before anything is counted
 RAW = 0.4  # of `bench.seconds`, further time for the network alone
-SLICES = 5  # that playing and the network alone take turns in, so that a slower minute meets both
+SLICES = 15  # that playing and the network alone take turns in, so that a slower second meets both
 
 
 def measure_selfplay(config: Config) -> dict[str, Any]:

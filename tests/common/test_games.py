@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actors.channels_last import channels_last
 from common._core import Game, game_names, game_parameters, perft, random_games
 
 ALL = game_names()
@@ -152,6 +153,25 @@ def test_packed_planes_expand_cell_by_cell(name, params):
         game.expand_channels_last(bits, uniform, np.empty((*expected.shape[:-1], expected.shape[-1] + 1), np.float32))
     with pytest.raises(ValueError, match="packed must be"):
         game.expand_channels_last(bits[:, :-1].copy(), uniform, out)
+
+
+@every_variant
+def test_any_bits_expand_cell_by_cell(name, params):
+    """Whatever bits are set, in the last plane and the last cell, too."""
+    game = Game(name, params)
+    planes, h, w = game.observation_shape
+    random = np.random.default_rng(2)
+    raw = random.integers(0, 2, (9, (planes - game.num_uniform_planes) * h * w), dtype=np.uint8)
+    raw[0], raw[1] = 0, 1
+    bits = np.packbits(raw, axis=1, bitorder="little")
+    uniform = random.standard_normal((len(raw), game.num_uniform_planes)).astype(np.float32)
+    expected = np.empty((len(raw), planes, h, w), np.float32)
+    game.expand(bits, uniform, expected)
+    for dtype in (np.float32, np.uint16):
+        out = np.full((len(raw) + 1, h, w, planes), 7, dtype)
+        game.expand_channels_last(bits, uniform, out)
+        np.testing.assert_array_equal(out[:-1], channels_last(expected, out))
+        assert (out[-1] == 7).all()
 
 
 def test_known_counts():

@@ -57,9 +57,11 @@ class AnySearchBatch {
 class AnyGameBatch {
  public:
   virtual ~AnyGameBatch() = default;
+  virtual int size() const = 0;
   virtual const Leaves& select(std::uint32_t version) = 0;
   virtual const Leaves& leaves() const = 0;
   virtual void expand_and_backup(const float* logits, const float* values, std::uint32_t version) = 0;
+  virtual int num_finished() const = 0;
   virtual std::vector<GameColumns> take_finished() = 0;
   virtual float resign_value() const = 0;
   virtual Counters counters() = 0;

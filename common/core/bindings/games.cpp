@@ -72,9 +72,7 @@ void expand_cells(const PyGame& g, In<std::uint8_t, 2> packed, In<float, 2> unif
   require(out.shape(0) >= rows && out.shape(1) == size_t(s.height) && out.shape(2) == size_t(s.width) && out.shape(3) == size_t(s.planes()),
           "out must be [>= B, H, W, C]");
   nb::gil_scoped_release nogil;
-  for (size_t b = 0; b < rows; ++b)
-    expand_channels_last(s, packed.data() + b * size_t(s.packed_bytes()), uniform.data() + b * size_t(s.uniform),
-                         out.data() + b * size_t(s.planes() * s.cells()));
+  expand_rows(s, packed.data(), uniform.data(), rows, out.data());
 }
 
 void expand(const PyGame& g, In<std::uint8_t, 2> packed, In<float, 2> uniform, Out<float, 4> out) {
@@ -133,9 +131,9 @@ void bind_games(nb::module_& m) {
         require(action >= 0 && action < g.rules->num_actions(), "action " + std::to_string(action) + ": must lie in [0, " + std::to_string(g.rules->num_actions()) + ")");
         return int(g.rules->permute(symmetry, Action(action)));
       }, "symmetry"_a, "action"_a)
-      .def("expand", &expand, "packed"_a, "uniform"_a, "out"_a)
-      .def("expand_channels_last", &expand_cells<float>, "packed"_a, "uniform"_a, "out"_a)
-      .def("expand_channels_last", &expand_cells<std::uint16_t>, "packed"_a, "uniform"_a, "out"_a);
+      .def("expand", &expand, "packed"_a, "uniform"_a, "out"_a.noconvert())
+      .def("expand_channels_last", &expand_cells<float>, "packed"_a, "uniform"_a, "out"_a.noconvert())
+      .def("expand_channels_last", &expand_cells<std::uint16_t>, "packed"_a, "uniform"_a, "out"_a.noconvert());
 
   nb::class_<PyPosition>(m, "Position")
       .def_prop_ro("to_play", [](const PyPosition& p) { return p.state->to_play(); })

@@ -184,9 +184,11 @@ class Model final : public AnyGame {
    public:
     GamesModel(Self game, const SearchOptions& o, const SelfPlayOptions& p, int size, std::uint64_t seed)
         : game_(std::move(game)), batch_(game_->rules_, o, p, size, seed) {}
+    int size() const override { return batch_.size(); }
     const Leaves& select(std::uint32_t version) override { return batch_.select(version); }
     const Leaves& leaves() const override { return batch_.leaves(); }
     void expand_and_backup(const float* l, const float* v, std::uint32_t version) override { batch_.expand_and_backup(l, v, version); }
+    int num_finished() const override { return batch_.num_finished(); }
     std::vector<GameColumns> take_finished() override { return batch_.take_finished(); }
     float resign_value() const override { return batch_.resign_value(); }
     Counters counters() override { return batch_.counters(); }

@@ -6,6 +6,8 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <variant>
+
 #include "bindings/arrays.h"
 #include "bindings/erased.h"
 
@@ -24,7 +26,17 @@ struct PyBatch {
   std::unique_ptr<Batch> batch;
 };
 using PySearchBatch = PyBatch<AnySearchBatch>;
-using PyGameBatch = PyBatch<AnyGameBatch>;
+
+// The arrays of a network in this process, which stay where they are.
+struct Attached {
+  std::variant<Out<float, 4>, Out<std::uint16_t, 4>> inputs;  // [S, H, W, C], 16 bits are bf16
+  In<float, 2> policy;                                        // [S, A] logits
+  In<float, 1> values;                                        // [S]
+  std::vector<float> logits;                                  // of the legal actions
+};
+struct PyGameBatch : PyBatch<AnyGameBatch> {
+  std::optional<Attached> attached = {};
+};
 
 void check_size(int size) { require(size >= 1 && size <= 65536, "size " + std::to_string(size) + ": must lie in [1, 65536]"); }
 
@@ -40,9 +52,9 @@ void check(const SelfPlayOptions& o) {
 }
 
 // Views of the packed leaves; `self` keeps their memory alive.
-template <class Batch>
+template <class Py>
 nb::tuple select(nb::handle self, std::uint32_t version) {
-  auto& py = nb::cast<PyBatch<Batch>&>(self);
+  auto& py = nb::cast<Py&>(self);
   const Leaves* leaves = nullptr;
   {
     nb::gil_scoped_release nogil;
@@ -59,8 +71,8 @@ nb::tuple select(nb::handle self, std::uint32_t version) {
                         Array<Action>(l.actions.data(), {actions}, self));
 }
 
-template <class Batch>
-void expand_and_backup(PyBatch<Batch>& py, In<float, 1> logits, In<float, 1> values, std::uint32_t version) {
+template <class Py>
+void expand_and_backup(Py& py, In<float, 1> logits, In<float, 1> values, std::uint32_t version) {
   const Leaves& l = py.batch->leaves();
   const size_t rows = size_t(l.count), actions = rows ? size_t(l.offsets[rows]) : 0;
   require(logits.shape(0) >= actions, "logits: " + std::to_string(logits.shape(0)) + " given, the leaves have " + std::to_string(actions) + " legal actions");
@@ -109,14 +121,60 @@ void pseudo_random(In<std::uint8_t, 2> packed, In<float, 2> uniform, In<std::int
                          actions.data(), int(rows), logits.data(), values.data());
 }
 
+// out[i]: the logit of legal action i in the row of `policy` that it belongs to; not a number where there is none.
+void gather(const float* policy, size_t width, const std::int32_t* offsets, const Action* actions, size_t rows, float* out) {
+  for (size_t row = 0; row < rows; ++row, policy += width)
+    for (std::int32_t i = offsets[row]; i < offsets[row + 1]; ++i)
+      out[i] = actions[i] < width ? policy[actions[i]] : std::nanf("");
+}
+
+template <class T>
+void attach(PyGameBatch& py, Out<T, 4> inputs, In<float, 2> policy, In<float, 1> values) {
+  const Shape s = py.rules->shape();
+  const size_t games = size_t(py.batch->size()), rows = inputs.shape(0);
+  require(rows >= games, "inputs: " + std::to_string(rows) + " positions, fewer than the " + std::to_string(games) + " games");
+  require(inputs.shape(1) == size_t(s.height) && inputs.shape(2) == size_t(s.width) && inputs.shape(3) == size_t(s.planes()), "inputs must be [S, H, W, C]");
+  require(policy.shape(0) == rows && policy.shape(1) == size_t(py.rules->num_actions()), "policy must be [S, A]");
+  require(values.shape(0) == rows, "values must be [S]");
+  py.attached = Attached{std::move(inputs), std::move(policy), std::move(values), {}};
+}
+
+Attached& attached(PyGameBatch& py) {
+  require(py.attached.has_value(), "no network is attached: call attach() first");
+  return *py.attached;
+}
+
+int select_attached(PyGameBatch& py, std::uint32_t version) {
+  attached(py);
+  nb::gil_scoped_release nogil;
+  return py.batch->select(version).count;
+}
+
+void encode_attached(PyGameBatch& py) {
+  Attached& a = attached(py);
+  nb::gil_scoped_release nogil;
+  const Leaves& l = py.batch->leaves();
+  std::visit([&](auto& inputs) { expand_rows(py.rules->shape(), l.packed.data(), l.uniform.data(), size_t(l.count), inputs.data()); }, a.inputs);
+}
+
+int expand_attached(PyGameBatch& py, std::uint32_t version) {
+  Attached& a = attached(py);
+  nb::gil_scoped_release nogil;
+  const Leaves& l = py.batch->leaves();
+  if (l.count) {
+    a.logits.resize(l.actions.size());
+    gather(a.policy.data(), a.policy.shape(1), l.offsets.data(), l.actions.data(), size_t(l.count), a.logits.data());
+    py.batch->expand_and_backup(a.logits.data(), a.values.data(), version);
+  }
+  return py.batch->num_finished();
+}
+
 void gather_logits(In<float, 2> policy, In<std::int32_t, 1> offsets, In<Action, 1> actions, Out<float, 1> out) {
   const size_t rows = offsets.shape(0) - 1, width = policy.shape(1);
   require(policy.shape(0) >= rows && out.shape(0) >= actions.shape(0), "the arrays do not fit each other");
   require(offsets.data()[rows] == std::int32_t(actions.shape(0)), "offsets do not end at the number of actions");
   nb::gil_scoped_release nogil;
-  for (size_t row = 0; row < rows; ++row)
-    for (std::int32_t i = offsets.data()[row]; i < offsets.data()[row + 1]; ++i)
-      out.data()[i] = actions.data()[i] < width ? policy.data()[row * width + actions.data()[i]] : std::nanf("");
+  gather(policy.data(), width, offsets.data(), actions.data(), rows, out.data());
 }
 
 }  // namespace
@@ -204,8 +262,8 @@ void bind_search(nb::module_& m) {
         require(!state_of(position).is_terminal(), "the position is over: there is nothing to search");
         b.batch->begin(slot, state_of(position), seed);
       }, "slot"_a, "position"_a, "seed"_a)
-      .def("select", &select<AnySearchBatch>, "version"_a)
-      .def("expand_and_backup", &expand_and_backup<AnySearchBatch>, "logits"_a, "values"_a, "version"_a)
+      .def("select", &select<PySearchBatch>, "version"_a)
+      .def("expand_and_backup", &expand_and_backup<PySearchBatch>, "logits"_a, "values"_a, "version"_a)
       .def("is_done", [](PySearchBatch& b) { return b.batch->is_done(); })
       .def("result", [](PySearchBatch& b, int slot) {
         require(slot >= 0 && slot < b.batch->size(), "slot " + std::to_string(slot) + ": must lie in [0, " + std::to_string(b.batch->size()) + ")");
@@ -219,11 +277,16 @@ void bind_search(nb::module_& m) {
         check_size(size), check(o), check(self_play);
         auto rules = rules_of(game);
         auto batch = rules->game_batch(o, self_play, size, seed);
-        new (self) PyGameBatch{std::move(rules), std::move(batch)};
+        new (self) PyGameBatch{{std::move(rules), std::move(batch)}};
       }, "game"_a, "options"_a, "size"_a, "seed"_a, "self_play"_a = nb::none())  // an object here would be reported as leaked
-      .def("select", &select<AnyGameBatch>, "version"_a)
-      .def("expand_and_backup", &expand_and_backup<AnyGameBatch>, "logits"_a, "values"_a, "version"_a)
+      .def("select", &select<PyGameBatch>, "version"_a)
+      .def("expand_and_backup", &expand_and_backup<PyGameBatch>, "logits"_a, "values"_a, "version"_a)
       .def("take_finished", &take_finished)
+      .def("attach", &attach<float>, "inputs"_a.noconvert(), "policy"_a.noconvert(), "values"_a.noconvert())
+      .def("attach", &attach<std::uint16_t>, "inputs"_a.noconvert(), "policy"_a.noconvert(), "values"_a.noconvert())
+      .def("select_attached", &select_attached, "version"_a)
+      .def("encode_attached", &encode_attached)
+      .def("expand_attached", &expand_attached, "version"_a)
       .def("counters", [](PyGameBatch& b) { return to_dict(b.batch->counters()); })
       .def_prop_ro("resign_value", [](PyGameBatch& b) { return b.batch->resign_value(); })
       .def("snapshot", [](PyGameBatch& b) {
@@ -237,8 +300,8 @@ void bind_search(nb::module_& m) {
         b.batch->play_pseudo_random(simulations);
       }, "simulations"_a);
 
-  m.def("gather_logits", &gather_logits, "policy"_a, "offsets"_a, "actions"_a, "out"_a);
-  m.def("pseudo_random_evaluate", &pseudo_random, "packed"_a, "uniform"_a, "offsets"_a, "actions"_a, "logits"_a, "values"_a);
+  m.def("gather_logits", &gather_logits, "policy"_a, "offsets"_a, "actions"_a, "out"_a.noconvert());
+  m.def("pseudo_random_evaluate", &pseudo_random, "packed"_a, "uniform"_a, "offsets"_a, "actions"_a, "logits"_a.noconvert(), "values"_a.noconvert());
 }
 
 }  // namespace shusaku

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "../games/expand_planes.h"
 #include "../games/game.h"
 #include "../search/random.h"
 #include "final_boards.h"
@@ -36,50 +37,6 @@ struct BatchView {
   float* score;       // [B]; NaN: not known
   float* reply;       // [B, A] the policy of the next row, the opponent's; all 0: there is none
 };
-
-// Adds `view`'s planes to `out` [C, H, W]: cell i of a plane goes to cells[i].
-inline void expand_planes(const Shape& shape, const std::uint8_t* packed, const float* uniform, const int* cells, float* out) {
-  const int area = shape.cells(), total = shape.binary * area;
-  std::memset(out, 0, sizeof(float) * size_t(total));
-  for (int byte = 0; byte < shape.packed_bytes(); ++byte)
-    for (unsigned bits = packed[byte]; bits; bits &= bits - 1) {
-      const int bit = 8 * byte + std::countr_zero(bits);
-      const int plane = bit / area * area;
-      out[plane + (cells ? cells[bit - plane] : bit - plane)] = 1.f;
-    }
-  for (int u = 0; u < shape.uniform; ++u) std::fill_n(out + total + u * area, area, uniform[u]);
-}
-
-inline void set_number(float number, float& out) { out = number; }
-inline void set_number(float number, std::uint16_t& out) {  // bf16: to the nearest, ties to even
-  const std::uint32_t bits = std::bit_cast<std::uint32_t>(number);
-  out = std::uint16_t((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
-}
-
-// The same planes as `out` [H, W, C], all planes of a cell side by side, in float or bf16.
-template <class T>
-void expand_channels_last(const Shape& shape, const std::uint8_t* packed, const float* uniform, T* out) {
-  const int area = shape.cells(), planes = shape.planes();
-  std::fill_n(out, area * planes, T{});
-  T one;
-  set_number(1.f, one);
-  const int bytes = shape.packed_bytes();
-  int plane = 0, first = 0;  // bit of it
-  for (int at = 0; at < bytes; at += 8) {
-    std::uint64_t bits = 0;
-    std::memcpy(&bits, packed + at, size_t(std::min(8, bytes - at)));
-    for (; bits; bits &= bits - 1) {
-      const int bit = 8 * at + std::countr_zero(bits);
-      while (bit >= first + area) ++plane, first += area;
-      out[(bit - first) * planes + plane] = one;
-    }
-  }
-  for (int u = 0; u < shape.uniform; ++u) {
-    T number;
-    set_number(uniform[u], number);
-    for (int cell = 0; cell < area; ++cell) out[cell * planes + shape.binary + u] = number;
-  }
-}
 
 template <GameRules G>
 class RowRing {

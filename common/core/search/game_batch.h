@@ -116,7 +116,9 @@ class GameBatch {
                 [&](int s, int ahead) { slots_[size_t(s)].search.prefetch_expand(ahead); });
   }
 
+  int size() const { return int(slots_.size()); }
   const Leaves& leaves() const { return batch_.leaves; }
+  int num_finished() const { return int(finished_.size()); }
   std::vector<GameColumns> take_finished() { return std::exchange(finished_, {}); }
 
   Counters counters() const {
