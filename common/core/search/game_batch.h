@@ -64,7 +64,7 @@ class GameBatch {
 
   GameBatch(const G& rules, const SearchOptions& options, const SelfPlayOptions& self_play, int size, std::uint64_t seed)
       : rules_(&rules), options_(options), self_play_(self_play), seed_(seed), batch_(rules, options_, size, seed),
-        resign_(self_play.resign_errors), legal_(size_t(rules.max_legal_actions())) {
+        resign_(self_play.resign_errors), place_(rules), legal_(size_t(rules.max_legal_actions())) {
     if (options.leaves > 1)
       throw std::invalid_argument("search.leaves=" + std::to_string(options.leaves) +
                                   ": self-play walks to one leaf a game at a time; use search.leaves=1");
@@ -74,7 +74,7 @@ class GameBatch {
     if (self_play.komi_stdev > 0 && !HasKomi<G>)
       throw std::invalid_argument("komi_stdev " + std::to_string(self_play.komi_stdev) + ": " + name_of(rules) + " has no komi to be drawn; use 0");
     for (int s = 0; s < size; ++s) {
-      slots_.push_back({.search = Search<G, P>(rules, options_), .position = rules.start()});
+      slots_.push_back({.search = Search<G, P>(rules, options_, place_), .position = rules.start()});
       start_game(s);
     }
   }
@@ -86,6 +86,7 @@ class GameBatch {
     // In rounds: all walk to a leaf, and only then the cache is asked, which had to be brought from far away.
     walking_.resize(slots_.size()), budgets_.assign(slots_.size(), kBudgetPerSelect);
     std::iota(walking_.begin(), walking_.end(), 0);
+    const bool may_walk_ahead = batch_.may_walk_ahead();
     while (!walking_.empty()) {
       size_t at_leaf = 0;
       for (size_t i = 0; i < walking_.size(); ++i) {
@@ -94,10 +95,12 @@ class GameBatch {
         const int s = walking_[i];
         Step step = Step::kDone;
         for (int& budget = budgets_[size_t(s)]; budget-- > 0;) {
-          if ((step = batch_.walk(slots_[size_t(s)].search, s, budget)) != Step::kDone) break;
+          Search<G, P>& search = slots_[size_t(s)].search;
+          step = may_walk_ahead ? batch_.walk(search, s, budget) : batch_.run(search, s, budget);
+          if (step != Step::kDone) break;
           move(s);
         }
-        if (step == Step::kLeaf) walking_[at_leaf++] = s;
+        if (step == Step::kLeaf && may_walk_ahead) walking_[at_leaf++] = s;
       }
       walking_.resize(at_leaf);
       std::erase_if(walking_, [&](int s) { return !batch_.expand_known(slots_[size_t(s)].search, s); });
@@ -399,6 +402,7 @@ class GameBatch {
   std::uint32_t version_ = 0;
   LeafBatch<G, P> batch_;
   ResignThreshold resign_;
+  LeafPlace<G> place_;  // for all searches
   std::vector<Slot> slots_;
   std::vector<GameColumns> finished_;
   std::vector<int> walking_, budgets_;  // scratch: of select(), slots; simulations of each

@@ -48,6 +48,11 @@ class LeafBatch {
     slots_.resize(size_t(size));
     keys_.resize(size_t(size));
     walked_.resize(size_t(size));
+    if constexpr (kSharesPlace<G>) {
+      drafts_.packed.resize(size_t(size) * size_t(shape.packed_bytes()));
+      drafts_.uniform.resize(size_t(size) * size_t(shape.uniform));
+      drafts_.actions.resize(size_t(size) * size_t(padded(rules.max_legal_actions())));
+    }
   }
 
   Leaves leaves;
@@ -60,40 +65,28 @@ class LeafBatch {
 
   int num_leaves() const { return num_leaves_; }
 
+  // Whether searches may walk one after the other before any of their leaves is looked up.
+  bool may_walk_ahead() const { return !(kSharesPlace<G> && joins_images_); }
+
   // Runs `search` until it waits for the network (for leaf `num_leaves() - 1`), is done or has used its budget.  Leaves
   // that the cache knows are expanded at once.
   Step run(Search<G, P>& search, int slot, int& budget) {
     Step step;
-    do step = walk(search, slot, budget);
-    while (step == Step::kLeaf && expand_known(search, slot));
+    do step = walk_to_leaf(search, slot, budget);
+    while (step == Step::kLeaf && expand_if_known(search, slot, false));
     return step;
   }
 
   // run() in two halves, so that others may walk while memory brings what the cache knows of this leaf.  First until the
   // search stands at a leaf, ...
   Step walk(Search<G, P>& search, int slot, int& budget) {
-    const Step step = search.run(budget, counters.terminals);
-    if (step == Step::kLeaf && !joins_images_) cache_.prefetch(walked_[size_t(slot)] = key_of(search));
+    const Step step = walk_to_leaf(search, slot, budget);
+    if (kSharesPlace<G> && step == Step::kLeaf) draft_row(search, slot);  // others will stand there
     return step;
   }
 
   // ... then, true: the cache knew the leaf, and the search may walk on; false: it is leaf `num_leaves() - 1` now.
-  bool expand_known(Search<G, P>& search, int slot) {
-    const std::uint64_t key = joins_images_ ? key_of(search) : walked_[size_t(slot)];  // images_ are of this leaf only now
-    std::uint16_t value = 0;
-    const std::uint16_t* known = cache_.is_on() ? cache_.find(key, version_, value) : nullptr;
-    if (!known) {
-      add_leaf(search, slot, key);
-      return false;
-    }
-    ++counters.cache_hits;
-    const int count = search.num_leaf_actions();
-    if (joins_images_) known = in_order_of_leaf(known, count);
-    std::copy_n(known, count, half_.data());
-    std::fill(half_.begin() + count, half_.begin() + padded(count), std::uint16_t(0));
-    search.expand(half_.data(), from_half(value));
-    return true;
-  }
+  bool expand_known(Search<G, P>& search, int slot) { return expand_if_known(search, slot, kSharesPlace<G>); }
 
   // Calls expand(leaf, slot, logits, value) for every leaf, logits in half floats; those with a number that is not
   // finite go to reject(leaf, slot).  prefetch(slot, k) is told, k = 3, 2, 1 leaves ahead, whose turn comes.
@@ -128,6 +121,30 @@ class LeafBatch {
   }
 
  private:
+  Step walk_to_leaf(Search<G, P>& search, int slot, int& budget) {
+    const Step step = search.run(budget, counters.terminals);
+    if (step == Step::kLeaf && !joins_images_) cache_.prefetch(walked_[size_t(slot)] = key_of(search));
+    return step;
+  }
+
+  bool expand_if_known(Search<G, P>& search, int slot, bool is_drafted) {
+    const std::uint64_t key = joins_images_ ? key_of(search) : walked_[size_t(slot)];  // images_ are of this leaf only now
+    std::uint16_t value = 0;
+    const std::uint16_t* known = cache_.is_on() ? cache_.find(key, version_, value) : nullptr;
+    if (!known) {
+      if (is_drafted) take_draft(search, slot, key);
+      else add_leaf(search, slot, key);
+      return false;
+    }
+    ++counters.cache_hits;
+    const int count = search.num_leaf_actions();
+    if (joins_images_) known = in_order_of_leaf(known, count);
+    std::copy_n(known, count, half_.data());
+    std::fill(half_.begin() + count, half_.begin() + padded(count), std::uint16_t(0));
+    search.expand(half_.data(), from_half(value));
+    return true;
+  }
+
   std::uint64_t key_of(const Search<G, P>& search) {
     const Action* actions = search.leaf_actions();
     const int count = search.num_leaf_actions();
@@ -171,14 +188,41 @@ class LeafBatch {
     const size_t row = size_t(leaves.count++);
     rules_->observe(search.leaf(), symmetry, &leaves.packed[row * size_t(shape.packed_bytes())],
                     leaves.uniform.data() + row * size_t(shape.uniform));
-    const Action* actions = search.leaf_actions();
-    const int count = search.num_leaf_actions();
+    permute(search, symmetry, begin_actions(row, search.num_leaf_actions()));
+  }
+
+  // Where the actions of a new row go.
+  Action* begin_actions(size_t row, int count) {
     if (row == 0) leaves.offsets[0] = 0;
     const std::int32_t first = leaves.offsets[row];
-    Action* permuted = &leaves.actions[size_t(first)];
-    for (int i = 0; i < count; i += kLanes)  // what is too much is the next row's to write
-      for (int k = i; k < i + kLanes; ++k) permuted[k] = rules_->permute(symmetry, actions[k]);
     leaves.offsets[row + 1] = first + count;
+    return &leaves.actions[size_t(first)];
+  }
+
+  void permute(const Search<G, P>& search, int symmetry, Action* out) const {
+    const Action* actions = search.leaf_actions();
+    for (int i = 0, count = search.num_leaf_actions(); i < count; i += kLanes)  // what is too much is the next row's to write
+      for (int k = i; k < i + kLanes; ++k) out[k] = rules_->permute(symmetry, actions[k]);
+  }
+
+  // The row that this leaf will be, if the cache does not know it.
+  void draft_row(const Search<G, P>& search, int slot) {
+    const Shape shape = rules_->shape();
+    const int symmetry = drawn_symmetry(walked_[size_t(slot)]);
+    rules_->observe(search.leaf(), symmetry, &drafts_.packed[size_t(slot) * size_t(shape.packed_bytes())],
+                    drafts_.uniform.data() + size_t(slot) * size_t(shape.uniform));
+    permute(search, symmetry, &drafts_.actions[size_t(slot) * size_t(padded(rules_->max_legal_actions()))]);
+  }
+
+  void take_draft(const Search<G, P>& search, int slot, std::uint64_t key) {
+    slots_[size_t(num_leaves_)] = slot;
+    keys_[size_t(num_leaves_++)] = key;
+    const Shape shape = rules_->shape();
+    const size_t row = size_t(leaves.count++), bytes = size_t(shape.packed_bytes()), uniforms = size_t(shape.uniform);
+    const int count = search.num_leaf_actions();
+    std::copy_n(&drafts_.packed[size_t(slot) * bytes], bytes, &leaves.packed[row * bytes]);
+    std::copy_n(drafts_.uniform.data() + size_t(slot) * uniforms, uniforms, leaves.uniform.data() + row * uniforms);
+    std::copy_n(&drafts_.actions[size_t(slot) * size_t(padded(rules_->max_legal_actions()))], count, begin_actions(row, count));
   }
 
   // The mean of what the network says of a leaf through every symmetry: of the values, and of the policies as
@@ -214,6 +258,11 @@ class LeafBatch {
   std::vector<int> slots_;           // of each leaf
   std::vector<std::uint64_t> keys_;  // of each leaf
   std::vector<std::uint64_t> walked_;  // of the leaf that each slot stands at
+  struct {
+    std::vector<std::uint8_t> packed;  // [size, packed_bytes]
+    std::vector<float> uniform;        // [size, U]
+    std::vector<Action> actions;       // [size, padded A]
+  } drafts_;                           // rows of the leaves that the slots stand at, where places are shared
 };
 
 // An evaluator without a network: logits and values in [-1, 1) from a hash of the planes.

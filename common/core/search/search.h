@@ -33,15 +33,28 @@ struct Walk {
 
 struct Nothing {};
 
+// Where a search stands: the position at the leaf and its legal actions, and room for a rollout from there.
+template <GameRules G>
+struct LeafPlace {
+  explicit LeafPlace(const G& rules) : actions(size_t(padded(rules.max_legal_actions()))), logits(actions.size()) {}
+  typename G::Position position{}, rollout{};
+  std::vector<Action> actions;
+  std::vector<std::uint16_t> logits;  // of a rollout
+};
+
+// Large positions (Go: 4 KiB) are not kept beside every search: all use one place in turns, which stays in the nearest
+// cache.  So what is wanted of the leaf has to be read before another search runs.
+template <GameRules G>
+constexpr bool kSharesPlace = sizeof(typename G::Position) > 512;
+
 template <GameRules G, class P>
 class Search {
  public:
   using Position = typename G::Position;
 
-  Search(const G& rules, const SearchOptions& options)
+  Search(const G& rules, const SearchOptions& options, LeafPlace<G>& shared)
       : rules_(&rules), options_(&options), policy_(options), keeps_squares_(options.move_choice == "lcb"),
-        walk_(new_walk()), actions_(size_t(padded(rules.max_legal_actions()))),
-        logits_(actions_.size()) {}
+        place_(place_from(shared)), walk_(new_walk()) {}
 
   // Starts afresh at `root`, which is not terminal.
   void begin(const Position& root, std::uint64_t seed, Effort effort) {
@@ -93,8 +106,9 @@ class Search {
     return Step::kDone;
   }
 
-  const Position& leaf() const { return leaf_; }
-  const Action* leaf_actions() const { return actions_.data(); }
+  // Both only until another search runs, where places are shared.
+  const Position& leaf() const { return place().position; }
+  const Action* leaf_actions() const { return place().actions.data(); }
   int num_leaf_actions() const { return tree_.nodes[walk_.nodes[walk_.depth]].num_edges; }
 
   // `logits` of the legal actions in half floats, padded with anything finite to a multiple of eight.
@@ -158,6 +172,7 @@ class Search {
       prefetch(this, sizeof rules_ + sizeof options_ + sizeof policy_ + 2 * sizeof tree_);
       prefetch(&root_, std::min(sizeof root_, kPositionPrefetched));
       prefetch(&seed_, 2 * sizeof walk_);
+      if constexpr (!kSharesPlace<G>) prefetch(&place_.actions, sizeof place_.actions);
     } else if (ahead == 2) {
       tree_.prefetch_root();
     } else {
@@ -192,6 +207,17 @@ class Search {
  private:
   static constexpr size_t kPositionPrefetched = 2048;  // bytes; what lies behind is history, which is read now and then
 
+  using Place = std::conditional_t<kSharesPlace<G>, LeafPlace<G>*, LeafPlace<G>>;
+  static Place place_from(LeafPlace<G>& shared) {
+    if constexpr (kSharesPlace<G>) return &shared;
+    else return shared;
+  }
+  LeafPlace<G>& place() {
+    if constexpr (kSharesPlace<G>) return *place_;
+    else return place_;
+  }
+  const LeafPlace<G>& place() const { return const_cast<Search*>(this)->place(); }
+
   bool is_over() const {
     const Node& root = tree_.nodes[0];
     if constexpr (P::kSimulates) return (root.is_expanded() && simulations_ + num_waiting_ >= effort_.simulations) || root.proof;
@@ -211,11 +237,12 @@ class Search {
 
   // Walks from the root to a node without evaluation, or to a closed one; new nodes get their edges on the way.
   void descend() {
-    copy_position(*rules_, root_, leaf_);
+    Position& leaf = place().position;
+    copy_position(*rules_, root_, leaf);
     std::uint32_t at = 0;
     for (walk_.depth = 0;; ++walk_.depth) {
       walk_.nodes[walk_.depth] = at;
-      if constexpr (!G::kAlternates) walk_.players[walk_.depth] = std::int8_t(rules_->to_play(leaf_));
+      if constexpr (!G::kAlternates) walk_.players[walk_.depth] = std::int8_t(rules_->to_play(leaf));
       Node& node = tree_.nodes[at];
       if (node.is_closed) return;
       if (node.stage != Stage::kReady) {
@@ -225,34 +252,35 @@ class Search {
       const int choice = at == 0 ? policy_.select_root(tree_, node) : policy_.select_interior(tree_, node);
       const std::uint32_t edge = node.first_edge() + std::uint32_t(choice);
       walk_.edges[walk_.depth] = edge;
-      rules_->play(leaf_, tree_.action(edge));
+      rules_->play(leaf, tree_.action(edge));
       at = tree_.child(edge);
       if (at == kNoNode) {
         node.visited_prior += from_half(tree_.prior(edge));
         at = tree_.child(edge) = add_leaf();
       }
     }
-    const int count = rules_->legal_actions(leaf_, actions_.data());
+    const Action* actions = place().actions.data();
+    const int count = rules_->legal_actions(leaf, place().actions.data());
     assert(count > 0);
     if (tree_.nodes[at].num_edges == 0) {
       tree_.add_edges(at, count);
       EdgeBlock* blocks = tree_.blocks(tree_.nodes[at]);
-      for (int i = 0; i < count; i += kLanes) std::memcpy(blocks[i / kLanes].action, &actions_[size_t(i)], sizeof blocks->action);
+      for (int i = 0; i < count; i += kLanes) std::memcpy(blocks[i / kLanes].action, actions + i, sizeof blocks->action);
     }
   }
 
-  // The node of leaf_, which no walk along this edge has reached so far.
+  // The node of the leaf, which no walk along this edge has reached so far.
   std::uint32_t add_leaf() {
     bool moves_again = false;
-    if constexpr (!G::kAlternates) moves_again = rules_->to_play(leaf_) == walk_.players[walk_.depth];
+    if constexpr (!G::kAlternates) moves_again = rules_->to_play(leaf()) == walk_.players[walk_.depth];
     if constexpr (P::kSharesNodes) {  // plies and who moved count, whatever a game's key says: no walk turns in a circle
-      const std::uint64_t key = combine(rules_->transposition_key(leaf_), std::uint64_t(2 * rules_->ply(leaf_) + moves_again));
+      const std::uint64_t key = combine(rules_->transposition_key(leaf()), std::uint64_t(2 * rules_->ply(leaf()) + moves_again));
       const std::uint32_t next = std::uint32_t(tree_.nodes.size()), known = index_.find_or_add(key, next);
       if (known != next) return known;
     }
     const std::uint32_t at = tree_.add_node();
     tree_.nodes[at].moves_again = moves_again;
-    if (rules_->is_terminal(leaf_)) close(tree_.nodes[at]);
+    if (rules_->is_terminal(leaf())) close(tree_.nodes[at]);
     return at;
   }
 
@@ -302,10 +330,10 @@ class Search {
 
   // The game is over at the leaf.  What a limit on the plies decides is an outcome, but proves nothing.
   void close(Node& node) {
-    const int outcome = rules_->outcome(leaf_);
+    const int outcome = rules_->outcome(leaf());
     node.is_closed = true;
     node.raw_value = float(outcome);
-    if (options_->proven_results && !rules_->is_cut_off(leaf_)) node.proof = std::uint8_t(outcome + 2);
+    if (options_->proven_results && !rules_->is_cut_off(leaf())) node.proof = std::uint8_t(outcome + 2);
   }
 
   // Backs up the result of the leaf, which is news, and closes the nodes above it that it proves: MCTS-Solver
@@ -347,12 +375,13 @@ class Search {
 
   void evaluate_by_rollout() {
     Random random(combine(seed_, 1000 + std::uint64_t(tree_.nodes[0].visits)));
-    for (std::uint16_t& x : logits_) x = to_half(float(random.uniform()));
-    copy_position(*rules_, leaf_, rollout_);
-    Position& p = rollout_;
-    while (!rules_->is_terminal(p)) rules_->play(p, draw_action(*rules_, p, random, actions_.data()));
-    const bool same_player = rules_->to_play(p) == rules_->to_play(leaf_);
-    expand(logits_.data(), float(same_player ? rules_->outcome(p) : -rules_->outcome(p)));
+    LeafPlace<G>& here = place();
+    for (std::uint16_t& x : here.logits) x = to_half(float(random.uniform()));
+    copy_position(*rules_, here.position, here.rollout);
+    Position& p = here.rollout;
+    while (!rules_->is_terminal(p)) rules_->play(p, draw_action(*rules_, p, random, here.actions.data()));
+    const bool same_player = rules_->to_play(p) == rules_->to_play(here.position);
+    expand(here.logits.data(), float(same_player ? rules_->outcome(p) : -rules_->outcome(p)));
   }
 
   const G* rules_;
@@ -360,14 +389,13 @@ class Search {
   P policy_;
   bool keeps_squares_;
   Tree tree_, spare_;
-  Position root_{}, leaf_{}, rollout_{};
+  Position root_{};
+  Place place_;  // of the leaf
   std::uint64_t seed_ = 0;
   Effort effort_;
   std::int32_t simulations_ = 0, num_waiting_ = 0;
   Walk walk_;                    // to the leaf
   [[no_unique_address]] std::conditional_t<P::kSharesNodes, NodeIndex, Nothing> index_;
-  std::vector<Action> actions_;                         // legal at the leaf
-  std::vector<std::uint16_t> logits_;                   // of a rollout
 };
 
 }  // namespace shusaku

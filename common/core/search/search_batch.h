@@ -18,11 +18,11 @@ class SearchBatch {
   using Position = typename G::Position;
 
   SearchBatch(const G& rules, const SearchOptions& options, int size, std::uint64_t seed)
-      : options_(options), batch_(rules, options_, size * std::max(1, options.leaves), seed) {
+      : options_(options), batch_(rules, options_, size * std::max(1, options.leaves), seed), place_(rules) {
     if (options.leaves > 1 && !P::kKnowsWaiting)
       throw std::invalid_argument("search.leaves=" + std::to_string(options.leaves) + ": policy " + options.policy +
                                   " walks to one leaf at a time; use search.policy=puct or search.leaves=1");
-    for (int slot = 0; slot < size; ++slot) searches_.emplace_back(rules, options_);
+    for (int slot = 0; slot < size; ++slot) searches_.emplace_back(rules, options_, place_);
     states_.assign(size_t(size), State::kIdle);
     if (options.leaves > 1) walks_.assign(size_t(size) * size_t(options.leaves), searches_[0].new_walk());
   }
@@ -96,6 +96,7 @@ class SearchBatch {
   enum class State { kIdle, kRunning, kDone };
   SearchOptions options_;
   LeafBatch<G, P> batch_;
+  LeafPlace<G> place_;  // for all searches
   std::vector<Search<G, P>> searches_;
   std::vector<State> states_;
   std::vector<Walk> walks_;  // [leaves] that wait, where a search may have several
