@@ -17,7 +17,7 @@ from common.config import Config, SelfPlayConfig
 from common.messages import Weights
 
 SIZES = (16, 32, 64, 96, 128, 192, 256)
-ENOUGH = 0.98  # of the best rate
+ENOUGH = 0.99  # of the best rate
 SLOW_STEP = 0.1  # seconds: beside such a step no fixed part matters
 SLICES, SLICE_SECONDS = 5, 0.05  # the best of so many: what disturbs a measurement only makes it slower
 
