@@ -17,6 +17,9 @@ from common.laps import Laps
 from common.messages import Control, GameRecord, Weights
 
 PAUSE_SECONDS = 0.05  # between two looks at the control while there is nothing to do
+# Between two looks while it plays, unless a step takes longer or so many games have ended: a look costs 10 us where the
+# network has just run, and games that are handed over together are sent together.
+LOOK_SECONDS, LOOK_GAMES = 0.1, 16
 MOST_TEXT = 250  # characters of what evaluates
 FIGURES_SECONDS = 0.5  # between two statements of the figures that travel with the heartbeat
 
@@ -66,7 +69,7 @@ class ActorLoop:
         self._player, self._writer, self._load, self._epoch = player, writer, load, epoch
         self._is_ready, self._runtime, self._clock = False, runtime, clock
         self._more_figures, self._laps = more_figures, laps or Laps()
-        self._waiting: deque[GameRecord] = deque()  # games of one step that the spool did not take yet
+        self._waiting: deque[GameRecord] = deque()  # games since the last look, or that the spool did not take yet
         self._offered: Weights | None = None
         self._version = -1
         self._lock = threading.Lock()
@@ -105,7 +108,6 @@ class ActorLoop:
             if control.stop:
                 return "the run was stopped, or this actor has a successor"
             self._load_offered()
-            self._hand_over()
             if not self._is_ready:
                 activity = "starved"
                 self._stopping.wait(PAUSE_SECONDS)
@@ -114,11 +116,20 @@ class ActorLoop:
                 activity = "paused"
                 self._stopping.wait(PAUSE_SECONDS)
                 self._laps.lap("wait")
+                self._hand_over()
             else:
                 activity = "playing"
-                self._waiting.extend(self._player.step())
-                self._hand_over()
+                try:
+                    self._play(now + LOOK_SECONDS)
+                finally:  # what has ended is safe, whatever a step raises
+                    self._hand_over()
         return "the actor was stopped"
+
+    def _play(self, until: float) -> None:
+        while True:
+            self._waiting.extend(self._player.step())
+            if len(self._waiting) >= LOOK_GAMES or self._clock() >= until or self._stopping.is_set():
+                return
 
     def _load_offered(self) -> None:
         with self._lock:

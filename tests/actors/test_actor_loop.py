@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgpack
 import pytest
 
-from actors.actor_loop import ActorLoop
+from actors.actor_loop import LOOK_GAMES, LOOK_SECONDS, ActorLoop
 from common.messages import Control, GameRecord, Weights
 
 
@@ -123,13 +123,72 @@ def test_a_full_spool_stops_playing_and_loses_nothing(parts: Parts) -> None:
     player, writer, _, running = parts
     writer.room = 5
     running.loop.offer(weights(1))
-    until(lambda: player.steps == 6)
+    until(lambda: len(writer.taken) == 5)
     time.sleep(0.2)
-    assert player.steps == 6, "one step's games wait in the actor, and no more are made"
+    before = player.steps
+    assert 6 <= before <= LOOK_GAMES, "the games of one look wait in the actor"
+    time.sleep(0.2)
+    assert player.steps == before, "and no more are made"
     writer.room = 10**9
-    until(lambda: player.steps > 10)
+    until(lambda: player.steps > before + 3)
     running.end()
     assert writer.taken == list(range(1, player.steps + 1))
+
+
+class Clocked:
+    """A player whose steps take as long as it is told, on a clock of its own; it may break down."""
+
+    def __init__(self, seconds: float, breaks_at: int = 10**9) -> None:
+        self.now, self.seconds, self.breaks_at, self.steps = 0.0, seconds, breaks_at, 0
+
+    def step(self) -> list[GameRecord]:
+        self.now += self.seconds
+        self.steps += 1
+        if self.steps == self.breaks_at:
+            raise RuntimeError("the network is gone")
+        return [record(self.steps)]
+
+    def counters(self) -> dict[str, int]:
+        return {}
+
+
+class Looking(Writer):
+    """Keeps how many games came before each look at the control, and stops the actor at the last of them."""
+
+    def __init__(self, looks: int) -> None:
+        super().__init__()
+        self.looks, self.games_before = looks, list[int]()
+
+    @property
+    def control(self) -> Control:
+        self.games_before.append(len(self.taken))
+        return Control(stop=len(self.games_before) > self.looks, epoch=3)
+
+    @control.setter
+    def control(self, control: Control) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("seconds", "games"),
+    [(LOOK_SECONDS * 0.3, 4), (LOOK_SECONDS * 3, 1), (0.0, LOOK_GAMES)],
+    ids=["fast", "slow", "many"],
+)
+def test_between_two_looks_pass_a_tenth_of_a_second_or_a_step_or_sixteen_games(seconds: float, games: int) -> None:
+    player, writer = Clocked(seconds), Looking(looks=3)
+    loop = ActorLoop(player, writer, lambda w: None, epoch=3, clock=lambda: player.now)
+    loop.set_ready()
+    loop.run()
+    assert writer.games_before == [0, games, 2 * games, 3 * games]
+
+
+def test_games_that_have_ended_are_handed_over_when_a_step_breaks_down() -> None:
+    player, writer = Clocked(LOOK_SECONDS / 8, breaks_at=4), Writer()
+    loop = ActorLoop(player, writer, lambda w: None, epoch=3, clock=lambda: player.now)
+    loop.set_ready()
+    with pytest.raises(RuntimeError, match="gone"):
+        loop.run()
+    assert writer.taken == [1, 2, 3]
 
 
 def test_ends_when_the_run_is_stopped(parts: Parts) -> None:
