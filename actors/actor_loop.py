@@ -6,8 +6,7 @@ No Ray and no Redis in this file: `actors.remote` wraps it, and the writer is wh
 import os
 import threading
 import time
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 import msgpack
@@ -19,7 +18,7 @@ from common.messages import Control, GameRecord, Weights
 PAUSE_SECONDS = 0.05  # between two looks at the control while there is nothing to do
 # Between two looks while it plays, unless a step takes longer or so many games have ended: a look costs 10 us where the
 # network has just run, and games that are handed over together are sent together.
-LOOK_SECONDS, LOOK_GAMES = 0.1, 16
+LOOK_SECONDS, LOOK_GAMES = 0.1, 64
 MOST_TEXT = 250  # characters of what evaluates
 FIGURES_SECONDS = 0.5  # between two statements of the figures that travel with the heartbeat
 
@@ -40,7 +39,7 @@ class Writes(Protocol):
     @property
     def control(self) -> Control: ...  # newest reply
 
-    def put(self, record: GameRecord) -> bool: ...  # False: no room, offer it again later
+    def put_all(self, records: Iterable[GameRecord]) -> int: ...  # how many it takes; offer the others again later
 
 
 class ActorLoop:
@@ -69,7 +68,7 @@ class ActorLoop:
         self._player, self._writer, self._load, self._epoch = player, writer, load, epoch
         self._is_ready, self._runtime, self._clock = False, runtime, clock
         self._more_figures, self._laps = more_figures, laps or Laps()
-        self._waiting: deque[GameRecord] = deque()  # games since the last look, or that the spool did not take yet
+        self._waiting: list[GameRecord] = []  # games since the last look, or that the spool did not take yet
         self._offered: Weights | None = None
         self._version = -1
         self._lock = threading.Lock()
@@ -141,8 +140,8 @@ class ActorLoop:
             self._laps.lap("load")
 
     def _hand_over(self) -> None:
-        while self._waiting and self._writer.put(self._waiting[0]):
-            self._waiting.popleft()
+        if self._waiting:
+            del self._waiting[: self._writer.put_all(self._waiting)]
         self._laps.lap("record")
 
     def _state_figures(self, now: float) -> None:

@@ -21,13 +21,14 @@ from actors.evaluators import PseudoRandomEvaluator
 from actors.self_play import ActorIdentity, SelfPlay
 from common._core import Game
 from common.config import ReplayConfig, SearchConfig, SelfPlayConfig
-from replay.redis_append import MAX_GAMES, Appender, EncodedGame
+from replay.redis_append import Appender, EncodedGame
 from replay.redis_buffer import RedisBuffer
 from replay.redis_client import connect
 from replay.redis_control import RedisControl
 from replay.redis_server import EmbeddedServer
 
 RUN = "benchmark"
+IN_FLIGHT = 16  # games
 BATCH = 256
 
 
@@ -57,7 +58,7 @@ class Client:
             first = self.sequence % len(self.games)
             batch = [
                 EncodedGame(self.sequence + k, game.rows, game.data)
-                for k, game in enumerate(self.games[first : first + MAX_GAMES])
+                for k, game in enumerate(self.games[first : first + IN_FLIGHT])
             ]
             called = time.perf_counter()
             reply = self.appender.append(batch)

@@ -23,6 +23,7 @@ from deploy.cli import Terminated
 from deploy.masking import mask_override
 from deploy.ray_auth import Login, login_for_new_cluster, ray_environment, shell_prefix
 from deploy.ray_probe import probe_cluster
+from deploy.ray_processes import PERIODS, leave_out_processes
 
 SHARED_MEMORY = Path("/dev/shm")
 MOST_OBJECTS = 512 << 20  # bytes of Ray's object store: a few versions of the weights, games do not pass through it
@@ -34,15 +35,7 @@ VARIABLES = {  # for Ray's own processes, where we start them
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_worker_niceness": "0",  # Ray's 15 would put the learner behind everybody; actors lower themselves
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # Ray warns otherwise
-    # How often Ray looks after itself; on a laptop on the cores that play, which lose their caches each time.
-    "RAY_raylet_report_resources_period_milliseconds": "1000",  # Ray: 100
-    "RAY_raylet_check_gc_period_milliseconds": "1000",  # 100
-    "RAY_object_manager_timer_freq_ms": "1000",  # 100
-    "RAY_memory_monitor_refresh_ms": "1000",  # 250
-    "RAY_kill_idle_workers_interval_ms": "2000",  # 200
-    "RAY_DASHBOARD_AGENT_POLL_INTERVAL_S": "5",  # 1
-    "REPORTER_UPDATE_INTERVAL_MS": "10000",  # 2500: CPU and memory of each process in the dashboard
-    "RAY_event_stats": "0",  # times of its own handlers, for its debug logs
+    **PERIODS,
     **THREADS_WAIT,
 }
 
@@ -173,14 +166,13 @@ class RaySession:
 
     def _init(self, **arguments: Any) -> Any:
         import ray
-        from ray._private import node, utils, worker
+        from ray._private import utils, worker
 
+        leave_out_processes()
         # Ray keeps the command line for its dashboard, with whatever password stands in it.
         utils.get_entrypoint_name = lambda: " ".join(["shusaku", *map(mask_override, sys.argv[1:])])
         if hasattr(worker, "print_to_stdstream"):  # "(raylet) A worker died ...": the supervisor says it in one line
             worker.print_to_stdstream = _say_nothing
-        if hasattr(node.Node, "start_log_monitor"):  # it reads all logs ten times a second, for `log_to_driver` alone
-            node.Node.start_log_monitor = _start_nothing
         # Ray replaces the handler of SIGTERM by one that exits on the spot.
         handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -214,10 +206,6 @@ class RaySession:
 
 def _say_nothing(*data: object, **options: object) -> None:
     """In place of Ray's own lines."""
-
-
-def _start_nothing(node: object) -> None:
-    """In place of a process of Ray's that nobody here listens to."""
 
 
 def object_store_bytes() -> int:

@@ -12,7 +12,7 @@ from replay.redis_client import Link, answered, connect
 from replay.redis_keys import RunKeys
 from replay.redis_scripts import APPEND, Argument, Caller
 
-MAX_GAMES = 16  # of one call: the server does nothing else meanwhile
+MAX_GAMES = 64  # of one call: the server does nothing else meanwhile
 MAX_FIGURES = 4096  # bytes
 
 
@@ -66,7 +66,7 @@ class Appender:
         self._keys = RunKeys.of(run_id)
 
     def append(self, games: Sequence[EncodedGame], figures: bytes = b"") -> Reply:
-        """At most 16 games in ascending order of their numbers, or none: a heartbeat.  All of them or none are kept.
+        """At most MAX_GAMES, in ascending order of their numbers, or none: a heartbeat.  All of them or none are kept.
 
         ReplayUnavailable when it is not known whether they were: send the same games again, in the same order, and
         those that were kept are recognised by their numbers.  `figures` (4 KB at most) is what the driver shows;

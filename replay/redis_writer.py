@@ -71,18 +71,26 @@ class SpooledWriter:
 
         Never waits for the server.  CodecError when the record cannot be written.
         """
+        return self.put_all((record,)) == 1
+
+    def put_all(self, records: Iterable[GameRecord]) -> int:
+        """How many of the games it takes, from the first on; they are sent together.  See `put`."""
         with self._changed:
-            if len(self._games) >= self._max_games or self._bytes >= self._max_bytes:
-                return False
-        game = EncodedGame.of(record)  # outside the lock; only one thread puts
+            free_games, free_bytes = self._max_games - len(self._games), self._max_bytes - self._bytes
+        games: list[EncodedGame] = []
+        for record in islice(records, max(0, free_games)):
+            if free_bytes <= 0:
+                break
+            games.append(EncodedGame.of(record))  # outside the lock; only one thread puts
+            free_bytes -= len(games[-1].data)
         with self._changed:
-            if self._control.stop and self._refused:  # nobody will ever take it
-                self._refused += 1
-                return True
-            self._games.append(game)
-            self._bytes += len(game.data)
-            self._changed.notify_all()
-        return True
+            if self._control.stop and self._refused:  # nobody will ever take them
+                self._refused += len(games)
+            elif games:
+                self._games.extend(games)
+                self._bytes += sum(len(game.data) for game in games)
+                self._changed.notify_all()
+        return len(games)
 
     @property
     def control(self) -> Control:

@@ -18,6 +18,7 @@ from common.config import ClusterConfig
 from common.errors import RunFailed, UsageError
 from deploy import ray_probe
 from deploy.ray_auth import login_for_new_cluster
+from deploy.ray_processes import METRICS_VARIABLES, dashboard_parts
 from deploy.ray_session import RaySession
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -74,6 +75,28 @@ def test_the_dashboard_wants_the_token_and_the_terminal_does_not_show_it(head: D
     assert head.facts["dashboard_url"] in head.facts["how_to_log_in"]
     assert f"cat {token_file}" in head.facts["how_to_log_in"]
     assert http_status(f"http://{head.facts['own_address']}:{head.facts['metrics_port']}/metrics") == 200
+
+
+def test_no_more_of_ray_runs_than_is_used_and_the_dashboard_has_what_it_shows(head: Driver, token_file: str) -> None:
+    commands = [" ".join(process.cmdline()) for process in all_below(head.pid)]
+    parts = {command.partition("-0 ")[0] for command in commands if command.startswith("ray-dashboard-")}
+    assert parts == {f"ray-dashboard-{part}" for part in ("NodeHead", "ReportHead", "JobHead", "StateHead")}
+    assert not any("log_monitor" in command for command in commands)
+    token, url = Path(token_file).read_text(), head.facts["dashboard_url"]
+    pages = ("/nodes?view=summary", "/logical/actors", "/api/jobs/", "/api/cluster_status", "/api/v0/logs?node_ip=" +
+             head.facts["own_address"])
+    assert {page: http_status(url + page, token) for page in pages} == dict.fromkeys(pages, 200)
+
+
+@pytest.mark.parametrize(("variable", "has_metrics"), [("RAY_GRAFANA_HOST", True), ("", False)])
+def test_who_has_grafana_gets_its_figures_in_the_dashboard(
+    variable: str, has_metrics: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in METRICS_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    if variable:
+        monkeypatch.setenv(variable, "http://127.0.0.1:3000")
+    assert ("MetricsHead" in dashboard_parts()) is has_metrics
 
 
 def test_another_process_joins_with_the_token_and_leaves_the_cluster_running(

@@ -295,6 +295,32 @@ def test_a_hanging_server_doubles_nothing(server: EmbeddedServer, records: list[
     buffer.close()
 
 
+def test_a_full_spool_takes_the_first_games_and_leaves_the_others(
+    server: EmbeddedServer, records: list[GameRecord]
+) -> None:
+    """By number and by bytes, which one game may pass; what it took is one call, in its order."""
+    begin(server.url)
+    games, others = ([replace(record, game_id=GameId(0, actor, 0, k)) for k, record in enumerate(records[:40])]
+                     for actor in range(2))
+    sizes = [len(EncodedGame.of(game).data) for game in others]
+    os.kill(server.pid, signal.SIGSTOP)
+    appenders = [Appender(server.url, RUN, actor=actor, epoch=0, incarnation=0, deadline=60.0) for actor in range(2)]
+    few = SpooledWriter(appenders[0], max_games=25)
+    small = SpooledWriter(appenders[1], max_bytes=sum(sizes[:10]) - 1)
+    assert few.put_all([]) == 0
+    assert [few.put_all(games[:20]), few.put_all(games[20:]), few.put_all(games[25:])] == [20, 5, 0]
+    assert not few.put(games[25])
+    assert [small.put_all(others), small.put_all(others[10:])] == [10, 0]
+    assert (small.stats().spooled, small.stats().spooled_bytes) == (10, sum(sizes[:10]))
+    os.kill(server.pid, signal.SIGCONT)
+    assert few.close(10)
+    assert small.close(10)
+    sent = in_stream(server.url)
+    assert [k for actor, k in sent if actor == 0] == list(range(25))
+    assert [k for actor, k in sent if actor == 1] == list(range(10))
+    assert few.stats().calls <= 3
+
+
 def test_late_and_lost_replies(server: EmbeddedServer, records: list[GameRecord]) -> None:
     """Between them a wire that holds replies back, or cuts them in the middle."""
     begin(server.url)
