@@ -17,12 +17,14 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from common.hardware import cpu_has_bf16
 from common.messages import Weights
 from common.torch_tower import TorchTower
 from common.tower import TowerShape, quantised_layers
+from common.weights import folded_tensors
 
 POSITIONS, FEWEST = 256, 16  # that the scales are made of; of a large tower fewer, or nobody would learn meanwhile
-WORK = 10**10  # multiplications in the blocks for all of these: half a second of a core
+WORK = 10**10  # multiplications in the blocks for all of these: half a second of a core in fp32
 MOST_POLICY_ERROR = 0.02  # nats: mean Kullback-Leibler divergence of the rounded policy from the other
 MOST_VALUE_ERROR = 0.02  # mean distance of the values
 
@@ -44,16 +46,19 @@ class RoundingError(NamedTuple):
 
 def quantise(weights: Weights, tower: TowerShape, planes: NDArray[np.float32]) -> tuple[Weights, RoundingError]:
     """The weights with scales from positions [N, C, H, W], or with the reason why they are refused."""
-    x = torch.from_numpy(planes[:positions_for(tower)]).contiguous(memory_format=torch.channels_last)
-    exact = _Watched(tower)
+    planes = planes[: positions_for(tower)]
+    # In fp32 the largest towers would keep the learner for seconds; what they are compared with is bf16 anyway.
+    precision = "bf16" if len(planes) * _work(tower) > WORK and cpu_has_bf16() else "fp32"
+    exact = _Watched(tower, precision)
     exact.load(weights)
+    x = torch.from_numpy(planes).to(exact.type).contiguous(memory_format=torch.channels_last)
     with torch.inference_mode():
         logits, values = exact(x)
         scales = {name: exact.largest[name] or 1.0 for name in quantised_layers(tower)}  # a layer may be dead
-        rounded = _Rounded(tower, scales)
+        rounded = _Rounded(tower, scales, precision)
         rounded.load(weights)
         other_logits, other_values = rounded(x)
-    policy, other = F.log_softmax(logits, 1), F.log_softmax(other_logits, 1)
+    policy, other = F.log_softmax(logits.float(), 1), F.log_softmax(other_logits.float(), 1)
     error = RoundingError(
         float((policy.exp() * (policy - other)).sum(1).mean()), float((values - other_values).abs().mean())
     )
@@ -62,16 +67,20 @@ def quantise(weights: Weights, tower: TowerShape, planes: NDArray[np.float32]) -
 
 def positions_for(tower: TowerShape) -> int:
     """How many positions the scales of this tower are made of."""
+    return max(FEWEST, min(POSITIONS, WORK // _work(tower)))
+
+
+def _work(tower: TowerShape) -> int:
+    """Multiplications in the blocks for one position."""
     (_, h, w), n = tower.planes, tower.network
-    each = h * w * 9 * n.filters**2 * 2 * n.blocks  # multiplications
-    return max(FEWEST, min(POSITIONS, WORK // max(1, each)))
+    return max(1, h * w * 9 * n.filters**2 * 2 * n.blocks)
 
 
 class _Watched(TorchTower):
     """Remembers the largest input of every convolution."""
 
-    def __init__(self, tower: TowerShape) -> None:
-        super().__init__(tower, "fp32", torch.device("cpu"))
+    def __init__(self, tower: TowerShape, precision: str) -> None:
+        super().__init__(tower, precision, torch.device("cpu"))
         self.largest: dict[str, float] = {}
 
     def convolution(self, x: Tensor, name: str) -> Tensor:
@@ -80,21 +89,25 @@ class _Watched(TorchTower):
 
 
 class _Rounded(TorchTower):
-    """Computes with the numbers that 8 bits would hold, in floating point."""
+    """Computes with the whole numbers that 8 bits would hold; fp32 and bf16 hold all of them."""
 
-    def __init__(self, tower: TowerShape, scales: dict[str, float]) -> None:
-        super().__init__(tower, "fp32", torch.device("cpu"))
+    def __init__(self, tower: TowerShape, scales: dict[str, float], precision: str) -> None:
+        super().__init__(tower, precision, torch.device("cpu"))
         self._scales = scales
+        self._steps: dict[str, Tensor] = {}  # of the products of each output channel: [1, O, 1, 1]
 
     def load(self, weights: Weights) -> None:
         super().load(weights)
-        for name in self._scales:
-            kernel = self.tensors[f"{name}.weight"]  # [outputs, inputs, 3, 3]
-            step = kernel.abs().amax((1, 2, 3), keepdim=True).clamp_min(1e-12) / 127
-            kernel.copy_((kernel / step).round() * step)
+        folded = folded_tensors(weights, self._tower)
+        for name, scale in self._scales.items():
+            kernel = torch.from_numpy(np.array(folded[f"{name}.weight"]))  # [outputs, inputs, 3, 3]
+            step = kernel.abs().amax((1, 2, 3)).clamp_min(1e-12) / 127  # [O]
+            self.tensors[f"{name}.weight"].copy_((kernel / step[:, None, None, None]).round())
+            self._steps[name] = (step * (scale / 255))[None, :, None, None]
 
     def convolution(self, x: Tensor, name: str) -> Tensor:
-        if name in self._scales:
-            step = self._scales[name] / 255
-            x = (x / step).round().clamp(0, 255) * step
-        return super().convolution(x, name)
+        if name not in self._scales:
+            return super().convolution(x, name)
+        x = (x * (255 / self._scales[name])).round_().clamp_(0, 255)
+        products = F.conv2d(x, self.tensors[f"{name}.weight"], padding=1).float()
+        return products.mul_(self._steps[name]).add_(self.tensors[f"{name}.bias"][:, None, None]).to(self.type)

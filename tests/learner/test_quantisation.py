@@ -90,7 +90,7 @@ def test_openvino_computes_what_the_learner_judged() -> None:
     quantised, _ = quantise(WEIGHTS, TOWER, planes)
     policy, values = answers(quantised, planes, "int8")
     exact_policy, exact_values = answers(WEIGHTS, planes, "fp32")
-    rounded = quantisation._Rounded(TOWER, quantised.scales)
+    rounded = quantisation._Rounded(TOWER, quantised.scales, "fp32")
     rounded.load(WEIGHTS)
     with torch.inference_mode():
         judged_policy, judged_values = (t.numpy() for t in rounded(torch.from_numpy(planes)))
@@ -135,6 +135,25 @@ def test_scales_travel_in_the_file() -> None:
     assert weights_from_bytes(weights_to_bytes(replace(WEIGHTS, refused="why")), "memory").refused == "why"
     plain = weights_to_bytes(WEIGHTS)
     assert b"scales" not in plain, "files without them stay as they were"
+
+
+def test_a_tower_that_takes_long_is_measured_in_bf16(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scales are those of fp32 to within its rounding, and what strays in one strays in the other."""
+    planes = positions(64)
+    quantised, error = quantise(WEIGHTS, TOWER, planes)
+    monkeypatch.setattr(quantisation, "WORK", 1)
+    monkeypatch.setattr(quantisation, "FEWEST", 64)
+    monkeypatch.setattr(quantisation, "cpu_has_bf16", lambda: False)
+    assert quantise(WEIGHTS, TOWER, planes)[1] == error, "nothing imitates bf16"
+    monkeypatch.setattr(quantisation, "cpu_has_bf16", lambda: True)
+    short, other = quantise(WEIGHTS, TOWER, planes)
+    assert other != error
+    assert short.scales == pytest.approx(quantised.scales, rel=0.02)
+    assert other.policy == pytest.approx(error.policy, rel=0.5)
+    assert other.value == pytest.approx(error.value, rel=0.5)
+    wild = replace(WEIGHTS, tensors={name: t * 30 if name == "heads.value.output.weight" else t
+                                     for name, t in WEIGHTS.tensors.items()})
+    assert quantise(wild, TOWER, planes)[0].refused
 
 
 def test_a_large_tower_is_measured_with_fewer_positions() -> None:
