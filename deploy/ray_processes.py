@@ -1,8 +1,8 @@
 """Which of Ray's own processes run where we start it, and how often they look after themselves.
 
 On a laptop they run on the cores that play, and each time one wakes up the player loses what it had in its caches.
-Beside two actors of connect four 64x5 on two cores, self-play reached 91 to 94 % of plain processes with all of them,
-and 96 to 97 % with these (benchmarks/cluster_selfplay.py).  A cluster that is joined runs whatever it was started with.
+With two actors of connect four 64x5 on two cores, self-play reached 94 % of plain processes beside all of them, 97 %
+beside these, and 99 % without a dashboard (benchmarks/cluster_selfplay.py).  A cluster that is joined is left as it is.
 """
 
 import os
