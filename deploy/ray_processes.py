@@ -40,6 +40,11 @@ def leave_out_processes() -> None:
         services.start_ray_process = _leaving_out(start)
 
 
+def own_periods() -> dict[str, str]:
+    """PERIODS without what the user has set."""
+    return {name: value for name, value in PERIODS.items() if name not in os.environ}
+
+
 def dashboard_parts() -> tuple[str, ...]:
     """Of this environment."""
     has_metrics = any(os.environ.get(variable) for variable in METRICS_VARIABLES)

@@ -23,7 +23,7 @@ from deploy.cli import Terminated
 from deploy.masking import mask_override
 from deploy.ray_auth import Login, login_for_new_cluster, ray_environment, shell_prefix
 from deploy.ray_probe import probe_cluster
-from deploy.ray_processes import PERIODS, leave_out_processes
+from deploy.ray_processes import leave_out_processes, own_periods
 
 SHARED_MEMORY = Path("/dev/shm")
 MOST_OBJECTS = 512 << 20  # bytes of Ray's object store: a few versions of the weights, games do not pass through it
@@ -35,7 +35,6 @@ VARIABLES = {  # for Ray's own processes, where we start them
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_worker_niceness": "0",  # Ray's 15 would put the learner behind everybody; actors lower themselves
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # Ray warns otherwise
-    **PERIODS,
     **THREADS_WAIT,
 }
 
@@ -126,7 +125,7 @@ class RaySession:
         watchdog = self._open.enter_context(_watchdog())
         # A job's `shusaku` and `python` are the PATH's of the head that it is submitted to.
         path = os.pathsep.join((os.path.join(sys.prefix, "bin"), os.environ.get("PATH", os.defpath)))
-        self._open.enter_context(ray_environment({**VARIABLES, "PATH": path, **self._login.variables}))
+        self._open.enter_context(ray_environment({**VARIABLES, **own_periods(), "PATH": path, **self._login.variables}))
         self._open.callback(_shut_down)
         try:
             with _agent_on_a_free_port():

@@ -74,15 +74,24 @@ class SpooledWriter:
         return self.put_all((record,)) == 1
 
     def put_all(self, records: Iterable[GameRecord]) -> int:
-        """How many of the games it takes, from the first on; they are sent together.  See `put`."""
+        """How many of the games it takes, from the first on; they are sent together.  See `put`.
+
+        Those before one that cannot be written are taken.
+        """
         with self._changed:
             free_games, free_bytes = self._max_games - len(self._games), self._max_bytes - self._bytes
         games: list[EncodedGame] = []
-        for record in islice(records, max(0, free_games)):
-            if free_bytes <= 0:
-                break
-            games.append(EncodedGame.of(record))  # outside the lock; only one thread puts
-            free_bytes -= len(games[-1].data)
+        try:
+            for record in islice(records, max(0, free_games)):
+                if free_bytes <= 0:
+                    break
+                games.append(EncodedGame.of(record))  # outside the lock; only one thread puts
+                free_bytes -= len(games[-1].data)
+        finally:
+            self._spool(games)
+        return len(games)
+
+    def _spool(self, games: list[EncodedGame]) -> None:
         with self._changed:
             if self._control.stop and self._refused:  # nobody will ever take them
                 self._refused += len(games)
@@ -90,7 +99,6 @@ class SpooledWriter:
                 self._games.extend(games)
                 self._bytes += sum(len(game.data) for game in games)
                 self._changed.notify_all()
-        return len(games)
 
     @property
     def control(self) -> Control:

@@ -18,7 +18,7 @@ from common.config import ClusterConfig
 from common.errors import RunFailed, UsageError
 from deploy import ray_probe
 from deploy.ray_auth import login_for_new_cluster
-from deploy.ray_processes import METRICS_VARIABLES, dashboard_parts
+from deploy.ray_processes import METRICS_VARIABLES, PERIODS, dashboard_parts, own_periods
 from deploy.ray_session import RaySession
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -97,6 +97,14 @@ def test_who_has_grafana_gets_its_figures_in_the_dashboard(
     if variable:
         monkeypatch.setenv(variable, "http://127.0.0.1:3000")
     assert ("MetricsHead" in dashboard_parts()) is has_metrics
+
+
+def test_what_the_user_has_set_of_ray_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in PERIODS:
+        monkeypatch.delenv(name, raising=False)
+    assert own_periods() == PERIODS
+    monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "0")  # which turns it off
+    assert own_periods().keys() == PERIODS.keys() - {"RAY_memory_monitor_refresh_ms"}
 
 
 def test_another_process_joins_with_the_token_and_leaves_the_cluster_running(

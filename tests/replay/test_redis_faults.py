@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from common._core import Game
-from common.codec import decode_record
+from common.codec import CodecError, decode_record
 from common.config import ReplayConfig
 from common.messages import GameId, GameRecord
 from replay.redis_append import Appender, EncodedGame
@@ -319,6 +319,17 @@ def test_a_full_spool_takes_the_first_games_and_leaves_the_others(
     assert [k for actor, k in sent if actor == 0] == list(range(25))
     assert [k for actor, k in sent if actor == 1] == list(range(10))
     assert few.stats().calls <= 3
+
+
+def test_games_before_one_that_cannot_be_written_are_sent(server: EmbeddedServer, records: list[GameRecord]) -> None:
+    begin(server.url)
+    writer = SpooledWriter(Appender(server.url, RUN, actor=0, epoch=0, incarnation=0))
+    games = [replace(record, game_id=GameId(0, 0, 0, k)) for k, record in enumerate(records[:5])]
+    games[3] = replace(games[3], outcome=7)
+    with pytest.raises(CodecError, match="outcome"):
+        writer.put_all(games)
+    assert writer.close(5)
+    assert in_stream(server.url) == [(0, 0), (0, 1), (0, 2)]
 
 
 def test_late_and_lost_replies(server: EmbeddedServer, records: list[GameRecord]) -> None:
