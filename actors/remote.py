@@ -23,6 +23,7 @@ from actors.strength import Stopped, Strength, measure
 from actors.strength_sets import strength_set
 from common._core import Game
 from common.config import Config, InferenceConfig
+from common.configured_game import configured_game
 from common.hardware import lower_priority
 from common.laps import Laps
 from common.leaves_codec import LeavesCodec
@@ -77,7 +78,7 @@ class SelfPlayActor(_Shell):
         """Plays; returns why it stopped."""
         plan, config = self._plan, self._plan.config
         lower_priority(config.cluster.nice)
-        game = Game(config.game.name, config.game.params)
+        game = configured_game(config.game)
         identity = ActorIdentity(plan.actor, plan.epoch, plan.incarnation)
         appender = Appender(
             plan.url, plan.run_id, actor=plan.actor, epoch=plan.epoch, incarnation=plan.incarnation
@@ -152,7 +153,7 @@ class InferenceServerActor(_Shell):
 
     def run(self) -> str:
         config = self._config
-        game = Game(config.game.name, config.game.params)
+        game = configured_game(config.game)
 
         make = evaluator_maker(game, config.inference, config.network)
         self._server = InferenceServer(game, make, sizes=self._sizes, deadline_ms=config.inference.deadline_ms)
@@ -200,7 +201,7 @@ class EvaluatorActor(_Shell):
     def run(self) -> str:
         lower_priority(self._nice)
         config = self._config
-        game = Game(config.game.name, config.game.params)
+        game = configured_game(config.game)
         positions = strength_set(game.name)
         assert positions is not None, f"no positions with known results for {game.name}"
         self._positions = positions

@@ -10,18 +10,31 @@ from typing import Any
 
 from common.errors import UsageError
 
+_trusted: set[str] = set()  # entries that the user of this process has named
 HOW = "write game.entry=module:Class, module being a file of the current directory without its .py, or an installed one"
+
+
+def trust(entry: str) -> None:
+    """Lets this process import the class: the user has named it, on the command line or in a call of their own.
+
+    Importing a module runs its code, so an entry that only stands in a file (weights, checkpoint, run directory) must
+    never be passed to this function.
+    """
+    _trusted.add(entry)
 
 
 def find_class(entry: str) -> Any:
     """The class; the current directory comes first on the path of modules, as with `python -m`.
 
-    UsageError where module or class is missing, or where the module fails while it is imported.
+    UsageError if the user has not named the entry, if module or class is missing, or if the import fails.
     """
     module_name, colon, class_name = entry.partition(":")
     parts = [*module_name.split("."), *class_name.split(".")]
     if not colon or not all(part.isidentifier() for part in parts):
         raise UsageError(f"game.entry={entry}: names no class; {HOW}")
+    if entry not in _trusted:
+        raise UsageError(f"game.entry={entry}: named by a file, and importing it would run its code; if you trust that "
+                         f"code, add game=python game.entry={entry} to this command")
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)

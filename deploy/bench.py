@@ -8,6 +8,7 @@ from typing import Any
 from common._core import Game, GameBatch, foreign_names
 from common.config import Config
 from common.config_rules import check_self_play
+from common.configured_game import configured_game
 from common.row_labels import row_labels
 from common.search import search_options
 
@@ -105,7 +106,7 @@ def _selfplay(config: Config) -> dict[str, Any]:
 
 
 def _game(config: Config) -> Game:
-    return Game(config.game.name, config.game.params)
+    return configured_game(config.game)
 
 
 def _shown(value: Any) -> str:

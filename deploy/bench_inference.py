@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from actors.evaluators import choose_runtime, network_maker, of_sizes, raw_rate
-from common._core import Game
 from common.config import Config, InferenceConfig
+from common.configured_game import configured_game
 from common.errors import RunFailed
 from common.hardware import choose_precision
 from common.weights import random_weights
@@ -20,7 +20,7 @@ ENOUGH = 0.95  # of the best rate: more games side by side are not worth the res
 
 def measure_inference(config: Config) -> dict[str, Any]:
     """The network alone, fed with full batches that are ready: every runtime and precision that this machine has."""
-    game = Game(config.game.name, config.game.params)
+    game = configured_game(config.game)
     weights = random_weights(game, config.network, config.run.seed, version=1)
     choices = list(_runtimes(config))
     is_card = config.inference.device != "cpu"

@@ -8,8 +8,8 @@ import numpy as np
 import psutil
 import torch
 
-from common._core import Game
 from common.config import Config
+from common.configured_game import configured_game
 from common.network import Network
 from common.row_labels import row_labels
 from common.targets import make_targets
@@ -19,7 +19,7 @@ from replay.buffer import Batch
 
 def measure_learner(config: Config) -> dict[str, Any]:
     """Gradient steps on mini-batches that are ready."""
-    game = Game(config.game.name, config.game.params)
+    game = configured_game(config.game)
     threads = config.learner.threads or len(os.sched_getaffinity(0))
     torch.set_num_threads(threads)
     network = Network(

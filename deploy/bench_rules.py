@@ -9,6 +9,7 @@ from typing import Any
 
 from common._core import Game, random_games, timings
 from common.config import Config
+from common.configured_game import configured_game
 
 ROUNDS = 5  # in which ours and OpenSpiel's take turns, so that both meet the same machine
 OPEN_SPIEL: dict[str, Callable[[dict[str, Any]], str]] = {  # our name -> OpenSpiel's game
@@ -29,7 +30,7 @@ def measure_rules(config: Config) -> dict[str, Any]:
     Moves are uniform over the legal actions.  OpenSpiel plays wholly in C++, in its rollout evaluator, which does not
     say how many moves it made: its mean game length comes from games driven from Python.
     """
-    game = Game(config.game.name, config.game.params)
+    game = configured_game(config.game)
     players: dict[str, Callable[[float, int], float]] = {"moves_per_s": _ours(game)}
     theirs = OPEN_SPIEL[game.name](game.params) if game.name in OPEN_SPIEL else ""
     if theirs and importlib.util.find_spec("pyspiel"):

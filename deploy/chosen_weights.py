@@ -8,6 +8,7 @@ from actors.strength import strength_search
 from common._core import Game
 from common.config import Config, NetworkConfig, SearchConfig
 from common.config_rules import check_player
+from common.configured_game import configured_game
 from common.errors import UsageError
 from common.messages import Weights
 from common.tower import evaluated
@@ -52,7 +53,7 @@ def _found(config: Config, key: str, name: str) -> ChosenWeights:
     if not name:
         raise UsageError(f"{key}= is missing: name a run directory, a weights.safetensors file, or `random`")
     if name == "random":
-        game = Game(config.game.name, config.game.params)
+        game = configured_game(config.game)
         weights = random_weights(game, config.network, config.run.seed, version=1)
         return ChosenWeights(game, config.network, config.search, weights)
     path = Path(name)

@@ -13,8 +13,8 @@ from typing import Any
 import psutil
 
 from actors.strength_sets import strength_set
-from common._core import Game
 from common.config import Config
+from common.configured_game import configured_game
 from common.errors import ResumeError, RunFailed, UsageError
 from common.messages import Weights
 from common.metrics import MetricsSink
@@ -63,7 +63,7 @@ class ClusterRun:
     ) -> None:
         self.config, self.directory, self.signals = config, directory, signals
         self.session, self.console = session, console
-        self.game = Game(config.game.name, config.game.params)
+        self.game = configured_game(config.game)
         self.identity = identity
         self.progress_state = RunProgress.load(directory.path)
         self.store = ReplayStore(config, directory.path, self.identity.run_id, console.say)

@@ -18,9 +18,9 @@ from actors.evaluators import Evaluator, make_evaluator
 from actors.self_play import ActorIdentity, SelfPlay
 from actors.strength import Stopped, Strength, measure
 from actors.strength_sets import StrengthSet, strength_set
-from common._core import Game
 from common.config import Config, config_hash
 from common.config_rules import check_self_play
+from common.configured_game import configured_game
 from common.laps import Laps
 from common.messages import GameRecord, Metrics, Weights
 from common.metrics import MetricsSink
@@ -49,7 +49,7 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
     """Trains until `run.minutes` are used up, then measures the strength; the same command goes on after a stop."""
     check_wiring(Path(config.run.dir), "local")
     check_self_play(config)
-    row_labels(Game(config.game.name, config.game.params), config.learner)  # refused before anything is made
+    row_labels(configured_game(config.game), config.learner)  # refused before anything is made
     with ExitStack() as stack:
         directory = stack.enter_context(RunDirectory(config))
         signals = stack.enter_context(StopSignals())
@@ -75,7 +75,7 @@ class LocalRun:
         cores = len(os.sched_getaffinity(0))
         count = config.actors.count or cores
         torch.set_num_threads(config.learner.threads or cores)
-        self.game = Game(config.game.name, config.game.params)
+        self.game = configured_game(config.game)
         network = Network(
             self.game.observation_shape, self.game.num_actions, config.network, make_targets(config.learner),
             config.run.seed,

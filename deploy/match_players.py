@@ -13,6 +13,7 @@ from actors.players import Player, RandomPlayer, SearchPlayer
 from common._core import Game
 from common.config import Config, NetworkConfig, PlayerConfig, SearchConfig
 from common.config_rules import ENGINES
+from common.configured_game import configured_game
 from common.errors import UsageError
 from common.search import Evaluate
 from common.weights import random_weights
@@ -97,7 +98,7 @@ def kind_of(config: Config, key: str) -> str:
 def _common_game(config: Config, chosen: dict[str, ChosenWeights]) -> Game:
     """Of the checkpoints, or the one that `game=` names."""
     if not chosen:
-        return Game(config.game.name, config.game.params)
+        return configured_game(config.game)
     (key, found), *others = chosen.items()
     for other, weights in others:
         if (weights.game.name, weights.game.params) != (found.game.name, found.game.params):

@@ -26,6 +26,7 @@ from common.config import Config, GameConfig
 from common.config_rules import check, names_players
 from common.errors import UsageError
 from common.nearest import nearest
+from common.python_entry import trust
 from deploy.masking import mask_tree
 from deploy.parameters import KINDS, check_search, game_defaults, make_game, parameter_value, shown
 
@@ -257,6 +258,10 @@ def _check_setting(leaf: _Leaf) -> None:
 
 def _set_parameters(game: DictConfig, asked: list[_Leaf]) -> None:
     """Puts the parameters of the rules into game.params; UsageError on one that the game does not have or take."""
+    if game.name == "python":  # only what was typed: a preset's entry is code of somebody else
+        for leaf in asked:
+            if leaf.key == "entry":
+                trust(str(leaf.value))
     preset = [_Leaf(str(key), value, f"game.{key}={value}") for key, value in game.params.items()]
     leaves = [*preset, *asked]
     known = game_defaults(game.name, {leaf.key: leaf.value for leaf in leaves})

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from common.config import SearchConfig
 from common.errors import UsageError
 from common.nearest import nearest
+from common.python_entry import trust
 
 if TYPE_CHECKING:
     from common._core import Game
@@ -83,6 +84,8 @@ def given_parameters(game: str, assignments: Iterable[str]) -> dict[str, Any]:
             raise UsageError(f"--param {text}: write --param name=value")
         texts[key] = value
     values = {key: typed(value) for key, value in texts.items()}
+    if game == "python" and "entry" in values:
+        trust(str(values["entry"]))
     known = game_defaults(game, values)
     return {
         key: parameter_value(game, known, key, value, f"--param {key}={texts[key]}") for key, value in values.items()

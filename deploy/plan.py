@@ -4,9 +4,9 @@ import os
 from dataclasses import asdict, replace
 from typing import Any
 
-from common._core import Game
 from common.config import Config
 from common.config_rules import check_self_play
+from common.configured_game import configured_game
 from common.row_labels import row_labels
 from deploy.capacity import Asked, Plan, Rates, plan_of
 from deploy.cluster_layout import placement_of
@@ -51,7 +51,7 @@ def measure(config: Config) -> Rates:
     threads = config.learner.threads or max(1, cores - (config.actors.count or cores))  # as in `shusaku train`
     played, served = _measure_actor(whole, alone)
     learned = apart(measure_learner, changed(alone, learner=replace(config.learner, threads=threads)))
-    game = Game(config.game.name, config.game.params)
+    game = configured_game(config.game)
     sizes = game_sizes(config, game)
     few = replace(config.replay, capacity=1000 + 4 * game.max_plies, minimum=1000)  # a window of rows like these
     window = make_buffer("memory", game, few, batch_size=1, limited=False, labels=row_labels(game, config.learner))

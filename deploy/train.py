@@ -6,9 +6,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from common._core import Game
 from common.config import Config
 from common.config_rules import check_self_play
+from common.configured_game import configured_game
 from common.errors import UsageError
 from common.row_labels import row_labels
 from deploy.cluster import ClusterRun
@@ -32,7 +32,7 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
                          "use shusaku local, or run.minutes here")
     if not os.environ.get("RAY_ADDRESS"):
         layout_of(config, [len(os.sched_getaffinity(0))], math.inf)  # what cannot be is refused before anything is made
-    row_labels(Game(config.game.name, config.game.params), config.learner)  # and targets that the game cannot give
+    row_labels(configured_game(config.game), config.learner)  # and targets that the game cannot give
     if config.replay.url:
         check_server(config.replay.url, run_id=RunIdentity.of(path, config.run.name).run_id)
     with ExitStack() as stack:

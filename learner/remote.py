@@ -9,8 +9,8 @@ from typing import Any
 import ray
 import torch
 
-from common._core import Game
 from common.config import Config
+from common.configured_game import configured_game
 from common.messages import Weights
 from common.row_labels import row_labels
 from learner.training import Training, TrainingReport
@@ -45,7 +45,7 @@ class LearnerActor:
         """Learns; how it ended.  Passes on what it cannot go on from."""
         plan, config = self._plan, self._plan.config
         torch.set_num_threads(plan.threads)
-        game = Game(config.game.name, config.game.params)
+        game = configured_game(config.game)
         buffer: Any = make_buffer(
             "redis", game, config.replay, batch_size=config.learner.batch_size, symmetries=config.learner.symmetries,
             labels=row_labels(game, config.learner),

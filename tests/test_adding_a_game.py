@@ -11,6 +11,7 @@ import pytest
 from common._core import Game, perft
 from common.foreign_games import METHODS, OPTIONAL_METHODS, load_game
 from common.game_contract import check_game
+from common.python_entry import trust
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "adding-a-game.md").read_text(encoding="utf-8")
@@ -21,6 +22,7 @@ FILE = ROOT / "docs" / "examples" / "gomoku.py"
 def beside_the_example(monkeypatch):
     monkeypatch.chdir(FILE.parent)
     monkeypatch.setattr(sys, "path", list(sys.path))
+    trust("gomoku:Gomoku")
     sys.modules.pop("gomoku", None)  # another test's, which may have broken its copy
 
 

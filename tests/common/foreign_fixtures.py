@@ -10,6 +10,7 @@ from search_fixtures import played_games
 from actors.evaluators import PseudoRandomEvaluator
 from common._core import Game
 from common.config import SearchConfig, SelfPlayConfig
+from common.python_entry import trust
 
 MODULE = "test_games_of_ours"
 LINES = [0o007, 0o070, 0o700, 0o111, 0o222, 0o444, 0o421, 0o124]
@@ -19,7 +20,9 @@ def entry_of(cls: type) -> str:
     """The class under a name that game.entry= finds."""
     module = sys.modules.setdefault(MODULE, ModuleType(MODULE))
     setattr(module, cls.__name__, cls)
-    return f"{MODULE}:{cls.__name__}"
+    entry = f"{MODULE}:{cls.__name__}"
+    trust(entry)
+    return entry
 
 
 def python_game(cls: type, **params: Any) -> Game:

@@ -8,6 +8,7 @@ import pytest
 
 from common._core import Game, random_games
 from common.errors import GameError, UsageError
+from common.python_entry import trust
 
 sys.path.insert(0, str(Path(__file__).parent))
 from foreign_fixtures import Board, Takeaway, TicTacToe, entry_of, python_game, records
@@ -230,6 +231,7 @@ def test_modules_are_found_in_the_current_directory(tmp_path, monkeypatch):
     (tmp_path / "needy_game.py").write_text("import nothing_of_that_name\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", list(__import__("sys").path))
+    trust("good_game:TicTacToe")
     assert Game("python", {"entry": "good_game:TicTacToe"}).num_actions == 9
     for entry, words in {
         "god_game:TicTacToe": "no module god_game in .* nearest: good_game.py",
@@ -240,5 +242,6 @@ def test_modules_are_found_in_the_current_directory(tmp_path, monkeypatch):
         "bad_game:X": r"importing bad_game raised ZeroDivisionError: .* \(bad_game.py, line 3\)",
         "needy_game:X": r"importing needy_game raised ModuleNotFoundError.*needy_game.py, line 1",
     }.items():
+        trust(entry)
         with pytest.raises(UsageError, match=words):
             Game("python", {"entry": entry})
