@@ -54,6 +54,9 @@ $(VENV)/.torch: $(VENV)/.tools
 
 $(VENV)/.installed: pyproject.toml constraints.txt $(CORE) $(VENV)/.torch
 	SHUSAKU_NATIVE=1 $(PIP) install --quiet --no-build-isolation -c constraints.txt --editable '.[test]'
+	@mkdir -p build/names/shusaku
+	@ln -sfn $(CURDIR)/deploy/api/shusaku/__init__.py build/names/shusaku/__init__.py
+	@for folder in $(PACKAGES); do ln -sfn $(CURDIR)/$$folder build/names/shusaku/$$folder; done
 	touch $@
 
 train: install
@@ -82,7 +85,7 @@ format: install
 	$(BIN)/ruff check --fix .
 
 docs: install
-	$(BIN)/python -m deploy.config_reference
+	$(BIN)/python -m shusaku.deploy.config_reference
 
 clean:
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache common/_core*.so $(VENV)/.installed

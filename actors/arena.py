@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from actors.elo import EloEstimate, estimate_elo
-from actors.players import PASS, Forfeit, OpenGame, Player, ShouldStop
-from actors.strength import Stopped
-from common._core import Game
-from common.errors import UsageError
+from shusaku.actors.elo import EloEstimate, estimate_elo
+from shusaku.actors.players import PASS, Forfeit, OpenGame, Player, ShouldStop
+from shusaku.actors.strength import Stopped
+from shusaku.common._core import Game
+from shusaku.common.errors import UsageError
 
 MAX_DRAWS = 200  # of an opening that ended the game or was there before
 

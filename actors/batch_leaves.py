@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from common._core import Game
-from common.messages import Leaves
+from shusaku.common._core import Game
+from shusaku.common.messages import Leaves
 
 
 def together(parts: Sequence[Leaves]) -> Leaves:

@@ -3,9 +3,9 @@
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from actors.batching import smallest_fitting
-from actors.evaluators import Evaluator, SplitEvaluator, of_sizes
-from common.messages import Evaluation, Leaves, Weights
+from shusaku.actors.batching import smallest_fitting
+from shusaku.actors.evaluators import Evaluator, SplitEvaluator, of_sizes
+from shusaku.common.messages import Evaluation, Leaves, Weights
 
 
 class BatchPipeline:

@@ -19,14 +19,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from actors.evaluators import BatchTooLarge
-from common._core import Game
-from common.errors import UsageError
-from common.hardware import Precision
-from common.leaves_codec import positions
-from common.messages import Evaluation, Leaves, Weights
-from common.torch_tower import TorchTower
-from common.tower import TowerShape
+from shusaku.actors.evaluators import BatchTooLarge
+from shusaku.common._core import Game
+from shusaku.common.errors import UsageError
+from shusaku.common.hardware import Precision
+from shusaku.common.leaves_codec import positions
+from shusaku.common.messages import Evaluation, Leaves, Weights
+from shusaku.common.torch_tower import TorchTower
+from shusaku.common.tower import TowerShape
 
 DEPTH = 2  # batches under way: one computes, one is laid out
 WARM_UPS = 3  # eager runs before a graph is captured: libraries choose their kernels then

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
-from actors.engine_process import EngineFault
-from actors.engine_session import EngineSession, EngineSettings
-from actors.gtp_session import GtpSession
-from actors.players import Forfeit, OpenGame, ShouldStop
-from actors.uci_games import known_game
-from actors.uci_session import UciSession
-from common._core import Game
-from common.errors import UsageError
+from shusaku.actors.engine_process import EngineFault
+from shusaku.actors.engine_session import EngineSession, EngineSettings
+from shusaku.actors.gtp_session import GtpSession
+from shusaku.actors.players import Forfeit, OpenGame, ShouldStop
+from shusaku.actors.uci_games import known_game
+from shusaku.actors.uci_session import UciSession
+from shusaku.common._core import Game
+from shusaku.common.errors import UsageError
 
 GAMES = "/usr/games:/usr/local/games"  # where Debian puts engines, and root's PATH does not look
 

@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from actors.strength import Stopped
-from common.errors import UsageError
+from shusaku.actors.strength import Stopped
+from shusaku.common.errors import UsageError
 
 FAULTS = ("crash", "timeout", "garbage", "illegal_move", "refusal")  # kinds; a refusal is of a legal move of ours
 CHUNK = 1 << 16  # bytes that are read at once

@@ -14,14 +14,14 @@ from typing import Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from actors.channels_last import Inputs, channels_last
-from common import _core
-from common.config import InferenceConfig, NetworkConfig
-from common.errors import UsageError
-from common.hardware import choose_precision
-from common.laps import Laps
-from common.messages import Evaluation, Leaves, Weights
-from common.weights import tower_shape
+from shusaku.actors.channels_last import Inputs, channels_last
+from shusaku.common import _core
+from shusaku.common.config import InferenceConfig, NetworkConfig
+from shusaku.common.errors import UsageError
+from shusaku.common.hardware import choose_precision
+from shusaku.common.laps import Laps
+from shusaku.common.messages import Evaluation, Leaves, Weights
+from shusaku.common.weights import tower_shape
 
 E = TypeVar("E", bound="Evaluator")
 NO_VERSION = -1  # before the first weights
@@ -280,7 +280,7 @@ def make_evaluator(
 ) -> Evaluator:
     """The evaluator that the configuration asks for, without weights yet; UsageError where it is not to be had."""
     if inference.runtime == "simulated_card":
-        from actors.simulated_card import SimulatedCard
+        from shusaku.actors.simulated_card import SimulatedCard
 
         return SimulatedCard(game, batch_size, inference.service_ms / 1000)
     if inference.runtime in STAND_INS:
@@ -327,14 +327,14 @@ def make_network_evaluator(
     tower = tower_shape(game, network)
     runtime: Runtime
     if name == "openvino":
-        from actors.openvino_evaluator import OpenVINORuntime
+        from shusaku.actors.openvino_evaluator import OpenVINORuntime
 
         runtime = OpenVINORuntime(tower, batch_size, precision)
     else:
         if precision.name == "int8":
             precision = choose_precision("auto", "cpu", "inference.precision")
             precision = precision._replace(reason=f"int8 needs OpenVINO; {precision.reason}")
-        from actors.torch_evaluator import TorchRuntime
+        from shusaku.actors.torch_evaluator import TorchRuntime
 
         if why:
             precision = precision._replace(reason=f"{precision.reason}; {why}")
@@ -348,7 +348,7 @@ def network_maker(
     """Makes evaluators of several batch sizes; on a GPU they share one network and its streams."""
     if inference.device == "cpu":
         return partial(make_network_evaluator, game, inference, network)
-    from actors.card_evaluator import Card, CardEvaluator
+    from shusaku.actors.card_evaluator import Card, CardEvaluator
 
     precision = choose_precision(inference.precision, inference.device, "inference.precision")
     card = Card(game, tower_shape(game, network), precision, inference.device)

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from actors.evaluators import make_evaluator
-from actors.self_play import ActorIdentity, SelfPlay
-from common._core import Game
-from common.config import Config, SelfPlayConfig
-from common.messages import Weights
+from shusaku.actors.evaluators import make_evaluator
+from shusaku.actors.self_play import ActorIdentity, SelfPlay
+from shusaku.common._core import Game
+from shusaku.common.config import Config, SelfPlayConfig
+from shusaku.common.messages import Weights
 
 SIZES = (16, 32, 64, 96, 128, 192, 256)
 ENOUGH = 0.99  # of the best rate

@@ -3,12 +3,12 @@
 from contextlib import suppress
 from typing import Any
 
-from actors.engine_process import EngineFault
-from actors.engine_session import EngineSettings
-from actors.gtp_engine import GtpEngine, Refused
-from actors.players import PASS, Forfeit, OpenGame, ShouldStop
-from common._core import Game
-from common.errors import UsageError
+from shusaku.actors.engine_process import EngineFault
+from shusaku.actors.engine_session import EngineSettings
+from shusaku.actors.gtp_engine import GtpEngine, Refused
+from shusaku.actors.players import PASS, Forfeit, OpenGame, ShouldStop
+from shusaku.common._core import Game
+from shusaku.common.errors import UsageError
 
 COLOURS = ("b", "w")  # of the player who moves first, and of the other one
 SET_UP = {"size": "boardsize", "komi": "komi"}  # parameters of a game that GTP has a command for

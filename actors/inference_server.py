@@ -17,16 +17,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from actors.batch_leaves import non_finite_rows, sample_leaves, together
-from actors.batch_pipeline import BatchPipeline
-from actors.batching import FireRule, LiveClients
-from actors.evaluators import NO_VERSION, Evaluator
-from actors.remote_evaluation import ServerUnavailable
-from actors.server_figures import ServerFigures, ServerStats
-from common._core import Game
-from common.codec import CodecError
-from common.leaves_codec import LeavesCodec, encode_answer, to_half
-from common.messages import Leaves, Weights
+from shusaku.actors.batch_leaves import non_finite_rows, sample_leaves, together
+from shusaku.actors.batch_pipeline import BatchPipeline
+from shusaku.actors.batching import FireRule, LiveClients
+from shusaku.actors.evaluators import NO_VERSION, Evaluator
+from shusaku.actors.remote_evaluation import ServerUnavailable
+from shusaku.actors.server_figures import ServerFigures, ServerStats
+from shusaku.common._core import Game
+from shusaku.common.codec import CodecError
+from shusaku.common.leaves_codec import LeavesCodec, encode_answer, to_half
+from shusaku.common.messages import Leaves, Weights
 
 POLL_S = 0.0003  # between two looks whether the card is done, while nothing is to be begun
 LIVE_SECONDS = 5.0  # a client that was not heard of for so long is not waited for

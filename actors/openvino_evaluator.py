@@ -19,11 +19,11 @@ import openvino as ov
 from numpy.typing import NDArray
 from openvino import opset13 as op
 
-from actors.channels_last import Inputs, channels_last, input_type
-from common.hardware import Precision, cpu_has_bf16
-from common.messages import Weights
-from common.tower import Shape, Tensors, TowerShape, folded_shapes
-from common.weights import folded_tensors
+from shusaku.actors.channels_last import Inputs, channels_last, input_type
+from shusaku.common.hardware import Precision, cpu_has_bf16
+from shusaku.common.messages import Weights
+from shusaku.common.tower import Shape, Tensors, TowerShape, folded_shapes
+from shusaku.common.weights import folded_tensors
 
 _TYPES = {"fp32": ov.Type.f32, "bf16": ov.Type.bf16}
 _lock = threading.Lock()

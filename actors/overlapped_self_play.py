@@ -3,11 +3,11 @@
 from collections import Counter, deque
 from typing import Protocol
 
-from actors.self_play import ActorIdentity, SelfPlay
-from common._core import Game
-from common.config import SearchConfig, SelfPlayConfig
-from common.laps import Laps
-from common.messages import Evaluation, GameRecord, Leaves
+from shusaku.actors.self_play import ActorIdentity, SelfPlay
+from shusaku.common._core import Game
+from shusaku.common.config import SearchConfig, SelfPlayConfig
+from shusaku.common.laps import Laps
+from shusaku.common.messages import Evaluation, GameRecord, Leaves
 
 GROUPS = 2
 

@@ -10,10 +10,10 @@ from typing import Protocol
 
 import numpy as np
 
-from actors.strength import Stopped, strength_search
-from common._core import Game, Position, SearchBatch
-from common.config import SearchConfig
-from common.search import Evaluate, search_options, step
+from shusaku.actors.strength import Stopped, strength_search
+from shusaku.common._core import Game, Position, SearchBatch
+from shusaku.common.config import SearchConfig
+from shusaku.common.search import Evaluate, search_options, step
 
 PASS = "pass"  # as a move, in every game that has it
 ShouldStop = Callable[[], bool]

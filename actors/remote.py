@@ -11,25 +11,25 @@ from typing import Any
 
 import ray
 
-from actors.actor_loop import ActorLoop, Plays
-from actors.evaluators import evaluator_maker, make_evaluator
-from actors.inference_server import InferenceServer
-from actors.overlapped_self_play import OverlappedSelfPlay
-from actors.remote_evaluation import EvaluationStopped, RemoteEvaluation
-from actors.remote_transport import SERVER_SECONDS, ServerTransport, open_door
-from actors.self_play import ActorIdentity, SelfPlay
-from actors.server_figures import ServerStats
-from actors.strength import Stopped, Strength, measure
-from actors.strength_sets import strength_set
-from common._core import Game
-from common.config import Config, InferenceConfig
-from common.configured_game import configured_game
-from common.hardware import lower_priority
-from common.laps import Laps
-from common.leaves_codec import LeavesCodec
-from common.messages import Weights
-from replay.redis_append import Appender
-from replay.redis_writer import SpooledWriter
+from shusaku.actors.actor_loop import ActorLoop, Plays
+from shusaku.actors.evaluators import evaluator_maker, make_evaluator
+from shusaku.actors.inference_server import InferenceServer
+from shusaku.actors.overlapped_self_play import OverlappedSelfPlay
+from shusaku.actors.remote_evaluation import EvaluationStopped, RemoteEvaluation
+from shusaku.actors.remote_transport import SERVER_SECONDS, ServerTransport, open_door
+from shusaku.actors.self_play import ActorIdentity, SelfPlay
+from shusaku.actors.server_figures import ServerStats
+from shusaku.actors.strength import Stopped, Strength, measure
+from shusaku.actors.strength_sets import strength_set
+from shusaku.common._core import Game
+from shusaku.common.config import Config, InferenceConfig
+from shusaku.common.configured_game import configured_game
+from shusaku.common.hardware import lower_priority
+from shusaku.common.laps import Laps
+from shusaku.common.leaves_codec import LeavesCodec
+from shusaku.common.messages import Weights
+from shusaku.replay.redis_append import Appender
+from shusaku.replay.redis_writer import SpooledWriter
 
 FLUSH_SECONDS = 5.0  # at the end, for games that are not in Redis yet
 BUILD_SECONDS = 300.0  # that `run` may take to build what the other methods talk to: a GPU compiles and captures

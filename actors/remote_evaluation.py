@@ -12,10 +12,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from actors.evaluators import NO_VERSION
-from common._core import Game
-from common.leaves_codec import MAX_REQUEST_BYTES, LeavesCodec, decode_evaluation
-from common.messages import Evaluation, Leaves
+from shusaku.actors.evaluators import NO_VERSION
+from shusaku.common._core import Game
+from shusaku.common.leaves_codec import MAX_REQUEST_BYTES, LeavesCodec, decode_evaluation
+from shusaku.common.messages import Evaluation, Leaves
 
 MAX_IN_FLIGHT = 2  # requests of one client
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 2.0  # between two attempts

@@ -7,12 +7,12 @@ from typing import Any
 
 import ray
 
-from actors.inference_server import InferenceServer
-from actors.remote_evaluation import ServerUnavailable
-from actors.shared_client import SharedTransport
-from actors.shared_door import SharedDoor
-from common.codec import CodecError
-from common.leaves_codec import LeavesCodec
+from shusaku.actors.inference_server import InferenceServer
+from shusaku.actors.remote_evaluation import ServerUnavailable
+from shusaku.actors.shared_client import SharedTransport
+from shusaku.actors.shared_door import SharedDoor
+from shusaku.common.codec import CodecError
+from shusaku.common.leaves_codec import LeavesCodec
 
 TIMED_EVERY, TIMED_CALLS = 8, 500  # one Ray call in so many is timed; the percentiles are of the newest so many calls
 SERVER_SECONDS = 5.0  # that a server may take over one call

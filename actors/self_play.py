@@ -6,12 +6,12 @@ from typing import Any
 
 import msgpack
 
-from actors.evaluators import NetworkEvaluator, Runtime
-from common._core import Game, GameBatch
-from common.config import SearchConfig, SelfPlayConfig
-from common.laps import Laps
-from common.messages import EndedBy, Evaluation, GameId, GameRecord, Leaves
-from common.search import Evaluate, search_options, self_play_options
+from shusaku.actors.evaluators import NetworkEvaluator, Runtime
+from shusaku.common._core import Game, GameBatch
+from shusaku.common.config import SearchConfig, SelfPlayConfig
+from shusaku.common.laps import Laps
+from shusaku.common.messages import EndedBy, Evaluation, GameId, GameRecord, Leaves
+from shusaku.common.search import Evaluate, search_options, self_play_options
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable
 from typing import NoReturn
 
-from actors.remote_evaluation import MAX_IN_FLIGHT, ServerUnavailable
-from actors.shared_door import HELLO, HELLO_MARK, WELCOME
-from actors.shared_segment import Body, Segment, Status
-from common.codec import CodecError
+from shusaku.actors.remote_evaluation import MAX_IN_FLIGHT, ServerUnavailable
+from shusaku.actors.shared_door import HELLO, HELLO_MARK, WELCOME
+from shusaku.actors.shared_segment import Body, Segment, Status
+from shusaku.common.codec import CodecError
 
 CONNECT_SECONDS = 5.0
 

@@ -15,11 +15,11 @@ import struct
 import threading
 from functools import partial
 
-from actors.inference_server import InferenceServer, Request
-from actors.remote_evaluation import ServerUnavailable
-from actors.shared_segment import Segment, Status
-from common.codec import CodecError
-from common.leaves_codec import encode_answer
+from shusaku.actors.inference_server import InferenceServer, Request
+from shusaku.actors.remote_evaluation import ServerUnavailable
+from shusaku.actors.shared_segment import Segment, Status
+from shusaku.common.codec import CodecError
+from shusaku.common.leaves_codec import encode_answer
 
 HELLO = struct.Struct("<8sIII")  # mark, number of the client, slots, bytes of a slot
 HELLO_MARK = b"SHUDOOR1"

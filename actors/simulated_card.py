@@ -3,9 +3,9 @@
 import time
 from collections import deque
 
-from actors.evaluators import PseudoRandomEvaluator
-from common._core import Game
-from common.messages import Evaluation, Leaves
+from shusaku.actors.evaluators import PseudoRandomEvaluator
+from shusaku.common._core import Game
+from shusaku.common.messages import Evaluation, Leaves
 
 DEPTH = 2
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from common._core import Game, Position
+from shusaku.common._core import Game, Position
 
 
 class ExactSolver:

@@ -10,9 +10,9 @@ from importlib.resources import files
 import numpy as np
 from numpy.typing import NDArray
 
-from actors.solvers import ExactSolver, decision_positions
-from common._core import Game, Position
-from common.errors import UsageError
+from shusaku.actors.solvers import ExactSolver, decision_positions
+from shusaku.common._core import Game, Position
+from shusaku.common.errors import UsageError
 
 ILLEGAL = -2  # in `StrengthSet.results`, which is -1, 0 or 1 where the action is legal
 _RESULT_OF = {"W": 1, "D": 0, "L": -1, ".": ILLEGAL}

@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from actors.channels_last import Inputs, input_type
-from common.hardware import Precision
-from common.messages import Weights
-from common.torch_tower import TorchTower
-from common.tower import TowerShape
+from shusaku.actors.channels_last import Inputs, input_type
+from shusaku.common.hardware import Precision
+from shusaku.common.messages import Weights
+from shusaku.common.torch_tower import TorchTower
+from shusaku.common.tower import TowerShape
 
 
 class TorchRuntime:

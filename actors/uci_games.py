@@ -3,8 +3,8 @@
 import re
 from dataclasses import dataclass
 
-from common._core import Game
-from common.errors import UsageError
+from shusaku.common._core import Game
+from shusaku.common.errors import UsageError
 
 FILES = "abcdefghi"
 OUR_MOVE = re.compile(r"(?:([A-Z])\*|([1-9][a-i]))([1-9][a-i])(\+?)")

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from common.errors import UsageError
-from common.nearest import nearest
+from shusaku.common.errors import UsageError
+from shusaku.common.nearest import nearest
 
 EMPTY = "<empty>"  # how the protocols write a string of no characters
 CHECK = ("false", "true")

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from actors.engine_process import EngineFault
-from actors.engine_session import EngineSettings
-from actors.players import Forfeit, OpenGame, ShouldStop
-from actors.uci_engine import UciEngine
-from actors.uci_games import from_engine, known_game, start_words, to_engine
-from actors.uci_options import EngineOption, option_commands
-from common._core import Game
-from common.errors import UsageError
+from shusaku.actors.engine_process import EngineFault
+from shusaku.actors.engine_session import EngineSettings
+from shusaku.actors.players import Forfeit, OpenGame, ShouldStop
+from shusaku.actors.uci_engine import UciEngine
+from shusaku.actors.uci_games import from_engine, known_game, start_words, to_engine
+from shusaku.actors.uci_options import EngineOption, option_commands
+from shusaku.common._core import Game
+from shusaku.common.errors import UsageError
 
 VARIANT = "UCI_Variant"  # the option by which an engine of many games learns which one is played; USI_Variant, too
 NO_MOVE = ("(none)", "0000", "null", "none")  # what engines say where they see no legal move

@@ -16,11 +16,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from actors.evaluators import make_evaluator
-from actors.strength import measure
-from actors.strength_sets import strength_set
-from deploy.chosen_weights import choose_weights
-from deploy.overrides import compose
+from shusaku.actors.evaluators import make_evaluator
+from shusaku.actors.strength import measure
+from shusaku.actors.strength_sets import strength_set
+from shusaku.deploy.chosen_weights import choose_weights
+from shusaku.deploy.overrides import compose
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "ablation.jsonl"

@@ -20,7 +20,7 @@ from typing import Any
 from many_actors import status, wait_for_games
 
 WARM_UP_SECONDS = 15.0
-SHUSAKU = [sys.executable, "-m", "deploy"]
+SHUSAKU = [sys.executable, "-m", "shusaku"]
 
 
 def main() -> None:

@@ -13,13 +13,13 @@ import time
 
 import numpy as np
 
-from actors.evaluators import PseudoRandomEvaluator
-from actors.inference_server import InferenceServer
-from common._core import Game, GameBatch
-from common.config import SearchConfig, SelfPlayConfig
-from common.leaves_codec import LeavesCodec
-from common.messages import Leaves, Weights
-from common.search import search_options, self_play_options
+from shusaku.actors.evaluators import PseudoRandomEvaluator
+from shusaku.actors.inference_server import InferenceServer
+from shusaku.common._core import Game, GameBatch
+from shusaku.common.config import SearchConfig, SelfPlayConfig
+from shusaku.common.leaves_codec import LeavesCodec
+from shusaku.common.messages import Leaves, Weights
+from shusaku.common.search import search_options, self_play_options
 
 
 def request_of(game: Game, positions: int) -> bytes:

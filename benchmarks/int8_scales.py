@@ -13,10 +13,10 @@ import time
 import numpy as np
 import torch
 
-from common._core import Game
-from common.config import NetworkConfig
-from common.weights import random_weights, tower_shape
-from learner.quantisation import POSITIONS, positions_for, quantise
+from shusaku.common._core import Game
+from shusaku.common.config import NetworkConfig
+from shusaku.common.weights import random_weights, tower_shape
+from shusaku.learner.quantisation import POSITIONS, positions_for, quantise
 
 TOWERS = [
     ("connect_four", {}, NetworkConfig(filters=64, blocks=5)),

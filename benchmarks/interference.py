@@ -61,7 +61,7 @@ def measure(seconds: float, overrides: list[str]) -> dict[str, float]:
     """Searches a second and the learner's processor seconds a second, of one run."""
     with tempfile.TemporaryDirectory(prefix="interference-") as folder:
         run_dir = Path(folder) / "run"
-        shusaku = [sys.executable, "-m", "deploy"]
+        shusaku = [sys.executable, "-m", "shusaku"]
         command = [*shusaku, "train", *OVERRIDES, *overrides, f"run.dir={run_dir}", "run.minutes=600"]
         with (Path(folder) / "log").open("w") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)

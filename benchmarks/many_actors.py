@@ -54,7 +54,7 @@ def main() -> None:
 def measure(actors: int, minutes: float, overrides: list[str]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="many-actors-") as folder:
         run_dir = Path(folder) / "run"
-        shusaku = [sys.executable, "-m", "deploy"]
+        shusaku = [sys.executable, "-m", "shusaku"]
         command = [*shusaku, "train", *OVERRIDES, f"actors.count={actors}", f"run.dir={run_dir}", "run.minutes=600",
                    *overrides]
         with (Path(folder) / "log").open("w") as log:

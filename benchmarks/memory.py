@@ -11,7 +11,7 @@ import statistics
 import sys
 from pathlib import Path
 
-from common.metrics import read_metrics
+from shusaku.common.metrics import read_metrics
 
 
 def resident(run: Path) -> list[tuple[float, float]]:

@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from common._core import Game
+from shusaku.common._core import Game
 
 NAMES = {-1: "lost", 0: "drawn", 1: "won"}
 

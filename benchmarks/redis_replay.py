@@ -17,15 +17,15 @@ from pathlib import Path
 
 import numpy as np
 
-from actors.evaluators import PseudoRandomEvaluator
-from actors.self_play import ActorIdentity, SelfPlay
-from common._core import Game
-from common.config import ReplayConfig, SearchConfig, SelfPlayConfig
-from replay.redis_append import Appender, EncodedGame
-from replay.redis_buffer import RedisBuffer
-from replay.redis_client import connect
-from replay.redis_control import RedisControl
-from replay.redis_server import EmbeddedServer
+from shusaku.actors.evaluators import PseudoRandomEvaluator
+from shusaku.actors.self_play import ActorIdentity, SelfPlay
+from shusaku.common._core import Game
+from shusaku.common.config import ReplayConfig, SearchConfig, SelfPlayConfig
+from shusaku.replay.redis_append import Appender, EncodedGame
+from shusaku.replay.redis_buffer import RedisBuffer
+from shusaku.replay.redis_client import connect
+from shusaku.replay.redis_control import RedisControl
+from shusaku.replay.redis_server import EmbeddedServer
 
 RUN = "benchmark"
 IN_FLIGHT = 16  # games

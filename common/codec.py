@@ -16,7 +16,7 @@ import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
-from common.messages import SCHEMA, Control, EndedBy, GameId, GameRecord
+from shusaku.common.messages import SCHEMA, Control, EndedBy, GameId, GameRecord
 
 MAX_RECORD_BYTES = 8 << 20  # a 722-ply game of 19x19 Go with every policy dense is 1.1 MB
 MAX_PLIES = 32_768

@@ -7,9 +7,9 @@ from itertools import pairwise
 from math import isfinite
 from typing import Any
 
-from common.config import Config, PlayerConfig, SearchConfig
-from common.errors import UsageError
-from common.nearest import nearest
+from shusaku.common.config import Config, PlayerConfig, SearchConfig
+from shusaku.common.errors import UsageError
+from shusaku.common.nearest import nearest
 
 # The names of `common.targets`, which needs torch.
 TARGETS = ("policy", "value", "short_term", "soft_policy", "reply", "moves_left", "ownership", "score")

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from common._core import Game, Position
-from common.errors import GameError
+from shusaku.common._core import Game, Position
+from shusaku.common.errors import GameError
 
 RULES = {
     "legal": "legal actions are ascending, in [0, num_actions), and at most max_legal_actions",

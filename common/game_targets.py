@@ -4,11 +4,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from common.config import LearnerConfig, NetworkConfig
-from common.heads import CellsHead, NumbersHead, ValueHead
-from common.row_labels import PLIES_A_CELL
-from common.search_targets import among
-from common.target import Labels
+from shusaku.common.config import LearnerConfig, NetworkConfig
+from shusaku.common.heads import CellsHead, NumbersHead, ValueHead
+from shusaku.common.row_labels import PLIES_A_CELL
+from shusaku.common.search_targets import among
+from shusaku.common.target import Labels
 
 SCORE_SCALE = 20.0  # of the head's output, in points (KataGo: python/model_pytorch.py, scoremean_multiplier)
 SCORE_DELTA = 12.0  # points from which an error counts linearly (KataGo: python/metrics_pytorch.py)

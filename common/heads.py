@@ -4,8 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from common.config import NetworkConfig
-from common.tower import NORM_EPSILON, TowerShape
+from shusaku.common.config import NetworkConfig
+from shusaku.common.tower import NORM_EPSILON, TowerShape
 
 
 class Normed(nn.Module):

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from common._core import Game
-from common.codec import CodecError
-from common.messages import Evaluation, Leaves
+from shusaku.common._core import Game
+from shusaku.common.codec import CodecError
+from shusaku.common.messages import Evaluation, Leaves
 
 MAX_REQUEST_BYTES = 96_000  # Ray sends up to about 100 KB inside the call and more through its object store
 MAX_VERSION = 2**32 - 1  # as in the records and in the search

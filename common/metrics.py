@@ -13,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from common.laps import PARTS, shares
-from common.messages import Metrics
+from shusaku.common.laps import PARTS, shares
+from shusaku.common.messages import Metrics
 
 
 class MetricsSink:

@@ -12,12 +12,12 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from common.config import LearnerConfig, NetworkConfig
-from common.errors import UsageError
-from common.heads import Normed
-from common.target import Target
-from common.targets import make_targets
-from common.tower import Tensors, initial_tensor
+from shusaku.common.config import LearnerConfig, NetworkConfig
+from shusaku.common.errors import UsageError
+from shusaku.common.heads import Normed
+from shusaku.common.target import Target
+from shusaku.common.targets import make_targets
+from shusaku.common.tower import Tensors, initial_tensor
 
 
 class Block(nn.Module):

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from common.errors import UsageError
+from shusaku.common.errors import UsageError
 
 MOST_PLIES = 32_768
 PROBE_GAMES, PROBE_POSITIONS, PROBE_SEED = 200, 5000, 1

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from common.errors import UsageError
+from shusaku.common.errors import UsageError
 
 _trusted: set[str] = set()  # entries that the user of this process has named
 HOW = "write game.entry=module:Class, module being a file of the current directory without its .py, or an installed one"

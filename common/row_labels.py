@@ -4,9 +4,9 @@ import math
 import random
 from dataclasses import dataclass
 
-from common._core import Game
-from common.config import LearnerConfig
-from common.errors import UsageError
+from shusaku.common._core import Game
+from shusaku.common.config import LearnerConfig
+from shusaku.common.errors import UsageError
 
 # Plies a cell of the board by which a horizon is longer than one ply: 64, 21 and 7 plies on 19x19, 8, 3 and 2 in
 # connect four (KataGo: cpp/dataio/trainingwrite.cpp, calls of fillValueTDTargets).

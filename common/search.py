@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from common._core import Game, Position, SearchBatch, SearchOptions, SearchResult, SelfPlayOptions
-from common.config import SearchConfig, SelfPlayConfig
-from common.messages import Evaluation, Leaves
+from shusaku.common._core import Game, Position, SearchBatch, SearchOptions, SearchResult, SelfPlayOptions
+from shusaku.common.config import SearchConfig, SelfPlayConfig
+from shusaku.common.messages import Evaluation, Leaves
 
 
 class Evaluate(Protocol):

@@ -4,9 +4,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from common.config import LearnerConfig, NetworkConfig
-from common.heads import PolicyHead
-from common.target import Labels
+from shusaku.common.config import LearnerConfig, NetworkConfig
+from shusaku.common.heads import PolicyHead
+from shusaku.common.target import Labels
 
 
 class Policy:

@@ -5,10 +5,10 @@
 
 from collections.abc import Callable
 
-from common.config import LearnerConfig
-from common.game_targets import MovesLeft, Ownership, Score, ShortTermValues, Value
-from common.search_targets import OpponentReply, Policy, SoftPolicy
-from common.target import Target
+from shusaku.common.config import LearnerConfig
+from shusaku.common.game_targets import MovesLeft, Ownership, Score, ShortTermValues, Value
+from shusaku.common.search_targets import OpponentReply, Policy, SoftPolicy
+from shusaku.common.target import Target
 
 TARGETS: dict[str, Callable[[LearnerConfig], Target]] = {
     "policy": Policy,

@@ -5,9 +5,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from common.messages import Weights
-from common.tower import TowerShape, folded_shapes
-from common.weights import folded_tensors
+from shusaku.common.messages import Weights
+from shusaku.common.tower import TowerShape, folded_shapes
+from shusaku.common.weights import folded_tensors
 
 TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 

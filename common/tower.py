@@ -21,8 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from common.config import NetworkConfig
-from common.errors import UsageError
+from shusaku.common.config import NetworkConfig
+from shusaku.common.errors import UsageError
 
 Shape = tuple[int, ...]
 Tensors = dict[str, NDArray[np.float32]]

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 
-from replay.redis_control import ActorFigures
+from shusaku.replay.redis_control import ActorFigures
 
 GAP_SECONDS = 5.0  # between two updates: longer, and somebody has not looked
 

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from common._core import Game, GameBatch, foreign_names
-from common.config import Config
-from common.config_rules import check_self_play
-from common.configured_game import configured_game
-from common.row_labels import row_labels
-from common.search import search_options
+from shusaku.common._core import Game, GameBatch, foreign_names
+from shusaku.common.config import Config
+from shusaku.common.config_rules import check_self_play
+from shusaku.common.configured_game import configured_game
+from shusaku.common.row_labels import row_labels
+from shusaku.common.search import search_options
 
 
 def run(what: str, config: Config, as_json: bool) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def run(what: str, config: Config, as_json: bool) -> dict[str, Any]:
 
 
 def _rules(config: Config) -> dict[str, Any]:
-    from deploy.bench_rules import measure_rules
+    from shusaku.deploy.bench_rules import measure_rules
 
     return measure_rules(config)
 
@@ -53,16 +53,16 @@ def _search(config: Config) -> dict[str, Any]:
 
 
 def _inference(config: Config) -> dict[str, Any]:
-    from deploy.bench_inference import measure_inference
+    from shusaku.deploy.bench_inference import measure_inference
 
     return measure_inference(config)
 
 
 def _replay(config: Config) -> dict[str, Any]:
     """Appending whole games with validation, and sampling ready mini-batches, each on one thread."""
-    from actors.evaluators import PseudoRandomEvaluator
-    from actors.self_play import ActorIdentity, SelfPlay
-    from replay.buffer import make_buffer
+    from shusaku.actors.evaluators import PseudoRandomEvaluator
+    from shusaku.actors.self_play import ActorIdentity, SelfPlay
+    from shusaku.replay.buffer import make_buffer
 
     game = _game(config)
     search = replace(config.search, simulations=8, cache=0)
@@ -90,15 +90,15 @@ def _replay(config: Config) -> dict[str, Any]:
 
 
 def _learner(config: Config) -> dict[str, Any]:
-    from deploy.bench_learner import measure_learner
+    from shusaku.deploy.bench_learner import measure_learner
 
     return measure_learner(config)
 
 
 def _selfplay(config: Config) -> dict[str, Any]:
-    from deploy.bench_selfplay import measure_selfplay
-    from deploy.bench_served import measure_served
-    from deploy.cluster_layout import placement_of
+    from shusaku.deploy.bench_selfplay import measure_selfplay
+    from shusaku.deploy.bench_served import measure_served
+    from shusaku.deploy.cluster_layout import placement_of
 
     if placement_of(config) == "server":
         return measure_served(config)

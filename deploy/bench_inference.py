@@ -5,14 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from actors.evaluators import choose_runtime, network_maker, of_sizes, raw_rate
-from common.config import Config, InferenceConfig
-from common.configured_game import configured_game
-from common.errors import RunFailed
-from common.hardware import choose_precision
-from common.weights import random_weights
-from deploy.calibration import with_scales
-from deploy.cluster_layout import LARGEST_BATCH, ladder
+from shusaku.actors.evaluators import choose_runtime, network_maker, of_sizes, raw_rate
+from shusaku.common.config import Config, InferenceConfig
+from shusaku.common.configured_game import configured_game
+from shusaku.common.errors import RunFailed
+from shusaku.common.hardware import choose_precision
+from shusaku.common.weights import random_weights
+from shusaku.deploy.calibration import with_scales
+from shusaku.deploy.cluster_layout import LARGEST_BATCH, ladder
 
 BATCHES = (1, 8, 16, 32, 64, 128, 256)  # of an actor, whose network computes on one core
 ENOUGH = 0.95  # of the best rate: more games side by side are not worth the rest

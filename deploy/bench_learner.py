@@ -8,13 +8,13 @@ import numpy as np
 import psutil
 import torch
 
-from common.config import Config
-from common.configured_game import configured_game
-from common.network import Network
-from common.row_labels import row_labels
-from common.targets import make_targets
-from learner.learner import Learner
-from replay.buffer import Batch
+from shusaku.common.config import Config
+from shusaku.common.configured_game import configured_game
+from shusaku.common.network import Network
+from shusaku.common.row_labels import row_labels
+from shusaku.common.targets import make_targets
+from shusaku.learner.learner import Learner
+from shusaku.replay.buffer import Batch
 
 
 def measure_learner(config: Config) -> dict[str, Any]:

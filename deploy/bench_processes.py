@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from actors.remote_evaluation import EvaluationStopped
-from common.errors import RunFailed, UsageError
+from shusaku.actors.remote_evaluation import EvaluationStopped
+from shusaku.common.errors import RunFailed, UsageError
 
 
 def answers_of(processes: Sequence[BaseProcess], results: Any, seconds: float) -> list[dict[str, Any]]:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
-from common._core import Game, random_games, timings
-from common.config import Config
-from common.configured_game import configured_game
+from shusaku.common._core import Game, random_games, timings
+from shusaku.common.config import Config
+from shusaku.common.configured_game import configured_game
 
 ROUNDS = 5  # in which ours and OpenSpiel's take turns, so that both meet the same machine
 OPEN_SPIEL: dict[str, Callable[[dict[str, Any]], str]] = {  # our name -> OpenSpiel's game

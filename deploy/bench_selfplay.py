@@ -9,15 +9,15 @@ from typing import Any
 
 import psutil
 
-from actors.evaluators import make_network_evaluator, raw_rate
-from actors.self_play import ActorIdentity, SelfPlay
-from common.config import Config
-from common.laps import Laps, shares
-from deploy.bench_processes import answers_of, guarded
-from deploy.calibration import with_scales
-from deploy.chosen_weights import choose_weights
-from deploy.games_setting import apart, settle_games
-from deploy.overrides import changed
+from shusaku.actors.evaluators import make_network_evaluator, raw_rate
+from shusaku.actors.self_play import ActorIdentity, SelfPlay
+from shusaku.common.config import Config
+from shusaku.common.laps import Laps, shares
+from shusaku.deploy.bench_processes import answers_of, guarded
+from shusaku.deploy.calibration import with_scales
+from shusaku.deploy.chosen_weights import choose_weights
+from shusaku.deploy.games_setting import apart, settle_games
+from shusaku.deploy.overrides import changed
 
 START_SECONDS = 120.0  # until every process has loaded its network
 WARM_UP = 0.2  # of `bench.seconds`, before anything is counted

@@ -15,21 +15,21 @@ from typing import Any
 
 import psutil
 
-from actors.evaluators import Evaluator, NetworkAlone, evaluator_maker, raw_rate
-from actors.inference_server import InferenceServer
-from actors.overlapped_self_play import OverlappedSelfPlay
-from actors.remote_evaluation import RemoteEvaluation
-from actors.self_play import ActorIdentity
-from actors.shared_client import SharedTransport
-from actors.shared_door import SharedDoor
-from common.config import Config
-from common.laps import Laps, shares
-from common.leaves_codec import LeavesCodec
-from deploy.bench_processes import answers_of, guarded
-from deploy.calibration import with_scales
-from deploy.chosen_weights import choose_weights
-from deploy.cluster_layout import Layout, layout_of
-from deploy.overrides import changed
+from shusaku.actors.evaluators import Evaluator, NetworkAlone, evaluator_maker, raw_rate
+from shusaku.actors.inference_server import InferenceServer
+from shusaku.actors.overlapped_self_play import OverlappedSelfPlay
+from shusaku.actors.remote_evaluation import RemoteEvaluation
+from shusaku.actors.self_play import ActorIdentity
+from shusaku.actors.shared_client import SharedTransport
+from shusaku.actors.shared_door import SharedDoor
+from shusaku.common.config import Config
+from shusaku.common.laps import Laps, shares
+from shusaku.common.leaves_codec import LeavesCodec
+from shusaku.deploy.bench_processes import answers_of, guarded
+from shusaku.deploy.calibration import with_scales
+from shusaku.deploy.chosen_weights import choose_weights
+from shusaku.deploy.cluster_layout import Layout, layout_of
+from shusaku.deploy.overrides import changed
 
 START_SECONDS = 300.0  # until everybody is ready: a GPU compiles and captures
 WARM_UP = 0.2  # of `bench.seconds`, before anything is counted

@@ -5,11 +5,11 @@ from typing import Any
 
 import ray
 
-from actors.remote import ServerReport
-from common.messages import Weights
-from deploy.ray_workers import Delivery, RayWorker
-from deploy.supervisor import Supervisor, Worker
-from learner.training import TrainingReport
+from shusaku.actors.remote import ServerReport
+from shusaku.common.messages import Weights
+from shusaku.deploy.ray_workers import Delivery, RayWorker
+from shusaku.deploy.supervisor import Supervisor, Worker
+from shusaku.learner.training import TrainingReport
 
 
 @dataclass

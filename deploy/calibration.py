@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from actors.evaluators import choose_runtime, make_evaluator
-from actors.self_play import ActorIdentity, SelfPlay
-from common._core import Game
-from common.config import InferenceConfig, NetworkConfig, SearchConfig, SelfPlayConfig
-from common.errors import RunFailed
-from common.hardware import cpu_has_int8
-from common.messages import Evaluation, Leaves, Weights
-from common.weights import tower_shape
+from shusaku.actors.evaluators import choose_runtime, make_evaluator
+from shusaku.actors.self_play import ActorIdentity, SelfPlay
+from shusaku.common._core import Game
+from shusaku.common.config import InferenceConfig, NetworkConfig, SearchConfig, SelfPlayConfig
+from shusaku.common.errors import RunFailed
+from shusaku.common.hardware import cpu_has_int8
+from shusaku.common.messages import Evaluation, Leaves, Weights
+from shusaku.common.weights import tower_shape
 
 GAMES, PLIES, SIMULATIONS = 16, 12, 8  # games side by side, searches of each, and how long these are
 
@@ -24,7 +24,7 @@ def with_scales(inference: InferenceConfig, game: Game, network: NetworkConfig, 
     """
     if weights.scales or not (inference.is_rounding and cpu_has_int8() and choose_runtime(inference)[0] == "openvino"):
         return weights
-    from learner.quantisation import positions_for, quantise  # torch, only for those who round
+    from shusaku.learner.quantisation import positions_for, quantise  # torch, only for those who round
 
     tower = tower_shape(game, network)
     planes = _positions(replace(inference, precision="auto"), game, network, weights)

@@ -4,19 +4,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from actors.strength import strength_search
-from common._core import Game
-from common.config import Config, NetworkConfig, SearchConfig
-from common.config_rules import check_player
-from common.configured_game import configured_game
-from common.errors import UsageError
-from common.messages import Weights
-from common.tower import evaluated
-from common.weights import load_weights, random_weights
-from deploy.overrides import ComposedConfig
-from deploy.parameters import check_search
-from deploy.run_directory import read_config
-from learner.checkpoints import Found, is_checkpoint, load_checkpoint, load_latest
+from shusaku.actors.strength import strength_search
+from shusaku.common._core import Game
+from shusaku.common.config import Config, NetworkConfig, SearchConfig
+from shusaku.common.config_rules import check_player
+from shusaku.common.configured_game import configured_game
+from shusaku.common.errors import UsageError
+from shusaku.common.messages import Weights
+from shusaku.common.tower import evaluated
+from shusaku.common.weights import load_weights, random_weights
+from shusaku.deploy.overrides import ComposedConfig
+from shusaku.deploy.parameters import check_search
+from shusaku.deploy.run_directory import read_config
+from shusaku.learner.checkpoints import Found, is_checkpoint, load_checkpoint, load_latest
 
 
 @dataclass(frozen=True)

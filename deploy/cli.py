@@ -16,9 +16,9 @@ from importlib import metadata
 from types import FrameType
 from typing import Any
 
-from common.errors import ResumeError, RunFailed, UsageError
-from common.hardware import THREADS_WAIT
-from common.nearest import nearest
+from shusaku.common.errors import ResumeError, RunFailed, UsageError
+from shusaku.common.hardware import THREADS_WAIT
+from shusaku.common.nearest import nearest
 
 
 class Takes(Enum):
@@ -32,7 +32,7 @@ class Takes(Enum):
 
 @dataclass(frozen=True)
 class Command:
-    """One row of the table; `place`, `module` or `module:function`, is imported only when the command runs."""
+    """One row of the table; `place`, `module` or `module:function` of deploy/, is imported when the command runs."""
 
     place: str
     takes: Takes
@@ -41,29 +41,29 @@ class Command:
 
     def load(self) -> Callable[..., Any]:
         module, _, function = self.place.partition(":")
-        run: Callable[..., Any] = getattr(importlib.import_module(module), function or "run")
+        run: Callable[..., Any] = getattr(importlib.import_module(f"shusaku.deploy.{module}"), function or "run")
         return run
 
 
 COMMANDS = {
-    "train": Command("deploy.train", Takes.CONFIG, "train on Ray and Redis, here or on RAY_ADDRESS; the same resumes"),
-    "status": Command("deploy.control_commands:status", Takes.CONFIG, "show a run that goes on, by its run.dir"),
+    "train": Command("train", Takes.CONFIG, "train on Ray and Redis, here or on RAY_ADDRESS; the same resumes"),
+    "status": Command("control_commands:status", Takes.CONFIG, "show a run that goes on, by its run.dir"),
     "scale": Command(
-        "deploy.control_commands:scale", Takes.WHAT_AND_CONFIG, "change the number of actors of a run that goes on",
+        "control_commands:scale", Takes.WHAT_AND_CONFIG, "change the number of actors of a run that goes on",
         ("N",),
     ),
-    "submit": Command("deploy.submit", Takes.COMMAND_LINE, "run a command as a Ray job: submit -- train ..."),
-    "stop": Command("deploy.control_commands:stop", Takes.CONFIG, "end a run that goes on with a checkpoint"),
-    "local": Command("deploy.local", Takes.CONFIG, "train in one process; the same command resumes"),
-    "evaluate": Command("deploy.evaluate", Takes.CONFIG, "how often checkpoint=RUN_DIR|FILE|random plays optimally"),
-    "match": Command("deploy.match", Takes.CONFIG, "games between first.checkpoint=… and second.checkpoint|engine=…"),
+    "submit": Command("submit", Takes.COMMAND_LINE, "run a command as a Ray job: submit -- train ..."),
+    "stop": Command("control_commands:stop", Takes.CONFIG, "end a run that goes on with a checkpoint"),
+    "local": Command("local", Takes.CONFIG, "train in one process; the same command resumes"),
+    "evaluate": Command("evaluate", Takes.CONFIG, "how often checkpoint=RUN_DIR|FILE|random plays optimally"),
+    "match": Command("match", Takes.CONFIG, "games between first.checkpoint=… and second.checkpoint|engine=…"),
     "bench": Command(
-        "deploy.bench", Takes.WHAT_AND_CONFIG, "measure one part of the configured system",
+        "bench", Takes.WHAT_AND_CONFIG, "measure one part of the configured system",
         ("rules", "search", "inference", "selfplay", "replay", "learner"),
     ),
-    "plan": Command("deploy.plan", Takes.CONFIG, "measure for a moment: actors, games an hour and memory of a run"),
-    "games": Command("deploy.games", Takes.OPTIONS, "list the games; games check NAME: does it keep the contract?"),
-    "perft": Command("deploy.perft", Takes.OPTIONS, "count the move sequences of a game to a depth"),
+    "plan": Command("plan", Takes.CONFIG, "measure for a moment: actors, games an hour and memory of a run"),
+    "games": Command("games", Takes.OPTIONS, "list the games; games check NAME: does it keep the contract?"),
+    "perft": Command("perft", Takes.OPTIONS, "count the move sequences of a game to a depth"),
 }
 
 
@@ -132,7 +132,7 @@ def _dispatch(argv: list[str]) -> int:
 
 
 def _run_configured(command: Command, leading: list[str], overrides: list[str], options: Options) -> None:
-    from deploy.overrides import as_yaml, compose, compose_jobs
+    from shusaku.deploy.overrides import as_yaml, compose, compose_jobs
 
     jobs = compose_jobs(overrides) if options.multirun else [compose(overrides)]
     if options.print_config:
@@ -214,8 +214,8 @@ def _overview() -> str:
 
 
 def _command_help(name: str, command: Command) -> str:
-    from deploy.config_reference import settings
-    from deploy.overrides import group_choices
+    from shusaku.deploy.config_reference import settings
+    from shusaku.deploy.overrides import group_choices
 
     what = f" {'|'.join(command.what)}" if command.what else ""
     groups = "\n".join(f"  {group + '=':<13}{' | '.join(choices)}" for group, choices in group_choices().items())

@@ -12,33 +12,33 @@ from typing import Any
 
 import psutil
 
-from actors.strength_sets import strength_set
-from common.config import Config
-from common.configured_game import configured_game
-from common.errors import ResumeError, RunFailed, UsageError
-from common.messages import Weights
-from common.metrics import MetricsSink
-from common.weights import load_weights, random_weights
-from deploy.actor_totals import ActorTotals
-from deploy.broadcast import Broadcast
-from deploy.calibration import with_scales
-from deploy.cluster_layout import layout_of
-from deploy.cluster_progress import ClusterProgress
-from deploy.cluster_roles import roles_of
-from deploy.console import Console
-from deploy.measurements import conclude
-from deploy.ray_session import RaySession
-from deploy.ray_workers import RayWorker, cause_of
-from deploy.replay_store import ReplayStore
-from deploy.run_directory import RunDirectory
-from deploy.run_identity import RunIdentity, RunProgress
-from deploy.stop_signals import StopSignals
-from deploy.strength_meter import StrengthMeter
-from deploy.supervisor import Supervisor
-from learner.checkpoints import load_latest
-from learner.training import TrainingReport
-from replay.redis_client import ReplayUnavailable
-from replay.redis_control import RedisControl
+from shusaku.actors.strength_sets import strength_set
+from shusaku.common.config import Config
+from shusaku.common.configured_game import configured_game
+from shusaku.common.errors import ResumeError, RunFailed, UsageError
+from shusaku.common.messages import Weights
+from shusaku.common.metrics import MetricsSink
+from shusaku.common.weights import load_weights, random_weights
+from shusaku.deploy.actor_totals import ActorTotals
+from shusaku.deploy.broadcast import Broadcast
+from shusaku.deploy.calibration import with_scales
+from shusaku.deploy.cluster_layout import layout_of
+from shusaku.deploy.cluster_progress import ClusterProgress
+from shusaku.deploy.cluster_roles import roles_of
+from shusaku.deploy.console import Console
+from shusaku.deploy.measurements import conclude
+from shusaku.deploy.ray_session import RaySession
+from shusaku.deploy.ray_workers import RayWorker, cause_of
+from shusaku.deploy.replay_store import ReplayStore
+from shusaku.deploy.run_directory import RunDirectory
+from shusaku.deploy.run_identity import RunIdentity, RunProgress
+from shusaku.deploy.stop_signals import StopSignals
+from shusaku.deploy.strength_meter import StrengthMeter
+from shusaku.deploy.supervisor import Supervisor
+from shusaku.learner.checkpoints import load_latest
+from shusaku.learner.training import TrainingReport
+from shusaku.replay.redis_client import ReplayUnavailable
+from shusaku.replay.redis_control import RedisControl
 
 TICK_SECONDS = 0.2  # of the driver's loop
 TEND_SECONDS = 1.0  # between looks at Redis: requests, heartbeats, status

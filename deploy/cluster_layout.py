@@ -5,8 +5,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
-from common.config import Config
-from common.errors import UsageError
+from shusaku.common.config import Config
+from shusaku.common.errors import UsageError
 
 LARGEST_BATCH = 1024  # positions of an inference server
 FEWEST_GAMES, MOST_GAMES = 16, 512  # of an actor beside a server, where actors.games_per_actor=auto

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from common.messages import Metrics
-from common.metrics import MetricsSink, Rate, Share, TimeShares, mean_plies
-from common.remote import RayMetrics
-from deploy.console import Console, Status, Waiting
+from shusaku.common.messages import Metrics
+from shusaku.common.metrics import MetricsSink, Rate, Share, TimeShares, mean_plies
+from shusaku.common.remote import RayMetrics
+from shusaku.deploy.console import Console, Status, Waiting
 
 if TYPE_CHECKING:
-    from deploy.cluster import ClusterRun
+    from shusaku.deploy.cluster import ClusterRun
 
 _COUNTED = ("simulations", "searches", "evaluations", "cache_hits", "games", "plies", "non_finite")
 MUCH = 0.1  # of its time that a part may wait before the other one is said to limit

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import ray
 
-from actors.remote import BUILD_SECONDS, ActorPlan, EvaluatorActor, InferenceServerActor, SelfPlayActor
-from common.config import config_hash
-from deploy.cluster_layout import actor_seed, plain
-from deploy.ray_workers import RayRole
-from learner.remote import LearnerActor, LearnerPlan
+from shusaku.actors.remote import BUILD_SECONDS, ActorPlan, EvaluatorActor, InferenceServerActor, SelfPlayActor
+from shusaku.common.config import config_hash
+from shusaku.deploy.cluster_layout import actor_seed, plain
+from shusaku.deploy.ray_workers import RayRole
+from shusaku.learner.remote import LearnerActor, LearnerPlan
 
 if TYPE_CHECKING:
-    from deploy.cluster import ClusterRun
+    from shusaku.deploy.cluster import ClusterRun
 
 EVALUATOR_NICE = 19
 LEARNER_START_SECONDS = 900.0  # it reads the whole window back first

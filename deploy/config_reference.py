@@ -1,4 +1,4 @@
-"""docs/configuration.md, made from the dataclasses of `common/config.py`: `python -m deploy.config_reference`."""
+"""docs/configuration.md, made from the dataclasses of `common/config.py` by `make docs`."""
 
 import ast
 import inspect
@@ -6,9 +6,9 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import common.config
-from common.config import Config
-from deploy.parameters import shown
+import shusaku.common.config
+from shusaku.common.config import Config
+from shusaku.deploy.parameters import shown
 
 PAGE = Path("docs/configuration.md")
 _INTRODUCTION = """\
@@ -77,7 +77,7 @@ def _setting(section: str, key: str, value: Any, text: str) -> Setting:
 
 def _comments() -> dict[tuple[str, str], str]:
     """(class, field) -> the comment behind its line."""
-    source = inspect.getsource(common.config)
+    source = inspect.getsource(shusaku.common.config)
     lines = source.splitlines()
     found = {}
     for node in ast.parse(source).body:

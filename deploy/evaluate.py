@@ -4,14 +4,14 @@ import os
 import sys
 from typing import Any
 
-from actors.evaluators import make_evaluator
-from actors.strength import measure
-from actors.strength_sets import strength_set
-from common.config import Config
-from common.errors import UsageError
-from deploy.calibration import with_scales
-from deploy.chosen_weights import choose_weights
-from deploy.strength_table import strength_table
+from shusaku.actors.evaluators import make_evaluator
+from shusaku.actors.strength import measure
+from shusaku.actors.strength_sets import strength_set
+from shusaku.common.config import Config
+from shusaku.common.errors import UsageError
+from shusaku.deploy.calibration import with_scales
+from shusaku.deploy.chosen_weights import choose_weights
+from shusaku.deploy.strength_table import strength_table
 
 
 def run(config: Config, as_json: bool) -> dict[str, Any]:

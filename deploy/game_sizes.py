@@ -4,12 +4,12 @@ import time
 from dataclasses import replace
 from typing import NamedTuple
 
-from actors.evaluators import PseudoRandomEvaluator
-from actors.self_play import ActorIdentity, SelfPlay
-from common._core import Game
-from common.codec import encode_record
-from common.config import Config, SelfPlayConfig
-from common.messages import GameRecord
+from shusaku.actors.evaluators import PseudoRandomEvaluator
+from shusaku.actors.self_play import ActorIdentity, SelfPlay
+from shusaku.common._core import Game
+from shusaku.common.codec import encode_record
+from shusaku.common.config import Config, SelfPlayConfig
+from shusaku.common.messages import GameRecord
 
 SIDE_BY_SIDE, ENOUGH = 16, 64  # games; so many that those in which much happens are among them
 MOST_SIMULATIONS = 64  # of a search, or it takes too long

@@ -2,17 +2,17 @@
 
 from typing import Any
 
-from common._core import Game, game_names, game_parameters
-from common.errors import UsageError
-from common.foreign_games import parameters
-from deploy.parameters import shown
-from deploy.plain_options import PlainOptions
+from shusaku.common._core import Game, game_names, game_parameters
+from shusaku.common.errors import UsageError
+from shusaku.common.foreign_games import parameters
+from shusaku.deploy.parameters import shown
+from shusaku.deploy.plain_options import PlainOptions
 
 
 def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
     """Prints the table; {"games": [{name, actions, ..., parameters}], "foreign": [...], "open_spiel": [name, ...]}."""
     if arguments[:1] == ["check"]:
-        from deploy.games_check import run as check
+        from shusaku.deploy.games_check import run as check
 
         return check(arguments[1:], as_json)
     PlainOptions(
@@ -59,7 +59,7 @@ def _describe_foreign(name: str) -> dict[str, Any]:
 
 def _open_spiel_names() -> tuple[list[str], str]:
     """OpenSpiel's games that can be played here, or why there are none."""
-    from common.open_spiel_game import playable_names
+    from shusaku.common.open_spiel_game import playable_names
 
     try:
         return playable_names(), ""

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from common._core import foreign_names
-from common.errors import RunFailed, UsageError
-from common.foreign_games import load_game
-from common.game_contract import RULES, check_game
-from common.nearest import nearest
-from deploy.parameters import all_names, given_parameters, make_game
-from deploy.plain_options import PlainOptions
+from shusaku.common._core import foreign_names
+from shusaku.common.errors import RunFailed, UsageError
+from shusaku.common.foreign_games import load_game
+from shusaku.common.game_contract import RULES, check_game
+from shusaku.common.nearest import nearest
+from shusaku.deploy.parameters import all_names, given_parameters, make_game
+from shusaku.deploy.plain_options import PlainOptions
 
 
 def run(arguments: list[str], as_json: bool) -> dict[str, Any]:

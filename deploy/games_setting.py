@@ -8,14 +8,14 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import TypeVar
 
-from actors.evaluators import choose_runtime
-from actors.games_choice import GamesChoice, measure_games
-from common.config import Config
-from common.errors import RunFailed, UsageError
-from deploy.calibration import with_scales
-from deploy.chosen_weights import choose_weights
-from deploy.cluster_layout import placement_of
-from deploy.overrides import changed
+from shusaku.actors.evaluators import choose_runtime
+from shusaku.actors.games_choice import GamesChoice, measure_games
+from shusaku.common.config import Config
+from shusaku.common.errors import RunFailed, UsageError
+from shusaku.deploy.calibration import with_scales
+from shusaku.deploy.chosen_weights import choose_weights
+from shusaku.deploy.cluster_layout import placement_of
+from shusaku.deploy.overrides import changed
 
 T = TypeVar("T")
 

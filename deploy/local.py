@@ -14,32 +14,32 @@ from typing import Any
 
 import torch
 
-from actors.evaluators import Evaluator, make_evaluator
-from actors.self_play import ActorIdentity, SelfPlay
-from actors.strength import Stopped, Strength, measure
-from actors.strength_sets import StrengthSet, strength_set
-from common.config import Config, config_hash
-from common.config_rules import check_self_play
-from common.configured_game import configured_game
-from common.laps import Laps
-from common.messages import GameRecord, Metrics, Weights
-from common.metrics import MetricsSink
-from common.network import Network
-from common.row_labels import row_labels
-from common.targets import make_targets
-from deploy.console import Console
-from deploy.local_checkpoint import RunState, load_run, save_run
-from deploy.measurements import conclude, measurements_due, strength_figures
-from deploy.progress import Progress
-from deploy.run_directory import RunDirectory
-from deploy.run_identity import check_wiring
-from deploy.stop_signals import StopSignals
-from learner.batches import Prefetcher, batch_seed
-from learner.learner import Diverged, Learner
-from learner.optimizers import run_share
-from learner.version_index import VersionIndex
-from replay.buffer import Batch, make_buffer
-from replay.record_log import RecordLog
+from shusaku.actors.evaluators import Evaluator, make_evaluator
+from shusaku.actors.self_play import ActorIdentity, SelfPlay
+from shusaku.actors.strength import Stopped, Strength, measure
+from shusaku.actors.strength_sets import StrengthSet, strength_set
+from shusaku.common.config import Config, config_hash
+from shusaku.common.config_rules import check_self_play
+from shusaku.common.configured_game import configured_game
+from shusaku.common.laps import Laps
+from shusaku.common.messages import GameRecord, Metrics, Weights
+from shusaku.common.metrics import MetricsSink
+from shusaku.common.network import Network
+from shusaku.common.row_labels import row_labels
+from shusaku.common.targets import make_targets
+from shusaku.deploy.console import Console
+from shusaku.deploy.local_checkpoint import RunState, load_run, save_run
+from shusaku.deploy.measurements import conclude, measurements_due, strength_figures
+from shusaku.deploy.progress import Progress
+from shusaku.deploy.run_directory import RunDirectory
+from shusaku.deploy.run_identity import check_wiring
+from shusaku.deploy.stop_signals import StopSignals
+from shusaku.learner.batches import Prefetcher, batch_seed
+from shusaku.learner.learner import Diverged, Learner
+from shusaku.learner.optimizers import run_share
+from shusaku.learner.version_index import VersionIndex
+from shusaku.replay.buffer import Batch, make_buffer
+from shusaku.replay.record_log import RecordLog
 
 MAX_TURN_ROWS = 20_000  # so that checkpoints and measurements never wait long for a turn to end
 MAX_WAITING_GAMES = 20_000  # finished ones that the disk does not take

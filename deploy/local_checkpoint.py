@@ -5,17 +5,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgpack
 
-from common.codec import decode_record, encode_record
-from common.config import config_hash
-from common.errors import ResumeError
-from common.messages import Weights
-from common.weights import save_weights
-from learner.checkpoints import Checkpoint, Found, keep_first_weights, load_latest, prune, write_checkpoint
-from learner.learner import Diverged, LearnerState
-from replay.record_log import LogPosition
+from shusaku.common.codec import decode_record, encode_record
+from shusaku.common.config import config_hash
+from shusaku.common.errors import ResumeError
+from shusaku.common.messages import Weights
+from shusaku.common.weights import save_weights
+from shusaku.learner.checkpoints import Checkpoint, Found, keep_first_weights, load_latest, prune, write_checkpoint
+from shusaku.learner.learner import Diverged, LearnerState
+from shusaku.replay.record_log import LogPosition
 
 if TYPE_CHECKING:
-    from deploy.local import LocalRun
+    from shusaku.deploy.local import LocalRun
 
 FORMAT = 1  # of the facts below
 

@@ -11,14 +11,14 @@ from rich.console import Console as Terminal
 from rich.live import Live
 from rich.text import Text
 
-from actors.arena import Arena, FinishedGame, MatchResult
-from actors.engine_process import FAULTS
-from common.config import Config
-from common.errors import UsageError
-from deploy.console import clock
-from deploy.match_players import KEYS, MatchParts, Seat, game_text, make_parts
-from deploy.match_table import SIDES, match_table, progress_line
-from deploy.stop_signals import StopSignals
+from shusaku.actors.arena import Arena, FinishedGame, MatchResult
+from shusaku.actors.engine_process import FAULTS
+from shusaku.common.config import Config
+from shusaku.common.errors import UsageError
+from shusaku.deploy.console import clock
+from shusaku.deploy.match_players import KEYS, MatchParts, Seat, game_text, make_parts
+from shusaku.deploy.match_table import SIDES, match_table, progress_line
+from shusaku.deploy.stop_signals import StopSignals
 
 PLAIN_SECONDS = 10.0  # between the lines of a match that no terminal shows
 

@@ -6,21 +6,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from actors.engine_player import EnginePlayer
-from actors.engine_session import MOVE_LIMIT, EngineSettings
-from actors.evaluators import UniformEvaluator, make_ladder
-from actors.players import Player, RandomPlayer, SearchPlayer
-from common._core import Game
-from common.config import Config, NetworkConfig, PlayerConfig, SearchConfig
-from common.config_rules import ENGINES
-from common.configured_game import configured_game
-from common.errors import UsageError
-from common.search import Evaluate
-from common.weights import random_weights
-from deploy.calibration import with_scales
-from deploy.chosen_weights import ChosenWeights, check_searcher, choose_weights
-from deploy.match_table import PlayerText
-from deploy.overrides import ComposedConfig
+from shusaku.actors.engine_player import EnginePlayer
+from shusaku.actors.engine_session import MOVE_LIMIT, EngineSettings
+from shusaku.actors.evaluators import UniformEvaluator, make_ladder
+from shusaku.actors.players import Player, RandomPlayer, SearchPlayer
+from shusaku.common._core import Game
+from shusaku.common.config import Config, NetworkConfig, PlayerConfig, SearchConfig
+from shusaku.common.config_rules import ENGINES
+from shusaku.common.configured_game import configured_game
+from shusaku.common.errors import UsageError
+from shusaku.common.search import Evaluate
+from shusaku.common.weights import random_weights
+from shusaku.deploy.calibration import with_scales
+from shusaku.deploy.chosen_weights import ChosenWeights, check_searcher, choose_weights
+from shusaku.deploy.match_table import PlayerText
+from shusaku.deploy.overrides import ComposedConfig
 
 KEYS = ("first", "second")
 TREE_BYTES = 1 << 30  # that the trees of one player take at most

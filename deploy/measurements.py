@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from actors.strength import Strength, measure_baselines
-from actors.strength_sets import StrengthSet
-from deploy.plots import plot_strength
-from deploy.run_directory import write_whole
-from deploy.strength_table import baseline_name, strength_table
+from shusaku.actors.strength import Strength, measure_baselines
+from shusaku.actors.strength_sets import StrengthSet
+from shusaku.deploy.plots import plot_strength
+from shusaku.deploy.run_directory import write_whole
+from shusaku.deploy.strength_table import baseline_name, strength_table
 
 EARLY_MINUTES = (1, 2, 3, 4, 5)  # of training, when it is measured besides every `strength.minutes`
 

@@ -21,14 +21,14 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-import configs
-from common.config import Config, GameConfig
-from common.config_rules import check, names_players
-from common.errors import UsageError
-from common.nearest import nearest
-from common.python_entry import trust
-from deploy.masking import mask_tree
-from deploy.parameters import KINDS, check_search, game_defaults, make_game, parameter_value, shown
+from shusaku import configs
+from shusaku.common.config import Config, GameConfig
+from shusaku.common.config_rules import check, names_players
+from shusaku.common.errors import UsageError
+from shusaku.common.nearest import nearest
+from shusaku.common.python_entry import trust
+from shusaku.deploy.masking import mask_tree
+from shusaku.deploy.parameters import KINDS, check_search, game_defaults, make_game, parameter_value, shown
 
 CONFIGS = Path(configs.__file__).parent
 DEFAULT_EXPERIMENT = "connect_four"
@@ -289,7 +289,7 @@ def _hydra_tree(choices: list[str]) -> DictConfig:
 
 def group_choices() -> dict[str, list[str]]:
     """Choices of every group: the files of `configs/`, and the games that the core has."""
-    from common._core import foreign_names, game_names
+    from shusaku.common._core import foreign_names, game_names
 
     found = {
         folder.name: sorted(file.stem for file in folder.glob("*.yaml"))

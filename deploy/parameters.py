@@ -4,30 +4,30 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from common.config import SearchConfig
-from common.errors import UsageError
-from common.nearest import nearest
-from common.python_entry import trust
+from shusaku.common.config import SearchConfig
+from shusaku.common.errors import UsageError
+from shusaku.common.nearest import nearest
+from shusaku.common.python_entry import trust
 
 if TYPE_CHECKING:
-    from common._core import Game
+    from shusaku.common._core import Game
 
 KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", dict: "a map", list: "a list"}
 
 
 def all_names() -> list[str]:
     """Names that `game=` takes: the core's games, and those behind which games from outside are found."""
-    from common._core import foreign_names, game_names
+    from shusaku.common._core import foreign_names, game_names
 
     return [*game_names(), *foreign_names()]
 
 
 def game_defaults(game: str, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Name -> default of every parameter, or its type where it has none; a Python game's follow from the given ones."""
-    from common._core import foreign_names, game_parameters
+    from shusaku.common._core import foreign_names, game_parameters
 
     if game in foreign_names():
-        from common.foreign_games import parameters
+        from shusaku.common.foreign_games import parameters
 
         return {p.name: p.kind if p.default is None else p.default for p in parameters(game, given or {})}
     return {name: default for name, default, _ in game_parameters(game)}
@@ -35,7 +35,7 @@ def game_defaults(game: str, given: Mapping[str, Any] | None = None) -> dict[str
 
 def make_game(name: str, params: Any, what: str) -> "Game":
     """The game under these rules; UsageError, behind `what`, where it refuses one of them or all of them together."""
-    from common._core import Game
+    from shusaku.common._core import Game
 
     try:
         return Game(name, params)
@@ -47,8 +47,8 @@ def make_game(name: str, params: Any, what: str) -> "Game":
 
 def check_search(game: "Game", search: SearchConfig) -> None:
     """UsageError where the search asks for what the game does not give, such as a key of its positions' futures."""
-    from common._core import SearchBatch
-    from common.search import search_options
+    from shusaku.common._core import SearchBatch
+    from shusaku.common.search import search_options
 
     try:
         SearchBatch(game, search_options(replace(search, cache=0), symmetries=False), 1, 0)

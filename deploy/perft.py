@@ -4,11 +4,11 @@ import argparse
 import time
 from typing import Any
 
-from common._core import Game, Position, perft
-from common.errors import UsageError
-from common.nearest import nearest
-from deploy.parameters import all_names, given_parameters, make_game
-from deploy.plain_options import PlainOptions
+from shusaku.common._core import Game, Position, perft
+from shusaku.common.errors import UsageError
+from shusaku.common.nearest import nearest
+from shusaku.deploy.parameters import all_names, given_parameters, make_game
+from shusaku.deploy.plain_options import PlainOptions
 
 
 def run(arguments: list[str], as_json: bool) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from common.errors import UsageError
+from shusaku.common.errors import UsageError
 
 
 class PlainOptions(argparse.ArgumentParser):

@@ -4,16 +4,16 @@ import os
 from dataclasses import asdict, replace
 from typing import Any
 
-from common.config import Config
-from common.config_rules import check_self_play
-from common.configured_game import configured_game
-from common.row_labels import row_labels
-from deploy.capacity import Asked, Plan, Rates, plan_of
-from deploy.cluster_layout import placement_of
-from deploy.game_sizes import game_sizes
-from deploy.games_setting import apart, settle_games
-from deploy.overrides import changed
-from replay.buffer import make_buffer
+from shusaku.common.config import Config
+from shusaku.common.config_rules import check_self_play
+from shusaku.common.configured_game import configured_game
+from shusaku.common.row_labels import row_labels
+from shusaku.deploy.capacity import Asked, Plan, Rates, plan_of
+from shusaku.deploy.cluster_layout import placement_of
+from shusaku.deploy.game_sizes import game_sizes
+from shusaku.deploy.games_setting import apart, settle_games
+from shusaku.deploy.overrides import changed
+from shusaku.replay.buffer import make_buffer
 
 AT_ONCE_MS = 0.01  # of a card that nobody waits for
 
@@ -42,7 +42,7 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
 
 def measure(config: Config) -> Rates:
     """One actor on a core of its own, then the learner on its threads, each in a fresh process; and quick games."""
-    from deploy.bench_learner import measure_learner
+    from shusaku.deploy.bench_learner import measure_learner
 
     part = replace(config.bench, seconds=config.bench.seconds / 3)
     whole = changed(config, bench=part)
@@ -74,8 +74,8 @@ def _measure_actor(whole: Config, alone: Config) -> tuple[dict[str, Any], float 
 
     Beside servers it asks a card that answers at once, for a real one would be waited for.
     """
-    from deploy.bench_selfplay import measure_selfplay
-    from deploy.bench_served import measure_served
+    from shusaku.deploy.bench_selfplay import measure_selfplay
+    from shusaku.deploy.bench_served import measure_served
 
     if placement_of(alone) == "actor":
         return measure_selfplay(alone), None

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from common.metrics import read_metrics
+from shusaku.common.metrics import read_metrics
 
 _SUFFIX = "optimal"  # figures of source "strength" that are shares of optimal moves end in it
 

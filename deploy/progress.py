@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from common.messages import Metrics
-from common.metrics import MetricsSink, Rate, TimeShares, mean_plies
-from deploy.console import Console, Status, Waiting
+from shusaku.common.messages import Metrics
+from shusaku.common.metrics import MetricsSink, Rate, TimeShares, mean_plies
+from shusaku.deploy.console import Console, Status, Waiting
 
 if TYPE_CHECKING:
-    from deploy.local import LocalRun
+    from shusaku.deploy.local import LocalRun
 
 _SHOWN = ("simulations", "searches", "evaluations", "cache_hits", "games", "plies", "rows", "non_finite")
 

@@ -1,6 +1,6 @@
 """Asks a Ray cluster who it is, in a process of its own: Ray's client blocks for 40 s and takes no deadline.
 
-    python -m deploy.ray_probe ADDRESS      one JSON object on the last line of stdout
+    python -m shusaku.deploy.ray_probe ADDRESS      one JSON object on the last line of stdout
 """
 
 import importlib
@@ -12,8 +12,8 @@ import subprocess
 import sys
 import time
 
-from common.errors import UsageError
-from deploy.ray_auth import MODE, TOKEN, TOKEN_PATH, Login, login_for_joining, ray_environment
+from shusaku.common.errors import UsageError
+from shusaku.deploy.ray_auth import MODE, TOKEN, TOKEN_PATH, Login, login_for_joining, ray_environment
 
 ALIVE = 0  # of ray.rpc.GcsNodeInfo.GcsNodeState
 DEADLINE = 15.0  # seconds of the whole probe: the user sees a line within 20
@@ -72,8 +72,9 @@ def _check_port(address: str, timeout: float) -> None:
 def _ask(address: str, login: Login, timeout: float) -> dict[str, str]:
     environ = {name: value for name, value in os.environ.items() if name not in (TOKEN, TOKEN_PATH)}
     try:
-        done = subprocess.run([sys.executable, "-m", "deploy.ray_probe", address], env={**environ, **login.variables},
-                              capture_output=True, text=True, timeout=max(0.1, timeout), check=False,
+        done = subprocess.run([sys.executable, "-m", "shusaku.deploy.ray_probe", address],
+                              env={**environ, **login.variables}, capture_output=True, text=True,
+                              timeout=max(0.1, timeout), check=False,
                               start_new_session=True)  # which keeps a Ctrl-C from it
     except subprocess.TimeoutExpired:
         raise UsageError(f"RAY_ADDRESS={address}: something listens there but answers nothing of Ray's; is this the "

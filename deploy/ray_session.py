@@ -15,15 +15,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from common.config import ClusterConfig
-from common.errors import RunFailed, UsageError
-from common.hardware import THREADS_WAIT
-from deploy import ray_watchdog
-from deploy.cli import Terminated
-from deploy.masking import mask_override
-from deploy.ray_auth import Login, login_for_new_cluster, ray_environment, shell_prefix
-from deploy.ray_probe import probe_cluster
-from deploy.ray_processes import leave_out_processes, own_periods
+from shusaku.common.config import ClusterConfig
+from shusaku.common.errors import RunFailed, UsageError
+from shusaku.common.hardware import THREADS_WAIT
+from shusaku.deploy import ray_watchdog
+from shusaku.deploy.cli import Terminated
+from shusaku.deploy.masking import mask_override
+from shusaku.deploy.ray_auth import Login, login_for_new_cluster, ray_environment, shell_prefix
+from shusaku.deploy.ray_probe import probe_cluster
+from shusaku.deploy.ray_processes import leave_out_processes, own_periods
 
 SHARED_MEMORY = Path("/dev/shm")
 MOST_OBJECTS = 512 << 20  # bytes of Ray's object store: a few versions of the weights, games do not pass through it

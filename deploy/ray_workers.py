@@ -11,7 +11,7 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from common.errors import ResumeError, UsageError
+from shusaku.common.errors import ResumeError, UsageError
 
 ASK_SECONDS = 0.5  # between two questions to a worker
 THREADS = 8  # calls that a worker may answer at once beside `run`

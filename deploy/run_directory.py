@@ -20,11 +20,11 @@ from typing import Any, Self
 
 from omegaconf import OmegaConf
 
-from common.config import Config
-from common.errors import UsageError
-from common.metrics import drop_torn_line
-from deploy.masking import mask_override, mask_tree
-from deploy.overrides import ComposedConfig
+from shusaku.common.config import Config
+from shusaku.common.errors import UsageError
+from shusaku.common.metrics import drop_torn_line
+from shusaku.deploy.masking import mask_override, mask_tree
+from shusaku.deploy.overrides import ComposedConfig
 
 _PACKAGES = ("shusaku", "torch", "numpy", "openvino", "ray", "redis", "msgpack", "hydra-core", "safetensors")
 _SHAPES = ("game", "network", "learner.targets")  # what decides the shapes of weights and rows

@@ -10,8 +10,8 @@ import secrets
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from common.errors import UsageError
-from deploy.run_directory import write_whole
+from shusaku.common.errors import UsageError
+from shusaku.deploy.run_directory import write_whole
 
 
 @dataclass

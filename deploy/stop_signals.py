@@ -4,7 +4,7 @@ import signal
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-from deploy.cli import Terminated
+from shusaku.deploy.cli import Terminated
 
 
 class StopSignals:

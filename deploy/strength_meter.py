@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import ray
 
-from actors.strength import SIMULATIONS, Strength
-from common.messages import Metrics
-from deploy.measurements import measurements_due, strength_figures
-from deploy.ray_workers import RayWorker, first_line
+from shusaku.actors.strength import SIMULATIONS, Strength
+from shusaku.common.messages import Metrics
+from shusaku.deploy.measurements import measurements_due, strength_figures
+from shusaku.deploy.ray_workers import RayWorker, first_line
 
 if TYPE_CHECKING:
-    from deploy.cluster import ClusterRun
+    from shusaku.deploy.cluster import ClusterRun
 
 FINAL_SECONDS = 900.0  # that the whole table may take
 TRIES = 3  # of the whole table

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from common.errors import RunFailed, UsageError
-from common.nearest import nearest
-from deploy.cli import COMMANDS
-from deploy.plain_options import PlainOptions
-from deploy.ray_auth import Login, login_for_joining, ray_environment
-from deploy.stop_signals import StopSignals
+from shusaku.common.errors import RunFailed, UsageError
+from shusaku.common.nearest import nearest
+from shusaku.deploy.cli import COMMANDS
+from shusaku.deploy.plain_options import PlainOptions
+from shusaku.deploy.ray_auth import Login, login_for_joining, ray_environment
+from shusaku.deploy.stop_signals import StopSignals
 
 DEFAULT_ADDRESS = "http://127.0.0.1:8265"  # where `ray start --head` and `shusaku train` put the dashboard
 ANSWER_S = 10.0  # that a cluster has for its first answer
@@ -82,7 +82,7 @@ def entrypoint(command: Sequence[str], address: str, working_dir: str) -> str:
     if urllib.parse.urlsplit(address).hostname not in LOOPBACK:
         return f"exec shusaku {words}"
     script = Path(sys.prefix) / "bin" / "shusaku"
-    program = shlex.quote(str(script)) if script.exists() else f"{shlex.quote(sys.executable)} -m deploy"
+    program = shlex.quote(str(script)) if script.exists() else f"{shlex.quote(sys.executable)} -m shusaku"
     begin = "" if working_dir else f"cd {shlex.quote(os.getcwd())} && "
     return f"{begin}exec {program} {words}"
 

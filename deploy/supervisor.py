@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from common.errors import RunFailed
+from shusaku.common.errors import RunFailed
 
 STUCK_SECONDS = 30.0  # since a worker was heard from last
 STOP_SECONDS = 10.0  # that a surplus worker has to end by itself

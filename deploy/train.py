@@ -6,20 +6,20 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from common.config import Config
-from common.config_rules import check_self_play
-from common.configured_game import configured_game
-from common.errors import UsageError
-from common.row_labels import row_labels
-from deploy.cluster import ClusterRun
-from deploy.cluster_layout import layout_of
-from deploy.console import Console
-from deploy.games_setting import settle_games
-from deploy.ray_session import RaySession
-from deploy.run_directory import RunDirectory
-from deploy.run_identity import RunIdentity, check_wiring
-from deploy.stop_signals import StopSignals
-from replay.redis_client import check_server
+from shusaku.common.config import Config
+from shusaku.common.config_rules import check_self_play
+from shusaku.common.configured_game import configured_game
+from shusaku.common.errors import UsageError
+from shusaku.common.row_labels import row_labels
+from shusaku.deploy.cluster import ClusterRun
+from shusaku.deploy.cluster_layout import layout_of
+from shusaku.deploy.console import Console
+from shusaku.deploy.games_setting import settle_games
+from shusaku.deploy.ray_session import RaySession
+from shusaku.deploy.run_directory import RunDirectory
+from shusaku.deploy.run_identity import RunIdentity, check_wiring
+from shusaku.deploy.stop_signals import StopSignals
+from shusaku.replay.redis_client import check_server
 
 
 def run(config: Config, as_json: bool) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from common.network import fill, named_tensors
-from common.tower import Tensors
+from shusaku.common.network import fill, named_tensors
+from shusaku.common.tower import Tensors
 
 
 class Average:

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
-from common.errors import ResumeError
-from common.messages import Weights
-from common.weights import save_weights, sync_directory, write_durably
+from shusaku.common.errors import ResumeError
+from shusaku.common.messages import Weights
+from shusaku.common.weights import save_weights, sync_directory, write_durably
 
 FORMAT = 1
 FIRST_WEIGHTS = "weights_first.safetensors"

@@ -8,20 +8,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from common._core import Game
-from common.config import LearnerConfig
-from common.errors import UsageError
-from common.hardware import choose_precision
-from common.messages import Weights
-from common.network import Network, load_tensors, tensors_of
-from common.target import total_loss
-from common.targets import make_targets
-from common.tower import evaluated
-from common.weights import is_finite, tower_shape
-from learner.average import Average
-from learner.optimizer_state import load_optimizer, optimizer_tensors
-from learner.optimizers import learning_rate, make_optimizer
-from learner.quantisation import POSITIONS, RoundingError, quantise
+from shusaku.common._core import Game
+from shusaku.common.config import LearnerConfig
+from shusaku.common.errors import UsageError
+from shusaku.common.hardware import choose_precision
+from shusaku.common.messages import Weights
+from shusaku.common.network import Network, load_tensors, tensors_of
+from shusaku.common.target import total_loss
+from shusaku.common.targets import make_targets
+from shusaku.common.tower import evaluated
+from shusaku.common.weights import is_finite, tower_shape
+from shusaku.learner.average import Average
+from shusaku.learner.optimizer_state import load_optimizer, optimizer_tensors
+from shusaku.learner.optimizers import learning_rate, make_optimizer
+from shusaku.learner.quantisation import POSITIONS, RoundingError, quantise
 
 _SCALE = "scale/"  # before the name of a layer, in the facts of a checkpoint
 

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from common.errors import UsageError
+from shusaku.common.errors import UsageError
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, NDArray[np.float32]]:

@@ -9,12 +9,12 @@ from typing import Any
 import ray
 import torch
 
-from common.config import Config
-from common.configured_game import configured_game
-from common.messages import Weights
-from common.row_labels import row_labels
-from learner.training import Training, TrainingReport
-from replay.buffer import make_buffer
+from shusaku.common.config import Config
+from shusaku.common.configured_game import configured_game
+from shusaku.common.messages import Weights
+from shusaku.common.row_labels import row_labels
+from shusaku.learner.training import Training, TrainingReport
+from shusaku.replay.buffer import make_buffer
 
 
 @dataclass(frozen=True)

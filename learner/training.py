@@ -13,19 +13,19 @@ from typing import Any
 
 import psutil
 
-from common._core import Game
-from common.config import Config
-from common.errors import ResumeError
-from common.messages import Weights
-from common.network import Network
-from common.targets import make_targets
-from common.weights import save_weights
-from learner.batches import Prefetcher
-from learner.checkpoints import Checkpoint, keep_first_weights, load_latest, prune, write_checkpoint
-from learner.learner import Diverged, Learner, LearnerState
-from learner.optimizers import run_share
-from learner.version_index import VersionIndex
-from replay.buffer import Batch, ReplayBuffer, ReplayStats
+from shusaku.common._core import Game
+from shusaku.common.config import Config
+from shusaku.common.errors import ResumeError
+from shusaku.common.messages import Weights
+from shusaku.common.network import Network
+from shusaku.common.targets import make_targets
+from shusaku.common.weights import save_weights
+from shusaku.learner.batches import Prefetcher
+from shusaku.learner.checkpoints import Checkpoint, keep_first_weights, load_latest, prune, write_checkpoint
+from shusaku.learner.learner import Diverged, Learner, LearnerState
+from shusaku.learner.optimizers import run_share
+from shusaku.learner.version_index import VersionIndex
+from shusaku.replay.buffer import Batch, ReplayBuffer, ReplayStats
 
 FORMAT = 2  # of the facts below; 1 is `shusaku local`'s
 WAIT_SECONDS = 0.02  # between questions for data that is not there yet

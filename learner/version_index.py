@@ -4,9 +4,9 @@ import hashlib
 import json
 from pathlib import Path
 
-from common.messages import Weights
-from common.metrics import drop_torn_line
-from common.weights import weights_to_bytes
+from shusaku.common.messages import Weights
+from shusaku.common.metrics import drop_torn_line
+from shusaku.common.weights import weights_to_bytes
 
 
 class VersionIndex:

@@ -11,11 +11,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from common._core import Game
-from common.config import ReplayConfig
-from common.errors import UsageError
-from common.messages import Control, GameRecord
-from common.row_labels import RowLabels
+from shusaku.common._core import Game
+from shusaku.common.config import ReplayConfig
+from shusaku.common.errors import UsageError
+from shusaku.common.messages import Control, GameRecord
+from shusaku.common.row_labels import RowLabels
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,13 +133,13 @@ class BufferMaker(Protocol):
 
 
 def _make_memory_buffer(game: Game, config: ReplayConfig, **options: Any) -> ReplayBuffer:
-    from replay.memory_buffer import MemoryBuffer  # here, because it needs the classes above
+    from shusaku.replay.memory_buffer import MemoryBuffer  # here, because it needs the classes above
 
     return MemoryBuffer(game, config, **options)
 
 
 def _make_redis_buffer(game: Game, config: ReplayConfig, **options: Any) -> ReplayBuffer:
-    from replay.redis_buffer import RedisBuffer
+    from shusaku.replay.redis_buffer import RedisBuffer
 
     return RedisBuffer(game, config, **options)
 

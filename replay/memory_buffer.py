@@ -4,16 +4,16 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from common._core import Game
-from common.codec import CodecError, decode_record
-from common.config import ReplayConfig
-from common.messages import Control, GameRecord
-from common.row_labels import RowLabels
-from replay.buffer import Batch, ReplayStats
-from replay.quarantine import Quarantine
-from replay.rate_limiter import LimiterState
-from replay.row_window import RowWindow
-from replay.validation import InvalidRecord
+from shusaku.common._core import Game
+from shusaku.common.codec import CodecError, decode_record
+from shusaku.common.config import ReplayConfig
+from shusaku.common.messages import Control, GameRecord
+from shusaku.common.row_labels import RowLabels
+from shusaku.replay.buffer import Batch, ReplayStats
+from shusaku.replay.quarantine import Quarantine
+from shusaku.replay.rate_limiter import LimiterState
+from shusaku.replay.row_window import RowWindow
+from shusaku.replay.validation import InvalidRecord
 
 STATE = 1  # version of what `MemoryBuffer.state` returns
 

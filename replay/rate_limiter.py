@@ -13,7 +13,7 @@ tells the actors to pause instead.  Sampling is hard: it has to wait.
 import math
 from dataclasses import dataclass
 
-from common.errors import UsageError
+from shusaku.common.errors import UsageError
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from common.codec import MAX_RECORD_BYTES
+from shusaku.common.codec import MAX_RECORD_BYTES
 
 SEGMENT_BYTES = 64 << 20
 _HEADER = b"SHUSAKUR" + struct.pack("<I", 1)

@@ -11,7 +11,7 @@ Scripts run with the rights of their caller, so an actor's user can also call by
 could write wrong counters, but read no other run, delete no key and change no setting.
 """
 
-from replay.redis_keys import RunKeys
+from shusaku.replay.redis_keys import RunKeys
 
 _CONNECTION = ("auth", "hello", "ping", "select", "evalsha", "script|load")
 _ACTOR = ("hmget", "hget", "hset", "hdel", "hincrby", "xadd", "xtrim", "xdel", "xrange", "xinfo|stream", "time")

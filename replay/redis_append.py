@@ -6,11 +6,11 @@ from enum import IntEnum
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from common.codec import encode_record
-from common.messages import Control, GameRecord
-from replay.redis_client import Link, answered, connect
-from replay.redis_keys import RunKeys
-from replay.redis_scripts import APPEND, Argument, Caller
+from shusaku.common.codec import encode_record
+from shusaku.common.messages import Control, GameRecord
+from shusaku.replay.redis_client import Link, answered, connect
+from shusaku.replay.redis_keys import RunKeys
+from shusaku.replay.redis_scripts import APPEND, Argument, Caller
 
 MAX_GAMES = 64  # of one call: the server does nothing else meanwhile
 MAX_FIGURES = 4096  # bytes

@@ -9,21 +9,21 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from common._core import Game
-from common.codec import CodecError, decode_record
-from common.config import ReplayConfig
-from common.messages import Control, GameRecord
-from common.row_labels import RowLabels
-from replay.buffer import Batch, ReplayStats
-from replay.quarantine import Quarantine
-from replay.rate_limiter import LimiterState
-from replay.redis_append import EncodedGame, append
-from replay.redis_client import ReplayUnavailable, answered, connect
-from replay.redis_control import RedisControl
-from replay.redis_keys import RunKeys
-from replay.redis_tail import NUMBERS_END, Entry, Reading, StreamTail
-from replay.row_window import RowWindow
-from replay.validation import InvalidRecord
+from shusaku.common._core import Game
+from shusaku.common.codec import CodecError, decode_record
+from shusaku.common.config import ReplayConfig
+from shusaku.common.messages import Control, GameRecord
+from shusaku.common.row_labels import RowLabels
+from shusaku.replay.buffer import Batch, ReplayStats
+from shusaku.replay.quarantine import Quarantine
+from shusaku.replay.rate_limiter import LimiterState
+from shusaku.replay.redis_append import EncodedGame, append
+from shusaku.replay.redis_client import ReplayUnavailable, answered, connect
+from shusaku.replay.redis_control import RedisControl
+from shusaku.replay.redis_keys import RunKeys
+from shusaku.replay.redis_tail import NUMBERS_END, Entry, Reading, StreamTail
+from shusaku.replay.row_window import RowWindow
+from shusaku.replay.validation import InvalidRecord
 
 STATE = 1  # version of what `RedisBuffer.state` returns
 IDLE_SECONDS = 0.05  # between two looks where there was nothing new; actors learn as soon that they may go on

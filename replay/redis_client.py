@@ -19,9 +19,9 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from common.errors import RunFailed, UsageError
-from replay.redis_keys import RunKeys
-from replay.redis_scripts import APPEND, BEGIN, FENCE, QUARANTINE, REPORT
+from shusaku.common.errors import RunFailed, UsageError
+from shusaku.replay.redis_keys import RunKeys
+from shusaku.replay.redis_scripts import APPEND, BEGIN, FENCE, QUARANTINE, REPORT
 
 SCHEMES = ("redis", "rediss", "unix")
 _SECRET = re.compile(r"(?<=password=)[^&#\s]*", re.IGNORECASE)

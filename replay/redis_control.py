@@ -4,10 +4,10 @@ import secrets
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from common.errors import ResumeError
-from replay.redis_client import ReplayUnavailable, answered, connect
-from replay.redis_keys import RunKeys
-from replay.redis_scripts import BEGIN, FENCE, NOTE_VERSION, SET
+from shusaku.common.errors import ResumeError
+from shusaku.replay.redis_client import ReplayUnavailable, answered, connect
+from shusaku.replay.redis_keys import RunKeys
+from shusaku.replay.redis_scripts import BEGIN, FENCE, NOTE_VERSION, SET
 
 
 class ActorFigures(NamedTuple):

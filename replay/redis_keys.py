@@ -17,7 +17,7 @@
 import re
 from typing import NamedTuple
 
-from common.errors import UsageError
+from shusaku.common.errors import UsageError
 
 _RUN_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 
-from common.messages import Control, GameRecord
-from replay.redis_append import MAX_FIGURES, MAX_GAMES, Appender, EncodedGame, Outcome, Reply
-from replay.redis_client import ReplayUnavailable
+from shusaku.common.messages import Control, GameRecord
+from shusaku.replay.redis_append import MAX_FIGURES, MAX_GAMES, Appender, EncodedGame, Outcome, Reply
+from shusaku.replay.redis_client import ReplayUnavailable
 
 MAX_CALL_BYTES = 1 << 20  # of the games of one call, one game apart
 HEARTBEAT_SECONDS = 1.0

@@ -4,15 +4,15 @@ from collections import deque
 from dataclasses import asdict
 from typing import Any
 
-from common._core import Game, RowRing
-from common.config import ReplayConfig
-from common.messages import GameRecord
-from common.row_labels import RowLabels
-from replay.buffer import Batch, ReplayStats
-from replay.quarantine import Quarantine
-from replay.rate_limiter import LimiterState, RateLimiter
-from replay.validation import InvalidRecord, Validation
-from replay.window import Window
+from shusaku.common._core import Game, RowRing
+from shusaku.common.config import ReplayConfig
+from shusaku.common.messages import GameRecord
+from shusaku.common.row_labels import RowLabels
+from shusaku.replay.buffer import Batch, ReplayStats
+from shusaku.replay.quarantine import Quarantine
+from shusaku.replay.rate_limiter import LimiterState, RateLimiter
+from shusaku.replay.validation import InvalidRecord, Validation
+from shusaku.replay.window import Window
 
 
 class RowWindow:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from common._core import Game
-from common.codec import CodecError, encode_record
-from common.messages import SCHEMA, GameRecord
+from shusaku.common._core import Game
+from shusaku.common.codec import CodecError, encode_record
+from shusaku.common.messages import SCHEMA, GameRecord
 
 Params = dict[str, int | float | str | bool]
 

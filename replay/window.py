@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from common.config import ReplayConfig
-from common.errors import UsageError
+from shusaku.common.config import ReplayConfig
+from shusaku.common.errors import UsageError
 
 
 @dataclass(frozen=True)

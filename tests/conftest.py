@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from common.hardware import THREADS_WAIT
+from shusaku.common.hardware import THREADS_WAIT
 
 DEPLOY = Path(__file__).parent / "deploy"
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from common._core import Game, perft
-from common.foreign_games import METHODS, OPTIONAL_METHODS, load_game
-from common.game_contract import check_game
-from common.python_entry import trust
+from shusaku.common._core import Game, perft
+from shusaku.common.foreign_games import METHODS, OPTIONAL_METHODS, load_game
+from shusaku.common.game_contract import check_game
+from shusaku.common.python_entry import trust
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "adding-a-game.md").read_text(encoding="utf-8")
@@ -70,7 +70,7 @@ def test_the_figures_of_the_page():
 
 def test_the_command_of_the_page():
     done = subprocess.run(
-        [sys.executable, "-m", "deploy", "games", "check", "gomoku:Gomoku", "--param", "size=5", "--games", "3"],
+        [sys.executable, "-m", "shusaku", "games", "check", "gomoku:Gomoku", "--param", "size=5", "--games", "3"],
         cwd=FILE.parent, env={**__import__("os").environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
         check=False,
     )

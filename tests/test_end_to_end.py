@@ -1,9 +1,9 @@
 """A real run of tic-tac-toe with the real network must get better: measured against exact play."""
 
-from deploy.local import LocalRun
-from deploy.overrides import compose
-from deploy.run_directory import RunDirectory
-from deploy.stop_signals import StopSignals
+from shusaku.deploy.local import LocalRun
+from shusaku.deploy.overrides import compose
+from shusaku.deploy.run_directory import RunDirectory
+from shusaku.deploy.stop_signals import StopSignals
 
 ROWS = 40_000
 

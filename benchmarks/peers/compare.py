@@ -53,7 +53,7 @@ def measure(who: str, game: str, seconds: float, peers_python: Path) -> dict[str
     facts = GAMES[game]
     if who.startswith("ours"):
         precision = ["inference.precision=int8"] if who == "ours_int8" else []
-        command = [sys.executable, "-m", "deploy", "bench", "selfplay", *facts["ours"], *RULES, *precision,
+        command = [sys.executable, "-m", "shusaku", "bench", "selfplay", *facts["ours"], *RULES, *precision,
                    f"network.blocks={facts['blocks']}", "actors.games_per_actor=auto", f"bench.seconds={seconds}",
                    "--json"]
         return {name: value for name, value in last_json(run(command)).items() if isinstance(value, int | float)}

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from actors.evaluators import PseudoRandomEvaluator
-from actors.inference_server import InferenceServer
-from common._core import Game, GameBatch
-from common.config import SearchConfig, SelfPlayConfig
-from common.leaves_codec import LeavesCodec, decode_evaluation, to_half
-from common.messages import Evaluation, Leaves, Weights
-from common.search import search_options, self_play_options
+from shusaku.actors.evaluators import PseudoRandomEvaluator
+from shusaku.actors.inference_server import InferenceServer
+from shusaku.common._core import Game, GameBatch
+from shusaku.common.config import SearchConfig, SelfPlayConfig
+from shusaku.common.leaves_codec import LeavesCodec, decode_evaluation, to_half
+from shusaku.common.messages import Evaluation, Leaves, Weights
+from shusaku.common.search import search_options, self_play_options
 
 GAME = Game("connect_four")
 CODEC = LeavesCodec(GAME)

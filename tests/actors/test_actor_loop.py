@@ -9,8 +9,8 @@ from typing import Any, cast
 import msgpack
 import pytest
 
-from actors.actor_loop import LOOK_GAMES, LOOK_SECONDS, ActorLoop
-from common.messages import Control, GameRecord, Weights
+from shusaku.actors.actor_loop import LOOK_GAMES, LOOK_SECONDS, ActorLoop
+from shusaku.common.messages import Control, GameRecord, Weights
 
 
 def weights(version: int) -> Weights:

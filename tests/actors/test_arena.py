@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from actors.arena import Arena, MatchResult, openings
-from actors.evaluators import PseudoRandomEvaluator, ScriptedEvaluator, UniformEvaluator
-from actors.players import Forfeit, OpenGame, Player, RandomPlayer, SearchPlayer
-from common._core import Game
-from common.config import SearchConfig
-from common.errors import UsageError
+from shusaku.actors.arena import Arena, MatchResult, openings
+from shusaku.actors.evaluators import PseudoRandomEvaluator, ScriptedEvaluator, UniformEvaluator
+from shusaku.actors.players import Forfeit, OpenGame, Player, RandomPlayer, SearchPlayer
+from shusaku.common._core import Game
+from shusaku.common.config import SearchConfig
+from shusaku.common.errors import UsageError
 
 PUCT = SearchConfig(policy="puct", simulations=32)
 

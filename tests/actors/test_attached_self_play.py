@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from actors.channels_last import Inputs
-from actors.evaluators import NetworkEvaluator, PseudoRandomEvaluator
-from actors.self_play import ActorIdentity, SelfPlay
-from common._core import Game, GameBatch, SearchOptions
-from common.config import SearchConfig, SelfPlayConfig
-from common.laps import Laps
-from common.messages import GameRecord, Weights
+from shusaku.actors.channels_last import Inputs
+from shusaku.actors.evaluators import NetworkEvaluator, PseudoRandomEvaluator
+from shusaku.actors.self_play import ActorIdentity, SelfPlay
+from shusaku.common._core import Game, GameBatch, SearchOptions
+from shusaku.common.config import SearchConfig, SelfPlayConfig
+from shusaku.common.laps import Laps
+from shusaku.common.messages import GameRecord, Weights
 
 GAMES = 6
 

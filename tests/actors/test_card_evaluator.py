@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 import torch
 
-from actors.batch_pipeline import BatchPipeline
-from actors.card_evaluator import DEPTH, Card, CardEvaluator
-from actors.evaluators import BatchTooLarge, Evaluator, PseudoRandomEvaluator, make_evaluator, raw_rate
-from actors.inference_server import InferenceServer
-from actors.simulated_card import SimulatedCard
-from common._core import Game
-from common.config import InferenceConfig, NetworkConfig
-from common.hardware import Precision
-from common.weights import random_weights, tower_shape, weights_of
+from shusaku.actors.batch_pipeline import BatchPipeline
+from shusaku.actors.card_evaluator import DEPTH, Card, CardEvaluator
+from shusaku.actors.evaluators import BatchTooLarge, Evaluator, PseudoRandomEvaluator, make_evaluator, raw_rate
+from shusaku.actors.inference_server import InferenceServer
+from shusaku.actors.simulated_card import SimulatedCard
+from shusaku.common._core import Game
+from shusaku.common.config import InferenceConfig, NetworkConfig
+from shusaku.common.hardware import Precision
+from shusaku.common.weights import random_weights, tower_shape, weights_of
 
 sys.path.insert(0, str(Path(__file__).parent))
 from inference_fixtures import CODEC, GAME, ask, leaves_of, weights

@@ -7,8 +7,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from actors.channels_last import channels_last
-from actors.evaluators import (
+from shusaku.actors.channels_last import channels_last
+from shusaku.actors.evaluators import (
     Evaluator,
     LadderEvaluator,
     NetworkEvaluator,
@@ -19,13 +19,13 @@ from actors.evaluators import (
     make_ladder,
     raw_rate,
 )
-from common import hardware
-from common._core import Game
-from common.config import InferenceConfig, NetworkConfig
-from common.hardware import choose_precision, cpu_flags, cpu_has_bf16
-from common.messages import Evaluation, Leaves, Weights
-from common.network import Network
-from common.weights import random_weights, weights_of
+from shusaku.common import hardware
+from shusaku.common._core import Game
+from shusaku.common.config import InferenceConfig, NetworkConfig
+from shusaku.common.hardware import choose_precision, cpu_flags, cpu_has_bf16
+from shusaku.common.messages import Evaluation, Leaves, Weights
+from shusaku.common.network import Network
+from shusaku.common.weights import random_weights, weights_of
 
 GAMES = ("tic_tac_toe", "connect_four")
 RUNTIMES = ("openvino", "torch")
@@ -183,7 +183,7 @@ def test_weights_that_do_not_fit_are_refused_and_the_old_ones_stay(runtime: str)
 
 def test_openvino_swaps_weights_without_compiling() -> None:
     """Otherwise a swap takes four times as long: this version of OpenVINO keeps its constants in another form."""
-    from actors.openvino_evaluator import OpenVINORuntime
+    from shusaku.actors.openvino_evaluator import OpenVINORuntime
 
     runtime = evaluator_of("openvino", Game("connect_four")).runtime
     assert isinstance(runtime, OpenVINORuntime)
@@ -282,7 +282,7 @@ def test_what_the_processor_lacks_is_replaced_and_said(
 
 def test_without_openvino_torch_computes_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     game = Game("tic_tac_toe")
-    monkeypatch.setattr("actors.evaluators.find_spec", lambda name: None)
+    monkeypatch.setattr("shusaku.actors.evaluators.find_spec", lambda name: None)
     for precision in ("fp32", "int8"):
         evaluator = make_evaluator(game, InferenceConfig(precision=precision), CONFIG, 8)
         assert evaluator.description.startswith("torch ")

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from actors.games_choice import ENOUGH, SIZES, SLICES, Pace, choose_games, measure_games
-from common._core import Game
-from common.config import ActorsConfig, Config, GameConfig, InferenceConfig, NetworkConfig, SearchConfig
-from common.weights import random_weights
+from shusaku.actors.games_choice import ENOUGH, SIZES, SLICES, Pace, choose_games, measure_games
+from shusaku.common._core import Game
+from shusaku.common.config import ActorsConfig, Config, GameConfig, InferenceConfig, NetworkConfig, SearchConfig
+from shusaku.common.weights import random_weights
 
 
 def machine(fixed: float, each: float, tried: list[int] | None = None) -> Callable[[int], Pace]:

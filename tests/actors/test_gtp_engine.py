@@ -10,15 +10,15 @@ from typing import Any
 import psutil
 import pytest
 
-from actors.arena import Arena, MatchResult
-from actors.engine_player import EnginePlayer
-from actors.engine_process import EngineFault
-from actors.engine_session import EngineSettings
-from actors.gtp_engine import GtpEngine, Refused
-from actors.players import OpenGame, RandomPlayer
-from actors.strength import Stopped
-from common._core import Game
-from common.errors import UsageError
+from shusaku.actors.arena import Arena, MatchResult
+from shusaku.actors.engine_player import EnginePlayer
+from shusaku.actors.engine_process import EngineFault
+from shusaku.actors.engine_session import EngineSettings
+from shusaku.actors.gtp_engine import GtpEngine, Refused
+from shusaku.actors.players import OpenGame, RandomPlayer
+from shusaku.actors.strength import Stopped
+from shusaku.common._core import Game
+from shusaku.common.errors import UsageError
 
 sys.path.insert(0, str(Path(__file__).parent))
 from processes import that_stay

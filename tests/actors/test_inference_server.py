@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from actors.evaluators import PseudoRandomEvaluator, make_evaluator
-from actors.inference_server import (
+from shusaku.actors.evaluators import PseudoRandomEvaluator, make_evaluator
+from shusaku.actors.inference_server import (
     AnswerLate,
     EvaluationFailed,
     InferenceServer,
@@ -19,12 +19,12 @@ from actors.inference_server import (
     QueueFull,
     ServerClosed,
 )
-from actors.server_figures import REMEMBERED
-from common.codec import CodecError
-from common.config import InferenceConfig, NetworkConfig
-from common.leaves_codec import to_half
-from common.messages import Evaluation, Leaves
-from common.weights import random_weights
+from shusaku.actors.server_figures import REMEMBERED
+from shusaku.common.codec import CodecError
+from shusaku.common.config import InferenceConfig, NetworkConfig
+from shusaku.common.leaves_codec import to_half
+from shusaku.common.messages import Evaluation, Leaves
+from shusaku.common.weights import random_weights
 
 sys.path.insert(0, str(Path(__file__).parent))
 from inference_fixtures import CODEC, GAME, Scripted, ask, eventually, hammer, leaves_of, serving, weights

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.evaluators import PseudoRandomEvaluator
-from actors.inference_server import InferenceServer
-from actors.overlapped_self_play import OverlappedSelfPlay, group_games, group_seed
-from actors.remote_evaluation import EvaluationStopped, RemoteEvaluation
-from actors.self_play import ActorIdentity, SelfPlay
-from common._core import Game
-from common.config import SearchConfig, SelfPlayConfig
-from common.messages import Evaluation, GameRecord, Leaves
+from shusaku.actors.evaluators import PseudoRandomEvaluator
+from shusaku.actors.inference_server import InferenceServer
+from shusaku.actors.overlapped_self_play import OverlappedSelfPlay, group_games, group_seed
+from shusaku.actors.remote_evaluation import EvaluationStopped, RemoteEvaluation
+from shusaku.actors.self_play import ActorIdentity, SelfPlay
+from shusaku.common._core import Game
+from shusaku.common.config import SearchConfig, SelfPlayConfig
+from shusaku.common.messages import Evaluation, GameRecord, Leaves
 
 sys.path.insert(0, str(Path(__file__).parent))
 from inference_fixtures import GAME, ThreadTransport, weights

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from actors.arena import Arena
-from actors.engine_player import EnginePlayer
-from actors.engine_session import EngineSettings
-from actors.players import RandomPlayer
-from common._core import Game
-from common.errors import UsageError
+from shusaku.actors.arena import Arena
+from shusaku.actors.engine_player import EnginePlayer
+from shusaku.actors.engine_session import EngineSettings
+from shusaku.actors.players import RandomPlayer
+from shusaku.common._core import Game
+from shusaku.common.errors import UsageError
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from oracles import engine

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from actors.arena import Arena
-from actors.engine_player import EnginePlayer
-from actors.engine_session import EngineSettings
-from actors.players import RandomPlayer
-from actors.uci_engine import UciEngine
-from actors.uci_games import KNOWN, from_engine, start_words, to_engine
-from actors.uci_options import option_commands
-from common._core import Game
-from common.errors import UsageError
+from shusaku.actors.arena import Arena
+from shusaku.actors.engine_player import EnginePlayer
+from shusaku.actors.engine_session import EngineSettings
+from shusaku.actors.players import RandomPlayer
+from shusaku.actors.uci_engine import UciEngine
+from shusaku.actors.uci_games import KNOWN, from_engine, start_words, to_engine
+from shusaku.actors.uci_options import option_commands
+from shusaku.common._core import Game
+from shusaku.common.errors import UsageError
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from oracles import engine

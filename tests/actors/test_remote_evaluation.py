@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.evaluators import PseudoRandomEvaluator
-from actors.inference_server import InferenceServer
-from actors.overlapped_self_play import OverlappedSelfPlay
-from actors.remote_evaluation import MAX_IN_FLIGHT, EvaluationStopped, RemoteEvaluation, ServerUnavailable
-from actors.self_play import ActorIdentity, SelfPlay
-from common.codec import CodecError
-from common.config import SearchConfig, SelfPlayConfig
-from common.leaves_codec import LeavesCodec, encode_evaluation, to_half
-from common.messages import Evaluation, Leaves, RowKind
+from shusaku.actors.evaluators import PseudoRandomEvaluator
+from shusaku.actors.inference_server import InferenceServer
+from shusaku.actors.overlapped_self_play import OverlappedSelfPlay
+from shusaku.actors.remote_evaluation import MAX_IN_FLIGHT, EvaluationStopped, RemoteEvaluation, ServerUnavailable
+from shusaku.actors.self_play import ActorIdentity, SelfPlay
+from shusaku.common.codec import CodecError
+from shusaku.common.config import SearchConfig, SelfPlayConfig
+from shusaku.common.leaves_codec import LeavesCodec, encode_evaluation, to_half
+from shusaku.common.messages import Evaluation, Leaves, RowKind
 
 sys.path.insert(0, str(Path(__file__).parent))
 from inference_fixtures import GAME, Scripted, ThreadTransport, leaves_of, weights

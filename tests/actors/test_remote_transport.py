@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 import ray
 
-from actors import remote_transport
-from actors.inference_server import InferenceServer
-from actors.remote_evaluation import RemoteEvaluation, ServerUnavailable
-from actors.remote_transport import ServerTransport
-from actors.shared_door import SharedDoor
-from common.codec import CodecError
+from shusaku.actors import remote_transport
+from shusaku.actors.inference_server import InferenceServer
+from shusaku.actors.remote_evaluation import RemoteEvaluation, ServerUnavailable
+from shusaku.actors.remote_transport import ServerTransport
+from shusaku.actors.shared_door import SharedDoor
+from shusaku.common.codec import CodecError
 
 sys.path.insert(0, str(Path(__file__).parent))
 from inference_fixtures import CODEC, GAME, Scripted, leaves_of, weights

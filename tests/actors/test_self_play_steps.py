@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from actors.evaluators import NO_VERSION, PseudoRandomEvaluator
-from actors.self_play import ActorIdentity, SelfPlay
-from common._core import Game
-from common.config import SearchConfig, SelfPlayConfig
-from common.messages import Evaluation, Leaves
+from shusaku.actors.evaluators import NO_VERSION, PseudoRandomEvaluator
+from shusaku.actors.self_play import ActorIdentity, SelfPlay
+from shusaku.common._core import Game
+from shusaku.common.config import SearchConfig, SelfPlayConfig
+from shusaku.common.messages import Evaluation, Leaves
 
 GAME = Game("connect_four")
 

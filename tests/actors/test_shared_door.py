@@ -18,17 +18,17 @@ import numpy as np
 import psutil
 import pytest
 
-from actors.evaluators import PseudoRandomEvaluator
-from actors.inference_server import InferenceServer
-from actors.overlapped_self_play import OverlappedSelfPlay
-from actors.remote_evaluation import MAX_IN_FLIGHT, RemoteEvaluation, ServerUnavailable
-from actors.self_play import ActorIdentity
-from actors.shared_client import SharedTransport
-from actors.shared_door import HELLO, HELLO_MARK, MAX_SLOT_BYTES, MAX_SLOTS, WELCOME, SharedDoor
-from actors.shared_segment import Segment, Status
-from common.codec import CodecError
-from common.config import SearchConfig, SelfPlayConfig
-from common.leaves_codec import decode_evaluation, to_half
+from shusaku.actors.evaluators import PseudoRandomEvaluator
+from shusaku.actors.inference_server import InferenceServer
+from shusaku.actors.overlapped_self_play import OverlappedSelfPlay
+from shusaku.actors.remote_evaluation import MAX_IN_FLIGHT, RemoteEvaluation, ServerUnavailable
+from shusaku.actors.self_play import ActorIdentity
+from shusaku.actors.shared_client import SharedTransport
+from shusaku.actors.shared_door import HELLO, HELLO_MARK, MAX_SLOT_BYTES, MAX_SLOTS, WELCOME, SharedDoor
+from shusaku.actors.shared_segment import Segment, Status
+from shusaku.common.codec import CodecError
+from shusaku.common.config import SearchConfig, SelfPlayConfig
+from shusaku.common.leaves_codec import decode_evaluation, to_half
 
 sys.path.insert(0, str(Path(__file__).parent))
 from inference_fixtures import CODEC, GAME, Scripted, ThreadTransport, eventually, leaves_of, serving, weights
@@ -166,8 +166,8 @@ SERVER = """
 import sys
 sys.path.insert(0, {here!r})
 from inference_fixtures import Scripted, GAME, weights
-from actors.inference_server import InferenceServer
-from actors.shared_door import SharedDoor
+from shusaku.actors.inference_server import InferenceServer
+from shusaku.actors.shared_door import SharedDoor
 server = InferenceServer(GAME, Scripted, sizes=[64], deadline_ms=1.0)
 server.load(weights(1))
 door = SharedDoor(server)

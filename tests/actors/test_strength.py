@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from actors.evaluators import PseudoRandomEvaluator, ScriptedEvaluator, UniformEvaluator
-from actors.solvers import ExactSolver
-from actors.strength import (
+from shusaku.actors.evaluators import PseudoRandomEvaluator, ScriptedEvaluator, UniformEvaluator
+from shusaku.actors.solvers import ExactSolver
+from shusaku.actors.strength import (
     BASELINES,
     Stopped,
     measure,
@@ -27,11 +27,11 @@ from actors.strength import (
     share_of,
     strength_search,
 )
-from actors.strength_sets import ILLEGAL, StrengthSet, strength_set
-from common._core import Game
-from common.config import SearchConfig
-from common.errors import UsageError
-from deploy.strength_table import strength_table
+from shusaku.actors.strength_sets import ILLEGAL, StrengthSet, strength_set
+from shusaku.common._core import Game
+from shusaku.common.config import SearchConfig
+from shusaku.common.errors import UsageError
+from shusaku.deploy.strength_table import strength_table
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "benchmarks/make_connect_four_positions.py"

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from actors import uci_games
-from actors.arena import Arena, MatchResult
-from actors.engine_player import EnginePlayer
-from actors.engine_process import EngineFault
-from actors.engine_session import EngineSettings
-from actors.players import OpenGame, RandomPlayer
-from actors.strength import Stopped
-from actors.uci_engine import UciEngine
-from actors.uci_games import KnownGame
-from common._core import Game
-from common.errors import UsageError
+from shusaku.actors import uci_games
+from shusaku.actors.arena import Arena, MatchResult
+from shusaku.actors.engine_player import EnginePlayer
+from shusaku.actors.engine_process import EngineFault
+from shusaku.actors.engine_session import EngineSettings
+from shusaku.actors.players import OpenGame, RandomPlayer
+from shusaku.actors.strength import Stopped
+from shusaku.actors.uci_engine import UciEngine
+from shusaku.actors.uci_games import KnownGame
+from shusaku.common._core import Game
+from shusaku.common.errors import UsageError
 
 sys.path.insert(0, str(Path(__file__).parent))
 from processes import that_stay

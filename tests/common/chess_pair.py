@@ -3,7 +3,7 @@
 import chess
 import numpy as np
 
-from common._core import Game
+from shusaku.common._core import Game
 
 PIECES = [chess.PAWN, chess.KNIGHT, chess.BISHOP, chess.ROOK, chess.QUEEN, chess.KING]
 

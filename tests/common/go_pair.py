@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from common._core import Game
+from shusaku.common._core import Game
 
 sys.path.insert(0, str(Path(__file__).parent))
 from reference_go import SYMBOLS, WHITE, ReferenceGo, action_of, diagram_of, place, vertex

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from common._core import Game
-from common.messages import EndedBy, GameId, GameRecord, RowKind
+from shusaku.common._core import Game
+from shusaku.common.messages import EndedBy, GameId, GameRecord, RowKind
 
 
 def random_game(game: Game, seed: int, stop_early: bool = False) -> GameRecord:

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from actors.evaluators import ScriptedEvaluator
-from common._core import GameBatch, SearchBatch
-from common.config import SelfPlayConfig
-from common.messages import Leaves
-from common.search import search_options, self_play_options, step
+from shusaku.actors.evaluators import ScriptedEvaluator
+from shusaku.common._core import GameBatch, SearchBatch
+from shusaku.common.config import SelfPlayConfig
+from shusaku.common.messages import Leaves
+from shusaku.common.search import search_options, self_play_options, step
 
 
 def scripted(observation, num_actions):

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from actors.evaluators import PseudoRandomEvaluator, ScriptedEvaluator, UniformEvaluator
-from common._core import Game, GameBatch, SearchBatch
-from common.config import SearchConfig
-from common.messages import Leaves
-from common.search import search_options, search_positions, step
+from shusaku.actors.evaluators import PseudoRandomEvaluator, ScriptedEvaluator, UniformEvaluator
+from shusaku.common._core import Game, GameBatch, SearchBatch
+from shusaku.common.config import SearchConfig
+from shusaku.common.messages import Leaves
+from shusaku.common.search import search_options, search_positions, step
 
 sys.path.insert(0, str(Path(__file__).parent))
 from search_fixtures import random_positions, scripted

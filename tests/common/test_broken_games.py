@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from common._core import Game, random_games
-from common.errors import GameError, UsageError
-from common.python_entry import trust
+from shusaku.common._core import Game, random_games
+from shusaku.common.errors import GameError, UsageError
+from shusaku.common.python_entry import trust
 
 sys.path.insert(0, str(Path(__file__).parent))
 from foreign_fixtures import Board, Takeaway, TicTacToe, entry_of, python_game, records

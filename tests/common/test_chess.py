@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common._core import Game, perft
+from shusaku.common._core import Game, perft
 
 sys.path.insert(0, str(Path(__file__).parent))
 from chess_pair import Pair, small_planes, zero_planes

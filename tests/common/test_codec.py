@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.codec import (
+from shusaku.common.codec import (
     MAX_PLIES,
     MAX_RECORD_BYTES,
     CodecError,
@@ -22,7 +22,7 @@ from common.codec import (
     encode_control,
     encode_record,
 )
-from common.messages import Control, EndedBy, GameId, GameRecord
+from shusaku.common.messages import Control, EndedBy, GameId, GameRecord
 
 TEXT = st.text(max_size=32)
 COUNTER = st.integers(0, 2**63 - 1)

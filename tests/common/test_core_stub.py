@@ -3,8 +3,8 @@
 import ast
 from pathlib import Path
 
-import common._core as core
-from common import config
+import shusaku.common._core as core
+from shusaku.common import config
 
 
 def stub() -> dict[str, set[str]]:

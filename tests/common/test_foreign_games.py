@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from actors.evaluators import PseudoRandomEvaluator, UniformEvaluator
-from common._core import Game, GameBatch, RowRing, SearchBatch, perft, random_games
-from common.config import SearchConfig
-from common.foreign_games import CACHED_STATES
-from common.messages import Leaves
-from common.search import search_options
+from shusaku.actors.evaluators import PseudoRandomEvaluator, UniformEvaluator
+from shusaku.common._core import Game, GameBatch, RowRing, SearchBatch, perft, random_games
+from shusaku.common.config import SearchConfig
+from shusaku.common.foreign_games import CACHED_STATES
+from shusaku.common.messages import Leaves
+from shusaku.common.search import search_options
 
 sys.path.insert(0, str(Path(__file__).parent))
 from foreign_fixtures import Board, Pile, Takeaway, TicTacToe, python_game, records, solve

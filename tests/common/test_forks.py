@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from actors.evaluators import PseudoRandomEvaluator, ScriptedEvaluator
-from actors.self_play import ActorIdentity, SelfPlay
-from common._core import Game, GameBatch, RowRing
-from common.config import SearchConfig, SelfPlayConfig
-from common.messages import Leaves, RowKind
-from common.search import search_options
+from shusaku.actors.evaluators import PseudoRandomEvaluator, ScriptedEvaluator
+from shusaku.actors.self_play import ActorIdentity, SelfPlay
+from shusaku.common._core import Game, GameBatch, RowRing
+from shusaku.common.config import SearchConfig, SelfPlayConfig
+from shusaku.common.messages import Leaves, RowKind
+from shusaku.common.search import search_options
 
 sys.path.insert(0, str(Path(__file__).parent))
 from search_fixtures import played_games

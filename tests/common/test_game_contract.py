@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from common._core import Game, game_names
-from common.foreign_games import load_game
-from common.game_contract import RULES, check_game
+from shusaku.common._core import Game, game_names
+from shusaku.common.foreign_games import load_game
+from shusaku.common.game_contract import RULES, check_game
 
 sys.path.insert(0, str(Path(__file__).parent))
 from foreign_fixtures import Board, Takeaway, TicTacToe, entry_of, python_game

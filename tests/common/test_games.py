@@ -6,8 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.channels_last import channels_last
-from common._core import Game, game_names, game_parameters, perft, random_games
+from shusaku.actors.channels_last import channels_last
+from shusaku.common._core import Game, game_names, game_parameters, perft, random_games
 
 ALL = game_names()
 SMALL_GO = [("go", {"size": 5}), ("go", {"size": 7, "planes": "tutorial"})]  # tests/common/test_go.py has the others

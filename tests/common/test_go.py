@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from common._core import Game, perft, random_games
+from shusaku.common._core import Game, perft, random_games
 
 sys.path.insert(0, str(Path(__file__).parent))
 import reference_go as reference

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from common._core import Game, perft
+from shusaku.common._core import Game, perft
 
 sys.path.insert(0, str(Path(__file__).parent))
 import reference_go as reference

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from common._core import Game
+from shusaku.common._core import Game
 
 sys.path.insert(0, str(Path(__file__).parent))
 from go_engines import MOST_MOVES, GnuGo, OpenSpielGo, fixed_handicap, sgfmill_board

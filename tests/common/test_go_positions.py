@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from common._core import Game
+from shusaku.common._core import Game
 
 sys.path.insert(0, str(Path(__file__).parent))
 from go_pair import RULES, SUPERKOS, Pair, grid_of

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from common._core import SearchBatch
-from common.config import SearchConfig
-from common.messages import Evaluation
-from common.search import search_options, step
+from shusaku.common._core import SearchBatch
+from shusaku.common.config import SearchConfig
+from shusaku.common.messages import Evaluation
+from shusaku.common.search import search_options, step
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent))

@@ -6,7 +6,7 @@ import numpy as np
 import pyspiel
 import pytest
 
-from common._core import Game, perft
+from shusaku.common._core import Game, perft
 
 SIZES = range(2, 14)
 NEIGHBOURS = [(0, -1), (0, 1), (-1, 0), (-1, 1), (1, -1), (1, 0)]  # of (row, column)

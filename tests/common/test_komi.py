@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from actors.evaluators import PseudoRandomEvaluator, UniformEvaluator
-from actors.self_play import ActorIdentity, SelfPlay
-from common._core import Game, GameBatch
-from common.codec import decode_record, encode_record
-from common.config import ReplayConfig, SearchConfig, SelfPlayConfig
-from common.search import search_options, self_play_options
-from replay.memory_buffer import MemoryBuffer
+from shusaku.actors.evaluators import PseudoRandomEvaluator, UniformEvaluator
+from shusaku.actors.self_play import ActorIdentity, SelfPlay
+from shusaku.common._core import Game, GameBatch
+from shusaku.common.codec import decode_record, encode_record
+from shusaku.common.config import ReplayConfig, SearchConfig, SelfPlayConfig
+from shusaku.common.search import search_options, self_play_options
+from shusaku.replay.memory_buffer import MemoryBuffer
 
 sys.path.insert(0, str(Path(__file__).parent))
 from search_fixtures import played_games, self_play_games

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from actors.evaluators import NetworkEvaluator
-from actors.self_play import ActorIdentity, SelfPlay
-from common._core import Game
-from common.config import SearchConfig, SelfPlayConfig
-from common.laps import PARTS, Laps, shares
-from common.messages import Weights
-from common.metrics import TimeShares
+from shusaku.actors.evaluators import NetworkEvaluator
+from shusaku.actors.self_play import ActorIdentity, SelfPlay
+from shusaku.common._core import Game
+from shusaku.common.config import SearchConfig, SelfPlayConfig
+from shusaku.common.laps import PARTS, Laps, shares
+from shusaku.common.messages import Weights
+from shusaku.common.metrics import TimeShares
 
 
 class Clock:

@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.evaluators import PseudoRandomEvaluator
-from actors.self_play import ActorIdentity, SelfPlay
-from common._core import Game
-from common.codec import CodecError
-from common.config import SearchConfig, SelfPlayConfig
-from common.leaves_codec import (
+from shusaku.actors.evaluators import PseudoRandomEvaluator
+from shusaku.actors.self_play import ActorIdentity, SelfPlay
+from shusaku.common._core import Game
+from shusaku.common.codec import CodecError
+from shusaku.common.config import SearchConfig, SelfPlayConfig
+from shusaku.common.leaves_codec import (
     MAX_REQUEST_BYTES,
     MAX_VERSION,
     LeavesCodec,
     decode_evaluation,
     encode_evaluation,
 )
-from common.messages import Evaluation, GameRecord, Leaves
+from shusaku.common.messages import Evaluation, GameRecord, Leaves
 
 GAMES = {name: Game(name) for name in ("tic_tac_toe", "connect_four")}
 CODECS = {name: LeavesCodec(game) for name, game in GAMES.items()}

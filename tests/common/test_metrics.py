@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from common.messages import Metrics
-from common.metrics import MetricsSink, Rate, Share, mean_plies, read_metrics
+from shusaku.common.messages import Metrics
+from shusaku.common.metrics import MetricsSink, Rate, Share, mean_plies, read_metrics
 
 
 def moment(step: int = 1, **values: object) -> Metrics:

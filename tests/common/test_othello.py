@@ -8,10 +8,10 @@ import pyspiel
 import pytest
 import rust_reversi
 
-from actors.evaluators import PseudoRandomEvaluator
-from common._core import Game, perft, random_games
-from common.config import SearchConfig
-from common.search import search_positions
+from shusaku.actors.evaluators import PseudoRandomEvaluator
+from shusaku.common._core import Game, perft, random_games
+from shusaku.common.config import SearchConfig
+from shusaku.common.search import search_positions
 
 sys.path.insert(0, str(Path(__file__).parent))
 from reference_othello import Reference, count

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from common._core import Game
-from common.config import SearchConfig
+from shusaku.common._core import Game
+from shusaku.common.config import SearchConfig
 
 sys.path.insert(0, str(Path(__file__).parent))
 import reference_search as reference

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from actors.evaluators import PseudoRandomEvaluator
-from actors.self_play import ActorIdentity, SelfPlay
-from common._core import Game
-from common.config import SearchConfig, SelfPlayConfig
-from common.messages import RowKind
+from shusaku.actors.evaluators import PseudoRandomEvaluator
+from shusaku.actors.self_play import ActorIdentity, SelfPlay
+from shusaku.common._core import Game
+from shusaku.common.config import SearchConfig, SelfPlayConfig
+from shusaku.common.messages import RowKind
 
 PLIES = 80  # so many that pieces are in hand and on their way to promotion
 

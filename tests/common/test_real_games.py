@@ -15,7 +15,7 @@ import chess.pgn
 import cshogi
 import cshogi.CSA
 
-from common._core import Game
+from shusaku.common._core import Game
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent))

@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from common.remote import EXPORTED, Kind, RayMetrics, _look_up
-from deploy.console import Status
+from shusaku.common.remote import EXPORTED, Kind, RayMetrics, _look_up
+from shusaku.deploy.console import Status
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 WRITER = '''
 import json, sys, time, urllib.request
 from pathlib import Path
-from common.config import ClusterConfig
-from common.remote import RayMetrics
-from deploy.ray_session import RaySession
+from shusaku.common.config import ClusterConfig
+from shusaku.common.remote import RayMetrics
+from shusaku.deploy.ray_session import RaySession
 
 with RaySession(ClusterConfig(dashboard=False), Path("unused"), say=print) as session:
     metrics = RayMetrics("run-1", "connect_four")
@@ -82,7 +82,7 @@ class Recorder:
 
 
 def test_a_total_that_falls_is_neither_an_error_nor_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("common.remote.Counter", Recorder)
+    monkeypatch.setattr("shusaku.common.remote.Counter", Recorder)
     metrics = RayMetrics("run", "game")
     for total in (0, 5, 5, 9, 2, math.nan, 4):
         metrics.write({"games": total})

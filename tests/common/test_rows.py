@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from actors.evaluators import PseudoRandomEvaluator
-from actors.self_play import ActorIdentity, SelfPlay
-from common._core import Game, RowRing
-from common.config import SearchConfig, SelfPlayConfig
+from shusaku.actors.evaluators import PseudoRandomEvaluator
+from shusaku.actors.self_play import ActorIdentity, SelfPlay
+from shusaku.common._core import Game, RowRing
+from shusaku.common.config import SearchConfig, SelfPlayConfig
 
 
 def games_of(game, count, seed=1):

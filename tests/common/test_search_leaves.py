@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from actors.evaluators import PseudoRandomEvaluator, ScriptedEvaluator
-from actors.strength_sets import strength_set
-from common._core import Game, GameBatch, SearchBatch
-from common.config import SearchConfig
-from common.messages import Leaves
-from common.search import search_options, search_positions
+from shusaku.actors.evaluators import PseudoRandomEvaluator, ScriptedEvaluator
+from shusaku.actors.strength_sets import strength_set
+from shusaku.common._core import Game, GameBatch, SearchBatch
+from shusaku.common.config import SearchConfig
+from shusaku.common.messages import Leaves
+from shusaku.common.search import search_options, search_positions
 
 sys.path.insert(0, str(Path(__file__).parent))
 from reference_graph import WaitingPuct, waiting_search

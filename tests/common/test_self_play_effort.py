@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from actors.evaluators import PseudoRandomEvaluator, ScriptedEvaluator
-from common._core import Game, GameBatch
-from common.config import SearchConfig, SelfPlayConfig
-from common.messages import Evaluation, Leaves, RowKind
-from common.search import search_options, self_play_options
+from shusaku.actors.evaluators import PseudoRandomEvaluator, ScriptedEvaluator
+from shusaku.common._core import Game, GameBatch
+from shusaku.common.config import SearchConfig, SelfPlayConfig
+from shusaku.common.messages import Evaluation, Leaves, RowKind
+from shusaku.common.search import search_options, self_play_options
 
 sys.path.insert(0, str(Path(__file__).parent))
 from search_fixtures import played_games

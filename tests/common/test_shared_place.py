@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from actors.evaluators import PseudoRandomEvaluator
-from common._core import Game
-from common.config import SearchConfig, SelfPlayConfig
+from shusaku.actors.evaluators import PseudoRandomEvaluator
+from shusaku.common._core import Game
+from shusaku.common.config import SearchConfig, SelfPlayConfig
 
 sys.path.insert(0, str(Path(__file__).parent))
 from search_fixtures import played_games

@@ -9,7 +9,7 @@ import cshogi
 import numpy as np
 import pytest
 
-from common._core import Game, perft
+from shusaku.common._core import Game, perft
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent))

@@ -7,7 +7,7 @@ import cshogi
 import numpy as np
 import pytest
 
-from common._core import Game
+from shusaku.common._core import Game
 
 sys.path.insert(0, str(Path(__file__).parent))
 from shogi_pair import CShogi, Fairy, Watched, action_of, board_planes, turned

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common._core import Game
+from shusaku.common._core import Game
 
 sys.path.insert(0, str(Path(__file__).parent))
 from shogi_pair import random_set_up, turned

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from actors.evaluators import PseudoRandomEvaluator
-from common._core import Game, GameBatch, SearchBatch
-from common.config import SearchConfig
-from common.messages import Leaves
-from common.search import search_options
+from shusaku.actors.evaluators import PseudoRandomEvaluator
+from shusaku.common._core import Game, GameBatch, SearchBatch
+from shusaku.common.config import SearchConfig
+from shusaku.common.messages import Leaves
+from shusaku.common.search import search_options
 
 sys.path.insert(0, str(Path(__file__).parent))
 from foreign_fixtures import Takeaway, TicTacToe, python_game

@@ -5,12 +5,12 @@ import math
 import pytest
 import torch
 
-from common.config import Config, LearnerConfig
-from common.config_rules import TARGETS as NAMES
-from common.config_rules import check
-from common.errors import UsageError
-from common.target import Target, total_loss
-from common.targets import TARGETS, make_targets
+from shusaku.common.config import Config, LearnerConfig
+from shusaku.common.config_rules import TARGETS as NAMES
+from shusaku.common.config_rules import check
+from shusaku.common.errors import UsageError
+from shusaku.common.target import Target, total_loss
+from shusaku.common.targets import TARGETS, make_targets
 
 ROWS = {
     "policy": torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0]]),

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from actors.evaluators import PseudoRandomEvaluator
-from common._core import Game
-from common.config import SearchConfig
-from common.search import search_positions
+from shusaku.actors.evaluators import PseudoRandomEvaluator
+from shusaku.common._core import Game
+from shusaku.common.config import SearchConfig
+from shusaku.common.search import search_positions
 
 sys.path.insert(0, str(Path(__file__).parent))
 import reference_search as reference

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from common._core import Game
-from common.config import NetworkConfig
-from common.errors import UsageError
-from common.messages import Weights
-from common.network import Network
-from common.weights import (
+from shusaku.common._core import Game
+from shusaku.common.config import NetworkConfig
+from shusaku.common.errors import UsageError
+from shusaku.common.messages import Weights
+from shusaku.common.network import Network
+from shusaku.common.weights import (
     is_finite,
     load_weights,
     random_weights,

@@ -17,13 +17,13 @@ import numpy as np
 import psutil
 import redis
 
-from common.codec import decode_record
-from common.messages import GameId, GameRecord
-from deploy.run_identity import RunIdentity
-from replay.redis_client import ReplayUnavailable, connect
-from replay.redis_control import RedisControl
-from replay.redis_keys import RunKeys
-from replay.redis_server import url_of
+from shusaku.common.codec import decode_record
+from shusaku.common.messages import GameId, GameRecord
+from shusaku.deploy.run_identity import RunIdentity
+from shusaku.replay.redis_client import ReplayUnavailable, connect
+from shusaku.replay.redis_control import RedisControl
+from shusaku.replay.redis_keys import RunKeys
+from shusaku.replay.redis_server import url_of
 
 SMALL = (  # a run that needs little of the machine, and checkpoints often
     "experiment=tic_tac_toe", "run.minutes=30", "run.checkpoint_seconds=2", "actors.games_per_actor=8",
@@ -41,7 +41,7 @@ class ClusterProcess:
     ) -> None:
         self.run_dir, self._url = run_dir, url
         self.log = run_dir.with_name(f"{run_dir.name}.log")
-        command = [sys.executable, "-m", "deploy", "train", *SMALL, f"run.dir={run_dir}", *overrides]
+        command = [sys.executable, "-m", "shusaku", "train", *SMALL, f"run.dir={run_dir}", *overrides]
         if url:
             command.append(f"replay.url={url}")
         variables = {key: value for key, value in os.environ.items() if key != "RAY_ADDRESS"}
@@ -98,7 +98,7 @@ class ClusterProcess:
 
     def command(self, *words: str, seconds: float = 60.0) -> subprocess.CompletedProcess[str]:
         """Another `shusaku` beside it, about this run."""
-        command = [sys.executable, "-m", "deploy", *words, f"run.dir={self.run_dir}"]
+        command = [sys.executable, "-m", "shusaku", *words, f"run.dir={self.run_dir}"]
         if self._url:
             command.append(f"replay.url={self._url}")
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds)

@@ -17,8 +17,8 @@ DRIVER = '''
 import json, os, signal, sys
 from pathlib import Path
 import ray  # before its variables are set, as the modules of the actors do
-from common.config import ClusterConfig
-from deploy.ray_session import RaySession
+from shusaku.common.config import ClusterConfig
+from shusaku.deploy.ray_session import RaySession
 
 FACTS = ("address dashboard_url is_local token_file own_address num_cpus node_count metrics_port log_directory "
          "how_to_log_in ray_command_prefix").split()

@@ -2,8 +2,8 @@
 
 import msgpack
 
-from deploy.actor_totals import GAP_SECONDS, ActorTotals
-from replay.redis_control import ActorFigures
+from shusaku.deploy.actor_totals import GAP_SECONDS, ActorTotals
+from shusaku.replay.redis_control import ActorFigures
 
 
 def heard(incarnation: int, age_s: float = 0.1, **figures: object) -> ActorFigures:

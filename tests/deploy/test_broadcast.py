@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from actors.remote import ServerReport
-from deploy.broadcast import Broadcast
-from deploy.ray_workers import RayRole, RayWorker
-from deploy.supervisor import Supervisor
+from shusaku.actors.remote import ServerReport
+from shusaku.deploy.broadcast import Broadcast
+from shusaku.deploy.ray_workers import RayRole, RayWorker
+from shusaku.deploy.supervisor import Supervisor
 
 sys.path.insert(0, str(Path(__file__).parent))
 from fake_ray import FakeHandle, death, install, task_error

@@ -12,22 +12,22 @@ from typing import Any
 
 import pytest
 
-from common.config import Config
-from common.errors import ResumeError, RunFailed, UsageError
-from deploy import cli
-from replay.redis_client import ReplayUnavailable
+from shusaku.common.config import Config
+from shusaku.common.errors import ResumeError, RunFailed, UsageError
+from shusaku.deploy import cli
+from shusaku.replay.redis_client import ReplayUnavailable
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def shusaku(*argv: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "deploy", *argv]
+    command = [sys.executable, "-m", "shusaku", *argv]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 def stand_in(monkeypatch: pytest.MonkeyPatch, run: Any) -> None:
     """Makes `run` the body of the command `local`."""
-    monkeypatch.setitem(sys.modules, "deploy.local", SimpleNamespace(run=run))
+    monkeypatch.setitem(sys.modules, "shusaku.deploy.local", SimpleNamespace(run=run))
 
 
 @pytest.mark.parametrize("argv", [["locl"], ["perft", "chss", "3"], ["perft", "tic_tac_toe", "x"], ["perft"],
@@ -197,7 +197,7 @@ def test_submit_gets_every_word_and_its_code_is_ours(
         seen.append(list(arguments))
         return code
 
-    monkeypatch.setitem(sys.modules, "deploy.submit", SimpleNamespace(run=run))
+    monkeypatch.setitem(sys.modules, "shusaku.deploy.submit", SimpleNamespace(run=run))
     assert cli.main(["submit", *words]) == code
     assert seen == [words]
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from common.config import Config
-from common.errors import UsageError
-from deploy.cluster_layout import (
+from shusaku.common.config import Config
+from shusaku.common.errors import UsageError
+from shusaku.deploy.cluster_layout import (
     FEWEST_GAMES,
     LARGEST_BATCH,
     MOST_GAMES,
@@ -15,7 +15,7 @@ from deploy.cluster_layout import (
     layout_of,
     plain,
 )
-from deploy.overrides import compose
+from shusaku.deploy.overrides import compose
 
 
 def config(**settings: object) -> Config:

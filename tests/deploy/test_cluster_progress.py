@@ -12,22 +12,22 @@ from typing import Any
 import msgpack
 import pytest
 
-from actors.remote import ServerReport
-from actors.server_figures import ServerStats
-from common.config import Config
-from common.messages import Metrics
-from common.metrics import MetricsSink, Rate, Share, read_metrics
-from deploy import cluster_progress, control_commands
-from deploy.actor_totals import ActorTotals
-from deploy.cluster_progress import ClusterProgress
-from deploy.console import plain_line
-from deploy.ray_workers import RayRole
-from deploy.run_identity import RunIdentity, RunProgress
-from deploy.supervisor import Supervisor
-from learner.training import TrainingReport
-from replay.buffer import ReplayStats
-from replay.redis_control import ActorFigures, RedisControl
-from replay.redis_server import EmbeddedServer
+from shusaku.actors.remote import ServerReport
+from shusaku.actors.server_figures import ServerStats
+from shusaku.common.config import Config
+from shusaku.common.messages import Metrics
+from shusaku.common.metrics import MetricsSink, Rate, Share, read_metrics
+from shusaku.deploy import cluster_progress, control_commands
+from shusaku.deploy.actor_totals import ActorTotals
+from shusaku.deploy.cluster_progress import ClusterProgress
+from shusaku.deploy.console import plain_line
+from shusaku.deploy.ray_workers import RayRole
+from shusaku.deploy.run_identity import RunIdentity, RunProgress
+from shusaku.deploy.supervisor import Supervisor
+from shusaku.learner.training import TrainingReport
+from shusaku.replay.buffer import ReplayStats
+from shusaku.replay.redis_control import ActorFigures, RedisControl
+from shusaku.replay.redis_server import EmbeddedServer
 
 sys.path.insert(0, str(Path(__file__).parent))
 from fake_ray import Clock, death, install

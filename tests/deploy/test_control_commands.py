@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from common.config import Config
-from common.errors import RunFailed, UsageError
-from deploy import cli, control_commands
-from deploy.console import Status, Waiting
-from deploy.control_commands import scale, status, stop
-from deploy.run_identity import RunIdentity
-from replay.redis_client import connect
-from replay.redis_control import RedisControl
-from replay.redis_keys import RunKeys
-from replay.redis_server import EmbeddedServer, url_of
+from shusaku.common.config import Config
+from shusaku.common.errors import RunFailed, UsageError
+from shusaku.deploy import cli, control_commands
+from shusaku.deploy.console import Status, Waiting
+from shusaku.deploy.control_commands import scale, status, stop
+from shusaku.deploy.run_identity import RunIdentity
+from shusaku.replay.redis_client import connect
+from shusaku.replay.redis_control import RedisControl
+from shusaku.replay.redis_keys import RunKeys
+from shusaku.replay.redis_server import EmbeddedServer, url_of
 
 MAX_ACTORS = 4
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from common.errors import UsageError
-from common.weights import load_weights, save_weights
-from deploy.cli import main
-from deploy.overrides import compose
+from shusaku.common.errors import UsageError
+from shusaku.common.weights import load_weights, save_weights
+from shusaku.deploy.cli import main
+from shusaku.deploy.overrides import compose
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = ["actors.games_per_actor=4", "search.simulations=4", "replay.minimum=20", "replay.capacity=500",
@@ -48,7 +48,7 @@ def hostile(trained, tmp_path):
 
 def _rewrite_checkpoints(directory: Path) -> None:
     """The game of every checkpoint becomes `python`, under a manifest that is right again."""
-    from learner.checkpoints import load_checkpoint, write_checkpoint
+    from shusaku.learner.checkpoints import load_checkpoint, write_checkpoint
 
     for path in list(directory.iterdir()):
         checkpoint = load_checkpoint(path).checkpoint
@@ -66,7 +66,7 @@ def _rewrite_checkpoints(directory: Path) -> None:
 def test_no_command_imports_what_a_file_names(hostile, name, command):
     [path] = hostile.glob(name)
     argv = [part.format(path) for part in command]
-    done = subprocess.run([sys.executable, "-m", "deploy", *argv], cwd=hostile, capture_output=True, text=True,
+    done = subprocess.run([sys.executable, "-m", "shusaku", *argv], cwd=hostile, capture_output=True, text=True,
                           env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False, timeout=120)
     assert done.returncode == 2, done.stderr
     [line] = done.stderr.strip().splitlines()
@@ -77,7 +77,7 @@ def test_no_command_imports_what_a_file_names(hostile, name, command):
 
 def test_a_preset_names_no_class(tmp_path, monkeypatch):
     """Only what is typed counts: a preset is a file like any other."""
-    from deploy import overrides
+    from shusaku.deploy import overrides
 
     presets = tmp_path / "configs"
     shutil.copytree(overrides.CONFIGS, presets)
@@ -97,7 +97,7 @@ def test_a_class_that_is_typed_is_imported(trained, tmp_path):
     gomoku = ["game=python", "game.entry=gomoku:Gomoku"]
 
     def shusaku(*argv: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run([sys.executable, "-m", "deploy", *argv], cwd=tmp_path, capture_output=True, text=True,
+        return subprocess.run([sys.executable, "-m", "shusaku", *argv], cwd=tmp_path, capture_output=True, text=True,
                               env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False, timeout=120)
 
     size = ["game.size=4", "game.row=3"]

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import pytest
 
-from common.errors import UsageError
-from deploy.chosen_weights import choose_weights
-from deploy.cli import main
-from deploy.overrides import compose, compose_jobs
+from shusaku.common.errors import UsageError
+from shusaku.deploy.chosen_weights import choose_weights
+from shusaku.deploy.cli import main
+from shusaku.deploy.overrides import compose, compose_jobs
 
 ROOT = Path(__file__).resolve().parents[2]
 GOMOKU = ["game=python", "game.entry=gomoku:Gomoku"]
@@ -205,7 +205,7 @@ def test_bench_measures_them(shusaku):
 
 @pytest.mark.long
 def test_train_finds_the_class_on_rays_workers(here):
-    command = [sys.executable, "-m", "deploy", "train", *GOMOKU, *SMALL, "actors.count=1", "run.minutes=0.2",
+    command = [sys.executable, "-m", "shusaku", "train", *GOMOKU, *SMALL, "actors.count=1", "run.minutes=0.2",
                "cluster.dashboard=false"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=here, env=environment, capture_output=True, text=True, check=False)

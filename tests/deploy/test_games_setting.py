@@ -5,11 +5,11 @@ from dataclasses import asdict
 
 import pytest
 
-from actors.games_choice import SIZES
-from common.config import Config
-from common.errors import RunFailed, UsageError
-from deploy.games_setting import apart, settle_games
-from deploy.overrides import compose
+from shusaku.actors.games_choice import SIZES
+from shusaku.common.config import Config
+from shusaku.common.errors import RunFailed, UsageError
+from shusaku.deploy.games_setting import apart, settle_games
+from shusaku.deploy.overrides import compose
 
 SMALL = ["game=tic_tac_toe", "network.filters=8", "network.blocks=1", "search.simulations=8"]
 

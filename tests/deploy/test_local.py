@@ -11,16 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from actors.evaluators import PseudoRandomEvaluator
-from common._core import Game
-from common.codec import decode_record
-from common.errors import ResumeError
-from common.metrics import read_metrics
-from deploy.local import LocalRun
-from deploy.overrides import compose
-from deploy.run_directory import RunDirectory
-from deploy.stop_signals import StopSignals
-from replay.record_log import RecordLog
+from shusaku.actors.evaluators import PseudoRandomEvaluator
+from shusaku.common._core import Game
+from shusaku.common.codec import decode_record
+from shusaku.common.errors import ResumeError
+from shusaku.common.metrics import read_metrics
+from shusaku.deploy.local import LocalRun
+from shusaku.deploy.overrides import compose
+from shusaku.deploy.run_directory import RunDirectory
+from shusaku.deploy.stop_signals import StopSignals
+from shusaku.replay.record_log import RecordLog
 
 SMALL = [
     "experiment=tic_tac_toe", "actors.count=2", "actors.games_per_actor=8", "search.simulations=8",
@@ -145,7 +145,7 @@ def test_a_network_that_diverges_is_rolled_back_and_never_published(tmp_path):
 
 
 def shusaku(*arguments: str, **options: object) -> subprocess.Popen:
-    command = [sys.executable, "-m", "deploy", *arguments]
+    command = [sys.executable, "-m", "shusaku", *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
 
 

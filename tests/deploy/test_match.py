@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from actors.uci_games import KNOWN, KnownGame
-from common._core import Game
-from common.config import NetworkConfig
-from common.errors import UsageError
-from common.hardware import cpu_has_bf16, cpu_has_int8
-from common.weights import load_weights, random_weights, save_weights
-from deploy import cli
-from deploy.chosen_weights import choose_weights
-from deploy.match import run
-from deploy.overrides import compose
+from shusaku.actors.uci_games import KNOWN, KnownGame
+from shusaku.common._core import Game
+from shusaku.common.config import NetworkConfig
+from shusaku.common.errors import UsageError
+from shusaku.common.hardware import cpu_has_bf16, cpu_has_int8
+from shusaku.common.weights import load_weights, random_weights, save_weights
+from shusaku.deploy import cli
+from shusaku.deploy.chosen_weights import choose_weights
+from shusaku.deploy.match import run
+from shusaku.deploy.overrides import compose
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FAKE = ROOT / "tests" / "actors" / "fake_gtp_engine.py"
@@ -38,7 +38,7 @@ def match(*argv: str) -> dict[str, Any]:
 
 
 def shusaku(*argv: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "deploy", *argv]
+    command = [sys.executable, "-m", "shusaku", *argv]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
 
 
@@ -182,7 +182,7 @@ def test_an_engine_over_uci(
 def test_a_stopped_match_says_what_it_knows(tmp_path: Path) -> None:
     file = tmp_path / "games.jsonl"
     command = [
-        sys.executable, "-m", "deploy", "match", *PLAYERS[:2], *engine("--fault", "timeout:20"), "games=400",
+        sys.executable, "-m", "shusaku", "match", *PLAYERS[:2], *engine("--fault", "timeout:20"), "games=400",
         "match.engines=2", f"match.file={file}", "--json",
     ]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

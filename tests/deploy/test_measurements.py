@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from actors.strength import BASELINES, Share, Strength
-from actors.strength_sets import strength_set
-from common.messages import Metrics
-from common.metrics import MetricsSink
-from deploy.measurements import conclude, measurements_due, strength_figures, write_strength
+from shusaku.actors.strength import BASELINES, Share, Strength
+from shusaku.actors.strength_sets import strength_set
+from shusaku.common.messages import Metrics
+from shusaku.common.metrics import MetricsSink
+from shusaku.deploy.measurements import conclude, measurements_due, strength_figures, write_strength
 
 
 def strength(optimal: float = 0.5) -> Strength:

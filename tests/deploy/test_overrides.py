@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from common._core import Game, game_names
-from common.config import USUAL_GAMES, Config
-from common.config_rules import check_self_play
-from common.errors import UsageError
-from deploy import overrides, parameters
-from deploy.masking import mask_override, mask_tree
-from deploy.overrides import ComposedConfig, changed, compose, compose_jobs
-from learner.optimizers import learning_rate
+from shusaku.common._core import Game, game_names
+from shusaku.common.config import USUAL_GAMES, Config
+from shusaku.common.config_rules import check_self_play
+from shusaku.common.errors import UsageError
+from shusaku.deploy import overrides, parameters
+from shusaku.deploy.masking import mask_override, mask_tree
+from shusaku.deploy.overrides import ComposedConfig, changed, compose, compose_jobs
+from shusaku.learner.optimizers import learning_rate
 
 
 def refusal(*argv: str) -> str:
@@ -236,7 +236,7 @@ def test_secrets_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_configuration_page_is_true() -> None:
-    from deploy.config_reference import PAGE, page, settings
+    from shusaku.deploy.config_reference import PAGE, page, settings
 
     written = (Path(__file__).parent.parent.parent / PAGE).read_text(encoding="utf-8")
     assert written == page(), "run `make docs`"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from common.errors import UsageError
-from deploy import ray_auth
-from deploy.ray_auth import login_for_joining, login_for_new_cluster
+from shusaku.common.errors import UsageError
+from shusaku.deploy import ray_auth
+from shusaku.deploy.ray_auth import login_for_joining, login_for_new_cluster
 
 sys.path.insert(0, str(Path(__file__).parent))
 from ray_variables import RAY_VARIABLES

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from common.config import ClusterConfig
-from common.errors import UsageError
-from deploy import ray_probe
-from deploy.ray_auth import login_for_new_cluster
-from deploy.ray_session import RaySession
+from shusaku.common.config import ClusterConfig
+from shusaku.common.errors import UsageError
+from shusaku.deploy import ray_probe
+from shusaku.deploy.ray_auth import login_for_new_cluster
+from shusaku.deploy.ray_session import RaySession
 
 
 @pytest.mark.parametrize(("address", "named"), [

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from common.config import ClusterConfig
-from common.errors import RunFailed, UsageError
-from deploy import ray_probe
-from deploy.ray_auth import login_for_new_cluster
-from deploy.ray_processes import METRICS_VARIABLES, PERIODS, dashboard_parts, own_periods
-from deploy.ray_session import RaySession
+from shusaku.common.config import ClusterConfig
+from shusaku.common.errors import RunFailed, UsageError
+from shusaku.deploy import ray_probe
+from shusaku.deploy.ray_auth import login_for_new_cluster
+from shusaku.deploy.ray_processes import METRICS_VARIABLES, PERIODS, dashboard_parts, own_periods
+from shusaku.deploy.ray_session import RaySession
 
 sys.path.insert(0, str(Path(__file__).parent))
 from process_family import alive, all_below, wait_until_gone

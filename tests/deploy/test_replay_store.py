@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from common.config import Config
-from common.errors import ResumeError, UsageError
-from deploy import replay_store
-from deploy.replay_store import DEADLINE, ReplayStore
-from replay.redis_append import Appender, EncodedGame
-from replay.redis_client import ReplayUnavailable, connect
-from replay.redis_control import RedisControl
-from replay.redis_keys import RunKeys
-from replay.redis_server import EmbeddedServer
+from shusaku.common.config import Config
+from shusaku.common.errors import ResumeError, UsageError
+from shusaku.deploy import replay_store
+from shusaku.deploy.replay_store import DEADLINE, ReplayStore
+from shusaku.replay.redis_append import Appender, EncodedGame
+from shusaku.replay.redis_client import ReplayUnavailable, connect
+from shusaku.replay.redis_control import RedisControl
+from shusaku.replay.redis_keys import RunKeys
+from shusaku.replay.redis_server import EmbeddedServer
 
 RUN = "run"
 AT_ONCE = 0.2  # seconds that the driver's loop can spare

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from common.errors import UsageError
-from common.messages import Metrics
-from common.metrics import MetricsSink
-from deploy.overrides import ComposedConfig, compose
-from deploy.plots import plot_strength
-from deploy.run_directory import RunDirectory, read_config
+from shusaku.common.errors import UsageError
+from shusaku.common.messages import Metrics
+from shusaku.common.metrics import MetricsSink
+from shusaku.deploy.overrides import ComposedConfig, compose
+from shusaku.deploy.plots import plot_strength
+from shusaku.deploy.run_directory import RunDirectory, read_config
 
 
 def config(path: Path, *argv: str) -> ComposedConfig:

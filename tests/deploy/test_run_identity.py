@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from common.errors import UsageError
-from deploy.run_identity import RunIdentity, RunProgress, check_wiring
+from shusaku.common.errors import UsageError
+from shusaku.deploy.run_identity import RunIdentity, RunProgress, check_wiring
 
 
 def test_the_name_stays_and_epochs_rise(tmp_path: Path) -> None:

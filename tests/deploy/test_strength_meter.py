@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from actors.strength import SIMULATIONS, Share, Strength
-from common.config import Config
-from common.messages import Metrics
-from deploy.ray_workers import RayWorker
-from deploy.run_identity import RunProgress
-from deploy.strength_meter import FINAL_SECONDS, PAUSE_SECONDS, TRIES, StrengthMeter
+from shusaku.actors.strength import SIMULATIONS, Share, Strength
+from shusaku.common.config import Config
+from shusaku.common.messages import Metrics
+from shusaku.deploy.ray_workers import RayWorker
+from shusaku.deploy.run_identity import RunProgress
+from shusaku.deploy.strength_meter import FINAL_SECONDS, PAUSE_SECONDS, TRIES, StrengthMeter
 
 sys.path.insert(0, str(Path(__file__).parent))
 from fake_ray import Call, Clock, FakeHandle, FakeRay, death, install, task_error

@@ -14,8 +14,8 @@ from threading import Thread
 import psutil
 import pytest
 
-from common.errors import UsageError
-from deploy import submit
+from shusaku.common.errors import UsageError
+from shusaku.deploy import submit
 
 sys.path.insert(0, str(Path(__file__).parent))
 from process_family import alive, all_below
@@ -27,16 +27,16 @@ WITHOUT_OURS = "/usr/bin:/bin"  # a PATH on which there is no shusaku
 HEAD = '''
 import sys
 from pathlib import Path
-from common.config import ClusterConfig
-from deploy.ray_session import RaySession
+from shusaku.common.config import ClusterConfig
+from shusaku.deploy.ray_session import RaySession
 with RaySession(ClusterConfig(), Path("unused"), say=print) as session:
     print("ADDRESS", session.dashboard_url, flush=True)
     sys.stdin.read()
 '''
 SUBMIT = '''
 import sys
-from deploy.cli import Terminated
-from deploy.submit import Submission, _say, submit
+from shusaku.deploy.cli import Terminated
+from shusaku.deploy.submit import Submission, _say, submit
 try:
     sys.exit(submit(Submission(sys.argv[1], sys.argv[2]), sys.stdout.write, _say))
 except Terminated:
@@ -48,8 +48,8 @@ except KeyboardInterrupt:
 JOB = '''
 import os, signal, sys, time
 from pathlib import Path
-from common.config import ClusterConfig
-from deploy.ray_session import RaySession
+from shusaku.common.config import ClusterConfig
+from shusaku.deploy.ray_session import RaySession
 asked = []
 signal.signal(signal.SIGTERM, lambda *_: asked.append(1))
 with RaySession(ClusterConfig(), Path("unused"), say=print) as session:

@@ -8,8 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from common.errors import RunFailed
-from deploy.supervisor import (
+from shusaku.common.errors import RunFailed
+from shusaku.deploy.supervisor import (
     BACKOFF_SECONDS,
     GIVE_UP,
     HEALTHY_SECONDS,

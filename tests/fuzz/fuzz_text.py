@@ -20,9 +20,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from common._core import Game, Position
-from common.errors import UsageError
-from deploy.perft import run as perft
+from shusaku.common._core import Game, Position
+from shusaku.common.errors import UsageError
+from shusaku.deploy.perft import run as perft
 
 FOLDER = Path(__file__).resolve().parents[2] / "runs" / "fuzz_text"
 BRANCHES = 4096

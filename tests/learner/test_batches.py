@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from learner.batches import Prefetcher, batch_seed
+from shusaku.learner.batches import Prefetcher, batch_seed
 
 RUN_SEED = 11
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from common._core import Game
-from common.config import NetworkConfig
-from common.errors import ResumeError
-from common.weights import load_weights, random_weights, write_durably
-from learner.checkpoints import (
+from shusaku.common._core import Game
+from shusaku.common.config import NetworkConfig
+from shusaku.common.errors import ResumeError
+from shusaku.common.weights import load_weights, random_weights, write_durably
+from shusaku.learner.checkpoints import (
     FIRST_WEIGHTS,
     Checkpoint,
     is_checkpoint,
@@ -178,7 +178,7 @@ def _full_at_the_third(write: Callable[[Path, bytes], None]) -> Callable[[Path, 
 def test_a_full_disk_leaves_the_previous_ones_and_nothing_else(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = "learner.checkpoints.write_durably"
+    module = "shusaku.learner.checkpoints.write_durably"
     monkeypatch.setattr(module, _full_at_the_third(write_durably))
     for step in (20, 30):
         with pytest.raises(OSError, match="No space left"):

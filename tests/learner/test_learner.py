@@ -10,15 +10,15 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from common._core import Game
-from common.config import LearnerConfig, NetworkConfig
-from common.errors import UsageError
-from common.network import Network, named_tensors, tensors_of
-from common.tower import quantised_layers
-from common.weights import tower_shape
-from learner.average import Average
-from learner.checkpoints import Checkpoint, load_latest, write_checkpoint
-from learner.learner import Diverged, Learner, LearnerState
+from shusaku.common._core import Game
+from shusaku.common.config import LearnerConfig, NetworkConfig
+from shusaku.common.errors import UsageError
+from shusaku.common.network import Network, named_tensors, tensors_of
+from shusaku.common.tower import quantised_layers
+from shusaku.common.weights import tower_shape
+from shusaku.learner.average import Average
+from shusaku.learner.checkpoints import Checkpoint, load_latest, write_checkpoint
+from shusaku.learner.learner import Diverged, Learner, LearnerState
 
 GAME = Game("tic_tac_toe")
 CONFIG = LearnerConfig(precision="fp32", warmup_steps=5, batch_size=16, max_bad_steps=3)

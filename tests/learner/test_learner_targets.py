@@ -9,21 +9,21 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from actors.channels_last import channels_last
-from actors.torch_evaluator import TorchRuntime
-from common._core import Game, RowRing
-from common.config import LearnerConfig, NetworkConfig
-from common.config_rules import TARGETS as NAMES
-from common.errors import UsageError
-from common.hardware import Precision
-from common.network import Network, load_tensors, named_tensors
-from common.row_labels import row_labels
-from common.targets import make_targets
-from common.tower import tensor_shapes
-from common.weights import tower_shape
-from learner.learner import Learner
-from learner.optimizers import learning_rate, make_optimizer
-from replay.buffer import Batch
+from shusaku.actors.channels_last import channels_last
+from shusaku.actors.torch_evaluator import TorchRuntime
+from shusaku.common._core import Game, RowRing
+from shusaku.common.config import LearnerConfig, NetworkConfig
+from shusaku.common.config_rules import TARGETS as NAMES
+from shusaku.common.errors import UsageError
+from shusaku.common.hardware import Precision
+from shusaku.common.network import Network, load_tensors, named_tensors
+from shusaku.common.row_labels import row_labels
+from shusaku.common.targets import make_targets
+from shusaku.common.tower import tensor_shapes
+from shusaku.common.weights import tower_shape
+from shusaku.learner.learner import Learner
+from shusaku.learner.optimizers import learning_rate, make_optimizer
+from shusaku.replay.buffer import Batch
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "common"))
 

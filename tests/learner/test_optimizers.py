@@ -2,8 +2,8 @@
 
 import pytest
 
-from common.config import LearnerConfig, RunConfig
-from learner.optimizers import learning_rate, run_share
+from shusaku.common.config import LearnerConfig, RunConfig
+from shusaku.learner.optimizers import learning_rate, run_share
 
 
 def rates(schedule: str, *steps: int) -> list[float]:

@@ -13,22 +13,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from actors.evaluators import PseudoRandomEvaluator
-from actors.self_play import ActorIdentity, SelfPlay
-from common import weights as weights_file
-from common._core import Game
-from common.config import Config, NetworkConfig, SearchConfig, SelfPlayConfig
-from common.errors import ResumeError, UsageError
-from common.messages import Weights
-from common.weights import load_weights
-from learner import checkpoints
-from learner.learner import Batch
-from learner.training import Training, TrainingReport
-from replay.buffer import ReplayBuffer, make_buffer
-from replay.redis_client import connect
-from replay.redis_control import RedisControl
-from replay.redis_keys import RunKeys
-from replay.redis_server import EmbeddedServer
+from shusaku.actors.evaluators import PseudoRandomEvaluator
+from shusaku.actors.self_play import ActorIdentity, SelfPlay
+from shusaku.common import weights as weights_file
+from shusaku.common._core import Game
+from shusaku.common.config import Config, NetworkConfig, SearchConfig, SelfPlayConfig
+from shusaku.common.errors import ResumeError, UsageError
+from shusaku.common.messages import Weights
+from shusaku.common.weights import load_weights
+from shusaku.learner import checkpoints
+from shusaku.learner.learner import Batch
+from shusaku.learner.training import Training, TrainingReport
+from shusaku.replay.buffer import ReplayBuffer, make_buffer
+from shusaku.replay.redis_client import connect
+from shusaku.replay.redis_control import RedisControl
+from shusaku.replay.redis_keys import RunKeys
+from shusaku.replay.redis_server import EmbeddedServer
 
 
 def config(**learner: Any) -> Config:
@@ -183,8 +183,8 @@ def die_in_a_checkpoint(monkeypatch: pytest.MonkeyPatch, number: int, *, written
             raise Killed
         save(path, weights)
 
-    monkeypatch.setattr("learner.training.write_checkpoint", write_or_die)
-    monkeypatch.setattr("learner.training.save_weights", save_or_die)
+    monkeypatch.setattr("shusaku.learner.training.write_checkpoint", write_or_die)
+    monkeypatch.setattr("shusaku.learner.training.save_weights", save_or_die)
 
 
 @pytest.mark.parametrize(("moment", "step", "saved"), [

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common._core import Game
-from common.messages import EndedBy, GameId, GameRecord, RowKind
-from replay.redis_server import EmbeddedServer
+from shusaku.common._core import Game
+from shusaku.common.messages import EndedBy, GameId, GameRecord, RowKind
+from shusaku.replay.redis_server import EmbeddedServer
 
 MakeRecord = Callable[..., GameRecord]
 MakeRun = Callable[[], str]

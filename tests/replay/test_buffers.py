@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import redis
 
-from common._core import Game
-from common.codec import decode_record
-from common.config import ReplayConfig
-from common.errors import UsageError
-from common.messages import Control, GameId, GameRecord, RowKind
-from common.row_labels import RowLabels
-from replay.buffer import BUFFERS, Batch, ReplayBuffer, make_buffer
-from replay.redis_control import RedisControl
-from replay.redis_keys import RunKeys
+from shusaku.common._core import Game
+from shusaku.common.codec import decode_record
+from shusaku.common.config import ReplayConfig
+from shusaku.common.errors import UsageError
+from shusaku.common.messages import Control, GameId, GameRecord, RowKind
+from shusaku.common.row_labels import RowLabels
+from shusaku.replay.buffer import BUFFERS, Batch, ReplayBuffer, make_buffer
+from shusaku.replay.redis_control import RedisControl
+from shusaku.replay.redis_keys import RunKeys
 
 MakeRecord = Callable[..., GameRecord]
 MakeBuffer = Callable[..., Any]

@@ -8,8 +8,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from common.errors import UsageError
-from replay.rate_limiter import LimiterState, RateLimiter
+from shusaku.common.errors import UsageError
+from shusaku.replay.rate_limiter import LimiterState, RateLimiter
 
 
 def limiter(**changes: Any) -> RateLimiter:

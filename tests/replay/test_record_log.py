@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from common.codec import MAX_RECORD_BYTES
-from replay.record_log import LogPosition, RecordLog
+from shusaku.common.codec import MAX_RECORD_BYTES
+from shusaku.replay.record_log import LogPosition, RecordLog
 
 GAMES = [bytes([n]) * (n + 1) for n in range(5)]
 

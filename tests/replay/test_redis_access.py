@@ -13,18 +13,18 @@ from typing import Any
 import pytest
 import redis
 
-from common._core import Game
-from common.config import ReplayConfig
-from common.errors import UsageError
-from common.messages import GameId, GameRecord
-from replay.redis_access import acl_rules
-from replay.redis_append import Appender, EncodedGame
-from replay.redis_buffer import RedisBuffer
-from replay.redis_client import ReplayRefused, ReplayUnavailable, check_server, connect, explain, masked
-from replay.redis_control import RedisControl
-from replay.redis_keys import RunKeys
-from replay.redis_server import EmbeddedServer
-from replay.redis_writer import SpooledWriter
+from shusaku.common._core import Game
+from shusaku.common.config import ReplayConfig
+from shusaku.common.errors import UsageError
+from shusaku.common.messages import GameId, GameRecord
+from shusaku.replay.redis_access import acl_rules
+from shusaku.replay.redis_append import Appender, EncodedGame
+from shusaku.replay.redis_buffer import RedisBuffer
+from shusaku.replay.redis_client import ReplayRefused, ReplayUnavailable, check_server, connect, explain, masked
+from shusaku.replay.redis_control import RedisControl
+from shusaku.replay.redis_keys import RunKeys
+from shusaku.replay.redis_server import EmbeddedServer
+from shusaku.replay.redis_writer import SpooledWriter
 
 MakeRecord = Callable[..., GameRecord]
 GAME = Game("connect_four")

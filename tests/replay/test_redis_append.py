@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from common.errors import ResumeError, UsageError
-from replay.redis_append import Appender, EncodedGame, Outcome
-from replay.redis_client import ReplayRefused, ReplayUnavailable, connect
-from replay.redis_control import RedisControl
-from replay.redis_keys import RunKeys
-from replay.redis_server import EmbeddedServer
+from shusaku.common.errors import ResumeError, UsageError
+from shusaku.replay.redis_append import Appender, EncodedGame, Outcome
+from shusaku.replay.redis_client import ReplayRefused, ReplayUnavailable, connect
+from shusaku.replay.redis_control import RedisControl
+from shusaku.replay.redis_keys import RunKeys
+from shusaku.replay.redis_server import EmbeddedServer
 
 CAPACITY, MAX_BYTES = 50, 600
 

@@ -13,16 +13,16 @@ import redis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from common._core import Game
-from common.codec import encode_record
-from common.config import ReplayConfig
-from common.messages import GameId, GameRecord
-from replay.redis_append import Appender, EncodedGame
-from replay.redis_buffer import RedisBuffer
-from replay.redis_control import RedisControl
-from replay.redis_keys import RunKeys
-from replay.redis_server import EmbeddedServer
-from replay.redis_writer import SpooledWriter
+from shusaku.common._core import Game
+from shusaku.common.codec import encode_record
+from shusaku.common.config import ReplayConfig
+from shusaku.common.messages import GameId, GameRecord
+from shusaku.replay.redis_append import Appender, EncodedGame
+from shusaku.replay.redis_buffer import RedisBuffer
+from shusaku.replay.redis_control import RedisControl
+from shusaku.replay.redis_keys import RunKeys
+from shusaku.replay.redis_server import EmbeddedServer
+from shusaku.replay.redis_writer import SpooledWriter
 
 MakeRecord = Callable[..., GameRecord]
 CONFIG = ReplayConfig(window="fixed", capacity=2000, minimum=100, samples_per_position=2.0)

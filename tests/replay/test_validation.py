@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common._core import Game
-from common.codec import decode_record
-from common.config import ReplayConfig
-from common.messages import EndedBy, GameRecord
-from replay.memory_buffer import MemoryBuffer
-from replay.quarantine import Quarantine
+from shusaku.common._core import Game
+from shusaku.common.codec import decode_record
+from shusaku.common.config import ReplayConfig
+from shusaku.common.messages import EndedBy, GameRecord
+from shusaku.replay.memory_buffer import MemoryBuffer
+from shusaku.replay.quarantine import Quarantine
 
 MakeRecord = Callable[..., GameRecord]
 CONFIG = ReplayConfig(capacity=1000, minimum=100)

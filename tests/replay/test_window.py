@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.config import ReplayConfig
-from common.errors import UsageError
-from replay.window import Window
+from shusaku.common.config import ReplayConfig
+from shusaku.common.errors import UsageError
+from shusaku.replay.window import Window
 
 WINDOWS = st.builds(
     lambda kind, minimum, more, exponent, factor: Window(kind, minimum + more, minimum, exponent, factor),

@@ -372,7 +372,7 @@ void translate(const std::exception_ptr& thrown, void*) {
   try {
     std::rethrow_exception(thrown);
   } catch (const ForeignError& error) {
-    PyErr_SetString(nb::module_::import_("common.errors").attr("GameError").ptr(), error.what());
+    PyErr_SetString(nb::module_::import_("shusaku.common.errors").attr("GameError").ptr(), error.what());
   }
 }
 
@@ -386,7 +386,7 @@ bool is_foreign(const std::string& name) {
 
 // The Python side finds, makes and checks the game; what it raises passes through.
 std::shared_ptr<const AnyGame> make_foreign(const std::string& name, const Params& params) {
-  const nb::object loaded = nb::module_::import_("common.foreign_games").attr("load_game")(name, params);
+  const nb::object loaded = nb::module_::import_("shusaku.common.foreign_games").attr("load_game")(name, params);
   const auto game = std::make_shared<const PythonGame>(loaded);
   const Params all = nb::cast<Params>(loaded.attr("params"));
   const int plies = game->facts().max_plies;
