@@ -3,7 +3,8 @@
     infer() of many threads ──► bounded queue ──► one thread: gather, lay into one batch, evaluate ──► answers
 
 While a batch runs, the next one gathers; where it runs on a card, the next one is queued before it ends.  Gathering
-ends by `actors.batching.FireRule`; weights are swapped between two batches, never within one, and never for older ones.
+ends by `actors.batching.FireRule`; weights are swapped between two batches, and never
+for older ones.
 Plain threads: a Ray actor is a thin shell around it.
 """
 

@@ -31,7 +31,7 @@ _templates: dict[str, "_Template"] = {}
 
 
 class OpenVINORuntime:
-    """One compiled network for batches of `batch_size`, to be used by one thread; see `actors.evaluators.Runtime`."""
+    """One compiled network for batches of `batch_size`, of one thread; see `actors.evaluators.Runtime`."""
 
     def __init__(self, tower: TowerShape, batch_size: int, precision: Precision) -> None:
         self._wanted = precision

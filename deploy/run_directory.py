@@ -197,7 +197,7 @@ def _versions() -> dict[str, Any]:
 
 def _git_revision() -> str:
     """Commit of the checkout that the code runs from, `+changes` where files differ from it; empty elsewhere."""
-    root = Path(__file__).resolve().parent.parent
+    root = Path(__file__).resolve().parents[2]
     if shutil.which("git") is None or not (root / ".git").exists():
         return ""
 

@@ -1,6 +1,7 @@
 """Keeps as many workers alive as are wanted: starts, replaces, ends, and gives up with a diagnosis.
 
-Plain logic over two small protocols; `deploy/cluster.py` implements them with Ray actors.  Time is the caller's clock.
+Plain logic over two small protocols; `deploy/cluster.py` implements them with Ray actors.
+Time is the caller's clock.
 """
 
 import time

@@ -1,7 +1,7 @@
 """A learner's life beside actors that play: draw, step, publish, save, and go on from the last checkpoint.
 
-`deploy/local.py` takes turns of playing and learning in one process; here nobody takes turns, the limiter of the replay
-decides alone.  No Ray in this file: `learner.remote` wraps it.
+`deploy/local.py` takes turns of playing and learning in one process; here nobody takes turns, the limiter of the
+replay decides alone.  No Ray in this file: `learner.remote` wraps it.
 """
 
 import threading

@@ -1,4 +1,4 @@
-"""What a run survives, each fault done for real to real processes (`deploy.supervisor`, `deploy.cluster`)."""
+"""What a run survives, each fault real (`deploy.supervisor`, `deploy.cluster`)."""
 
 import contextlib
 import json

@@ -30,7 +30,8 @@ def test_a_new_cluster_gets_a_token_that_only_the_user_can_read(clean: Path) -> 
 
 def test_processes_that_make_the_token_at_once_agree_on_one(clean: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
-        made = [pool.submit(subprocess.run, [sys.executable, "-c", "from deploy.ray_auth import login_for_new_cluster\n"
+        made = [pool.submit(subprocess.run, [sys.executable, "-c", "from shusaku.deploy.ray_auth "
+                                             "import login_for_new_cluster\n"
                                              "print(login_for_new_cluster().token())"],
                             cwd=ROOT, capture_output=True, text=True, check=True) for _ in range(8)]
         tokens = {each.result().stdout for each in made}

@@ -99,7 +99,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def run_submit(cluster: Cluster, *argv: str, **more: str) -> subprocess.CompletedProcess[str]:
-    script = ("import sys\nfrom common.errors import UsageError\nfrom deploy.submit import run\n"
+    script = ("import sys\nfrom shusaku.common.errors import UsageError\nfrom shusaku.deploy.submit import run\n"
               "try:\n    sys.exit(run(sys.argv[1:]))\nexcept UsageError as error:\n    sys.exit(f'USAGE {error}')")
     return subprocess.run([sys.executable, "-c", script, "--address", cluster.address, *argv], cwd=ROOT,
                           env={**cluster.environment(), **more}, capture_output=True, text=True, check=False)
