@@ -12,8 +12,8 @@ from typing import Protocol
 import msgpack
 import psutil
 
-from shusaku.common.laps import Laps
 from shusaku.common.messages import Control, GameRecord, Weights
+from shusaku.common.stage_timer import Laps
 
 PAUSE_SECONDS = 0.05  # between two looks at the control while there is nothing to do
 # Between two looks while it plays, unless a step takes longer or so many games have ended: a look costs 10 us where the

@@ -25,8 +25,8 @@ from shusaku.common.errors import UsageError
 from shusaku.common.hardware import Precision
 from shusaku.common.leaves_codec import positions
 from shusaku.common.messages import Evaluation, Leaves, Weights
-from shusaku.common.torch_tower import TorchTower
-from shusaku.common.tower import TowerShape
+from shusaku.common.network.torch_tower import TorchTower
+from shusaku.common.network.tower import TowerShape
 
 DEPTH = 2  # batches under way: one computes, one is laid out
 WARM_UPS = 3  # eager runs before a graph is captured: libraries choose their kernels then

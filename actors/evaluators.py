@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from shusaku.actors.channels_last import Inputs, channels_last
 from shusaku.common import _core
-from shusaku.common.config import InferenceConfig, NetworkConfig
+from shusaku.common.config.schema import InferenceConfig, NetworkConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.hardware import choose_precision
-from shusaku.common.laps import Laps
 from shusaku.common.messages import Evaluation, Leaves, Weights
-from shusaku.common.weights import tower_shape
+from shusaku.common.network.weights import tower_shape
+from shusaku.common.stage_timer import Laps
 
 E = TypeVar("E", bound="Evaluator")
 NO_VERSION = -1  # before the first weights

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from shusaku.actors.evaluators import make_evaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
-from shusaku.common.config import Config, SelfPlayConfig
+from shusaku.common.config.schema import Config, SelfPlayConfig
 from shusaku.common.messages import Weights
 
 SIZES = (16, 32, 64, 96, 128, 192, 256)

@@ -22,8 +22,8 @@ from openvino import opset13 as op
 from shusaku.actors.channels_last import Inputs, channels_last, input_type
 from shusaku.common.hardware import Precision, cpu_has_bf16
 from shusaku.common.messages import Weights
-from shusaku.common.tower import Shape, Tensors, TowerShape, folded_shapes
-from shusaku.common.weights import folded_tensors
+from shusaku.common.network.tower import Shape, Tensors, TowerShape, folded_shapes
+from shusaku.common.network.weights import folded_tensors
 
 _TYPES = {"fp32": ov.Type.f32, "bf16": ov.Type.bf16}
 _lock = threading.Lock()
@@ -89,7 +89,7 @@ def build_graph(
     tower: TowerShape, batch_size: int, precision: str, constants: Mapping[str, NDArray[np.float32]],
     scales: Mapping[str, float] | None = None,
 ) -> ov.Model:
-    """[S, H, W, C] -> policy logits [S, A], value [S, 1], from the folded tensors of `common.tower.fold`.
+    """[S, H, W, C] -> policy logits [S, A], value [S, 1], from the folded tensors of `common.network.tower.fold`.
 
     The inputs are of `precision` (fp32 | bf16).  The layers of `scales` are rounded to 8 bits, as in
     `learner.quantisation`.

@@ -5,9 +5,9 @@ from typing import Protocol
 
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
-from shusaku.common.config import SearchConfig, SelfPlayConfig
-from shusaku.common.laps import Laps
+from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
 from shusaku.common.messages import Evaluation, GameRecord, Leaves
+from shusaku.common.stage_timer import Laps
 
 GROUPS = 2
 

@@ -22,12 +22,12 @@ from shusaku.actors.server_figures import ServerStats
 from shusaku.actors.strength import Stopped, Strength, measure
 from shusaku.actors.strength_sets import strength_set
 from shusaku.common._core import Game
-from shusaku.common.config import Config, InferenceConfig
-from shusaku.common.configured_game import configured_game
+from shusaku.common.config.schema import Config, InferenceConfig
+from shusaku.common.external.configured_game import configured_game
 from shusaku.common.hardware import lower_priority
-from shusaku.common.laps import Laps
 from shusaku.common.leaves_codec import LeavesCodec
 from shusaku.common.messages import Weights
+from shusaku.common.stage_timer import Laps
 from shusaku.replay.redis_append import Appender
 from shusaku.replay.redis_writer import SpooledWriter
 

@@ -8,10 +8,10 @@ import msgpack
 
 from shusaku.actors.evaluators import NetworkEvaluator, Runtime
 from shusaku.common._core import Game, GameBatch
-from shusaku.common.config import SearchConfig, SelfPlayConfig
-from shusaku.common.laps import Laps
+from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
+from shusaku.common.config.search_options import Evaluate, search_options, self_play_options
 from shusaku.common.messages import EndedBy, Evaluation, GameId, GameRecord, Leaves
-from shusaku.common.search import Evaluate, search_options, self_play_options
+from shusaku.common.stage_timer import Laps
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from shusaku.actors.evaluators import PseudoRandomEvaluator, UniformEvaluator
 from shusaku.actors.solvers import after
 from shusaku.actors.strength_sets import StrengthSet
 from shusaku.common._core import Game, Position, SearchResult
-from shusaku.common.config import SearchConfig
+from shusaku.common.config.schema import SearchConfig
+from shusaku.common.config.search_options import Evaluate, search_positions
 from shusaku.common.messages import Evaluation, Leaves
-from shusaku.common.search import Evaluate, search_positions
 
 SIMULATIONS = (16, 64, 400)  # of the full table
 BATCH = 512  # positions searched side by side; evaluators of a small fixed batch (64) cut it with little waste

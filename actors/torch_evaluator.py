@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from shusaku.actors.channels_last import Inputs, input_type
 from shusaku.common.hardware import Precision
 from shusaku.common.messages import Weights
-from shusaku.common.torch_tower import TorchTower
-from shusaku.common.tower import TowerShape
+from shusaku.common.network.torch_tower import TorchTower
+from shusaku.common.network.tower import TowerShape
 
 
 class TorchRuntime:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shusaku.common.errors import UsageError
-from shusaku.common.nearest import nearest
+from shusaku.common.suggestions import nearest
 
 EMPTY = "<empty>"  # how the protocols write a string of no characters
 CHECK = ("false", "true")

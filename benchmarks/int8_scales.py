@@ -14,8 +14,8 @@ import numpy as np
 import torch
 
 from shusaku.common._core import Game
-from shusaku.common.config import NetworkConfig
-from shusaku.common.weights import random_weights, tower_shape
+from shusaku.common.config.schema import NetworkConfig
+from shusaku.common.network.weights import random_weights, tower_shape
 from shusaku.learner.quantisation import POSITIONS, positions_for, quantise
 
 TOWERS = [

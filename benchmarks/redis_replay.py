@@ -20,7 +20,7 @@ import numpy as np
 from shusaku.actors.evaluators import PseudoRandomEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
-from shusaku.common.config import ReplayConfig, SearchConfig, SelfPlayConfig
+from shusaku.common.config.schema import ReplayConfig, SearchConfig, SelfPlayConfig
 from shusaku.replay.redis_append import Appender, EncodedGame
 from shusaku.replay.redis_buffer import RedisBuffer
 from shusaku.replay.redis_client import connect

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 Param = int | float | str | bool
 
 def game_names() -> list[str]: ...
-def foreign_names() -> list[str]: ...  # of Game, too: games from outside, see common/foreign_games.py
+def foreign_names() -> list[str]: ...  # of Game, too: games from outside, see common/external/loader.py
 def game_parameters(name: str) -> list[tuple[str, Param, str]]: ...  # name, default, one line of help
 
 class Game:
@@ -81,7 +81,7 @@ def random_games(game: Game, games: int, seed: int) -> int: ...  # plies played,
 def timings(game: Game, games: int, seed: int) -> dict[str, float]: ...  # copy_ns, observe_ns, legal_actions_ns, ...
 
 class SearchOptions:
-    """The fields of common.config.SearchConfig that a search needs, by the same names, and these."""
+    """The fields of common.config.schema.SearchConfig that a search needs, by the same names, and these."""
 
     policy: str
     simulations: int
@@ -125,7 +125,7 @@ class SearchOptions:
     def __init__(self) -> None: ...
 
 class SelfPlayOptions:
-    """The fields of common.config.SelfPlayConfig, by the same names."""
+    """The fields of common.config.schema.SelfPlayConfig, by the same names."""
 
     random_plies: int
     policy_plies: float
@@ -225,7 +225,7 @@ class RowRing:
         policy_surprise: float = 0.0,
         value_surprise: float = 0.0,
     ) -> None:
-        """Labels besides policy and outcome: see common.row_labels.RowLabels; the surprises: see ReplayConfig.
+        """Labels besides policy and outcome: see common.network.row_labels.RowLabels; the surprises: see ReplayConfig.
 
         ValueError when a number is out of its range, or when the game has no ownership that is asked for.
         """

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from shusaku.common.laps import PARTS, shares
 from shusaku.common.messages import Metrics
+from shusaku.common.stage_timer import PARTS, shares
 
 
 class MetricsSink:
@@ -70,7 +70,7 @@ def mean_plies(totals: Mapping[str, int]) -> float:
 
 
 class TimeShares:
-    """What share of the last `window` seconds each part of `common.laps` took, of counters that only grow."""
+    """What share of the last `window` seconds each part of `common.stage_timer` took, of counters that only grow."""
 
     def __init__(self, window: float = 30.0, clock: Callable[[], float] = time.monotonic) -> None:
         self._rates = {part: Rate(window, clock) for part in PARTS}

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from shusaku.common._core import Game, GameBatch, foreign_names
-from shusaku.common.config import Config
-from shusaku.common.config_rules import check_self_play
-from shusaku.common.configured_game import configured_game
-from shusaku.common.row_labels import row_labels
-from shusaku.common.search import search_options
+from shusaku.common.config.rules import check_self_play
+from shusaku.common.config.schema import Config
+from shusaku.common.config.search_options import search_options
+from shusaku.common.external.configured_game import configured_game
+from shusaku.common.network.row_labels import row_labels
 
 
 def run(what: str, config: Config, as_json: bool) -> dict[str, Any]:

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from shusaku.actors.evaluators import choose_runtime, network_maker, of_sizes, raw_rate
-from shusaku.common.config import Config, InferenceConfig
-from shusaku.common.configured_game import configured_game
+from shusaku.common.config.schema import Config, InferenceConfig
 from shusaku.common.errors import RunFailed
+from shusaku.common.external.configured_game import configured_game
 from shusaku.common.hardware import choose_precision
-from shusaku.common.weights import random_weights
+from shusaku.common.network.weights import random_weights
 from shusaku.deploy.calibration import with_scales
 from shusaku.deploy.cluster_layout import LARGEST_BATCH, ladder
 

@@ -8,11 +8,11 @@ import numpy as np
 import psutil
 import torch
 
-from shusaku.common.config import Config
-from shusaku.common.configured_game import configured_game
-from shusaku.common.network import Network
-from shusaku.common.row_labels import row_labels
-from shusaku.common.targets import make_targets
+from shusaku.common.config.schema import Config
+from shusaku.common.external.configured_game import configured_game
+from shusaku.common.network.network import Network
+from shusaku.common.network.row_labels import row_labels
+from shusaku.common.network.targets import make_targets
 from shusaku.learner.learner import Learner
 from shusaku.replay.buffer import Batch
 

@@ -8,8 +8,8 @@ from statistics import median
 from typing import Any
 
 from shusaku.common._core import Game, random_games, timings
-from shusaku.common.config import Config
-from shusaku.common.configured_game import configured_game
+from shusaku.common.config.schema import Config
+from shusaku.common.external.configured_game import configured_game
 
 ROUNDS = 5  # in which ours and OpenSpiel's take turns, so that both meet the same machine
 OPEN_SPIEL: dict[str, Callable[[dict[str, Any]], str]] = {  # our name -> OpenSpiel's game

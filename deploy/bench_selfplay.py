@@ -11,8 +11,8 @@ import psutil
 
 from shusaku.actors.evaluators import make_network_evaluator, raw_rate
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
-from shusaku.common.config import Config
-from shusaku.common.laps import Laps, shares
+from shusaku.common.config.schema import Config
+from shusaku.common.stage_timer import Laps, shares
 from shusaku.deploy.bench_processes import answers_of, guarded
 from shusaku.deploy.calibration import with_scales
 from shusaku.deploy.chosen_weights import choose_weights

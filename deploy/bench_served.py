@@ -22,9 +22,9 @@ from shusaku.actors.remote_evaluation import RemoteEvaluation
 from shusaku.actors.self_play import ActorIdentity
 from shusaku.actors.shared_client import SharedTransport
 from shusaku.actors.shared_door import SharedDoor
-from shusaku.common.config import Config
-from shusaku.common.laps import Laps, shares
+from shusaku.common.config.schema import Config
 from shusaku.common.leaves_codec import LeavesCodec
+from shusaku.common.stage_timer import Laps, shares
 from shusaku.deploy.bench_processes import answers_of, guarded
 from shusaku.deploy.calibration import with_scales
 from shusaku.deploy.chosen_weights import choose_weights

@@ -8,11 +8,11 @@ import numpy as np
 from shusaku.actors.evaluators import choose_runtime, make_evaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
-from shusaku.common.config import InferenceConfig, NetworkConfig, SearchConfig, SelfPlayConfig
+from shusaku.common.config.schema import InferenceConfig, NetworkConfig, SearchConfig, SelfPlayConfig
 from shusaku.common.errors import RunFailed
 from shusaku.common.hardware import cpu_has_int8
 from shusaku.common.messages import Evaluation, Leaves, Weights
-from shusaku.common.weights import tower_shape
+from shusaku.common.network.weights import tower_shape
 
 GAMES, PLIES, SIMULATIONS = 16, 12, 8  # games side by side, searches of each, and how long these are
 

@@ -6,13 +6,13 @@ from typing import Any, cast
 
 from shusaku.actors.strength import strength_search
 from shusaku.common._core import Game
-from shusaku.common.config import Config, NetworkConfig, SearchConfig
-from shusaku.common.config_rules import check_player
-from shusaku.common.configured_game import configured_game
+from shusaku.common.config.rules import check_player
+from shusaku.common.config.schema import Config, NetworkConfig, SearchConfig
 from shusaku.common.errors import UsageError
+from shusaku.common.external.configured_game import configured_game
 from shusaku.common.messages import Weights
-from shusaku.common.tower import evaluated
-from shusaku.common.weights import load_weights, random_weights
+from shusaku.common.network.tower import evaluated
+from shusaku.common.network.weights import load_weights, random_weights
 from shusaku.deploy.overrides import ComposedConfig
 from shusaku.deploy.parameters import check_search
 from shusaku.deploy.run_directory import read_config

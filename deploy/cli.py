@@ -18,7 +18,7 @@ from typing import Any
 
 from shusaku.common.errors import ResumeError, RunFailed, UsageError
 from shusaku.common.hardware import THREADS_WAIT
-from shusaku.common.nearest import nearest
+from shusaku.common.suggestions import nearest
 
 
 class Takes(Enum):

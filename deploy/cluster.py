@@ -13,12 +13,12 @@ from typing import Any
 import psutil
 
 from shusaku.actors.strength_sets import strength_set
-from shusaku.common.config import Config
-from shusaku.common.configured_game import configured_game
+from shusaku.common.config.schema import Config
 from shusaku.common.errors import ResumeError, RunFailed, UsageError
+from shusaku.common.external.configured_game import configured_game
 from shusaku.common.messages import Weights
 from shusaku.common.metrics import MetricsSink
-from shusaku.common.weights import load_weights, random_weights
+from shusaku.common.network.weights import load_weights, random_weights
 from shusaku.deploy.actor_totals import ActorTotals
 from shusaku.deploy.broadcast import Broadcast
 from shusaku.deploy.calibration import with_scales

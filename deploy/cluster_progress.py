@@ -9,7 +9,7 @@ import psutil
 
 from shusaku.common.messages import Metrics
 from shusaku.common.metrics import MetricsSink, Rate, Share, TimeShares, mean_plies
-from shusaku.common.remote import RayMetrics
+from shusaku.common.prometheus import RayMetrics
 from shusaku.deploy.console import Console, Status, Waiting
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class ClusterProgress:
         self._metrics.write(self._flat(status, server))
 
     def _flat(self, status: Status, server: dict[str, float]) -> dict[str, float]:
-        """The figures of the block by the names of `common.remote`."""
+        """The figures of the block by the names of `common.prometheus`."""
         run = self._run
         flat: dict[str, float] = {
             name: float(value) for name, value in asdict(status).items() if isinstance(value, int | float)

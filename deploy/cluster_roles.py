@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import ray
 
 from shusaku.actors.remote import BUILD_SECONDS, ActorPlan, EvaluatorActor, InferenceServerActor, SelfPlayActor
-from shusaku.common.config import config_hash
+from shusaku.common.config.schema import config_hash
 from shusaku.deploy.cluster_layout import actor_seed, plain
 from shusaku.deploy.ray_workers import RayRole
 from shusaku.learner.remote import LearnerActor, LearnerPlan

@@ -1,4 +1,4 @@
-"""docs/configuration.md, made from the dataclasses of `common/config.py` by `make docs`."""
+"""docs/configuration.md, made from the dataclasses of `common/config/schema.py` by `make docs`."""
 
 import ast
 import inspect
@@ -6,15 +6,15 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import shusaku.common.config
-from shusaku.common.config import Config
+import shusaku.common.config.schema
+from shusaku.common.config.schema import Config
 from shusaku.deploy.parameters import shown
 
 PAGE = Path("docs/configuration.md")
 _INTRODUCTION = """\
 # Configuration
 
-Every setting of every command, `key=value` on the command line. This page is made from `common/config.py`
+Every setting of every command, `key=value` on the command line. This page is made from `common/config/schema.py`
 (`make docs`); a test keeps it true. The defaults below are the plain ones; `experiment=NAME`
 (`connect_four` where neither it nor `game` is given) and the choices `search=`, `network=` change some of them, and
 `--cfg job` prints what a command would use. `game.<parameter>=` sets the rules: `shusaku games` lists them.
@@ -77,7 +77,7 @@ def _setting(section: str, key: str, value: Any, text: str) -> Setting:
 
 def _comments() -> dict[tuple[str, str], str]:
     """(class, field) -> the comment behind its line."""
-    source = inspect.getsource(shusaku.common.config)
+    source = inspect.getsource(shusaku.common.config.schema)
     lines = source.splitlines()
     found = {}
     for node in ast.parse(source).body:

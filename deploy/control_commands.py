@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console as Terminal
 
-from shusaku.common.config import Config
+from shusaku.common.config.schema import Config
 from shusaku.common.errors import RunFailed, UsageError
 from shusaku.deploy.console import Status, block
 from shusaku.deploy.run_identity import RunIdentity

@@ -7,7 +7,7 @@ from typing import Any
 from shusaku.actors.evaluators import make_evaluator
 from shusaku.actors.strength import measure
 from shusaku.actors.strength_sets import strength_set
-from shusaku.common.config import Config
+from shusaku.common.config.schema import Config
 from shusaku.common.errors import UsageError
 from shusaku.deploy.calibration import with_scales
 from shusaku.deploy.chosen_weights import choose_weights

@@ -8,7 +8,7 @@ from shusaku.actors.evaluators import PseudoRandomEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.codec import encode_record
-from shusaku.common.config import Config, SelfPlayConfig
+from shusaku.common.config.schema import Config, SelfPlayConfig
 from shusaku.common.messages import GameRecord
 
 SIDE_BY_SIDE, ENOUGH = 16, 64  # games; so many that those in which much happens are among them

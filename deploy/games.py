@@ -4,7 +4,7 @@ from typing import Any
 
 from shusaku.common._core import Game, game_names, game_parameters
 from shusaku.common.errors import UsageError
-from shusaku.common.foreign_games import parameters
+from shusaku.common.external.loader import parameters
 from shusaku.deploy.parameters import shown
 from shusaku.deploy.plain_options import PlainOptions
 
@@ -59,7 +59,7 @@ def _describe_foreign(name: str) -> dict[str, Any]:
 
 def _open_spiel_names() -> tuple[list[str], str]:
     """OpenSpiel's games that can be played here, or why there are none."""
-    from shusaku.common.open_spiel_game import playable_names
+    from shusaku.common.external.open_spiel import playable_names
 
     try:
         return playable_names(), ""

@@ -4,9 +4,9 @@ from typing import Any
 
 from shusaku.common._core import foreign_names
 from shusaku.common.errors import RunFailed, UsageError
-from shusaku.common.foreign_games import load_game
-from shusaku.common.game_contract import RULES, check_game
-from shusaku.common.nearest import nearest
+from shusaku.common.external.contract import RULES, check_game
+from shusaku.common.external.loader import load_game
+from shusaku.common.suggestions import nearest
 from shusaku.deploy.parameters import all_names, given_parameters, make_game
 from shusaku.deploy.plain_options import PlainOptions
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from shusaku.actors.evaluators import choose_runtime
 from shusaku.actors.games_choice import GamesChoice, measure_games
-from shusaku.common.config import Config
+from shusaku.common.config.schema import Config
 from shusaku.common.errors import RunFailed, UsageError
 from shusaku.deploy.calibration import with_scales
 from shusaku.deploy.chosen_weights import choose_weights

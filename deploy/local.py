@@ -18,15 +18,15 @@ from shusaku.actors.evaluators import Evaluator, make_evaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.actors.strength import Stopped, Strength, measure
 from shusaku.actors.strength_sets import StrengthSet, strength_set
-from shusaku.common.config import Config, config_hash
-from shusaku.common.config_rules import check_self_play
-from shusaku.common.configured_game import configured_game
-from shusaku.common.laps import Laps
+from shusaku.common.config.rules import check_self_play
+from shusaku.common.config.schema import Config, config_hash
+from shusaku.common.external.configured_game import configured_game
 from shusaku.common.messages import GameRecord, Metrics, Weights
 from shusaku.common.metrics import MetricsSink
-from shusaku.common.network import Network
-from shusaku.common.row_labels import row_labels
-from shusaku.common.targets import make_targets
+from shusaku.common.network.network import Network
+from shusaku.common.network.row_labels import row_labels
+from shusaku.common.network.targets import make_targets
+from shusaku.common.stage_timer import Laps
 from shusaku.deploy.console import Console
 from shusaku.deploy.local_checkpoint import RunState, load_run, save_run
 from shusaku.deploy.measurements import conclude, measurements_due, strength_figures

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 import msgpack
 
 from shusaku.common.codec import decode_record, encode_record
-from shusaku.common.config import config_hash
+from shusaku.common.config.schema import config_hash
 from shusaku.common.errors import ResumeError
 from shusaku.common.messages import Weights
-from shusaku.common.weights import save_weights
+from shusaku.common.network.weights import save_weights
 from shusaku.learner.checkpoints import Checkpoint, Found, keep_first_weights, load_latest, prune, write_checkpoint
 from shusaku.learner.learner import Diverged, LearnerState
 from shusaku.replay.record_log import LogPosition

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from shusaku.actors.arena import Arena, FinishedGame, MatchResult
 from shusaku.actors.engine_process import FAULTS
-from shusaku.common.config import Config
+from shusaku.common.config.schema import Config
 from shusaku.common.errors import UsageError
 from shusaku.deploy.console import clock
 from shusaku.deploy.match_players import KEYS, MatchParts, Seat, game_text, make_parts

@@ -11,12 +11,12 @@ from shusaku.actors.engine_session import MOVE_LIMIT, EngineSettings
 from shusaku.actors.evaluators import UniformEvaluator, make_ladder
 from shusaku.actors.players import Player, RandomPlayer, SearchPlayer
 from shusaku.common._core import Game
-from shusaku.common.config import Config, NetworkConfig, PlayerConfig, SearchConfig
-from shusaku.common.config_rules import ENGINES
-from shusaku.common.configured_game import configured_game
+from shusaku.common.config.rules import ENGINES
+from shusaku.common.config.schema import Config, NetworkConfig, PlayerConfig, SearchConfig
+from shusaku.common.config.search_options import Evaluate
 from shusaku.common.errors import UsageError
-from shusaku.common.search import Evaluate
-from shusaku.common.weights import random_weights
+from shusaku.common.external.configured_game import configured_game
+from shusaku.common.network.weights import random_weights
 from shusaku.deploy.calibration import with_scales
 from shusaku.deploy.chosen_weights import ChosenWeights, check_searcher, choose_weights
 from shusaku.deploy.match_table import PlayerText

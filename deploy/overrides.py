@@ -22,11 +22,11 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from shusaku import configs
-from shusaku.common.config import Config, GameConfig
-from shusaku.common.config_rules import check, names_players
+from shusaku.common.config.rules import check, names_players
+from shusaku.common.config.schema import Config, GameConfig
 from shusaku.common.errors import UsageError
-from shusaku.common.nearest import nearest
-from shusaku.common.python_entry import trust
+from shusaku.common.external.entry import trust
+from shusaku.common.suggestions import nearest
 from shusaku.deploy.masking import mask_tree
 from shusaku.deploy.parameters import KINDS, check_search, game_defaults, make_game, parameter_value, shown
 

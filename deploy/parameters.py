@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from shusaku.common.config import SearchConfig
+from shusaku.common.config.schema import SearchConfig
 from shusaku.common.errors import UsageError
-from shusaku.common.nearest import nearest
-from shusaku.common.python_entry import trust
+from shusaku.common.external.entry import trust
+from shusaku.common.suggestions import nearest
 
 if TYPE_CHECKING:
     from shusaku.common._core import Game
@@ -27,7 +27,7 @@ def game_defaults(game: str, given: Mapping[str, Any] | None = None) -> dict[str
     from shusaku.common._core import foreign_names, game_parameters
 
     if game in foreign_names():
-        from shusaku.common.foreign_games import parameters
+        from shusaku.common.external.loader import parameters
 
         return {p.name: p.kind if p.default is None else p.default for p in parameters(game, given or {})}
     return {name: default for name, default, _ in game_parameters(game)}
@@ -48,7 +48,7 @@ def make_game(name: str, params: Any, what: str) -> "Game":
 def check_search(game: "Game", search: SearchConfig) -> None:
     """UsageError where the search asks for what the game does not give, such as a key of its positions' futures."""
     from shusaku.common._core import SearchBatch
-    from shusaku.common.search import search_options
+    from shusaku.common.config.search_options import search_options
 
     try:
         SearchBatch(game, search_options(replace(search, cache=0), symmetries=False), 1, 0)

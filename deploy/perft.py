@@ -6,7 +6,7 @@ from typing import Any
 
 from shusaku.common._core import Game, Position, perft
 from shusaku.common.errors import UsageError
-from shusaku.common.nearest import nearest
+from shusaku.common.suggestions import nearest
 from shusaku.deploy.parameters import all_names, given_parameters, make_game
 from shusaku.deploy.plain_options import PlainOptions
 

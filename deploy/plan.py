@@ -4,10 +4,10 @@ import os
 from dataclasses import asdict, replace
 from typing import Any
 
-from shusaku.common.config import Config
-from shusaku.common.config_rules import check_self_play
-from shusaku.common.configured_game import configured_game
-from shusaku.common.row_labels import row_labels
+from shusaku.common.config.rules import check_self_play
+from shusaku.common.config.schema import Config
+from shusaku.common.external.configured_game import configured_game
+from shusaku.common.network.row_labels import row_labels
 from shusaku.deploy.capacity import Asked, Plan, Rates, plan_of
 from shusaku.deploy.cluster_layout import placement_of
 from shusaku.deploy.game_sizes import game_sizes

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from shusaku.common.config import ClusterConfig
+from shusaku.common.config.schema import ClusterConfig
 from shusaku.common.errors import RunFailed, UsageError
 from shusaku.common.hardware import THREADS_WAIT
 from shusaku.deploy import ray_watchdog

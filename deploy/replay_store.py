@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from shusaku.common.config import Config
+from shusaku.common.config.schema import Config
 from shusaku.common.errors import ResumeError, UsageError
 from shusaku.replay.redis_client import ReplayUnavailable, check_server
 from shusaku.replay.redis_control import RedisControl

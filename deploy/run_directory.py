@@ -20,7 +20,7 @@ from typing import Any, Self
 
 from omegaconf import OmegaConf
 
-from shusaku.common.config import Config
+from shusaku.common.config.schema import Config
 from shusaku.common.errors import UsageError
 from shusaku.common.metrics import drop_torn_line
 from shusaku.deploy.masking import mask_override, mask_tree

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from shusaku.common.errors import RunFailed, UsageError
-from shusaku.common.nearest import nearest
+from shusaku.common.suggestions import nearest
 from shusaku.deploy.cli import COMMANDS
 from shusaku.deploy.plain_options import PlainOptions
 from shusaku.deploy.ray_auth import Login, login_for_joining, ray_environment

@@ -6,11 +6,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from shusaku.common.config import Config
-from shusaku.common.config_rules import check_self_play
-from shusaku.common.configured_game import configured_game
+from shusaku.common.config.rules import check_self_play
+from shusaku.common.config.schema import Config
 from shusaku.common.errors import UsageError
-from shusaku.common.row_labels import row_labels
+from shusaku.common.external.configured_game import configured_game
+from shusaku.common.network.row_labels import row_labels
 from shusaku.deploy.cluster import ClusterRun
 from shusaku.deploy.cluster_layout import layout_of
 from shusaku.deploy.console import Console

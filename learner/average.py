@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from shusaku.common.network import fill, named_tensors
-from shusaku.common.tower import Tensors
+from shusaku.common.network.network import fill, named_tensors
+from shusaku.common.network.tower import Tensors
 
 
 class Average:

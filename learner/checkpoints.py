@@ -24,7 +24,7 @@ from safetensors.numpy import load, save
 
 from shusaku.common.errors import ResumeError
 from shusaku.common.messages import Weights
-from shusaku.common.weights import save_weights, sync_directory, write_durably
+from shusaku.common.network.weights import save_weights, sync_directory, write_durably
 
 FORMAT = 1
 FIRST_WEIGHTS = "weights_first.safetensors"

@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from shusaku.common._core import Game
-from shusaku.common.config import LearnerConfig
+from shusaku.common.config.schema import LearnerConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.hardware import choose_precision
 from shusaku.common.messages import Weights
-from shusaku.common.network import Network, load_tensors, tensors_of
-from shusaku.common.target import total_loss
-from shusaku.common.targets import make_targets
-from shusaku.common.tower import evaluated
-from shusaku.common.weights import is_finite, tower_shape
+from shusaku.common.network.network import Network, load_tensors, tensors_of
+from shusaku.common.network.target import total_loss
+from shusaku.common.network.targets import make_targets
+from shusaku.common.network.tower import evaluated
+from shusaku.common.network.weights import is_finite, tower_shape
 from shusaku.learner.average import Average
 from shusaku.learner.optimizer_state import load_optimizer, optimizer_tensors
 from shusaku.learner.optimizers import learning_rate, make_optimizer

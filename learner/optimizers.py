@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from shusaku.common.config import LearnerConfig, RunConfig
+from shusaku.common.config.schema import LearnerConfig, RunConfig
 
 Groups = list[dict[str, Any]]
 FINAL_SHARE = 0.05  # of the learning rate that `cosine` and `cooldown` end at

@@ -19,9 +19,9 @@ from torch import Tensor
 
 from shusaku.common.hardware import cpu_has_bf16
 from shusaku.common.messages import Weights
-from shusaku.common.torch_tower import TorchTower
-from shusaku.common.tower import TowerShape, quantised_layers
-from shusaku.common.weights import folded_tensors
+from shusaku.common.network.torch_tower import TorchTower
+from shusaku.common.network.tower import TowerShape, quantised_layers
+from shusaku.common.network.weights import folded_tensors
 
 POSITIONS, FEWEST = 256, 16  # that the scales are made of; of a large tower fewer, or nobody would learn meanwhile
 WORK = 10**10  # multiplications in the blocks for all of these: half a second of a core in fp32

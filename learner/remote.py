@@ -9,10 +9,10 @@ from typing import Any
 import ray
 import torch
 
-from shusaku.common.config import Config
-from shusaku.common.configured_game import configured_game
+from shusaku.common.config.schema import Config
+from shusaku.common.external.configured_game import configured_game
 from shusaku.common.messages import Weights
-from shusaku.common.row_labels import row_labels
+from shusaku.common.network.row_labels import row_labels
 from shusaku.learner.training import Training, TrainingReport
 from shusaku.replay.buffer import make_buffer
 

@@ -14,12 +14,12 @@ from typing import Any
 import psutil
 
 from shusaku.common._core import Game
-from shusaku.common.config import Config
+from shusaku.common.config.schema import Config
 from shusaku.common.errors import ResumeError
 from shusaku.common.messages import Weights
-from shusaku.common.network import Network
-from shusaku.common.targets import make_targets
-from shusaku.common.weights import save_weights
+from shusaku.common.network.network import Network
+from shusaku.common.network.targets import make_targets
+from shusaku.common.network.weights import save_weights
 from shusaku.learner.batches import Prefetcher
 from shusaku.learner.checkpoints import Checkpoint, keep_first_weights, load_latest, prune, write_checkpoint
 from shusaku.learner.learner import Diverged, Learner, LearnerState

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from shusaku.common.messages import Weights
 from shusaku.common.metrics import drop_torn_line
-from shusaku.common.weights import weights_to_bytes
+from shusaku.common.network.weights import weights_to_bytes
 
 
 class VersionIndex:

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shusaku.common._core import Game
-from shusaku.common.config import ReplayConfig
+from shusaku.common.config.schema import ReplayConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.messages import Control, GameRecord
-from shusaku.common.row_labels import RowLabels
+from shusaku.common.network.row_labels import RowLabels
 
 
 @dataclass(frozen=True, slots=True, eq=False)

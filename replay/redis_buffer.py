@@ -11,9 +11,9 @@ from typing import Any
 
 from shusaku.common._core import Game
 from shusaku.common.codec import CodecError, decode_record
-from shusaku.common.config import ReplayConfig
+from shusaku.common.config.schema import ReplayConfig
 from shusaku.common.messages import Control, GameRecord
-from shusaku.common.row_labels import RowLabels
+from shusaku.common.network.row_labels import RowLabels
 from shusaku.replay.buffer import Batch, ReplayStats
 from shusaku.replay.quarantine import Quarantine
 from shusaku.replay.rate_limiter import LimiterState

@@ -5,9 +5,9 @@ from dataclasses import asdict
 from typing import Any
 
 from shusaku.common._core import Game, RowRing
-from shusaku.common.config import ReplayConfig
+from shusaku.common.config.schema import ReplayConfig
 from shusaku.common.messages import GameRecord
-from shusaku.common.row_labels import RowLabels
+from shusaku.common.network.row_labels import RowLabels
 from shusaku.replay.buffer import Batch, ReplayStats
 from shusaku.replay.quarantine import Quarantine
 from shusaku.replay.rate_limiter import LimiterState, RateLimiter

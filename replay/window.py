@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from shusaku.common.config import ReplayConfig
+from shusaku.common.config.schema import ReplayConfig
 from shusaku.common.errors import UsageError
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from shusaku.common._core import Game, perft
-from shusaku.common.foreign_games import METHODS, OPTIONAL_METHODS, load_game
-from shusaku.common.game_contract import check_game
-from shusaku.common.python_entry import trust
+from shusaku.common.external.contract import check_game
+from shusaku.common.external.entry import trust
+from shusaku.common.external.loader import METHODS, OPTIONAL_METHODS, load_game
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "adding-a-game.md").read_text(encoding="utf-8")

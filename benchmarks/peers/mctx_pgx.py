@@ -58,7 +58,7 @@ def measure(options: argparse.Namespace) -> dict[str, float]:
 
 
 def tower(env: Any, filters: int, blocks: int) -> tuple[Any, Any]:
-    """The residual tower of `common.tower` with its norms folded, as XLA likes it; its random parameters."""
+    """The residual tower of `common.network.tower` with its norms folded, as XLA likes it; its random parameters."""
     import jax
     import jax.numpy as jnp
     from jax import lax

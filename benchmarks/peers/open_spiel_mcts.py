@@ -22,10 +22,10 @@ from open_spiel.python.algorithms import mcts
 
 from shusaku.actors.channels_last import channels_last
 from shusaku.actors.openvino_evaluator import OpenVINORuntime
-from shusaku.common.config import NetworkConfig
+from shusaku.common.config.schema import NetworkConfig
 from shusaku.common.hardware import choose_precision
 from shusaku.common.messages import Weights
-from shusaku.common.tower import TowerShape, initial_tensors
+from shusaku.common.network.tower import TowerShape, initial_tensors
 
 # The module imports jax, which `compare.py` installs beside the other peers; our own environment does without.
 PEERS = Path(__file__).resolve().parents[2] / "build" / "peers"

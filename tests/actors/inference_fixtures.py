@@ -12,10 +12,10 @@ import numpy as np
 from shusaku.actors.evaluators import PseudoRandomEvaluator
 from shusaku.actors.inference_server import InferenceServer
 from shusaku.common._core import Game, GameBatch
-from shusaku.common.config import SearchConfig, SelfPlayConfig
+from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
+from shusaku.common.config.search_options import search_options, self_play_options
 from shusaku.common.leaves_codec import LeavesCodec, decode_evaluation, to_half
 from shusaku.common.messages import Evaluation, Leaves, Weights
-from shusaku.common.search import search_options, self_play_options
 
 GAME = Game("connect_four")
 CODEC = LeavesCodec(GAME)

@@ -9,7 +9,7 @@ from shusaku.actors.arena import Arena, MatchResult, openings
 from shusaku.actors.evaluators import PseudoRandomEvaluator, ScriptedEvaluator, UniformEvaluator
 from shusaku.actors.players import Forfeit, OpenGame, Player, RandomPlayer, SearchPlayer
 from shusaku.common._core import Game
-from shusaku.common.config import SearchConfig
+from shusaku.common.config.schema import SearchConfig
 from shusaku.common.errors import UsageError
 
 PUCT = SearchConfig(policy="puct", simulations=32)

@@ -8,9 +8,9 @@ from shusaku.actors.channels_last import Inputs
 from shusaku.actors.evaluators import NetworkEvaluator, PseudoRandomEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game, GameBatch, SearchOptions
-from shusaku.common.config import SearchConfig, SelfPlayConfig
-from shusaku.common.laps import Laps
+from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
 from shusaku.common.messages import GameRecord, Weights
+from shusaku.common.stage_timer import Laps
 
 GAMES = 6
 

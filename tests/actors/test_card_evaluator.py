@@ -16,9 +16,9 @@ from shusaku.actors.evaluators import BatchTooLarge, Evaluator, PseudoRandomEval
 from shusaku.actors.inference_server import InferenceServer
 from shusaku.actors.simulated_card import SimulatedCard
 from shusaku.common._core import Game
-from shusaku.common.config import InferenceConfig, NetworkConfig
+from shusaku.common.config.schema import InferenceConfig, NetworkConfig
 from shusaku.common.hardware import Precision
-from shusaku.common.weights import random_weights, tower_shape, weights_of
+from shusaku.common.network.weights import random_weights, tower_shape, weights_of
 
 sys.path.insert(0, str(Path(__file__).parent))
 from inference_fixtures import CODEC, GAME, ask, leaves_of, weights

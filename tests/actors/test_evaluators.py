@@ -21,11 +21,11 @@ from shusaku.actors.evaluators import (
 )
 from shusaku.common import hardware
 from shusaku.common._core import Game
-from shusaku.common.config import InferenceConfig, NetworkConfig
+from shusaku.common.config.schema import InferenceConfig, NetworkConfig
 from shusaku.common.hardware import choose_precision, cpu_flags, cpu_has_bf16
 from shusaku.common.messages import Evaluation, Leaves, Weights
-from shusaku.common.network import Network
-from shusaku.common.weights import random_weights, weights_of
+from shusaku.common.network.network import Network
+from shusaku.common.network.weights import random_weights, weights_of
 
 GAMES = ("tic_tac_toe", "connect_four")
 RUNTIMES = ("openvino", "torch")

@@ -6,8 +6,8 @@ import pytest
 
 from shusaku.actors.games_choice import ENOUGH, SIZES, SLICES, Pace, choose_games, measure_games
 from shusaku.common._core import Game
-from shusaku.common.config import ActorsConfig, Config, GameConfig, InferenceConfig, NetworkConfig, SearchConfig
-from shusaku.common.weights import random_weights
+from shusaku.common.config.schema import ActorsConfig, Config, GameConfig, InferenceConfig, NetworkConfig, SearchConfig
+from shusaku.common.network.weights import random_weights
 
 
 def machine(fixed: float, each: float, tried: list[int] | None = None) -> Callable[[int], Pace]:

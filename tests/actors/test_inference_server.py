@@ -21,10 +21,10 @@ from shusaku.actors.inference_server import (
 )
 from shusaku.actors.server_figures import REMEMBERED
 from shusaku.common.codec import CodecError
-from shusaku.common.config import InferenceConfig, NetworkConfig
+from shusaku.common.config.schema import InferenceConfig, NetworkConfig
 from shusaku.common.leaves_codec import to_half
 from shusaku.common.messages import Evaluation, Leaves
-from shusaku.common.weights import random_weights
+from shusaku.common.network.weights import random_weights
 
 sys.path.insert(0, str(Path(__file__).parent))
 from inference_fixtures import CODEC, GAME, Scripted, ask, eventually, hammer, leaves_of, serving, weights

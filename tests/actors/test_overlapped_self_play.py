@@ -16,7 +16,7 @@ from shusaku.actors.overlapped_self_play import OverlappedSelfPlay, group_games,
 from shusaku.actors.remote_evaluation import EvaluationStopped, RemoteEvaluation
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
-from shusaku.common.config import SearchConfig, SelfPlayConfig
+from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
 from shusaku.common.messages import Evaluation, GameRecord, Leaves
 
 sys.path.insert(0, str(Path(__file__).parent))

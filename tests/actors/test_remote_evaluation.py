@@ -18,7 +18,7 @@ from shusaku.actors.overlapped_self_play import OverlappedSelfPlay
 from shusaku.actors.remote_evaluation import MAX_IN_FLIGHT, EvaluationStopped, RemoteEvaluation, ServerUnavailable
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common.codec import CodecError
-from shusaku.common.config import SearchConfig, SelfPlayConfig
+from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
 from shusaku.common.leaves_codec import LeavesCodec, encode_evaluation, to_half
 from shusaku.common.messages import Evaluation, Leaves, RowKind
 

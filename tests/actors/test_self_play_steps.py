@@ -6,7 +6,7 @@ import pytest
 from shusaku.actors.evaluators import NO_VERSION, PseudoRandomEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
-from shusaku.common.config import SearchConfig, SelfPlayConfig
+from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
 from shusaku.common.messages import Evaluation, Leaves
 
 GAME = Game("connect_four")

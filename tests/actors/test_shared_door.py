@@ -27,7 +27,7 @@ from shusaku.actors.shared_client import SharedTransport
 from shusaku.actors.shared_door import HELLO, HELLO_MARK, MAX_SLOT_BYTES, MAX_SLOTS, WELCOME, SharedDoor
 from shusaku.actors.shared_segment import Segment, Status
 from shusaku.common.codec import CodecError
-from shusaku.common.config import SearchConfig, SelfPlayConfig
+from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
 from shusaku.common.leaves_codec import decode_evaluation, to_half
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -29,7 +29,7 @@ from shusaku.actors.strength import (
 )
 from shusaku.actors.strength_sets import ILLEGAL, StrengthSet, strength_set
 from shusaku.common._core import Game
-from shusaku.common.config import SearchConfig
+from shusaku.common.config.schema import SearchConfig
 from shusaku.common.errors import UsageError
 from shusaku.deploy.strength_table import strength_table
 

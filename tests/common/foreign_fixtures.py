@@ -9,8 +9,8 @@ from search_fixtures import played_games
 
 from shusaku.actors.evaluators import PseudoRandomEvaluator
 from shusaku.common._core import Game
-from shusaku.common.config import SearchConfig, SelfPlayConfig
-from shusaku.common.python_entry import trust
+from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
+from shusaku.common.external.entry import trust
 
 MODULE = "test_games_of_ours"
 LINES = [0o007, 0o070, 0o700, 0o111, 0o222, 0o444, 0o421, 0o124]

@@ -4,9 +4,9 @@ import numpy as np
 
 from shusaku.actors.evaluators import ScriptedEvaluator
 from shusaku.common._core import GameBatch, SearchBatch
-from shusaku.common.config import SelfPlayConfig
+from shusaku.common.config.schema import SelfPlayConfig
+from shusaku.common.config.search_options import search_options, self_play_options, step
 from shusaku.common.messages import Leaves
-from shusaku.common.search import search_options, self_play_options, step
 
 
 def scripted(observation, num_actions):

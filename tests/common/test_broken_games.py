@@ -8,7 +8,7 @@ import pytest
 
 from shusaku.common._core import Game, random_games
 from shusaku.common.errors import GameError, UsageError
-from shusaku.common.python_entry import trust
+from shusaku.common.external.entry import trust
 
 sys.path.insert(0, str(Path(__file__).parent))
 from foreign_fixtures import Board, Takeaway, TicTacToe, entry_of, python_game, records

@@ -4,7 +4,7 @@ import ast
 from pathlib import Path
 
 import shusaku.common._core as core
-from shusaku.common import config
+from shusaku.common.config.schema import schema as config
 
 
 def stub() -> dict[str, set[str]]:

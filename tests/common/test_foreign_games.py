@@ -12,10 +12,10 @@ import pytest
 
 from shusaku.actors.evaluators import PseudoRandomEvaluator, UniformEvaluator
 from shusaku.common._core import Game, GameBatch, RowRing, SearchBatch, perft, random_games
-from shusaku.common.config import SearchConfig
-from shusaku.common.foreign_games import CACHED_STATES
+from shusaku.common.config.schema import SearchConfig
+from shusaku.common.config.search_options import search_options
+from shusaku.common.external.loader import CACHED_STATES
 from shusaku.common.messages import Leaves
-from shusaku.common.search import search_options
 
 sys.path.insert(0, str(Path(__file__).parent))
 from foreign_fixtures import Board, Pile, Takeaway, TicTacToe, python_game, records, solve

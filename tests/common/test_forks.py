@@ -10,9 +10,9 @@ import pytest
 from shusaku.actors.evaluators import PseudoRandomEvaluator, ScriptedEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game, GameBatch, RowRing
-from shusaku.common.config import SearchConfig, SelfPlayConfig
+from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
+from shusaku.common.config.search_options import search_options
 from shusaku.common.messages import Leaves, RowKind
-from shusaku.common.search import search_options
 
 sys.path.insert(0, str(Path(__file__).parent))
 from search_fixtures import played_games

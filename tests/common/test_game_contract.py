@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from shusaku.common._core import Game, game_names
-from shusaku.common.foreign_games import load_game
-from shusaku.common.game_contract import RULES, check_game
+from shusaku.common.external.contract import RULES, check_game
+from shusaku.common.external.loader import load_game
 
 sys.path.insert(0, str(Path(__file__).parent))
 from foreign_fixtures import Board, Takeaway, TicTacToe, entry_of, python_game

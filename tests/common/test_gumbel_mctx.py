@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from shusaku.common._core import SearchBatch
-from shusaku.common.config import SearchConfig
+from shusaku.common.config.schema import SearchConfig
+from shusaku.common.config.search_options import search_options, step
 from shusaku.common.messages import Evaluation
-from shusaku.common.search import search_options, step
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent))

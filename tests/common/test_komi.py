@@ -13,8 +13,8 @@ from shusaku.actors.evaluators import PseudoRandomEvaluator, UniformEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game, GameBatch
 from shusaku.common.codec import decode_record, encode_record
-from shusaku.common.config import ReplayConfig, SearchConfig, SelfPlayConfig
-from shusaku.common.search import search_options, self_play_options
+from shusaku.common.config.schema import ReplayConfig, SearchConfig, SelfPlayConfig
+from shusaku.common.config.search_options import search_options, self_play_options
 from shusaku.replay.memory_buffer import MemoryBuffer
 
 sys.path.insert(0, str(Path(__file__).parent))

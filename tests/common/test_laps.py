@@ -6,10 +6,10 @@ import pytest
 from shusaku.actors.evaluators import NetworkEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
-from shusaku.common.config import SearchConfig, SelfPlayConfig
-from shusaku.common.laps import PARTS, Laps, shares
+from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
 from shusaku.common.messages import Weights
 from shusaku.common.metrics import TimeShares
+from shusaku.common.stage_timer import PARTS, Laps, shares
 
 
 class Clock:

@@ -13,7 +13,7 @@ from shusaku.actors.evaluators import PseudoRandomEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.codec import CodecError
-from shusaku.common.config import SearchConfig, SelfPlayConfig
+from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
 from shusaku.common.leaves_codec import (
     MAX_REQUEST_BYTES,
     MAX_VERSION,

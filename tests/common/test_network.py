@@ -5,10 +5,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from shusaku.common.config import NetworkConfig
+from shusaku.common.config.schema import NetworkConfig
 from shusaku.common.errors import UsageError
-from shusaku.common.network import Network, load_tensors, named_tensors, tensors_of
-from shusaku.common.tower import TowerShape, fold, folded_shapes, initial_tensors, tensor_shapes
+from shusaku.common.network.network import Network, load_tensors, named_tensors, tensors_of
+from shusaku.common.network.tower import TowerShape, fold, folded_shapes, initial_tensors, tensor_shapes
 
 PLANES, ACTIONS = (3, 4, 5), 6
 CONFIG = NetworkConfig(filters=8, blocks=2, policy_filters=3, value_filters=2, value_hidden=16)

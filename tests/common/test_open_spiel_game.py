@@ -9,13 +9,13 @@ import pytest
 
 from shusaku.actors.evaluators import PseudoRandomEvaluator
 from shusaku.common._core import Game, GameBatch, RowRing, game_names, perft, random_games
-from shusaku.common.config import SearchConfig
+from shusaku.common.config.schema import SearchConfig
+from shusaku.common.config.search_options import search_options
 from shusaku.common.errors import GameError, UsageError
-from shusaku.common.foreign_games import load_game
-from shusaku.common.game_contract import check_game
+from shusaku.common.external.contract import check_game
+from shusaku.common.external.loader import load_game
+from shusaku.common.external.open_spiel import OpenSpielGame, playable_names
 from shusaku.common.messages import Leaves
-from shusaku.common.open_spiel_game import OpenSpielGame, playable_names
-from shusaku.common.search import search_options
 
 
 def open_spiel(name, **params):
@@ -92,7 +92,7 @@ def test_planes_are_classified(name, shape, uniform):
 
 
 def test_a_plane_that_was_binary_in_the_probe_and_is_not_later_is_an_error(monkeypatch):
-    monkeypatch.setattr("shusaku.common.open_spiel_game.PROBE_POSITIONS", 2)
+    monkeypatch.setattr("shusaku.common.external.open_spiel.PROBE_POSITIONS", 2)
     game = open_spiel("mancala")
     assert game.num_uniform_planes < 16
     words = r"game.name=mancala: observation\(state\) has .* must hold 0 and 1 only; set game.planes=flat; "

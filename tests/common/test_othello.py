@@ -10,8 +10,8 @@ import rust_reversi
 
 from shusaku.actors.evaluators import PseudoRandomEvaluator
 from shusaku.common._core import Game, perft, random_games
-from shusaku.common.config import SearchConfig
-from shusaku.common.search import search_positions
+from shusaku.common.config.schema import SearchConfig
+from shusaku.common.config.search_options import search_positions
 
 sys.path.insert(0, str(Path(__file__).parent))
 from reference_othello import Reference, count

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from shusaku.common._core import Game
-from shusaku.common.config import SearchConfig
+from shusaku.common.config.schema import SearchConfig
 
 sys.path.insert(0, str(Path(__file__).parent))
 import reference_search as reference

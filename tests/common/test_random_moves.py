@@ -6,7 +6,7 @@ import pytest
 from shusaku.actors.evaluators import PseudoRandomEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
-from shusaku.common.config import SearchConfig, SelfPlayConfig
+from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
 from shusaku.common.messages import RowKind
 
 PLIES = 80  # so many that pieces are in hand and on their way to promotion

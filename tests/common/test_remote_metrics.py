@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from shusaku.common.remote import EXPORTED, Kind, RayMetrics, _look_up
+from shusaku.common.prometheus import EXPORTED, Kind, RayMetrics, _look_up
 from shusaku.deploy.console import Status
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 WRITER = '''
 import json, sys, time, urllib.request
 from pathlib import Path
-from shusaku.common.config import ClusterConfig
-from shusaku.common.remote import RayMetrics
+from shusaku.common.config.schema import ClusterConfig
+from shusaku.common.prometheus import RayMetrics
 from shusaku.deploy.ray_session import RaySession
 
 with RaySession(ClusterConfig(dashboard=False), Path("unused"), say=print) as session:
@@ -82,7 +82,7 @@ class Recorder:
 
 
 def test_a_total_that_falls_is_neither_an_error_nor_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shusaku.common.remote.Counter", Recorder)
+    monkeypatch.setattr("shusaku.common.prometheus.Counter", Recorder)
     metrics = RayMetrics("run", "game")
     for total in (0, 5, 5, 9, 2, math.nan, 4):
         metrics.write({"games": total})

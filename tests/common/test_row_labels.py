@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from shusaku.common._core import Game, RowRing
-from shusaku.common.config import LearnerConfig
+from shusaku.common.config.schema import LearnerConfig
 from shusaku.common.errors import UsageError
-from shusaku.common.row_labels import RowLabels, horizons, row_labels
+from shusaku.common.network.row_labels import RowLabels, horizons, row_labels
 
 sys.path.insert(0, str(Path(__file__).parent))
 from foreign_fixtures import Takeaway, TicTacToe, python_game

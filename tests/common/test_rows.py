@@ -6,7 +6,7 @@ import pytest
 from shusaku.actors.evaluators import PseudoRandomEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game, RowRing
-from shusaku.common.config import SearchConfig, SelfPlayConfig
+from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
 
 
 def games_of(game, count, seed=1):

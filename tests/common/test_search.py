@@ -8,9 +8,9 @@ import pytest
 
 from shusaku.actors.evaluators import PseudoRandomEvaluator, UniformEvaluator
 from shusaku.common._core import Game, GameBatch, SearchBatch
-from shusaku.common.config import SearchConfig
+from shusaku.common.config.schema import SearchConfig
+from shusaku.common.config.search_options import search_options, search_positions, step
 from shusaku.common.messages import Leaves
-from shusaku.common.search import search_options, search_positions, step
 
 sys.path.insert(0, str(Path(__file__).parent))
 import reference_search as reference

@@ -8,9 +8,9 @@ import pytest
 
 from shusaku.actors.evaluators import PseudoRandomEvaluator, ScriptedEvaluator
 from shusaku.common._core import Game, GameBatch
-from shusaku.common.config import SearchConfig, SelfPlayConfig
+from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
+from shusaku.common.config.search_options import search_options, self_play_options
 from shusaku.common.messages import Evaluation, Leaves, RowKind
-from shusaku.common.search import search_options, self_play_options
 
 sys.path.insert(0, str(Path(__file__).parent))
 from search_fixtures import played_games

@@ -7,7 +7,7 @@ import pytest
 
 from shusaku.actors.evaluators import PseudoRandomEvaluator
 from shusaku.common._core import Game
-from shusaku.common.config import SearchConfig, SelfPlayConfig
+from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
 
 sys.path.insert(0, str(Path(__file__).parent))
 from search_fixtures import played_games

@@ -8,9 +8,9 @@ import pytest
 
 from shusaku.actors.evaluators import PseudoRandomEvaluator
 from shusaku.common._core import Game, GameBatch, SearchBatch
-from shusaku.common.config import SearchConfig
+from shusaku.common.config.schema import SearchConfig
+from shusaku.common.config.search_options import search_options
 from shusaku.common.messages import Leaves
-from shusaku.common.search import search_options
 
 sys.path.insert(0, str(Path(__file__).parent))
 from foreign_fixtures import Takeaway, TicTacToe, python_game

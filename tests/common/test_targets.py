@@ -5,12 +5,12 @@ import math
 import pytest
 import torch
 
-from shusaku.common.config import Config, LearnerConfig
-from shusaku.common.config_rules import TARGETS as NAMES
-from shusaku.common.config_rules import check
+from shusaku.common.config.rules import TARGETS as NAMES
+from shusaku.common.config.rules import check
+from shusaku.common.config.schema import Config, LearnerConfig
 from shusaku.common.errors import UsageError
-from shusaku.common.target import Target, total_loss
-from shusaku.common.targets import TARGETS, make_targets
+from shusaku.common.network.target import Target, total_loss
+from shusaku.common.network.targets import TARGETS, make_targets
 
 ROWS = {
     "policy": torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0]]),

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from shusaku.common._core import Game
-from shusaku.common.config import NetworkConfig
+from shusaku.common.config.schema import NetworkConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.messages import Weights
-from shusaku.common.network import Network
-from shusaku.common.weights import (
+from shusaku.common.network.network import Network
+from shusaku.common.network.weights import (
     is_finite,
     load_weights,
     random_weights,

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from shusaku.common.config import Config
+from shusaku.common.config.schema import Config
 from shusaku.common.errors import ResumeError, RunFailed, UsageError
 from shusaku.deploy import cli
 from shusaku.replay.redis_client import ReplayUnavailable

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from shusaku.common.config import Config
+from shusaku.common.config.schema import Config
 from shusaku.common.errors import UsageError
 from shusaku.deploy.cluster_layout import (
     FEWEST_GAMES,

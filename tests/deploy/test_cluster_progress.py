@@ -14,7 +14,7 @@ import pytest
 
 from shusaku.actors.remote import ServerReport
 from shusaku.actors.server_figures import ServerStats
-from shusaku.common.config import Config
+from shusaku.common.config.schema import Config
 from shusaku.common.messages import Metrics
 from shusaku.common.metrics import MetricsSink, Rate, Share, read_metrics
 from shusaku.deploy import cluster_progress, control_commands

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from shusaku.common.config import Config
+from shusaku.common.config.schema import Config
 from shusaku.common.errors import RunFailed, UsageError
 from shusaku.deploy import cli, control_commands
 from shusaku.deploy.console import Status, Waiting

@@ -10,10 +10,10 @@ import torch
 
 from shusaku.actors.games_choice import SIZES
 from shusaku.common._core import Game
-from shusaku.common.config import NetworkConfig
+from shusaku.common.config.schema import NetworkConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.hardware import cpu_has_bf16, cpu_has_int8
-from shusaku.common.weights import random_weights, save_weights
+from shusaku.common.network.weights import random_weights, save_weights
 from shusaku.deploy.chosen_weights import choose_weights
 from shusaku.deploy.cli import main
 from shusaku.deploy.overrides import compose

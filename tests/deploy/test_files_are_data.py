@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from shusaku.common.errors import UsageError
-from shusaku.common.weights import load_weights, save_weights
+from shusaku.common.network.weights import load_weights, save_weights
 from shusaku.deploy.cli import main
 from shusaku.deploy.overrides import compose
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 import pytest
 
 from shusaku.actors.games_choice import SIZES
-from shusaku.common.config import Config
+from shusaku.common.config.schema import Config
 from shusaku.common.errors import RunFailed, UsageError
 from shusaku.deploy.games_setting import apart, settle_games
 from shusaku.deploy.overrides import compose

@@ -13,10 +13,10 @@ import pytest
 
 from shusaku.actors.uci_games import KNOWN, KnownGame
 from shusaku.common._core import Game
-from shusaku.common.config import NetworkConfig
+from shusaku.common.config.schema import NetworkConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.hardware import cpu_has_bf16, cpu_has_int8
-from shusaku.common.weights import load_weights, random_weights, save_weights
+from shusaku.common.network.weights import load_weights, random_weights, save_weights
 from shusaku.deploy import cli
 from shusaku.deploy.chosen_weights import choose_weights
 from shusaku.deploy.match import run

@@ -6,8 +6,8 @@ import pytest
 from omegaconf import OmegaConf
 
 from shusaku.common._core import Game, game_names
-from shusaku.common.config import USUAL_GAMES, Config
-from shusaku.common.config_rules import check_self_play
+from shusaku.common.config.rules import check_self_play
+from shusaku.common.config.schema import USUAL_GAMES, Config
 from shusaku.common.errors import UsageError
 from shusaku.deploy import overrides, parameters
 from shusaku.deploy.masking import mask_override, mask_tree

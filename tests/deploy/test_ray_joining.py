@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from shusaku.common.config import ClusterConfig
+from shusaku.common.config.schema import ClusterConfig
 from shusaku.common.errors import UsageError
 from shusaku.deploy import ray_probe
 from shusaku.deploy.ray_auth import login_for_new_cluster

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from shusaku.common.config import Config
+from shusaku.common.config.schema import Config
 from shusaku.common.errors import ResumeError, UsageError
 from shusaku.deploy import replay_store
 from shusaku.deploy.replay_store import DEADLINE, ReplayStore

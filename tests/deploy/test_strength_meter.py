@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shusaku.actors.strength import SIMULATIONS, Share, Strength
-from shusaku.common.config import Config
+from shusaku.common.config.schema import Config
 from shusaku.common.messages import Metrics
 from shusaku.deploy.ray_workers import RayWorker
 from shusaku.deploy.run_identity import RunProgress

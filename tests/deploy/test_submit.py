@@ -27,7 +27,7 @@ WITHOUT_OURS = "/usr/bin:/bin"  # a PATH on which there is no shusaku
 HEAD = '''
 import sys
 from pathlib import Path
-from shusaku.common.config import ClusterConfig
+from shusaku.common.config.schema import ClusterConfig
 from shusaku.deploy.ray_session import RaySession
 with RaySession(ClusterConfig(), Path("unused"), say=print) as session:
     print("ADDRESS", session.dashboard_url, flush=True)
@@ -48,7 +48,7 @@ except KeyboardInterrupt:
 JOB = '''
 import os, signal, sys, time
 from pathlib import Path
-from shusaku.common.config import ClusterConfig
+from shusaku.common.config.schema import ClusterConfig
 from shusaku.deploy.ray_session import RaySession
 asked = []
 signal.signal(signal.SIGTERM, lambda *_: asked.append(1))

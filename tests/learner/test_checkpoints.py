@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from shusaku.common._core import Game
-from shusaku.common.config import NetworkConfig
+from shusaku.common.config.schema import NetworkConfig
 from shusaku.common.errors import ResumeError
-from shusaku.common.weights import load_weights, random_weights, write_durably
+from shusaku.common.network.weights import load_weights, random_weights, write_durably
 from shusaku.learner.checkpoints import (
     FIRST_WEIGHTS,
     Checkpoint,

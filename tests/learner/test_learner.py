@@ -11,11 +11,11 @@ import torch
 from numpy.typing import NDArray
 
 from shusaku.common._core import Game
-from shusaku.common.config import LearnerConfig, NetworkConfig
+from shusaku.common.config.schema import LearnerConfig, NetworkConfig
 from shusaku.common.errors import UsageError
-from shusaku.common.network import Network, named_tensors, tensors_of
-from shusaku.common.tower import quantised_layers
-from shusaku.common.weights import tower_shape
+from shusaku.common.network.network import Network, named_tensors, tensors_of
+from shusaku.common.network.tower import quantised_layers
+from shusaku.common.network.weights import tower_shape
 from shusaku.learner.average import Average
 from shusaku.learner.checkpoints import Checkpoint, load_latest, write_checkpoint
 from shusaku.learner.learner import Diverged, Learner, LearnerState

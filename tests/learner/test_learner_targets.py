@@ -12,15 +12,15 @@ import torch.nn.functional as F
 from shusaku.actors.channels_last import channels_last
 from shusaku.actors.torch_evaluator import TorchRuntime
 from shusaku.common._core import Game, RowRing
-from shusaku.common.config import LearnerConfig, NetworkConfig
-from shusaku.common.config_rules import TARGETS as NAMES
+from shusaku.common.config.rules import TARGETS as NAMES
+from shusaku.common.config.schema import LearnerConfig, NetworkConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.hardware import Precision
-from shusaku.common.network import Network, load_tensors, named_tensors
-from shusaku.common.row_labels import row_labels
-from shusaku.common.targets import make_targets
-from shusaku.common.tower import tensor_shapes
-from shusaku.common.weights import tower_shape
+from shusaku.common.network.network import Network, load_tensors, named_tensors
+from shusaku.common.network.row_labels import row_labels
+from shusaku.common.network.targets import make_targets
+from shusaku.common.network.tower import tensor_shapes
+from shusaku.common.network.weights import tower_shape
 from shusaku.learner.learner import Learner
 from shusaku.learner.optimizers import learning_rate, make_optimizer
 from shusaku.replay.buffer import Batch

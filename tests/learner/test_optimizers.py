@@ -2,7 +2,7 @@
 
 import pytest
 
-from shusaku.common.config import LearnerConfig, RunConfig
+from shusaku.common.config.schema import LearnerConfig, RunConfig
 from shusaku.learner.optimizers import learning_rate, run_share
 
 

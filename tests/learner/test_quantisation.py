@@ -11,12 +11,12 @@ from shusaku.actors.channels_last import channels_last
 from shusaku.actors.evaluators import NetworkEvaluator, make_network_evaluator
 from shusaku.common import hardware
 from shusaku.common._core import Game
-from shusaku.common.config import InferenceConfig, NetworkConfig
+from shusaku.common.config.schema import InferenceConfig, NetworkConfig
 from shusaku.common.hardware import cpu_has_int8
 from shusaku.common.messages import Weights
-from shusaku.common.network import Network
-from shusaku.common.tower import quantised_layers
-from shusaku.common.weights import random_weights, tower_shape, weights_from_bytes, weights_of, weights_to_bytes
+from shusaku.common.network.network import Network
+from shusaku.common.network.tower import quantised_layers
+from shusaku.common.network.weights import random_weights, tower_shape, weights_from_bytes, weights_of, weights_to_bytes
 from shusaku.learner import quantisation
 from shusaku.learner.quantisation import MOST_POLICY_ERROR, MOST_VALUE_ERROR, POSITIONS, RoundingError, quantise
 

@@ -17,10 +17,10 @@ from shusaku.actors.evaluators import PseudoRandomEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common import weights as weights_file
 from shusaku.common._core import Game
-from shusaku.common.config import Config, NetworkConfig, SearchConfig, SelfPlayConfig
+from shusaku.common.config.schema import Config, NetworkConfig, SearchConfig, SelfPlayConfig
 from shusaku.common.errors import ResumeError, UsageError
 from shusaku.common.messages import Weights
-from shusaku.common.weights import load_weights
+from shusaku.common.network.weights import load_weights
 from shusaku.learner import checkpoints
 from shusaku.learner.learner import Batch
 from shusaku.learner.training import Training, TrainingReport

@@ -11,10 +11,10 @@ import redis
 
 from shusaku.common._core import Game
 from shusaku.common.codec import decode_record
-from shusaku.common.config import ReplayConfig
+from shusaku.common.config.schema import ReplayConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.messages import Control, GameId, GameRecord, RowKind
-from shusaku.common.row_labels import RowLabels
+from shusaku.common.network.row_labels import RowLabels
 from shusaku.replay.buffer import BUFFERS, Batch, ReplayBuffer, make_buffer
 from shusaku.replay.redis_control import RedisControl
 from shusaku.replay.redis_keys import RunKeys

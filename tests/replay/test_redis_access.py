@@ -14,7 +14,7 @@ import pytest
 import redis
 
 from shusaku.common._core import Game
-from shusaku.common.config import ReplayConfig
+from shusaku.common.config.schema import ReplayConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.messages import GameId, GameRecord
 from shusaku.replay.redis_access import acl_rules

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from shusaku.common._core import Game
 from shusaku.common.codec import encode_record
-from shusaku.common.config import ReplayConfig
+from shusaku.common.config.schema import ReplayConfig
 from shusaku.common.messages import GameId, GameRecord
 from shusaku.replay.redis_append import Appender, EncodedGame
 from shusaku.replay.redis_buffer import RedisBuffer

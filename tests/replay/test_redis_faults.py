@@ -15,7 +15,7 @@ import pytest
 
 from shusaku.common._core import Game
 from shusaku.common.codec import CodecError, decode_record
-from shusaku.common.config import ReplayConfig
+from shusaku.common.config.schema import ReplayConfig
 from shusaku.common.messages import GameId, GameRecord
 from shusaku.replay.redis_append import Appender, EncodedGame
 from shusaku.replay.redis_buffer import RedisBuffer

@@ -9,7 +9,7 @@ import pytest
 
 from shusaku.common._core import Game
 from shusaku.common.codec import decode_record
-from shusaku.common.config import ReplayConfig
+from shusaku.common.config.schema import ReplayConfig
 from shusaku.common.messages import EndedBy, GameRecord
 from shusaku.replay.memory_buffer import MemoryBuffer
 from shusaku.replay.quarantine import Quarantine

@@ -112,7 +112,7 @@ struct GameEntry {
 const std::vector<GameEntry>& game_table();
 std::shared_ptr<const AnyGame> make_game(const std::string& name, const Params& params);
 
-// Names behind which a game from outside the core is found by its parameters; common/foreign_games.py knows how.
+// Names behind which a game from outside the core is found by its parameters; common/external/loader.py knows how.
 constexpr const char* kForeignNames[] = {"open_spiel", "python"};
 bool is_foreign(const std::string& name);
 std::shared_ptr<const AnyGame> make_foreign(const std::string& name, const Params& params);  // with the GIL

@@ -104,7 +104,7 @@ void bind_games(nb::module_& m) {
     for (const GameEntry& entry : game_table())
       if (name == entry.name)
         for (const ParamHelp& p : entry.parameters()) rows.emplace_back(p.name, p.default_value, p.help);
-    require(!is_foreign(name), name + ": its parameters are its games'; ask common.foreign_games.parameters for them");
+    require(!is_foreign(name), name + ": its parameters are its games'; ask common.external.loader.parameters for them");
     if (rows.empty()) make_game(name, {});  // raises for a name that is not in the table
     return rows;
   }, "name"_a);

@@ -386,7 +386,7 @@ bool is_foreign(const std::string& name) {
 
 // The Python side finds, makes and checks the game; what it raises passes through.
 std::shared_ptr<const AnyGame> make_foreign(const std::string& name, const Params& params) {
-  const nb::object loaded = nb::module_::import_("shusaku.common.foreign_games").attr("load_game")(name, params);
+  const nb::object loaded = nb::module_::import_("shusaku.common.external.loader").attr("load_game")(name, params);
   const auto game = std::make_shared<const PythonGame>(loaded);
   const Params all = nb::cast<Params>(loaded.attr("params"));
   const int plies = game->facts().max_plies;

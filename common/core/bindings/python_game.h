@@ -25,7 +25,7 @@ class PythonCall {
 
 class PythonGame final : public ForeignGame {
  public:
-  explicit PythonGame(nb::handle loaded);  // a common.foreign_games.LoadedGame; with the GIL
+  explicit PythonGame(nb::handle loaded);  // a common.external.loader.LoadedGame; with the GIL
   ~PythonGame() override;
 
   const ForeignFacts& facts() const override { return facts_; }

@@ -40,7 +40,7 @@ struct PyGameBatch : PyBatch<AnyGameBatch> {
 
 void check_size(int size) { require(size >= 1 && size <= 65536, "size " + std::to_string(size) + ": must lie in [1, 65536]"); }
 
-// What the core's arithmetic relies on; the commands check more (common/config_rules.py).
+// What the core's arithmetic relies on; the commands check more (common/config/rules.py).
 void check(const SearchOptions& o) {
   require(o.simulations >= 1 && o.simulations <= 1 << 20, "simulations " + std::to_string(o.simulations) + ": must lie in [1, 1048576]");
   require(o.leaves >= 1 && o.leaves <= 64, "leaves " + std::to_string(o.leaves) + ": must lie in [1, 64]");

@@ -1,4 +1,4 @@
-// What a search is told and what it concludes.  Fields are documented in common/config.py, SearchConfig.
+// What a search is told and what it concludes.  Fields are documented in common/config/schema.py, SearchConfig.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// How games are made, apart from the search.  Fields are documented in common/config.py, SelfPlayConfig.
+// How games are made, apart from the search.  Fields are documented in common/config/schema.py, SelfPlayConfig.
 #pragma once
 
 namespace shusaku {

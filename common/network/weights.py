@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, deserialize
 from safetensors.numpy import save
 
-from shusaku.common.config import NetworkConfig
+from shusaku.common.config.schema import NetworkConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.messages import Weights
-from shusaku.common.tower import TowerShape, evaluated, fold, folded_shapes, initial_tensors
+from shusaku.common.network.tower import TowerShape, evaluated, fold, folded_shapes, initial_tensors
 
 if TYPE_CHECKING:
     from shusaku.common._core import Game
-    from shusaku.common.network import Network
+    from shusaku.common.network.network import Network
 
 FORMAT = 1  # of the file's facts; a reader refuses any other
 FACTS = "shusaku"  # the one metadata entry: safetensors writes several in a random order
@@ -39,14 +39,14 @@ def random_weights(game: "Game", network: NetworkConfig, seed: int, version: int
 
 def weights_of(network: "Network", game: "Game", version: int, step: int) -> Weights:
     """The network as it is now: its tower, policy and value; other heads stay behind."""
-    from shusaku.common.network import tensors_of  # torch, only for those who train
+    from shusaku.common.network.network import tensors_of  # torch, only for those who train
 
     tensors = evaluated(tensors_of(network))
     return Weights(version, step, tensors, dataclasses.asdict(network.config), game.name, game.params)
 
 
 def folded_tensors(weights: Weights, tower: TowerShape) -> dict[str, NDArray[np.float32]]:
-    """`common.tower.fold` of the weights; ValueError when they are not this tower's."""
+    """`common.network.tower.fold` of the weights; ValueError when they are not this tower's."""
     folded = fold(weights.tensors)
     for name, shape in folded_shapes(tower).items():
         if name not in folded or folded[name].shape != shape:

@@ -1,11 +1,11 @@
-"""The heads that predictions come from, as torch modules; their names of parts are those of `common.tower`."""
+"""The heads that predictions come from, as torch modules; their names of parts are those of `common.network.tower`."""
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from shusaku.common.config import NetworkConfig
-from shusaku.common.tower import NORM_EPSILON, TowerShape
+from shusaku.common.config.schema import NetworkConfig
+from shusaku.common.network.tower import NORM_EPSILON, TowerShape
 
 
 class Normed(nn.Module):

@@ -6,7 +6,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from shusaku.common.config import NetworkConfig
+from shusaku.common.config.schema import NetworkConfig
 
 # Columns of `replay.buffer.Batch` by name, [B, ...] each, already on the learner's device; everything in them is for
 # the player to move.  `weight` [B] counts in every loss and is above 0.

@@ -14,7 +14,7 @@ import numpy as np
 
 from shusaku.common._core import foreign_names
 from shusaku.common.errors import UsageError
-from shusaku.common.python_entry import find_class, where
+from shusaku.common.external.entry import find_class, where
 
 METHODS = {  # that a game must have, with what they take
     "start": (),
@@ -105,7 +105,7 @@ def parameters(name: str, given: Mapping[str, Any]) -> list[Parameter]:
 def _game_class(name: str, given: Mapping[str, Any]) -> tuple[Any, list[Parameter]]:
     assert name in foreign_names(), name
     if name == "open_spiel":
-        from shusaku.common.open_spiel_game import OpenSpielGame  # here: it wants the extra [open_spiel]
+        from shusaku.common.external.open_spiel import OpenSpielGame  # here: it wants the extra [open_spiel]
 
         return OpenSpielGame, _constructor_parameters(OpenSpielGame)
     entry = Parameter("entry", None, str, "module:Class, from the current directory or installed")

@@ -4,9 +4,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from shusaku.common.config import LearnerConfig, NetworkConfig
-from shusaku.common.heads import PolicyHead
-from shusaku.common.target import Labels
+from shusaku.common.config.schema import LearnerConfig, NetworkConfig
+from shusaku.common.network.heads import PolicyHead
+from shusaku.common.network.target import Labels
 
 
 class Policy:

@@ -5,7 +5,7 @@ import random
 from dataclasses import dataclass
 
 from shusaku.common._core import Game
-from shusaku.common.config import LearnerConfig
+from shusaku.common.config.schema import LearnerConfig
 from shusaku.common.errors import UsageError
 
 # Plies a cell of the board by which a horizon is longer than one ply: 64, 21 and 7 plies on 19x19, 8, 3 and 2 in

@@ -7,11 +7,11 @@ from itertools import pairwise
 from math import isfinite
 from typing import Any
 
-from shusaku.common.config import Config, PlayerConfig, SearchConfig
+from shusaku.common.config.schema import Config, PlayerConfig, SearchConfig
 from shusaku.common.errors import UsageError
-from shusaku.common.nearest import nearest
+from shusaku.common.suggestions import nearest
 
-# The names of `common.targets`, which needs torch.
+# The names of `common.network.targets`, which needs torch.
 TARGETS = ("policy", "value", "short_term", "soft_policy", "reply", "moves_left", "ownership", "score")
 # Protocols of programs, and a command that speaks each.
 ENGINES = {"gtp": "gnugo --mode gtp", "uci": "stockfish", "usi": "fairy-stockfish"}

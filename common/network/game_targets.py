@@ -4,11 +4,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from shusaku.common.config import LearnerConfig, NetworkConfig
-from shusaku.common.heads import CellsHead, NumbersHead, ValueHead
-from shusaku.common.row_labels import PLIES_A_CELL
-from shusaku.common.search_targets import among
-from shusaku.common.target import Labels
+from shusaku.common.config.schema import LearnerConfig, NetworkConfig
+from shusaku.common.network.heads import CellsHead, NumbersHead, ValueHead
+from shusaku.common.network.row_labels import PLIES_A_CELL
+from shusaku.common.network.search_targets import among
+from shusaku.common.network.target import Labels
 
 SCORE_SCALE = 20.0  # of the head's output, in points (KataGo: python/model_pytorch.py, scoremean_multiplier)
 SCORE_DELTA = 12.0  # points from which an error counts linearly (KataGo: python/metrics_pytorch.py)
@@ -49,7 +49,7 @@ class ShortTermValues:
     """What the searches of the next plies say, looking 64, 21 and 7 plies ahead on 19x19: sum over k of (s_k - v_k)^2.
 
     Less noisy than the end of the game, and sooner right than the search of now (KataGo: docs/KataGoMethods.md,
-    "Short-term Value and Score Targets"); `common.row_labels.horizons` says how far on other boards.
+    "Short-term Value and Score Targets"); `common.network.row_labels.horizons` says how far on other boards.
     """
 
     name = "short_term"

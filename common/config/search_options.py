@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from shusaku.common._core import Game, Position, SearchBatch, SearchOptions, SearchResult, SelfPlayOptions
-from shusaku.common.config import SearchConfig, SelfPlayConfig
+from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
 from shusaku.common.messages import Evaluation, Leaves
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from shusaku.common.config import NetworkConfig
+from shusaku.common.config.schema import NetworkConfig
 from shusaku.common.errors import UsageError
 
 Shape = tuple[int, ...]

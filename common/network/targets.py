@@ -5,10 +5,10 @@
 
 from collections.abc import Callable
 
-from shusaku.common.config import LearnerConfig
-from shusaku.common.game_targets import MovesLeft, Ownership, Score, ShortTermValues, Value
-from shusaku.common.search_targets import OpponentReply, Policy, SoftPolicy
-from shusaku.common.target import Target
+from shusaku.common.config.schema import LearnerConfig
+from shusaku.common.network.game_targets import MovesLeft, Ownership, Score, ShortTermValues, Value
+from shusaku.common.network.search_targets import OpponentReply, Policy, SoftPolicy
+from shusaku.common.network.target import Target
 
 TARGETS: dict[str, Callable[[LearnerConfig], Target]] = {
     "policy": Policy,

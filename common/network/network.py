@@ -1,6 +1,6 @@
 """The network that learns: a residual tower with one head per target, as a torch module.
 
-Names and shapes are described, and first values made, in `common.tower`.
+Names and shapes are described, and first values made, in `common.network.tower`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,12 +12,12 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from shusaku.common.config import LearnerConfig, NetworkConfig
+from shusaku.common.config.schema import LearnerConfig, NetworkConfig
 from shusaku.common.errors import UsageError
-from shusaku.common.heads import Normed
-from shusaku.common.target import Target
-from shusaku.common.targets import make_targets
-from shusaku.common.tower import Tensors, initial_tensor
+from shusaku.common.network.heads import Normed
+from shusaku.common.network.target import Target
+from shusaku.common.network.targets import make_targets
+from shusaku.common.network.tower import Tensors, initial_tensor
 
 
 class Block(nn.Module):

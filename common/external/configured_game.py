@@ -1,8 +1,8 @@
 """The game of a configuration that the user has composed."""
 
 from shusaku.common._core import Game, foreign_names
-from shusaku.common.config import GameConfig
-from shusaku.common.python_entry import trust
+from shusaku.common.config.schema import GameConfig
+from shusaku.common.external.entry import trust
 
 
 def configured_game(config: GameConfig) -> Game:

@@ -6,8 +6,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from shusaku.common.messages import Weights
-from shusaku.common.tower import TowerShape, folded_shapes
-from shusaku.common.weights import folded_tensors
+from shusaku.common.network.tower import TowerShape, folded_shapes
+from shusaku.common.network.weights import folded_tensors
 
 TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
