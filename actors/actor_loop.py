@@ -32,7 +32,7 @@ class Plays(Protocol):
 
 
 class Writes(Protocol):
-    """Where finished games go: `replay.redis_writer.SpooledWriter`."""
+    """Where finished games go: `replay.stream.writer.SpooledWriter`."""
 
     figures: bytes  # msgpack; travels with the next heartbeat
 

@@ -28,8 +28,8 @@ from shusaku.common.hardware import lower_priority
 from shusaku.common.leaves_codec import LeavesCodec
 from shusaku.common.messages import Weights
 from shusaku.common.stage_timer import Laps
-from shusaku.replay.redis_append import Appender
-from shusaku.replay.redis_writer import SpooledWriter
+from shusaku.replay.stream.append import Appender
+from shusaku.replay.stream.writer import SpooledWriter
 
 FLUSH_SECONDS = 5.0  # at the end, for games that are not in Redis yet
 BUILD_SECONDS = 300.0  # that `run` may take to build what the other methods talk to: a GPU compiles and captures

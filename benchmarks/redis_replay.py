@@ -21,11 +21,11 @@ from shusaku.actors.evaluators import PseudoRandomEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.config.schema import ReplayConfig, SearchConfig, SelfPlayConfig
-from shusaku.replay.redis_append import Appender, EncodedGame
-from shusaku.replay.redis_buffer import RedisBuffer
-from shusaku.replay.redis_client import connect
-from shusaku.replay.redis_control import RedisControl
-from shusaku.replay.redis_server import EmbeddedServer
+from shusaku.replay.stream.append import Appender, EncodedGame
+from shusaku.replay.stream.buffer import RedisBuffer
+from shusaku.replay.stream.client import connect
+from shusaku.replay.stream.control import RedisControl
+from shusaku.replay.stream.server import EmbeddedServer
 
 RUN = "benchmark"
 IN_FLIGHT = 16  # games

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 
-from shusaku.replay.redis_control import ActorFigures
+from shusaku.replay.stream.control import ActorFigures
 
 GAP_SECONDS = 5.0  # between two updates: longer, and somebody has not looked
 

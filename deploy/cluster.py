@@ -37,8 +37,8 @@ from shusaku.deploy.strength_meter import StrengthMeter
 from shusaku.deploy.supervisor import Supervisor
 from shusaku.learner.checkpoints import load_latest
 from shusaku.learner.training import TrainingReport
-from shusaku.replay.redis_client import ReplayUnavailable
-from shusaku.replay.redis_control import RedisControl
+from shusaku.replay.stream.client import ReplayUnavailable
+from shusaku.replay.stream.control import RedisControl
 
 TICK_SECONDS = 0.2  # of the driver's loop
 TEND_SECONDS = 1.0  # between looks at Redis: requests, heartbeats, status

@@ -13,9 +13,9 @@ from shusaku.common.config.schema import Config
 from shusaku.common.errors import RunFailed, UsageError
 from shusaku.deploy.console import Status, block
 from shusaku.deploy.run_identity import RunIdentity
-from shusaku.replay.redis_client import ReplayUnavailable
-from shusaku.replay.redis_control import RedisControl
-from shusaku.replay.redis_server import url_of
+from shusaku.replay.stream.client import ReplayUnavailable
+from shusaku.replay.stream.control import RedisControl
+from shusaku.replay.stream.server import url_of
 
 EFFECT_SECONDS = 15.0  # until a change should be in effect
 STALE_SECONDS = 15.0  # a status older than that is nobody's

@@ -11,9 +11,9 @@ from typing import Any
 
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import ResumeError, UsageError
-from shusaku.replay.redis_client import ReplayUnavailable, check_server
-from shusaku.replay.redis_control import RedisControl
-from shusaku.replay.redis_server import EmbeddedServer
+from shusaku.replay.stream.client import ReplayUnavailable, check_server
+from shusaku.replay.stream.control import RedisControl
+from shusaku.replay.stream.server import EmbeddedServer
 
 DEADLINE = 1.0  # seconds of one call of the driver, whose loop must go on
 RESTART_PAUSES = (0.0, 2.0, 5.0, 10.0, 30.0)  # before the first, second, … attempt in a row to start our server again

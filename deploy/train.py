@@ -19,7 +19,7 @@ from shusaku.deploy.ray_session import RaySession
 from shusaku.deploy.run_directory import RunDirectory
 from shusaku.deploy.run_identity import RunIdentity, check_wiring
 from shusaku.deploy.stop_signals import StopSignals
-from shusaku.replay.redis_client import check_server
+from shusaku.replay.stream.client import check_server
 
 
 def run(config: Config, as_json: bool) -> dict[str, Any]:

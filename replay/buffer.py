@@ -139,7 +139,7 @@ def _make_memory_buffer(game: Game, config: ReplayConfig, **options: Any) -> Rep
 
 
 def _make_redis_buffer(game: Game, config: ReplayConfig, **options: Any) -> ReplayBuffer:
-    from shusaku.replay.redis_buffer import RedisBuffer
+    from shusaku.replay.stream.buffer import RedisBuffer
 
     return RedisBuffer(game, config, **options)
 

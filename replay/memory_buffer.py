@@ -10,9 +10,9 @@ from shusaku.common.config.schema import ReplayConfig
 from shusaku.common.messages import Control, GameRecord
 from shusaku.common.network.row_labels import RowLabels
 from shusaku.replay.buffer import Batch, ReplayStats
-from shusaku.replay.quarantine import Quarantine
 from shusaku.replay.rate_limiter import LimiterState
 from shusaku.replay.row_window import RowWindow
+from shusaku.replay.stream.quarantine import Quarantine
 from shusaku.replay.validation import InvalidRecord
 
 STATE = 1  # version of what `MemoryBuffer.state` returns

@@ -9,8 +9,8 @@ from shusaku.common.config.schema import ReplayConfig
 from shusaku.common.messages import GameRecord
 from shusaku.common.network.row_labels import RowLabels
 from shusaku.replay.buffer import Batch, ReplayStats
-from shusaku.replay.quarantine import Quarantine
 from shusaku.replay.rate_limiter import LimiterState, RateLimiter
+from shusaku.replay.stream.quarantine import Quarantine
 from shusaku.replay.validation import InvalidRecord, Validation
 from shusaku.replay.window import Window
 

@@ -20,10 +20,10 @@ import redis
 from shusaku.common.codec import decode_record
 from shusaku.common.messages import GameId, GameRecord
 from shusaku.deploy.run_identity import RunIdentity
-from shusaku.replay.redis_client import ReplayUnavailable, connect
-from shusaku.replay.redis_control import RedisControl
-from shusaku.replay.redis_keys import RunKeys
-from shusaku.replay.redis_server import url_of
+from shusaku.replay.stream.client import ReplayUnavailable, connect
+from shusaku.replay.stream.control import RedisControl
+from shusaku.replay.stream.keys import RunKeys
+from shusaku.replay.stream.server import url_of
 
 SMALL = (  # a run that needs little of the machine, and checkpoints often
     "experiment=tic_tac_toe", "run.minutes=30", "run.checkpoint_seconds=2", "actors.games_per_actor=8",

@@ -3,7 +3,7 @@
 import msgpack
 
 from shusaku.deploy.actor_totals import GAP_SECONDS, ActorTotals
-from shusaku.replay.redis_control import ActorFigures
+from shusaku.replay.stream.control import ActorFigures
 
 
 def heard(incarnation: int, age_s: float = 0.1, **figures: object) -> ActorFigures:

@@ -15,7 +15,7 @@ import pytest
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import ResumeError, RunFailed, UsageError
 from shusaku.deploy import cli
-from shusaku.replay.redis_client import ReplayUnavailable
+from shusaku.replay.stream.client import ReplayUnavailable
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

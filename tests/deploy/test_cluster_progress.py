@@ -26,8 +26,8 @@ from shusaku.deploy.run_identity import RunIdentity, RunProgress
 from shusaku.deploy.supervisor import Supervisor
 from shusaku.learner.training import TrainingReport
 from shusaku.replay.buffer import ReplayStats
-from shusaku.replay.redis_control import ActorFigures, RedisControl
-from shusaku.replay.redis_server import EmbeddedServer
+from shusaku.replay.stream.control import ActorFigures, RedisControl
+from shusaku.replay.stream.server import EmbeddedServer
 
 sys.path.insert(0, str(Path(__file__).parent))
 from fake_ray import Clock, death, install

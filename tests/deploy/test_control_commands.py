@@ -17,10 +17,10 @@ from shusaku.deploy import cli, control_commands
 from shusaku.deploy.console import Status, Waiting
 from shusaku.deploy.control_commands import scale, status, stop
 from shusaku.deploy.run_identity import RunIdentity
-from shusaku.replay.redis_client import connect
-from shusaku.replay.redis_control import RedisControl
-from shusaku.replay.redis_keys import RunKeys
-from shusaku.replay.redis_server import EmbeddedServer, url_of
+from shusaku.replay.stream.client import connect
+from shusaku.replay.stream.control import RedisControl
+from shusaku.replay.stream.keys import RunKeys
+from shusaku.replay.stream.server import EmbeddedServer, url_of
 
 MAX_ACTORS = 4
 

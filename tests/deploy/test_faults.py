@@ -17,10 +17,10 @@ import numpy as np
 import psutil
 import pytest
 
-from shusaku.replay.redis_append import Appender, EncodedGame
-from shusaku.replay.redis_client import connect
-from shusaku.replay.redis_keys import RunKeys
-from shusaku.replay.redis_server import find_binary
+from shusaku.replay.stream.append import Appender, EncodedGame
+from shusaku.replay.stream.client import connect
+from shusaku.replay.stream.keys import RunKeys
+from shusaku.replay.stream.server import find_binary
 
 sys.path.insert(0, str(Path(__file__).parent))
 from cluster_process import ClusterProcess, answers

@@ -15,11 +15,11 @@ from shusaku.common.config.schema import Config
 from shusaku.common.errors import ResumeError, UsageError
 from shusaku.deploy import replay_store
 from shusaku.deploy.replay_store import DEADLINE, ReplayStore
-from shusaku.replay.redis_append import Appender, EncodedGame
-from shusaku.replay.redis_client import ReplayUnavailable, connect
-from shusaku.replay.redis_control import RedisControl
-from shusaku.replay.redis_keys import RunKeys
-from shusaku.replay.redis_server import EmbeddedServer
+from shusaku.replay.stream.append import Appender, EncodedGame
+from shusaku.replay.stream.client import ReplayUnavailable, connect
+from shusaku.replay.stream.control import RedisControl
+from shusaku.replay.stream.keys import RunKeys
+from shusaku.replay.stream.server import EmbeddedServer
 
 RUN = "run"
 AT_ONCE = 0.2  # seconds that the driver's loop can spare

@@ -25,10 +25,10 @@ from shusaku.learner import checkpoints
 from shusaku.learner.learner import Batch
 from shusaku.learner.training import Training, TrainingReport
 from shusaku.replay.buffer import ReplayBuffer, make_buffer
-from shusaku.replay.redis_client import connect
-from shusaku.replay.redis_control import RedisControl
-from shusaku.replay.redis_keys import RunKeys
-from shusaku.replay.redis_server import EmbeddedServer
+from shusaku.replay.stream.client import connect
+from shusaku.replay.stream.control import RedisControl
+from shusaku.replay.stream.keys import RunKeys
+from shusaku.replay.stream.server import EmbeddedServer
 
 
 def config(**learner: Any) -> Config:

@@ -12,7 +12,7 @@ import pytest
 
 from shusaku.common._core import Game
 from shusaku.common.messages import EndedBy, GameId, GameRecord, RowKind
-from shusaku.replay.redis_server import EmbeddedServer
+from shusaku.replay.stream.server import EmbeddedServer
 
 MakeRecord = Callable[..., GameRecord]
 MakeRun = Callable[[], str]

@@ -16,8 +16,8 @@ from shusaku.common.errors import UsageError
 from shusaku.common.messages import Control, GameId, GameRecord, RowKind
 from shusaku.common.network.row_labels import RowLabels
 from shusaku.replay.buffer import BUFFERS, Batch, ReplayBuffer, make_buffer
-from shusaku.replay.redis_control import RedisControl
-from shusaku.replay.redis_keys import RunKeys
+from shusaku.replay.stream.control import RedisControl
+from shusaku.replay.stream.keys import RunKeys
 
 MakeRecord = Callable[..., GameRecord]
 MakeBuffer = Callable[..., Any]

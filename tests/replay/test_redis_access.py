@@ -17,14 +17,14 @@ from shusaku.common._core import Game
 from shusaku.common.config.schema import ReplayConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.messages import GameId, GameRecord
-from shusaku.replay.redis_access import acl_rules
-from shusaku.replay.redis_append import Appender, EncodedGame
-from shusaku.replay.redis_buffer import RedisBuffer
-from shusaku.replay.redis_client import ReplayRefused, ReplayUnavailable, check_server, connect, explain, masked
-from shusaku.replay.redis_control import RedisControl
-from shusaku.replay.redis_keys import RunKeys
-from shusaku.replay.redis_server import EmbeddedServer
-from shusaku.replay.redis_writer import SpooledWriter
+from shusaku.replay.stream.access import acl_rules
+from shusaku.replay.stream.append import Appender, EncodedGame
+from shusaku.replay.stream.buffer import RedisBuffer
+from shusaku.replay.stream.client import ReplayRefused, ReplayUnavailable, check_server, connect, explain, masked
+from shusaku.replay.stream.control import RedisControl
+from shusaku.replay.stream.keys import RunKeys
+from shusaku.replay.stream.server import EmbeddedServer
+from shusaku.replay.stream.writer import SpooledWriter
 
 MakeRecord = Callable[..., GameRecord]
 GAME = Game("connect_four")

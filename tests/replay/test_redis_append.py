@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from shusaku.common.errors import ResumeError, UsageError
-from shusaku.replay.redis_append import Appender, EncodedGame, Outcome
-from shusaku.replay.redis_client import ReplayRefused, ReplayUnavailable, connect
-from shusaku.replay.redis_control import RedisControl
-from shusaku.replay.redis_keys import RunKeys
-from shusaku.replay.redis_server import EmbeddedServer
+from shusaku.replay.stream.append import Appender, EncodedGame, Outcome
+from shusaku.replay.stream.client import ReplayRefused, ReplayUnavailable, connect
+from shusaku.replay.stream.control import RedisControl
+from shusaku.replay.stream.keys import RunKeys
+from shusaku.replay.stream.server import EmbeddedServer
 
 CAPACITY, MAX_BYTES = 50, 600
 

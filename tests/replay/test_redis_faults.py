@@ -17,13 +17,13 @@ from shusaku.common._core import Game
 from shusaku.common.codec import CodecError, decode_record
 from shusaku.common.config.schema import ReplayConfig
 from shusaku.common.messages import GameId, GameRecord
-from shusaku.replay.redis_append import Appender, EncodedGame
-from shusaku.replay.redis_buffer import RedisBuffer
-from shusaku.replay.redis_client import ReplayUnavailable, connect
-from shusaku.replay.redis_control import RedisControl
-from shusaku.replay.redis_keys import RunKeys
-from shusaku.replay.redis_server import EmbeddedServer
-from shusaku.replay.redis_writer import SpooledWriter
+from shusaku.replay.stream.append import Appender, EncodedGame
+from shusaku.replay.stream.buffer import RedisBuffer
+from shusaku.replay.stream.client import ReplayUnavailable, connect
+from shusaku.replay.stream.control import RedisControl
+from shusaku.replay.stream.keys import RunKeys
+from shusaku.replay.stream.server import EmbeddedServer
+from shusaku.replay.stream.writer import SpooledWriter
 
 MakeRecord = Callable[..., GameRecord]
 CONFIG = ReplayConfig(window="fixed", capacity=100_000, minimum=500, samples_per_position=2.0)

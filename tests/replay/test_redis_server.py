@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from shusaku.common.errors import ResumeError, UsageError
-from shusaku.replay.redis_append import Appender, EncodedGame
-from shusaku.replay.redis_client import connect
-from shusaku.replay.redis_control import RedisControl
-from shusaku.replay.redis_keys import RunKeys
-from shusaku.replay.redis_server import EmbeddedServer, _free_port
+from shusaku.replay.stream.append import Appender, EncodedGame
+from shusaku.replay.stream.client import connect
+from shusaku.replay.stream.control import RedisControl
+from shusaku.replay.stream.keys import RunKeys
+from shusaku.replay.stream.server import EmbeddedServer, _free_port
 
 
 def wait_until_gone(pid: int, seconds: float = 10.0) -> bool:
@@ -164,7 +164,7 @@ def test_it_ends_with_its_parent_and_not_with_a_thread(tmp_path: Path, end: str)
     script = f"""
 import os, signal, sys, threading
 from pathlib import Path
-from shusaku.replay.redis_server import EmbeddedServer
+from shusaku.replay.stream.server import EmbeddedServer
 server = EmbeddedServer(Path({str(tmp_path)!r}), max_megabytes=1)
 starter = threading.Thread(target=server.start)
 starter.start()

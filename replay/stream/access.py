@@ -2,7 +2,7 @@
 
 Make two users a run and give `replay.actor_url` the first one, `replay.url` the second; `run.name` fixes the name:
 
-    python -m replay.redis_access NAME        # prints ACL SETUSER shusaku-actor …, ACL SETUSER shusaku-learner …
+    python -m replay.stream.access NAME        # prints ACL SETUSER shusaku-actor …, ACL SETUSER shusaku-learner …
 
 TLS: `replay.url=rediss://user:password@host:port/0?ssl_ca_certs=FILE`.  The server's certificate is always checked
 against that authority (without the option: the system's) and against the host's name.
@@ -11,7 +11,7 @@ Scripts run with the rights of their caller, so an actor's user can also call by
 could write wrong counters, but read no other run, delete no key and change no setting.
 """
 
-from shusaku.replay.redis_keys import RunKeys
+from shusaku.replay.stream.keys import RunKeys
 
 _CONNECTION = ("auth", "hello", "ping", "select", "evalsha", "script|load")
 _ACTOR = ("hmget", "hget", "hset", "hdel", "hincrby", "xadd", "xtrim", "xdel", "xrange", "xinfo|stream", "time")

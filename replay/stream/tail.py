@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import redis
 
-from shusaku.replay.redis_client import Link, answered, connect
-from shusaku.replay.redis_keys import RunKeys
-from shusaku.replay.redis_scripts import QUARANTINE, REPAIR, REPORT
+from shusaku.replay.stream.client import Link, answered, connect
+from shusaku.replay.stream.keys import RunKeys
+from shusaku.replay.stream.scripts import QUARANTINE, REPAIR, REPORT
 
 READ_BYTES = 8 << 20  # of one answer, about; the first answers may be larger where records are
 MAX_ENTRIES = 256  # of one answer

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from shusaku.common.messages import Control, GameRecord
-from shusaku.replay.redis_append import MAX_FIGURES, MAX_GAMES, Appender, EncodedGame, Outcome, Reply
-from shusaku.replay.redis_client import ReplayUnavailable
+from shusaku.replay.stream.append import MAX_FIGURES, MAX_GAMES, Appender, EncodedGame, Outcome, Reply
+from shusaku.replay.stream.client import ReplayUnavailable
 
 MAX_CALL_BYTES = 1 << 20  # of the games of one call, one game apart
 HEARTBEAT_SECONDS = 1.0

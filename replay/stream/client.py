@@ -3,7 +3,7 @@
 redis-py retries three times by default, which doubles a write whose reply was lost and blocks for 14 s.  Here nothing
 is retried: a wait for the server ends after `deadline` seconds, the connection is then closed, so that a late reply is
 never read as the answer of another call, and the caller decides.  What may be sent again is its business: see
-`replay.redis_append`.
+`replay.stream.append`.
 """
 
 import re
@@ -20,8 +20,8 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from shusaku.common.errors import RunFailed, UsageError
-from shusaku.replay.redis_keys import RunKeys
-from shusaku.replay.redis_scripts import APPEND, BEGIN, FENCE, QUARANTINE, REPORT
+from shusaku.replay.stream.keys import RunKeys
+from shusaku.replay.stream.scripts import APPEND, BEGIN, FENCE, QUARANTINE, REPORT
 
 SCHEMES = ("redis", "rediss", "unix")
 _SECRET = re.compile(r"(?<=password=)[^&#\s]*", re.IGNORECASE)
@@ -210,7 +210,7 @@ def explain(error: Exception) -> tuple[str, bool]:
             return "the server has no password but the URL names one; remove it from the URL", True
         return "the password or the user name is wrong, or missing in the URL", True
     if isinstance(error, redis.exceptions.NoPermissionError) or "noperm" in low:
-        return f"the user of the URL lacks a right: {text}; see `replay.redis_access.acl_rules`", True
+        return f"the user of the URL lacks a right: {text}; see `replay.stream.access.acl_rules`", True
     if isinstance(error, redis.exceptions.OutOfMemoryError) or "oom command" in low:
         return "its memory is full; raise `maxmemory` or lower replay.megabytes", True
     if "misconf" in low:

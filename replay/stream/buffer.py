@@ -15,14 +15,14 @@ from shusaku.common.config.schema import ReplayConfig
 from shusaku.common.messages import Control, GameRecord
 from shusaku.common.network.row_labels import RowLabels
 from shusaku.replay.buffer import Batch, ReplayStats
-from shusaku.replay.quarantine import Quarantine
 from shusaku.replay.rate_limiter import LimiterState
-from shusaku.replay.redis_append import EncodedGame, append
-from shusaku.replay.redis_client import ReplayUnavailable, answered, connect
-from shusaku.replay.redis_control import RedisControl
-from shusaku.replay.redis_keys import RunKeys
-from shusaku.replay.redis_tail import NUMBERS_END, Entry, Reading, StreamTail
 from shusaku.replay.row_window import RowWindow
+from shusaku.replay.stream.append import EncodedGame, append
+from shusaku.replay.stream.client import ReplayUnavailable, answered, connect
+from shusaku.replay.stream.control import RedisControl
+from shusaku.replay.stream.keys import RunKeys
+from shusaku.replay.stream.quarantine import Quarantine
+from shusaku.replay.stream.tail import NUMBERS_END, Entry, Reading, StreamTail
 from shusaku.replay.validation import InvalidRecord
 
 STATE = 1  # version of what `RedisBuffer.state` returns

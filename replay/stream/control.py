@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from shusaku.common.errors import ResumeError
-from shusaku.replay.redis_client import ReplayUnavailable, answered, connect
-from shusaku.replay.redis_keys import RunKeys
-from shusaku.replay.redis_scripts import BEGIN, FENCE, NOTE_VERSION, SET
+from shusaku.replay.stream.client import ReplayUnavailable, answered, connect
+from shusaku.replay.stream.keys import RunKeys
+from shusaku.replay.stream.scripts import BEGIN, FENCE, NOTE_VERSION, SET
 
 
 class ActorFigures(NamedTuple):
@@ -134,7 +134,7 @@ class RedisControl:
             self._client.delete(self._keys.heard, self._keys.actors)
 
     def counters(self) -> dict[str, int]:
-        """See `replay.redis_keys`; what never happened is absent."""
+        """See `replay.stream.keys`; what never happened is absent."""
         with answered(self._url):
             counters = self._client.hgetall(self._keys.counters)
         return {name.decode(): int(value) for name, value in counters.items()}  # type: ignore[union-attr]

@@ -16,7 +16,7 @@ Argument = str | bytes | int
 
 
 class Caller(Protocol):
-    """A `redis.Redis` or a `replay.redis_client.Link`."""
+    """A `redis.Redis` or a `replay.stream.client.Link`."""
 
     def execute_command(self, *arguments: Any) -> Any: ...
 

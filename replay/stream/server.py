@@ -28,7 +28,7 @@ from urllib.parse import quote
 import redis
 
 from shusaku.common.errors import ResumeError, UsageError
-from shusaku.replay.redis_client import connect, explain
+from shusaku.replay.stream.client import connect, explain
 
 START_SECONDS = 20.0  # to answer at all; reading a large append-only file may take LOAD_SECONDS more
 LOAD_SECONDS = 300.0

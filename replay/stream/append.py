@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from shusaku.common.codec import encode_record
 from shusaku.common.messages import Control, GameRecord
-from shusaku.replay.redis_client import Link, answered, connect
-from shusaku.replay.redis_keys import RunKeys
-from shusaku.replay.redis_scripts import APPEND, Argument, Caller
+from shusaku.replay.stream.client import Link, answered, connect
+from shusaku.replay.stream.keys import RunKeys
+from shusaku.replay.stream.scripts import APPEND, Argument, Caller
 
 MAX_GAMES = 64  # of one call: the server does nothing else meanwhile
 MAX_FIGURES = 4096  # bytes
