@@ -9,7 +9,7 @@ from shusaku.actors.remote import ServerReport
 from shusaku.common.messages import Weights
 from shusaku.deploy.ray_workers import Delivery, RayWorker
 from shusaku.deploy.supervisor import Supervisor, Worker
-from shusaku.learner.training import TrainingReport
+from shusaku.learner.training_loop import TrainingReport
 
 
 @dataclass

@@ -36,7 +36,7 @@ from shusaku.deploy.stop_signals import StopSignals
 from shusaku.deploy.strength_meter import StrengthMeter
 from shusaku.deploy.supervisor import Supervisor
 from shusaku.learner.checkpoints import load_latest
-from shusaku.learner.training import TrainingReport
+from shusaku.learner.training_loop import TrainingReport
 from shusaku.replay.stream.client import ReplayUnavailable
 from shusaku.replay.stream.control import RedisControl
 

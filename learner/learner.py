@@ -18,7 +18,7 @@ from shusaku.common.network.target import total_loss
 from shusaku.common.network.targets import make_targets
 from shusaku.common.network.tower import evaluated
 from shusaku.common.network.weights import is_finite, tower_shape
-from shusaku.learner.average import Average
+from shusaku.learner.ema import Average
 from shusaku.learner.optimizer_state import load_optimizer, optimizer_tensors
 from shusaku.learner.optimizers import learning_rate, make_optimizer
 from shusaku.learner.quantisation import POSITIONS, RoundingError, quantise

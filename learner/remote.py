@@ -1,4 +1,4 @@
-"""Ray's side of the learner: a thin shell around `learner.training.Training`."""
+"""Ray's side of the learner: a thin shell around `learner.training_loop.Training`."""
 
 import os
 import threading
@@ -13,7 +13,7 @@ from shusaku.common.config.schema import Config
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.messages import Weights
 from shusaku.common.network.row_labels import row_labels
-from shusaku.learner.training import Training, TrainingReport
+from shusaku.learner.training_loop import Training, TrainingReport
 from shusaku.replay.buffer import make_buffer
 
 

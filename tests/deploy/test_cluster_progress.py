@@ -24,7 +24,7 @@ from shusaku.deploy.console import plain_line
 from shusaku.deploy.ray_workers import RayRole
 from shusaku.deploy.run_identity import RunIdentity, RunProgress
 from shusaku.deploy.supervisor import Supervisor
-from shusaku.learner.training import TrainingReport
+from shusaku.learner.training_loop import TrainingReport
 from shusaku.replay.buffer import ReplayStats
 from shusaku.replay.stream.control import ActorFigures, RedisControl
 from shusaku.replay.stream.server import EmbeddedServer

@@ -16,8 +16,8 @@ from shusaku.common.errors import UsageError
 from shusaku.common.network.network import Network, named_tensors, tensors_of
 from shusaku.common.network.tower import quantised_layers
 from shusaku.common.network.weights import tower_shape
-from shusaku.learner.average import Average
 from shusaku.learner.checkpoints import Checkpoint, load_latest, write_checkpoint
+from shusaku.learner.ema import Average
 from shusaku.learner.learner import Diverged, Learner, LearnerState
 
 GAME = Game("tic_tac_toe")
@@ -137,7 +137,7 @@ def test_the_average_is_published() -> None:
     weights = learner.publish(5)
     assert weights is not None
     assert (weights.version, weights.step, weights.game) == (5, 10, "tic_tac_toe")
-    average, network = learner.average.tensors(), tensors_of(learner.network)
+    average, network = learner.ema.tensors(), tensors_of(learner.network)
     assert all(np.array_equal(weights.tensors[name], average[name]) for name in average)
     assert any(not np.array_equal(weights.tensors[name], network[name]) for name in average)
 
@@ -185,7 +185,7 @@ def test_a_network_with_nan_is_neither_published_nor_saved() -> None:
     with torch.no_grad():
         next(learner.network.parameters())[0] = torch.nan
     assert learner.publish(1) is not None  # the average has not seen it
-    learner.average.update(learner.network)
+    learner.ema.update(learner.network)
     assert learner.publish(2) is None
     assert learner.refused_publications == 1
     with pytest.raises(Diverged):

@@ -23,7 +23,7 @@ from shusaku.common.messages import Weights
 from shusaku.common.network.weights import load_weights
 from shusaku.learner import checkpoints
 from shusaku.learner.learner import Batch
-from shusaku.learner.training import Training, TrainingReport
+from shusaku.learner.training_loop import Training, TrainingReport
 from shusaku.replay.buffer import ReplayBuffer, make_buffer
 from shusaku.replay.stream.client import connect
 from shusaku.replay.stream.control import RedisControl
@@ -183,8 +183,8 @@ def die_in_a_checkpoint(monkeypatch: pytest.MonkeyPatch, number: int, *, written
             raise Killed
         save(path, weights)
 
-    monkeypatch.setattr("shusaku.learner.training.write_checkpoint", write_or_die)
-    monkeypatch.setattr("shusaku.learner.training.save_weights", save_or_die)
+    monkeypatch.setattr("shusaku.learner.training_loop.write_checkpoint", write_or_die)
+    monkeypatch.setattr("shusaku.learner.training_loop.save_weights", save_or_die)
 
 
 @pytest.mark.parametrize(("moment", "step", "saved"), [
