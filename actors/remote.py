@@ -12,15 +12,15 @@ from typing import Any
 import ray
 
 from shusaku.actors.actor_loop import ActorLoop, Plays
-from shusaku.actors.evaluators import evaluator_maker, make_evaluator
-from shusaku.actors.inference_server import InferenceServer
-from shusaku.actors.overlapped_self_play import OverlappedSelfPlay
-from shusaku.actors.remote_evaluation import EvaluationStopped, RemoteEvaluation
-from shusaku.actors.remote_transport import SERVER_SECONDS, ServerTransport, open_door
+from shusaku.actors.arena.strength import Stopped, Strength, measure
+from shusaku.actors.arena.strength_sets import strength_set
+from shusaku.actors.evaluators.evaluator import evaluator_maker, make_evaluator
+from shusaku.actors.inference.client import EvaluationStopped, RemoteEvaluation
+from shusaku.actors.inference.server import InferenceServer
+from shusaku.actors.inference.stats import ServerStats
+from shusaku.actors.inference.transport import SERVER_SECONDS, ServerTransport, open_door
+from shusaku.actors.pipelined_self_play import OverlappedSelfPlay
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
-from shusaku.actors.server_figures import ServerStats
-from shusaku.actors.strength import Stopped, Strength, measure
-from shusaku.actors.strength_sets import strength_set
 from shusaku.common._core import Game
 from shusaku.common.config.schema import Config, InferenceConfig
 from shusaku.common.external.configured_game import configured_game

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgpack
 
-from shusaku.actors.evaluators import NetworkEvaluator, Runtime
+from shusaku.actors.evaluators.evaluator import NetworkEvaluator, Runtime
 from shusaku.common._core import Game, GameBatch
 from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
 from shusaku.common.config.search_options import Evaluate, search_options, self_play_options

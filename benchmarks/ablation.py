@@ -16,9 +16,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from shusaku.actors.evaluators import make_evaluator
-from shusaku.actors.strength import measure
-from shusaku.actors.strength_sets import strength_set
+from shusaku.actors.arena.strength import measure
+from shusaku.actors.arena.strength_sets import strength_set
+from shusaku.actors.evaluators.evaluator import make_evaluator
 from shusaku.deploy.chosen_weights import choose_weights
 from shusaku.deploy.overrides import compose
 

@@ -13,8 +13,8 @@ import time
 
 import numpy as np
 
-from shusaku.actors.evaluators import PseudoRandomEvaluator
-from shusaku.actors.inference_server import InferenceServer
+from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator
+from shusaku.actors.inference.server import InferenceServer
 from shusaku.common._core import Game, GameBatch
 from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
 from shusaku.common.config.search_options import search_options, self_play_options

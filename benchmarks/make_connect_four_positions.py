@@ -1,4 +1,4 @@
-"""Makes actors/data/connect_four.tsv: 3,000 connect four positions with the exact result of every move.
+"""Makes actors/arena/data/connect_four.tsv: 3,000 connect four positions with the exact result of every move.
 
     .venv/bin/python benchmarks/make_connect_four_positions.py            # writes the file, about two minutes
     .venv/bin/python benchmarks/make_connect_four_positions.py --check    # the same, and compares byte for byte

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from shusaku.actors.evaluators import choose_runtime, network_maker, of_sizes, raw_rate
+from shusaku.actors.evaluators.evaluator import choose_runtime, network_maker, of_sizes, raw_rate
 from shusaku.common.config.schema import Config, InferenceConfig
 from shusaku.common.errors import RunFailed
 from shusaku.common.external.configured_game import configured_game

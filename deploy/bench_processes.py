@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from shusaku.actors.remote_evaluation import EvaluationStopped
+from shusaku.actors.inference.client import EvaluationStopped
 from shusaku.common.errors import RunFailed, UsageError
 
 

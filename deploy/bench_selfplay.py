@@ -9,7 +9,7 @@ from typing import Any
 
 import psutil
 
-from shusaku.actors.evaluators import make_network_evaluator, raw_rate
+from shusaku.actors.evaluators.evaluator import make_network_evaluator, raw_rate
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common.config.schema import Config
 from shusaku.common.stage_timer import Laps, shares

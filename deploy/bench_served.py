@@ -15,13 +15,13 @@ from typing import Any
 
 import psutil
 
-from shusaku.actors.evaluators import Evaluator, NetworkAlone, evaluator_maker, raw_rate
-from shusaku.actors.inference_server import InferenceServer
-from shusaku.actors.overlapped_self_play import OverlappedSelfPlay
-from shusaku.actors.remote_evaluation import RemoteEvaluation
+from shusaku.actors.evaluators.evaluator import Evaluator, NetworkAlone, evaluator_maker, raw_rate
+from shusaku.actors.inference.client import RemoteEvaluation
+from shusaku.actors.inference.server import InferenceServer
+from shusaku.actors.inference.shm_client import SharedTransport
+from shusaku.actors.inference.shm_server import SharedDoor
+from shusaku.actors.pipelined_self_play import OverlappedSelfPlay
 from shusaku.actors.self_play import ActorIdentity
-from shusaku.actors.shared_client import SharedTransport
-from shusaku.actors.shared_door import SharedDoor
 from shusaku.common.config.schema import Config
 from shusaku.common.leaves_codec import LeavesCodec
 from shusaku.common.stage_timer import Laps, shares

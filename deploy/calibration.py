@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from shusaku.actors.evaluators import choose_runtime, make_evaluator
+from shusaku.actors.evaluators.evaluator import choose_runtime, make_evaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.config.schema import InferenceConfig, NetworkConfig, SearchConfig, SelfPlayConfig

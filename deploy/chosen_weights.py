@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from shusaku.actors.strength import strength_search
+from shusaku.actors.arena.strength import strength_search
 from shusaku.common._core import Game
 from shusaku.common.config.rules import check_player
 from shusaku.common.config.schema import Config, NetworkConfig, SearchConfig

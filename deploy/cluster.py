@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 
-from shusaku.actors.strength_sets import strength_set
+from shusaku.actors.arena.strength_sets import strength_set
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import ResumeError, RunFailed, UsageError
 from shusaku.common.external.configured_game import configured_game

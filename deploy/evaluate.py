@@ -4,9 +4,9 @@ import os
 import sys
 from typing import Any
 
-from shusaku.actors.evaluators import make_evaluator
-from shusaku.actors.strength import measure
-from shusaku.actors.strength_sets import strength_set
+from shusaku.actors.arena.strength import measure
+from shusaku.actors.arena.strength_sets import strength_set
+from shusaku.actors.evaluators.evaluator import make_evaluator
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import UsageError
 from shusaku.deploy.calibration import with_scales

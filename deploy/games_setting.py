@@ -8,8 +8,8 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import TypeVar
 
-from shusaku.actors.evaluators import choose_runtime
-from shusaku.actors.games_choice import GamesChoice, measure_games
+from shusaku.actors.batch_size import GamesChoice, measure_games
+from shusaku.actors.evaluators.evaluator import choose_runtime
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import RunFailed, UsageError
 from shusaku.deploy.calibration import with_scales

@@ -14,10 +14,10 @@ from typing import Any
 
 import torch
 
-from shusaku.actors.evaluators import Evaluator, make_evaluator
+from shusaku.actors.arena.strength import Stopped, Strength, measure
+from shusaku.actors.arena.strength_sets import StrengthSet, strength_set
+from shusaku.actors.evaluators.evaluator import Evaluator, make_evaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
-from shusaku.actors.strength import Stopped, Strength, measure
-from shusaku.actors.strength_sets import StrengthSet, strength_set
 from shusaku.common.config.rules import check_self_play
 from shusaku.common.config.schema import Config, config_hash
 from shusaku.common.external.configured_game import configured_game

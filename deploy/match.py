@@ -11,8 +11,8 @@ from rich.console import Console as Terminal
 from rich.live import Live
 from rich.text import Text
 
-from shusaku.actors.arena import Arena, FinishedGame, MatchResult
-from shusaku.actors.engine_process import FAULTS
+from shusaku.actors.arena.arena import Arena, FinishedGame, MatchResult
+from shusaku.actors.opponents.process import FAULTS
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import UsageError
 from shusaku.deploy.console import clock

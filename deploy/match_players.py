@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from shusaku.actors.engine_player import EnginePlayer
-from shusaku.actors.engine_session import MOVE_LIMIT, EngineSettings
-from shusaku.actors.evaluators import UniformEvaluator, make_ladder
-from shusaku.actors.players import Player, RandomPlayer, SearchPlayer
+from shusaku.actors.arena.players import Player, RandomPlayer, SearchPlayer
+from shusaku.actors.evaluators.evaluator import UniformEvaluator, make_ladder
+from shusaku.actors.opponents.player import EnginePlayer
+from shusaku.actors.opponents.session import MOVE_LIMIT, EngineSettings
 from shusaku.common._core import Game
 from shusaku.common.config.rules import ENGINES
 from shusaku.common.config.schema import Config, NetworkConfig, PlayerConfig, SearchConfig

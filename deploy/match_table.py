@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isinf
 
-from shusaku.actors.arena import MatchResult, Tally
-from shusaku.actors.elo import EloEstimate
+from shusaku.actors.arena.arena import MatchResult, Tally
+from shusaku.actors.arena.elo import EloEstimate
 
 SIDES = ("moving first", "moving second")
 MESSAGES = 5  # faults that are quoted

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from shusaku.actors.strength import Strength, measure_baselines
-from shusaku.actors.strength_sets import StrengthSet
+from shusaku.actors.arena.strength import Strength, measure_baselines
+from shusaku.actors.arena.strength_sets import StrengthSet
 from shusaku.deploy.plots import plot_strength
 from shusaku.deploy.run_directory import write_whole
 from shusaku.deploy.strength_table import baseline_name, strength_table

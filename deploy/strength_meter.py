@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import ray
 
-from shusaku.actors.strength import SIMULATIONS, Strength
+from shusaku.actors.arena.strength import SIMULATIONS, Strength
 from shusaku.common.messages import Metrics
 from shusaku.deploy.measurements import measurements_due, strength_figures
 from shusaku.deploy.ray_workers import RayWorker, first_line

@@ -1,6 +1,6 @@
 """The strength of a network beside players that have learned nothing, as plain text."""
 
-from shusaku.actors.strength import Share, Strength
+from shusaku.actors.arena.strength import Share, Strength
 
 _BASELINE_NAMES = {
     "random": "random mover",

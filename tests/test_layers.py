@@ -19,7 +19,7 @@ MAY_IMPORT = {  # the table of the folders: what each may import besides itself
     "deploy": {"actors", "common", "configs", "learner", "replay"},
 }
 MAY_USE_RAY = {  # and all of deploy/
-    "actors/remote.py", "actors/remote_transport.py", "learner/remote.py", "common/prometheus.py",
+    "actors/remote.py", "actors/inference/transport.py", "learner/remote.py", "common/prometheus.py",
 }
 WITHOUT_TORCH = (
     "common.messages", "common.config", "common.codec", "common.search", "common.tower", "common.weights",

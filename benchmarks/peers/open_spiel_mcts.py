@@ -20,8 +20,8 @@ import numpy as np
 import pyspiel
 from open_spiel.python.algorithms import mcts
 
-from shusaku.actors.channels_last import channels_last
-from shusaku.actors.openvino_evaluator import OpenVINORuntime
+from shusaku.actors.evaluators.channels_last import channels_last
+from shusaku.actors.evaluators.openvino import OpenVINORuntime
 from shusaku.common.config.schema import NetworkConfig
 from shusaku.common.hardware import choose_precision
 from shusaku.common.messages import Weights

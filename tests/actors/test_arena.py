@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from shusaku.actors.arena import Arena, MatchResult, openings
-from shusaku.actors.evaluators import PseudoRandomEvaluator, ScriptedEvaluator, UniformEvaluator
-from shusaku.actors.players import Forfeit, OpenGame, Player, RandomPlayer, SearchPlayer
+from shusaku.actors.arena.arena import Arena, MatchResult, openings
+from shusaku.actors.arena.players import Forfeit, OpenGame, Player, RandomPlayer, SearchPlayer
+from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator, ScriptedEvaluator, UniformEvaluator
 from shusaku.common._core import Game
 from shusaku.common.config.schema import SearchConfig
 from shusaku.common.errors import UsageError

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shusaku.actors.batching import MAX_CLIENTS, FireRule, LiveClients, smallest_fitting
+from shusaku.actors.inference.batching import MAX_CLIENTS, FireRule, LiveClients, smallest_fitting
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,17 @@ import numpy as np
 import pytest
 import torch
 
-from shusaku.actors.batch_pipeline import BatchPipeline
-from shusaku.actors.card_evaluator import DEPTH, Card, CardEvaluator
-from shusaku.actors.evaluators import BatchTooLarge, Evaluator, PseudoRandomEvaluator, make_evaluator, raw_rate
-from shusaku.actors.inference_server import InferenceServer
-from shusaku.actors.simulated_card import SimulatedCard
+from shusaku.actors.evaluators.cuda import DEPTH, Card, CardEvaluator
+from shusaku.actors.evaluators.evaluator import (
+    BatchTooLarge,
+    Evaluator,
+    PseudoRandomEvaluator,
+    make_evaluator,
+    raw_rate,
+)
+from shusaku.actors.evaluators.simulated_gpu import SimulatedCard
+from shusaku.actors.inference.pipeline import BatchPipeline
+from shusaku.actors.inference.server import InferenceServer
 from shusaku.common._core import Game
 from shusaku.common.config.schema import InferenceConfig, NetworkConfig
 from shusaku.common.hardware import Precision

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from shusaku.actors.channels_last import channels_last, input_type
+from shusaku.actors.evaluators.channels_last import channels_last, input_type
 
 
 def test_the_order_and_the_rounding_are_torchs() -> None:

@@ -6,7 +6,7 @@ from math import inf, sqrt
 import numpy as np
 import pytest
 
-from shusaku.actors.elo import elo_of, estimate_elo, score_of
+from shusaku.actors.arena.elo import elo_of, estimate_elo, score_of
 
 WIN, DRAW, LOSS = 1.0, 0.5, 0.0
 

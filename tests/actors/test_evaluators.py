@@ -7,8 +7,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from shusaku.actors.channels_last import channels_last
-from shusaku.actors.evaluators import (
+from shusaku.actors.evaluators.channels_last import channels_last
+from shusaku.actors.evaluators.evaluator import (
     Evaluator,
     LadderEvaluator,
     NetworkEvaluator,
@@ -183,7 +183,7 @@ def test_weights_that_do_not_fit_are_refused_and_the_old_ones_stay(runtime: str)
 
 def test_openvino_swaps_weights_without_compiling() -> None:
     """Otherwise a swap takes four times as long: this version of OpenVINO keeps its constants in another form."""
-    from shusaku.actors.openvino_evaluator import OpenVINORuntime
+    from shusaku.actors.evaluators.openvino import OpenVINORuntime
 
     runtime = evaluator_of("openvino", Game("connect_four")).runtime
     assert isinstance(runtime, OpenVINORuntime)
@@ -282,7 +282,7 @@ def test_what_the_processor_lacks_is_replaced_and_said(
 
 def test_without_openvino_torch_computes_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     game = Game("tic_tac_toe")
-    monkeypatch.setattr("shusaku.actors.evaluators.find_spec", lambda name: None)
+    monkeypatch.setattr("shusaku.actors.evaluators.evaluator.find_spec", lambda name: None)
     for precision in ("fp32", "int8"):
         evaluator = make_evaluator(game, InferenceConfig(precision=precision), CONFIG, 8)
         assert evaluator.description.startswith("torch ")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from shusaku.actors.games_choice import ENOUGH, SIZES, SLICES, Pace, choose_games, measure_games
+from shusaku.actors.batch_size import ENOUGH, SIZES, SLICES, Pace, choose_games, measure_games
 from shusaku.common._core import Game
 from shusaku.common.config.schema import ActorsConfig, Config, GameConfig, InferenceConfig, NetworkConfig, SearchConfig
 from shusaku.common.network.weights import random_weights

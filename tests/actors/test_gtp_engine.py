@@ -10,13 +10,13 @@ from typing import Any
 import psutil
 import pytest
 
-from shusaku.actors.arena import Arena, MatchResult
-from shusaku.actors.engine_player import EnginePlayer
-from shusaku.actors.engine_process import EngineFault
-from shusaku.actors.engine_session import EngineSettings
-from shusaku.actors.gtp_engine import GtpEngine, Refused
-from shusaku.actors.players import OpenGame, RandomPlayer
-from shusaku.actors.strength import Stopped
+from shusaku.actors.arena.arena import Arena, MatchResult
+from shusaku.actors.arena.players import OpenGame, RandomPlayer
+from shusaku.actors.arena.strength import Stopped
+from shusaku.actors.opponents.gtp_engine import GtpEngine, Refused
+from shusaku.actors.opponents.player import EnginePlayer
+from shusaku.actors.opponents.process import EngineFault
+from shusaku.actors.opponents.session import EngineSettings
 from shusaku.common._core import Game
 from shusaku.common.errors import UsageError
 

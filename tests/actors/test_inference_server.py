@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shusaku.actors.evaluators import PseudoRandomEvaluator, make_evaluator
-from shusaku.actors.inference_server import (
+from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator, make_evaluator
+from shusaku.actors.inference.server import (
     AnswerLate,
     EvaluationFailed,
     InferenceServer,
@@ -19,7 +19,7 @@ from shusaku.actors.inference_server import (
     QueueFull,
     ServerClosed,
 )
-from shusaku.actors.server_figures import REMEMBERED
+from shusaku.actors.inference.stats import REMEMBERED
 from shusaku.common.codec import CodecError
 from shusaku.common.config.schema import InferenceConfig, NetworkConfig
 from shusaku.common.leaves_codec import to_half

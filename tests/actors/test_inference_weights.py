@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shusaku.actors.inference_server import AnswerLate
+from shusaku.actors.inference.server import AnswerLate
 
 sys.path.insert(0, str(Path(__file__).parent))
 from inference_fixtures import ask, eventually, hammer, leaves_of, serving, weights

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shusaku.actors.evaluators import PseudoRandomEvaluator
-from shusaku.actors.inference_server import InferenceServer
-from shusaku.actors.overlapped_self_play import OverlappedSelfPlay, group_games, group_seed
-from shusaku.actors.remote_evaluation import EvaluationStopped, RemoteEvaluation
+from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator
+from shusaku.actors.inference.client import EvaluationStopped, RemoteEvaluation
+from shusaku.actors.inference.server import InferenceServer
+from shusaku.actors.pipelined_self_play import OverlappedSelfPlay, group_games, group_seed
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.config.schema import SearchConfig, SelfPlayConfig

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from shusaku.actors.arena import Arena
-from shusaku.actors.engine_player import EnginePlayer
-from shusaku.actors.engine_session import EngineSettings
-from shusaku.actors.players import RandomPlayer
+from shusaku.actors.arena.arena import Arena
+from shusaku.actors.arena.players import RandomPlayer
+from shusaku.actors.opponents.player import EnginePlayer
+from shusaku.actors.opponents.session import EngineSettings
 from shusaku.common._core import Game
 from shusaku.common.errors import UsageError
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shusaku.actors.evaluators import PseudoRandomEvaluator
-from shusaku.actors.inference_server import InferenceServer
-from shusaku.actors.overlapped_self_play import OverlappedSelfPlay
-from shusaku.actors.remote_evaluation import MAX_IN_FLIGHT, EvaluationStopped, RemoteEvaluation, ServerUnavailable
+from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator
+from shusaku.actors.inference.client import MAX_IN_FLIGHT, EvaluationStopped, RemoteEvaluation, ServerUnavailable
+from shusaku.actors.inference.server import InferenceServer
+from shusaku.actors.pipelined_self_play import OverlappedSelfPlay
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common.codec import CodecError
 from shusaku.common.config.schema import SearchConfig, SelfPlayConfig

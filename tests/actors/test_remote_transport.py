@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 import ray
 
-from shusaku.actors import remote_transport
-from shusaku.actors.inference_server import InferenceServer
-from shusaku.actors.remote_evaluation import RemoteEvaluation, ServerUnavailable
-from shusaku.actors.remote_transport import ServerTransport
-from shusaku.actors.shared_door import SharedDoor
+from shusaku.actors.inference import transport as remote_transport
+from shusaku.actors.inference.client import RemoteEvaluation, ServerUnavailable
+from shusaku.actors.inference.server import InferenceServer
+from shusaku.actors.inference.shm_server import SharedDoor
+from shusaku.actors.inference.transport import ServerTransport
 from shusaku.common.codec import CodecError
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -179,7 +179,7 @@ def test_a_defect_of_ours_is_not_hidden(handles: list[Served]) -> None:
 
 
 def test_an_evaluation_survives_the_end_of_the_door(handles: list[Served]) -> None:
-    """The client of `actors.remote_evaluation` sends again what was lost, by the way that is left."""
+    """The client of `actors.inference.client` sends again what was lost, by the way that is left."""
     handles.append(Served())
     transport = ServerTransport(0, CODEC)
     transport.attach([handles[0]])

@@ -18,14 +18,14 @@ import numpy as np
 import psutil
 import pytest
 
-from shusaku.actors.evaluators import PseudoRandomEvaluator
-from shusaku.actors.inference_server import InferenceServer
-from shusaku.actors.overlapped_self_play import OverlappedSelfPlay
-from shusaku.actors.remote_evaluation import MAX_IN_FLIGHT, RemoteEvaluation, ServerUnavailable
+from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator
+from shusaku.actors.inference.client import MAX_IN_FLIGHT, RemoteEvaluation, ServerUnavailable
+from shusaku.actors.inference.server import InferenceServer
+from shusaku.actors.inference.shm_client import SharedTransport
+from shusaku.actors.inference.shm_segment import Segment, Status
+from shusaku.actors.inference.shm_server import HELLO, HELLO_MARK, MAX_SLOT_BYTES, MAX_SLOTS, WELCOME, SharedDoor
+from shusaku.actors.pipelined_self_play import OverlappedSelfPlay
 from shusaku.actors.self_play import ActorIdentity
-from shusaku.actors.shared_client import SharedTransport
-from shusaku.actors.shared_door import HELLO, HELLO_MARK, MAX_SLOT_BYTES, MAX_SLOTS, WELCOME, SharedDoor
-from shusaku.actors.shared_segment import Segment, Status
 from shusaku.common.codec import CodecError
 from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
 from shusaku.common.leaves_codec import decode_evaluation, to_half
@@ -166,8 +166,8 @@ SERVER = """
 import sys
 sys.path.insert(0, {here!r})
 from inference_fixtures import Scripted, GAME, weights
-from shusaku.actors.inference_server import InferenceServer
-from shusaku.actors.shared_door import SharedDoor
+from shusaku.actors.inference.server import InferenceServer
+from shusaku.actors.inference.shm_server import SharedDoor
 server = InferenceServer(GAME, Scripted, sizes=[64], deadline_ms=1.0)
 server.load(weights(1))
 door = SharedDoor(server)

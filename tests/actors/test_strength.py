@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from shusaku.actors.evaluators import PseudoRandomEvaluator, ScriptedEvaluator, UniformEvaluator
-from shusaku.actors.solvers import ExactSolver
-from shusaku.actors.strength import (
+from shusaku.actors.arena.solvers import ExactSolver
+from shusaku.actors.arena.strength import (
     BASELINES,
     Stopped,
     measure,
@@ -27,7 +26,8 @@ from shusaku.actors.strength import (
     share_of,
     strength_search,
 )
-from shusaku.actors.strength_sets import ILLEGAL, StrengthSet, strength_set
+from shusaku.actors.arena.strength_sets import ILLEGAL, StrengthSet, strength_set
+from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator, ScriptedEvaluator, UniformEvaluator
 from shusaku.common._core import Game
 from shusaku.common.config.schema import SearchConfig
 from shusaku.common.errors import UsageError
@@ -35,7 +35,7 @@ from shusaku.deploy.strength_table import strength_table
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "benchmarks/make_connect_four_positions.py"
-LINES = [line.split("\t") for line in (ROOT / "actors/data/connect_four.tsv").read_text().splitlines()[1:]]
+LINES = [line.split("\t") for line in (ROOT / "actors/arena/data/connect_four.tsv").read_text().splitlines()[1:]]
 BUCKETS = ("begin_easy", "begin_medium", "begin_hard", "middle_easy", "middle_medium", "end_easy")
 
 

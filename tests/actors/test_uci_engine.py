@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from shusaku.actors import uci_games
-from shusaku.actors.arena import Arena, MatchResult
-from shusaku.actors.engine_player import EnginePlayer
-from shusaku.actors.engine_process import EngineFault
-from shusaku.actors.engine_session import EngineSettings
-from shusaku.actors.players import OpenGame, RandomPlayer
-from shusaku.actors.strength import Stopped
-from shusaku.actors.uci_engine import UciEngine
-from shusaku.actors.uci_games import KnownGame
+from shusaku.actors.arena.arena import Arena, MatchResult
+from shusaku.actors.arena.players import OpenGame, RandomPlayer
+from shusaku.actors.arena.strength import Stopped
+from shusaku.actors.opponents import uci_games
+from shusaku.actors.opponents.player import EnginePlayer
+from shusaku.actors.opponents.process import EngineFault
+from shusaku.actors.opponents.session import EngineSettings
+from shusaku.actors.opponents.uci_engine import UciEngine
+from shusaku.actors.opponents.uci_games import KnownGame
 from shusaku.common._core import Game
 from shusaku.common.errors import UsageError
 

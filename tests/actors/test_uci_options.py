@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from shusaku.actors.uci_games import KNOWN, from_engine, start_words, to_engine
-from shusaku.actors.uci_options import EngineOption, option_commands, parse_option
+from shusaku.actors.opponents.uci_games import KNOWN, from_engine, start_words, to_engine
+from shusaku.actors.opponents.uci_options import EngineOption, option_commands, parse_option
 from shusaku.common.errors import UsageError
 
 LINES = {  # as Stockfish 15.1, Fairy-Stockfish 11.1 and gpsshogi 0.7.0 write them

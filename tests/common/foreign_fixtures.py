@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from search_fixtures import played_games
 
-from shusaku.actors.evaluators import PseudoRandomEvaluator
+from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator
 from shusaku.common._core import Game
 from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
 from shusaku.common.external.entry import trust

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from shusaku.actors.evaluators import ScriptedEvaluator
+from shusaku.actors.evaluators.evaluator import ScriptedEvaluator
 from shusaku.common._core import GameBatch, SearchBatch
 from shusaku.common.config.schema import SelfPlayConfig
 from shusaku.common.config.search_options import search_options, self_play_options, step

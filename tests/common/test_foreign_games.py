@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shusaku.actors.evaluators import PseudoRandomEvaluator, UniformEvaluator
+from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator, UniformEvaluator
 from shusaku.common._core import Game, GameBatch, RowRing, SearchBatch, perft, random_games
 from shusaku.common.config.schema import SearchConfig
 from shusaku.common.config.search_options import search_options

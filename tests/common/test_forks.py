@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shusaku.actors.evaluators import PseudoRandomEvaluator, ScriptedEvaluator
+from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator, ScriptedEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game, GameBatch, RowRing
 from shusaku.common.config.schema import SearchConfig, SelfPlayConfig

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shusaku.actors.channels_last import channels_last
+from shusaku.actors.evaluators.channels_last import channels_last
 from shusaku.common._core import Game, game_names, game_parameters, perft, random_games
 
 ALL = game_names()

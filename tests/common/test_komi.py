@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shusaku.actors.evaluators import PseudoRandomEvaluator, UniformEvaluator
+from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator, UniformEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game, GameBatch
 from shusaku.common.codec import decode_record, encode_record

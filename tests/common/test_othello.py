@@ -8,7 +8,7 @@ import pyspiel
 import pytest
 import rust_reversi
 
-from shusaku.actors.evaluators import PseudoRandomEvaluator
+from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator
 from shusaku.common._core import Game, perft, random_games
 from shusaku.common.config.schema import SearchConfig
 from shusaku.common.config.search_options import search_positions

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shusaku.actors.evaluators import PseudoRandomEvaluator, ScriptedEvaluator
-from shusaku.actors.strength_sets import strength_set
+from shusaku.actors.arena.strength_sets import strength_set
+from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator, ScriptedEvaluator
 from shusaku.common._core import Game, GameBatch, SearchBatch
 from shusaku.common.config.schema import SearchConfig
 from shusaku.common.config.search_options import search_options, search_positions

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shusaku.actors.evaluators import PseudoRandomEvaluator, ScriptedEvaluator
+from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator, ScriptedEvaluator
 from shusaku.common._core import Game, GameBatch
 from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
 from shusaku.common.config.search_options import search_options, self_play_options

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shusaku.actors.evaluators import PseudoRandomEvaluator
+from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator
 from shusaku.common._core import Game
 from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shusaku.actors.evaluators import PseudoRandomEvaluator
+from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator
 from shusaku.common._core import Game
 from shusaku.common.config.schema import SearchConfig
 from shusaku.common.config.search_options import search_positions

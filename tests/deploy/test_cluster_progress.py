@@ -12,8 +12,8 @@ from typing import Any
 import msgpack
 import pytest
 
+from shusaku.actors.inference.stats import ServerStats
 from shusaku.actors.remote import ServerReport
-from shusaku.actors.server_figures import ServerStats
 from shusaku.common.config.schema import Config
 from shusaku.common.messages import Metrics
 from shusaku.common.metrics import MetricsSink, Rate, Share, read_metrics

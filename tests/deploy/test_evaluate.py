@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from shusaku.actors.games_choice import SIZES
+from shusaku.actors.batch_size import SIZES
 from shusaku.common._core import Game
 from shusaku.common.config.schema import NetworkConfig
 from shusaku.common.errors import UsageError

@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 import pytest
 
-from shusaku.actors.games_choice import SIZES
+from shusaku.actors.batch_size import SIZES
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import RunFailed, UsageError
 from shusaku.deploy.games_setting import apart, settle_games

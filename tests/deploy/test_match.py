@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from shusaku.actors.uci_games import KNOWN, KnownGame
+from shusaku.actors.opponents.uci_games import KNOWN, KnownGame
 from shusaku.common._core import Game
 from shusaku.common.config.schema import NetworkConfig
 from shusaku.common.errors import UsageError

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from shusaku.actors.strength import BASELINES, Share, Strength
-from shusaku.actors.strength_sets import strength_set
+from shusaku.actors.arena.strength import BASELINES, Share, Strength
+from shusaku.actors.arena.strength_sets import strength_set
 from shusaku.common.messages import Metrics
 from shusaku.common.metrics import MetricsSink
 from shusaku.deploy.measurements import conclude, measurements_due, strength_figures, write_strength

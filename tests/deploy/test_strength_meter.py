@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shusaku.actors.strength import SIMULATIONS, Share, Strength
+from shusaku.actors.arena.strength import SIMULATIONS, Share, Strength
 from shusaku.common.config.schema import Config
 from shusaku.common.messages import Metrics
 from shusaku.deploy.ray_workers import RayWorker

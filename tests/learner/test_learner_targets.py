@@ -9,8 +9,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from shusaku.actors.channels_last import channels_last
-from shusaku.actors.torch_evaluator import TorchRuntime
+from shusaku.actors.evaluators.channels_last import channels_last
+from shusaku.actors.evaluators.torch_cpu import TorchRuntime
 from shusaku.common._core import Game, RowRing
 from shusaku.common.config.rules import TARGETS as NAMES
 from shusaku.common.config.schema import LearnerConfig, NetworkConfig

@@ -7,8 +7,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from shusaku.actors.channels_last import channels_last
-from shusaku.actors.evaluators import NetworkEvaluator, make_network_evaluator
+from shusaku.actors.evaluators.channels_last import channels_last
+from shusaku.actors.evaluators.evaluator import NetworkEvaluator, make_network_evaluator
 from shusaku.common import hardware
 from shusaku.common._core import Game
 from shusaku.common.config.schema import InferenceConfig, NetworkConfig

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shusaku.actors.evaluators import PseudoRandomEvaluator
+from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common import weights as weights_file
 from shusaku.common._core import Game

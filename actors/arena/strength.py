@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shusaku.actors.evaluators import PseudoRandomEvaluator, UniformEvaluator
-from shusaku.actors.solvers import after
-from shusaku.actors.strength_sets import StrengthSet
+from shusaku.actors.arena.solvers import after
+from shusaku.actors.arena.strength_sets import StrengthSet
+from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator, UniformEvaluator
 from shusaku.common._core import Game, Position, SearchResult
 from shusaku.common.config.schema import SearchConfig
 from shusaku.common.config.search_options import Evaluate, search_positions

@@ -5,8 +5,8 @@ UCI: Meyer-Kahlen and Huber, "Description of the universal chess interface", 200
 
 from collections.abc import Callable, Sequence
 
-from shusaku.actors.engine_process import EngineFault, EngineProcess, shown
-from shusaku.actors.uci_options import EngineOption, parse_option
+from shusaku.actors.opponents.process import EngineFault, EngineProcess, shown
+from shusaku.actors.opponents.uci_options import EngineOption, parse_option
 
 MAX_LINE = 1 << 16  # bytes
 MAX_OUTPUT = 1 << 25  # bytes in all before an answer: a search may talk for a minute, a flood is ended before

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from shusaku.actors.channels_last import Inputs, input_type
+from shusaku.actors.evaluators.channels_last import Inputs, input_type
 from shusaku.common.hardware import Precision
 from shusaku.common.messages import Weights
 from shusaku.common.network.torch_tower import TorchTower
@@ -15,7 +15,7 @@ from shusaku.common.network.tower import TowerShape
 
 
 class TorchRuntime:
-    """A folded network for batches of at most `batch_size`; see `actors.evaluators.Runtime`."""
+    """A folded network for batches of at most `batch_size`; see `actors.evaluators.evaluator.Runtime`."""
 
     def __init__(self, tower: TowerShape, batch_size: int, precision: Precision) -> None:
         self.description = f"torch {torch.__version__} on cpu, {precision.name} ({precision.reason})"

@@ -3,8 +3,8 @@
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from shusaku.actors.batching import smallest_fitting
-from shusaku.actors.evaluators import Evaluator, SplitEvaluator, of_sizes
+from shusaku.actors.evaluators.evaluator import Evaluator, SplitEvaluator, of_sizes
+from shusaku.actors.inference.batching import smallest_fitting
 from shusaku.common.messages import Evaluation, Leaves, Weights
 
 

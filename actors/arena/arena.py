@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from shusaku.actors.elo import EloEstimate, estimate_elo
-from shusaku.actors.players import PASS, Forfeit, OpenGame, Player, ShouldStop
-from shusaku.actors.strength import Stopped
+from shusaku.actors.arena.elo import EloEstimate, estimate_elo
+from shusaku.actors.arena.players import PASS, Forfeit, OpenGame, Player, ShouldStop
+from shusaku.actors.arena.strength import Stopped
 from shusaku.common._core import Game
 from shusaku.common.errors import UsageError
 

@@ -3,10 +3,10 @@
 from contextlib import suppress
 from typing import Any
 
-from shusaku.actors.engine_process import EngineFault
-from shusaku.actors.engine_session import EngineSettings
-from shusaku.actors.gtp_engine import GtpEngine, Refused
-from shusaku.actors.players import PASS, Forfeit, OpenGame, ShouldStop
+from shusaku.actors.arena.players import PASS, Forfeit, OpenGame, ShouldStop
+from shusaku.actors.opponents.gtp_engine import GtpEngine, Refused
+from shusaku.actors.opponents.process import EngineFault
+from shusaku.actors.opponents.session import EngineSettings
 from shusaku.common._core import Game
 from shusaku.common.errors import UsageError
 

@@ -1,4 +1,4 @@
-"""A client of the inference server's shared-memory door: the transport of `actors.remote_evaluation` on one host."""
+"""A client of the inference server's shared-memory door: the transport of `actors.inference.client` on one host."""
 
 import contextlib
 import socket
@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from typing import NoReturn
 
-from shusaku.actors.remote_evaluation import MAX_IN_FLIGHT, ServerUnavailable
-from shusaku.actors.shared_door import HELLO, HELLO_MARK, WELCOME
-from shusaku.actors.shared_segment import Body, Segment, Status
+from shusaku.actors.inference.client import MAX_IN_FLIGHT, ServerUnavailable
+from shusaku.actors.inference.shm_segment import Body, Segment, Status
+from shusaku.actors.inference.shm_server import HELLO, HELLO_MARK, WELCOME
 from shusaku.common.codec import CodecError
 
 CONNECT_SECONDS = 5.0

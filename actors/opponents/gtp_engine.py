@@ -1,6 +1,6 @@
 """The Go Text Protocol, version 2: a question, and its answer up to an empty line."""
 
-from shusaku.actors.engine_process import EngineFault, EngineProcess, shown
+from shusaku.actors.opponents.process import EngineFault, EngineProcess, shown
 
 MAX_ANSWER = 1 << 16  # bytes
 

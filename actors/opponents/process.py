@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from shusaku.actors.strength import Stopped
+from shusaku.actors.arena.strength import Stopped
 from shusaku.common.errors import UsageError
 
 FAULTS = ("crash", "timeout", "garbage", "illegal_move", "refusal")  # kinds; a refusal is of a legal move of ours

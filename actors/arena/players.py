@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from shusaku.actors.strength import Stopped, strength_search
+from shusaku.actors.arena.strength import Stopped, strength_search
 from shusaku.common._core import Game, Position, SearchBatch
 from shusaku.common.config.schema import SearchConfig
 from shusaku.common.config.search_options import Evaluate, search_options, step
@@ -40,7 +40,7 @@ class OpenGame:
 class Forfeit:
     """Instead of a move: the game is lost, and why."""
 
-    reason: str  # `resignation`, or a kind of fault of actors.engine_process
+    reason: str  # `resignation`, or a kind of fault of actors.opponents.process
     message: str
 
 

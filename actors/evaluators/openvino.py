@@ -19,7 +19,7 @@ import openvino as ov
 from numpy.typing import NDArray
 from openvino import opset13 as op
 
-from shusaku.actors.channels_last import Inputs, channels_last, input_type
+from shusaku.actors.evaluators.channels_last import Inputs, channels_last, input_type
 from shusaku.common.hardware import Precision, cpu_has_bf16
 from shusaku.common.messages import Weights
 from shusaku.common.network.tower import Shape, Tensors, TowerShape, folded_shapes
@@ -31,7 +31,7 @@ _templates: dict[str, "_Template"] = {}
 
 
 class OpenVINORuntime:
-    """One compiled network for batches of `batch_size`, of one thread; see `actors.evaluators.Runtime`."""
+    """One compiled network for batches of `batch_size`, of one thread; see `actors.evaluators.evaluator.Runtime`."""
 
     def __init__(self, tower: TowerShape, batch_size: int, precision: Precision) -> None:
         self._wanted = precision

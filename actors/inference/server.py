@@ -3,7 +3,7 @@
     infer() of many threads ──► bounded queue ──► one thread: gather, lay into one batch, evaluate ──► answers
 
 While a batch runs, the next one gathers; where it runs on a card, the next one is queued before it ends.  Gathering
-ends by `actors.batching.FireRule`; weights are swapped between two batches, and never
+ends by `actors.inference.batching.FireRule`; weights are swapped between two batches, and never
 for older ones.
 Plain threads: a Ray actor is a thin shell around it.
 """
@@ -18,12 +18,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from shusaku.actors.batch_leaves import non_finite_rows, sample_leaves, together
-from shusaku.actors.batch_pipeline import BatchPipeline
-from shusaku.actors.batching import FireRule, LiveClients
-from shusaku.actors.evaluators import NO_VERSION, Evaluator
-from shusaku.actors.remote_evaluation import ServerUnavailable
-from shusaku.actors.server_figures import ServerFigures, ServerStats
+from shusaku.actors.evaluators.evaluator import NO_VERSION, Evaluator
+from shusaku.actors.inference.batching import FireRule, LiveClients
+from shusaku.actors.inference.client import ServerUnavailable
+from shusaku.actors.inference.leaves import non_finite_rows, sample_leaves, together
+from shusaku.actors.inference.pipeline import BatchPipeline
+from shusaku.actors.inference.stats import ServerFigures, ServerStats
 from shusaku.common._core import Game
 from shusaku.common.codec import CodecError
 from shusaku.common.leaves_codec import LeavesCodec, encode_answer, to_half

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from shusaku.actors.channels_last import Inputs, channels_last
+from shusaku.actors.evaluators.channels_last import Inputs, channels_last
 from shusaku.common import _core
 from shusaku.common.config.schema import InferenceConfig, NetworkConfig
 from shusaku.common.errors import UsageError
@@ -280,7 +280,7 @@ def make_evaluator(
 ) -> Evaluator:
     """The evaluator that the configuration asks for, without weights yet; UsageError where it is not to be had."""
     if inference.runtime == "simulated_card":
-        from shusaku.actors.simulated_card import SimulatedCard
+        from shusaku.actors.evaluators.simulated_gpu import SimulatedCard
 
         return SimulatedCard(game, batch_size, inference.service_ms / 1000)
     if inference.runtime in STAND_INS:
@@ -327,14 +327,14 @@ def make_network_evaluator(
     tower = tower_shape(game, network)
     runtime: Runtime
     if name == "openvino":
-        from shusaku.actors.openvino_evaluator import OpenVINORuntime
+        from shusaku.actors.evaluators.openvino import OpenVINORuntime
 
         runtime = OpenVINORuntime(tower, batch_size, precision)
     else:
         if precision.name == "int8":
             precision = choose_precision("auto", "cpu", "inference.precision")
             precision = precision._replace(reason=f"int8 needs OpenVINO; {precision.reason}")
-        from shusaku.actors.torch_evaluator import TorchRuntime
+        from shusaku.actors.evaluators.torch_cpu import TorchRuntime
 
         if why:
             precision = precision._replace(reason=f"{precision.reason}; {why}")
@@ -348,7 +348,7 @@ def network_maker(
     """Makes evaluators of several batch sizes; on a GPU they share one network and its streams."""
     if inference.device == "cpu":
         return partial(make_network_evaluator, game, inference, network)
-    from shusaku.actors.card_evaluator import Card, CardEvaluator
+    from shusaku.actors.evaluators.cuda import Card, CardEvaluator
 
     precision = choose_precision(inference.precision, inference.device, "inference.precision")
     card = Card(game, tower_shape(game, network), precision, inference.device)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
-from shusaku.actors.engine_process import EngineFault
-from shusaku.actors.engine_session import EngineSession, EngineSettings
-from shusaku.actors.gtp_session import GtpSession
-from shusaku.actors.players import Forfeit, OpenGame, ShouldStop
-from shusaku.actors.uci_games import known_game
-from shusaku.actors.uci_session import UciSession
+from shusaku.actors.arena.players import Forfeit, OpenGame, ShouldStop
+from shusaku.actors.opponents.gtp import GtpSession
+from shusaku.actors.opponents.process import EngineFault
+from shusaku.actors.opponents.session import EngineSession, EngineSettings
+from shusaku.actors.opponents.uci import UciSession
+from shusaku.actors.opponents.uci_games import known_game
 from shusaku.common._core import Game
 from shusaku.common.errors import UsageError
 

@@ -3,7 +3,7 @@
 import time
 from collections import deque
 
-from shusaku.actors.evaluators import PseudoRandomEvaluator
+from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator
 from shusaku.common._core import Game
 from shusaku.common.messages import Evaluation, Leaves
 

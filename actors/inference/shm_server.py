@@ -15,9 +15,9 @@ import struct
 import threading
 from functools import partial
 
-from shusaku.actors.inference_server import InferenceServer, Request
-from shusaku.actors.remote_evaluation import ServerUnavailable
-from shusaku.actors.shared_segment import Segment, Status
+from shusaku.actors.inference.client import ServerUnavailable
+from shusaku.actors.inference.server import InferenceServer, Request
+from shusaku.actors.inference.shm_segment import Segment, Status
 from shusaku.common.codec import CodecError
 from shusaku.common.leaves_codec import encode_answer
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from shusaku.actors.engine_process import EngineFault
-from shusaku.actors.engine_session import EngineSettings
-from shusaku.actors.players import Forfeit, OpenGame, ShouldStop
-from shusaku.actors.uci_engine import UciEngine
-from shusaku.actors.uci_games import from_engine, known_game, start_words, to_engine
-from shusaku.actors.uci_options import EngineOption, option_commands
+from shusaku.actors.arena.players import Forfeit, OpenGame, ShouldStop
+from shusaku.actors.opponents.process import EngineFault
+from shusaku.actors.opponents.session import EngineSettings
+from shusaku.actors.opponents.uci_engine import UciEngine
+from shusaku.actors.opponents.uci_games import from_engine, known_game, start_words, to_engine
+from shusaku.actors.opponents.uci_options import EngineOption, option_commands
 from shusaku.common._core import Game
 from shusaku.common.errors import UsageError
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import ray
 
-from shusaku.actors.inference_server import InferenceServer
-from shusaku.actors.remote_evaluation import ServerUnavailable
-from shusaku.actors.shared_client import SharedTransport
-from shusaku.actors.shared_door import SharedDoor
+from shusaku.actors.inference.client import ServerUnavailable
+from shusaku.actors.inference.server import InferenceServer
+from shusaku.actors.inference.shm_client import SharedTransport
+from shusaku.actors.inference.shm_server import SharedDoor
 from shusaku.common.codec import CodecError
 from shusaku.common.leaves_codec import LeavesCodec
 
@@ -29,7 +29,7 @@ def open_door(server: InferenceServer) -> SharedDoor | None:
 
 
 class ServerTransport:
-    """`actors.remote_evaluation.Transport` to one of several inference servers, and to the next one when it fails.
+    """`actors.inference.client.Transport` to one of several inference servers, and to the next one when it fails.
 
     `attach` may be called by any thread, everything else by one.  A server's door that fails is not tried
     again for a minute; the server is called through Ray meanwhile.

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from shusaku.actors.evaluators import NO_VERSION
+from shusaku.actors.evaluators.evaluator import NO_VERSION
 from shusaku.common._core import Game
 from shusaku.common.leaves_codec import MAX_REQUEST_BYTES, LeavesCodec, decode_evaluation
 from shusaku.common.messages import Evaluation, Leaves

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from shusaku.actors.engine_process import EngineProcess
-from shusaku.actors.players import Forfeit, OpenGame
+from shusaku.actors.arena.players import Forfeit, OpenGame
+from shusaku.actors.opponents.process import EngineProcess
 
 MOVE_LIMIT = ("movetime_ms", 100)  # every engine obeys a time; nodes and depth are not known to all of them (gpsshogi)
 

@@ -10,7 +10,7 @@ from importlib.resources import files
 import numpy as np
 from numpy.typing import NDArray
 
-from shusaku.actors.solvers import ExactSolver, decision_positions
+from shusaku.actors.arena.solvers import ExactSolver, decision_positions
 from shusaku.common._core import Game, Position
 from shusaku.common.errors import UsageError
 

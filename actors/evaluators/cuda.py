@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shusaku.actors.evaluators import BatchTooLarge
+from shusaku.actors.evaluators.evaluator import BatchTooLarge
 from shusaku.common._core import Game
 from shusaku.common.errors import UsageError
 from shusaku.common.hardware import Precision
