@@ -85,7 +85,7 @@ format: install
 	$(BIN)/ruff check --fix .
 
 docs: install
-	$(BIN)/python -m shusaku.deploy.config_reference
+	$(BIN)/python -m shusaku.deploy.cli.config_reference
 
 clean:
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache common/_core*.so $(VENV)/.installed

@@ -19,8 +19,8 @@ from typing import Any
 from shusaku.actors.arena.strength import measure
 from shusaku.actors.arena.strength_sets import strength_set
 from shusaku.actors.evaluators.evaluator import make_evaluator
-from shusaku.deploy.chosen_weights import choose_weights
-from shusaku.deploy.overrides import compose
+from shusaku.deploy.cli.overrides import compose
+from shusaku.deploy.run.chosen_weights import choose_weights
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "ablation.jsonl"

@@ -1,6 +1,6 @@
 """A learner's life beside actors that play: draw, step, publish, save, and go on from the last checkpoint.
 
-`deploy/local.py` takes turns of playing and learning in one process; here nobody takes turns, the limiter of the
+`deploy/local/driver.py` takes turns of playing and learning in one process; here nobody takes turns, the limiter of the
 replay decides alone.  No Ray in this file: `learner.remote` wraps it.
 """
 

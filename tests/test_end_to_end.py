@@ -1,9 +1,9 @@
 """A real run of tic-tac-toe with the real network must get better: measured against exact play."""
 
-from shusaku.deploy.local import LocalRun
-from shusaku.deploy.overrides import compose
-from shusaku.deploy.run_directory import RunDirectory
-from shusaku.deploy.stop_signals import StopSignals
+from shusaku.deploy.cli.overrides import compose
+from shusaku.deploy.local.driver import LocalRun
+from shusaku.deploy.run.run_directory import RunDirectory
+from shusaku.deploy.run.stop_signals import StopSignals
 
 ROWS = 40_000
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shusaku.deploy.cli import main
+from shusaku.deploy.cli.main import main
 
 PAGE = (Path(__file__).resolve().parent.parent / "docs" / "games.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```\n(.*?)^```$", PAGE, re.S | re.M)

@@ -1,6 +1,6 @@
 """Everything a user can set: one dataclass a role, one documented line a field.
 
-Hydra composes the same tree from `configs/`; `deploy.overrides` turns it into these classes once, and each part
+Hydra composes the same tree from `configs/`; `deploy.cli.overrides` turns it into these classes once, and each part
 receives only its own.  `common.config.rules` says what is impossible or contradictory; docs/configuration.md is made
 from this file.
 """

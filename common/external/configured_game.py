@@ -8,7 +8,7 @@ from shusaku.common.external.entry import trust
 def configured_game(config: GameConfig) -> Game:
     """The game that this process was started to play.
 
-    The entry of a Python game is trusted here: `deploy.overrides` has refused a configuration whose entry was not
+    The entry of a Python game is trusted here: `deploy.cli.overrides` has refused a configuration whose entry was not
     on the command line, and workers receive the driver's configuration, never that of a file.  A game named by weights, a
     checkpoint or a run directory is `Game(name, params)` instead, which imports nothing that the user has not named.
     """

@@ -31,7 +31,7 @@ from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator, ScriptedE
 from shusaku.common._core import Game
 from shusaku.common.config.schema import SearchConfig
 from shusaku.common.errors import UsageError
-from shusaku.deploy.strength_table import strength_table
+from shusaku.deploy.run.strength_table import strength_table
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "benchmarks/make_connect_four_positions.py"

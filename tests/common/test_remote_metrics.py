@@ -13,7 +13,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from shusaku.common.prometheus import EXPORTED, Kind, RayMetrics, _look_up
-from shusaku.deploy.console import Status
+from shusaku.deploy.run.console import Status
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -22,7 +22,7 @@ import json, sys, time, urllib.request
 from pathlib import Path
 from shusaku.common.config.schema import ClusterConfig
 from shusaku.common.prometheus import RayMetrics
-from shusaku.deploy.ray_session import RaySession
+from shusaku.deploy.ray_runtime.session import RaySession
 
 with RaySession(ClusterConfig(dashboard=False), Path("unused"), say=print) as session:
     metrics = RayMetrics("run-1", "connect_four")

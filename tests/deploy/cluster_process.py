@@ -19,7 +19,7 @@ import redis
 
 from shusaku.common.codec import decode_record
 from shusaku.common.messages import GameId, GameRecord
-from shusaku.deploy.run_identity import RunIdentity
+from shusaku.deploy.run.run_identity import RunIdentity
 from shusaku.replay.stream.client import ReplayUnavailable, connect
 from shusaku.replay.stream.control import RedisControl
 from shusaku.replay.stream.keys import RunKeys

@@ -18,7 +18,7 @@ import json, os, signal, sys
 from pathlib import Path
 import ray  # before its variables are set, as the modules of the actors do
 from shusaku.common.config.schema import ClusterConfig
-from shusaku.deploy.ray_session import RaySession
+from shusaku.deploy.ray_runtime.session import RaySession
 
 FACTS = ("address dashboard_url is_local token_file own_address num_cpus node_count metrics_port log_directory "
          "how_to_log_in ray_command_prefix").split()

@@ -2,7 +2,7 @@
 
 import msgpack
 
-from shusaku.deploy.actor_totals import GAP_SECONDS, ActorTotals
+from shusaku.deploy.cluster.actor_totals import GAP_SECONDS, ActorTotals
 from shusaku.replay.stream.control import ActorFigures
 
 

@@ -1,6 +1,6 @@
 """The advice is the smallest batch that is nearly as fast as the fastest, of the fastest kind."""
 
-from shusaku.deploy.bench_inference import advice
+from shusaku.deploy.bench.inference import advice
 
 
 def row(runtime, precision, batch, rate):

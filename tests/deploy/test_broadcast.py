@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from shusaku.actors.remote import ServerReport
-from shusaku.deploy.broadcast import Broadcast
-from shusaku.deploy.ray_workers import RayRole, RayWorker
-from shusaku.deploy.supervisor import Supervisor
+from shusaku.deploy.cluster.broadcast import Broadcast
+from shusaku.deploy.cluster.supervisor import Supervisor
+from shusaku.deploy.cluster.workers import RayRole, RayWorker
 
 sys.path.insert(0, str(Path(__file__).parent))
 from fake_ray import FakeHandle, death, install, task_error

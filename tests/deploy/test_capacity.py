@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from shusaku.deploy.capacity import Asked, Rates, plan_of
+from shusaku.deploy.bench.capacity import Asked, Rates, plan_of
 
 RATES = Rates(
     searches_per_s=100, rows_per_s=50, evaluations_per_s=3000, actor_mb=200, rows_per_game=25, stored_bytes_per_row=80,

@@ -14,7 +14,7 @@ import pytest
 
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import ResumeError, RunFailed, UsageError
-from shusaku.deploy import cli
+from shusaku.deploy.cli.main import main as cli
 from shusaku.replay.stream.client import ReplayUnavailable
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -27,7 +27,7 @@ def shusaku(*argv: str) -> subprocess.CompletedProcess[str]:
 
 def stand_in(monkeypatch: pytest.MonkeyPatch, run: Any) -> None:
     """Makes `run` the body of the command `local`."""
-    monkeypatch.setitem(sys.modules, "shusaku.deploy.local", SimpleNamespace(run=run))
+    monkeypatch.setitem(sys.modules, "shusaku.deploy.local.driver", SimpleNamespace(run=run))
 
 
 @pytest.mark.parametrize("argv", [["locl"], ["perft", "chss", "3"], ["perft", "tic_tac_toe", "x"], ["perft"],
@@ -62,7 +62,7 @@ def test_help_is_quick_and_lists_the_commands() -> None:
     assert time.perf_counter() - began < 3  # 0.1 s where nothing else runs
     assert done.returncode == 0
     assert all(name in done.stdout for name in cli.COMMANDS)
-    script = "import sys; from deploy.cli import main; main(['--help']); sys.exit('hydra' in sys.modules)"
+    script = "import sys; from deploy.cli.main import main; main(['--help']); sys.exit('hydra' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, check=False).returncode == 0
 
 
@@ -197,7 +197,7 @@ def test_submit_gets_every_word_and_its_code_is_ours(
         seen.append(list(arguments))
         return code
 
-    monkeypatch.setitem(sys.modules, "shusaku.deploy.submit", SimpleNamespace(run=run))
+    monkeypatch.setitem(sys.modules, "shusaku.deploy.commands.submit", SimpleNamespace(run=run))
     assert cli.main(["submit", *words]) == code
     assert seen == [words]
 

@@ -6,7 +6,8 @@ import pytest
 
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import UsageError
-from shusaku.deploy.cluster_layout import (
+from shusaku.deploy.cli.overrides import compose
+from shusaku.deploy.cluster.layout import (
     FEWEST_GAMES,
     LARGEST_BATCH,
     MOST_GAMES,
@@ -15,7 +16,6 @@ from shusaku.deploy.cluster_layout import (
     layout_of,
     plain,
 )
-from shusaku.deploy.overrides import compose
 
 
 def config(**settings: object) -> Config:

@@ -17,13 +17,14 @@ from shusaku.actors.remote import ServerReport
 from shusaku.common.config.schema import Config
 from shusaku.common.messages import Metrics
 from shusaku.common.metrics import MetricsSink, Rate, Share, read_metrics
-from shusaku.deploy import cluster_progress, control_commands
-from shusaku.deploy.actor_totals import ActorTotals
-from shusaku.deploy.cluster_progress import ClusterProgress
-from shusaku.deploy.console import plain_line
-from shusaku.deploy.ray_workers import RayRole
-from shusaku.deploy.run_identity import RunIdentity, RunProgress
-from shusaku.deploy.supervisor import Supervisor
+from shusaku.deploy.cluster.actor_totals import ActorTotals
+from shusaku.deploy.cluster.driver import status as cluster_progress
+from shusaku.deploy.cluster.status import ClusterProgress
+from shusaku.deploy.cluster.supervisor import Supervisor
+from shusaku.deploy.cluster.workers import RayRole
+from shusaku.deploy.commands import control as control_commands
+from shusaku.deploy.run.console import plain_line
+from shusaku.deploy.run.run_identity import RunIdentity, RunProgress
 from shusaku.learner.training_loop import TrainingReport
 from shusaku.replay.buffer import ReplayStats
 from shusaku.replay.stream.control import ActorFigures, RedisControl

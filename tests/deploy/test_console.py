@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console as Terminal
 
-from shusaku.deploy.console import Console, Status, Waiting, block, clock, plain_line, sparkline
+from shusaku.deploy.run.console import Console, Status, Waiting, block, clock, plain_line, sparkline
 
 
 def full_status() -> Status:

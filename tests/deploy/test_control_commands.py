@@ -13,10 +13,11 @@ import pytest
 
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import RunFailed, UsageError
-from shusaku.deploy import cli, control_commands
-from shusaku.deploy.console import Status, Waiting
-from shusaku.deploy.control_commands import scale, status, stop
-from shusaku.deploy.run_identity import RunIdentity
+from shusaku.deploy.cli.main import main as cli
+from shusaku.deploy.commands import control as control_commands
+from shusaku.deploy.commands.control import scale, status, stop
+from shusaku.deploy.run.console import Status, Waiting
+from shusaku.deploy.run.run_identity import RunIdentity
 from shusaku.replay.stream.client import connect
 from shusaku.replay.stream.control import RedisControl
 from shusaku.replay.stream.keys import RunKeys

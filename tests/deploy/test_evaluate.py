@@ -14,9 +14,9 @@ from shusaku.common.config.schema import NetworkConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.hardware import cpu_has_bf16, cpu_has_int8
 from shusaku.common.network.weights import random_weights, save_weights
-from shusaku.deploy.chosen_weights import choose_weights
-from shusaku.deploy.cli import main
-from shusaku.deploy.overrides import compose
+from shusaku.deploy.cli.main import main
+from shusaku.deploy.cli.overrides import compose
+from shusaku.deploy.run.chosen_weights import choose_weights
 
 SMALL = ["network.filters=8", "network.blocks=1", "actors.count=1", "actors.games_per_actor=16"]
 
@@ -110,7 +110,7 @@ def test_self_play_is_benched_in_8_bits_and_with_a_measured_number_of_games():
 @pytest.mark.skipif(not cpu_has_int8(), reason="this processor does not multiply 8 bits, so that they are not tried")
 def test_8_bits_that_stray_too_far_end_a_bench(monkeypatch, capsys):
     monkeypatch.setattr("shusaku.learner.quantisation.MOST_POLICY_ERROR", 0.0)
-    monkeypatch.setattr("shusaku.deploy.bench_selfplay.apart", lambda function, config: function(config))
+    monkeypatch.setattr("shusaku.deploy.bench.selfplay.apart", lambda function, config: function(config))
     command = ["bench", "selfplay", *SMALL, "inference.precision=int8", "bench.seconds=0.5", "--json"]
     assert main(command) == 1
     assert "inference.precision=int8 is refused: in 8 bits the policy strays by" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""What a run survives, each fault real (`deploy.supervisor`, `deploy.cluster`)."""
+"""What a run survives, each fault real (`deploy.cluster.supervisor`, `deploy.cluster.driver`)."""
 
 import contextlib
 import json

@@ -12,8 +12,8 @@ import pytest
 
 from shusaku.common.errors import UsageError
 from shusaku.common.network.weights import load_weights, save_weights
-from shusaku.deploy.cli import main
-from shusaku.deploy.overrides import compose
+from shusaku.deploy.cli.main import main
+from shusaku.deploy.cli.overrides import compose
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = ["actors.games_per_actor=4", "search.simulations=4", "replay.minimum=20", "replay.capacity=500",
@@ -77,7 +77,7 @@ def test_no_command_imports_what_a_file_names(hostile, name, command):
 
 def test_a_preset_names_no_class(tmp_path, monkeypatch):
     """Only what is typed counts: a preset is a file like any other."""
-    from shusaku.deploy import overrides
+    from shusaku.deploy.cli.main import overrides
 
     presets = tmp_path / "configs"
     shutil.copytree(overrides.CONFIGS, presets)

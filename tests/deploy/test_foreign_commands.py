@@ -11,9 +11,9 @@ from typing import NamedTuple
 import pytest
 
 from shusaku.common.errors import UsageError
-from shusaku.deploy.chosen_weights import choose_weights
-from shusaku.deploy.cli import main
-from shusaku.deploy.overrides import compose, compose_jobs
+from shusaku.deploy.cli.main import main
+from shusaku.deploy.cli.overrides import compose, compose_jobs
+from shusaku.deploy.run.chosen_weights import choose_weights
 
 ROOT = Path(__file__).resolve().parents[2]
 GOMOKU = ["game=python", "game.entry=gomoku:Gomoku"]

@@ -8,8 +8,8 @@ import pytest
 from shusaku.actors.batch_size import SIZES
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import RunFailed, UsageError
-from shusaku.deploy.games_setting import apart, settle_games
-from shusaku.deploy.overrides import compose
+from shusaku.deploy.bench.games_setting import apart, settle_games
+from shusaku.deploy.cli.overrides import compose
 
 SMALL = ["game=tic_tac_toe", "network.filters=8", "network.blocks=1", "search.simulations=8"]
 

@@ -16,10 +16,10 @@ from shusaku.common._core import Game
 from shusaku.common.codec import decode_record
 from shusaku.common.errors import ResumeError
 from shusaku.common.metrics import read_metrics
-from shusaku.deploy.local import LocalRun
-from shusaku.deploy.overrides import compose
-from shusaku.deploy.run_directory import RunDirectory
-from shusaku.deploy.stop_signals import StopSignals
+from shusaku.deploy.cli.overrides import compose
+from shusaku.deploy.local.driver import LocalRun
+from shusaku.deploy.run.run_directory import RunDirectory
+from shusaku.deploy.run.stop_signals import StopSignals
 from shusaku.replay.record_log import RecordLog
 
 SMALL = [

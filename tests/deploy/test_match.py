@@ -17,10 +17,10 @@ from shusaku.common.config.schema import NetworkConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.hardware import cpu_has_bf16, cpu_has_int8
 from shusaku.common.network.weights import load_weights, random_weights, save_weights
-from shusaku.deploy import cli
-from shusaku.deploy.chosen_weights import choose_weights
-from shusaku.deploy.match import run
-from shusaku.deploy.overrides import compose
+from shusaku.deploy.cli.main import main as cli
+from shusaku.deploy.cli.overrides import compose
+from shusaku.deploy.match.match import run
+from shusaku.deploy.run.chosen_weights import choose_weights
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FAKE = ROOT / "tests" / "actors" / "fake_gtp_engine.py"

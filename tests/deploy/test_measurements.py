@@ -10,7 +10,7 @@ from shusaku.actors.arena.strength import BASELINES, Share, Strength
 from shusaku.actors.arena.strength_sets import strength_set
 from shusaku.common.messages import Metrics
 from shusaku.common.metrics import MetricsSink
-from shusaku.deploy.measurements import conclude, measurements_due, strength_figures, write_strength
+from shusaku.deploy.run.measurements import conclude, measurements_due, strength_figures, write_strength
 
 
 def strength(optimal: float = 0.5) -> Strength:

@@ -9,9 +9,9 @@ from shusaku.common._core import Game, game_names
 from shusaku.common.config.rules import check_self_play
 from shusaku.common.config.schema import USUAL_GAMES, Config
 from shusaku.common.errors import UsageError
-from shusaku.deploy import overrides, parameters
-from shusaku.deploy.masking import mask_override, mask_tree
-from shusaku.deploy.overrides import ComposedConfig, changed, compose, compose_jobs
+from shusaku.deploy.cli.main import overrides, parameters
+from shusaku.deploy.cli.masking import mask_override, mask_tree
+from shusaku.deploy.cli.overrides import ComposedConfig, changed, compose, compose_jobs
 from shusaku.learner.optimizers import learning_rate
 
 
@@ -236,7 +236,7 @@ def test_secrets_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_configuration_page_is_true() -> None:
-    from shusaku.deploy.config_reference import PAGE, page, settings
+    from shusaku.deploy.cli.config_reference import PAGE, page, settings
 
     written = (Path(__file__).parent.parent.parent / PAGE).read_text(encoding="utf-8")
     assert written == page(), "run `make docs`"

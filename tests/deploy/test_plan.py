@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from shusaku.deploy.cli import main
+from shusaku.deploy.cli.main import main
 
 
 def test_a_plan(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from shusaku.common.errors import UsageError
-from shusaku.deploy import ray_auth
-from shusaku.deploy.ray_auth import login_for_joining, login_for_new_cluster
+from shusaku.deploy.ray_runtime import auth as ray_auth
+from shusaku.deploy.ray_runtime.auth import login_for_joining, login_for_new_cluster
 
 sys.path.insert(0, str(Path(__file__).parent))
 from ray_variables import RAY_VARIABLES
@@ -30,7 +30,7 @@ def test_a_new_cluster_gets_a_token_that_only_the_user_can_read(clean: Path) -> 
 
 def test_processes_that_make_the_token_at_once_agree_on_one(clean: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
-        made = [pool.submit(subprocess.run, [sys.executable, "-c", "from shusaku.deploy.ray_auth "
+        made = [pool.submit(subprocess.run, [sys.executable, "-c", "from shusaku.deploy.ray_runtime.auth "
                                              "import login_for_new_cluster\n"
                                              "print(login_for_new_cluster().token())"],
                             cwd=ROOT, capture_output=True, text=True, check=True) for _ in range(8)]

@@ -11,9 +11,9 @@ import pytest
 
 from shusaku.common.config.schema import ClusterConfig
 from shusaku.common.errors import UsageError
-from shusaku.deploy import ray_probe
-from shusaku.deploy.ray_auth import login_for_new_cluster
-from shusaku.deploy.ray_session import RaySession
+from shusaku.deploy.ray_runtime import probe as ray_probe
+from shusaku.deploy.ray_runtime.auth import login_for_new_cluster
+from shusaku.deploy.ray_runtime.session import RaySession
 
 
 @pytest.mark.parametrize(("address", "named"), [

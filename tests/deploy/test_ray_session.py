@@ -16,10 +16,10 @@ import pytest
 
 from shusaku.common.config.schema import ClusterConfig
 from shusaku.common.errors import RunFailed, UsageError
-from shusaku.deploy import ray_probe
-from shusaku.deploy.ray_auth import login_for_new_cluster
-from shusaku.deploy.ray_processes import METRICS_VARIABLES, PERIODS, dashboard_parts, own_periods
-from shusaku.deploy.ray_session import RaySession
+from shusaku.deploy.ray_runtime import probe as ray_probe
+from shusaku.deploy.ray_runtime.auth import login_for_new_cluster
+from shusaku.deploy.ray_runtime.processes import METRICS_VARIABLES, PERIODS, dashboard_parts, own_periods
+from shusaku.deploy.ray_runtime.session import RaySession
 
 sys.path.insert(0, str(Path(__file__).parent))
 from process_family import alive, all_below, wait_until_gone

@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from shusaku.deploy import ray_watchdog
+from shusaku.deploy.ray_runtime import watchdog as ray_watchdog
 
 sys.path.insert(0, str(Path(__file__).parent))
 from process_family import alive, all_below

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from shusaku.common.errors import ResumeError, UsageError
-from shusaku.deploy.ray_workers import ASK_SECONDS, Delivery, RayRole, RayWorker, cause_of, first_line
-from shusaku.deploy.supervisor import STUCK_SECONDS, Supervisor
+from shusaku.deploy.cluster.supervisor import STUCK_SECONDS, Supervisor
+from shusaku.deploy.cluster.workers import ASK_SECONDS, Delivery, RayRole, RayWorker, cause_of, first_line
 
 sys.path.insert(0, str(Path(__file__).parent))
 from fake_ray import ELSEWHERE, HERE, Clock, FakeHandle, FakeRay, death, install, task_error

@@ -13,8 +13,8 @@ import pytest
 
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import ResumeError, UsageError
-from shusaku.deploy import replay_store
-from shusaku.deploy.replay_store import DEADLINE, ReplayStore
+from shusaku.deploy.cluster.driver import replay_store
+from shusaku.deploy.cluster.replay_store import DEADLINE, ReplayStore
 from shusaku.replay.stream.append import Appender, EncodedGame
 from shusaku.replay.stream.client import ReplayUnavailable, connect
 from shusaku.replay.stream.control import RedisControl

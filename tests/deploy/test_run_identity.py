@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from shusaku.common.errors import UsageError
-from shusaku.deploy.run_identity import RunIdentity, RunProgress, check_wiring
+from shusaku.deploy.run.run_identity import RunIdentity, RunProgress, check_wiring
 
 
 def test_the_name_stays_and_epochs_rise(tmp_path: Path) -> None:

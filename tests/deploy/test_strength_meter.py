@@ -10,9 +10,9 @@ import pytest
 from shusaku.actors.arena.strength import SIMULATIONS, Share, Strength
 from shusaku.common.config.schema import Config
 from shusaku.common.messages import Metrics
-from shusaku.deploy.ray_workers import RayWorker
-from shusaku.deploy.run_identity import RunProgress
-from shusaku.deploy.strength_meter import FINAL_SECONDS, PAUSE_SECONDS, TRIES, StrengthMeter
+from shusaku.deploy.cluster.strength_meter import FINAL_SECONDS, PAUSE_SECONDS, TRIES, StrengthMeter
+from shusaku.deploy.cluster.workers import RayWorker
+from shusaku.deploy.run.run_identity import RunProgress
 
 sys.path.insert(0, str(Path(__file__).parent))
 from fake_ray import Call, Clock, FakeHandle, FakeRay, death, install, task_error

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from shusaku.common.errors import UsageError
-from shusaku.deploy import submit
+from shusaku.deploy.commands import submit
 
 sys.path.insert(0, str(Path(__file__).parent))
 from process_family import alive, all_below
@@ -28,15 +28,15 @@ HEAD = '''
 import sys
 from pathlib import Path
 from shusaku.common.config.schema import ClusterConfig
-from shusaku.deploy.ray_session import RaySession
+from shusaku.deploy.ray_runtime.session import RaySession
 with RaySession(ClusterConfig(), Path("unused"), say=print) as session:
     print("ADDRESS", session.dashboard_url, flush=True)
     sys.stdin.read()
 '''
 SUBMIT = '''
 import sys
-from shusaku.deploy.cli import Terminated
-from shusaku.deploy.submit import Submission, _say, submit
+from shusaku.deploy.cli.main import Terminated
+from shusaku.deploy.commands.submit import Submission, _say, submit
 try:
     sys.exit(submit(Submission(sys.argv[1], sys.argv[2]), sys.stdout.write, _say))
 except Terminated:
@@ -49,7 +49,7 @@ JOB = '''
 import os, signal, sys, time
 from pathlib import Path
 from shusaku.common.config.schema import ClusterConfig
-from shusaku.deploy.ray_session import RaySession
+from shusaku.deploy.ray_runtime.session import RaySession
 asked = []
 signal.signal(signal.SIGTERM, lambda *_: asked.append(1))
 with RaySession(ClusterConfig(), Path("unused"), say=print) as session:
@@ -99,7 +99,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def run_submit(cluster: Cluster, *argv: str, **more: str) -> subprocess.CompletedProcess[str]:
-    script = ("import sys\nfrom shusaku.common.errors import UsageError\nfrom shusaku.deploy.submit import run\n"
+    script = ("import sys\nfrom shusaku.common.errors import UsageError\nfrom shusaku.deploy.commands.submit import run\n"
               "try:\n    sys.exit(run(sys.argv[1:]))\nexcept UsageError as error:\n    sys.exit(f'USAGE {error}')")
     return subprocess.run([sys.executable, "-c", script, "--address", cluster.address, *argv], cwd=ROOT,
                           env={**cluster.environment(), **more}, capture_output=True, text=True, check=False)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from shusaku.common.errors import RunFailed
-from shusaku.deploy.supervisor import (
+from shusaku.deploy.cluster.supervisor import (
     BACKOFF_SECONDS,
     GIVE_UP,
     HEALTHY_SECONDS,

@@ -22,7 +22,7 @@ from typing import Any
 
 from shusaku.common._core import Game, Position
 from shusaku.common.errors import UsageError
-from shusaku.deploy.perft import run as perft
+from shusaku.deploy.commands.perft import run as perft
 
 FOLDER = Path(__file__).resolve().parents[2] / "runs" / "fuzz_text"
 BRANCHES = 4096

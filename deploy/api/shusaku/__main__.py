@@ -2,6 +2,6 @@
 
 import sys
 
-from shusaku.deploy.cli import main
+from shusaku.deploy.cli.main import main
 
 sys.exit(main())

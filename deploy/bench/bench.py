@@ -1,0 +1,127 @@
+"""`shusaku bench WHAT`: measures one part of the configuration that a training command would run."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from shusaku.common._core import Game, GameBatch, foreign_names
+from shusaku.common.config.rules import check_self_play
+from shusaku.common.config.schema import Config
+from shusaku.common.config.search_options import search_options
+from shusaku.common.external.configured_game import configured_game
+from shusaku.common.network.row_labels import row_labels
+
+
+def run(what: str, config: Config, as_json: bool) -> dict[str, Any]:
+    """Measures for about `bench.seconds`, prints the figures and returns them under the keys of DESIGN §9."""
+    if what in ("search", "selfplay"):
+        check_self_play(config)
+    result = _BENCHES[what](config)
+    if not as_json:
+        for row in result.get("rows", [result]):
+            print("  ".join(f"{name}={_shown(value)}" for name, value in row.items()))
+        if "advice" in result:
+            print(result["advice"]["text"])
+    return result
+
+
+def _rules(config: Config) -> dict[str, Any]:
+    from shusaku.deploy.bench.rules import measure_rules
+
+    return measure_rules(config)
+
+
+def _search(config: Config) -> dict[str, Any]:
+    """The tree alone: self-play with a pseudo-random evaluator, no cache, one thread, no Python in the loop.
+
+    Openings and cheap searches of `self_play` are left out, so that every search is a full one.
+    """
+    game = _game(config)
+    search = replace(config.search, cache=0)
+    games = GameBatch(game, search_options(search, symmetries=True), config.actors.games, config.run.seed)
+    some = 500 if game.name in foreign_names() else 200_000
+    games.play_pseudo_random(some)  # warm-up
+    before = games.counters()
+    begin = time.perf_counter()
+    while (seconds := time.perf_counter() - begin) < config.bench.seconds:
+        games.play_pseudo_random(some)
+    after = games.counters()
+    rate = {name: (after[name] - before[name]) / seconds for name in after}
+    return {"game": game.name, "policy": search.policy, "simulations": search.simulations,
+            "simulations_per_s": rate["simulations"], "searches_per_s": rate["searches"]}
+
+
+def _inference(config: Config) -> dict[str, Any]:
+    from shusaku.deploy.bench.inference import measure_inference
+
+    return measure_inference(config)
+
+
+def _replay(config: Config) -> dict[str, Any]:
+    """Appending whole games with validation, and sampling ready mini-batches, each on one thread."""
+    from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator
+    from shusaku.actors.self_play import ActorIdentity, SelfPlay
+    from shusaku.replay.buffer import make_buffer
+
+    game = _game(config)
+    search = replace(config.search, simulations=8, cache=0)
+    size = config.actors.games
+    player = SelfPlay(game, search, config.self_play, PseudoRandomEvaluator(game, size), games=size, seed=1,
+                      identity=ActorIdentity(0))
+    replay = replace(config.replay, minimum=min(config.replay.minimum, config.replay.capacity - game.max_plies))
+    buffer = make_buffer("memory", game, replay, batch_size=config.learner.batch_size, limited=False,
+                         symmetries=config.learner.symmetries, labels=row_labels(game, config.learner))
+    appended, spent = 0, 0.0
+    while spent < config.bench.seconds / 2 or buffer.stats().rows < replay.minimum:
+        records = player.play(5000)
+        begin = time.perf_counter()
+        for record in records:
+            buffer.append(record)
+        spent += time.perf_counter() - begin
+        appended += sum(record.num_rows for record in records)
+    sampled, begin = 0, time.perf_counter()
+    while (seconds := time.perf_counter() - begin) < config.bench.seconds / 2:
+        batch = buffer.sample(config.learner.batch_size, sampled)
+        assert batch is not None
+        sampled += len(batch)
+    return {"game": game.name, "appended_per_s": appended / spent, "sampled_per_s": sampled / seconds,
+            "batch_size": config.learner.batch_size, "bytes_per_row": buffer.stats().nbytes / replay.capacity}
+
+
+def _learner(config: Config) -> dict[str, Any]:
+    from shusaku.deploy.bench.learner import measure_learner
+
+    return measure_learner(config)
+
+
+def _selfplay(config: Config) -> dict[str, Any]:
+    from shusaku.deploy.bench.selfplay import measure_selfplay
+    from shusaku.deploy.bench.served import measure_served
+    from shusaku.deploy.cluster.layout import placement_of
+
+    if placement_of(config) == "server":
+        return measure_served(config)
+    return measure_selfplay(config)
+
+
+def _game(config: Config) -> Game:
+    return configured_game(config.game)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return ",".join(f"{name}:{_shown(one)}" for name, one in value.items())
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:,.3g}" if abs(value) < 100 else f"{value:,.0f}"
+
+
+_BENCHES: dict[str, Callable[[Config], dict[str, Any]]] = {
+    "rules": _rules,
+    "search": _search,
+    "inference": _inference,
+    "selfplay": _selfplay,
+    "replay": _replay,
+    "learner": _learner,
+}

@@ -1,0 +1,108 @@
+"""`shusaku bench selfplay`: whole self-play beside the network alone, `actors.count` processes of one thread each."""
+
+import multiprocessing
+import os
+import time
+from dataclasses import replace
+from multiprocessing.synchronize import Barrier
+from typing import Any
+
+import psutil
+
+from shusaku.actors.evaluators.evaluator import make_network_evaluator, raw_rate
+from shusaku.actors.self_play import ActorIdentity, SelfPlay
+from shusaku.common.config.schema import Config
+from shusaku.common.stage_timer import Laps, shares
+from shusaku.deploy.bench.games_setting import apart, settle_games
+from shusaku.deploy.bench.processes import answers_of, guarded
+from shusaku.deploy.cli.overrides import changed
+from shusaku.deploy.run.calibration import with_scales
+from shusaku.deploy.run.chosen_weights import choose_weights
+
+START_SECONDS = 120.0  # until every process has loaded its network
+WARM_UP = 0.2  # of `bench.seconds`, before anything is counted
+RAW = 0.4  # of `bench.seconds`, further time for the network alone
+SLICES = 15  # that playing and the network alone take turns in, so that a slower second meets both
+
+
+def measure_selfplay(config: Config) -> dict[str, Any]:
+    """Sums over the processes; the network alone is measured by all of them together, in turns with playing."""
+    count = config.actors.count or len(os.sched_getaffinity(0))
+    # Torch stays out of the processes that play.
+    scales = apart(_scales, config) if config.inference.precision == "int8" else {}
+    config, _ = settle_games(config)
+    context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks
+    barrier = context.Barrier(count)
+    results: Any = context.Queue()
+    figures = answers_of([
+        context.Process(target=guarded, args=(results, _measure_one, config, scales, actor, barrier))
+        for actor in range(count)
+    ], results, START_SECONDS + 3 * config.bench.seconds)
+    total = {name: sum(f[name] for f in figures) for name in figures[0] if name not in ("description", "precision")}
+    raw = total["raw"]
+    known = total["cache_hits"] + total["evaluations"]
+    return {
+        "game": config.game.name,
+        "actors": count,
+        "games_per_actor": config.actors.games,
+        "runtime": figures[0]["description"],
+        "precision": figures[0]["precision"],
+        "raw_evaluations_per_s": raw,
+        "evaluations_per_s": total["evaluations"],
+        "of_raw": total["evaluations"] / raw,
+        "searches_per_s": total["searches"],
+        "rows_per_s": total["rows"],
+        "games_per_s": total["games"],
+        "cache_hit_rate": total["cache_hits"] / known if known else 0.0,
+        "time_shares": shares({}, total),
+        "actor_mb": total["resident_mb"] / count,
+    }
+
+
+def _measure_one(config: Config, scales: dict[str, float], actor: int, barrier: Barrier) -> dict[str, Any]:
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[actor % len(cores)]})
+    chosen = choose_weights(changed(config, checkpoint=config.checkpoint or "random"))
+    game = chosen.game
+    laps = Laps()
+    evaluator = make_network_evaluator(game, config.inference, chosen.network, config.actors.games, laps)
+    evaluator.load(replace(chosen.weights, scales=scales))
+    player = SelfPlay(
+        game, config.search, config.self_play, evaluator, games=config.actors.games,
+        seed=config.run.seed + actor, identity=ActorIdentity(actor), laps=laps,
+    )
+    seconds = config.bench.seconds
+    barrier.wait(START_SECONDS)
+    _play(player, seconds * WARM_UP)
+    raw, played, spent = 0.0, dict.fromkeys(_counters(player), 0), 0.0
+    for _ in range(SLICES):
+        barrier.wait(START_SECONDS)
+        raw += raw_rate(evaluator, seconds * RAW / SLICES) / SLICES
+        barrier.wait(START_SECONDS)
+        laps.lap("wait")
+        before, begin = _counters(player), time.perf_counter()
+        _play(player, seconds / SLICES)
+        spent += time.perf_counter() - begin
+        for name, count in _counters(player).items():
+            played[name] += count - before[name]
+    rates = {name: count / spent for name, count in played.items()}
+    return {
+        **rates, "raw": raw, "description": evaluator.description,
+        "precision": evaluator.precision,
+        "resident_mb": psutil.Process().memory_info().rss / 1e6,
+    }
+
+
+def _scales(config: Config) -> dict[str, float]:
+    chosen = choose_weights(changed(config, checkpoint=config.checkpoint or "random"))
+    return with_scales(config.inference, chosen.game, chosen.network, chosen.weights).scales
+
+
+def _counters(player: SelfPlay) -> dict[str, int]:
+    return {**player.counters(), **player.laps.counters()}
+
+
+def _play(player: SelfPlay, seconds: float) -> None:
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        player.step()

@@ -1,0 +1,98 @@
+"""docs/configuration.md, made from the dataclasses of `common/config/schema.py` by `make docs`."""
+
+import ast
+import inspect
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import shusaku.common.config.schema
+from shusaku.common.config.schema import Config
+from shusaku.deploy.cli.parameters import shown
+
+PAGE = Path("docs/configuration.md")
+_INTRODUCTION = """\
+# Configuration
+
+Every setting of every command, `key=value` on the command line. This page is made from `common/config/schema.py`
+(`make docs`); a test keeps it true. The defaults below are the plain ones; `experiment=NAME`
+(`connect_four` where neither it nor `game` is given) and the choices `search=`, `network=` change some of them, and
+`--cfg job` prints what a command would use. `game.<parameter>=` sets the rules: `shusaku games` lists them.
+"""
+
+
+class Setting(NamedTuple):
+    """One line of the reference; a section has an empty key."""
+
+    section: str
+    key: str  # dotted, as on the command line
+    kind: str
+    default: str
+    text: str
+
+
+def settings() -> list[Setting]:
+    """All of them in the order of the file."""
+    comments = _comments()
+    lines: list[Setting] = []
+    for field in fields(Config):
+        value = getattr(Config(), field.name)
+        if not is_dataclass(value):
+            lines.append(_setting("", field.name, value, comments[Config.__name__, field.name]))
+            continue
+        kind = type(value).__name__
+        lines.append(Setting(field.name, "", "", "", inspect.cleandoc(value.__doc__ or "")))
+        for low in fields(value):
+            key = f"{field.name}.{low.name}"
+            if is_dataclass(getattr(value, low.name)):  # documented in the section of that name
+                lines.append(Setting(field.name, f"{key}.<setting>", "", "of the run", comments[kind, low.name]))
+                continue
+            lines.append(_setting(field.name, key, getattr(value, low.name), comments[kind, low.name]))
+    return lines
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    rows = {section: [line for line in settings() if line.section == section] for section in _sections()}
+    parts = [_INTRODUCTION]
+    for section, lines in rows.items():
+        texts = [line.text for line in lines if not line.key]
+        parts.append("\n".join([
+            f"## {section or 'The top'}\n",
+            *(f"{text}\n" for text in texts),
+            "| key | type | default | meaning |",
+            "|---|---|---|---|",
+            *(_row(line) for line in lines if line.key),
+        ]) + "\n")
+    return "\n".join(parts)
+
+
+def _sections() -> list[str]:
+    return list(dict.fromkeys(line.section for line in settings()))
+
+
+def _setting(section: str, key: str, value: Any, text: str) -> Setting:
+    return Setting(section, key, type(value).__name__, shown(value), text)
+
+
+def _comments() -> dict[tuple[str, str], str]:
+    """(class, field) -> the comment behind its line."""
+    source = inspect.getsource(shusaku.common.config.schema)
+    lines = source.splitlines()
+    found = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.ClassDef):
+            for item in node.body:
+                if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
+                    rest = lines[item.end_lineno - 1 if item.end_lineno else 0][item.end_col_offset or 0 :]
+                    found[node.name, item.target.id] = rest.strip().removeprefix("#").strip()
+    return found
+
+
+def _row(line: Setting) -> str:
+    text = line.text.replace("|", "\\|")
+    return f"| `{line.key}` | {line.kind} | `{line.default}` | {text} |"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,341 @@
+"""`shusaku train`: the system on Ray and Redis.  The driver wires, supervises, broadcasts weights, and shows the run.
+
+Nothing here plays or learns: actors, learner, servers and evaluator are Ray actors around the plain classes that
+`shusaku local` uses too.  What crosses between them is in `common.messages`; who is started again is decided by
+`deploy.cluster.supervisor`.
+"""
+
+import contextlib
+import time
+from dataclasses import replace
+from typing import Any
+
+import psutil
+
+from shusaku.actors.arena.strength_sets import strength_set
+from shusaku.common.config.schema import Config
+from shusaku.common.errors import ResumeError, RunFailed, UsageError
+from shusaku.common.external.configured_game import configured_game
+from shusaku.common.messages import Weights
+from shusaku.common.metrics import MetricsSink
+from shusaku.common.network.weights import load_weights, random_weights
+from shusaku.deploy.cluster.actor_totals import ActorTotals
+from shusaku.deploy.cluster.broadcast import Broadcast
+from shusaku.deploy.cluster.layout import layout_of
+from shusaku.deploy.cluster.replay_store import ReplayStore
+from shusaku.deploy.cluster.roles import roles_of
+from shusaku.deploy.cluster.status import ClusterProgress
+from shusaku.deploy.cluster.strength_meter import StrengthMeter
+from shusaku.deploy.cluster.supervisor import Supervisor
+from shusaku.deploy.cluster.workers import RayWorker, cause_of
+from shusaku.deploy.ray_runtime.session import RaySession
+from shusaku.deploy.run.calibration import with_scales
+from shusaku.deploy.run.console import Console
+from shusaku.deploy.run.measurements import conclude
+from shusaku.deploy.run.run_directory import RunDirectory
+from shusaku.deploy.run.run_identity import RunIdentity, RunProgress
+from shusaku.deploy.run.stop_signals import StopSignals
+from shusaku.learner.checkpoints import load_latest
+from shusaku.learner.training_loop import TrainingReport
+from shusaku.replay.stream.client import ReplayUnavailable
+from shusaku.replay.stream.control import RedisControl
+
+TICK_SECONDS = 0.2  # of the driver's loop
+TEND_SECONDS = 1.0  # between looks at Redis: requests, heartbeats, status
+SAVE_SECONDS = 5.0  # between two notes of the progress; what a kill of the driver costs in counted time
+WRITE_SECONDS = 10.0  # between two lines of metrics
+CLOSE_SECONDS = 2.0  # that those have which need not save anything
+END_SECONDS = 120.0  # that workers have to end by themselves,
+HURRIED_SECONDS = 12.0  # and when a signal wants an end within 25 s
+
+
+class ClusterRun:
+    """One life of the driver; see `deploy.commands.train` for its course."""
+
+    def __init__(
+        self,
+        config: Config,
+        directory: RunDirectory,
+        identity: RunIdentity,
+        signals: StopSignals,
+        session: RaySession,
+        console: Console,
+    ) -> None:
+        self.config, self.directory, self.signals = config, directory, signals
+        self.session, self.console = session, console
+        self.game = configured_game(config.game)
+        self.identity = identity
+        self.progress_state = RunProgress.load(directory.path)
+        self.store = ReplayStore(config, directory.path, self.identity.run_id, console.say)
+        self.supervisor = Supervisor()
+        self.sink = MetricsSink(directory.path)
+        self.totals = ActorTotals()
+        self.positions = strength_set(self.game.name) if config.strength.enabled else None
+        self.report: TrainingReport | None = None  # newest of the learner
+        self.activity = "starting"
+        self.first_game_seconds: float | None = None  # since the command began
+        self.is_replay_answering = True
+        self.quarantined = 0  # records, as Redis counts them
+        self.skipped_before = 0  # steps that were not finite, of earlier learners
+        self.was_asked_to_stop = False
+        self._clock_began: float | None = None
+        self._tended = self._saved = self._written = float("-inf")
+
+    # --- the course of a run -----------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Redis, the layout, the run's keys, the workers; UsageError where something does not fit."""
+        config = self.config
+        load_latest(self.directory.checkpoints)  # ResumeError before anything is started where none is good
+        self.layout = layout_of(config, self.session.node_cpus, self.session.num_gpus)
+        self.actors = self.layout.actors
+        control = self.store.start("" if self.session.is_local else self.session.own_address)
+        epoch = self.identity.next_epoch(control.newest_epoch())
+        self.epoch = epoch
+        self.broadcast = Broadcast(self.supervisor, self.layout.placement)
+        self.meter = StrengthMeter(self)
+        self._adopt_saved()  # actors go on with these until the learner has read its window back
+
+        def begin(control: RedisControl) -> None:
+            limit = config.replay.minimum if config.learner.enabled else -1  # until the learner says more
+            control.begin(
+                epoch, capacity=config.replay.capacity, max_bytes=config.replay.megabytes << 20, actors=self.actors,
+                limit=limit, fences={slot.index: slot.incarnation for slot, _ in self.supervisor.workers("self_play")},
+            )
+            control.forget_actors()  # of earlier lives
+            if self.broadcast.version:
+                control.note_version(self.broadcast.version)
+
+        self.store.begin(begin)
+        for role, count in roles_of(self):
+            self.supervisor.employ(role, count)
+        self.progress = ClusterProgress(self)
+
+    def train(self) -> None:
+        """Until the time is used up or somebody stops the run."""
+        if not self.config.learner.enabled:
+            self.broadcast.adopt(self._weights_without_learner())
+        while not self.is_over() and not self.signals.should_stop() and not self.was_asked_to_stop:
+            self.tick()
+            time.sleep(TICK_SECONDS)
+        self._stop_clock()
+
+    def tick(self) -> None:
+        """One look at everything; short, and never waits for a worker."""
+        now = time.monotonic()
+        if now - self._tended >= TEND_SECONDS:
+            self._tended = now
+            self._tend()
+            if self.was_asked_to_stop:
+                return  # before those who obey are taken for dead
+        self.supervisor.set_deaf("self_play", not self.is_replay_answering)
+        self.reconcile()
+        self._hear_learner()
+        self.broadcast.deliver()
+        self.meter.tick(self._clock_began is not None)
+        self._start_clock()
+        self.progress.show(self.console)
+        if now - self._written >= WRITE_SECONDS and self._clock_began is not None:
+            self._written = now
+            self.progress.write()
+        if now - self._saved >= SAVE_SECONDS:
+            self._saved = now
+            self.save_progress()
+
+    def reconcile(self) -> None:
+        """Replaces who has died and says so; raises what the user got wrong, and where nothing helps."""
+        self.supervisor.reconcile()
+        for event in self.supervisor.events():
+            self.console.say(f"{event.role} {event.index} {event.text}")
+            self._raise_if_hopeless()
+
+    def end_workers(self) -> None:
+        """Learner (with its last checkpoint), actors and servers end; the evaluator stays for the last measurement."""
+        self.activity = "saving and ending"
+        self.progress.show(self.console)
+        self.store.end()
+        names = ("learner", "self_play", "inference")
+        learner = self.supervisor.worker("learner")
+        self.supervisor.stop_all(names)
+        with contextlib.suppress(ReplayUnavailable):  # also to those who cannot be reached otherwise
+            self.store.control.request_stop()
+        begun = time.monotonic()
+        while not self.supervisor.all_ended(names):
+            is_hurried = self.signals.should_stop() or self.was_asked_to_stop
+            if time.monotonic() - begun > (HURRIED_SECONDS if is_hurried else END_SECONDS):
+                break
+            time.sleep(0.05)
+        if isinstance(learner, RayWorker):
+            if learner.ended() is None or learner.failure is not None:
+                step = self.report.saved_step if self.report else 0
+                reason = learner.ended() or "it did not end in time"
+                self.console.say(f"the learner wrote no last checkpoint: {reason}; the newest is that of step {step:,}")
+            elif isinstance(learner.result, TrainingReport):
+                self._take(learner.result)
+        with contextlib.suppress(ReplayUnavailable):
+            self.totals.update(self.store.control.actor_figures(), self.store.control.counters())
+        self.save_progress()
+
+    def finish(self) -> dict[str, Any]:
+        """The full table, strength.json and strength.png at the end of a run."""
+        self._adopt_saved()
+        summary: dict[str, Any] = {
+            "run_dir": str(self.directory.path), "seconds": round(self.seconds, 1),
+            "games": self.totals.accepted, "rows": self.totals.rows,
+            "steps": self.report.step if self.report else self.broadcast.step,
+            "version": self.broadcast.version,
+            "restarts": self.progress_state.restarts + self.supervisor.restarts,
+            "first_game_seconds": self.first_game_seconds,
+        }
+        if self.positions is None or not self.config.strength.final or not self.config.learner.enabled:
+            return summary
+        if not self.is_over() or self.broadcast.weights is None:
+            return summary
+        self.activity = "measuring the final strength"
+        strength = self.meter.final()
+        if strength is None:
+            return summary
+        self.meter.note(strength, "final_strength", self.seconds, self.broadcast.step)  # no point of the curve
+        return {**summary, **conclude(strength, self.positions, self.directory.path, self.console.say).to_json()}
+
+    def close(self) -> None:
+        """Ends everything that is still there, the own server last."""
+        self.supervisor.stop_all()
+        deadline = time.monotonic() + CLOSE_SECONDS
+        while not self.supervisor.all_ended() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        self.supervisor.kill_all()
+        try:
+            self.sink.close()
+        except OSError as error:
+            self.console.say(f"the metrics could not be written to the end: {error}")
+        self.store.stop()
+
+    # --- time --------------------------------------------------------------------------------------------------------
+
+    @property
+    def seconds(self) -> float:
+        """Training time of the run directory, summed over resumes."""
+        since = 0.0 if self._clock_began is None else time.monotonic() - self._clock_began
+        return self.progress_state.seconds + since
+
+    def is_over(self) -> bool:
+        return self.seconds >= self.config.run.minutes * 60
+
+    def save_progress(self) -> None:
+        """What a killed driver would have to know; a full disk is said, and nothing more."""
+        state = replace(
+            self.progress_state, seconds=self.seconds,
+            restarts=self.progress_state.restarts + self.supervisor.restarts,
+        )
+        try:
+            state.save(self.directory.path)
+        except OSError as error:
+            self.console.say(f"the progress could not be written: {error}")
+
+    def _start_clock(self) -> None:
+        if self._clock_began is None and self.totals.total.get("simulations", 0) > 0:
+            self._clock_began = time.monotonic()
+            self.activity = "playing and learning" if self.config.learner.enabled else "playing"
+
+    def _stop_clock(self) -> None:
+        self.progress_state.seconds, self._clock_began = self.seconds, None
+
+    # --- the workers -------------------------------------------------------------------------------------------------
+
+    def fence(self, actor: int, incarnation: int) -> None:
+        """Games of earlier lives of the actor are refused from now on."""
+        if not self.is_replay_answering:
+            return
+        with contextlib.suppress(ReplayUnavailable):  # its first game fences its forerunners anyway
+            self.store.control.fence(actor, incarnation)
+
+    def _raise_if_hopeless(self) -> None:
+        """What the user got wrong is no death to recover from."""
+        for crew in self.supervisor.crews.values():
+            for slot in crew.slots.values():
+                failures = [w.failure for w in (slot.last, slot.worker) if isinstance(w, RayWorker)]
+                failure = next((f for f in failures if isinstance(f, UsageError | ResumeError)), None)
+                if failure is not None:
+                    cause = cause_of(failure)
+                    raise (ResumeError if isinstance(failure, ResumeError) else UsageError)(str(cause)) from None
+
+    # --- Redis -------------------------------------------------------------------------------------------------------
+
+    def _tend(self) -> None:
+        """Heartbeats, requests from other terminals, our status for them."""
+        self.is_replay_answering = self.store.tend()
+        if not self.is_replay_answering:
+            self.totals.miss()
+            return
+        control = self.store.control
+        try:
+            self.totals.update(control.actor_figures(), control.counters())
+            self.was_asked_to_stop |= control.is_stop_wished()
+            self.quarantined = sum(control.quarantined().values())
+            desired = min(control.desired_actors() or self.actors, self.layout.max_actors)
+            if desired != self.actors:
+                self.console.say(f"actors: {self.actors} -> {desired}, as asked")
+                self.actors = desired
+                self.supervisor.scale("self_play", desired)
+            control.put_status(self.progress.to_json())
+        except ReplayUnavailable as error:
+            self.is_replay_answering = False
+            self.store.trouble = str(error)
+        if self.first_game_seconds is None and self.totals.total.get("games", 0) > 0:
+            self.first_game_seconds = round(time.time() - _process_started(), 1)
+            self.console.say(f"the first game ended {self.first_game_seconds:.0f} s after the command")
+            for runtime in self.progress.runtimes():
+                self.console.say(f"network: {runtime}")
+
+    def say_status(self) -> None:
+        """For `shusaku status`, once a second, while nothing else is asked of Redis."""
+        if time.monotonic() - self._tended >= TEND_SECONDS:
+            self._tended = time.monotonic()
+            with contextlib.suppress(ReplayUnavailable):
+                self.store.control.put_status(self.progress.to_json())
+
+    # --- weights -----------------------------------------------------------------------------------------------------
+
+    def _hear_learner(self) -> None:
+        worker = self.supervisor.worker("learner")
+        report = worker.answer if isinstance(worker, RayWorker) else None
+        if isinstance(report, TrainingReport) and report is not self.report:
+            self._take(report)
+        self.broadcast.fetch(worker, self.report)
+
+    def _take(self, report: TrainingReport) -> None:
+        if self.report is not None and report.skipped_steps < self.report.skipped_steps:
+            self.skipped_before += self.report.skipped_steps  # of a learner that is no more
+        self.report = report
+        for note in report.notes:
+            self.console.say(note)
+
+    def _saved_weights(self) -> Weights | None:
+        """What the run directory holds."""
+        path = self.directory.path / "weights.safetensors"
+        return load_weights(path) if path.exists() else None
+
+    def _adopt_saved(self) -> None:
+        """The saved weights, where they are newer than what was sent around."""
+        weights = self._saved_weights()
+        if weights is not None:
+            self.broadcast.adopt(weights)
+
+    def _weights_without_learner(self) -> Weights:
+        """The saved ones, else untrained ones."""
+        config = self.config
+        weights = self._saved_weights() or random_weights(self.game, config.network, config.run.seed, version=1)
+        try:
+            weights = with_scales(config.inference, self.game, config.network, weights)
+        except RunFailed as refused:
+            self.console.say(f"{refused}; the next best precision is used")
+            weights = replace(weights, refused=str(refused))
+        self.store.control.note_version(weights.version)
+        return weights
+
+
+def _process_started() -> float:
+    """Unix time at which this process began."""
+    began: float = psutil.Process().create_time()
+    return began

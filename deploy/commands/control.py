@@ -1,0 +1,124 @@
+"""`shusaku scale N`, `status`, `stop`: talk to a run that goes on, through its replay server."""
+
+import contextlib
+import fcntl
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console as Terminal
+
+from shusaku.common.config.schema import Config
+from shusaku.common.errors import RunFailed, UsageError
+from shusaku.deploy.run.console import Status, block
+from shusaku.deploy.run.run_identity import RunIdentity
+from shusaku.replay.stream.client import ReplayUnavailable
+from shusaku.replay.stream.control import RedisControl
+from shusaku.replay.stream.server import url_of
+
+EFFECT_SECONDS = 15.0  # until a change should be in effect
+STALE_SECONDS = 15.0  # a status older than that is nobody's
+STOP_SECONDS = 60.0  # until a run that was asked to stop has ended
+
+
+def scale(what: str, config: Config, as_json: bool) -> dict[str, Any]:
+    """Changes the number of actors of a running run, and waits until as many play."""
+    try:
+        count = int(what)
+    except ValueError:
+        raise UsageError(f"scale {what}: must be a number of actors, for example `shusaku scale 4`") from None
+    if count < 1:
+        raise UsageError(f"scale {count}: must be at least 1; `shusaku stop` ends a run")
+    control = _control(config)
+    state = _state(control, config)
+    if count > state["max_actors"]:
+        raise UsageError(f"scale {count}: {count} actors of actors.cpus={state['cpus_per_actor']:g} do not fit; this "
+                         f"cluster takes {state['max_actors']} at most")
+    begin = time.monotonic()
+    control.set_actors(count)
+    alive = -1
+    while time.monotonic() - begin < 2 * EFFECT_SECONDS:
+        with contextlib.suppress(UsageError):  # one answer that did not come; the wish stands
+            state = _state(control, config)
+        alive = state["alive_actors"]
+        if state["desired_actors"] == count and alive == count:
+            break
+        time.sleep(0.2)
+    seconds = round(time.monotonic() - begin, 1)
+    is_done = state["desired_actors"] == alive == count
+    if is_done and not as_json:
+        print(f"{alive} actors play, after {seconds} s")
+    if not is_done:
+        raise RunFailed(f"scale {count}: {alive} of {count} actors play after {seconds} s; the run goes on trying, "
+                        "`shusaku status` shows it")
+    return {"actors": count, "alive": alive, "seconds": seconds}
+
+
+def status(config: Config, as_json: bool) -> dict[str, Any]:
+    """Prints the block of a running run once."""
+    state = _state(_control(config), config)
+    if not as_json:
+        Terminal(highlight=False).print(block(Status(**{
+            **state["status"], "waiting": None,
+            "workers": [(value, unit) for value, unit in state["status"]["workers"]],
+            "strength": [(s, v) for s, v in state["status"]["strength"]],
+        })))
+    return state
+
+
+def stop(config: Config, as_json: bool) -> dict[str, Any]:
+    """Ends a running run with a checkpoint; the same `train` command goes on."""
+    control = _control(config)
+    _state(control, config)
+    begin = time.monotonic()
+    control.wish_stop()
+    while time.monotonic() - begin < STOP_SECONDS:
+        if not _is_running(Path(config.run.dir)):
+            break
+        time.sleep(0.2)
+    seconds = round(time.monotonic() - begin, 1)
+    ended = not _is_running(Path(config.run.dir))
+    if not ended:
+        raise RunFailed(f"run.dir={config.run.dir}: the run was asked to stop {seconds} s ago and has not ended yet")
+    if not as_json:
+        print(f"the run has ended, after {seconds} s")
+    return {"seconds": seconds}
+
+
+def _control(config: Config) -> RedisControl:
+    directory = Path(config.run.dir)
+    if not (directory / "run.json").exists():
+        raise UsageError(f"run.dir={directory} holds no run of `shusaku train`; name the one that is running")
+    url = config.replay.url or url_of(directory / "redis")
+    if not url:
+        raise UsageError(f"run.dir={directory}: its replay server is not running, so the run is not either; if it uses "
+                         "a server of yours, give its replay.url")
+    if not _is_running(directory) and not config.replay.url:
+        raise UsageError(f"run.dir={directory}: nobody drives this run; `shusaku train` resumes it")
+    return RedisControl(url, RunIdentity.of(directory).run_id)
+
+
+def _state(control: RedisControl, config: Config) -> dict[str, Any]:
+    try:
+        data = control.status()
+    except ReplayUnavailable as error:
+        raise UsageError(f"the replay server of run.dir={config.run.dir} does not answer: {error}") from None
+    if not data:
+        raise UsageError(f"run.dir={config.run.dir}: the run has not begun yet, or is over; try again in a moment")
+    state: dict[str, Any] = json.loads(data)
+    age = time.time() - state["time"]
+    if age > STALE_SECONDS:
+        raise UsageError(f"run.dir={config.run.dir}: nobody has said anything for {age:.0f} s, so the run is not "
+                         "going on; `shusaku train` resumes it")
+    return state
+
+
+def _is_running(directory: Path) -> bool:
+    """Whether a process holds the run directory's lock."""
+    try:
+        with (directory / "lock").open("a+", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return False
+    except BlockingIOError:
+        return True

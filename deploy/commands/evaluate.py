@@ -1,0 +1,36 @@
+"""`shusaku evaluate checkpoint=…`: how often a network plays optimally, alone and with searches, beside baselines."""
+
+import os
+import sys
+from typing import Any
+
+from shusaku.actors.arena.strength import measure
+from shusaku.actors.arena.strength_sets import strength_set
+from shusaku.actors.evaluators.evaluator import make_evaluator
+from shusaku.common.config.schema import Config
+from shusaku.common.errors import UsageError
+from shusaku.deploy.run.calibration import with_scales
+from shusaku.deploy.run.chosen_weights import choose_weights
+from shusaku.deploy.run.strength_table import strength_table
+
+
+def run(config: Config, as_json: bool) -> dict[str, Any]:
+    """Prints the table; returns the JSON of DESIGN §9.  UsageError for a game without known results."""
+    chosen = choose_weights(config)
+    for note in chosen.notes:
+        print(note, file=sys.stderr)
+    positions = strength_set(chosen.game.name)
+    if positions is None:
+        raise UsageError(f"there are no positions with known results for {chosen.game.name}; "
+                         "connect_four and tic_tac_toe have them")
+    weights = with_scales(config.inference, chosen.game, chosen.network, chosen.weights)
+    evaluators = []
+    for _ in range(config.actors.count or len(os.sched_getaffinity(0))):
+        evaluator = make_evaluator(chosen.game, config.inference, chosen.network, config.actors.games)
+        evaluator.load(weights)
+        evaluators.append(evaluator)
+    print(f"version {chosen.weights.version} after {chosen.weights.step:,} steps, on {evaluator.description}")
+    strength = measure(positions, evaluators, chosen.search, with_baselines=True)
+    print(strength_table(strength))
+    return {"checkpoint": config.checkpoint, "version": chosen.weights.version, "step": chosen.weights.step,
+            **strength.to_json()}

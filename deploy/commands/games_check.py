@@ -1,0 +1,62 @@
+"""`shusaku games check NAME`: the contract of a game, rule by rule, on random games."""
+
+from typing import Any
+
+from shusaku.common._core import foreign_names
+from shusaku.common.errors import RunFailed, UsageError
+from shusaku.common.external.contract import RULES, check_game
+from shusaku.common.external.loader import load_game
+from shusaku.common.suggestions import nearest
+from shusaku.deploy.cli.parameters import all_names, given_parameters, make_game
+from shusaku.deploy.cli.plain_options import PlainOptions
+
+
+def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
+    """Prints each rule; {"game", "games", "plies", "rules": [{rule, text, violation}]}.  RunFailed where one is broken.
+    """
+    parser = PlainOptions(prog="shusaku games check", description="Check that a game keeps the contract.")
+    parser.add_argument("game", metavar="NAME", help="a game of `shusaku games`, or module:Class")
+    parser.add_argument("--param", metavar="k=v", action="append", default=[], help="a parameter of the rules")
+    parser.add_argument("--games", metavar="N", type=int, default=50, help="random games that are played (50)")
+    parser.add_argument("--seed", metavar="N", type=int, default=1, help="of the random games (1)")
+    asked = parser.parse_args(arguments)
+    name, assignments = _name(asked.game), asked.param
+    if name != asked.game:  # module:Class, or open_spiel:NAME
+        key = "entry" if name == "python" else "name"
+        value = asked.game if name == "python" else asked.game.partition(":")[2]
+        assignments = [f"{key}={value}", *assignments]
+    if asked.games < 1:
+        raise UsageError(f"--games {asked.games}: must be at least 1")
+    params = given_parameters(name, assignments)
+    game = make_game(name, params, "--param")
+    rules = load_game(name, params).rules if name in foreign_names() else None
+    report = check_game(game, asked.games, asked.seed, rules)
+
+    rows = []
+    for rule, text in RULES.items():
+        violation, is_checked = report.violations.get(rule), rule not in report.unchecked
+        rows.append({"rule": rule, "text": text, "violation": violation, "is_checked": is_checked})
+        if not as_json:
+            print(f"{'BROKEN' if violation is not None else 'ok' if is_checked else '-':<8}{text}")
+            if violation is not None:
+                print(f"        {' '.join(violation.split())}")
+    if not as_json:
+        print(f"{report.games} random games of {report.plies:,} plies")
+    result = {"game": name, "params": game.params, "games": report.games, "plies": report.plies, "rules": rows}
+    if not report.is_kept:
+        first = next(iter(report.violations))
+        raise RunFailed(f"{asked.game} breaks {len(report.violations)} of {len(rows)} rules, first this one: "
+                        f"{RULES[first]}; {report.violations[first]}", result)
+    return result
+
+
+def _name(word: str) -> str:
+    """The name of the game that the word means; UsageError where there is none."""
+    if word in all_names():
+        return word
+    if word.startswith("open_spiel:"):
+        return "open_spiel"
+    if ":" in word:
+        return "python"
+    raise UsageError(f"{word}: no such game; nearest: {nearest(word, all_names())}; there are "
+                     f"{', '.join(all_names())}, open_spiel:NAME, and module:Class for a game of your own")

@@ -1,0 +1,123 @@
+"""`shusaku plan`: measures the parts of a run here for a moment, and says what the run would be like."""
+
+import os
+from dataclasses import asdict, replace
+from typing import Any
+
+from shusaku.common.config.rules import check_self_play
+from shusaku.common.config.schema import Config
+from shusaku.common.external.configured_game import configured_game
+from shusaku.common.network.row_labels import row_labels
+from shusaku.deploy.bench.capacity import Asked, Plan, Rates, plan_of
+from shusaku.deploy.bench.game_sizes import game_sizes
+from shusaku.deploy.bench.games_setting import apart, settle_games
+from shusaku.deploy.cli.overrides import changed
+from shusaku.deploy.cluster.layout import placement_of
+from shusaku.replay.buffer import make_buffer
+
+AT_ONCE_MS = 0.01  # of a card that nobody waits for
+
+
+def run(config: Config, as_json: bool) -> dict[str, Any]:
+    """Prints the plan; {**plan, "rates": what was measured}."""
+    check_self_play(config)
+    config, choice = settle_games(config)
+    rates = measure(config)
+    cores = len(os.sched_getaffinity(0))
+    plan = plan_of(rates, Asked(
+        actors=config.actors.count or cores,
+        cores=max(cores, config.actors.count),  # more actors than cores here: a cluster of cores like these
+        samples_per_position=config.replay.samples_per_position,
+        capacity=config.replay.capacity,
+        minimum=config.replay.minimum,
+        is_learning=config.learner.enabled,
+        learner_on_cpu=config.learner.device == "cpu",
+    ))
+    if not as_json:
+        print(text(plan, rates, config))
+        if choice is not None:
+            print(choice)
+    return asdict(plan) | {"games_per_actor": config.actors.games, "rates": asdict(rates)}
+
+
+def measure(config: Config) -> Rates:
+    """One actor on a core of its own, then the learner on its threads, each in a fresh process; and quick games."""
+    from shusaku.deploy.bench.learner import measure_learner
+
+    part = replace(config.bench, seconds=config.bench.seconds / 3)
+    whole = changed(config, bench=part)
+    alone = changed(whole, actors=replace(config.actors, count=1))
+    cores = len(os.sched_getaffinity(0))
+    threads = config.learner.threads or max(1, cores - (config.actors.count or cores))  # as in `shusaku train`
+    played, served = _measure_actor(whole, alone)
+    learned = apart(measure_learner, changed(alone, learner=replace(config.learner, threads=threads)))
+    game = configured_game(config.game)
+    sizes = game_sizes(config, game)
+    few = replace(config.replay, capacity=1000 + 4 * game.max_plies, minimum=1000)  # a window of rows like these
+    window = make_buffer("memory", game, few, batch_size=1, limited=False, labels=row_labels(game, config.learner))
+    cheap = config.self_play.cheap_share
+    simulations = (1 - cheap) * config.search.simulations + cheap * config.self_play.cheap_simulations
+    evaluated = played["evaluations_per_s"]
+    searches = played["searches_per_s"] or evaluated / simulations  # where one takes longer than all of the measuring
+    rows = played["rows_per_s"] or searches * (1 - cheap)
+    return Rates(
+        searches_per_s=searches, rows_per_s=rows, evaluations_per_s=evaluated, actor_mb=played["actor_mb"],
+        rows_per_game=sizes.rows_per_game, stored_bytes_per_row=sizes.stored_bytes_per_row,
+        learner_rows_per_s=learned["rows_per_s"], learner_threads=threads, learner_mb=learned["learner_mb"],
+        window_bytes_per_row=window.stats().nbytes / few.capacity,
+        served_rows_per_s=None if served is None else served * rows / evaluated,
+    )
+
+
+def _measure_actor(whole: Config, alone: Config) -> tuple[dict[str, Any], float | None]:
+    """What one actor plays that waits for nobody, and the evaluations a second of all inference servers.
+
+    Beside servers it asks a card that answers at once, for a real one would be waited for.
+    """
+    from shusaku.deploy.bench.selfplay import measure_selfplay
+    from shusaku.deploy.bench.served import measure_served
+
+    if placement_of(alone) == "actor":
+        return measure_selfplay(alone), None
+    raw = measure_served(whole)["raw_evaluations_per_s"]  # in the batches that all actors fill
+    at_once = replace(alone.inference, runtime="simulated_card", device="cpu", service_ms=AT_ONCE_MS)
+    at_once.placement = "server"
+    return measure_served(changed(alone, inference=at_once)), whole.inference.servers * raw or None
+
+
+def text(plan: Plan, rates: Rates, config: Config) -> str:
+    """The plan in words."""
+    lines = [
+        f"one actor     {rates.searches_per_s:,.0f} searches/s of {config.search.simulations} simulations, "
+        f"{rates.evaluations_per_s:,.0f} evaluations/s, {rates.rows_per_s:,.0f} rows/s, {rates.actor_mb:,.0f} MB",
+        f"the learner   {rates.learner_rows_per_s:,.0f} rows/s on {rates.learner_threads} "
+        f"{'thread' if rates.learner_threads == 1 else 'threads'}, batches of {config.learner.batch_size}",
+        f"together      {_actors(plan.actors)}: {plan.games_per_hour:,.0f} games/h, "
+        f"{plan.rows_per_s:,.0f} rows/s, {plan.busy_cores:.1f} cores busy; the limit is {plan.limit}",
+        f"memory        actors {plan.actors_mb:,.0f} MB, learner with a window of {config.replay.capacity:,} rows "
+        f"{plan.learner_mb:,.0f} MB, Redis {plan.redis_mb:,.0f} MB, and about 1 GB for Ray and the driver",
+        f"time          {plan.minutes_to_first_step:.1f} minutes to the first step, "
+        f"{plan.hours_to_full_window:.1f} hours until the window is full",
+        f"advice        {advice(plan, config)}",
+        "The network was untrained: games and what the cache knows change as it learns.",
+    ]
+    return "\n".join(lines)
+
+
+def advice(plan: Plan, config: Config) -> str:
+    """What to change first."""
+    if not config.learner.enabled:
+        return "learner.enabled=false: actors never wait; each more adds as much as the first"
+    if plan.limit == "the learner":
+        return (f"the learner takes the rows of {_actors(plan.actors_that_fill_the_learner)}; for more, give it a GPU "
+                "(learner.device=cuda), a smaller network, or a lower replay.samples_per_position")
+    if plan.limit == "the network":
+        return "the inference servers evaluate no more; a GPU for each of more inference.servers, or a smaller network"
+    if plan.limit == "the cores":
+        return ("playing and learning share the cores; more cores, fewer search.simulations or a lower "
+                "replay.samples_per_position give more games")
+    return f"the learner could take the rows of {_actors(plan.actors_that_fill_the_learner)}: raise actors.count"
+
+
+def _actors(count: int) -> str:
+    return "one actor" if count == 1 else f"{count:,} actors"

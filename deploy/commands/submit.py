@@ -1,0 +1,225 @@
+"""`shusaku submit -- train actors.count=2`: a command of ours as a job on a Ray cluster, with its log and exit code."""
+
+import asyncio
+import logging
+import os
+import shlex
+import sys
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shusaku.common.errors import RunFailed, UsageError
+from shusaku.common.suggestions import nearest
+from shusaku.deploy.cli.main import COMMANDS
+from shusaku.deploy.cli.plain_options import PlainOptions
+from shusaku.deploy.ray_runtime.auth import Login, login_for_joining, ray_environment
+from shusaku.deploy.run.stop_signals import StopSignals
+
+DEFAULT_ADDRESS = "http://127.0.0.1:8265"  # where `ray start --head` and `shusaku train` put the dashboard
+ANSWER_S = 10.0  # that a cluster has for its first answer
+STOP_S = 90  # that a job has to write its checkpoint when it is stopped; Ray would give it 3
+POLL_S = 0.2
+AGENTS_S = 20.0  # that a cluster has to find an agent for the job
+NO_AGENT = "No available agent"  # in Ray's answer
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What `shusaku submit` was asked for."""
+
+    address: str  # of the dashboard
+    entrypoint: str  # the job's command line, for a shell
+    working_dir: str = ""  # sent to the cluster; "": nothing is sent
+    wait: bool = True
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Submits what stands behind `--` and returns its exit code, 0 with `--no-wait`; UsageError as everywhere."""
+    submission = _parse(arguments)
+    login = _login(submission.address)
+    with ray_environment(login.variables):
+        return submit(submission, sys.stdout.write, _say)
+
+
+def _parse(arguments: Sequence[str]) -> Submission:
+    arguments = list(arguments)
+    cut = arguments.index("--") if "--" in arguments else len(arguments)
+    parser = PlainOptions(prog="shusaku submit", usage="shusaku submit [--address URL] [--working-dir DIR] [--no-wait] "
+                                                       "-- COMMAND [key=value ...]",
+                          description=__doc__, allow_abbrev=False)
+    parser.add_argument("--address", metavar="URL", default="", help=f"of the dashboard; {DEFAULT_ADDRESS} unless "
+                                                                     "RAY_API_SERVER_ADDRESS says otherwise")
+    parser.add_argument("--working-dir", metavar="DIR", default="", help="sent to the cluster, the job begins in it")
+    parser.add_argument("--no-wait", action="store_true", help="return as soon as the job is submitted")
+    options = parser.parse_args(arguments[:cut])
+    command = arguments[cut + 1:]
+    if not command:
+        raise UsageError("submit needs a command of shusaku behind --, such as: shusaku submit -- train actors.count=2")
+    if command[0] not in COMMANDS or command[0] == "submit":
+        raise UsageError(f"submit -- {command[0]}: no command that can run as a job; nearest: "
+                         f"{nearest(command[0], [name for name in COMMANDS if name != 'submit'])}")
+    address = _address(options.address)
+    if options.working_dir and not Path(options.working_dir).is_dir():
+        raise UsageError(f"--working-dir {options.working_dir}: no such directory")
+    return Submission(address, entrypoint(command, address, options.working_dir), options.working_dir,
+                      not options.no_wait)
+
+
+def entrypoint(command: Sequence[str], address: str, working_dir: str) -> str:
+    """The line that the cluster's shell runs.
+
+    On this machine it is this installation, whatever PATH the head was started with, and the job begins in the
+    directory of the user, so that `run.dir` means the same.  Elsewhere it is the `shusaku` of the head's PATH.
+    """
+    words = shlex.join(command)
+    if urllib.parse.urlsplit(address).hostname not in LOOPBACK:
+        return f"exec shusaku {words}"
+    script = Path(sys.prefix) / "bin" / "shusaku"
+    program = shlex.quote(str(script)) if script.exists() else f"{shlex.quote(sys.executable)} -m shusaku"
+    begin = "" if working_dir else f"cd {shlex.quote(os.getcwd())} && "
+    return f"{begin}exec {program} {words}"
+
+
+def _address(given: str) -> str:
+    """The dashboard's URL: the option, else the variables that Ray's own command obeys, else this machine."""
+    address = given or os.environ.get("RAY_API_SERVER_ADDRESS", "")
+    if not address and os.environ.get("RAY_ADDRESS", "").startswith("http"):
+        address = os.environ["RAY_ADDRESS"]
+    address = (address or DEFAULT_ADDRESS).rstrip("/")
+    parts = urllib.parse.urlsplit(address)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageError(f"--address {address}: must be the URL of the cluster's dashboard, such as {DEFAULT_ADDRESS}")
+    return address
+
+
+def _login(address: str) -> Login:
+    """Checks that a cluster answers and takes our token; UsageError within `ANSWER_S` if not."""
+    login = login_for_joining()
+    request = urllib.request.Request(f"{address}/api/version")
+    if login.has_token:
+        request.add_header("Authorization", f"Bearer {login.token()}")
+    try:
+        with urllib.request.urlopen(request, timeout=ANSWER_S) as answer:
+            if b"ray_version" not in answer.read(10_000):
+                raise UsageError(f"--address {address}: what answers there is no dashboard of Ray")
+    except urllib.error.HTTPError as error:
+        raise _refused(address, login, error.code) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise UsageError(f"--address {address}: no cluster answers there ({reason}); start one with `ray start "
+                         "--head`, or name its dashboard with --address URL") from None
+    return login
+
+
+def _refused(address: str, login: Login, code: int) -> UsageError:
+    if code == 401:
+        return UsageError(f"--address {address}: that cluster asks for a token and none was sent; put it into a file "
+                          "of mode 600 and name that with RAY_AUTH_TOKEN_PATH=FILE")
+    if code == 403:
+        where = login.token_file or "RAY_AUTH_TOKEN"
+        return UsageError(f"--address {address}: that cluster refuses the token in {where}; get the right one from who "
+                          "started it and name its file with RAY_AUTH_TOKEN_PATH=FILE")
+    return UsageError(f"--address {address}: what answers there is no dashboard of Ray (HTTP {code})")
+
+
+def submit(submission: Submission, write: Callable[[str], object], say: Callable[[str], None]) -> int:
+    """Submits and follows a job; `write` gets its log as it comes, `say` lines about the job itself."""
+    from ray.job_submission import JobSubmissionClient
+
+    client = JobSubmissionClient(submission.address)
+    logging.getLogger("ray.dashboard").setLevel(logging.ERROR)  # it reports the end of every connection
+    logging.getLogger(JobSubmissionClient.__module__).setLevel(logging.ERROR)
+    environment: dict[str, Any] = {"env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": str(STOP_S)}}
+    if submission.working_dir:
+        environment["working_dir"] = submission.working_dir
+    with StopSignals() as signals:
+        job = _accepted(client, submission, environment)
+        say(f"job {job} at {submission.address}")
+        if not submission.wait:
+            return 0
+        try:
+            code = asyncio.run(_follow(client, job, signals, write, say))
+        except KeyboardInterrupt:
+            say(f"not waiting for job {job} any longer; see it with: ray job logs --follow --address "
+                f"{submission.address} {job}")
+            raise
+        signals.raise_received()
+        return code
+
+
+def _accepted(client: Any, submission: Submission, environment: dict[str, Any]) -> str:
+    """The job's name; the agents of a cluster that has just been started take none for some seconds."""
+    deadline = time.monotonic() + AGENTS_S
+    while True:
+        try:
+            return str(client.submit_job(entrypoint=submission.entrypoint, runtime_env=environment))
+        except (RuntimeError, ValueError, OSError) as error:
+            if NO_AGENT not in str(error) or time.monotonic() > deadline:
+                reason = " ".join(str(error).split())[:500]
+                raise RunFailed(f"--address {submission.address}: the cluster takes no job: {reason}") from None
+        time.sleep(0.5)
+
+
+async def _follow(
+    client: Any, job: str, signals: StopSignals, write: Callable[[str], object], say: Callable[[str], None]
+) -> int:
+    """Passes the job's log on until its end; the first Ctrl-C stops the job, the second one only stops waiting."""
+    stopping = asyncio.create_task(_stop_when_asked(client, job, signals, say))
+    shown = 0
+    try:
+        while True:
+            begun = 0  # of this stream, which starts from the beginning of the log every time
+            async for text in _lines(client, job):
+                write(text[max(0, shown - begun):])
+                begun += len(text)
+                shown = max(shown, begun)
+                sys.stdout.flush()
+            info = await asyncio.to_thread(client.get_job_info, job)
+            if info.status.is_terminal():
+                return _exit_code(info, say)
+            await asyncio.sleep(POLL_S)
+    finally:
+        stopping.cancel()
+
+
+async def _lines(client: Any, job: str) -> AsyncIterator[str]:
+    """The log from its beginning; ends early where the connection breaks."""
+    try:
+        async for text in client.tail_job_logs(job):
+            yield text
+    except (RuntimeError, OSError):
+        await asyncio.sleep(1.0)
+
+
+async def _stop_when_asked(client: Any, job: str, signals: StopSignals, say: Callable[[str], None]) -> None:
+    while not signals.should_stop():
+        await asyncio.sleep(POLL_S)
+    say(f"stopping job {job}: it writes its checkpoint first, for up to {STOP_S} s; again to stop waiting for it")
+    await asyncio.to_thread(client.stop_job, job)
+
+
+def _exit_code(info: Any, say: Callable[[str], None]) -> int:
+    """The exit code of the job's command; 1 where it never had one."""
+    if info.status == "SUCCEEDED":
+        return 0
+    if info.status == "STOPPED":
+        say("the job was stopped")
+        return 1
+    if info.driver_exit_code is None:
+        say(f"the job failed: {' '.join(str(info.message).split())[:500]}")
+        return 1
+    if info.driver_exit_code == 127:
+        say("the cluster's PATH has no shusaku: install it there and start the head with its bin directory on PATH")
+    code = int(info.driver_exit_code)
+    return code if code >= 0 else 128 - code  # a signal, as a shell says it
+
+
+def _say(line: str) -> None:
+    print(f"shusaku: {line}", file=sys.stderr, flush=True)

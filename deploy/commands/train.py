@@ -1,0 +1,69 @@
+"""`shusaku train`: learns on Ray and Redis, here or on the cluster of RAY_ADDRESS; the same command goes on."""
+
+import math
+import os
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from shusaku.common.config.rules import check_self_play
+from shusaku.common.config.schema import Config
+from shusaku.common.errors import UsageError
+from shusaku.common.external.configured_game import configured_game
+from shusaku.common.network.row_labels import row_labels
+from shusaku.deploy.bench.games_setting import settle_games
+from shusaku.deploy.cluster.driver import ClusterRun
+from shusaku.deploy.cluster.layout import layout_of
+from shusaku.deploy.ray_runtime.session import RaySession
+from shusaku.deploy.run.console import Console
+from shusaku.deploy.run.run_directory import RunDirectory
+from shusaku.deploy.run.run_identity import RunIdentity, check_wiring
+from shusaku.deploy.run.stop_signals import StopSignals
+from shusaku.replay.stream.client import check_server
+
+
+def run(config: Config, as_json: bool) -> dict[str, Any]:
+    """Trains until `run.minutes` are used up, then measures the strength."""
+    path = Path(config.run.dir)
+    check_wiring(path, "train")
+    check_self_play(config)
+    if config.run.evaluations:
+        raise UsageError(f"run.evaluations={config.run.evaluations}: only one process can count them exactly; "
+                         "use shusaku local, or run.minutes here")
+    if not os.environ.get("RAY_ADDRESS"):
+        layout_of(config, [len(os.sched_getaffinity(0))], math.inf)  # what cannot be is refused before anything is made
+    row_labels(configured_game(config.game), config.learner)  # and targets that the game cannot give
+    if config.replay.url:
+        check_server(config.replay.url, run_id=RunIdentity.of(path, config.run.name).run_id)
+    with ExitStack() as stack:
+        directory = stack.enter_context(RunDirectory(config))
+        signals = stack.enter_context(StopSignals())
+        console = stack.enter_context(Console())
+        for note in directory.notes:
+            console.say(note)
+        identity = RunIdentity.of(path, config.run.name)
+        settled, choice = settle_games(config)
+        if choice is not None:
+            console.say(f"actors.games_per_actor=auto: {choice}")
+        signals.raise_received()
+        session = RaySession(
+            config.cluster, directory.path, say=console.say, namespace=f"shusaku-{identity.run_id}"
+        )
+        session.start()
+        stack.callback(session.stop)
+        signals.raise_received()
+        cluster = ClusterRun(settled, directory, identity, signals, session, console)
+        stack.callback(cluster.close)
+        cluster.start()
+        signals.raise_received()
+        console.say(session.how_to_log_in)
+        console.say(f"{cluster.game.name}: {cluster.actors} actors of {cluster.layout.games} games, network "
+                    f"in the {cluster.layout.placement}; run {cluster.identity.run_id}, epoch {cluster.epoch}")
+        cluster.train()
+        cluster.end_workers()
+        signals.raise_received()
+        result = cluster.finish()
+        signals.raise_received()
+        return result
+
+

@@ -1,0 +1,163 @@
+"""`shusaku match`: two players meet in pairs of games with sides swapped, and the Elo difference between them."""
+
+import json
+import sys
+import time
+from contextlib import ExitStack
+from math import isfinite
+from typing import IO, Any
+
+from rich.console import Console as Terminal
+from rich.live import Live
+from rich.text import Text
+
+from shusaku.actors.arena.arena import Arena, FinishedGame, MatchResult
+from shusaku.actors.opponents.process import FAULTS
+from shusaku.common.config.schema import Config
+from shusaku.common.errors import UsageError
+from shusaku.deploy.match.players import KEYS, MatchParts, Seat, game_text, make_parts
+from shusaku.deploy.match.table import SIDES, match_table, progress_line
+from shusaku.deploy.run.console import clock
+from shusaku.deploy.run.stop_signals import StopSignals
+
+PLAIN_SECONDS = 10.0  # between the lines of a match that no terminal shows
+
+
+def run(config: Config, as_json: bool) -> dict[str, Any]:
+    """Plays, prints the table, and returns the JSON of DESIGN §9; stopped by a signal, what there is by then."""
+    with ExitStack() as stack:
+        signals = stack.enter_context(StopSignals())
+        parts = make_parts(config, signals.should_stop)
+        for seat in parts.seats:
+            stack.callback(seat.player.close)
+        for note in parts.notes:
+            print(note, file=sys.stderr)
+        record = stack.enter_context(_GameFile(config.match.file))
+        progress = stack.enter_context(_Progress(config.games))
+        arena = Arena(
+            parts.game, (parts.seats[0].player, parts.seats[1].player), games=config.games,
+            opening_plies=config.match.opening_plies, seed=config.run.seed, games_at_once=parts.games_at_once,
+            should_stop=signals.should_stop, on_progress=progress.show, on_game=record.write,
+        )
+        begin = time.monotonic()
+        result = arena.play()
+        seconds = time.monotonic() - begin
+        progress.close()
+        if not result.games:
+            signals.raise_received()
+        report = to_json(result, parts, config, seconds)
+        print(_table(result, parts, config, seconds))
+        signals.raise_received(report)
+        return report
+
+
+def to_json(result: MatchResult, parts: MatchParts, config: Config, seconds: float) -> dict[str, Any]:
+    """wins, draws, losses, elo, elo_low, elo_high, games for the first player, and the rest; infinite is null."""
+    tally, elo = result.tally(), result.elo()
+    forfeits = [result.forfeits(number) for number in (0, 1)]
+    sides = {
+        side.replace(" ", "_"): {"wins": t.wins, "draws": t.draws, "losses": t.losses}
+        for side, t in ((side, result.tally(number)) for number, side in enumerate(SIDES))
+    }
+    return {
+        "wins": tally.wins, "draws": tally.draws, "losses": tally.losses,
+        "elo": _finite(elo.elo), "elo_low": _finite(elo.low), "elo_high": _finite(elo.high),
+        "games": tally.games, "score": tally.score, **sides,
+        "faults": {kind: sum(counts.get(kind, 0) for counts in forfeits) for kind in FAULTS},
+        **{key: _seat_json(seat, counts) for key, seat, counts in zip(KEYS, parts.seats, forfeits, strict=True)},
+        "fault_messages": [
+            {"game": game.number, "kind": game.ended_by, "message": game.message}
+            for game in result.games if game.message
+        ][:100],
+        "game": parts.game.name, "params": parts.game.params, "opening_plies": config.match.opening_plies,
+        "seed": config.run.seed, "mean_plies": result.mean_plies, "distinct_games": result.distinct,
+        "seconds": round(seconds, 3),
+    }
+
+
+def _seat_json(seat: Seat, forfeits: dict[str, int]) -> dict[str, Any]:
+    return {"kind": seat.kind, "name": seat.player.name, **seat.facts,
+            "faults": {kind: forfeits[kind] for kind in FAULTS if kind in forfeits},
+            "resignations": forfeits.get("resignation", 0)}
+
+
+def _table(result: MatchResult, parts: MatchParts, config: Config, seconds: float) -> str:
+    played = len(result.games)
+    plies = config.match.opening_plies
+    title = (f"{game_text(parts.game)}; pairs of games from one opening of {plies} random plies, sides swapped; "
+             f"seed {config.run.seed}")
+    took = f"{seconds:.1f} s" if seconds < 60 else f"{clock(seconds)} min"
+    notes = [f"{took}, {result.mean_plies:.1f} plies a game"]
+    if played < config.games:
+        notes.append(f"stopped after {played:,} of {config.games:,} games")
+    if result.distinct < played:
+        notes.append(f"{result.distinct:,} of {played:,} games differ; where the players are deterministic, the rest "
+                     "says nothing new: a larger match.opening_plies helps")
+    return match_table(result, [seat.describe() for seat in parts.seats], title, notes)
+
+
+def _finite(value: float) -> float | None:
+    return round(value, 2) + 0.0 if isfinite(value) else None  # + 0.0: no -0.0
+
+
+class _GameFile:
+    """`match.file`: a line a game, as it ends."""
+
+    def __init__(self, path: str) -> None:
+        """UsageError where it cannot be written."""
+        self._file: IO[str] | None = None
+        if path:
+            try:
+                self._file = open(path, "w", encoding="utf-8")  # noqa: SIM115  (closed by __exit__)
+            except OSError as error:
+                raise UsageError(f"match.file={path}: {error.strerror}; name a file that can be written") from None
+
+    def write(self, game: FinishedGame) -> None:
+        if self._file is not None:
+            self._file.write(json.dumps(game.to_json()) + "\n")
+            self._file.flush()
+
+    def __enter__(self) -> "_GameFile":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+class _Progress:
+    """The score while the match goes on: one line that changes, or where no terminal is, a new one now and then."""
+
+    def __init__(self, games: int) -> None:
+        self._games = games
+        self._begin = self._shown = time.monotonic()
+        terminal = Terminal(highlight=False)
+        self._terminal = terminal
+        is_live = terminal.is_terminal and not terminal.is_dumb_terminal
+        self._live = Live(console=terminal, auto_refresh=False, transient=True) if is_live else None
+        self._pause = 0.25 if is_live else PLAIN_SECONDS
+
+    def show(self, result: MatchResult) -> None:
+        now = time.monotonic()
+        if now - self._shown < self._pause:
+            return
+        self._shown = now
+        done = len(result.games)
+        left = f"; about {clock((now - self._begin) * (self._games - done) / done)} to go" if done else ""
+        text = Text(f"{progress_line(result, self._games)}{left}")
+        if self._live is not None:
+            self._live.update(text, refresh=True)
+        else:
+            self._terminal.print(text, soft_wrap=True)
+
+    def close(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def __enter__(self) -> "_Progress":
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()

@@ -1,0 +1,252 @@
+"""Who `first.…` and `second.…` are: from the settings of a match to its game and its two players."""
+
+import os
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from shusaku.actors.arena.players import Player, RandomPlayer, SearchPlayer
+from shusaku.actors.evaluators.evaluator import UniformEvaluator, make_ladder
+from shusaku.actors.opponents.player import EnginePlayer
+from shusaku.actors.opponents.session import MOVE_LIMIT, EngineSettings
+from shusaku.common._core import Game
+from shusaku.common.config.rules import ENGINES
+from shusaku.common.config.schema import Config, NetworkConfig, PlayerConfig, SearchConfig
+from shusaku.common.config.search_options import Evaluate
+from shusaku.common.errors import UsageError
+from shusaku.common.external.configured_game import configured_game
+from shusaku.common.network.weights import random_weights
+from shusaku.deploy.cli.overrides import ComposedConfig
+from shusaku.deploy.match.table import PlayerText
+from shusaku.deploy.run.calibration import with_scales
+from shusaku.deploy.run.chosen_weights import ChosenWeights, check_searcher, choose_weights
+
+KEYS = ("first", "second")
+TREE_BYTES = 1 << 30  # that the trees of one player take at most
+GAMES_AT_ONCE = 512  # without engines; more games a batch gain nothing
+ENGINES_A_CORE = 4  # so that a network that meets them still has a batch
+
+
+@dataclass(frozen=True)
+class Seat:
+    """One player, and what is said of it."""
+
+    player: Player
+    kind: str  # checkpoint | mcts | random | gtp | uci | usi
+    facts: dict[str, Any]  # of the JSON
+    describe: Callable[[], PlayerText]  # an engine says its name only when it has started
+
+
+@dataclass(frozen=True)
+class MatchParts:
+    """What `shusaku match` plays with."""
+
+    game: Game
+    seats: tuple[Seat, Seat]
+    games_at_once: int
+    notes: tuple[str, ...]
+
+
+def make_parts(config: Config, should_stop: Callable[[], bool]) -> MatchParts:
+    """UsageError where a player is missing, cannot be had, or plays another game than the other one."""
+    kinds = [kind_of(config, key) for key in KEYS]
+    chosen = {
+        key: choose_weights(config, f"{key}.checkpoint", player.checkpoint)
+        for key, player in zip(KEYS, (config.first, config.second), strict=True)
+        if player.checkpoint not in ("", "random")
+    }
+    game = _common_game(config, chosen)
+    threads = config.actors.count or len(os.sched_getaffinity(0))
+    searches = {
+        key: _search_of(config, key, kind, chosen) for key, kind in zip(KEYS, kinds, strict=True)
+        if kind in ("checkpoint", "mcts")
+    }
+    for key, search in searches.items():
+        check_searcher(game, search, f"{key}.search")
+    at_once = min([config.games, GAMES_AT_ONCE, *(_that_fit(game, search) for search in searches.values())])
+    if not ENGINES.keys().isdisjoint(kinds):
+        at_once = min(at_once, config.match.engines or ENGINES_A_CORE * threads)
+    maker = _SeatMaker(config, game, chosen, searches, threads, at_once, should_stop)
+    seats: list[Seat] = []
+    try:
+        for key, kind in zip(KEYS, kinds, strict=True):
+            seats.append(maker.seat(key, kind))
+    except BaseException:
+        for seat in seats:
+            seat.player.close()
+        raise
+    notes = tuple(note for found in chosen.values() for note in found.notes)
+    return MatchParts(game, (seats[0], seats[1]), at_once, notes)
+
+
+def kind_of(config: Config, key: str) -> str:
+    """What Seat.kind is; UsageError where nobody is named, or a network that would not be asked."""
+    player = _player_config(config, key)
+    is_mcts = player.search.policy == "mcts" and f"{key}.search.policy" in _asked(config)
+    if player.checkpoint:
+        if is_mcts:
+            raise UsageError(f"{key}.search.policy=mcts: plain UCT asks no network; leave it or "
+                             f"{key}.checkpoint={player.checkpoint} out")
+        return "checkpoint"
+    if player.engine or is_mcts:
+        return player.engine or "mcts"
+    raise UsageError(f"{key}: no player; name {key}.checkpoint=RUN_DIR|FILE|random or "
+                     f"{key}.engine={'|'.join(ENGINES)}|mcts|random")
+
+
+def _common_game(config: Config, chosen: dict[str, ChosenWeights]) -> Game:
+    """Of the checkpoints, or the one that `game=` names."""
+    if not chosen:
+        return configured_game(config.game)
+    (key, found), *others = chosen.items()
+    for other, weights in others:
+        if (weights.game.name, weights.game.params) != (found.game.name, found.game.params):
+            raise UsageError(f"{key}.checkpoint plays {game_text(found.game)}, {other}.checkpoint plays "
+                             f"{game_text(weights.game)}: two players need one game; name two checkpoints of the same")
+    asked = _asked(config)
+    given = {name: value for name, value in config.game.params.items() if f"game.{name}" in asked}
+    own = found.game.params
+    if ("game" in asked and config.game.name != found.game.name) or any(own.get(n) != v for n, v in given.items()):
+        raise UsageError(f"{key}.checkpoint plays {game_text(found.game)}, which is not the game that was asked for; "
+                         "leave game= out, or name another checkpoint")
+    return found.game
+
+
+@dataclass(frozen=True)
+class _SeatMaker:
+    """What the seats have in common."""
+
+    config: Config
+    game: Game
+    chosen: dict[str, ChosenWeights]
+    searches: dict[str, SearchConfig]
+    threads: int
+    at_once: int
+    should_stop: Callable[[], bool]
+
+    def seat(self, key: str, kind: str) -> Seat:
+        if kind == "checkpoint":
+            return self._network(key)
+        if kind == "mcts":
+            return self._mcts(key)
+        return self._engine(key) if kind in ENGINES else self._random(key)
+
+    def _network(self, key: str) -> Seat:
+        config, name = self.config, _player_config(self.config, key).checkpoint
+        found, search = self.chosen.get(key), self.searches[key]
+        if found is None:  # untrained: of the size of the other one
+            like = next(iter(self.chosen.values()), None)
+            network: NetworkConfig = like.network if like else config.network
+            weights = random_weights(self.game, network, config.run.seed, version=1)
+        else:
+            network, weights = found.network, found.weights
+        views = self.game.num_symmetries if search.average_symmetries else 1
+        most = min(config.actors.games, self._share * search.leaves * views)
+        precision = _player_config(config, key).precision or config.inference.precision
+        inference = replace(config.inference, precision=precision)
+        weights = with_scales(inference, self.game, network, weights)
+        evaluators = []
+        for _ in range(self.threads):
+            evaluator = make_ladder(self.game, inference, network, most)
+            evaluator.load(weights)
+            evaluators.append(evaluator)
+        what = "untrained" if name == "random" else f"version {weights.version}, step {weights.step:,}"
+        answered = evaluators[0].precision
+        text = PlayerText(name, f"{what}; {search.policy}, {search.simulations:,} simulations; {answered}")
+        facts = {"name": name, "version": weights.version, "step": weights.step, "precision": answered,
+                 **_searched(search)}
+        return Seat(self._search_player(key, name, search, evaluators), "checkpoint", facts, lambda: text)
+
+    def _mcts(self, key: str) -> Seat:
+        search = self.searches[key]
+        never_asked = [UniformEvaluator(self.game, 1) for _ in range(self.threads)]
+        text = PlayerText("plain UCT", f"{search.simulations:,} random rollouts a move")
+        facts = {"name": text.name, **_searched(search)}
+        return Seat(self._search_player(key, text.name, search, never_asked), "mcts", facts, lambda: text)
+
+    def _random(self, key: str) -> Seat:
+        player = RandomPlayer(seed=self._seed(key))
+        return Seat(player, "random", {"name": player.name}, lambda: PlayerText(player.name))
+
+    def _engine(self, key: str) -> Seat:
+        settings, match = _player_config(self.config, key), self.config.match
+        try:
+            command = tuple(shlex.split(settings.command))
+        except ValueError as error:
+            raise UsageError(f"{key}.command={settings.command}: {error}; close every quotation mark") from None
+        limit = _move_limit(settings)
+        player = EnginePlayer(
+            key, self.game,
+            EngineSettings(command, settings.options, match.start_seconds, match.move_seconds, settings.engine, limit),
+            threads=self.threads, should_stop=self.should_stop,
+        )
+        facts: dict[str, Any] = {"command": settings.command, "options": dict(settings.options)}
+        if settings.engine == "gtp":
+            return Seat(player, "gtp", facts, lambda: PlayerText(player.name, settings.command))
+        name, count = limit
+        what = f"{count:,} ms" if name == "movetime_ms" else f"{name} {count:,}"
+        return Seat(player, settings.engine, {**facts, name: count},
+                    lambda: PlayerText(player.name, f"{settings.command}; {what} a move"))
+
+    def _search_player(self, key: str, name: str, search: SearchConfig, evaluators: list[Any]) -> SearchPlayer:
+        asked: list[Evaluate] = evaluators
+        return SearchPlayer(
+            name, self.game, search, asked, games_at_once=self.at_once, seed=self._seed(key),
+            should_stop=self.should_stop,
+        )
+
+    @property
+    def _share(self) -> int:
+        """Games of a thread at most."""
+        return -(-self.at_once // self.threads)
+
+    def _seed(self, key: str) -> int:
+        return 2 * self.config.run.seed + KEYS.index(key) + 1
+
+
+def game_text(game: Game) -> str:
+    """`go size=9 komi=7.0`."""
+    return " ".join([game.name, *(f"{name}={value}" for name, value in game.params.items())])
+
+
+def _search_of(config: Config, key: str, kind: str, chosen: dict[str, ChosenWeights]) -> SearchConfig:
+    """As its run was searched, or as the other's for an untrained network, but for what the command line says."""
+    if kind == "mcts":
+        search = replace(_with_asked(SearchConfig(), config, "search"), graph=False, leaves=1, average_symmetries=False)
+        return replace(_with_asked(search, config, f"{key}.search"), policy="mcts")
+    like = chosen.get(key) or next(iter(chosen.values()), None)
+    return _with_asked(like.search if like else config.search, config, f"{key}.search")
+
+
+def _that_fit(game: Game, search: SearchConfig) -> int:
+    """Games whose trees stay below TREE_BYTES together: 16 bytes an edge and 32 a node (common/core/search/tree.h)."""
+    return max(1, TREE_BYTES // (search.simulations * (16 * game.max_legal_actions + 32)))
+
+
+def _with_asked(search: SearchConfig, config: Config, section: str) -> SearchConfig:
+    """`search` with what the command line says in `section`."""
+    said: Any = config
+    for name in section.split("."):
+        said = getattr(said, name)
+    asked = _asked(config)
+    names = [field.name for field in fields(search) if f"{section}.{field.name}" in asked]
+    return replace(search, **{name: getattr(said, name) for name in names})
+
+
+def _searched(search: SearchConfig) -> dict[str, Any]:
+    return {"policy": search.policy, "simulations": search.simulations}
+
+
+def _player_config(config: Config, key: str) -> PlayerConfig:
+    return config.first if key == "first" else config.second
+
+
+def _move_limit(player: PlayerConfig) -> tuple[str, int]:
+    """Of the three the one that is given; config_rules allows no second one."""
+    limits = {"nodes": player.nodes, "depth": player.depth, "movetime_ms": player.movetime_ms}
+    return next(((name, count) for name, count in limits.items() if count), MOVE_LIMIT)
+
+
+def _asked(config: Config) -> frozenset[str]:
+    return config.asked if isinstance(config, ComposedConfig) else frozenset()

@@ -1,0 +1,108 @@
+"""`checkpoint=RUN_DIR|FILE|random`: which weights, of which game, searched how."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from shusaku.actors.arena.strength import strength_search
+from shusaku.common._core import Game
+from shusaku.common.config.rules import check_player
+from shusaku.common.config.schema import Config, NetworkConfig, SearchConfig
+from shusaku.common.errors import UsageError
+from shusaku.common.external.configured_game import configured_game
+from shusaku.common.messages import Weights
+from shusaku.common.network.tower import evaluated
+from shusaku.common.network.weights import load_weights, random_weights
+from shusaku.deploy.cli.overrides import ComposedConfig
+from shusaku.deploy.cli.parameters import check_search
+from shusaku.deploy.run.run_directory import read_config
+from shusaku.learner.checkpoints import Found, is_checkpoint, load_checkpoint, load_latest
+
+
+@dataclass(frozen=True)
+class ChosenWeights:
+    """What `choose_weights` found."""
+
+    game: Game
+    network: NetworkConfig
+    search: SearchConfig
+    weights: Weights
+    notes: tuple[str, ...] = ()  # lines for the user
+
+
+def choose_weights(config: Config, key: str = "checkpoint", name: str | None = None) -> ChosenWeights:
+    """The weights that `key` names; game and network come from them, and from a run directory the search too.
+
+    A file, or one of the checkpoints, in a run directory is searched as that run was.  `name` stands for the value of
+    a key other than `checkpoint`.  UsageError when there are none; ResumeError when there are only damaged checkpoints.
+    """
+    if key != "checkpoint":
+        return _found(config, key, config.checkpoint if name is None else name)
+    chosen = _found(config, key, config.checkpoint)
+    check_searcher(chosen.game, chosen.search, "search")
+    return chosen
+
+
+def check_searcher(game: Game, search: SearchConfig, key: str) -> None:
+    """UsageError where who plays for strength with this search, named by `key`, cannot."""
+    check_player(strength_search(search, search.simulations), key)
+    check_search(game, search)
+
+
+def _found(config: Config, key: str, name: str) -> ChosenWeights:
+    if not name:
+        raise UsageError(f"{key}= is missing: name a run directory, a weights.safetensors file, or `random`")
+    if name == "random":
+        game = configured_game(config.game)
+        weights = random_weights(game, config.network, config.run.seed, version=1)
+        return ChosenWeights(game, config.network, config.search, weights)
+    path = Path(name)
+    if path.is_dir():
+        return _of_directory(path, config, key)
+    if not path.exists():
+        raise UsageError(f"{key}={name}: no such file or directory; name a run directory, a weights.safetensors "
+                         "file, or `random`")
+    weights = load_weights(path)
+    run = path.parent
+    search = search_of_run(read_config(run), config) if (run / "config.yaml").exists() else config.search
+    return _of(weights, search)
+
+
+def _of_directory(path: Path, config: Config, key: str) -> ChosenWeights:
+    """Of a run directory, of its `checkpoints`, or of a single one of them."""
+    found: Found | None
+    if is_checkpoint(path):
+        found, run = load_checkpoint(path), path.resolve().parent.parent
+    else:
+        run = path if (path / "checkpoints").is_dir() else path.resolve().parent
+        found = load_latest(path / "checkpoints" if run == path else path)
+    if found is None:
+        raise UsageError(f"{key}={path}: holds no checkpoint; train first, or name another directory")
+    if not (run / "config.yaml").exists():
+        raise UsageError(f"{key}={path}: belongs to no run directory, for there is no config.yaml; name a run "
+                         "directory, or a weights.safetensors file")
+    facts, saved = found.checkpoint.facts, read_config(run)
+    network = dict(saved["network"])
+    weights = Weights(
+        int(facts["version"]), found.checkpoint.step, evaluated(found.checkpoint.tensors["average"]), network,
+        str(facts["game"]), dict(saved["game"].get("params") or {}),
+    )
+    chosen = _of(weights, search_of_run(saved, config))
+    return replace(chosen, notes=tuple(f"damaged and passed over: {line}" for line in found.damaged))
+
+
+def _of(weights: Weights, search: SearchConfig) -> ChosenWeights:
+    network = NetworkConfig(**cast(dict[str, Any], weights.network))
+    return ChosenWeights(Game(weights.game, weights.params), network, search, weights)
+
+
+def search_of_run(saved: dict[str, Any], config: Config) -> SearchConfig:
+    """As the run with this saved tree was searched, but for what this command line asks for."""
+    asked = config.asked if isinstance(config, ComposedConfig) else frozenset()
+    if "search" in asked:
+        return config.search
+    known = {
+        key: value for key, value in saved["search"].items()
+        if key in vars(config.search) and f"search.{key}" not in asked
+    }
+    return replace(config.search, **known)

@@ -1,0 +1,209 @@
+"""What a run leaves behind, and the lock that keeps a second process out of it.
+
+    RUN_DIR/config.yaml      what was asked for, interpolations unresolved, secrets masked
+            starts.jsonl     of every start: overrides, seed, packages, Python, machine, git revision
+            checkpoints/  records/  tensorboard/  metrics.jsonl  lock
+"""
+
+import fcntl
+import json
+import os
+import platform
+import shutil
+import subprocess
+import time
+from dataclasses import asdict
+from importlib import metadata
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from omegaconf import OmegaConf
+
+from shusaku.common.config.schema import Config
+from shusaku.common.errors import UsageError
+from shusaku.common.metrics import drop_torn_line
+from shusaku.deploy.cli.masking import mask_override, mask_tree
+from shusaku.deploy.cli.overrides import ComposedConfig
+
+_PACKAGES = ("shusaku", "torch", "numpy", "openvino", "ray", "redis", "msgpack", "hydra-core", "safetensors")
+_SHAPES = ("game", "network", "learner.targets")  # what decides the shapes of weights and rows
+_OF_MATCHES = ("match", "first", "second", "games")  # settings that no run has any use for
+_UNREMARKABLE = ("run.resume", "run.dir", "checkpoint", "bench")  # differences that change nothing about the run
+
+
+class RunDirectory:
+    """An open and locked run directory; closing it lets the next process in."""
+
+    def __init__(self, config: Config) -> None:
+        """Creates or opens `run.dir`.
+
+        UsageError when another process holds it, when it cannot be written, when `run.resume=never` and it holds a
+        run, or when the game, the network or what it learns differ from the run that it holds.
+        """
+        self.path = Path(config.run.dir)
+        self.notes: list[str] = []  # lines for the user: what differs from the start before
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock = (self.path / "lock").open("a+", encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"run.dir={self.path}: {error.strerror}; choose a directory that can be written") from None
+        try:
+            self._take_lock()
+            self.is_resumed = (self.path / "config.yaml").exists()
+            tree = _saved_tree(config)
+            if self.is_resumed:
+                self._check_resume(config, tree)
+            self._save(config, tree)
+        except BaseException:
+            self._lock.close()
+            raise
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def records(self) -> Path:
+        return self.path / "records"
+
+    @property
+    def metrics(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    def close(self) -> None:
+        self._lock.close()  # which releases the lock
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _take_lock(self) -> None:
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._lock.seek(0)
+            owner = self._lock.read().strip() or "another process"
+            raise UsageError(
+                f"run.dir={self.path}: in use by {owner}; wait for it, stop it, or choose another run.dir"
+            ) from None
+        self._lock.seek(0)
+        self._lock.truncate()
+        self._lock.write(f"process {os.getpid()} on {platform.node()}")
+        self._lock.flush()
+
+    def _check_resume(self, config: Config, tree: dict[str, Any]) -> None:
+        if config.run.resume == "never":
+            raise UsageError(
+                f"run.resume=never: {self.path} holds a run already; choose another run.dir, or leave run.resume out"
+            )
+        asked, defaults = _flatten(tree), _flatten(asdict(Config()))
+        known = {key: defaults[key] for key in asked if key in defaults and not _is_below(key, ("game",))}
+        saved = {**known, **_flatten(read_config(self.path))}  # an older program knew fewer settings
+        for settings in (saved, asked):
+            settings["learner.targets"] = sorted(settings["learner.targets"])  # their order changes nothing
+        changed = [key for key in sorted({*saved, *asked}) if saved.get(key) != asked.get(key)]
+        changed = [key for key in changed if not _is_below(key, _UNREMARKABLE)]
+        texts = {key: f"{key} {_show(saved, key)} -> {_show(asked, key)}" for key in changed}
+        fatal = [key for key in changed if _is_below(key, _SHAPES)]
+        if fatal:
+            differences = ", ".join(texts[key] for key in fatal)
+            raise UsageError(
+                f"run.dir={self.path} holds a run with another game, network or targets ({differences});"
+                " choose another run.dir, or ask for what it was started with"
+            )
+        if texts:
+            self.notes.append(f"settings that differ from the last start: {', '.join(texts.values())}")
+
+    def _save(self, config: Config, tree: dict[str, Any]) -> None:
+        overrides = config.overrides if isinstance(config, ComposedConfig) else []
+        write_whole(self.path / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(tree)))
+        start = {
+            "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            "overrides": [mask_override(text) for text in overrides],
+            "seed": config.run.seed,
+            **_versions(),
+        }
+        drop_torn_line(self.path / "starts.jsonl")
+        with (self.path / "starts.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(start) + "\n")
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The saved tree of a run directory, as data: nothing in it is resolved or instantiated."""
+    try:
+        tree = OmegaConf.to_container(OmegaConf.load(path / "config.yaml"), resolve=False)
+    except Exception as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UsageError(f"{path / 'config.yaml'} cannot be read ({reason}); choose another run.dir") from None
+    if not isinstance(tree, dict):
+        raise UsageError(f"{path / 'config.yaml'} is no configuration; choose another run.dir")
+    return {str(key): value for key, value in tree.items()}
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Writes a file under a temporary name and renames it, so that a reader never sees half of it."""
+    temporary = path.with_name(f"{path.name}.new")
+    with temporary.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def _saved_tree(config: Config) -> dict[str, Any]:
+    tree = mask_tree(config.unresolved if isinstance(config, ComposedConfig) else asdict(config))
+    assert isinstance(tree, dict)
+    return {key: value for key, value in tree.items() if key not in _OF_MATCHES}
+
+
+def _flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            flat |= _flatten(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def _is_below(key: str, sections: tuple[str, ...]) -> bool:
+    return any(key == section or key.startswith(f"{section}.") for section in sections)
+
+
+def _show(tree: dict[str, Any], key: str) -> str:
+    return repr(tree[key]) if key in tree else "(default)"
+
+
+def _versions() -> dict[str, Any]:
+    """Packages, Python, machine, and the git revision when the code runs from a checkout."""
+    packages = {}
+    for name in _PACKAGES:
+        try:
+            packages[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            packages[name] = ""
+    return {
+        "packages": packages,
+        "python": platform.python_version(),
+        "machine": f"{platform.platform()}, {os.cpu_count()} CPUs",
+        "git": _git_revision(),
+    }
+
+
+def _git_revision() -> str:
+    """Commit of the checkout that the code runs from, `+changes` where files differ from it; empty elsewhere."""
+    root = Path(__file__).resolve().parents[2]
+    if shutil.which("git") is None or not (root / ".git").exists():
+        return ""
+
+    def git(*arguments: str) -> str:
+        done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False, timeout=10)
+        return done.stdout.strip()
+
+    revision = git("rev-parse", "HEAD")
+    return f"{revision}+changes" if revision and git("status", "--porcelain", "--untracked-files=no") else revision

@@ -1,0 +1,89 @@
+"""What a run directory remembers for the driver: who the run is, and how far it came.
+
+    run.json       run_id (names the keys in Redis) and epoch (lives of the driver so far)
+    progress.json  training seconds, measurements of the strength
+"""
+
+import json
+import re
+import secrets
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from shusaku.common.errors import UsageError
+from shusaku.deploy.run.run_directory import write_whole
+
+
+@dataclass
+class RunIdentity:
+    """See above; `next_epoch` is called once in a driver's life."""
+
+    path: Path
+    run_id: str
+    epoch: int
+
+    @classmethod
+    def of(cls, directory: Path, asked: str = "") -> "RunIdentity":
+        """That of this run directory, made where there is none, of the name that is asked for.
+
+        UsageError where the file is not ours, or has another name.
+        """
+        path = directory / "run.json"
+        if not path.exists():
+            if asked:
+                return cls(path, asked, 0)
+            name = re.sub("[^a-z0-9]+", "-", directory.resolve().name.lower())[:40].strip("-") or "run"
+            return cls(path, f"{name}-{secrets.token_hex(4)}", 0)
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            run_id, epoch = str(content["run_id"]), int(content["epoch"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise UsageError(f"{path} cannot be read ({error}); put a good copy there or choose another "
+                             "run.dir") from None
+        if asked not in ("", run_id):
+            raise UsageError(f"run.name={asked}: {directory} holds the run {run_id}; leave run.name out, or choose "
+                             "another run.dir")
+        return cls(path, run_id, epoch)
+
+    def next_epoch(self, known: int) -> int:
+        """A number above every earlier life's, `known` being the newest that Redis has seen; on the disk first."""
+        self.epoch = max(self.epoch, known) + 1
+        write_whole(self.path, json.dumps({"run_id": self.run_id, "epoch": self.epoch}) + "\n")
+        return self.epoch
+
+
+@dataclass
+class RunProgress:
+    """How far the run came; saved every few seconds, so that a kill costs no more than those."""
+
+    seconds: float = 0.0  # of training, summed over resumes
+    measurements: int = 0  # of the strength that were due so far
+    strength: list[tuple[float, float]] = field(default_factory=list)  # training seconds, share of optimal moves
+    restarts: int = 0  # of workers
+
+    @classmethod
+    def load(cls, directory: Path) -> "RunProgress":
+        try:
+            content = json.loads((directory / "progress.json").read_text(encoding="utf-8"))
+            strength = [(float(s), float(v)) for s, v in content["strength"]]
+            return cls(float(content["seconds"]), int(content["measurements"]), strength, int(content["restarts"]))
+        except FileNotFoundError:
+            return cls()
+        except (ValueError, KeyError, TypeError) as error:
+            raise UsageError(f"{directory / 'progress.json'} cannot be read ({error}); remove it to count the "
+                             "training time from nothing") from None
+
+    def save(self, directory: Path) -> None:
+        write_whole(directory / "progress.json", json.dumps(asdict(self)) + "\n")
+
+
+def check_wiring(directory: Path, command: str) -> None:
+    """UsageError when the directory holds a run of the other command: their checkpoints differ."""
+    is_local = (directory / "records").is_dir()
+    is_cluster = (directory / "run.json").exists()
+    if command == "train" and is_local and not is_cluster:
+        raise UsageError(f"run.dir={directory} holds a run of `shusaku local`; go on with that command, or choose "
+                         "another run.dir")
+    if command == "local" and is_cluster:
+        raise UsageError(f"run.dir={directory} holds a run of `shusaku train`; go on with that command, or choose "
+                         "another run.dir")

@@ -1,0 +1,48 @@
+"""Ctrl-C and SIGTERM as a question that loops ask; the second one does not wait for an answer."""
+
+import signal
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+from shusaku.deploy.cli.main import Terminated
+
+
+class StopSignals:
+    """While it is entered, the first SIGINT or SIGTERM only makes `should_stop()` true; the second raises at once."""
+
+    def __init__(self) -> None:
+        self._received: signal.Signals | None = None
+        self._previous: dict[int, object] = {}
+
+    def should_stop(self) -> bool:
+        return self._received is not None
+
+    def raise_received(self, *found: dict[str, Any]) -> None:
+        """KeyboardInterrupt or Terminated for what was received; nothing where nothing was.
+
+        `found`, the result so far, goes with it, and is what `--json` prints then.
+        """
+        if self._received is signal.SIGINT:
+            raise KeyboardInterrupt(*found)
+        if self._received is not None:
+            raise Terminated(*found)
+
+    def __enter__(self) -> Self:
+        try:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._previous[number] = signal.signal(number, self._receive)
+        except ValueError:  # not the main thread: signals are somebody else's
+            pass
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        is_second = self._received is not None
+        self._received = signal.Signals(number)
+        if is_second:
+            self.raise_received()
