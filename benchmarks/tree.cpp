@@ -12,7 +12,7 @@
 #include "search/gumbel.h"
 #include "search/puct.h"
 #if __has_include("games/go.h")
-#include "games/go.h"
+#include "games/go/go.h"
 #endif
 
 using namespace shusaku;

@@ -9,8 +9,8 @@ def configured_game(config: GameConfig) -> Game:
     """The game that this process was started to play.
 
     The entry of a Python game is trusted here: `deploy.cli.overrides` has refused a configuration whose entry was not
-    on the command line, and workers receive the driver's configuration, never that of a file.  A game named by weights, a
-    checkpoint or a run directory is `Game(name, params)` instead, which imports nothing that the user has not named.
+    on the command line, and workers receive the driver's configuration, never that of a file.  A game named by weights,
+    a checkpoint or a run directory is `Game(name, params)` instead, which imports nothing that the user has not named.
     """
     if config.name in foreign_names() and "entry" in config.params:
         trust(str(config.params["entry"]))

@@ -1,7 +1,7 @@
 """Games from outside the core: `game=python game.entry=module:Class` and `game=open_spiel game.name=...`.
 
 Both are an object with the methods that docs/adding-a-game.md lists.  Here it is found, made and checked before the
-first move; what it answers while it plays is checked by the C++ adapter, common/core/bindings/python_game.cpp.
+first move; what it answers while it plays is checked by the C++ adapter, common/core/bindings/games/python_rules.cpp.
 """
 
 import inspect

@@ -1,9 +1,9 @@
-// The erased interface over one game: included once a game, by models/<game>.cpp.
+// The erased interface over one game: included once a game, by games/<game>.cpp.
 #pragma once
 
 #include <stdexcept>
 
-#include "erased.h"
+#include "bindings/erased.h"
 #include "search/gumbel.h"
 #include "search/policy_only.h"
 #include "search/puct.h"

@@ -1,7 +1,7 @@
 // The list of games: an explicit table, so that it can be read and no linker can drop an entry.
 #include <stdexcept>
 
-#include "bindings/models/models.h"
+#include "bindings/games/games.h"
 
 namespace shusaku {
 

@@ -13,8 +13,8 @@
 #include <immintrin.h>
 #endif
 
-#include "game.h"
-#include "grid_text.h"
+#include "games/game.h"
+#include "games/grid_text.h"
 
 namespace shusaku {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "game.h"
+#include "games/game.h"
 
 namespace shusaku {
 

@@ -16,9 +16,9 @@
 #include <array>
 #include <bit>
 
-#include "game.h"
-#include "grid_text.h"
-#include "square_bits.h"
+#include "games/game.h"
+#include "games/grid_text.h"
+#include "games/square_bits.h"
 
 namespace shusaku {
 

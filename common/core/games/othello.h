@@ -14,9 +14,9 @@
 #include <cstring>
 #include <utility>
 
-#include "game.h"
-#include "grid_text.h"
-#include "square_bits.h"
+#include "games/game.h"
+#include "games/grid_text.h"
+#include "games/square_bits.h"
 
 namespace shusaku {
 

@@ -8,8 +8,8 @@
 #include <array>
 #include <bit>
 
-#include "game.h"
-#include "grid_text.h"
+#include "games/game.h"
+#include "games/grid_text.h"
 
 namespace shusaku {
 

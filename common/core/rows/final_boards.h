@@ -6,7 +6,7 @@
 #include <deque>
 #include <vector>
 
-#include "../games/game.h"
+#include "games/game.h"
 
 namespace shusaku {
 

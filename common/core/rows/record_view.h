@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "../games/game.h"
+#include "games/game.h"
 
 namespace shusaku {
 

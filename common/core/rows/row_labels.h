@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "record_view.h"
+#include "rows/record_view.h"
 
 namespace shusaku {
 

@@ -13,12 +13,12 @@
 #include <thread>
 #include <vector>
 
-#include "../games/expand_planes.h"
-#include "../games/game.h"
-#include "../search/random.h"
-#include "final_boards.h"
-#include "record_view.h"
-#include "row_labels.h"
+#include "games/expand_planes.h"
+#include "games/game.h"
+#include "search/random.h"
+#include "rows/final_boards.h"
+#include "rows/record_view.h"
+#include "rows/row_labels.h"
 
 namespace shusaku {
 

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <vector>
 
-#include "huge_pages.h"
+#include "search/huge_pages.h"
 
 namespace shusaku {
 

@@ -11,11 +11,11 @@
 #include <string>
 #include <utility>
 
-#include "archive.h"
-#include "leaf_batch.h"
-#include "resignation.h"
-#include "search_batch.h"
-#include "self_play_options.h"
+#include "search/archive.h"
+#include "search/leaf_batch.h"
+#include "search/resignation.h"
+#include "search/search_batch.h"
+#include "search/self_play_options.h"
 
 namespace shusaku {
 

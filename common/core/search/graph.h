@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tree.h"
+#include "search/tree.h"
 
 namespace shusaku {
 

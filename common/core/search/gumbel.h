@@ -9,11 +9,11 @@
 #include <map>
 #include <utility>
 
-#include "effort.h"
-#include "move_choice.h"
-#include "options.h"
-#include "random.h"
-#include "tree.h"
+#include "search/effort.h"
+#include "search/move_choice.h"
+#include "search/options.h"
+#include "search/random.h"
+#include "search/tree.h"
 
 namespace shusaku {
 

@@ -7,9 +7,9 @@
 #include <limits>
 #include <vector>
 
-#include "evaluation_cache.h"
-#include "mirror_images.h"
-#include "search.h"
+#include "search/evaluation_cache.h"
+#include "search/mirror_images.h"
+#include "search/search.h"
 
 namespace shusaku {
 

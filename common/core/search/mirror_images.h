@@ -8,7 +8,7 @@
 #include <numeric>
 #include <vector>
 
-#include "../games/game.h"
+#include "games/game.h"
 
 namespace shusaku {
 

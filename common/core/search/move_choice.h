@@ -6,10 +6,10 @@
 #include <numeric>
 #include <vector>
 
-#include "options.h"
-#include "random.h"
-#include "schedule.h"
-#include "tree.h"
+#include "search/options.h"
+#include "search/random.h"
+#include "search/schedule.h"
+#include "search/tree.h"
 
 namespace shusaku {
 

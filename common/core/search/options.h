@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "../games/game.h"
+#include "games/game.h"
 
 namespace shusaku {
 

@@ -4,10 +4,10 @@
 
 #include <cassert>
 
-#include "effort.h"
-#include "move_choice.h"
-#include "options.h"
-#include "tree.h"
+#include "search/effort.h"
+#include "search/move_choice.h"
+#include "search/options.h"
+#include "search/tree.h"
 
 namespace shusaku {
 

@@ -4,13 +4,13 @@
 // with log N, and the root's forced playouts with the pruned target that goes with them (Wu 2019, section 3.2).
 #pragma once
 
-#include "effort.h"
-#include "move_choice.h"
-#include "options.h"
-#include "random.h"
-#include "root_prior.h"
-#include "schedule.h"
-#include "tree.h"
+#include "search/effort.h"
+#include "search/move_choice.h"
+#include "search/options.h"
+#include "search/random.h"
+#include "search/root_prior.h"
+#include "search/schedule.h"
+#include "search/tree.h"
 
 namespace shusaku {
 

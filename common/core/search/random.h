@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "../games/game.h"
+#include "games/game.h"
 
 namespace shusaku {
 

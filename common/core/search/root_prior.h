@@ -5,8 +5,8 @@
 #include <cmath>
 #include <vector>
 
-#include "options.h"
-#include "random.h"
+#include "search/options.h"
+#include "search/random.h"
 
 namespace shusaku {
 

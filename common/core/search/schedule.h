@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "options.h"
+#include "search/options.h"
 
 namespace shusaku {
 

@@ -9,12 +9,12 @@
 #include <type_traits>
 #include <vector>
 
-#include "effort.h"
-#include "graph.h"
-#include "move_choice.h"
-#include "options.h"
-#include "random.h"
-#include "tree.h"
+#include "search/effort.h"
+#include "search/graph.h"
+#include "search/move_choice.h"
+#include "search/options.h"
+#include "search/random.h"
+#include "search/tree.h"
 
 namespace shusaku {
 

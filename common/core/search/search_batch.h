@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "leaf_batch.h"
+#include "search/leaf_batch.h"
 
 namespace shusaku {
 

@@ -15,8 +15,8 @@
 #include <cstring>
 #include <vector>
 
-#include "../games/game.h"
-#include "simd.h"
+#include "games/game.h"
+#include "search/simd.h"
 
 namespace shusaku {
 

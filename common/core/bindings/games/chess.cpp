@@ -1,0 +1,9 @@
+#include "games/chess/chess.h"
+
+#include "bindings/model.h"
+#include "bindings/games/games.h"
+
+namespace shusaku {
+static_assert(GameRules<Chess>);
+const GameEntry kChess{Chess::kName, &Chess::parameters, &Model<Chess>::make};
+}  // namespace shusaku

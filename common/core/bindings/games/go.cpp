@@ -1,0 +1,28 @@
+#include "bindings/games/games.h"
+#include "bindings/model.h"
+#include "games/go/go.h"
+
+namespace shusaku {
+
+static_assert(GameRules<Go<9>> && GameRules<Go<13>> && GameRules<Go<19>>);
+static_assert(HasKomi<Go<9>>);
+
+namespace {
+
+// Boards of a size share the code of the next larger class; small ones have small positions.
+std::shared_ptr<const AnyGame> make(const Params& params) {
+  const std::int64_t size = std::get<std::int64_t>(params.at("size"));
+  if (size < 2 || size > 19)
+    throw std::invalid_argument("parameter size=" + std::to_string(size) + " of game go: must lie in [2, 19]");
+  return size <= 9 ? Model<Go<9>>::make(params) : size <= 13 ? Model<Go<13>>::make(params) : Model<Go<19>>::make(params);
+}
+
+void complete(Params& params, const Params& given) {
+  if (!given.contains("komi") && std::get<std::int64_t>(params.at("size")) == 9) params["komi"] = 7.0;
+}
+
+}  // namespace
+
+const GameEntry kGo{"go", &Go<19>::parameters, &make, &complete};
+
+}  // namespace shusaku

@@ -1,0 +1,16 @@
+#include "bindings/games/games.h"
+#include "bindings/model.h"
+#include "games/hex.h"
+
+namespace shusaku {
+static_assert(GameRules<Hex<1>> && GameRules<Hex<2>> && GameRules<Hex<3>>);
+
+static std::shared_ptr<const AnyGame> make(const Params& params) {
+  const int size = Hex<1>::checked_size(params);
+  if (size <= 8) return Model<Hex<1>>::make(params);
+  if (size <= 11) return Model<Hex<2>>::make(params);
+  return Model<Hex<3>>::make(params);
+}
+
+const GameEntry kHex{Hex<1>::kName, &Hex<1>::parameters, &make};
+}  // namespace shusaku

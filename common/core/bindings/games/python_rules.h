@@ -1,0 +1,63 @@
+// ForeignGame over a Python object: every answer is checked here, once a state, and an error names method and value.
+#pragma once
+
+#include <map>
+#include <mutex>
+
+#include "bindings/arrays.h"
+#include "games/external/rules.h"
+
+namespace shusaku {
+
+// One call at a time into a game, whichever thread it comes from: a game may keep scratch memory.
+//
+// Taken before the GIL and never waited for while holding it, so that nobody waits for a thread that waits for him.
+class PythonCall {
+ public:
+  explicit PythonCall(std::recursive_mutex& mutex);
+  PythonCall(const PythonCall&) = delete;
+  ~PythonCall();
+
+ private:
+  std::recursive_mutex& mutex_;
+  PyGILState_STATE gil_;
+};
+
+class PythonGame final : public ForeignGame {
+ public:
+  explicit PythonGame(nb::handle loaded);  // a common.external.loader.LoadedGame; with the GIL
+  ~PythonGame() override;
+
+  const ForeignFacts& facts() const override { return facts_; }
+  ForeignStatePtr start() const override;
+  ForeignStatePtr play(const ForeignState& state, Action action) const override;
+  ForeignStatePtr parse(const std::string& text) const override;
+  ForeignPlanes observe(const ForeignState& state) const override;
+  std::optional<std::uint64_t> transposition_key(const ForeignState& state) const override;
+  std::string to_move(const ForeignState& state, Action action) const override;
+  int from_move(const ForeignState& state, const std::string& text) const override;
+  std::string draw(const ForeignState& state) const override;
+
+ private:
+  ForeignStatePtr adopt(nb::object value, const std::string& how) const;
+  void read_legal(ForeignState& state, nb::handle answer) const;
+  template <class... Args>
+  nb::object ask(const nb::object& method, const char* name, const std::string& arguments, const Args&... args) const;
+  [[noreturn]] void fail(const std::string& call, const std::string& what) const;
+  long long whole(nb::handle answer, const std::string& call, long long low, long long high) const;
+  bool truth(nb::handle answer, const std::string& call) const;
+  std::string text(nb::handle answer, const std::string& call) const;
+
+  struct Methods {  // none where the game has no such method
+    nb::object start, play, to_play, is_terminal, legal_actions, outcome, observation, score, is_cut_off, parse, to_move,
+        from_move, draw, transposition_key;
+  };
+
+  mutable std::recursive_mutex mutex_;
+  ForeignFacts facts_;
+  Methods ask_;
+  std::map<std::string, std::string> hints_;  // method -> the way out, where what it answers is wrong
+  nb::object numpy_bool_;
+};
+
+}  // namespace shusaku

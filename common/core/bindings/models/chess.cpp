@@ -1,9 +1,0 @@
-#include "games/chess.h"
-
-#include "bindings/model.h"
-#include "bindings/models/models.h"
-
-namespace shusaku {
-static_assert(GameRules<Chess>);
-const GameEntry kChess{Chess::kName, &Chess::parameters, &Model<Chess>::make};
-}  // namespace shusaku

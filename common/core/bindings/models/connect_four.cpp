@@ -1,8 +1,0 @@
-#include "bindings/models/models.h"
-#include "bindings/model.h"
-#include "games/connect_four.h"
-
-namespace shusaku {
-static_assert(GameRules<ConnectFour>);
-const GameEntry kConnectFour{ConnectFour::kName, &ConnectFour::parameters, &Model<ConnectFour>::make};
-}  // namespace shusaku

@@ -1,8 +1,0 @@
-#include "bindings/models/models.h"
-#include "bindings/model.h"
-#include "games/shogi.h"
-
-namespace shusaku {
-static_assert(GameRules<Shogi<9>> && HasText<Shogi<9>> && HasPerft<Shogi<9>>);
-const GameEntry kShogi{Shogi<9>::kName, &Shogi<9>::parameters, &Model<Shogi<9>>::make};
-}  // namespace shusaku

@@ -1,8 +1,0 @@
-#include "bindings/models/models.h"
-#include "bindings/model.h"
-#include "games/tic_tac_toe.h"
-
-namespace shusaku {
-static_assert(GameRules<TicTacToe>);
-const GameEntry kTicTacToe{TicTacToe::kName, &TicTacToe::parameters, &Model<TicTacToe>::make};
-}  // namespace shusaku
