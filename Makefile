@@ -71,7 +71,7 @@ test-long: install
 	$(BIN)/python -m pytest -m long $(PYTEST_ARGS)
 
 oracles: $(VENV)/.tools
-	$(PYTHON) tests/oracles.py
+	$(PYTHON) tests/fixtures/oracles.py
 	$(PIP) install --quiet -c constraints.txt $(ORACLES) || {
 	  echo "missing: $(subst ",,$(ORACLES)): tests that compare with them will be skipped, or fail under CI" >&2
 	  [ -z "$${CI:-}" ]

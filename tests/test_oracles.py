@@ -1,14 +1,11 @@
 """How the engines and records that tests compare with are found and fetched, with a Debian of two shell scripts."""
 
 import os
-import sys
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 import oracles
+import pytest
 
 APT_GET = """#!/bin/sh
 echo "$@" >> "$HOME/apt-get.log"

@@ -46,7 +46,7 @@ class Command:
 
 
 COMMANDS = {
-    "train": Command("commands.train", Takes.CONFIG, "train on Ray and Redis, here or on RAY_ADDRESS; the same resumes"),
+    "train": Command("commands.train", Takes.CONFIG, "train on Ray and Redis; the same command resumes"),
     "status": Command("commands.control:status", Takes.CONFIG, "show a run that goes on, by its run.dir"),
     "scale": Command(
         "commands.control:scale", Takes.WHAT_AND_CONFIG, "change the number of actors of a run that goes on",

@@ -1,11 +1,8 @@
 """For whoever starts or joins a Ray."""
 
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 from ray_variables import RAY_VARIABLES
 
 

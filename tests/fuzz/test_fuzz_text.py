@@ -1,11 +1,7 @@
 """What tests/fuzz/fuzz_text.py begins with holds, so that it ends at a finding only."""
 
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 from fuzz_text import readers
 
 

@@ -1,13 +1,12 @@
 """What `learner.targets` changes of training, and that its default changes nothing."""
 
 import dataclasses
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from labelled_games import random_game
 
 from shusaku.actors.evaluators.channels_last import channels_last
 from shusaku.actors.evaluators.torch_cpu import TorchRuntime
@@ -24,10 +23,6 @@ from shusaku.common.network.weights import tower_shape
 from shusaku.learner.learner import Learner
 from shusaku.learner.optimizers import learning_rate, make_optimizer
 from shusaku.replay.buffer import Batch
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "common"))
-
-from labelled_games import random_game
 
 GAME = Game("connect_four")
 NETWORK = NetworkConfig(filters=8, blocks=1, value_hidden=16)

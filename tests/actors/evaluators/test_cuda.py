@@ -1,0 +1,223 @@
+"""The path of a GPU, on CPU tensors: what goes in packed comes out as the network says it, two batches under way."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from evaluator_fixtures import CONFIG, assert_same, expected, trained_network
+from evaluator_fixtures import leaves_of as random_leaves
+from inference_fixtures import CODEC, GAME, ask, leaves_of, weights
+
+from shusaku.actors.evaluators.cuda import DEPTH, Card, CardEvaluator
+from shusaku.actors.evaluators.evaluator import (
+    BatchTooLarge,
+    Evaluator,
+    PseudoRandomEvaluator,
+    make_evaluator,
+    raw_rate,
+)
+from shusaku.actors.evaluators.simulated_gpu import SimulatedCard
+from shusaku.actors.inference.pipeline import BatchPipeline
+from shusaku.actors.inference.server import InferenceServer
+from shusaku.common._core import Game
+from shusaku.common.config.schema import InferenceConfig, NetworkConfig
+from shusaku.common.hardware import Precision
+from shusaku.common.network.weights import random_weights, tower_shape, weights_of
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+GAMES = [
+    ("tic_tac_toe", {}, "linear"), ("connect_four", {}, "linear"), ("go", {"size": 5}, "linear"),
+    ("chess", {}, "planes"), ("minishogi", {}, "linear"),
+]
+
+
+def card_of(game: Game, config: NetworkConfig = CONFIG) -> Card:
+    return Card(game, tower_shape(game, config), Precision("fp32", "for the test"), "cpu")
+
+
+@pytest.mark.parametrize(("name", "params", "head"), GAMES)
+@pytest.mark.parametrize("count", [1, 7, 8, 19])
+def test_it_agrees_with_the_training_network(name: str, params: dict[str, int], head: str, count: int) -> None:
+    """Games with uniform planes and without, sizes that fill the last byte and do not, batches that must be cut."""
+    game = Game(name, params)
+    config = NetworkConfig(filters=8, blocks=1, policy_head=head)
+    network = trained_network(game, config)
+    evaluator = CardEvaluator(card_of(game, config), 8)
+    evaluator.load(weights_of(network, game, version=4, step=0))
+    leaves = random_leaves(game, count)
+    evaluation = evaluator(leaves)
+    assert evaluation.version == evaluator.version == 4
+    assert_same(evaluation, *expected(network, game, leaves))
+
+
+def test_two_batches_are_under_way_and_keep_their_versions() -> None:
+    network = trained_network(GAME)
+    evaluator = CardEvaluator(card_of(GAME), 8)
+    evaluator.load(weights_of(network, GAME, version=1, step=0))
+    first, second = random_leaves(GAME, 8, seed=1), random_leaves(GAME, 5, seed=2)
+    evaluator.begin(first)
+    other = trained_network(GAME, seed=2)
+    evaluator.load(weights_of(other, GAME, version=2, step=1))
+    evaluator.begin(second)
+    assert evaluator.is_done()
+    answers = [evaluator.finish(), evaluator.finish()]
+    assert [answer.version for answer in answers] == [1, 2]
+    assert_same(answers[0], *expected(network, GAME, first))
+    assert_same(answers[1], *expected(other, GAME, second))
+
+
+def test_sizes_share_one_network() -> None:
+    card = card_of(GAME)
+    small, large = CardEvaluator(card, 4), CardEvaluator(card, 16)
+    small.load(random_weights(GAME, CONFIG, 1, version=3))
+    assert large.version == 3
+    leaves = random_leaves(GAME, 4)
+    np.testing.assert_allclose(small(leaves).logits, large(leaves).logits, rtol=1e-5, atol=1e-5)
+    with pytest.raises(ValueError, match="they belong to another game or network"):
+        large.load(random_weights(GAME, NetworkConfig(filters=32, blocks=2), 1, version=4))
+    assert small.version == 3
+    assert raw_rate(small, 0.02) > 0
+
+
+class NoRoom(PseudoRandomEvaluator):
+    """A card whose memory ends at 32 positions."""
+
+    def __init__(self, size: int) -> None:
+        if size > 32:
+            raise BatchTooLarge(f"a batch of {size} positions does not fit into the GPU's memory: 2 GiB more")
+        super().__init__(GAME, size, -1)
+
+
+@pytest.mark.parametrize("error", [
+    torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB\nmore lines"),
+    RuntimeError("CUDA error: out of memory"), RuntimeError("CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"),
+])
+def test_no_room_on_the_card_is_said_as_such(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def refuse(evaluator: CardEvaluator) -> None:
+        raise error
+
+    monkeypatch.setattr(CardEvaluator, "_new_buffers", refuse)
+    with pytest.raises(BatchTooLarge, match="a batch of 8 positions does not fit") as refusal:
+        CardEvaluator(card_of(GAME), 8)
+    assert "\n" not in str(refusal.value)
+
+
+def test_another_error_of_the_card_stays_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(evaluator: CardEvaluator) -> None:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr(CardEvaluator, "_new_buffers", refuse)
+    with pytest.raises(RuntimeError, match="illegal memory access"):
+        CardEvaluator(card_of(GAME), 8)
+
+
+def test_where_memory_ends_smaller_batches_do() -> None:
+    server = InferenceServer(GAME, NoRoom, sizes=[8, 16, 32, 64, 128], deadline_ms=1.0)
+    try:
+        server.load(weights(1))
+        assert server.description == ("NoRoom; batches of at most 32: a batch of 64 positions does not fit into the "
+                                      "GPU's memory: 2 GiB more")
+        leaves = leaves_of(100)
+        answer = ask(server, leaves)
+        np.testing.assert_array_equal(answer.values, PseudoRandomEvaluator(GAME, 100)(leaves).values.astype(np.float16))
+    finally:
+        server.close()
+    with pytest.raises(BatchTooLarge):
+        BatchPipeline(NoRoom, [64, 128])
+
+
+def test_the_next_batch_is_queued_before_the_first_is_done() -> None:
+    """So a card that takes 100 ms a batch answers a batch each 100 ms, whatever the host does between."""
+    service = 0.1
+
+    def make(size: int) -> Evaluator:
+        return SimulatedCard(GAME, size, service)
+
+    server = InferenceServer(GAME, make, sizes=[64], deadline_ms=0.1)
+    try:
+        server.load(weights(1))
+        payload, settled = CODEC.encode(leaves_of(4)), []
+        begin = time.monotonic()
+        server.submit(0, payload, lambda request: settled.append(time.monotonic()))
+        time.sleep(service / 4)
+        server.submit(1, payload, lambda request: settled.append(time.monotonic()))
+        time.sleep(service / 2)
+        assert settled == []
+        assert len(server._running) == DEPTH == 2
+        time.sleep(2.5 * service)
+        assert len(settled) == 2
+        assert settled[0] - begin >= service
+        assert settled[1] - settled[0] < 1.75 * service, "the second waited for nothing but the card"
+    finally:
+        server.close()
+
+
+def test_closing_answers_what_is_under_way_with_a_refusal() -> None:
+    def make(size: int) -> Evaluator:
+        return SimulatedCard(GAME, size, 0.2)
+
+    server = InferenceServer(GAME, make, sizes=[64], deadline_ms=0.1)
+    server.load(weights(1))
+    errors: list[object] = []
+    for client in range(3):
+        server.submit(client, CODEC.encode(leaves_of(4)), lambda request: errors.append(request.error))
+        time.sleep(0.01)
+    server.close()
+    assert len(errors) == 3
+    assert all("closed" in str(error) for error in errors)
+
+
+def test_a_client_finds_the_card_behind_the_server() -> None:
+    """Requests of several sizes, through the ladder, answered as by the network alone."""
+    network = trained_network(GAME)
+    card = card_of(GAME)
+    server = InferenceServer(GAME, lambda size: CardEvaluator(card, size), sizes=[8, 16, 32], deadline_ms=0.5)
+    try:
+        server.load(weights_of(network, GAME, version=1, step=0))
+        for count in (3, 8, 20, 32, 50):
+            leaves = random_leaves(GAME, count, seed=count)
+            logits, values = expected(network, GAME, leaves)
+            answer = ask(server, leaves)
+            np.testing.assert_allclose(answer.logits, logits, rtol=2e-3, atol=2e-3)  # half floats on the way
+            np.testing.assert_allclose(answer.values, values, rtol=2e-3, atol=2e-3)
+    finally:
+        server.close()
+
+
+def test_a_request_larger_than_any_batch_waits_for_what_is_under_way() -> None:
+    """After a card had no room for the larger sizes: such a one goes in parts, behind the batches before it."""
+    def make(size: int) -> Evaluator:
+        return SimulatedCard(GAME, size, 0.05)
+
+    server = InferenceServer(GAME, make, sizes=[8], deadline_ms=0.1)
+    try:
+        server.load(weights(1))
+        small, large = leaves_of(4, seed=1), leaves_of(20, seed=2)
+        with ThreadPoolExecutor(3) as pool:
+            answers = [pool.submit(ask, server, leaves, client) for client, leaves in enumerate((small, large, small))]
+            for leaves, answer in zip((small, large, small), answers, strict=True):
+                expected = PseudoRandomEvaluator(GAME, 32)(leaves)
+                np.testing.assert_array_equal(answer.result(10).values, expected.values.astype(np.float16))
+        assert server.stats().failed == 0
+    finally:
+        server.close()
+
+
+def test_buffers_come_back_from_a_batch_that_failed() -> None:
+    evaluator = CardEvaluator(card_of(GAME), 8)
+    evaluator.load(weights_of(trained_network(GAME), GAME, version=1, step=0))
+    good = random_leaves(GAME, 8)
+    bad = replace(good, uniform=np.zeros((8, 3), np.float32))
+    for _ in range(2 * DEPTH):
+        with pytest.raises(ValueError, match=r"shape|broadcast"):
+            evaluator(bad)
+    assert len(evaluator(good).values) == 8
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu_that_is_said() -> None:
+    with pytest.raises(ValueError, match=r"torch finds no GPU that it can use; use inference\.device=cpu"):
+        make_evaluator(GAME, InferenceConfig(device="cuda", precision="fp32"), CONFIG, 8)

@@ -1,0 +1,322 @@
+"""The inference server: who is answered with whom, and what happens to those who are not."""
+
+import gc
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from inference_fixtures import CODEC, GAME, Scripted, ask, eventually, hammer, leaves_of, serving, weights
+
+from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator, make_evaluator
+from shusaku.actors.inference.server import (
+    AnswerLate,
+    EvaluationFailed,
+    InferenceServer,
+    NoWeights,
+    QueueFull,
+    ServerClosed,
+)
+from shusaku.actors.inference.stats import REMEMBERED
+from shusaku.common.codec import CodecError
+from shusaku.common.config.schema import InferenceConfig, NetworkConfig
+from shusaku.common.leaves_codec import to_half
+from shusaku.common.messages import Evaluation, Leaves
+from shusaku.common.network.weights import random_weights
+
+REQUEST = CODEC.encode(leaves_of(8))
+
+
+# --- answers -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rows", [1, 8, 64, 150])
+def test_an_answer_is_that_of_the_evaluator(rows: int) -> None:
+    """A request larger than the largest size is answered, too."""
+    leaves = leaves_of(rows)
+    with serving(version=3) as (server, _):
+        answer = ask(server, leaves)
+    local = PseudoRandomEvaluator(GAME, rows)(leaves)
+    np.testing.assert_array_equal(answer.logits, to_half(local.logits).astype(np.float32))
+    assert answer.version == 3
+    assert answer.values.tolist() == [3 / 1024] * rows
+
+
+def test_requests_are_laid_into_one_batch_and_every_caller_gets_its_own_answer() -> None:
+    with serving(sizes=(8, 64)) as (server, evaluators), ThreadPoolExecutor(12) as pool:
+        small, large = evaluators[8], evaluators[64]
+        small.free.clear()
+        first = pool.submit(ask, server, leaves_of(3), 0)
+        assert small.entered.wait(10)  # while this batch runs, the others gather
+        requests = [leaves_of(1 + n, seed=n) for n in range(9)]  # 45 positions
+        answers = [pool.submit(ask, server, leaves, client) for client, leaves in enumerate(requests)]
+        assert eventually(lambda: server.stats().waiting == 9)
+        small.free.set()
+        for leaves, answer in zip(requests, answers, strict=True):
+            expected = to_half(PseudoRandomEvaluator(GAME, 9)(leaves).logits).astype(np.float32)
+            np.testing.assert_array_equal(answer.result(10).logits, expected)
+        assert len(first.result(10).values) == 3
+        assert (small.asked, large.asked) == ([3], [45])
+        assert small.threads == large.threads == {server._thread.ident}
+        stats = server.stats()
+        assert (stats.rows, stats.batches, stats.clients) == (48, 2, 9)
+
+
+def test_a_batch_is_never_larger_than_the_largest_size() -> None:
+    with serving(sizes=(8, 16)) as (server, evaluators), ThreadPoolExecutor(12) as pool:
+        evaluators[8].free.clear()
+        calls = [pool.submit(ask, server, leaves_of(2))]
+        assert evaluators[8].entered.wait(10)
+        calls += [pool.submit(ask, server, leaves_of(7, seed=n), n) for n in range(10)]
+        assert eventually(lambda: server.stats().waiting == 10)
+        evaluators[8].free.set()
+        for call in calls:
+            call.result(10)
+        assert evaluators[16].asked == [14] * 5
+
+
+def test_every_size_has_answered_before_the_server_is_ready() -> None:
+    with serving(sizes=(8, 16, 32), version=-1) as (server, evaluators):
+        assert not server.is_ready
+        assert server.version == -1
+        assert [evaluator.asked for evaluator in evaluators.values()] == [[], [], []]
+        server.load(weights(7))
+        assert server.is_ready
+        assert server.version == 7
+        assert {size: evaluator.asked for size, evaluator in evaluators.items()} == {8: [8], 16: [16], 32: [32]}
+
+
+def test_a_single_client_never_waits_for_the_deadline() -> None:
+    with serving(deadline_ms=5000) as (server, _):
+        begin = time.monotonic()
+        for _ in range(20):
+            server.infer(0, REQUEST, 10)
+        assert time.monotonic() - begin < 2.5
+
+
+def test_dead_clients_cost_the_deadline_and_no_more() -> None:
+    """Thirty clients were heard of, one goes on: the third that the rule waits for will never come."""
+    with serving(deadline_ms=50) as (server, _), ThreadPoolExecutor(30) as pool:
+        for call in [pool.submit(server.infer, client, REQUEST, 10) for client in range(30)]:
+            call.result(10)
+        assert server.stats().clients == 30
+        waits = []
+        for _ in range(10):
+            begin = time.monotonic()
+            server.infer(0, REQUEST, 10)
+            waits.append(time.monotonic() - begin)
+        assert min(waits) >= 0.045  # it did wait for the others
+        assert np.median(waits) < 0.25
+
+
+def test_a_third_of_the_clients_need_not_wait_for_the_deadline() -> None:
+    with serving(sizes=(512,), deadline_ms=3000) as (server, _), ThreadPoolExecutor(10) as pool:
+        for client in range(30):
+            server._clients.hear(client, time.monotonic())
+        begin = time.monotonic()
+        calls = [pool.submit(server.infer, client, REQUEST, 10) for client in range(9)]
+        assert eventually(lambda: server.stats().waiting == 9 or any(call.done() for call in calls))
+        calls += [pool.submit(server.infer, 9, REQUEST, 10)]
+        for call in calls:
+            call.result(10)
+        assert time.monotonic() - begin < 1.5
+
+
+def test_a_network_answers_through_the_ladder_as_it_does_alone() -> None:
+    network = NetworkConfig(filters=8, blocks=1)
+    inference = InferenceConfig(runtime="openvino", precision="fp32")
+    loaded = random_weights(GAME, network, 1)
+    alone = make_evaluator(GAME, inference, network, 16)
+    alone.load(loaded)
+    server = InferenceServer(
+        GAME, lambda size: make_evaluator(GAME, inference, network, size), sizes=[4, 16], deadline_ms=1
+    )
+    try:
+        server.load(loaded)
+        for rows in (1, 4, 9, 16, 30):
+            leaves = leaves_of(rows)
+            answer, expected = ask(server, leaves), alone(leaves)
+            np.testing.assert_allclose(answer.logits, expected.logits, atol=2e-3)
+            np.testing.assert_allclose(answer.values, expected.values, atol=2e-3)
+            assert answer.version == loaded.version
+    finally:
+        server.close()
+
+
+# --- refusals ------------------------------------------------------------------------------------------------------
+
+
+def test_a_bad_payload_fails_its_own_caller_only() -> None:
+    with serving() as (server, evaluators), ThreadPoolExecutor(8) as pool:
+        evaluators[64].free.clear()
+        good = [pool.submit(ask, server, leaves_of(2)) for _ in range(3)]
+        for payload in (b"", REQUEST[:-1], b"x" * 2000, REQUEST + b"\0"):
+            with pytest.raises(CodecError):
+                server.infer(5, payload, 10)
+        evaluators[64].free.set()
+        assert [len(answer.result(10).values) for answer in good] == [2, 2, 2]
+        assert server.stats().refused == 4
+        assert sum(evaluators[64].asked) == 6
+
+
+def test_the_queue_is_bounded() -> None:
+    with serving(max_waiting=4) as (server, evaluators), ThreadPoolExecutor(8) as pool:
+        evaluators[64].free.clear()
+        running = pool.submit(server.infer, 0, REQUEST, 10)
+        assert evaluators[64].entered.wait(10)
+        waiting = [pool.submit(server.infer, n, REQUEST, 10) for n in range(4)]
+        assert eventually(lambda: server.stats().waiting == 4)
+        begin = time.monotonic()
+        with pytest.raises(QueueFull, match="4 requests"):
+            server.infer(9, REQUEST, 10)
+        assert time.monotonic() - begin < 1
+        evaluators[64].free.set()
+        assert all(call.result(10) for call in [running, *waiting])
+
+
+def test_before_weights_callers_wait_and_are_then_answered_or_refused() -> None:
+    with serving(version=-1) as (server, _), ThreadPoolExecutor(2) as pool:
+        begin = time.monotonic()
+        with pytest.raises(NoWeights):
+            server.infer(0, REQUEST, 0.1)
+        assert 0.1 <= time.monotonic() - begin < 2
+        assert server.stats().waiting == 0
+        call = pool.submit(ask, server, leaves_of(4))
+        assert eventually(lambda: server.stats().waiting == 1)
+        server.load(weights(5))
+        assert call.result(10).version == 5
+
+
+def test_a_client_that_gives_up_is_not_computed_for() -> None:
+    with serving() as (server, evaluators), ThreadPoolExecutor(2) as pool:
+        evaluators[64].free.clear()
+        running = pool.submit(server.infer, 0, REQUEST, 0.3)  # gives up while its batch runs
+        assert evaluators[64].entered.wait(10)
+        with pytest.raises(AnswerLate):
+            server.infer(1, REQUEST, 0.1)  # gives up in the queue
+        with pytest.raises(AnswerLate):
+            running.result(10)
+        assert server.stats().waiting == 0
+        evaluators[64].free.set()
+        assert len(ask(server, leaves_of(3), 2).values) == 3
+        assert evaluators[64].asked == [8, 3]
+        assert server.stats().refused == 2
+
+
+def test_a_failure_of_the_evaluator_is_told_to_its_callers_and_the_server_goes_on() -> None:
+    with serving() as (server, evaluators), ThreadPoolExecutor(4) as pool:
+        evaluator = evaluators[64]
+        evaluator.free.clear()
+        first = pool.submit(server.infer, 0, REQUEST, 10)
+        assert evaluator.entered.wait(10)
+        calls = [pool.submit(server.infer, n, REQUEST, 10) for n in range(3)]
+        assert eventually(lambda: server.stats().waiting == 3)
+        evaluator.error = RuntimeError("out of memory")
+        evaluator.free.set()
+        with pytest.raises(EvaluationFailed, match="RuntimeError: out of memory"):
+            first.result(10)
+        assert all(call.result(10) for call in calls)
+        assert server.stats().failed == 1
+
+
+def test_an_answer_of_the_wrong_shape_is_a_failure() -> None:
+    class Short(Scripted):
+        def __call__(self, leaves: Leaves) -> Evaluation:
+            evaluation = super().__call__(leaves)
+            if self.version < 2:
+                return evaluation
+            return Evaluation(evaluation.logits[:-1], evaluation.values, evaluation.version)
+
+    server = InferenceServer(GAME, Short, sizes=[8], deadline_ms=1)
+    server.load(weights(1))
+    server.infer(0, REQUEST, 10)
+    server.load(weights(2))
+    with pytest.raises(EvaluationFailed, match="logits"):
+        server.infer(0, REQUEST, 10)
+    server.close()
+
+
+def test_answers_that_are_not_finite_are_counted_and_passed_on() -> None:
+    with serving() as (server, evaluators):
+        evaluators[64].bad_rows = [0, 1]
+        leaves = leaves_of(8)
+        answer = ask(server, leaves)
+        assert np.flatnonzero(np.isnan(answer.logits)).tolist() == leaves.offsets[[0, 1]].tolist()
+        assert server.stats().non_finite == 2
+
+
+def test_what_the_factory_raises_is_raised_by_the_constructor() -> None:
+    def make(size: int) -> PseudoRandomEvaluator:
+        raise LookupError(f"no device for {size}")
+
+    before = threading.active_count()
+    with pytest.raises(LookupError, match="no device for 8"):
+        InferenceServer(GAME, make, sizes=[16, 8], deadline_ms=1)
+    assert eventually(lambda: threading.active_count() <= before)
+
+
+# --- the end -------------------------------------------------------------------------------------------------------
+
+
+def test_closing_frees_every_caller_at_once() -> None:
+    """Those in the queue, those in the batch that runs, and whoever loads weights."""
+    threads = threading.active_count()
+    with serving() as (server, evaluators), ThreadPoolExecutor(8) as pool:
+        evaluators[64].free.clear()
+        calls = [pool.submit(server.infer, 0, REQUEST, 60)]
+        assert evaluators[64].entered.wait(10)
+        calls += [pool.submit(server.infer, n, REQUEST, 60) for n in range(5)]
+        load = pool.submit(server.load, weights(2))
+        assert eventually(lambda: server.stats().waiting == 5 and server._publication is not None)
+        begin = time.monotonic()
+        server.close(timeout=0.1)  # the evaluator does not come back
+        for call in [*calls, load]:
+            with pytest.raises(ServerClosed):
+                call.result(5)
+        assert time.monotonic() - begin < 3
+        for refused in (lambda: server.infer(0, REQUEST, 60), lambda: server.load(weights(3))):
+            with pytest.raises(ServerClosed):
+                refused()
+        assert not server.is_ready
+    assert eventually(lambda: threading.active_count() <= threads)
+
+
+def test_closing_under_load() -> None:
+    stop = threading.Event()
+    for _ in range(5):
+        with serving(sizes=(8, 64)) as (server, _), ThreadPoolExecutor(8) as pool:
+            calls = [pool.submit(hammer, server, stop, client) for client in range(8)]
+            assert eventually(lambda: server.stats().batches > 20)
+            server.close()
+            for call in calls:
+                with pytest.raises(ServerClosed):
+                    call.result(5)
+            server.close()  # again
+
+
+def test_memory_is_flat_over_many_calls() -> None:
+    with serving(sizes=(8, 16, 32)) as (server, evaluators), ThreadPoolExecutor(4) as pool:
+
+        def call(client: int) -> None:
+            for _ in range(5_000):
+                server.infer(client, REQUEST, 10)
+
+        def blocks() -> int:
+            for evaluator in evaluators.values():
+                evaluator.asked.clear()
+            gc.collect()
+            return sys.getallocatedblocks()
+
+        list(pool.map(call, range(4)))
+        assert server.stats().batches > REMEMBERED  # so far the figures look back
+        before = blocks()
+        list(pool.map(call, range(4)))
+        assert blocks() - before < 500
+        stats = server.stats()
+        assert stats.rows == 40_000 * 8
+        assert 0 < stats.wait_p50_ms <= stats.wait_p99_ms < 1000
+        assert 0 <= stats.idle_share < 1
+        assert stats.rows_per_s > 0
+        assert 8 <= stats.rows_per_batch <= 32

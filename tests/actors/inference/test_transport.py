@@ -1,0 +1,194 @@
+"""Which way an actor's requests go: shared memory on the server's host, Ray calls else, and on to the next server.
+
+Ray is a stand-in here: a reference holds its answer.  Real Ray runs in tests/deploy.
+"""
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import ray
+from inference_fixtures import CODEC, GAME, Scripted, leaves_of, weights
+
+from shusaku.actors.inference import transport as remote_transport
+from shusaku.actors.inference.client import RemoteEvaluation, ServerUnavailable
+from shusaku.actors.inference.server import InferenceServer
+from shusaku.actors.inference.shm_server import SharedDoor
+from shusaku.actors.inference.transport import ServerTransport
+from shusaku.common.codec import CodecError
+
+HERE = "this node"
+
+
+class Reference:
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def future(self) -> "Future[Any]":
+        done: Future[Any] = Future()
+        done.set_result(self.answer)
+        return done
+
+
+def remote(function: Any) -> Any:
+    """A method of an actor's handle."""
+    def call(*arguments: Any) -> Reference:
+        try:
+            return Reference(function(*arguments))
+        except Exception as error:
+            return Reference(error)
+
+    return SimpleNamespace(remote=call)
+
+
+class Served:
+    """An inference server with its door, as a handle knows it."""
+
+    def __init__(self, node: str = HERE, has_door: bool = True) -> None:
+        self.evaluator = Scripted()
+        self.server = InferenceServer(GAME, lambda size: self.evaluator, sizes=[64], deadline_ms=0.5)
+        self.server.load(weights(1))
+        self.shared = SharedDoor(self.server)
+        self.calls = 0
+        self.is_dead = False
+        address = self.shared.address if has_door else ""
+        self.door = remote(lambda: (node, address))
+        self.infer = remote(self._infer)
+
+    def _infer(self, client: int, payload: bytes) -> bytes:
+        if self.is_dead:
+            raise ray.exceptions.RayActorError()
+        self.calls += 1
+        return self.server.infer(client, payload, 5.0)
+
+    def close(self) -> None:
+        self.shared.close()
+        self.server.close()
+
+
+@pytest.fixture
+def handles(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Served]]:
+    def get(reference: Reference, timeout: float) -> Any:
+        if isinstance(reference.answer, Exception):
+            raise reference.answer
+        return reference.answer
+
+    fake = SimpleNamespace(get=get, exceptions=ray.exceptions,
+                           get_runtime_context=lambda: SimpleNamespace(get_node_id=lambda: HERE))
+    monkeypatch.setattr(remote_transport, "ray", fake)
+    made: list[Served] = []
+    yield made
+    for one in made:
+        one.close()
+
+
+def ask(transport: ServerTransport) -> bytes:
+    return transport.receive(transport.send(CODEC.encode(leaves_of(3))), 10.0)
+
+
+def way(transport: ServerTransport) -> Any:
+    return transport.figures()["runtime"]
+
+
+def test_on_its_host_memory_is_shared_and_timed(handles: list[Served]) -> None:
+    handles.append(Served())
+    transport = ServerTransport(0, CODEC)
+    transport.attach([handles[0]])
+    for _ in range(5):
+        assert ask(transport)
+    assert handles[0].calls == 0
+    assert way(transport) == "an inference server, through shared memory"
+    figures = transport.figures()
+    assert 0 < float(figures["call_p50_ms"]) <= float(figures["call_p99_ms"]) < 5000
+
+
+@pytest.mark.parametrize("settings", [{"node": "another"}, {"has_door": False}])
+def test_elsewhere_ray_is_called(handles: list[Served], settings: dict[str, Any]) -> None:
+    handles.append(Served(**settings))
+    transport = ServerTransport(0, CODEC)
+    transport.attach([handles[0]])
+    assert ask(transport)
+    assert handles[0].calls == 1
+    assert way(transport) == "an inference server, through Ray calls, for it is on another host or has no door"
+
+
+def test_too_little_memory_is_said_and_ray_is_called(handles: list[Served], monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(descriptor: int, offset: int, size: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    handles.append(Served())
+    transport = ServerTransport(0, CODEC)
+    transport.attach([handles[0]])
+    for _ in range(2):
+        assert ask(transport)
+    assert handles[0].calls == 2
+    assert "through Ray calls, for there is no shared memory: [Errno 28] No space left" in way(transport)
+
+
+def test_a_door_that_closes_is_not_tried_again_until_a_successor_comes(handles: list[Served]) -> None:
+    handles += [Served(), Served()]
+    transport = ServerTransport(0, CODEC)
+    transport.attach([handles[0]])
+    assert ask(transport)
+    handles[0].evaluator.free.clear()
+    ticket = transport.send(CODEC.encode(leaves_of(3)))
+    assert handles[0].evaluator.entered.wait(10)
+    handles[0].shared.close()
+    with pytest.raises(ServerUnavailable, match="shared memory"):
+        transport.receive(ticket, 10)
+    handles[0].evaluator.free.set()
+    assert ask(transport)
+    assert handles[0].calls == 1
+    assert way(transport) == "an inference server, through Ray calls, for its door closed"
+    transport.attach([handles[1]])
+    assert ask(transport)
+    assert handles[1].calls == 0
+    assert way(transport) == "an inference server, through shared memory"
+
+
+def test_another_server_is_asked_when_one_fails(handles: list[Served]) -> None:
+    handles += [Served(), Served(node="another")]
+    transport = ServerTransport(0, CODEC)
+    transport.attach(list(handles))
+    handles[0].evaluator.error = RuntimeError("the card is gone")
+    with pytest.raises(ServerUnavailable, match="the card is gone"):
+        ask(transport)
+    assert ask(transport)
+    assert handles[1].calls == 1, "the next one"
+    handles[1].is_dead = True
+    with pytest.raises(ServerUnavailable):
+        ask(transport)
+    assert ask(transport), "and round again"
+
+
+def test_a_defect_of_ours_is_not_hidden(handles: list[Served]) -> None:
+    handles.append(Served())
+    transport = ServerTransport(0, CODEC)
+    transport.attach([handles[0]])
+    with pytest.raises(CodecError):
+        transport.receive(transport.send(b"nonsense of sixteen bytes and more"), 10.0)
+    assert ask(transport)
+
+
+def test_an_evaluation_survives_the_end_of_the_door(handles: list[Served]) -> None:
+    """The client of `actors.inference.client` sends again what was lost, by the way that is left."""
+    handles.append(Served())
+    transport = ServerTransport(0, CODEC)
+    transport.attach([handles[0]])
+    remote_evaluation = RemoteEvaluation(transport, 0, GAME)
+    leaves = leaves_of(5)
+    first = remote_evaluation(leaves)
+    handles[0].evaluator.free.clear()
+    handles[0].evaluator.entered.clear()
+    remote_evaluation.begin(leaves)
+    assert handles[0].evaluator.entered.wait(10)
+    handles[0].shared.close()
+    handles[0].evaluator.free.set()
+    again = remote_evaluation.finish()
+    assert again.logits.tolist() == first.logits.tolist()
+    assert handles[0].calls == 1
+    assert remote_evaluation.resent == 1

@@ -1,0 +1,197 @@
+"""Labels of the ring against a slow reference that replays the games in Python."""
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from external_fixtures import Takeaway, TicTacToe, python_game
+from labelled_games import draw_weights, labelled_rows, random_game
+
+from shusaku.common._core import Game, RowRing
+from shusaku.common.config.schema import LearnerConfig
+from shusaku.common.errors import UsageError
+from shusaku.common.network.row_labels import RowLabels, horizons, row_labels
+
+GAP, WIDTH = 0.3, 0.4  # wide, so that random values lie on both sides and between
+
+
+def games() -> dict[str, Game]:
+    return {
+        "tic_tac_toe": Game("tic_tac_toe"),
+        "connect_four": Game("connect_four"),
+        "go 5x5": Game("go", {"size": 5}),
+        "go 9x9": Game("go", {"size": 9, "komi": 7.0}),
+        "othello": Game("othello"),
+        "python": python_game(TicTacToe),
+        "moves twice": python_game(Takeaway, pile=20),
+    }
+
+
+def append(ring: RowRing, r: Any) -> int:
+    return ring.append(r.actions, r.policy_offsets, r.policy_actions, r.policy_shares, r.root_values, r.raw_values,
+                       r.versions, r.kind, r.row_weight, r.surprise, r.outcome, r.score, str(r.ended_by))
+
+
+def permuted(game: Game, symmetry: int, policy: np.ndarray) -> np.ndarray:
+    turned = np.zeros_like(policy)
+    turned[[game.permute_action(symmetry, a) for a in range(game.num_actions)]] = policy
+    return turned
+
+
+@pytest.mark.parametrize("name", games())
+def test_every_label_is_that_of_the_definition(name: str) -> None:
+    """Also when rows have left the ring, for games that stopped early, and under every symmetry."""
+    game = games()[name]
+    has_ownership = name.startswith("go") or name == "othello"
+    lengths = (1.0, *horizons(game), 30.0)
+    records = [random_game(game, seed, stop_early=seed % 4 == 3) for seed in range(4 if "9x9" in name else 12)]
+    rows = list(itertools.chain(*(labelled_rows(game, r, lengths, GAP, WIDTH) for r in records)))
+    capacity = len(rows) * 2 // 3
+    ring = RowRing(game, capacity, horizons=lengths, blunder_gap=GAP, blunder_width=WIDTH, ownership=has_ownership,
+                   score=True, reply=True)
+    assert sum(append(ring, r) for r in records) == len(rows)
+    batch = ring.sample(600, len(rows) - capacity, len(rows), 3, True, 1)
+    seen = {"symmetries": set(), "replies": 0, "known": 0, "deblundered": 0}
+    for b, number in enumerate(batch["rows"]):
+        row = rows[number]
+        np.testing.assert_allclose(batch["short_term"][b], row.short_term, atol=5e-6)
+        assert batch["outcome"][b] == pytest.approx(row.deblundered, abs=2e-6)
+        np.testing.assert_array_equal(batch["score"][b], row.score)
+        symmetry = next((s for s in range(game.num_symmetries) if fits(game, batch, b, row, s)), None)
+        assert symmetry is not None, f"row {number}, ply {row.ply}: no symmetry explains policy, reply and ownership"
+        seen["symmetries"].add(symmetry)
+        seen["replies"] += batch["reply"][b].sum() > 0
+        seen["known"] += not np.isnan(batch["score"][b])
+        seen["deblundered"] += batch["outcome"][b] != row.outcome
+    assert len(seen["symmetries"]) == game.num_symmetries
+    assert 0 < seen["replies"] < 600
+    assert 0 < seen["deblundered"] < 600
+    assert (0 < seen["known"] < 600) == has_ownership
+    assert "ownership" in batch or not has_ownership
+
+
+def fits(game: Game, batch: dict[str, Any], b: int, row: Any, symmetry: int) -> bool:
+    """Whether planes, policy, reply and ownership are the row's, all under this one symmetry."""
+    same = np.array_equal(batch["observations"][b], row.planes[symmetry])
+    same = same and np.allclose(batch["policy"][b], permuted(game, symmetry, row.policy), atol=1e-6)
+    same = same and np.allclose(batch["reply"][b], permuted(game, symmetry, row.reply), atol=1e-6)
+    if not same or "ownership" not in batch:
+        return same
+    if row.ownership is None:
+        return bool(np.isnan(batch["ownership"][b]).all())
+    cells = row.ownership.size  # an action of these games is the cell that a stone is put on; what is left is the pass
+    padded = np.concatenate([row.ownership.reshape(-1), np.zeros(game.num_actions - cells)])
+    turned = permuted(game, symmetry, padded)[:cells]
+    return np.array_equal(batch["ownership"][b].reshape(-1), turned)
+
+
+def test_without_options_the_rows_are_as_ever() -> None:
+    game = Game("connect_four")
+    plain, labelled = RowRing(game, 500), RowRing(game, 500, horizons=(3.0,), score=True, reply=True)
+    for seed in range(20):
+        record = random_game(game, seed)
+        append(plain, record)
+        append(labelled, record)
+    one, other = (ring.sample(256, 0, plain.end, 9, True, 1) for ring in (plain, labelled))
+    assert set(other) - set(one) == {"short_term", "score", "reply"}
+    assert all(np.array_equal(one[key], other[key]) for key in one)
+    assert plain.nbytes < labelled.nbytes
+
+
+@pytest.mark.parametrize("lie", ["outcome", "score", "action"])
+def test_a_record_that_lies_leaves_the_ring_as_it_was(lie: str) -> None:
+    """The labels of the games around it stay theirs."""
+    game = Game("go", {"size": 5})
+    records = [random_game(game, seed) for seed in range(6)]
+    rows = list(itertools.chain(*(labelled_rows(game, r, (4.0,), GAP, WIDTH) for r in records)))
+    ring = RowRing(game, 2000, horizons=(4.0,), ownership=True, score=True)
+    for r in records:
+        fields = {"outcome": -r.outcome or 1, "score": r.score + 1,
+                  "action": np.append(r.actions[:-1], [99]).astype(np.uint16)}
+        false = replace(r, **{lie.replace("action", "actions"): fields[lie]})
+        end = ring.end
+        with pytest.raises(ValueError, match=lie.replace("score", "outcome: a score")):
+            append(ring, false)
+        assert ring.end == end
+        append(ring, r)
+    batch = ring.sample(300, 0, ring.end, 1, False, 1)
+    for b, number in enumerate(batch["rows"]):
+        np.testing.assert_array_equal(batch["ownership"][b], rows[number].ownership)
+        assert batch["score"][b] == rows[number].score
+
+
+@pytest.mark.parametrize("options", [
+    {"horizons": (0.5,)}, {"blunder_gap": -1.0}, {"blunder_width": float("nan")}, {"policy_surprise": 1.5},
+    {"policy_surprise": 0.6, "value_surprise": 0.6}, {"ownership": True},
+])
+def test_a_ring_refuses_options_that_cannot_be(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"must be|no ownership"):
+        RowRing(Game("tic_tac_toe"), 10, **options)
+
+
+# --- how often rows are drawn ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("policy", "value"), [(0.5, 0.1), (0.8, 0.0), (0.0, 1.0)])
+def test_surprising_rows_are_drawn_as_often_as_the_formula_says(policy: float, value: float) -> None:
+    """And every game as often as it has rows: what the limiter counts for each stays what it was."""
+    game = Game("tic_tac_toe")
+    records = [random_game(game, seed) for seed in range(8)]
+    records[5].surprise[:] = 0  # a game without any
+    expected: list[float] = []
+    for r in records:
+        share = 0.0 if r is records[5] else policy
+        weights = draw_weights(game, replace(r, surprise=np.ones(len(r), np.float32)) if not share else r, share, value)
+        assert sum(weights.values()) == pytest.approx(len(weights))
+        expected += weights.values()
+    ring = RowRing(game, 1000, policy_surprise=policy, value_surprise=value)
+    for r in records:
+        append(ring, r)
+    begin = records[0].num_rows  # a window that does not begin with the ring
+    draws = 400_000
+    batch = ring.sample(draws, begin, ring.end, 5, False, 2)
+    counts = np.bincount(batch["rows"], minlength=ring.end)
+    assert counts[:begin].sum() == 0
+    share = np.array(expected[begin:]) / sum(expected[begin:])
+    deviation = np.sqrt(draws * share * (1 - share)) + 1
+    assert (np.abs(counts[begin:] - draws * share) < 5 * deviation).all()
+
+
+def test_weighted_draws_depend_on_the_seed_alone_and_survive_the_ring_going_round() -> None:
+    game = Game("connect_four")
+    records = [random_game(game, seed) for seed in range(40)]
+    rings = [RowRing(game, capacity, policy_surprise=0.5) for capacity in (150, 5000)]
+    for r in records:
+        for ring in rings:
+            append(ring, r)
+    end = rings[0].end
+    small, large, other = (
+        ring.sample(512, end - 150, end, seed, True, threads)
+        for ring, seed, threads in ((rings[0], 1, 1), (rings[1], 1, 2), (rings[1], 2, 1))
+    )
+    assert end > 400
+    assert all(np.array_equal(small[key], large[key]) for key in small)
+    assert not np.array_equal(small["rows"], other["rows"])
+
+
+# --- what targets need -----------------------------------------------------------------------------------------------
+
+
+def test_targets_ask_for_their_labels() -> None:
+    game = Game("go", {"size": 9})
+    assert row_labels(game, LearnerConfig()) == RowLabels()
+    config = LearnerConfig(targets=["policy", "value", "short_term", "ownership", "score", "reply"], blunder_gap=0.1)
+    labels = row_labels(game, config)
+    assert labels == RowLabels(labels.horizons, 0.1, 0.06, True, True, True)
+    assert labels.horizons == pytest.approx((15.256, 5.536, 2.296))  # 1 + 0.176, 0.056 and 0.016 of 81
+
+
+@pytest.mark.parametrize(("game", "target", "reason"), [
+    ("connect_four", "ownership", "names ownership: connect_four has no ownership of cells"),
+    ("hex", "score", "names score: hex counts no points"),
+])
+def test_a_target_that_the_game_cannot_give_is_refused(game: str, target: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        row_labels(Game(game), LearnerConfig(targets=["policy", "value", target]))

@@ -1,0 +1,120 @@
+"""The figures as a Prometheus server reads them, from a real Ray's metrics port."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from shusaku.common.prometheus import EXPORTED, Kind, RayMetrics, _look_up
+from shusaku.deploy.run.console import Status
+
+ROOT = Path(__file__).resolve().parents[2]
+
+WRITER = '''
+import json, sys, time, urllib.request
+from pathlib import Path
+from shusaku.common.config.schema import ClusterConfig
+from shusaku.common.prometheus import RayMetrics
+from shusaku.deploy.ray_runtime.session import RaySession
+
+with RaySession(ClusterConfig(dashboard=False), Path("unused"), say=print) as session:
+    metrics = RayMetrics("run-1", "connect_four")
+    for figures in json.loads(sys.argv[1]):
+        metrics.write(figures)
+    wanted = json.loads(sys.argv[2])
+    deadline = time.monotonic() + 40
+    while True:
+        url = f"http://{session.own_address}:{session.metrics_port}/metrics"
+        text = urllib.request.urlopen(url, timeout=10).read().decode()
+        lines = [line for line in text.splitlines() if "shusaku" in line]
+        if all(any(name in line for line in lines) for name in wanted) or time.monotonic() > deadline:
+            break
+        time.sleep(0.5)
+print("ANSWER " + json.dumps("\\n".join(lines)))
+'''
+
+
+def figures_of(value: float) -> dict[str, float]:
+    """Every figure of the table at once."""
+    return {f"{name}policy" if name.endswith("/") else name: value for name in EXPORTED}
+
+
+def test_every_number_of_the_block_has_a_name_outside() -> None:
+    numbers = {each.name for each in fields(Status) if each.type in (int, float)}
+    assert numbers - set(EXPORTED) == set()
+
+
+def test_names_follow_prometheus_rules() -> None:
+    names = [exported.name for exported in EXPORTED.values()]
+    assert len(set(names)) == len(names)
+    for exported in EXPORTED.values():
+        assert exported.name.startswith("shusaku_")
+        assert exported.name.endswith("_total") == (exported.kind is Kind.COUNTER)
+        assert not exported.name.endswith(("_ms", "_hour", "_share", "_rate_ratio"))
+        assert exported.help.endswith(".")
+
+
+def test_a_figure_of_a_group_becomes_a_tag_and_an_unknown_one_nothing() -> None:
+    exported, tags = _look_up("loss/value")
+    assert exported is EXPORTED["loss/"]
+    assert tags == {"target": "value"}
+    assert _look_up("inference/rows_per_s") == (EXPORTED["inference/rows_per_s"], {})
+    assert _look_up("inference/nonsense") == (None, {})
+    assert _look_up("nonsense") == (None, {})
+
+
+class Recorder:
+    """Stands for one of Ray's metrics."""
+
+    def __init__(self, name: str, help_text: str, tag_keys: tuple[str, ...]) -> None:
+        self.values: list[float] = []
+
+    def inc(self, value: float, tags: dict[str, str]) -> None:
+        assert value > 0  # Ray raises otherwise
+        self.values.append(value)
+
+
+def test_a_total_that_falls_is_neither_an_error_nor_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shusaku.common.prometheus.Counter", Recorder)
+    metrics = RayMetrics("run", "game")
+    for total in (0, 5, 5, 9, 2, math.nan, 4):
+        metrics.write({"games": total})
+    counter: Any = metrics._counters["shusaku_games_total"]
+    assert counter.values == [5, 4, 2]  # nothing for the fall, and 2 from 2 to 4
+
+
+@pytest.fixture(scope="module")
+def scraped() -> dict[tuple[str, str], tuple[float, dict[str, str]]]:
+    """What the metrics port of a real Ray says, by name and target."""
+    writes = [figures_of(60.0), {**figures_of(120.0), "games": 30.0, "loss/value": 0.5, "strength": math.inf}]
+    names = [f"ray_{exported.name}" for exported in EXPORTED.values()]
+    environ = {name: value for name, value in os.environ.items() if name not in ("RAY_ADDRESS", "RAY_AUTH_MODE")}
+    done = subprocess.run(
+        [sys.executable, "-c", WRITER, json.dumps(writes), json.dumps(names)], cwd=ROOT, check=False,
+        env={**environ, "RAY_AUTH_TOKEN": "t" * 64, "RAY_metrics_report_interval_ms": "1000"},
+        capture_output=True, text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    text = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("ANSWER "))[7:])
+    return {
+        (sample.name, sample.labels.get("target", "")): (sample.value, sample.labels)
+        for family in text_string_to_metric_families(text + "\n") for sample in family.samples
+    }
+
+
+def test_every_figure_is_read_back_from_the_metrics_port(
+    scraped: dict[tuple[str, str], tuple[float, dict[str, str]]]
+) -> None:
+    for name, exported in EXPORTED.items():
+        value, labels = scraped[f"ray_{exported.name}", "policy" if exported.tag else ""]
+        assert (labels["run"], labels["game"]) == ("run-1", "connect_four")
+        expected = {"games": 60.0, "strength": 60.0}.get(name, 120.0)  # the total that fell, and no finite number
+        assert value == pytest.approx(expected * exported.scale), name
+    assert scraped["ray_shusaku_loss", "value"][0] == 0.5

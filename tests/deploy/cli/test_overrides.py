@@ -1,0 +1,243 @@
+"""Overrides become a Config, or one line that names the value and the way out."""
+
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from shusaku.common._core import Game, game_names
+from shusaku.common.config.rules import check_self_play
+from shusaku.common.config.schema import USUAL_GAMES, Config
+from shusaku.common.errors import UsageError
+from shusaku.deploy.cli import overrides, parameters
+from shusaku.deploy.cli.masking import mask_override, mask_tree
+from shusaku.deploy.cli.overrides import ComposedConfig, changed, compose, compose_jobs
+from shusaku.learner.optimizers import learning_rate
+
+
+def refusal(*argv: str) -> str:
+    with pytest.raises(UsageError) as error:
+        compose(argv)
+    text = str(error.value)
+    assert "\n" not in text
+    return text
+
+
+def test_nothing_asked_for_is_the_connect_four_preset() -> None:
+    config = compose([])
+    assert (config.experiment, config.game.name) == ("connect_four", "connect_four")
+    assert config.run.dir == "runs/connect_four"
+
+
+def test_a_game_alone_starts_from_the_plain_defaults() -> None:
+    config = compose(["game=tic_tac_toe"])
+    assert (config.game.name, config.experiment, config.run.dir) == ("tic_tac_toe", "", "runs/tic_tac_toe")
+    plain = Config()
+    for section in ("search", "network", "learner", "replay", "self_play", "strength"):
+        assert getattr(config, section) == getattr(plain, section)
+
+
+@pytest.mark.parametrize("argv", [["experiment=none"], ["game=connect_four"], ["game.name=connect_four"]])
+def test_the_plain_defaults_are_the_dataclasses(argv: list[str]) -> None:
+    config = compose(argv)
+    config.run.dir = Config().run.dir
+    assert vars_without_origin(config) == vars(Config())
+
+
+def vars_without_origin(config: Config) -> dict[str, object]:
+    return {name: value for name, value in vars(config).items() if name not in ("overrides", "asked", "unresolved")}
+
+
+@pytest.mark.parametrize("name", game_names())
+def test_every_game_can_be_chosen(name: str) -> None:
+    assert compose([f"game={name}"]).game.name == name
+
+
+@pytest.mark.parametrize("name", sorted(file.stem for file in (overrides.CONFIGS / "experiment").glob("*.yaml")))
+def test_every_experiment_composes_and_leaves_the_groups_their_say(name: str) -> None:
+    assert compose([f"experiment={name}"]).experiment == name
+    body = OmegaConf.load(overrides.CONFIGS / "experiment" / f"{name}.yaml")
+    for group in ("search", "network"):
+        for file in (overrides.CONFIGS / group).glob("*.yaml"):
+            if not set(body.get(group, {})) & set(OmegaConf.load(file)):
+                continue
+            chosen = compose([f"experiment={name}", f"{group}={file.stem}", "learner.enabled=false"])
+            said = {key: getattr(getattr(chosen, group), key) for key in OmegaConf.load(file)}
+            assert said == dict(OmegaConf.load(file)), f"experiment={name} {group}={file.stem}"
+
+
+@pytest.mark.parametrize(("name", "planes", "alpha"), [("chess", (119, 8, 8), 0.3), ("shogi", (362, 9, 9), 0.15)])
+def test_the_presets_of_alphazero_hold_its_values(name: str, planes: tuple[int, ...], alpha: float) -> None:
+    """Silver et al. 2018, Methods, and the constants of its pseudocode."""
+    config = compose([f"experiment={name}"])
+    assert Game(name, config.game.params).observation_shape == planes
+    search, learner = config.search, config.learner
+    assert (search.policy, search.simulations, search.dirichlet_alpha, search.dirichlet_fraction) == (
+        "puct", 800, alpha, 0.25)
+    assert (search.c_puct, search.c_puct_base, search.temperature_plies) == (1.25, 19652, 30)
+    assert (config.network.filters, config.network.blocks) == (256, 20)
+    assert (learner.batch_size, learner.optimizer, learner.momentum, learner.weight_decay) == (4096, "sgd", 0.9, 1e-4)
+    rates = [learning_rate(step, learner) for step in (99_999, 100_000, 300_000, 500_000)]
+    assert rates == pytest.approx([0.2, 0.02, 0.002, 0.0002])
+
+
+def test_an_explicit_choice_wins_over_the_experiment() -> None:
+    config = compose(["experiment=connect_four", "network=large", "search=gumbel", "game=tic_tac_toe"])
+    assert (config.network.filters, config.network.blocks, config.game.name) == (256, 20, "tic_tac_toe")
+    assert (config.search.policy, config.search.noise) == ("gumbel", False)
+
+
+@pytest.mark.parametrize(("argv", "value"), [
+    (["run.minutes=5"], 5.0), (["+run.minutes=5"], 5.0), (["++run.minutes=5"], 5.0), (["run={minutes: 5}"], 5.0),
+    (["run.minutes=5", "run.minutes=6"], 6.0),
+])
+def test_settings_in_every_notation(argv: list[str], value: float) -> None:
+    assert compose(argv).run.minutes == value
+
+
+@pytest.mark.parametrize(("override", "near"), [
+    ("actors.cnt=3", "actors.count"), ("+actors.cnt=3", "actors.count"), ("++actors.cnt=3", "actors.count"),
+    ("~actors.cnt", "actors.count"), ("minutes=3", "run.minutes"), ("run={minuts: 3}", "run.minutes"),
+    ("serch=gumbel", "search"), ("experimnt=tic_tac_toe", "experiment"), ("hydra.run.dir=x", "run.dir"),
+    ("search=gumbul", "gumbel"), ("game=tictactoe", "tic_tac_toe"),
+])
+def test_unknown_words_name_the_nearest(override: str, near: str) -> None:
+    text = refusal(override)
+    assert text.startswith(override)
+    assert f"nearest: {near}" in text
+
+
+@pytest.mark.parametrize(("override", "rule"), [
+    ("~run.minutes", "leave run.minutes out"),
+    ("search=", "there are alphago_zero, alphazero, gumbel, katago, mcts, policy_only, puct"),
+    ("search=[puct]", "there are alphago_zero, alphazero"),
+    ("experiment=draughts", "there are chess, chess_small, connect_four, go_19x19_zero, go_9x9, go_9x9_baseline"),
+    ("game.name=goo", "there are"),
+    ("run.seed=many", "a whole number"),
+    ("run.seed=1.5", "a whole number"),
+    ("run.seed=null", "a whole number"),
+    ("run.minutes=[1]", "a number"),
+    ("learner.enabled=perhaps", "true or false"),
+    ("run=3", "run.minutes"),
+    ("run.seed=1,2", "--multirun"),
+    ("run.minutes", "write key=value"),
+    ("=3", "it has no key"),
+    ("run.dir=[1", "wants quotes"),
+    ("search@x=puct", "packages"),
+    ("run.minutes=nan", "finite"),
+    ("run.minutes=-1", "at least 0"),
+    ("run.dir=", "must name a directory"),
+    ("run.dir=${oc.env:SHUSAKU_NO_SUCH_VARIABLE}", "SHUSAKU_NO_SUCH_VARIABLE"),
+    ("learner.batch_size=1000000000", "replay.capacity"),
+])
+def test_impossible_values_name_the_rule(override: str, rule: str) -> None:
+    assert rule in refusal(override)
+
+
+def test_auto_is_zero_where_zero_is_counted_or_measured() -> None:
+    config = compose(["actors.games_per_actor=auto", "actors={count: auto}", "learner.threads=auto"])
+    assert (config.actors.games_per_actor, config.actors.count, config.learner.threads) == (0, 0, 0)
+    assert config.actors.games == USUAL_GAMES
+    with pytest.raises(UsageError, match=r"games_per_actor=automatic: .* must be a whole number"):
+        compose(["actors.games_per_actor=automatic"])
+    with pytest.raises(UsageError, match=r"learner.batch_size=auto: .* must be a whole number"):
+        compose(["learner.batch_size=auto"])
+
+
+def test_a_changed_configuration_remembers_how_it_was_asked_for() -> None:
+    config = compose(["search=puct", "run.seed=4"])
+    other = changed(config, checkpoint="random")
+    assert isinstance(other, ComposedConfig)
+    assert other.checkpoint == "random"
+    assert config.checkpoint == ""
+    assert (other.asked, other.overrides) == (config.asked, ["search=puct", "run.seed=4"])
+    assert changed(Config(), games=2).games == 2
+
+
+def test_naming_a_player_does_not_let_self_play_off() -> None:
+    config = compose(["search=puct", "search.leaves=4", "checkpoint=somewhere"])  # fine for evaluate
+    with pytest.raises(UsageError, match=r"search.leaves=4: self-play walks to one leaf"):
+        check_self_play(config)
+
+
+def test_contradictions_are_refused() -> None:
+    assert "search.noise=false" in refusal("search=gumbel", "search.noise=true")
+    assert "root of puct only" in refusal("search=gumbel", "search.forced_playouts=2")
+    assert "root of puct only" in refusal("search=gumbel", "first.search.policy=mcts", "first.search.prune_policy=true")
+    assert "knows no temperature" in refusal("search=gumbel", "search.temperature_final=0.15")
+    assert "knows no temperature" in refusal("search=gumbel", "search.temperature_half_life=9")
+    assert "has its own choice" in refusal("search=gumbel", "search.move_choice=lcb")
+    assert "walks to one leaf at a time" in refusal("search=gumbel", "search.leaves=2", "learner.enabled=false")
+    assert "losses that never were" in refusal("search=puct", "search.leaves=2")
+    assert "losses that never were" in refusal("search=puct", "search.leaves=2", "learner.enabled=false")
+    assert "draws one symmetry for every leaf" in refusal("search.average_symmetries=true")
+    assert "grows a tree" in refusal("search=gumbel", "search.graph=true")
+    assert "cannot be cut" in refusal("search=puct", "search.graph=true", "search.reuse=true")
+    assert "no tree" in refusal("search=policy_only", "learner.enabled=false", "search.proven_results=true")
+    assert "own policy" in refusal("search=policy_only")
+    assert "without one" in refusal("search=puct", "search.root_policy_temperature_early=1.25")
+    assert "game=connect_four already says" in refusal("game=connect_four", "game.name=tic_tac_toe")
+
+
+def test_parameters_reach_the_game_with_their_types(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {"size": 9, "komi": 7.5, "ko": True, "name": ""}
+    monkeypatch.setattr(overrides, "game_defaults", lambda name, given=None: known)
+    monkeypatch.setattr(overrides, "make_game", lambda name, params, what: None)  # whose parameters are others
+    config = compose(["game=connect_four", "game.size=7", "+game.komi=6", "game.params.ko=false", "game.name=12"])
+    assert config.game.params == {"size": 7, "komi": 6.0, "ko": False, "name": "12"}
+    assert isinstance(config.game.params["komi"], float)
+    assert "nearest: size" in refusal("game=connect_four", "game.siz=7")
+    assert "a whole number" in refusal("game=connect_four", "game.size=7.5")
+    assert "true or false" in refusal("game=connect_four", "game.ko=1")
+
+
+def test_a_preset_says_the_size_and_the_command_line_another() -> None:
+    assert compose(["experiment=othello_6x6"]).game.params == {"size": 6}
+    assert compose(["experiment=othello_6x6", "game.size=8"]).game.params == {"size": 8}
+    assert compose(["experiment=othello"]).game.params == {}
+
+
+def test_values_that_the_game_refuses_are_named() -> None:
+    assert refusal("game=hex", "game.size=14").startswith("game.size=14: size 14: hex is played on 2 x 2 to 13 x 13")
+    assert "say size=8 or size=6" in refusal("experiment=othello_6x6", "game.size=7")
+
+
+def test_a_game_without_parameters_says_so() -> None:
+    assert parameters.game_defaults("tic_tac_toe") == {}
+    assert "has no parameters" in refusal("game=tic_tac_toe", "game.size=7")
+    assert "has no parameters" in refusal("game=tic_tac_toe", "+game.size=7")
+
+
+def test_every_job_of_a_multirun_has_its_own_directory() -> None:
+    jobs = compose_jobs(["search=gumbel,puct", "run.seed=range(1,3)", "run.minutes=1"])
+    asked = [(job.search.policy, job.run.seed) for job in jobs]
+    assert asked == [("gumbel", 1), ("gumbel", 2), ("puct", 1), ("puct", 2)]
+    assert jobs[0].run.dir == "runs/connect_four/search=gumbel,run.seed=1"
+    assert len({job.run.dir for job in jobs}) == 4
+    assert jobs[3].overrides == ["search=puct", "run.seed=2", "run.minutes=1"]
+
+
+def test_multirun_takes_globs_and_single_jobs() -> None:
+    assert [job.network.filters for job in compose_jobs(["network=glob(*l*, exclude=t*)"])] == [256, 64]
+    assert compose_jobs(["run.dir=runs/x"])[0].run.dir == "runs/x"
+    assert [job.run.dir for job in compose_jobs(["run.dir=runs/x,runs/y"])] == ["runs/x", "runs/y"]
+
+
+def test_secrets_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHUSAKU_TEST_DIR", "runs/secret")
+    config = compose(["run.dir=${oc.env:SHUSAKU_TEST_DIR}"])
+    assert config.run.dir == "runs/secret"
+    assert config.unresolved["run"]["dir"] == "${oc.env:SHUSAKU_TEST_DIR}"
+    assert mask_override("replay.url=redis://u:pw@host/0") == "replay.url=redis://u:***@host/0"
+    assert mask_override("replay.password=pw") == "replay.password=***"
+    section = {"api_key": "k", "token": "", "url": "redis://:pw@h", "list": ["unix://x"]}
+    masked = {"api_key": "***", "token": "", "url": "redis://:***@h", "list": ["unix://x"]}
+    assert mask_tree({"a": section, "pass": 1, "key": {"b": 1}}) == {"a": masked, "pass": "***", "key": {"b": 1}}
+
+
+def test_the_configuration_page_is_true() -> None:
+    from shusaku.deploy.cli.config_reference import PAGE, page, settings
+
+    written = (Path(__file__).resolve().parents[3] / PAGE).read_text(encoding="utf-8")
+    assert written == page(), "run `make docs`"
+    assert all(setting.text for setting in settings()), "every setting has a comment that says what it is"

@@ -1,0 +1,322 @@
+"""Workers behind Ray's handles: who is heard, who has ended and why, who is killed, and what is handed to them."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fake_ray import ELSEWHERE, HERE, Clock, FakeHandle, FakeRay, death, install, task_error
+
+from shusaku.common.errors import ResumeError, UsageError
+from shusaku.deploy.cluster.supervisor import STUCK_SECONDS, Supervisor
+from shusaku.deploy.cluster.workers import ASK_SECONDS, Delivery, RayRole, RayWorker, cause_of, first_line
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> tuple[FakeRay, Clock]:
+    return install(monkeypatch, "ray_workers")
+
+
+@pytest.fixture
+def clock(world: tuple[FakeRay, Clock]) -> Clock:
+    return world[1]
+
+
+@pytest.fixture
+def handle(world: tuple[FakeRay, Clock]) -> FakeHandle:
+    return FakeHandle()
+
+
+@pytest.fixture
+def worker(handle: FakeHandle) -> RayWorker:
+    return RayWorker(handle, 0, asks=True)
+
+
+# --- heard -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_slow_worker_is_asked_once(worker: RayWorker, handle: FakeHandle, clock: Clock) -> None:
+    for _ in range(1000):
+        assert worker.heard() is None
+        clock.now += 0.2
+    assert len(handle.calls("report")) == 1
+    handle.newest("report").answer(SimpleNamespace(ticks=1))
+    assert worker.heard() == 0
+    assert len(handle.calls("report")) == 2, "the next question follows the answer"
+
+
+def test_questions_have_their_pauses(worker: RayWorker, handle: FakeHandle, clock: Clock) -> None:
+    for tick in range(100):
+        worker.heard()
+        if not handle.newest("report").is_done:
+            handle.newest("report").answer(SimpleNamespace(ticks=tick))
+        clock.now += 0.1
+    assert 10 / ASK_SECONDS - 2 <= len(handle.calls("report")) <= 10 / ASK_SECONDS
+
+
+def answer_all(worker: RayWorker, handle: FakeHandle, clock: Clock, seconds: float, report: Any) -> float | None:
+    """It answers `report` to whatever it is asked for so long."""
+    for _ in range(round(seconds / ASK_SECONDS)):
+        clock.now += ASK_SECONDS
+        worker.heard()
+        if not handle.newest("report").is_done:
+            handle.newest("report").answer(report)
+    return worker.heard()
+
+
+def test_who_answers_without_going_on_is_not_heard(worker: RayWorker, handle: FakeHandle, clock: Clock) -> None:
+    assert answer_all(worker, handle, clock, 2.0, SimpleNamespace(ticks=7)) is not None
+    since = worker.heard()
+    assert since is not None
+    after = answer_all(worker, handle, clock, STUCK_SECONDS, SimpleNamespace(ticks=7))
+    assert after == pytest.approx(since + STUCK_SECONDS), "its answers come, its loop stands still"
+    going_on = answer_all(worker, handle, clock, ASK_SECONDS * 2, SimpleNamespace(ticks=8))
+    assert going_on is not None
+    assert going_on <= 2 * ASK_SECONDS
+
+
+def test_an_answer_without_a_loop_behind_it_counts(worker: RayWorker, handle: FakeHandle, clock: Clock) -> None:
+    """The evaluator's `report` is None, and waits for nothing."""
+    heard = answer_all(worker, handle, clock, 60.0, None)
+    assert heard is not None
+    assert heard <= 2 * ASK_SECONDS
+
+
+def test_a_question_that_fails_is_no_answer_and_no_end(worker: RayWorker, handle: FakeHandle, clock: Clock) -> None:
+    worker.heard()
+    handle.newest("report").answer(SimpleNamespace(ticks=1))
+    assert worker.heard() == 0
+    for _ in range(20):
+        clock.now += 1.0
+        worker.heard()
+        if not handle.newest("report").is_done:
+            handle.newest("report").fail(task_error(TimeoutError("not ready")))
+    assert worker.heard() == 20.0
+    assert worker.ended() is None
+    assert worker.answer.ticks == 1
+
+
+def test_actors_are_not_asked_but_heard_through_the_replay(handle: FakeHandle) -> None:
+    worker = RayWorker(handle, 3, asks=False, heard=lambda: 4.5)
+    assert worker.heard() == 4.5
+    assert handle.calls("report") == []
+    assert RayWorker(handle, 3, asks=False).heard() is None
+
+
+# --- ended -----------------------------------------------------------------------------------------------------------
+
+
+def test_it_ends_when_run_ends(worker: RayWorker, handle: FakeHandle) -> None:
+    assert worker.ended() is None
+    assert not worker.raised()
+    handle.newest("run").answer("the actor was stopped")
+    assert worker.ended() == "the actor was stopped"
+    assert not worker.raised()
+    assert worker.result == "the actor was stopped"
+
+
+def test_the_reason_of_a_report_is_said(worker: RayWorker, handle: FakeHandle) -> None:
+    handle.newest("run").answer(SimpleNamespace(reason="the learner was stopped"))
+    assert worker.ended() == "the learner was stopped"
+    assert worker.result.reason == "the learner was stopped"
+
+
+def test_what_it_raised_is_told_from_a_death(handle: FakeHandle) -> None:
+    mistaken, dead = RayWorker(handle, 0, asks=True), RayWorker(FakeHandle(), 0, asks=True)
+    handle.newest("run").fail(task_error(RuntimeError("CUDA out of memory")))
+    assert mistaken.ended() == "RuntimeError: CUDA out of memory"
+    assert mistaken.raised()
+    dead.handle.newest("run").fail(death("The node died.\nMore about it"))
+    assert dead.ended() == "The node died."
+    assert not dead.raised()
+
+
+def test_one_line_of_an_error() -> None:
+    usage = task_error(UsageError("inference.runtime=openvino: \n  no such package"))
+    assert first_line(usage) == "inference.runtime=openvino: no such package"
+    assert isinstance(usage, UsageError)
+    assert type(cause_of(usage)) is UsageError
+    assert first_line(task_error(ResumeError("no good checkpoint"))) == "no good checkpoint"
+    assert first_line(task_error(ValueError("boo"))) == "ValueError: boo"
+    assert first_line(KeyError()) == "KeyError"
+    assert cause_of(ValueError("boo")).args == ("boo",)
+
+
+# --- kill ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def introduce(worker: RayWorker, pid: int, node: str = HERE) -> None:
+    worker.handle.newest("where").answer((node, pid))
+    worker.heard()
+
+
+def test_a_stopped_process_of_this_node_is_killed(worker: RayWorker, sleeper: subprocess.Popen[bytes]) -> None:
+    introduce(worker, sleeper.pid)
+    assert worker.pid == sleeper.pid
+    os.kill(sleeper.pid, signal.SIGSTOP)
+    worker.kill()
+    assert sleeper.wait(5) == -signal.SIGKILL
+    assert worker.handle.is_killed
+    worker.kill()  # its number may be somebody else's by now
+    assert worker.pid is None
+
+
+def test_who_has_ended_gets_no_signal(worker: RayWorker, sleeper: subprocess.Popen[bytes]) -> None:
+    """Its process id may have gone to somebody else."""
+    introduce(worker, sleeper.pid)
+    worker.handle.newest("run").answer("the actor was stopped")
+    worker.kill()
+    time.sleep(0.2)
+    assert sleeper.poll() is None
+    assert worker.handle.is_killed
+
+
+def test_who_was_given_up_lives_and_gets_one(worker: RayWorker, sleeper: subprocess.Popen[bytes]) -> None:
+    introduce(worker, sleeper.pid)
+    worker.give_up(task_error(RuntimeError("does not load")))
+    worker.kill()
+    assert sleeper.wait(5) == -signal.SIGKILL
+
+
+def test_a_process_of_another_node_is_left_to_ray(worker: RayWorker, sleeper: subprocess.Popen[bytes]) -> None:
+    introduce(worker, sleeper.pid, ELSEWHERE)
+    assert worker.pid is None
+    worker.kill()
+    time.sleep(0.2)
+    assert sleeper.poll() is None
+    assert worker.handle.is_killed
+
+
+def test_a_process_that_is_gone_or_never_said_where_it_is(worker: RayWorker, sleeper: subprocess.Popen[bytes]) -> None:
+    introduce(worker, sleeper.pid)
+    sleeper.kill()
+    sleeper.wait()
+    worker.kill()
+    assert worker.handle.is_killed
+    lost = RayWorker(FakeHandle(), 0, asks=True)
+    lost.handle.newest("where").fail(death())
+    lost.heard()
+    assert lost.pid is None
+    lost.kill()
+    assert lost.handle.is_killed
+
+
+# --- what is handed to them ------------------------------------------------------------------------------------------
+
+
+def test_a_slow_worker_gets_no_queue_and_then_the_newest(worker: RayWorker, handle: FakeHandle) -> None:
+    delivery = Delivery(worker)
+    for version in range(1, 50):
+        delivery.offer(version, handle.load, [version])
+    assert [call.arguments for call in handle.calls("load")] == [([1],)]
+    handle.newest("load").answer()
+    delivery.offer(50, handle.load, [50])
+    assert [call.arguments for call in handle.calls("load")] == [([1],), ([50],)]
+    handle.newest("load").answer()
+    for _ in range(10):
+        delivery.offer(50, handle.load, [50])
+    assert len(handle.calls("load")) == 2, "what it has is not sent again"
+
+
+def test_a_worker_that_cannot_take_it_is_given_up_with_the_error(
+    worker: RayWorker, handle: FakeHandle, clock: Clock
+) -> None:
+    delivery = Delivery(worker)
+    for failures in range(Delivery.TRIES):
+        assert worker.ended() is None
+        delivery.offer(1, handle.load, [1])
+        assert len(handle.calls("load")) == failures + 1
+        handle.newest("load").fail(task_error(ValueError(f"no such layer, {failures}")))
+        delivery.offer(1, handle.load, [1])
+        assert len(handle.calls("load")) == failures + 1, "not again at once"
+        clock.now += Delivery.PAUSE_SECONDS
+    assert worker.ended() == "ValueError: no such layer, 2"
+    assert worker.raised(), "its successor will most likely do the same"
+
+
+def test_failures_count_in_a_row_only(worker: RayWorker, handle: FakeHandle, clock: Clock) -> None:
+    delivery = Delivery(worker)
+    for version in range(20):
+        delivery.offer(version, handle.load, [version])
+        if version % Delivery.TRIES == Delivery.TRIES - 1:
+            handle.newest("load").answer()
+        else:
+            handle.newest("load").fail(task_error(ValueError("once")))
+            delivery.offer(version, handle.load, [version])
+            clock.now += Delivery.PAUSE_SECONDS
+    assert len(handle.calls("load")) == 20
+    assert worker.ended() is None
+
+
+def test_a_death_is_no_failure_of_what_was_sent(worker: RayWorker, handle: FakeHandle, clock: Clock) -> None:
+    delivery = Delivery(worker)
+    for _ in range(3 * Delivery.TRIES):
+        delivery.offer(1, handle.load, [1])
+        if not handle.newest("load").is_done:
+            handle.newest("load").fail(death())
+        clock.now += 1
+    assert len(handle.calls("load")) >= Delivery.TRIES
+    assert worker.ended() is None, "`run` says how it ended"
+
+
+# --- how they are made -----------------------------------------------------------------------------------------------
+
+
+def make_role(**options: Any) -> RayRole:
+    return RayRole("self_play", dict, lambda index, incarnation: (index, incarnation), 7, **options)
+
+
+def test_a_role_starts_a_named_actor_that_ray_never_restarts(world: tuple[FakeRay, Clock]) -> None:
+    order: list[str] = []
+    role = make_role(
+        cpus=0.5, asks=False, heard=lambda index, incarnation: index + incarnation / 10,
+        before_start=lambda index, incarnation: order.append(f"fenced {index}.{incarnation}, {len(world[0].actors)}"),
+    )
+    workers = [role.start(2, 3), role.start(1, 0)]
+    assert order == ["fenced 2.3, 0", "fenced 1.0, 1"], "its forerunner is refused before it is there"
+    started = world[0].actors[0]
+    assert started.arguments == (2, 3)
+    assert started.options["name"] == "self_play 2 (7.3)"
+    assert started.options["num_cpus"] == 0.5
+    assert started.options["num_gpus"] == 0
+    assert started.options["max_restarts"] == 0
+    assert started.options["scheduling_strategy"] == "SPREAD"
+    assert [worker.heard() for worker in workers] == [2.3, 1.0]
+
+
+def test_a_role_of_one_node_stays_there(world: tuple[FakeRay, Clock]) -> None:
+    node = "ab" * 28
+    make_role(node=node).start(0, 0)
+    strategy = world[0].actors[0].options["scheduling_strategy"]
+    assert (strategy.node_id, strategy.soft) == (node, False)
+
+
+def test_the_supervisor_replaces_what_these_workers_say(world: tuple[FakeRay, Clock]) -> None:
+    """Both together: an answer that stands still costs the life, under the next incarnation."""
+    fake, clock = world
+    supervisor = Supervisor(clock.monotonic)
+    supervisor.employ(make_role(), 1)
+    for _ in range(100):
+        supervisor.reconcile()
+        handle = fake.actors[-1].handle
+        for call in handle.calls("report"):
+            call.answer(SimpleNamespace(ticks=5))
+        clock.now += 0.5
+    assert [actor.arguments for actor in fake.actors] == [(0, 0), (0, 1)]
+    assert fake.actors[0].handle.is_killed
+    assert not fake.actors[1].handle.is_killed
+    (event,) = supervisor.events()
+    assert event.text.startswith(f"ended: not heard from for {STUCK_SECONDS:.0f}")

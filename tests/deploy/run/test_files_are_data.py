@@ -1,0 +1,109 @@
+"""A game that a file names is data: no weights file, checkpoint or run directory makes a command import Python code."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from shusaku.common.errors import UsageError
+from shusaku.common.network.weights import load_weights, save_weights
+from shusaku.deploy.cli.main import main
+from shusaku.deploy.cli.overrides import compose
+
+ROOT = Path(__file__).resolve().parents[3]
+SMALL = ["actors.games_per_actor=4", "search.simulations=4", "replay.minimum=20", "replay.capacity=500",
+         "learner.batch_size=16", "network.filters=8", "network.blocks=1", "actors.count=1", "strength.enabled=false"]
+RUNS_CODE = "Path('has_run').touch()"  # what the files below would do if they were believed
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A run directory of tic-tac-toe with a checkpoint."""
+    run = tmp_path_factory.mktemp("files") / "run"
+    code = main(["local", "game=tic_tac_toe", *SMALL, f"run.dir={run}", "run.minutes=0.02"])
+    assert code == 0
+    return run
+
+
+@pytest.fixture
+def hostile(trained, tmp_path):
+    """The same, every file of which names a class whose construction runs a statement: timeit:Timer runs `setup`."""
+    run = tmp_path / "run"
+    shutil.copytree(trained, run)
+    params = {"entry": "evil:Timer", "setup": RUNS_CODE}
+    for name in ("weights.safetensors", "weights_first.safetensors"):
+        save_weights(run / name, replace(load_weights(run / name), game="python", params=params))
+    (run / "config.yaml").write_text((run / "config.yaml").read_text().replace(
+        "name: tic_tac_toe\n  params: {}", f"name: python\n  params: {json.dumps(params)}"))
+    assert "evil:Timer" in (run / "config.yaml").read_text()
+    _rewrite_checkpoints(run / "checkpoints")
+    (tmp_path / "evil.py").write_text(f"from pathlib import Path\n{RUNS_CODE}\nclass Timer:\n    pass\n")
+    return tmp_path
+
+
+def _rewrite_checkpoints(directory: Path) -> None:
+    """The game of every checkpoint becomes `python`, under a manifest that is right again."""
+    from shusaku.learner.checkpoints import load_checkpoint, write_checkpoint
+
+    for path in list(directory.iterdir()):
+        checkpoint = load_checkpoint(path).checkpoint
+        write_checkpoint(directory, replace(checkpoint, facts={**checkpoint.facts, "game": "python"}))
+
+
+@pytest.mark.parametrize("name", [
+    "run", "run/weights.safetensors", "run/weights_first.safetensors", "run/checkpoints", "run/checkpoints/*",
+])
+@pytest.mark.parametrize("command", [
+    ["evaluate", "checkpoint={}"],
+    ["match", "first.checkpoint={}", "second.engine=random", "games=2"],
+    ["bench", "selfplay", "bench.seconds=1", "checkpoint={}"],
+])
+def test_no_command_imports_what_a_file_names(hostile, name, command):
+    [path] = hostile.glob(name)
+    argv = [part.format(path) for part in command]
+    done = subprocess.run([sys.executable, "-m", "shusaku", *argv], cwd=hostile, capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False, timeout=120)
+    assert done.returncode == 2, done.stderr
+    [line] = done.stderr.strip().splitlines()
+    assert "game.entry=evil:Timer: named by a file" in line
+    assert "add game=python game.entry=evil:Timer" in line
+    assert not (hostile / "has_run").exists()
+
+
+def test_a_preset_names_no_class(tmp_path, monkeypatch):
+    """Only what is typed counts: a preset is a file like any other."""
+    from shusaku.deploy.cli import overrides
+
+    presets = tmp_path / "configs"
+    shutil.copytree(overrides.CONFIGS, presets)
+    (presets / "experiment" / "evil.yaml").write_text(
+        "# @package _global_\nexperiment: evil\ngame:\n  name: python\n  params: {entry: 'evil_preset:Timer'}\n")
+    (tmp_path / "evil_preset.py").write_text("from pathlib import Path\nPath('has_run').touch()\n")
+    monkeypatch.setattr(overrides, "CONFIGS", presets)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=r"game.entry=evil_preset:Timer: named by a file"):
+        compose(["experiment=evil"])
+    assert not (tmp_path / "has_run").exists()
+
+
+def test_a_class_that_is_typed_is_imported(trained, tmp_path):
+    """The same files are believed as soon as the user names the class: the way out that the refusal gives works."""
+    shutil.copy(ROOT / "docs" / "examples" / "gomoku.py", tmp_path)
+    gomoku = ["game=python", "game.entry=gomoku:Gomoku"]
+
+    def shusaku(*argv: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run([sys.executable, "-m", "shusaku", *argv], cwd=tmp_path, capture_output=True, text=True,
+                              env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False, timeout=120)
+
+    size = ["game.size=4", "game.row=3"]
+    trains = shusaku("local", *gomoku, *size, *SMALL, "run.dir=run", "run.minutes=0.02")
+    assert trains.returncode == 0, trains.stderr
+    match = ["match", "first.checkpoint=run", "second.engine=random", "games=2", "first.search.simulations=4"]
+    refused, played = shusaku(*match), shusaku(*match, *gomoku)
+    assert (refused.returncode, played.returncode) == (2, 0), played.stderr
+    assert "add game=python game.entry=gomoku:Gomoku" in refused.stderr

@@ -1,0 +1,426 @@
+"""A learner's life beside a buffer that others fill: what it publishes, saves, redoes and refuses."""
+
+import itertools
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator
+from shusaku.actors.self_play import ActorIdentity, SelfPlay
+from shusaku.common._core import Game
+from shusaku.common.config.schema import Config, NetworkConfig, SearchConfig, SelfPlayConfig
+from shusaku.common.errors import ResumeError, UsageError
+from shusaku.common.messages import Weights
+from shusaku.common.network import weights as weights_file
+from shusaku.common.network.weights import load_weights
+from shusaku.learner import checkpoints
+from shusaku.learner.learner import Batch
+from shusaku.learner.training_loop import Training, TrainingReport
+from shusaku.replay.buffer import ReplayBuffer, make_buffer
+from shusaku.replay.stream.client import connect
+from shusaku.replay.stream.control import RedisControl
+from shusaku.replay.stream.keys import RunKeys
+from shusaku.replay.stream.server import EmbeddedServer
+
+
+def config(**learner: Any) -> Config:
+    made = Config()
+    made.game.name = "tic_tac_toe"
+    made.network = NetworkConfig(filters=8, blocks=1, value_hidden=8)
+    made.replay.minimum, made.replay.capacity, made.replay.samples_per_position = 200, 5000, 4.0
+    made.learner.batch_size, made.learner.publish_every, made.learner.warmup_steps = 32, 5, 0
+    made.run.checkpoint_seconds = 0
+    for name, value in learner.items():
+        setattr(made.learner, name, value)
+    return made
+
+
+def make(settings: Config) -> ReplayBuffer:
+    return make_buffer("memory", Game("tic_tac_toe"), settings.replay, batch_size=settings.learner.batch_size)
+
+
+def play(buffer: ReplayBuffer, rows: int, actor: int = 0) -> None:
+    game = Game("tic_tac_toe")
+    player = SelfPlay(
+        game, SearchConfig(simulations=4), SelfPlayConfig(), PseudoRandomEvaluator(game, 8), games=8, seed=actor,
+        identity=ActorIdentity(actor),
+    )
+    for record in player.play(rows):
+        buffer.append(record)
+
+
+@contextmanager
+def running(training: Training) -> Iterator[list[BaseException]]:
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            training.run()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield errors
+    finally:
+        training.stop()
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def wait_until(condition: Callable[[], Any], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def until(training: Training, condition: Any, seconds: float = 20.0) -> TrainingReport:
+    deadline = time.monotonic() + seconds
+    while True:
+        report = training.report()
+        if condition(report):
+            return report
+        assert time.monotonic() < deadline, report
+        time.sleep(0.01)
+
+
+def test_learns_as_often_as_the_rows_allow_and_then_waits(tmp_path: Path) -> None:
+    settings = config()
+    buffer = make(settings)
+    training = Training(settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="")
+    with running(training):
+        until(training, lambda r: r.version == 1)
+        assert training.report().step == 0
+        play(buffer, 600)
+        before = until(training, lambda r: r.step > 0).waiting_seconds
+        report = until(training, lambda r: r.waiting_seconds > before + 0.3)
+        stats = buffer.stats()
+        allowed = stats.inserted * 4 - 200 * 4 + max(9 * 4, 32)  # the limiter's rule, replay/rate_limiter.py
+        assert report.step * 32 <= stats.sampled <= allowed
+        assert stats.sampled > allowed - 3 * 32
+        assert training.weights() is not None
+        assert report.version == training.weights().version == 1 + report.step // 5  # type: ignore[union-attr]
+    saved = load_weights(tmp_path / "weights.safetensors")
+    assert saved.version == report.version
+    lines = [json.loads(line) for line in (tmp_path / "versions.jsonl").read_text().splitlines()]
+    assert [line["version"] for line in lines] == list(range(1, report.version + 1))
+
+
+def test_goes_on_where_it_stopped_and_versions_rise(tmp_path: Path) -> None:
+    settings = config()
+    buffer = make(settings)
+    first = Training(settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="")
+    play(buffer, 800)
+    with running(first):
+        until(first, lambda r: r.step >= 10)
+    stopped = first.report()
+    again = Training(settings, Game("tic_tac_toe"), make(settings), tmp_path, config_hash="")
+    assert again.report().step == stopped.step
+    for name, tensor in first.learner.state().tensors["optimizer"].items():
+        np.testing.assert_array_equal(tensor, again.learner.state().tensors["optimizer"][name])
+    with running(again):
+        report = until(again, lambda r: r.version > stopped.version)
+    assert report.version == stopped.version + 1
+
+
+INTERVAL = 10  # steps between two checkpoints, with a clock that each step moves on by a second
+
+
+class Killed(BaseException):
+    """Nothing of ours catches it, and nothing is written behind it."""
+
+
+class StepClock:
+    """A second a step; `kill_at` that step."""
+
+    def __init__(self) -> None:
+        self.seconds, self.kill_at = 0.0, -1
+
+    def __call__(self) -> float:
+        return self.seconds
+
+    def drive(self, training: Training) -> Training:
+        step = training.learner.step
+
+        def counted(batch: Batch) -> bool:
+            is_taken = step(batch)
+            self.seconds += 1
+            if training.learner.step_count == self.kill_at:
+                raise Killed
+            return is_taken
+
+        training.learner.step = counted  # type: ignore[method-assign]
+        return training
+
+
+def die_in_a_checkpoint(monkeypatch: pytest.MonkeyPatch, number: int, *, written: bool) -> None:
+    """In the middle of that checkpoint, or right behind it."""
+    count = 0
+    write, save = checkpoints.write_checkpoint, weights_file.save_weights
+
+    def write_or_die(directory: Path, checkpoint: checkpoints.Checkpoint) -> Path:
+        nonlocal count
+        count += 1
+        if count == number and not written:
+            half = directory / f".{checkpoint.step:09d}.{os.getpid()}.part"
+            half.mkdir()
+            (half / "network.safetensors").write_bytes(b"\0" * 100)
+            raise Killed
+        return write(directory, checkpoint)
+
+    def save_or_die(path: Path, weights: Weights) -> None:
+        if count == number:
+            raise Killed
+        save(path, weights)
+
+    monkeypatch.setattr("shusaku.learner.training_loop.write_checkpoint", write_or_die)
+    monkeypatch.setattr("shusaku.learner.training_loop.save_weights", save_or_die)
+
+
+@pytest.mark.parametrize(("moment", "step", "saved"), [
+    ("between two steps", 57, 50), ("right before a checkpoint", 60, 50), ("in a checkpoint", 60, 50),
+    ("behind a checkpoint", 60, 60),
+])
+def test_a_killed_learner_redoes_no_more_than_one_checkpoint_interval(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str, step: int, saved: int
+) -> None:
+    settings, clock = config(), StepClock()
+    settings.run.checkpoint_seconds = INTERVAL
+    buffer = make(settings)
+    training = clock.drive(Training(settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="", clock=clock))
+    with monkeypatch.context() as fault:
+        if "a checkpoint" in moment and "before" not in moment:
+            die_in_a_checkpoint(fault, 6, written="behind" in moment)
+        else:
+            clock.kill_at = step
+        play(buffer, 1500)
+        with running(training) as errors:
+            wait_until(lambda: errors)
+    assert [type(error) for error in errors] == [Killed]
+    assert training.learner.step_count == step
+    published = [json.loads(line)["version"] for line in (tmp_path / "versions.jsonl").read_text().splitlines()]
+    buffer = make(settings)
+    successor = Training(settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="")
+    assert successor.report().step == saved >= step - INTERVAL
+    assert published == list(range(1, len(published) + 1))
+    play(buffer, 1500, actor=1)
+    with running(successor) as errors:
+        after = until(successor, lambda r: r.version > 0)
+        assert after.version == max(published) + 1, "a number that was published is never used again"
+        until(successor, lambda r: r.step > step)
+    assert errors == []
+    assert load_weights(tmp_path / "weights.safetensors").version == successor.report().version
+    assert load_weights(tmp_path / "weights_first.safetensors").version < successor.report().version
+
+
+def test_the_cooldown_goes_by_the_time_of_the_whole_run(tmp_path: Path) -> None:
+    """Half an hour came before, the window takes its time to be read, and a step is a second."""
+    settings, clock, before = config(schedule="cooldown", cooldown_share=0.5, learning_rate=1e-3), StepClock(), 30 * 60
+    settings.run.minutes = 31
+    buffer = make(settings)
+    training = clock.drive(
+        Training(settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="", seconds=before, clock=clock))
+    clock.seconds += 1000
+    play(buffer, 600)
+    with running(training):
+        until(training, lambda r: r.step >= 40)
+    seconds = before + training.learner.step_count - 1  # when the last step began
+    assert training.learner.run_share == pytest.approx(seconds / (31 * 60))
+    left = (31 * 60 - seconds) / (31 * 60 / 2)
+    rates = [group["lr"] for group in training.learner._optimizer.param_groups]
+    assert rates == pytest.approx([1e-3 * (0.05 + 0.95 * left)] * len(rates))
+
+
+def test_a_network_that_is_not_finite_is_never_published(tmp_path: Path) -> None:
+    settings = config()
+    settings.run.checkpoint_seconds = 0.01
+    buffer = make(settings)
+    training = Training(settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="")
+    published: list[Weights] = []
+    note = training._versions.note
+
+    def note_and_keep(weights: Weights) -> None:
+        published.append(weights)
+        note(weights)
+
+    training._versions.note = note_and_keep  # type: ignore[method-assign]
+    play(buffer, 3000)
+    with running(training) as errors:
+        until(training, lambda r: r.saved_step >= 5)
+        poison = next(iter(training.learner.network.parameters()))
+        poison.data.fill_(float("nan"))
+        report = until(training, lambda r: r.rollbacks >= 1)
+        assert any("rolled back to the last checkpoint: " in note for note in report.notes)
+        until(training, lambda r: r.step > report.step + 2 * settings.learner.publish_every)
+    assert errors == []
+    assert training.learner.rate_factor == 0.5 ** training.report().rollbacks, "or the same batches would diverge again"
+    assert all(np.isfinite(tensor).all() for weights in published for tensor in weights.tensors.values())
+    assert [weights.version for weights in published] == list(range(1, len(published) + 1))
+
+
+def test_another_network_or_format_is_refused(tmp_path: Path) -> None:
+    settings = config()
+    buffer = make(settings)
+    training = Training(settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="")
+    with running(training):
+        until(training, lambda r: r.version == 1)
+    other = config()
+    other.network = NetworkConfig(filters=16, blocks=1, value_hidden=8)
+    with pytest.raises(UsageError):
+        Training(other, Game("tic_tac_toe"), make(other), tmp_path, config_hash="")
+    for path in (tmp_path / "checkpoints").glob("*/facts.json"):
+        path.write_text(path.read_text().replace('"format": 2', '"format": 9'))
+    with pytest.raises(ResumeError):
+        Training(settings, Game("tic_tac_toe"), make(settings), tmp_path, config_hash="")
+
+
+# --- with the window in Redis ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
+    server = EmbeddedServer(tmp_path_factory.mktemp("redis"), max_megabytes=64)
+    server.start()
+    yield server
+    server.stop()
+
+
+class RedisRun:
+    """One run in the server, and the buffers of those who learn from it, one after the other."""
+
+    numbers = itertools.count()
+
+    def __init__(self, url: str, settings: Config) -> None:
+        self.id, self.url, self.settings = f"training-{next(self.numbers)}", url, settings
+        self.control = RedisControl(url, self.id)
+        self.begin()
+        self.buffers: list[Any] = []
+
+    def begin(self) -> None:
+        replay = self.settings.replay
+        self.control.begin(0, capacity=replay.capacity, max_bytes=1 << 26, actors=0, limit=replay.minimum)
+
+    def buffer(self) -> ReplayBuffer:
+        self.buffers.append(make_buffer(
+            "redis", Game("tic_tac_toe"), self.settings.replay, batch_size=self.settings.learner.batch_size,
+            url=self.url, run_id=self.id,
+        ))
+        return self.buffers[-1]  # type: ignore[no-any-return]
+
+    def lose_everything(self) -> None:
+        connect(self.url).delete(*RunKeys.of(self.id))
+
+    @property
+    def inserted(self) -> int:
+        return self.control.counters()["inserted"]
+
+    def allowed(self, inserted: int) -> float:
+        """Samples that the limiter's rule grants for so many rows."""
+        replay, batch = self.settings.replay, self.settings.learner.batch_size
+        each = replay.samples_per_position
+        return inserted * each - replay.minimum * each + max(9 * each, batch)
+
+
+@pytest.fixture
+def redis_run(server: EmbeddedServer) -> Iterator[RedisRun]:
+    settings = config()
+    settings.run.checkpoint_seconds, settings.replay.window = INTERVAL, "fixed"
+    run = RedisRun(server.url, settings)
+    yield run
+    for buffer in run.buffers:
+        buffer.close()
+
+
+def wait_for_rows(training: Training, run: RedisRun) -> TrainingReport:
+    """It has learned from everything as often as it may."""
+    batch = run.settings.learner.batch_size
+    return until(training, lambda r: r.replay.inserted == run.inserted and r.replay.waits_for
+                 and run.allowed(r.replay.inserted) - 3 * batch < r.replay.sampled
+                 and r.replay.sampled == run.control.counters().get("sampled", 0))
+
+
+def kill_one(run: RedisRun, directory: Path) -> Training:
+    """A learner that was killed at step 28, its checkpoint of step 20, and games that came between the two."""
+    clock, buffer = StepClock(), run.buffer()
+    training = clock.drive(
+        Training(run.settings, Game("tic_tac_toe"), buffer, directory, config_hash="", clock=clock)
+    )
+    clock.kill_at = 28
+    with running(training) as errors:
+        play(buffer, 400)
+        before = wait_for_rows(training, run)
+        assert 20 <= before.step < 28
+        play(buffer, 300, actor=1)
+        wait_until(lambda: errors)
+    assert [type(error) for error in errors] == [Killed]
+    run.buffers.pop().close()
+    return training
+
+
+def test_a_successor_reads_its_window_back_from_redis(redis_run: RedisRun, tmp_path: Path) -> None:
+    run = redis_run
+    killed = kill_one(run, tmp_path)
+    play(run.buffer(), 100, actor=2)  # while nobody learns
+    inserted = run.inserted
+    buffer = run.buffer()
+    successor = Training(run.settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="")
+    first = successor.report()
+    assert first.step == 20
+    assert first.notes[0].startswith("learning goes on after 20 steps with ")
+    stats = until(successor, lambda r: r.replay.inserted >= inserted).replay
+    assert (stats.inserted, stats.rows, stats.deleted) == (inserted, inserted, 0), "each row once, all of them"
+    assert (stats.skipped, stats.losses, stats.quarantined) == (0, 0, {})
+    batch, ahead = run.settings.learner.batch_size, run.settings.learner.prefetch + 1
+    found = checkpoints.load_latest(tmp_path / "checkpoints")
+    assert found is not None
+    saved = found.checkpoint.facts["replay"]["sampled"]
+    assert (20 - ahead) * batch <= saved <= 20 * batch, "what was drawn ahead and not learned from is drawn again"
+    assert saved <= stats.sampled <= saved + ahead * batch
+    with running(successor) as errors:
+        after = wait_for_rows(successor, run)
+        assert after.replay.sampled <= run.allowed(inserted)
+        assert after.version > killed.report().version
+        play(buffer, 100, actor=3)
+        until(successor, lambda r: r.step > after.step)
+    assert errors == []
+
+
+def test_a_window_that_was_lost_meanwhile_is_waited_for(redis_run: RedisRun, tmp_path: Path) -> None:
+    run = redis_run
+    killed = kill_one(run, tmp_path)
+    run.lose_everything()
+    run.begin()
+    buffer = run.buffer()
+    successor = Training(run.settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="")
+    assert (successor.report().step, successor.report().replay.rows) == (20, 0)
+    with running(successor) as errors:
+        until(successor, lambda r: r.version > killed.report().version)
+        play(buffer, run.settings.replay.minimum - 50, actor=5)
+        until(successor, lambda r: r.replay.rows == run.inserted)
+        time.sleep(0.3)
+        assert successor.report().step == 20, "not before the minimum is there"
+        play(buffer, 200, actor=6)
+        after = until(successor, lambda r: r.step > 25)
+        assert after.replay.sampled <= run.allowed(after.replay.inserted)
+    assert errors == []
+
+
+def test_a_number_that_redis_has_seen_is_not_used_again(redis_run: RedisRun, tmp_path: Path) -> None:
+    """The run directory may be an older copy."""
+    run = redis_run
+    kill_one(run, tmp_path)
+    run.control.note_version(50)
+    successor = Training(run.settings, Game("tic_tac_toe"), run.buffer(), tmp_path, config_hash="")
+    with running(successor):
+        assert until(successor, lambda r: r.version > 0).version == 51
+    assert run.control.newest_version() >= 51
