@@ -50,24 +50,36 @@ void measure(const G& rules, std::uint64_t simulations) {
 
 template <class G>
 void with_policy(const G& rules, const std::string& policy, std::uint64_t simulations) {
-  if (policy == "gumbel") measure<G, Gumbel>(rules, simulations);
-  else measure<G, Puct>(rules, simulations);
+  if (policy == "gumbel")
+    measure<G, Gumbel>(rules, simulations);
+  else
+    measure<G, Puct>(rules, simulations);
 }
 
 static Params go_params(std::int64_t size) {
-  return {{"size", size}, {"komi", 7.0}, {"rules", std::string("tromp_taylor")}, {"superko", std::string("positional")},
-          {"planes", std::string("zero")}, {"max_plies", std::int64_t(0)}, {"handicap", std::int64_t(0)}};
+  return {{"size", size},
+          {"komi", 7.0},
+          {"rules", std::string("tromp_taylor")},
+          {"superko", std::string("positional")},
+          {"planes", std::string("zero")},
+          {"max_plies", std::int64_t(0)},
+          {"handicap", std::int64_t(0)}};
 }
 
 int main(int argc, char** argv) {
   if (argc != 4) return std::fprintf(stderr, "tree connect_four|othello|go|go_19x19 puct|gumbel SIMULATIONS\n"), 2;
   const std::string game = argv[1], policy = argv[2];
   const std::uint64_t simulations = std::strtoull(argv[3], nullptr, 10);
-  if (game == "connect_four") with_policy(ConnectFour(Params{}), policy, simulations);
-  else if (game == "othello") with_policy(Othello<8>(Params{}), policy, simulations);
+  if (game == "connect_four")
+    with_policy(ConnectFour(Params{}), policy, simulations);
+  else if (game == "othello")
+    with_policy(Othello<8>(Params{}), policy, simulations);
 #if __has_include("games/go.h")
-  else if (game == "go") with_policy(Go<9>(go_params(9)), policy, simulations);
-  else if (game == "go_19x19") with_policy(Go<19>(go_params(19)), policy, simulations);
+  else if (game == "go")
+    with_policy(Go<9>(go_params(9)), policy, simulations);
+  else if (game == "go_19x19")
+    with_policy(Go<19>(go_params(19)), policy, simulations);
 #endif
-  else return std::fprintf(stderr, "no such game: %s\n", argv[1]), 2;
+  else
+    return std::fprintf(stderr, "no such game: %s\n", argv[1]), 2;
 }

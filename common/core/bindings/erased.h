@@ -98,7 +98,8 @@ class AnyGame : public std::enable_shared_from_this<AnyGame> {
   virtual std::uint64_t random_games(int games, std::uint64_t seed) const = 0;
   virtual std::map<std::string, double> timings(int games, std::uint64_t seed) const = 0;
   virtual std::unique_ptr<AnySearchBatch> search_batch(const SearchOptions& o, int size, std::uint64_t seed) const = 0;
-  virtual std::unique_ptr<AnyGameBatch> game_batch(const SearchOptions& o, const SelfPlayOptions& p, int size, std::uint64_t seed) const = 0;
+  virtual std::unique_ptr<AnyGameBatch> game_batch(const SearchOptions& o, const SelfPlayOptions& p, int size,
+                                                   std::uint64_t seed) const = 0;
   virtual std::unique_ptr<AnyRowRing> row_ring(std::int64_t capacity, const LabelOptions& labels) const = 0;
 };
 
@@ -106,7 +107,7 @@ class AnyGame : public std::enable_shared_from_this<AnyGame> {
 struct GameEntry {
   const char* name;
   std::vector<ParamHelp> (*parameters)();
-  std::shared_ptr<const AnyGame> (*make)(const Params& params);  // with every parameter given
+  std::shared_ptr<const AnyGame> (*make)(const Params& params);     // with every parameter given
   void (*complete)(Params& params, const Params& given) = nullptr;  // where one default depends on another parameter
 };
 const std::vector<GameEntry>& game_table();

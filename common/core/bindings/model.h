@@ -30,7 +30,9 @@ class Model final : public AnyGame {
   Action permute(int symmetry, Action action) const override { return rules_.permute(symmetry, action); }
   int permute_cell(int symmetry, int cell) const override { return rules_.permute_cell(symmetry, cell); }
 
-  std::unique_ptr<AnyPosition> start() const override { return std::make_unique<PositionModel>(self(), rules_.start()); }
+  std::unique_ptr<AnyPosition> start() const override {
+    return std::make_unique<PositionModel>(self(), rules_.start());
+  }
   std::unique_ptr<AnyPosition> parse(const std::string& text) const override {
     return std::make_unique<PositionModel>(self(), rules_.parse(text));
   }
@@ -46,14 +48,19 @@ class Model final : public AnyGame {
     return plies;
   }
 
-  std::map<std::string, double> timings(int games, std::uint64_t seed) const override { return shusaku::timings(rules_, games, seed); }
-
-  std::unique_ptr<AnySearchBatch> search_batch(const SearchOptions& o, int size, std::uint64_t seed) const override {
-    return with_policy<std::unique_ptr<AnySearchBatch>>(o, [&]<class P>(P*) { return std::make_unique<SearchModel<P>>(self(), o, size, seed); });
+  std::map<std::string, double> timings(int games, std::uint64_t seed) const override {
+    return shusaku::timings(rules_, games, seed);
   }
 
-  std::unique_ptr<AnyGameBatch> game_batch(const SearchOptions& o, const SelfPlayOptions& p, int size, std::uint64_t seed) const override {
-    return with_policy<std::unique_ptr<AnyGameBatch>>(o, [&]<class P>(P*) { return std::make_unique<GamesModel<P>>(self(), o, p, size, seed); });
+  std::unique_ptr<AnySearchBatch> search_batch(const SearchOptions& o, int size, std::uint64_t seed) const override {
+    return with_policy<std::unique_ptr<AnySearchBatch>>(
+        o, [&]<class P>(P*) { return std::make_unique<SearchModel<P>>(self(), o, size, seed); });
+  }
+
+  std::unique_ptr<AnyGameBatch> game_batch(const SearchOptions& o, const SelfPlayOptions& p, int size,
+                                           std::uint64_t seed) const override {
+    return with_policy<std::unique_ptr<AnyGameBatch>>(
+        o, [&]<class P>(P*) { return std::make_unique<GamesModel<P>>(self(), o, p, size, seed); });
   }
 
   std::unique_ptr<AnyRowRing> row_ring(std::int64_t capacity, const LabelOptions& labels) const override {
@@ -67,16 +74,21 @@ class Model final : public AnyGame {
   Made with_policy(const SearchOptions& o, Make make) const {
     const std::string& name = o.policy;
     if (o.graph) {
-      if (name != "puct") throw std::invalid_argument("search.graph=true: policy " + name + " grows a tree; use search.policy=puct or search.graph=false");
-      if (!has_transposition_key(rules_)) throw std::invalid_argument("search.graph=true: game " + this->name() +
-          " has no transposition_key, so no two positions are known to have the same future; add the method or use search.graph=false");
+      if (name != "puct")
+        throw std::invalid_argument("search.graph=true: policy " + name +
+                                    " grows a tree; use search.policy=puct or search.graph=false");
+      if (!has_transposition_key(rules_))
+        throw std::invalid_argument("search.graph=true: game " + this->name() +
+                                    " has no transposition_key, so no two positions are known to have the same future; "
+                                    "add the method or use search.graph=false");
       return make(static_cast<GraphPuct*>(nullptr));
     }
     if (name == "puct") return make(static_cast<Puct*>(nullptr));
     if (name == "gumbel") return make(static_cast<Gumbel*>(nullptr));
     if (name == "mcts") return make(static_cast<Uct*>(nullptr));
     if (name == "policy_only") return make(static_cast<PolicyOnly*>(nullptr));
-    throw std::invalid_argument("unknown search policy '" + name + "': expected one of puct, gumbel, mcts, policy_only");
+    throw std::invalid_argument("unknown search policy '" + name +
+                                "': expected one of puct, gumbel, mcts, policy_only");
   }
 
   Self self() const { return std::static_pointer_cast<const Model<G>>(shared_from_this()); }
@@ -116,22 +128,30 @@ class Model final : public AnyGame {
     }
     std::string to_move(Action action) const override { return rules().to_move(position_, action); }
     std::string to_san(Action action) const override {
-      if constexpr (HasSan<G>) return rules().to_san(position_, action);
-      else return {};
+      if constexpr (HasSan<G>)
+        return rules().to_san(position_, action);
+      else
+        return {};
     }
     int from_move(const std::string& text) const override { return rules().from_move(position_, text); }
     std::string why_illegal(const std::string& text) const override {
-      if constexpr (HasWhyIllegal<G>) return rules().why_illegal(position_, text);
-      else return {};
+      if constexpr (HasWhyIllegal<G>)
+        return rules().why_illegal(position_, text);
+      else
+        return {};
     }
     std::string draw() const override { return rules().draw(position_); }
     std::string to_text() const override {
-      if constexpr (HasText<G>) return rules().to_text(position_);
-      else return {};
+      if constexpr (HasText<G>)
+        return rules().to_text(position_);
+      else
+        return {};
     }
     std::uint64_t perft(int depth) const override {
-      if constexpr (HasPerft<G>) return rules().perft(position_, depth);
-      else return count(position_, depth);
+      if constexpr (HasPerft<G>)
+        return rules().perft(position_, depth);
+      else
+        return count(position_, depth);
     }
 
    private:
@@ -163,13 +183,16 @@ class Model final : public AnyGame {
     void begin(int slot, const AnyPosition& position, std::uint64_t seed) override {
       const auto* mine = dynamic_cast<const PositionModel*>(&position);
       const AnyGame* theirs = mine ? mine->game() : nullptr;
-      if (!theirs || (theirs != game_.get() && (theirs->name() != game_->name() || theirs->params() != game_->params())))
+      if (!theirs ||
+          (theirs != game_.get() && (theirs->name() != game_->name() || theirs->params() != game_->params())))
         throw std::invalid_argument("the position is of another game than " + game_->name());
       batch_.begin(slot, mine->value(), seed);
     }
     const Leaves& select(std::uint32_t version) override { return batch_.select(version); }
     const Leaves& leaves() const override { return batch_.leaves(); }
-    void expand_and_backup(const float* l, const float* v, std::uint32_t version) override { batch_.expand_and_backup(l, v, version); }
+    void expand_and_backup(const float* l, const float* v, std::uint32_t version) override {
+      batch_.expand_and_backup(l, v, version);
+    }
     bool is_done() const override { return batch_.is_done(); }
     SearchResult result(int slot) override { return batch_.result(slot); }
     Counters counters() override { return batch_.counters(); }
@@ -187,7 +210,9 @@ class Model final : public AnyGame {
     int size() const override { return batch_.size(); }
     const Leaves& select(std::uint32_t version) override { return batch_.select(version); }
     const Leaves& leaves() const override { return batch_.leaves(); }
-    void expand_and_backup(const float* l, const float* v, std::uint32_t version) override { batch_.expand_and_backup(l, v, version); }
+    void expand_and_backup(const float* l, const float* v, std::uint32_t version) override {
+      batch_.expand_and_backup(l, v, version);
+    }
     int num_finished() const override { return batch_.num_finished(); }
     std::vector<GameColumns> take_finished() override { return batch_.take_finished(); }
     float resign_value() const override { return batch_.resign_value(); }
@@ -201,7 +226,8 @@ class Model final : public AnyGame {
       while (batch_.counters().simulations < goal) {
         const Leaves& leaves = batch_.select(0);
         pseudo_random_evaluate(leaves.packed.data(), shape.packed_bytes(), leaves.uniform.data(), shape.uniform,
-                               leaves.offsets.data(), leaves.actions.data(), leaves.count, logits.data(), values.data());
+                               leaves.offsets.data(), leaves.actions.data(), leaves.count, logits.data(),
+                               values.data());
         batch_.expand_and_backup(logits.data(), values.data(), 0);
         batch_.take_finished();
       }

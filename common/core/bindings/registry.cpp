@@ -25,11 +25,15 @@ std::shared_ptr<const AnyGame> make_game(const std::string& name, const Params& 
     for (const auto& [key, value] : params) {
       const auto found = all.find(key);
       if (found == all.end())
-        throw std::invalid_argument("game " + name + " has no parameter '" + key + "': " +
-                                    (known.empty() ? "it takes none" : "it takes " + known));
-      if (found->second.index() == 2 && value.index() == 1) found->second = double(std::get<std::int64_t>(value));
-      else if (found->second.index() == value.index()) found->second = value;
-      else throw std::invalid_argument("parameter '" + key + "' of game " + name + " has the wrong type; see `shusaku games`");
+        throw std::invalid_argument("game " + name + " has no parameter '" + key +
+                                    "': " + (known.empty() ? "it takes none" : "it takes " + known));
+      if (found->second.index() == 2 && value.index() == 1)
+        found->second = double(std::get<std::int64_t>(value));
+      else if (found->second.index() == value.index())
+        found->second = value;
+      else
+        throw std::invalid_argument("parameter '" + key + "' of game " + name +
+                                    " has the wrong type; see `shusaku games`");
     }
     if (entry.complete) entry.complete(all, params);
     return entry.make(all);

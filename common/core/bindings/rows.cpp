@@ -25,33 +25,54 @@ struct PyRing {
 
 void check(const LabelOptions& o) {
   for (float horizon : o.horizons)
-    require(std::isfinite(horizon) && horizon >= 1, "a horizon of " + std::to_string(horizon) + " plies: must be at least 1");
-  require(std::isfinite(o.blunder_gap) && o.blunder_gap >= 0, "blunder_gap " + std::to_string(o.blunder_gap) + ": must be at least 0");
-  require(std::isfinite(o.blunder_width) && o.blunder_width >= 0, "blunder_width " + std::to_string(o.blunder_width) + ": must be at least 0");
+    require(std::isfinite(horizon) && horizon >= 1,
+            "a horizon of " + std::to_string(horizon) + " plies: must be at least 1");
+  require(std::isfinite(o.blunder_gap) && o.blunder_gap >= 0,
+          "blunder_gap " + std::to_string(o.blunder_gap) + ": must be at least 0");
+  require(std::isfinite(o.blunder_width) && o.blunder_width >= 0,
+          "blunder_width " + std::to_string(o.blunder_width) + ": must be at least 0");
   require(o.policy_surprise >= 0 && o.value_surprise >= 0 && o.policy_surprise + o.value_surprise <= 1,
-          "surprise weights " + std::to_string(o.policy_surprise) + " and " + std::to_string(o.value_surprise) + ": must be at least 0 and at most 1 together");
+          "surprise weights " + std::to_string(o.policy_surprise) + " and " + std::to_string(o.value_surprise) +
+              ": must be at least 0 and at most 1 together");
 }
 
 template <class T>
-std::span<const T> view(const In<T, 1>& a) { return {a.data(), a.shape(0)}; }
+std::span<const T> view(const In<T, 1>& a) {
+  return {a.data(), a.shape(0)};
+}
 
-std::int64_t append(PyRing& py, In<Action, 1> actions, In<std::uint32_t, 1> policy_offsets, In<Action, 1> policy_actions,
-                    In<std::uint16_t, 1> policy_shares, In<float, 1> root_values, In<float, 1> raw_values,
-                    In<std::uint32_t, 1> versions, In<std::uint8_t, 1> kind, In<float, 1> row_weight, In<float, 1> surprise,
-                    int outcome, float score, const std::string& ended_by, float komi) {
-  const RecordView record{view(actions), view(policy_offsets), view(policy_actions), view(policy_shares), view(root_values),
-                          view(raw_values), view(versions), view(kind), view(row_weight), view(surprise), outcome, score, ended_by, komi};
+std::int64_t append(PyRing& py, In<Action, 1> actions, In<std::uint32_t, 1> policy_offsets,
+                    In<Action, 1> policy_actions, In<std::uint16_t, 1> policy_shares, In<float, 1> root_values,
+                    In<float, 1> raw_values, In<std::uint32_t, 1> versions, In<std::uint8_t, 1> kind,
+                    In<float, 1> row_weight, In<float, 1> surprise, int outcome, float score,
+                    const std::string& ended_by, float komi) {
+  const RecordView record{view(actions),
+                          view(policy_offsets),
+                          view(policy_actions),
+                          view(policy_shares),
+                          view(root_values),
+                          view(raw_values),
+                          view(versions),
+                          view(kind),
+                          view(row_weight),
+                          view(surprise),
+                          outcome,
+                          score,
+                          ended_by,
+                          komi};
   nb::gil_scoped_release nogil;
   return py.ring->append(record);
 }
 
-nb::dict sample(const PyRing& py, int count, std::int64_t begin, std::int64_t end, std::uint64_t seed, bool symmetries, int threads) {
+nb::dict sample(const PyRing& py, int count, std::int64_t begin, std::int64_t end, std::uint64_t seed, bool symmetries,
+                int threads) {
   require(count >= 1 && count <= 1 << 20, "count " + std::to_string(count) + ": must lie in [1, 1048576]");
   const Shape s = py.rules->shape();
   const size_t b = size_t(count), actions = size_t(py.rules->num_actions());
   auto observations = new_numpy<float>({b, size_t(s.planes()), size_t(s.height), size_t(s.width)});
   auto policy = new_numpy<float>({b, actions});
-  auto outcome = new_numpy<float>({b}), root_values = new_numpy<float>({b}), weight = new_numpy<float>({b}), plies_left = new_numpy<float>({b});
+  auto outcome = new_numpy<float>({b}), root_values = new_numpy<float>({b}), weight = new_numpy<float>({b}),
+       plies_left = new_numpy<float>({b});
   auto versions = new_numpy<std::uint32_t>({b});
   auto rows = new_numpy<std::int64_t>({b});
   const LabelOptions& o = py.labels;
@@ -61,9 +82,10 @@ nb::dict sample(const PyRing& py, int count, std::int64_t begin, std::int64_t en
   auto reply = new_numpy<float>({o.reply ? b : none, actions});
   {
     nb::gil_scoped_release nogil;
-    py.ring->sample(count, begin, end, seed, symmetries, threads,
-                    {observations.data(), policy.data(), outcome.data(), root_values.data(), weight.data(), plies_left.data(),
-                     versions.data(), rows.data(), short_term.data(), ownership.data(), score.data(), reply.data()});
+    py.ring->sample(
+        count, begin, end, seed, symmetries, threads,
+        {observations.data(), policy.data(), outcome.data(), root_values.data(), weight.data(), plies_left.data(),
+         versions.data(), rows.data(), short_term.data(), ownership.data(), score.data(), reply.data()});
   }
   nb::dict d;
   d["observations"] = observations, d["policy"] = policy, d["outcome"] = outcome, d["root_values"] = root_values;
@@ -79,17 +101,21 @@ nb::dict sample(const PyRing& py, int count, std::int64_t begin, std::int64_t en
 
 void bind_rows(nb::module_& m) {
   nb::class_<PyRing>(m, "RowRing")
-      .def("__init__", [](PyRing* self, nb::handle game, std::int64_t capacity, std::vector<float> horizons, float blunder_gap,
-                          float blunder_width, bool ownership, bool score, bool reply, float policy_surprise, float value_surprise) {
-        require(capacity >= 1, "capacity " + std::to_string(capacity) + ": must be at least 1");
-        LabelOptions labels{std::move(horizons), blunder_gap, blunder_width, ownership, score, reply, policy_surprise, value_surprise};
-        check(labels);
-        auto rules = rules_of(game);
-        auto ring = rules->row_ring(capacity, labels);
-        new (self) PyRing{std::move(rules), std::move(labels), std::move(ring)};
-      }, "game"_a, "capacity"_a, nb::kw_only(), "horizons"_a = std::vector<float>(), "blunder_gap"_a = 0.f,
-         "blunder_width"_a = 0.f, "ownership"_a = false, "score"_a = false, "reply"_a = false,
-         "policy_surprise"_a = 0.f, "value_surprise"_a = 0.f)
+      .def(
+          "__init__",
+          [](PyRing* self, nb::handle game, std::int64_t capacity, std::vector<float> horizons, float blunder_gap,
+             float blunder_width, bool ownership, bool score, bool reply, float policy_surprise, float value_surprise) {
+            require(capacity >= 1, "capacity " + std::to_string(capacity) + ": must be at least 1");
+            LabelOptions labels{std::move(horizons), blunder_gap,   blunder_width, ownership, score, reply,
+                                policy_surprise,     value_surprise};
+            check(labels);
+            auto rules = rules_of(game);
+            auto ring = rules->row_ring(capacity, labels);
+            new (self) PyRing{std::move(rules), std::move(labels), std::move(ring)};
+          },
+          "game"_a, "capacity"_a, nb::kw_only(), "horizons"_a = std::vector<float>(), "blunder_gap"_a = 0.f,
+          "blunder_width"_a = 0.f, "ownership"_a = false, "score"_a = false, "reply"_a = false,
+          "policy_surprise"_a = 0.f, "value_surprise"_a = 0.f)
       .def_prop_ro("capacity", [](const PyRing& r) { return r.ring->capacity(); })
       .def_prop_ro("end", [](const PyRing& r) { return r.ring->end(); })
       .def_prop_ro("nbytes", [](const PyRing& r) { return r.ring->nbytes(); })

@@ -38,16 +38,20 @@ struct PyGameBatch : PyBatch<AnyGameBatch> {
   std::optional<Attached> attached = {};
 };
 
-void check_size(int size) { require(size >= 1 && size <= 65536, "size " + std::to_string(size) + ": must lie in [1, 65536]"); }
+void check_size(int size) {
+  require(size >= 1 && size <= 65536, "size " + std::to_string(size) + ": must lie in [1, 65536]");
+}
 
 // What the core's arithmetic relies on; the commands check more (common/config/rules.py).
 void check(const SearchOptions& o) {
-  require(o.simulations >= 1 && o.simulations <= 1 << 20, "simulations " + std::to_string(o.simulations) + ": must lie in [1, 1048576]");
+  require(o.simulations >= 1 && o.simulations <= 1 << 20,
+          "simulations " + std::to_string(o.simulations) + ": must lie in [1, 1048576]");
   require(o.leaves >= 1 && o.leaves <= 64, "leaves " + std::to_string(o.leaves) + ": must lie in [1, 64]");
 }
 
 void check(const SelfPlayOptions& o) {
-  require(o.resign_errors >= 0 && o.resign_errors <= 0.5f, "resign_errors " + std::to_string(o.resign_errors) + ": must lie in [0, 0.5]");
+  require(o.resign_errors >= 0 && o.resign_errors <= 0.5f,
+          "resign_errors " + std::to_string(o.resign_errors) + ": must lie in [0, 0.5]");
   require(o.decided_plies >= 1, "decided_plies " + std::to_string(o.decided_plies) + ": must be at least 1");
 }
 
@@ -75,15 +79,24 @@ template <class Py>
 void expand_and_backup(Py& py, In<float, 1> logits, In<float, 1> values, std::uint32_t version) {
   const Leaves& l = py.batch->leaves();
   const size_t rows = size_t(l.count), actions = rows ? size_t(l.offsets[rows]) : 0;
-  require(logits.shape(0) >= actions, "logits: " + std::to_string(logits.shape(0)) + " given, the leaves have " + std::to_string(actions) + " legal actions");
-  require(values.shape(0) >= rows, "values: " + std::to_string(values.shape(0)) + " given for " + std::to_string(rows) + " leaves");
+  require(logits.shape(0) >= actions, "logits: " + std::to_string(logits.shape(0)) + " given, the leaves have " +
+                                          std::to_string(actions) + " legal actions");
+  require(values.shape(0) >= rows,
+          "values: " + std::to_string(values.shape(0)) + " given for " + std::to_string(rows) + " leaves");
   nb::gil_scoped_release nogil;
   py.batch->expand_and_backup(logits.data(), values.data(), version);
 }
 
 std::map<std::string, std::uint64_t> to_dict(const Counters& c) {
-  return {{"simulations", c.simulations}, {"searches", c.searches}, {"evaluations", c.evaluations}, {"cache_hits", c.cache_hits},
-          {"terminals", c.terminals}, {"games", c.games}, {"plies", c.plies}, {"rows", c.rows}, {"non_finite", c.non_finite}};
+  return {{"simulations", c.simulations},
+          {"searches", c.searches},
+          {"evaluations", c.evaluations},
+          {"cache_hits", c.cache_hits},
+          {"terminals", c.terminals},
+          {"games", c.games},
+          {"plies", c.plies},
+          {"rows", c.rows},
+          {"non_finite", c.non_finite}};
 }
 
 nb::dict to_dict(GameColumns&& g) {
@@ -113,7 +126,8 @@ nb::list take_finished(PyGameBatch& py) {
 void pseudo_random(In<std::uint8_t, 2> packed, In<float, 2> uniform, In<std::int32_t, 1> offsets, In<Action, 1> actions,
                    Out<float, 1> logits, Out<float, 1> values) {
   const size_t rows = packed.shape(0);
-  require(uniform.shape(0) == rows && offsets.shape(0) == rows + 1 && values.shape(0) >= rows && logits.shape(0) >= actions.shape(0),
+  require(uniform.shape(0) == rows && offsets.shape(0) == rows + 1 && values.shape(0) >= rows &&
+              logits.shape(0) >= actions.shape(0),
           "the arrays do not fit each other");
   require(offsets.data()[rows] == std::int32_t(actions.shape(0)), "offsets do not end at the number of actions");
   nb::gil_scoped_release nogil;
@@ -122,7 +136,8 @@ void pseudo_random(In<std::uint8_t, 2> packed, In<float, 2> uniform, In<std::int
 }
 
 // out[i]: the logit of legal action i in the row of `policy` that it belongs to; not a number where there is none.
-void gather(const float* policy, size_t width, const std::int32_t* offsets, const Action* actions, size_t rows, float* out) {
+void gather(const float* policy, size_t width, const std::int32_t* offsets, const Action* actions, size_t rows,
+            float* out) {
   for (size_t row = 0; row < rows; ++row, policy += width)
     for (std::int32_t i = offsets[row]; i < offsets[row + 1]; ++i)
       out[i] = actions[i] < width ? policy[actions[i]] : std::nanf("");
@@ -132,8 +147,11 @@ template <class T>
 void attach(PyGameBatch& py, Out<T, 4> inputs, In<float, 2> policy, In<float, 1> values) {
   const Shape s = py.rules->shape();
   const size_t games = size_t(py.batch->size()), rows = inputs.shape(0);
-  require(rows >= games, "inputs: " + std::to_string(rows) + " positions, fewer than the " + std::to_string(games) + " games");
-  require(inputs.shape(1) == size_t(s.height) && inputs.shape(2) == size_t(s.width) && inputs.shape(3) == size_t(s.planes()), "inputs must be [S, H, W, C]");
+  require(rows >= games,
+          "inputs: " + std::to_string(rows) + " positions, fewer than the " + std::to_string(games) + " games");
+  require(inputs.shape(1) == size_t(s.height) && inputs.shape(2) == size_t(s.width) &&
+              inputs.shape(3) == size_t(s.planes()),
+          "inputs must be [S, H, W, C]");
   require(policy.shape(0) == rows && policy.shape(1) == size_t(py.rules->num_actions()), "policy must be [S, A]");
   require(values.shape(0) == rows, "values must be [S]");
   py.attached = Attached{std::move(inputs), std::move(policy), std::move(values), {}};
@@ -154,7 +172,11 @@ void encode_attached(PyGameBatch& py) {
   Attached& a = attached(py);
   nb::gil_scoped_release nogil;
   const Leaves& l = py.batch->leaves();
-  std::visit([&](auto& inputs) { expand_rows(py.rules->shape(), l.packed.data(), l.uniform.data(), size_t(l.count), inputs.data()); }, a.inputs);
+  std::visit(
+      [&](auto& inputs) {
+        expand_rows(py.rules->shape(), l.packed.data(), l.uniform.data(), size_t(l.count), inputs.data());
+      },
+      a.inputs);
 }
 
 int expand_attached(PyGameBatch& py, std::uint32_t version) {
@@ -243,42 +265,65 @@ void bind_search(nb::module_& m) {
       .def_ro("raw_value", &SearchResult::raw_value)
       .def_ro("surprise", &SearchResult::surprise)
       .def_ro("proven_value", &SearchResult::proven_value)
-      .def_prop_ro("proven_values", [](const SearchResult& r) { return to_numpy(std::vector(r.proven_values)); }, nb::rv_policy::automatic)
-      .def_prop_ro("actions", [](const SearchResult& r) { return to_numpy(std::vector(r.actions)); }, nb::rv_policy::automatic)
-      .def_prop_ro("policy", [](const SearchResult& r) { return to_numpy(std::vector(r.policy)); }, nb::rv_policy::automatic)
-      .def_prop_ro("visits", [](const SearchResult& r) { return to_numpy(std::vector(r.visits)); }, nb::rv_policy::automatic)
-      .def_prop_ro("q_values", [](const SearchResult& r) { return to_numpy(std::vector(r.q_values)); }, nb::rv_policy::automatic)
-      .def_prop_ro("prior", [](const SearchResult& r) { return to_numpy(std::vector(r.prior)); }, nb::rv_policy::automatic);
+      .def_prop_ro(
+          "proven_values", [](const SearchResult& r) { return to_numpy(std::vector(r.proven_values)); },
+          nb::rv_policy::automatic)
+      .def_prop_ro(
+          "actions", [](const SearchResult& r) { return to_numpy(std::vector(r.actions)); }, nb::rv_policy::automatic)
+      .def_prop_ro(
+          "policy", [](const SearchResult& r) { return to_numpy(std::vector(r.policy)); }, nb::rv_policy::automatic)
+      .def_prop_ro(
+          "visits", [](const SearchResult& r) { return to_numpy(std::vector(r.visits)); }, nb::rv_policy::automatic)
+      .def_prop_ro(
+          "q_values", [](const SearchResult& r) { return to_numpy(std::vector(r.q_values)); }, nb::rv_policy::automatic)
+      .def_prop_ro(
+          "prior", [](const SearchResult& r) { return to_numpy(std::vector(r.prior)); }, nb::rv_policy::automatic);
 
   nb::class_<PySearchBatch>(m, "SearchBatch")
-      .def("__init__", [](PySearchBatch* self, nb::handle game, const SearchOptions& o, int size, std::uint64_t seed) {
-        check_size(size), check(o);
-        auto rules = rules_of(game);
-        auto batch = rules->search_batch(o, size, seed);
-        new (self) PySearchBatch{std::move(rules), std::move(batch)};
-      }, "game"_a, "options"_a, "size"_a, "seed"_a)
-      .def("begin", [](PySearchBatch& b, int slot, nb::handle position, std::uint64_t seed) {
-        require(slot >= 0 && slot < b.batch->size(), "slot " + std::to_string(slot) + ": must lie in [0, " + std::to_string(b.batch->size()) + ")");
-        require(!state_of(position).is_terminal(), "the position is over: there is nothing to search");
-        b.batch->begin(slot, state_of(position), seed);
-      }, "slot"_a, "position"_a, "seed"_a)
+      .def(
+          "__init__",
+          [](PySearchBatch* self, nb::handle game, const SearchOptions& o, int size, std::uint64_t seed) {
+            check_size(size), check(o);
+            auto rules = rules_of(game);
+            auto batch = rules->search_batch(o, size, seed);
+            new (self) PySearchBatch{std::move(rules), std::move(batch)};
+          },
+          "game"_a, "options"_a, "size"_a, "seed"_a)
+      .def(
+          "begin",
+          [](PySearchBatch& b, int slot, nb::handle position, std::uint64_t seed) {
+            require(slot >= 0 && slot < b.batch->size(),
+                    "slot " + std::to_string(slot) + ": must lie in [0, " + std::to_string(b.batch->size()) + ")");
+            require(!state_of(position).is_terminal(), "the position is over: there is nothing to search");
+            b.batch->begin(slot, state_of(position), seed);
+          },
+          "slot"_a, "position"_a, "seed"_a)
       .def("select", &select<PySearchBatch>, "version"_a)
       .def("expand_and_backup", &expand_and_backup<PySearchBatch>, "logits"_a, "values"_a, "version"_a)
       .def("is_done", [](PySearchBatch& b) { return b.batch->is_done(); })
-      .def("result", [](PySearchBatch& b, int slot) {
-        require(slot >= 0 && slot < b.batch->size(), "slot " + std::to_string(slot) + ": must lie in [0, " + std::to_string(b.batch->size()) + ")");
-        return b.batch->result(slot);
-      }, "slot"_a)
+      .def(
+          "result",
+          [](PySearchBatch& b, int slot) {
+            require(slot >= 0 && slot < b.batch->size(),
+                    "slot " + std::to_string(slot) + ": must lie in [0, " + std::to_string(b.batch->size()) + ")");
+            return b.batch->result(slot);
+          },
+          "slot"_a)
       .def("counters", [](PySearchBatch& b) { return to_dict(b.batch->counters()); });
 
   nb::class_<PyGameBatch>(m, "GameBatch")
-      .def("__init__", [](PyGameBatch* self, nb::handle game, const SearchOptions& o, int size, std::uint64_t seed, std::optional<SelfPlayOptions> p) {
-        const SelfPlayOptions self_play = p.value_or(SelfPlayOptions());
-        check_size(size), check(o), check(self_play);
-        auto rules = rules_of(game);
-        auto batch = rules->game_batch(o, self_play, size, seed);
-        new (self) PyGameBatch{{std::move(rules), std::move(batch)}};
-      }, "game"_a, "options"_a, "size"_a, "seed"_a, "self_play"_a = nb::none())  // an object here would be reported as leaked
+      .def(
+          "__init__",
+          [](PyGameBatch* self, nb::handle game, const SearchOptions& o, int size, std::uint64_t seed,
+             std::optional<SelfPlayOptions> p) {
+            const SelfPlayOptions self_play = p.value_or(SelfPlayOptions());
+            check_size(size), check(o), check(self_play);
+            auto rules = rules_of(game);
+            auto batch = rules->game_batch(o, self_play, size, seed);
+            new (self) PyGameBatch{{std::move(rules), std::move(batch)}};
+          },
+          "game"_a, "options"_a, "size"_a, "seed"_a,
+          "self_play"_a = nb::none())  // an object here would be reported as leaked
       .def("select", &select<PyGameBatch>, "version"_a)
       .def("expand_and_backup", &expand_and_backup<PyGameBatch>, "logits"_a, "values"_a, "version"_a)
       .def("take_finished", &take_finished)
@@ -289,19 +334,27 @@ void bind_search(nb::module_& m) {
       .def("expand_attached", &expand_attached, "version"_a)
       .def("counters", [](PyGameBatch& b) { return to_dict(b.batch->counters()); })
       .def_prop_ro("resign_value", [](PyGameBatch& b) { return b.batch->resign_value(); })
-      .def("snapshot", [](PyGameBatch& b) {
-        require(b.batch->leaves().count == 0, "leaves wait for an evaluation: call expand_and_backup() before snapshot()");
-        const std::string bytes = b.batch->snapshot();
-        return nb::bytes(bytes.data(), bytes.size());
-      })
-      .def("restore", [](PyGameBatch& b, nb::bytes bytes) { b.batch->restore({bytes.c_str(), bytes.size()}); }, "snapshot"_a)
-      .def("play_pseudo_random", [](PyGameBatch& b, std::uint64_t simulations) {
-        nb::gil_scoped_release nogil;
-        b.batch->play_pseudo_random(simulations);
-      }, "simulations"_a);
+      .def("snapshot",
+           [](PyGameBatch& b) {
+             require(b.batch->leaves().count == 0,
+                     "leaves wait for an evaluation: call expand_and_backup() before snapshot()");
+             const std::string bytes = b.batch->snapshot();
+             return nb::bytes(bytes.data(), bytes.size());
+           })
+      .def(
+          "restore", [](PyGameBatch& b, nb::bytes bytes) { b.batch->restore({bytes.c_str(), bytes.size()}); },
+          "snapshot"_a)
+      .def(
+          "play_pseudo_random",
+          [](PyGameBatch& b, std::uint64_t simulations) {
+            nb::gil_scoped_release nogil;
+            b.batch->play_pseudo_random(simulations);
+          },
+          "simulations"_a);
 
   m.def("gather_logits", &gather_logits, "policy"_a, "offsets"_a, "actions"_a, "out"_a.noconvert());
-  m.def("pseudo_random_evaluate", &pseudo_random, "packed"_a, "uniform"_a, "offsets"_a, "actions"_a, "logits"_a.noconvert(), "values"_a.noconvert());
+  m.def("pseudo_random_evaluate", &pseudo_random, "packed"_a, "uniform"_a, "offsets"_a, "actions"_a,
+        "logits"_a.noconvert(), "values"_a.noconvert());
 }
 
 }  // namespace shusaku

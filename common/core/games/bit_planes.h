@@ -20,7 +20,8 @@ std::array<std::array<std::uint64_t, W>, 8> to_planes(const std::uint8_t* bytes)
     const auto* at = reinterpret_cast<const __m256i*>(bytes + 64 * word);
     __m256i low = _mm256_load_si256(at), high = _mm256_load_si256(at + 1);
     for (int k = 7; k >= 0; --k) {
-      planes[size_t(k)][size_t(word)] = unsigned(_mm256_movemask_epi8(low)) | std::uint64_t(unsigned(_mm256_movemask_epi8(high))) << 32;
+      planes[size_t(k)][size_t(word)] =
+          unsigned(_mm256_movemask_epi8(low)) | std::uint64_t(unsigned(_mm256_movemask_epi8(high))) << 32;
       low = _mm256_add_epi8(low, low), high = _mm256_add_epi8(high, high);  // the highest bit of every byte is next
     }
 #else

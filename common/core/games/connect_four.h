@@ -91,16 +91,23 @@ struct ConnectFour {
       if (c == '.') continue;
       stones[c == 'O'] |= 1ull << (cell / kColumns * 8 + cell % kColumns);
       if (cell + kColumns < kCells && grid.cells[size_t(cell + kColumns)] == '.')
-        throw std::invalid_argument("row " + std::to_string(cell / kColumns + 1) + ", column " + std::to_string(cell % kColumns + 1) + ": a stone with nothing below it");
+        throw std::invalid_argument("row " + std::to_string(cell / kColumns + 1) + ", column " +
+                                    std::to_string(cell % kColumns + 1) + ": a stone with nothing below it");
     }
     const int first = grid.count('X'), second = grid.count('O');
     if (first != second && first != second + 1)
-      throw std::invalid_argument(std::to_string(first) + " X and " + std::to_string(second) + " O: X moves first, so there must be as many of them or one more");
+      throw std::invalid_argument(std::to_string(first) + " X and " + std::to_string(second) +
+                                  " O: X moves first, so there must be as many of them or one more");
     if (grid.to_play >= 0 && grid.to_play != first - second)
-      throw std::invalid_argument(std::string("it is the turn of ") + (first == second ? "X" : "O") + " by the number of stones, the text says otherwise");
+      throw std::invalid_argument(std::string("it is the turn of ") + (first == second ? "X" : "O") +
+                                  " by the number of stones, the text says otherwise");
     const int to_play = first - second;
-    if (has_four(stones[to_play])) throw std::invalid_argument("the player to move has four in a row already: the game was over before");
-    return {.own = stones[to_play], .all = stones[0] | stones[1], .ply = std::uint8_t(first + second), .is_won = has_four(stones[1 - to_play])};
+    if (has_four(stones[to_play]))
+      throw std::invalid_argument("the player to move has four in a row already: the game was over before");
+    return {.own = stones[to_play],
+            .all = stones[0] | stones[1],
+            .ply = std::uint8_t(first + second),
+            .is_won = has_four(stones[1 - to_play])};
   }
 
   std::string to_move(const Position&, Action column) const { return {char('1' + column)}; }

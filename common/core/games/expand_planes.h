@@ -11,7 +11,8 @@
 namespace shusaku {
 
 // To `out` [C, H, W]: cell i of a plane goes to cells[i], or stays where it is.
-inline void expand_planes(const Shape& shape, const std::uint8_t* packed, const float* uniform, const int* cells, float* out) {
+inline void expand_planes(const Shape& shape, const std::uint8_t* packed, const float* uniform, const int* cells,
+                          float* out) {
   const int area = shape.cells(), total = shape.binary * area;
   std::memset(out, 0, sizeof(float) * size_t(total));
   for (int byte = 0; byte < shape.packed_bytes(); ++byte)
@@ -53,8 +54,10 @@ inline void spread(std::uint16_t mask, float* out) {
 inline std::uint32_t bits_from(const std::uint8_t* packed, int bytes, int bit) {
   const int at = bit / 8;
   std::uint32_t word = 0;
-  if (at + 4 <= bytes) std::memcpy(&word, packed + at, 4);
-  else std::memcpy(&word, packed + at, size_t(bytes - at));
+  if (at + 4 <= bytes)
+    std::memcpy(&word, packed + at, 4);
+  else
+    std::memcpy(&word, packed + at, size_t(bytes - at));
   return word >> (bit & 7);
 }
 
@@ -76,9 +79,9 @@ void scatter_planes(const Shape& shape, const std::uint8_t* packed, T* out) {
   }
 }
 
-// Sixteen planes by sixteen cells at a time: bits of planes become bits of cells, and those numbers.  What a tile writes
-// too much behind its cell belongs to later planes, written before, or to the next cell, written after: so groups of
-// planes go backwards, and cells forwards.
+// Sixteen planes by sixteen cells at a time: bits of planes become bits of cells, and those numbers.  What a tile
+// writes too much behind its cell belongs to later planes, written before, or to the next cell, written after: so
+// groups of planes go backwards, and cells forwards.
 template <class T>
 void tile_planes(const Shape& shape, const std::uint8_t* packed, T* out) {
   constexpr int kFew = 4;  // planes that are not worth a tile
@@ -102,7 +105,7 @@ void tile_planes(const Shape& shape, const std::uint8_t* packed, T* out) {
       std::uint16_t masks[kTile];
       std::memcpy(masks, &tile, sizeof tile);
       T* to = out + cell * planes + plane;
-      const int behind = area * planes - plane - kTile;  // numbers behind the first cell's tile
+      const int behind = area * planes - plane - kTile;              // numbers behind the first cell's tile
       const int room = behind < 0 ? 0 : behind / planes + 1 - cell;  // cells from here on whose tiles end within `out`
       int i = 0;
       for (; i < std::min(cells, room); ++i, to += planes) spread(masks[i], to);

@@ -113,29 +113,37 @@ concept HasKomi = requires(const G& rules, typename G::Position& position, const
 
 template <class G>
 void copy_position(const G& rules, const typename G::Position& from, typename G::Position& to) {
-  if constexpr (requires { rules.copy(from, to); }) rules.copy(from, to);
-  else to = from;
+  if constexpr (requires { rules.copy(from, to); })
+    rules.copy(from, to);
+  else
+    to = from;
 }
 
 // Where the legal actions are at hand.
 template <class G>
 std::uint64_t evaluation_key(const G& rules, const typename G::Position& p, const Action* legal, int count) {
-  if constexpr (requires { rules.evaluation_key(p, legal, count); }) return rules.evaluation_key(p, legal, count);
-  else return rules.evaluation_key(p);
+  if constexpr (requires { rules.evaluation_key(p, legal, count); })
+    return rules.evaluation_key(p, legal, count);
+  else
+    return rules.evaluation_key(p);
 }
 
 // The name under which these rules are known; a type that stands for many games says it of each.
 template <class G>
 std::string name_of(const G& rules) {
-  if constexpr (requires { rules.name(); }) return rules.name();
-  else return G::kName;
+  if constexpr (requires { rules.name(); })
+    return rules.name();
+  else
+    return G::kName;
 }
 
 // Whether two lines of play can be known to have the same future; a type that stands for many games says it of each.
 template <class G>
 bool has_transposition_key(const G& rules) {
-  if constexpr (requires { rules.has_transposition_key(); }) return rules.has_transposition_key();
-  else return true;
+  if constexpr (requires { rules.has_transposition_key(); })
+    return rules.has_transposition_key();
+  else
+    return true;
 }
 
 constexpr float kNoScore = std::numeric_limits<float>::quiet_NaN();

@@ -32,14 +32,17 @@ inline std::string quoted(const std::string& text) {
 // Throws std::invalid_argument naming the row and the rule.  Blanks between the cells of a row are allowed.
 inline Grid read_grid(const std::string& text, int height, int width) {
   const auto fail = [&](const std::string& what) {
-    throw std::invalid_argument("a position is " + std::to_string(height) + " rows of " + std::to_string(width) +
-                                " of X, O and ., with / or line ends between them, and X or O behind them for whose turn it is: " + what);
+    throw std::invalid_argument(
+        "a position is " + std::to_string(height) + " rows of " + std::to_string(width) +
+        " of X, O and ., with / or line ends between them, and X or O behind them for whose turn it is: " + what);
   };
   Grid grid;
   std::vector<std::string> rows(1);
   for (char c : text) {
-    if (c == '/' || c == '\n') rows.emplace_back();
-    else if (c != ' ' && c != '\r' && c != '\t') rows.back() += c;
+    if (c == '/' || c == '\n')
+      rows.emplace_back();
+    else if (c != ' ' && c != '\r' && c != '\t')
+      rows.back() += c;
   }
   while (rows.size() > 1 && rows.back().empty()) rows.pop_back();
   if (int(rows.size()) == height + 1 && rows.back().size() == 1) {  // whose turn, on a line of its own
@@ -54,7 +57,8 @@ inline Grid read_grid(const std::string& text, int height, int width) {
     rows.back().pop_back();
   }
   for (size_t row = 0; row < rows.size(); ++row) {
-    if (int(rows[row].size()) != width) fail("row " + std::to_string(row + 1) + " has " + std::to_string(rows[row].size()) + " cells");
+    if (int(rows[row].size()) != width)
+      fail("row " + std::to_string(row + 1) + " has " + std::to_string(rows[row].size()) + " cells");
     for (char c : rows[row]) {
       if (c != 'X' && c != 'O' && c != '.') fail("row " + std::to_string(row + 1) + " has " + quoted({c}));
       grid.cells.push_back(c);

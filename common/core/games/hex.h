@@ -9,8 +9,8 @@
 //                        (one less, same column).  X moves first; there is no swap, and no game is drawn.
 //
 // Who is connected is known at every ply: beside its stones a player has two sets, those that are linked with its first
-// edge and those with its second.  A new stone that touches a set (or that edge) takes its group along; one that touches
-// both wins.  A stone enters a set once, so a whole game costs a number of steps that is linear in its stones.
+// edge and those with its second.  A new stone that touches a set (or that edge) takes its group along; one that
+// touches both wins.  A stone enters a set once, so a whole game costs a number of steps that is linear in its stones.
 #pragma once
 
 #include <array>
@@ -52,9 +52,15 @@ struct CellSet {
     for (int i = 0; i < kWords; ++i)
       for (std::uint64_t left = words[size_t(i)]; left; left &= left - 1) visit(64 * i + std::countr_zero(left));
   }
-  CellSet operator~() const { return zip(*this, [](auto a, auto) { return ~a; }); }
-  CellSet operator&(const CellSet& b) const { return zip(b, [](auto x, auto y) { return x & y; }); }
-  CellSet operator|(const CellSet& b) const { return zip(b, [](auto x, auto y) { return x | y; }); }
+  CellSet operator~() const {
+    return zip(*this, [](auto a, auto) { return ~a; });
+  }
+  CellSet operator&(const CellSet& b) const {
+    return zip(b, [](auto x, auto y) { return x & y; });
+  }
+  CellSet operator|(const CellSet& b) const {
+    return zip(b, [](auto x, auto y) { return x | y; });
+  }
   bool meets(const CellSet& b) const { return !(*this & b).is_empty(); }
 
  private:
@@ -91,7 +97,9 @@ class Hex {
   static int checked_size(const Params& params) {
     const std::int64_t size = std::get<std::int64_t>(params.at("size"));
     if (size < kMinSize || size > kMaxSize)
-      throw std::invalid_argument("size " + std::to_string(size) + ": hex is played on 2 x 2 to 13 x 13 here; say size=11, or another number from 2 to 13");
+      throw std::invalid_argument(
+          "size " + std::to_string(size) +
+          ": hex is played on 2 x 2 to 13 x 13 here; say size=11, or another number from 2 to 13");
     return int(size);
   }
 
@@ -161,9 +169,11 @@ class Hex {
     const Grid grid = read_grid(text, size_, size_);
     const int first = grid.count('X'), second = grid.count('O');
     if (first != second && first != second + 1)
-      throw std::invalid_argument(std::to_string(first) + " X and " + std::to_string(second) + " O: X moves first, so there must be as many of them or one more");
+      throw std::invalid_argument(std::to_string(first) + " X and " + std::to_string(second) +
+                                  " O: X moves first, so there must be as many of them or one more");
     if (grid.to_play >= 0 && grid.to_play != first - second)
-      throw std::invalid_argument(std::string("it is the turn of ") + (first == second ? "X" : "O") + " by the number of stones, the text says otherwise");
+      throw std::invalid_argument(std::string("it is the turn of ") + (first == second ? "X" : "O") +
+                                  " by the number of stones, the text says otherwise");
     Position p{.players = {}, .ply = std::uint32_t(first + second), .is_won = 0};
     std::array<bool, 2> is_connected{};
     for (int cell = 0; cell < cells_; ++cell) {
@@ -198,7 +208,9 @@ class Hex {
       for (int cell = row * size_; cell < (row + 1) * size_; ++cell)
         text += p.players[0].stones.has(cell) ? " ●" : p.players[1].stones.has(cell) ? " ○" : " ·";
     }
-    return text + (p.is_won ? p.ply & 1 ? "\n● has won\n" : "\n○ has won\n" : p.ply & 1 ? "\n○ to move\n" : "\n● to move\n");
+    return text + (p.is_won    ? p.ply & 1 ? "\n● has won\n" : "\n○ has won\n"
+                   : p.ply & 1 ? "\n○ to move\n"
+                               : "\n● to move\n");
   }
 
  private:

@@ -28,7 +28,8 @@ struct Othello {
   static constexpr int kCells = kSize * kSize, kPass = kCells;
   static constexpr std::uint64_t kRow = (1u << kSize) - 1;
   static constexpr std::uint64_t kBoard = kSize == 8 ? ~0ull : kRow * 0x0000010101010101ull;
-  static constexpr std::uint64_t kInner = kBoard & (kRow >> 2 << 1) * 0x0101010101010101ull;  // all but the outer columns
+  static constexpr std::uint64_t kInner =
+      kBoard & (kRow >> 2 << 1) * 0x0101010101010101ull;  // all but the outer columns
 
   struct Position {
     std::uint64_t own = 0;    // discs of the player to move
@@ -98,7 +99,8 @@ struct Othello {
 
   void observe(const Position& p, int symmetry, std::uint8_t* bits, float* uniform) const {
     const std::uint64_t own = cells(view(p.own, symmetry)), other = cells(view(p.other, symmetry));
-    const std::uint64_t low = kSize == 8 ? own : own | other << kCells % 64, high = kSize == 8 ? other : other >> (64 - kCells) % 64;
+    const std::uint64_t low = kSize == 8 ? own : own | other << kCells % 64,
+                        high = kSize == 8 ? other : other >> (64 - kCells) % 64;
     for (int i = 0; i < 8; ++i) bits[i] = std::uint8_t(low >> (8 * i));
     for (int i = 8; i < 2 * kCells / 8; ++i) bits[i] = std::uint8_t(high >> (8 * i - 64));
     uniform[0] = float(p.to_play);
@@ -114,7 +116,10 @@ struct Othello {
       if (const char c = grid.cells[size_t(cell)]; c != '.') discs[c == 'O'] |= to_bit(Action(cell));
     const bool is_second = grid.to_play == 1;
     const int placed = std::popcount(discs[0] | discs[1]) - 4;  // a grid does not say how often somebody passed
-    return settled({.own = discs[is_second], .other = discs[!is_second], .ply = std::uint32_t(placed > 0 ? placed : 0), .to_play = is_second});
+    return settled({.own = discs[is_second],
+                    .other = discs[!is_second],
+                    .ply = std::uint32_t(placed > 0 ? placed : 0),
+                    .to_play = is_second});
   }
 
   void ownership(const Position& p, std::int8_t* map) const {
@@ -130,7 +135,8 @@ struct Othello {
   }
   int from_move(const Position&, const std::string& text) const {
     if (text == "pass") return kPass;
-    if (text.size() != 2 || text[0] < 'a' || text[0] >= 'a' + kSize || text[1] < '1' || text[1] >= '1' + kSize) return -1;
+    if (text.size() != 2 || text[0] < 'a' || text[0] >= 'a' + kSize || text[1] < '1' || text[1] >= '1' + kSize)
+      return -1;
     return (text[1] - '1') * kSize + (text[0] - 'a');
   }
   std::string draw(const Position& p) const {

@@ -56,7 +56,9 @@ struct TicTacToe {
     p.is_won = has_line(mine);
   }
 
-  std::uint64_t evaluation_key(const Position& p) const { return mix64(1 + p.stones[0] + (std::uint64_t(p.stones[1]) << 9)); }
+  std::uint64_t evaluation_key(const Position& p) const {
+    return mix64(1 + p.stones[0] + (std::uint64_t(p.stones[1]) << 9));
+  }
   std::uint64_t transposition_key(const Position& p) const { return evaluation_key(p); }
 
   void observe(const Position& p, int symmetry, std::uint8_t* bits, float* uniform) const {
@@ -82,18 +84,19 @@ struct TicTacToe {
       if (grid.cells[size_t(cell)] != '.') p.stones[grid.cells[size_t(cell)] == 'O'] |= std::uint16_t(1u << cell);
     const int first = grid.count('X'), second = grid.count('O');
     if (first != second && first != second + 1)
-      throw std::invalid_argument(std::to_string(first) + " X and " + std::to_string(second) + " O: X moves first, so there must be as many of them or one more");
+      throw std::invalid_argument(std::to_string(first) + " X and " + std::to_string(second) +
+                                  " O: X moves first, so there must be as many of them or one more");
     if (grid.to_play >= 0 && grid.to_play != first - second)
-      throw std::invalid_argument(std::string("it is the turn of ") + (first == second ? "X" : "O") + " by the number of stones, the text says otherwise");
+      throw std::invalid_argument(std::string("it is the turn of ") + (first == second ? "X" : "O") +
+                                  " by the number of stones, the text says otherwise");
     p.ply = std::uint8_t(first + second);
     p.is_won = has_line(p.stones[(p.ply + 1) & 1]);
-    if (has_line(p.stones[p.ply & 1])) throw std::invalid_argument("the player to move has three in a row already: the game was over before");
+    if (has_line(p.stones[p.ply & 1]))
+      throw std::invalid_argument("the player to move has three in a row already: the game was over before");
     return p;
   }
 
-  std::string to_move(const Position&, Action action) const {
-    return {char('a' + action % 3), char('3' - action / 3)};
-  }
+  std::string to_move(const Position&, Action action) const { return {char('a' + action % 3), char('3' - action / 3)}; }
   int from_move(const Position&, const std::string& text) const {
     if (text.size() != 2 || text[0] < 'a' || text[0] > 'c' || text[1] < '1' || text[1] > '3') return -1;
     return ('3' - text[1]) * 3 + (text[0] - 'a');

@@ -19,10 +19,10 @@ struct RecordView {
   std::span<const std::uint32_t> versions;
   std::span<const std::uint8_t> kind;
   std::span<const float> row_weight, surprise;
-  int outcome;   // for the first player
-  float score;   // for the first player; NaN: the game has none
+  int outcome;  // for the first player
+  float score;  // for the first player; NaN: the game has none
   std::string ended_by;
-  float komi;    // of this game, where it is not that of the rules; NaN: it is
+  float komi;  // of this game, where it is not that of the rules; NaN: it is
 };
 
 }  // namespace shusaku

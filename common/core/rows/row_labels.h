@@ -30,7 +30,9 @@ struct LabelOptions {
 // Players to move at each ply turn a value for the player to move into one for the first player.
 using Players = std::span<const std::int8_t>;
 
-inline bool is_searched(const RecordView& r, size_t t) { return r.kind[t] != 0; }  // common/messages.py: RowKind.OPENING
+inline bool is_searched(const RecordView& r, size_t t) {
+  return r.kind[t] != 0;
+}  // common/messages.py: RowKind.OPENING
 inline float for_first(float value, int player) { return player == 0 ? value : -value; }
 
 // Whether no action has a greater share of the policy at ply t than the one that was played; false without a policy.
@@ -43,14 +45,16 @@ inline bool is_most_shared(const RecordView& r, size_t t) {
   return most > 0 && played == most;
 }
 
-// out [T * stride], every stride-th: the outcome that each position is to be blamed for (lc0: trainingdata/rescorer.cc, "deblunder").
+// out [T * stride], every stride-th: the outcome that each position is to be blamed for (lc0: trainingdata/rescorer.cc,
+// "deblunder").
 //
 // Backwards from the end z is handed on; where the move that was played is worse than the root's value q by `gap`,
 // what came of it says little about the position, and z becomes (1 - f) z + f q with
-// f = min(1, (gap - threshold) / width + 1/2).  Records hold no value of each action, so the played one's is that of the
-// next root, searched deeper than a child; a move that the search itself preferred is never a blunder, for there the
-// gap is what the deeper search found out.  Next to plies without a search nothing can be judged.
-inline void deblundered_outcomes(const RecordView& r, Players players, const LabelOptions& o, float* out, size_t stride) {
+// f = min(1, (gap - threshold) / width + 1/2).  Records hold no value of each action, so the played one's is that of
+// the next root, searched deeper than a child; a move that the search itself preferred is never a blunder, for there
+// the gap is what the deeper search found out.  Next to plies without a search nothing can be judged.
+inline void deblundered_outcomes(const RecordView& r, Players players, const LabelOptions& o, float* out,
+                                 size_t stride) {
   float z = float(r.outcome);
   for (size_t t = r.actions.size(); t-- > 0; out[t * stride] = z) {
     const bool is_last = t + 1 == r.actions.size();
@@ -65,9 +69,9 @@ inline void deblundered_outcomes(const RecordView& r, Players players, const Lab
   }
 }
 
-// out [T * stride], every stride-th: (1 - l) sum_{t' >= t} l^(t' - t) v(t') with l = 1 - 1 / horizon; what is left of the
-// weight at the end goes to the outcome (KataGo: cpp/dataio/trainingwrite.cpp, fillValueTDTargets).  Plies without a
-// search have no value and are passed over.
+// out [T * stride], every stride-th: (1 - l) sum_{t' >= t} l^(t' - t) v(t') with l = 1 - 1 / horizon; what is left of
+// the weight at the end goes to the outcome (KataGo: cpp/dataio/trainingwrite.cpp, fillValueTDTargets).  Plies without
+// a search have no value and are passed over.
 inline void short_term_values(const RecordView& r, Players players, float horizon, float* out, size_t stride) {
   const float now = 1 / horizon;
   float value = float(r.outcome);
@@ -90,8 +94,9 @@ inline double coin_surprise(double p, double q) {
 //
 //     w_i = 1 - a - b + a k_i / mean k + b s_i / mean s
 //
-// k: KL(policy || prior) of the search; s: KL of the short-term value of horizon 1 + 0.016 * cells from the raw network's
-// value, at most 1.  Where the mean of s is below 0.01, as in a game decided from the start, b shrinks with it.
+// k: KL(policy || prior) of the search; s: KL of the short-term value of horizon 1 + 0.016 * cells from the raw
+// network's value, at most 1.  Where the mean of s is below 0.01, as in a game decided from the start, b shrinks with
+// it.
 inline void draw_weights(const RecordView& r, Players players, const LabelOptions& o, int cells, float* out) {
   const size_t plies = r.actions.size();
   short_term_values(r, players, 1 + 0.016f * float(cells), out, 1);
@@ -102,7 +107,8 @@ inline void draw_weights(const RecordView& r, Players players, const LabelOption
     if (r.row_weight[t] <= 0) continue;
     ++rows, policy += policy_surprise(t), value += out[t];
   }
-  const double a = policy > 0 ? o.policy_surprise : 0, b = rows > 0 ? o.value_surprise * std::min(1., value / rows / 0.01) : 0;
+  const double a = policy > 0 ? o.policy_surprise : 0,
+               b = rows > 0 ? o.value_surprise * std::min(1., value / rows / 0.01) : 0;
   for (size_t t = 0; t < plies; ++t) {
     double weight = 1 - a - b;
     if (a > 0) weight += a * policy_surprise(t) * rows / policy;

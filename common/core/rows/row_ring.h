@@ -15,10 +15,10 @@
 
 #include "games/expand_planes.h"
 #include "games/game.h"
-#include "search/random.h"
 #include "rows/final_boards.h"
 #include "rows/record_view.h"
 #include "rows/row_labels.h"
+#include "search/random.h"
 
 namespace shusaku {
 
@@ -42,11 +42,20 @@ template <GameRules G>
 class RowRing {
  public:
   RowRing(const G& rules, std::int64_t capacity, const LabelOptions& labels)
-      : rules_(&rules), labels_(labels), shape_(rules.shape()), slots_(rules.max_legal_actions()), capacity_(capacity),
-        values_a_row_(labels.horizons.size() + labels.is_deblundered()), has_columns_(labels.any_column()),
-        packed_(size_t(capacity) * size_t(shape_.packed_bytes())), uniform_(size_t(capacity) * size_t(shape_.uniform)),
-        policy_(size_t(capacity) * size_t(slots_)), facts_(size_t(capacity)), values_(size_t(capacity) * values_a_row_),
-        mass_(labels.weights_draws() ? size_t(capacity) : 0), legal_(size_t(slots_)) {
+      : rules_(&rules),
+        labels_(labels),
+        shape_(rules.shape()),
+        slots_(rules.max_legal_actions()),
+        capacity_(capacity),
+        values_a_row_(labels.horizons.size() + labels.is_deblundered()),
+        has_columns_(labels.any_column()),
+        packed_(size_t(capacity) * size_t(shape_.packed_bytes())),
+        uniform_(size_t(capacity) * size_t(shape_.uniform)),
+        policy_(size_t(capacity) * size_t(slots_)),
+        facts_(size_t(capacity)),
+        values_(size_t(capacity) * values_a_row_),
+        mass_(labels.weights_draws() ? size_t(capacity) : 0),
+        legal_(size_t(slots_)) {
     if (labels.ownership && !HasOwnership<G>) fail(name_of(rules) + " has no ownership of cells");
     for (int s = 0; s < rules.num_symmetries(); ++s) {
       for (int cell = 0; cell < shape_.cells(); ++cell) cells_.push_back(rules.permute_cell(s, cell));
@@ -58,7 +67,8 @@ class RowRing {
   std::int64_t end() const { return end_; }
   std::int64_t nbytes() const {
     return std::int64_t(packed_.size() + 4 * uniform_.size() + 4 * policy_.size() + sizeof(Facts) * facts_.size() +
-                        4 * values_.size() + 8 * mass_.size()) + finals_.nbytes();
+                        4 * values_.size() + 8 * mass_.size()) +
+           finals_.nbytes();
   }
 
   // How many rows were kept.  Throws with the reason, keeping nothing, where the record breaks a rule.
@@ -78,8 +88,9 @@ class RowRing {
   void sample(int count, std::int64_t begin, std::int64_t end, std::uint64_t seed, bool symmetries, int threads,
               const BatchView& out) const {
     if (begin < std::max<std::int64_t>(0, end_ - capacity_) || end > end_ || begin >= end)
-      throw std::invalid_argument("rows [" + std::to_string(begin) + ", " + std::to_string(end) + ") are not held; the ring has [" +
-                                  std::to_string(std::max<std::int64_t>(0, end_ - capacity_)) + ", " + std::to_string(end_) + ")");
+      throw std::invalid_argument(
+          "rows [" + std::to_string(begin) + ", " + std::to_string(end) + ") are not held; the ring has [" +
+          std::to_string(std::max<std::int64_t>(0, end_ - capacity_)) + ", " + std::to_string(end_) + ")");
     auto work = [&](int first, int last) {
       for (int b = first; b < last; ++b) draw(b, begin, end, combine(seed, std::uint64_t(b)), symmetries, out);
     };
@@ -112,21 +123,26 @@ class RowRing {
   void check_shape(const RecordView& r) const {
     const size_t plies = r.actions.size();
     if (plies == 0) fail("length: the game has no plies");
-    if (plies > size_t(rules_->max_plies())) fail("length: " + std::to_string(plies) + " plies, the game has at most " + std::to_string(rules_->max_plies()));
-    if (r.root_values.size() != plies || r.raw_values.size() != plies || r.versions.size() != plies || r.kind.size() != plies ||
-        r.row_weight.size() != plies || r.surprise.size() != plies || r.policy_offsets.size() != plies + 1)
+    if (plies > size_t(rules_->max_plies()))
+      fail("length: " + std::to_string(plies) + " plies, the game has at most " + std::to_string(rules_->max_plies()));
+    if (r.root_values.size() != plies || r.raw_values.size() != plies || r.versions.size() != plies ||
+        r.kind.size() != plies || r.row_weight.size() != plies || r.surprise.size() != plies ||
+        r.policy_offsets.size() != plies + 1)
       fail("length: the columns differ in length");
     if (r.policy_offsets.front() != 0 || r.policy_offsets.back() != r.policy_actions.size() ||
         r.policy_actions.size() != r.policy_shares.size())
       fail("policy: its offsets do not fit its entries");
     for (size_t t = 0; t < plies; ++t) {
       if (r.policy_offsets[t] > r.policy_offsets[t + 1]) fail("policy: its offsets go back" + at(t));
-      if (!std::isfinite(r.root_values[t]) || !std::isfinite(r.raw_values[t]) || !std::isfinite(r.row_weight[t]) || !std::isfinite(r.surprise[t]))
+      if (!std::isfinite(r.root_values[t]) || !std::isfinite(r.raw_values[t]) || !std::isfinite(r.row_weight[t]) ||
+          !std::isfinite(r.surprise[t]))
         fail("number: not finite" + at(t));
-      if (std::fabs(r.root_values[t]) > 1.001f || std::fabs(r.raw_values[t]) > 1.001f) fail("number: a value outside [-1, 1]" + at(t));
+      if (std::fabs(r.root_values[t]) > 1.001f || std::fabs(r.raw_values[t]) > 1.001f)
+        fail("number: a value outside [-1, 1]" + at(t));
       if (r.row_weight[t] < 0 || r.row_weight[t] > 1000) fail("number: a weight outside [0, 1000]" + at(t));
       if (r.kind[t] > 3) fail("kind: unknown" + at(t));
-      if (r.row_weight[t] > 0 && r.policy_offsets[t] == r.policy_offsets[t + 1]) fail("policy: missing in a row with weight" + at(t));
+      if (r.row_weight[t] > 0 && r.policy_offsets[t] == r.policy_offsets[t + 1])
+        fail("policy: missing in a row with weight" + at(t));
     }
     if (r.outcome < -1 || r.outcome > 1) fail("outcome: " + std::to_string(r.outcome) + " is none of -1, 0, 1");
   }
@@ -135,7 +151,8 @@ class RowRing {
     typename G::Position position = rules_->start();
     if (std::isnan(r.komi)) return position;
     if constexpr (HasKomi<G>) {
-      if (!G::is_komi(r.komi)) fail("game: a komi of " + std::to_string(r.komi) + " is no multiple of 0.5 in the bounds of the rules");
+      if (!G::is_komi(r.komi))
+        fail("game: a komi of " + std::to_string(r.komi) + " is no multiple of 0.5 in the bounds of the rules");
       rules_->set_komi(position, r.komi);
       return position;
     }
@@ -157,11 +174,13 @@ class RowRing {
       for (std::uint32_t i = r.policy_offsets[t]; i < r.policy_offsets[t + 1]; ++i) {
         const Action a = r.policy_actions[i];
         if (int(a) <= last) fail("policy: actions are not ascending" + at(t));
-        if (!std::binary_search(legal_.begin(), legal_end, a)) fail("policy: action " + std::to_string(a) + " is illegal" + at(t));
+        if (!std::binary_search(legal_.begin(), legal_end, a))
+          fail("policy: action " + std::to_string(a) + " is illegal" + at(t));
         last = a;
         sum += r.policy_shares[i];
       }
-      if (r.policy_offsets[t] != r.policy_offsets[t + 1] && sum != 65535) fail("policy: shares sum to " + std::to_string(sum) + ", not 65535" + at(t));
+      if (r.policy_offsets[t] != r.policy_offsets[t + 1] && sum != 65535)
+        fail("policy: shares sum to " + std::to_string(sum) + ", not 65535" + at(t));
       rules_->play(position, r.actions[t]);
     }
     final_ = {};
@@ -169,9 +188,12 @@ class RowRing {
     if (r.ended_by == "rules" && !is_over) fail("outcome: the game is not over where the record ends by rules");
     if (is_over) {
       const std::string ended_by = rules_->is_cut_off(position) ? "ply_limit" : "rules";
-      if (r.ended_by != ended_by) fail("outcome: the " + std::string(ended_by == "rules" ? "rules" : "ply limit") + " ended the game, the record says " + r.ended_by);
+      if (r.ended_by != ended_by)
+        fail("outcome: the " + std::string(ended_by == "rules" ? "rules" : "ply limit") +
+             " ended the game, the record says " + r.ended_by);
       const int sign = rules_->to_play(position) == 0 ? 1 : -1, outcome = sign * rules_->outcome(position);
-      if (outcome != r.outcome) fail("outcome: " + std::to_string(r.outcome) + ", by the rules it is " + std::to_string(outcome));
+      if (outcome != r.outcome)
+        fail("outcome: " + std::to_string(r.outcome) + ", by the rules it is " + std::to_string(outcome));
       const float score = float(sign) * rules_->score(position);
       if (std::isnan(score) != std::isnan(r.score) || (!std::isnan(score) && score != r.score))
         fail("outcome: a score of " + std::to_string(r.score) + ", by the rules it is " + std::to_string(score));
@@ -200,7 +222,8 @@ class RowRing {
       draw_weights_.resize(plies);
       draw_weights(r, players_, labels_, shape_.cells(), draw_weights_.data());
     }
-    const bool has_rows = std::any_of(r.row_weight.begin(), r.row_weight.end(), [](float weight) { return weight > 0; });
+    const bool has_rows =
+        std::any_of(r.row_weight.begin(), r.row_weight.end(), [](float weight) { return weight > 0; });
     if (has_rows && (labels_.ownership || labels_.score)) {
       finals_.forget_before(end_ - capacity_);
       final_.first_row = end_;
@@ -210,12 +233,18 @@ class RowRing {
 
   void add_row(const RecordView& r, size_t t, const typename G::Position& position) {
     const size_t i = size_t(end_ % capacity_);
-    rules_->observe(position, 0, &packed_[i * size_t(shape_.packed_bytes())], uniform_.data() + i * size_t(shape_.uniform));
+    rules_->observe(position, 0, &packed_[i * size_t(shape_.packed_bytes())],
+                    uniform_.data() + i * size_t(shape_.uniform));
     PolicyShare* policy = &policy_[i * size_t(slots_)];
     const std::uint32_t first = r.policy_offsets[t], count = r.policy_offsets[t + 1] - first;
     for (std::uint32_t k = 0; k < count; ++k) policy[k] = {r.policy_actions[first + k], r.policy_shares[first + k]};
-    facts_[i] = {r.root_values[t], r.row_weight[t], r.versions[t], std::uint16_t(count),
-                 std::uint16_t(r.actions.size() - t), std::int8_t(players_[t] == 0 ? r.outcome : -r.outcome), players_[t],
+    facts_[i] = {r.root_values[t],
+                 r.row_weight[t],
+                 r.versions[t],
+                 std::uint16_t(count),
+                 std::uint16_t(r.actions.size() - t),
+                 std::int8_t(players_[t] == 0 ? r.outcome : -r.outcome),
+                 players_[t],
                  has_reply(r, t)};
     std::copy_n(game_values_.data() + t * values_a_row_, values_a_row_, values_.data() + i * values_a_row_);
     if (!mass_.empty()) {
@@ -226,7 +255,8 @@ class RowRing {
   }
 
   bool has_reply(const RecordView& r, size_t t) const {
-    return t + 1 < r.actions.size() && r.row_weight[t + 1] > 0 && r.kind[t + 1] == r.kind[t] && players_[t + 1] != players_[t];
+    return t + 1 < r.actions.size() && r.row_weight[t + 1] > 0 && r.kind[t + 1] == r.kind[t] &&
+           players_[t + 1] != players_[t];
   }
 
   // The row of [begin, end) in which a uniform draw from their mass lies.
@@ -240,14 +270,16 @@ class RowRing {
   }
   std::uint64_t mass_before(std::int64_t row) const { return row == end_ ? mass_end_ : mass_[size_t(row % capacity_)]; }
 
-  void draw(int b, std::int64_t begin, std::int64_t end, std::uint64_t seed, bool symmetries, const BatchView& out) const {
+  void draw(int b, std::int64_t begin, std::int64_t end, std::uint64_t seed, bool symmetries,
+            const BatchView& out) const {
     Random random(seed);
-    const std::int64_t row = mass_.empty() ? begin + std::int64_t(random.below(std::uint64_t(end - begin))) : draw_by_mass(random, begin, end);
+    const std::int64_t row = mass_.empty() ? begin + std::int64_t(random.below(std::uint64_t(end - begin)))
+                                           : draw_by_mass(random, begin, end);
     const int symmetry = symmetries ? int(random.below(std::uint64_t(rules_->num_symmetries()))) : 0;
     const size_t i = size_t(row % capacity_);
     const int* cells = symmetry ? &cells_[size_t(symmetry) * size_t(shape_.cells())] : nullptr;
-    expand_planes(shape_, &packed_[i * size_t(shape_.packed_bytes())], uniform_.data() + i * size_t(shape_.uniform), cells,
-                  out.observations + size_t(b) * size_t(shape_.planes() * shape_.cells()));
+    expand_planes(shape_, &packed_[i * size_t(shape_.packed_bytes())], uniform_.data() + i * size_t(shape_.uniform),
+                  cells, out.observations + size_t(b) * size_t(shape_.planes() * shape_.cells()));
     const size_t num_actions = size_t(rules_->num_actions());
     const Action* actions = &actions_[size_t(symmetry) * num_actions];
     expand_policy(i, actions, out.policy + size_t(b) * num_actions);
@@ -282,8 +314,10 @@ class RowRing {
     }
     if (labels_.reply) {
       float* reply = out.reply + b * size_t(rules_->num_actions());
-      if (f.has_reply) expand_policy(size_t((row + 1) % capacity_), actions, reply);
-      else std::fill_n(reply, rules_->num_actions(), 0.f);
+      if (f.has_reply)
+        expand_policy(size_t((row + 1) % capacity_), actions, reply);
+      else
+        std::fill_n(reply, rules_->num_actions(), 0.f);
     }
   }
 
@@ -302,8 +336,8 @@ class RowRing {
   std::vector<std::uint64_t> mass_;  // [capacity] of all rows before; empty: every row is as likely
   std::uint64_t mass_end_ = 0;
   FinalBoards finals_;
-  std::vector<Action> legal_;              // scratch, like the next four: of the game that is appended
-  std::vector<std::int8_t> players_;       // [T]
+  std::vector<Action> legal_;         // scratch, like the next four: of the game that is appended
+  std::vector<std::int8_t> players_;  // [T]
   std::vector<float> game_values_, draw_weights_;
   FinalBoard final_;
   std::vector<int> cells_;       // [S, H * W] of permute_cell

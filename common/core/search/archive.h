@@ -17,7 +17,9 @@ class Writer {
 
   void raw(const void* data, size_t size) { bytes.append(static_cast<const char*>(data), size); }
   template <class T>
-  void raw(const T* data, std::uint32_t count) { raw(static_cast<const void*>(data), sizeof(T) * count); }
+  void raw(const T* data, std::uint32_t count) {
+    raw(static_cast<const void*>(data), sizeof(T) * count);
+  }
   template <class T>
   void number(const T& x) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -40,9 +42,13 @@ class Reader {
     bytes_.remove_prefix(size);
   }
   template <class T>
-  void raw(T* data, std::uint32_t count) { raw(static_cast<void*>(data), sizeof(T) * count); }
+  void raw(T* data, std::uint32_t count) {
+    raw(static_cast<void*>(data), sizeof(T) * count);
+  }
   template <class T>
-  void number(T& x) { raw(static_cast<void*>(&x), sizeof x); }
+  void number(T& x) {
+    raw(static_cast<void*>(&x), sizeof x);
+  }
   template <class T>
   void vector(std::vector<T>& v) {
     std::uint64_t size = 0;

@@ -62,17 +62,26 @@ class GameBatch {
  public:
   using Position = typename G::Position;
 
-  GameBatch(const G& rules, const SearchOptions& options, const SelfPlayOptions& self_play, int size, std::uint64_t seed)
-      : rules_(&rules), options_(options), self_play_(self_play), seed_(seed), batch_(rules, options_, size, seed),
-        resign_(self_play.resign_errors), place_(rules), legal_(size_t(rules.max_legal_actions())) {
+  GameBatch(const G& rules, const SearchOptions& options, const SelfPlayOptions& self_play, int size,
+            std::uint64_t seed)
+      : rules_(&rules),
+        options_(options),
+        self_play_(self_play),
+        seed_(seed),
+        batch_(rules, options_, size, seed),
+        resign_(self_play.resign_errors),
+        place_(rules),
+        legal_(size_t(rules.max_legal_actions())) {
     if (options.leaves > 1)
       throw std::invalid_argument("search.leaves=" + std::to_string(options.leaves) +
                                   ": self-play walks to one leaf a game at a time; use search.leaves=1");
     if (options.average_symmetries)
-      throw std::invalid_argument("search.average_symmetries=true: self-play draws one symmetry for every leaf; use "
-                                  "search.average_symmetries=false");
+      throw std::invalid_argument(
+          "search.average_symmetries=true: self-play draws one symmetry for every leaf; use "
+          "search.average_symmetries=false");
     if (self_play.komi_stdev > 0 && !HasKomi<G>)
-      throw std::invalid_argument("komi_stdev " + std::to_string(self_play.komi_stdev) + ": " + name_of(rules) + " has no komi to be drawn; use 0");
+      throw std::invalid_argument("komi_stdev " + std::to_string(self_play.komi_stdev) + ": " + name_of(rules) +
+                                  " has no komi to be drawn; use 0");
     for (int s = 0; s < size; ++s) {
       slots_.push_back({.search = Search<G, P>(rules, options_, place_), .position = rules.start()});
       start_game(s);
@@ -91,7 +100,8 @@ class GameBatch {
       size_t at_leaf = 0;
       for (size_t i = 0; i < walking_.size(); ++i) {
         for (int ahead = 3; ahead > 0; --ahead)
-          if (i + size_t(ahead) < walking_.size()) slots_[size_t(walking_[i + size_t(ahead)])].search.prefetch_run(ahead);
+          if (i + size_t(ahead) < walking_.size())
+            slots_[size_t(walking_[i + size_t(ahead)])].search.prefetch_run(ahead);
         const int s = walking_[i];
         Step step = Step::kDone;
         for (int& budget = budgets_[size_t(s)]; budget-- > 0;) {
@@ -109,14 +119,15 @@ class GameBatch {
   }
 
   void expand_and_backup(const float* logits, const float* values, std::uint32_t version) {
-    batch_.take(logits, values, version,
-                [&](int, int s, const std::uint16_t* l, float v) {
-                  Slot& slot = slots_[size_t(s)];
-                  if (!slot.search.tree().nodes[0].is_expanded()) slot.root_version = version;
-                  slot.search.expand(l, v);
-                },
-                [&](int, int s) { start_game(s); },  // a game with a broken evaluation is dropped and counted
-                [&](int s, int ahead) { slots_[size_t(s)].search.prefetch_expand(ahead); });
+    batch_.take(
+        logits, values, version,
+        [&](int, int s, const std::uint16_t* l, float v) {
+          Slot& slot = slots_[size_t(s)];
+          if (!slot.search.tree().nodes[0].is_expanded()) slot.root_version = version;
+          slot.search.expand(l, v);
+        },
+        [&](int, int s) { start_game(s); },  // a game with a broken evaluation is dropped and counted
+        [&](int s, int ahead) { slots_[size_t(s)].search.prefetch_expand(ahead); });
   }
 
   int size() const { return int(slots_.size()); }
@@ -159,21 +170,22 @@ class GameBatch {
 
  private:
   static constexpr int kNoAction = -1, kNobody = -1;
-  static constexpr std::uint64_t kForkStream = ~0ull, kKomiStream = ~1ull;  // of a game; those of plies are small numbers
+  static constexpr std::uint64_t kForkStream = ~0ull,
+                                 kKomiStream = ~1ull;  // of a game; those of plies are small numbers
 
   struct Slot {
     Search<G, P> search;
     Position position;
     GameColumns columns = {};
-    std::uint64_t games = 0;          // started in this slot
-    std::uint32_t root_version = 0;   // of the weights that evaluated the root of the running search
-    std::int32_t policy_plies = 0;    // still to be drawn from the network's policy
+    std::uint64_t games = 0;           // started in this slot
+    std::uint32_t root_version = 0;    // of the weights that evaluated the root of the running search
+    std::int32_t policy_plies = 0;     // still to be drawn from the network's policy
     std::int32_t avoided = kNoAction;  // by the first of them: what was played there before
-    float weight = 0;                 // of the row of the running search
+    float weight = 0;                  // of the row of the running search
     bool may_resign = false;
-    std::int8_t loser = kNobody;      // who resigns
-    float lowest[2] = {1.f, 1.f};     // value that each player saw when to move
-    std::vector<float> values = {};   // of every ply, for the first player; NaN in the opening
+    std::int8_t loser = kNobody;     // who resigns
+    float lowest[2] = {1.f, 1.f};    // value that each player saw when to move
+    std::vector<float> values = {};  // of every ply, for the first player; NaN in the opening
   };
 
   std::uint64_t game_seed(int s) const { return combine(combine(seed_, std::uint64_t(s)), slots_[size_t(s)].games); }
@@ -257,8 +269,10 @@ class GameBatch {
     Slot& slot = slots_[size_t(s)];
     slot.root_version = version_;
     const Effort effort = choose_effort(s);
-    if (action == kNoAction) slot.search.begin(slot.position, search_seed(s), effort);
-    else slot.search.begin_after(Action(action), slot.position, search_seed(s), effort);
+    if (action == kNoAction)
+      slot.search.begin(slot.position, search_seed(s), effort);
+    else
+      slot.search.begin_after(Action(action), slot.position, search_seed(s), effort);
   }
 
   // Most searches may be cheap ones that only move on (playout cap randomization, Wu 2019, section 3.1); full ones cost
@@ -268,13 +282,16 @@ class GameBatch {
     if (slot.policy_plies > 0) return {0, false};
     Random random(combine(search_seed(s), 3));
     slot.weight = 0.f;
-    if (self_play_.cheap_share > 0 && random.uniform() < self_play_.cheap_share) return {self_play_.cheap_simulations, false};
+    if (self_play_.cheap_share > 0 && random.uniform() < self_play_.cheap_share)
+      return {self_play_.cheap_simulations, false};
     slot.weight = 1.f;
     if (self_play_.decided_value >= 1.f) return {options_.simulations, true};
     const float beyond = std::max(0.f, decided(slot) - self_play_.decided_value) / (1.f - self_play_.decided_value);
     const float less = beyond * beyond;
     slot.weight += less * (self_play_.decided_weight - slot.weight);
-    return {std::int32_t(std::lround(float(options_.simulations) + less * float(self_play_.cheap_simulations - options_.simulations))), true};
+    return {std::int32_t(std::lround(float(options_.simulations) +
+                                     less * float(self_play_.cheap_simulations - options_.simulations))),
+            true};
   }
 
   // How sure all of the last plies were of the same winner; not positive where they were not.
@@ -340,12 +357,15 @@ class GameBatch {
   void add_row(Slot& slot, Action action, RowKind kind, const SearchResult& result = {}) {
     GameColumns& c = slot.columns;
     const bool is_first = rules_->to_play(slot.position) == 0;
-    slot.values.push_back(kind == kOpening ? std::numeric_limits<float>::quiet_NaN() : is_first ? result.value : -result.value);
+    slot.values.push_back(kind == kOpening ? std::numeric_limits<float>::quiet_NaN()
+                          : is_first       ? result.value
+                                           : -result.value);
     c.actions.push_back(action);
     c.policy_offsets.push_back(std::uint32_t(c.policy_actions.size()));
     c.root_values.push_back(result.value), c.raw_values.push_back(result.raw_value);
     c.versions.push_back(kind == kOpening ? version_ : slot.root_version);
-    c.kind.push_back(kind), c.row_weight.push_back(kind == kFull ? slot.weight : 0.f), c.surprise.push_back(result.surprise);
+    c.kind.push_back(kind), c.row_weight.push_back(kind == kFull ? slot.weight : 0.f),
+        c.surprise.push_back(result.surprise);
     rules_->play(slot.position, action);
     ++batch_.counters.plies;
     batch_.counters.rows += c.row_weight.back() > 0;
@@ -364,7 +384,9 @@ class GameBatch {
       c.score = is_first ? score : -score;
       c.is_cut_off = rules_->is_cut_off(slot.position);
       if (resign_.is_on() && !slot.may_resign)  // what a player who did not lose thought at worst
-        resign_.add(c.outcome > 0 ? slot.lowest[0] : c.outcome < 0 ? slot.lowest[1] : std::min(slot.lowest[0], slot.lowest[1]));
+        resign_.add(c.outcome > 0   ? slot.lowest[0]
+                    : c.outcome < 0 ? slot.lowest[1]
+                                    : std::min(slot.lowest[0], slot.lowest[1]));
     }
     finished_.push_back(std::move(c));
     ++batch_.counters.games;
@@ -376,16 +398,18 @@ class GameBatch {
     a.number(slot.position);
     slot.columns.archive(a);
     a.number(slot.games), a.number(slot.root_version), a.number(slot.policy_plies), a.number(slot.avoided);
-    a.number(slot.weight), a.number(slot.may_resign), a.number(slot.loser), a.number(slot.lowest), a.vector(slot.values);
+    a.number(slot.weight), a.number(slot.may_resign), a.number(slot.loser), a.number(slot.lowest),
+        a.vector(slot.values);
   }
 
   // Of everything that must be the same for a snapshot to mean the same.
   std::uint64_t fingerprint() const {
     const SearchOptions& o = options_;
     const std::string text = name_of(*rules_) + " " + o.policy + " " + o.gumbel_interior + " " +
-        std::to_string(slots_.size()) + " " + std::to_string(seed_) + " " + std::to_string(sizeof(Position)) + " " +
-        std::to_string(o.simulations) + " " + std::to_string(o.considered_actions) + (o.proven_results ? " proven" : "") + (o.graph ? " graph" : "") + " " +
-        std::to_string(self_play_.cheap_simulations);
+                             std::to_string(slots_.size()) + " " + std::to_string(seed_) + " " +
+                             std::to_string(sizeof(Position)) + " " + std::to_string(o.simulations) + " " +
+                             std::to_string(o.considered_actions) + (o.proven_results ? " proven" : "") +
+                             (o.graph ? " graph" : "") + " " + std::to_string(self_play_.cheap_simulations);
     return checksum(text);
   }
 
@@ -406,10 +430,10 @@ class GameBatch {
   std::vector<Slot> slots_;
   std::vector<GameColumns> finished_;
   std::vector<int> walking_, budgets_;  // scratch: of select(), slots; simulations of each
-  SearchResult result_;                // scratch
-  std::vector<std::uint16_t> shares_;  // scratch
-  std::vector<float> weights_;         // scratch
-  std::vector<Action> legal_;          // scratch
+  SearchResult result_;                 // scratch
+  std::vector<std::uint16_t> shares_;   // scratch
+  std::vector<float> weights_;          // scratch
+  std::vector<Action> legal_;           // scratch
 };
 
 }  // namespace shusaku

@@ -55,8 +55,8 @@ class NodeIndex {
   std::vector<std::uint32_t> table_;  // into keys_; a power of two
 };
 
-// Sums up what `node` and its edges are worth, and where `proves`, whether its children prove it: a won child does, else
-// the best one once all are proven.  Values of the second moment are kept beside, for lower confidence bounds.
+// Sums up what `node` and its edges are worth, and where `proves`, whether its children prove it: a won child does,
+// else the best one once all are proven.  Values of the second moment are kept beside, for lower confidence bounds.
 inline void sum_up(Tree& tree, Node& node, bool proves) {
   float sum = node.raw_value, squares = node.raw_value * node.raw_value;
   int best = -1, num_proven = 0;

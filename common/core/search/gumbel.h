@@ -95,7 +95,9 @@ class Gumbel {
   }
 
   template <class Archive>
-  void archive(Archive& a) { a.vector(gumbel_), a.number(considered_), a.number(simulations_); }
+  void archive(Archive& a) {
+    a.vector(gumbel_), a.number(considered_), a.number(simulations_);
+  }
 
  private:
   const std::vector<int>& sequence() {
@@ -110,7 +112,8 @@ class Gumbel {
     const F8 wanted{float(visits)};
     return arg_max(root.num_edges, [&](int i) {
       const F8 n = F8::load_int(tree.blocks(root)[i / kLanes].visits);
-      return choose(equal(n, wanted), F8::load(&gumbel_[size_t(i)]) + F8::load(&improved_logits_[size_t(i)]), F8(-kInfinity));
+      return choose(equal(n, wanted), F8::load(&gumbel_[size_t(i)]) + F8::load(&improved_logits_[size_t(i)]),
+                    F8(-kInfinity));
     });
   }
 
@@ -190,9 +193,9 @@ class Gumbel {
   SearchOptions options_;
   bool interior_puct_, proves_;
   std::int32_t considered_ = 1, simulations_ = 0;
-  std::vector<float> gumbel_;                        // of the root's edges
+  std::vector<float> gumbel_;                                  // of the root's edges
   std::map<std::pair<int, int>, std::vector<int>> sequences_;  // by considered actions and simulations
-  std::vector<float> prior_, policy_, improved_logits_;  // scratch
+  std::vector<float> prior_, policy_, improved_logits_;        // scratch
 };
 
 }  // namespace shusaku

@@ -21,11 +21,11 @@ struct Counters {
 // Views of the packed leaves; they hold until the next select().  A leaf is one row, or a row for every symmetry where
 // the search averages over them.
 struct Leaves {
-  int count = 0;                       // of rows
-  std::vector<std::uint8_t> packed;    // [B, packed_bytes]
-  std::vector<float> uniform;          // [B, U]
-  std::vector<std::int32_t> offsets;   // [B + 1]
-  std::vector<Action> actions;         // [offsets[B]]
+  int count = 0;                      // of rows
+  std::vector<std::uint8_t> packed;   // [B, packed_bytes]
+  std::vector<float> uniform;         // [B, U]
+  std::vector<std::int32_t> offsets;  // [B + 1]
+  std::vector<Action> actions;        // [offsets[B]]
 };
 
 template <GameRules G, class P>
@@ -33,18 +33,24 @@ class LeafBatch {
  public:
   // Of up to `size` leaves.
   LeafBatch(const G& rules, const SearchOptions& options, int size, std::uint64_t seed)
-      : rules_(&rules), symmetries_(options.symmetries ? rules.num_symmetries() : 1),
+      : rules_(&rules),
+        symmetries_(options.symmetries ? rules.num_symmetries() : 1),
         views_(options.average_symmetries ? rules.num_symmetries() : 1),
-        joins_images_(options.symmetric_cache && rules.num_symmetries() > 1), seed_(combine(seed, 0xCA11)),
+        joins_images_(options.symmetric_cache && rules.num_symmetries() > 1),
+        seed_(combine(seed, 0xCA11)),
         cache_(P::kUsesNetwork ? std::uint64_t(options.cache) : 0, rules.max_legal_actions()),
-        images_(rules, options.symmetries), half_(size_t(padded(rules.max_legal_actions()))), ordered_(half_.size()),
-        view_(half_.size()), mean_(half_.size()) {
+        images_(rules, options.symmetries),
+        half_(size_t(padded(rules.max_legal_actions()))),
+        ordered_(half_.size()),
+        view_(half_.size()),
+        mean_(half_.size()) {
     const Shape shape = rules.shape();
     const size_t rows = size_t(size) * size_t(views_);
     leaves.packed.resize(rows * size_t(shape.packed_bytes()));
     leaves.uniform.resize(rows * size_t(shape.uniform));
     leaves.offsets.resize(rows + 1);
-    leaves.actions.resize(rows * size_t(rules.max_legal_actions()) + kLanes);  // rows are written eight actions at a time
+    leaves.actions.resize(rows * size_t(rules.max_legal_actions()) +
+                          kLanes);  // rows are written eight actions at a time
     slots_.resize(size_t(size));
     keys_.resize(size_t(size));
     walked_.resize(size_t(size));
@@ -77,8 +83,8 @@ class LeafBatch {
     return step;
   }
 
-  // run() in two halves, so that others may walk while memory brings what the cache knows of this leaf.  First until the
-  // search stands at a leaf, ...
+  // run() in two halves, so that others may walk while memory brings what the cache knows of this leaf.  First until
+  // the search stands at a leaf, ...
   Step walk(Search<G, P>& search, int slot, int& budget) {
     const Step step = walk_to_leaf(search, slot, budget);
     if (kSharesPlace<G> && step == Step::kLeaf) draft_row(search, slot);  // others will stand there
@@ -91,7 +97,8 @@ class LeafBatch {
   // Calls expand(leaf, slot, logits, value) for every leaf, logits in half floats; those with a number that is not
   // finite go to reject(leaf, slot).  prefetch(slot, k) is told, k = 3, 2, 1 leaves ahead, whose turn comes.
   template <class Expand, class Reject, class Prefetch>
-  void take(const float* logits, const float* values, std::uint32_t version, Expand expand, Reject reject, Prefetch prefetch) {
+  void take(const float* logits, const float* values, std::uint32_t version, Expand expand, Reject reject,
+            Prefetch prefetch) {
     for (int leaf = 0; leaf < num_leaves_; ++leaf) {
       for (int k = 3; k > 0; --k)
         if (leaf + k < num_leaves_) prefetch(slots_[size_t(leaf + k)], k);
@@ -128,12 +135,15 @@ class LeafBatch {
   }
 
   bool expand_if_known(Search<G, P>& search, int slot, bool is_drafted) {
-    const std::uint64_t key = joins_images_ ? key_of(search) : walked_[size_t(slot)];  // images_ are of this leaf only now
+    const std::uint64_t key =
+        joins_images_ ? key_of(search) : walked_[size_t(slot)];  // images_ are of this leaf only now
     std::uint16_t value = 0;
     const std::uint16_t* known = cache_.is_on() ? cache_.find(key, version_, value) : nullptr;
     if (!known) {
-      if (is_drafted) take_draft(search, slot, key);
-      else add_leaf(search, slot, key);
+      if (is_drafted)
+        take_draft(search, slot, key);
+      else
+        add_leaf(search, slot, key);
       return false;
     }
     ++counters.cache_hits;
@@ -201,7 +211,8 @@ class LeafBatch {
 
   void permute(const Search<G, P>& search, int symmetry, Action* out) const {
     const Action* actions = search.leaf_actions();
-    for (int i = 0, count = search.num_leaf_actions(); i < count; i += kLanes)  // what is too much is the next row's to write
+    for (int i = 0, count = search.num_leaf_actions(); i < count;
+         i += kLanes)  // what is too much is the next row's to write
       for (int k = i; k < i + kLanes; ++k) out[k] = rules_->permute(symmetry, actions[k]);
   }
 
@@ -222,13 +233,15 @@ class LeafBatch {
     const int count = search.num_leaf_actions();
     std::copy_n(&drafts_.packed[size_t(slot) * bytes], bytes, &leaves.packed[row * bytes]);
     std::copy_n(drafts_.uniform.data() + size_t(slot) * uniforms, uniforms, leaves.uniform.data() + row * uniforms);
-    std::copy_n(&drafts_.actions[size_t(slot) * size_t(padded(rules_->max_legal_actions()))], count, begin_actions(row, count));
+    std::copy_n(&drafts_.actions[size_t(slot) * size_t(padded(rules_->max_legal_actions()))], count,
+                begin_actions(row, count));
   }
 
   // The mean of what the network says of a leaf through every symmetry: of the values, and of the policies as
   // probabilities (KataGo, cpp/neuralnet/nninputs.cpp, NNOutput of several); its logarithms, in the order of the leaf's
   // legal actions.  A number that is not finite makes the value one.
-  [[gnu::noinline]] const float* average_views(int row, int count, const float* logits, const float* values, float& value) {
+  [[gnu::noinline]] const float* average_views(int row, int count, const float* logits, const float* values,
+                                               float& value) {
     std::fill(mean_.begin(), mean_.end(), 0.f);
     float sum = 0;
     for (int v = row; v < row + views_; ++v) {
@@ -255,8 +268,8 @@ class LeafBatch {
   std::vector<std::uint16_t> half_, ordered_;  // scratch, as the next two
   std::vector<float> view_, mean_;
   int num_leaves_ = 0;
-  std::vector<int> slots_;           // of each leaf
-  std::vector<std::uint64_t> keys_;  // of each leaf
+  std::vector<int> slots_;             // of each leaf
+  std::vector<std::uint64_t> keys_;    // of each leaf
   std::vector<std::uint64_t> walked_;  // of the leaf that each slot stands at
   struct {
     std::vector<std::uint8_t> packed;  // [size, packed_bytes]
@@ -267,7 +280,8 @@ class LeafBatch {
 
 // An evaluator without a network: logits and values in [-1, 1) from a hash of the planes.
 inline void pseudo_random_evaluate(const std::uint8_t* packed, int bytes, const float* uniform, int uniforms,
-                                   const std::int32_t* offsets, const Action* actions, int rows, float* logits, float* values) {
+                                   const std::int32_t* offsets, const Action* actions, int rows, float* logits,
+                                   float* values) {
   const auto unit = [](std::uint32_t h) { return float(std::int32_t(h >> 8)) * 0x1p-23f - 1.f; };
   for (int row = 0; row < rows; ++row) {
     const std::uint8_t* at = packed + size_t(row) * size_t(bytes);
@@ -281,8 +295,10 @@ inline void pseudo_random_evaluate(const std::uint8_t* packed, int bytes, const 
     for (std::uint64_t word; i + 8 <= bytes; i += 8) std::memcpy(&word, at + i, 8), add(i, word);
     std::uint64_t tail = 0;
     if (i < bytes) {
-      if (bytes >= 8) std::memcpy(&tail, at + bytes - 8, 8);  // overlaps what was read
-      else for (int k = 0; k < bytes; ++k) tail = tail << 8 | at[k];
+      if (bytes >= 8)
+        std::memcpy(&tail, at + bytes - 8, 8);  // overlaps what was read
+      else
+        for (int k = 0; k < bytes; ++k) tail = tail << 8 | at[k];
       add(i, tail);
     }
     std::uint64_t hash = combine(lanes[0] + std::rotl(lanes[1], 16), std::rotl(lanes[2], 32) + std::rotl(lanes[3], 48));
@@ -295,7 +311,8 @@ inline void pseudo_random_evaluate(const std::uint8_t* packed, int bytes, const 
       return unit(h);
     };
     std::int32_t k = offsets[row];
-    for (; k < offsets[row + 1] && k + kLanes <= offsets[rows]; k += kLanes)  // what is too much is the next row's to write
+    for (; k < offsets[row + 1] && k + kLanes <= offsets[rows];
+         k += kLanes)  // what is too much is the next row's to write
       for (int i = 0; i < kLanes; ++i) logits[k + i] = logit(actions[k + i]);
     for (; k < offsets[row + 1]; ++k) logits[k] = logit(actions[k]);
   }

@@ -1,5 +1,5 @@
-// A position and its mirror images as one: of the views through all symmetries, which are the same set for each of them,
-// one is chosen by what it shows.  All are then evaluated as that view, under one key.
+// A position and its mirror images as one: of the views through all symmetries, which are the same set for each of
+// them, one is chosen by what it shows.  All are then evaluated as that view, under one key.
 #pragma once
 
 #include <algorithm>
@@ -18,14 +18,19 @@ class MirrorImages {
   // `draws`: which of the views is drawn, by their key and a stream, so that what a network says of one orientation
   // better than of another averages out over a tree; else it is the one with the smallest planes.
   MirrorImages(const G& rules, bool draws)
-      : rules_(&rules), draws_(draws), bytes_(size_t(rules.shape().packed_bytes())), uniform_(size_t(rules.shape().uniform)),
-        planes_(bytes_ * size_t(rules.num_symmetries())), order_(size_t(rules.num_symmetries())) {}
+      : rules_(&rules),
+        draws_(draws),
+        bytes_(size_t(rules.shape().packed_bytes())),
+        uniform_(size_t(rules.shape().uniform)),
+        planes_(bytes_ * size_t(rules.num_symmetries())),
+        order_(size_t(rules.num_symmetries())) {}
 
   // Chooses the view of a position and of its legal actions.
   void look(const typename G::Position& p, const Action* legal, int count, std::uint64_t stream) {
     for (int s = 0; s < int(order_.size()); ++s) rules_->observe(p, s, &planes_[size_t(s) * bytes_], uniform_.data());
     std::iota(order_.begin(), order_.end(), 0);
-    const auto is_before = [&](int a, int b) {  // where a position is its own mirror image, the lower symmetry comes first
+    const auto is_before = [&](int a,
+                               int b) {  // where a position is its own mirror image, the lower symmetry comes first
       const int order = std::memcmp(&planes_[size_t(a) * bytes_], &planes_[size_t(b) * bytes_], bytes_);
       return order < 0 || (order == 0 && a < b);
     };
@@ -48,7 +53,9 @@ class MirrorImages {
   int symmetry() const { return symmetry_; }
   // Equal: the same planes and the same legal actions in the chosen view.
   std::uint64_t key() const { return key_; }
-  const Action* actions() const { return actions_.data(); }  // the legal ones in the chosen view, in the position's order
+  const Action* actions() const {
+    return actions_.data();
+  }  // the legal ones in the chosen view, in the position's order
 
   // Entry k is the index of the k-th lowest of `actions`, in which order an evaluation is remembered.
   const std::vector<std::uint16_t>& ascending(const Action* actions, int count) {

@@ -28,8 +28,10 @@ inline bool keep_best_proven(const SearchResult& r, std::vector<float>& weights)
   };
   bool has_weight = false, took = false;
   for (size_t i = 0; i < weights.size(); ++i) {
-    if (is_kept(i)) has_weight = has_weight || weights[i] > 0;
-    else took = took || weights[i] > 0, weights[i] = 0;
+    if (is_kept(i))
+      has_weight = has_weight || weights[i] > 0;
+    else
+      took = took || weights[i] > 0, weights[i] = 0;
   }
   if (has_weight) return took;
   for (size_t i = 0; i < weights.size(); ++i)  // all visits went to what is lost
@@ -56,7 +58,9 @@ inline int draw(const std::vector<float>& weights, const std::vector<float>& pri
   if (temperature <= 1e-3f) return heaviest(weights, prior);
   const bool is_plain = temperature == 1.f;
   const double most = *std::max_element(weights.begin(), weights.end());
-  auto weight = [&](float w) { return is_plain ? double(w) : w > 0 ? std::exp(std::log(double(w) / most) / temperature) : 0.0; };
+  auto weight = [&](float w) {
+    return is_plain ? double(w) : w > 0 ? std::exp(std::log(double(w) / most) / temperature) : 0.0;
+  };
   double total = 0;
   for (float w : weights) total += weight(w);
   double x = random.uniform() * total;
@@ -73,7 +77,8 @@ inline int draw(const std::vector<float>& weights, const std::vector<float>& pri
 // visits and `lcb_least_share` of the most visited one's; else the heaviest.  The radius is the standard error times
 // Student's quantile that belongs to `lcb_stdevs` of a normal one (KataGo, cpp/search/searchresults.cpp,
 // getSelfUtilityLCBAndRadius; the quantile after Gaver and Kafadar 1984).
-inline int highest_lower_bound(const Tree& tree, const SearchOptions& o, const SearchResult& r, const std::vector<float>& weights) {
+inline int highest_lower_bound(const Tree& tree, const SearchOptions& o, const SearchResult& r,
+                               const std::vector<float>& weights) {
   const double least = std::max(3.0, double(o.lcb_least_share) * *std::max_element(r.visits.begin(), r.visits.end()));
   int best = -1;
   double highest = 0;
@@ -97,7 +102,8 @@ inline void conclude_by_weights(const Tree& tree, const SearchOptions& o, int pl
   Random random(combine(seed, 2));
   const float temperature = float(move_temperature(o, ply));
   const bool is_by_bound = temperature <= 1e-3f && o.move_choice == "lcb";
-  const int choice = is_by_bound ? highest_lower_bound(tree, o, r, weights) : draw(weights, r.prior, temperature, random);
+  const int choice =
+      is_by_bound ? highest_lower_bound(tree, o, r, weights) : draw(weights, r.prior, temperature, random);
   r.action = r.actions[size_t(choice)];
 }
 

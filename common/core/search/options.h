@@ -52,20 +52,22 @@ struct SearchOptions {
 
 // All lists are over the legal actions of the root, ascending.
 struct SearchResult {
-  Action action = 0;          // to play
-  float value = 0;            // of the root, for the player to move
-  float raw_value = 0;        // what the network said of the root
-  float surprise = 0;         // KL(policy || prior)
+  Action action = 0;    // to play
+  float value = 0;      // of the root, for the player to move
+  float raw_value = 0;  // what the network said of the root
+  float surprise = 0;   // KL(policy || prior)
   std::vector<Action> actions;
   std::vector<float> policy;  // to learn
   std::vector<int> visits;
-  std::vector<float> q_values;  // NaN where unvisited
-  std::vector<float> prior;     // without noise and temperature
-  float proven_value = 0;             // of the root, for the player to move; NaN where the tree proves nothing
-  std::vector<float> proven_values;   // of the actions
+  std::vector<float> q_values;       // NaN where unvisited
+  std::vector<float> prior;          // without noise and temperature
+  float proven_value = 0;            // of the root, for the player to move; NaN where the tree proves nothing
+  std::vector<float> proven_values;  // of the actions
 
   // Keeps the memory of the lists.
-  void clear() { actions.clear(), policy.clear(), visits.clear(), q_values.clear(), prior.clear(), proven_values.clear(); }
+  void clear() {
+    actions.clear(), policy.clear(), visits.clear(), q_values.clear(), prior.clear(), proven_values.clear();
+  }
 };
 
 }  // namespace shusaku

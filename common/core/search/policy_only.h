@@ -25,7 +25,8 @@ class PolicyOnly {
 
   void conclude(const Tree& tree, int ply, std::uint64_t seed, SearchResult& result) const {
     const std::uint32_t first = tree.nodes[0].first_edge();
-    for (size_t i = 0; i < result.actions.size(); ++i) result.prior.push_back(from_half(tree.prior(first + std::uint32_t(i))));
+    for (size_t i = 0; i < result.actions.size(); ++i)
+      result.prior.push_back(from_half(tree.prior(first + std::uint32_t(i))));
     conclude_by_weights(tree, options_, ply, seed, result.prior, result);
   }
 

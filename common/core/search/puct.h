@@ -28,7 +28,8 @@ class Puct {
     const Node& root = tree.nodes[0];
     explores_root_ = effort.is_full;
     raw_prior_.clear();
-    for (std::uint32_t e = root.first_edge(); e < root.first_edge() + root.num_edges; ++e) raw_prior_.push_back(tree.prior(e));
+    for (std::uint32_t e = root.first_edge(); e < root.first_edge() + root.num_edges; ++e)
+      raw_prior_.push_back(tree.prior(e));
     const double temperature = root_policy_temperature(options_, ply);
     if (!explores_root_ || (!options_.noise && temperature == 1)) return;
     prior_.clear();
@@ -47,7 +48,8 @@ class Puct {
     return root.waiting ? select_beside(tree, root, fpu_reduction) : select(tree, root, fpu_reduction);
   }
   int select_interior(const Tree& tree, const Node& node) const {
-    return node.waiting ? select_beside(tree, node, options_.fpu_reduction) : select(tree, node, options_.fpu_reduction);
+    return node.waiting ? select_beside(tree, node, options_.fpu_reduction)
+                        : select(tree, node, options_.fpu_reduction);
   }
 
   void conclude(const Tree& tree, int ply, std::uint64_t seed, SearchResult& result) {
@@ -59,7 +61,9 @@ class Puct {
   }
 
   template <class Archive>
-  void archive(Archive& a) { a.vector(raw_prior_), a.number(explores_root_); }
+  void archive(Archive& a) {
+    a.vector(raw_prior_), a.number(explores_root_);
+  }
 
  private:
   [[gnu::always_inline]] int select(const Tree& tree, const Node& node, float fpu_reduction) const {
@@ -69,7 +73,8 @@ class Puct {
     return arg_max(node.num_edges, [&](int first) __attribute__((always_inline)) {
       const EdgeBlock& block = tree.blocks(node)[first / kLanes];
       const F8 explored = scale * F8::load_half(block.prior);
-      if (node.num_edges > kLanes && all_zero(block.visits)) return fpu + explored;  // the same number without divisions
+      if (node.num_edges > kLanes && all_zero(block.visits))
+        return fpu + explored;  // the same number without divisions
       const F8 n = F8::load_int(block.visits);
       const F8 q = choose(less(n, one), fpu, F8::load(block.value_sum) / max(n, one));
       return q + explored / (one + n);
@@ -111,7 +116,8 @@ class Puct {
     for (int i = 0; i < root.num_blocks(); ++i) {
       const EdgeBlock& block = tree.blocks(root)[i];
       const F8 n = F8::load_int(block.visits);
-      const unsigned lagging = bits(less(zero, n)) & bits(less(n, sqrt(scale * F8::load_half(block.prior)))) & ~bits(are_lost(block));
+      const unsigned lagging =
+          bits(less(zero, n)) & bits(less(n, sqrt(scale * F8::load_half(block.prior)))) & ~bits(are_lost(block));
       if (lagging) return i * kLanes + std::countr_zero(lagging);
     }
     return -1;

@@ -40,8 +40,10 @@ class Random {
 // One of the legal actions of a position that is not terminal, each as likely as the others; `list` is scratch.
 template <class G>
 Action draw_action(const G& rules, const typename G::Position& p, Random& random, Action* list) {
-  if constexpr (requires { rules.random_action(p, random); }) return rules.random_action(p, random);
-  else return list[random.below(std::uint64_t(rules.legal_actions(p, list)))];
+  if constexpr (requires { rules.random_action(p, random); })
+    return rules.random_action(p, random);
+  else
+    return list[random.below(std::uint64_t(rules.legal_actions(p, list)))];
 }
 
 }  // namespace shusaku

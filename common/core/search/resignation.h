@@ -20,8 +20,10 @@ class ResignThreshold {
 
   // Of a game that was played to the end: the lowest value, for the player to move, seen by a player who did not lose.
   void add(float lowest) {
-    if (lowest_.size() < kNewest) lowest_.push_back(lowest);
-    else lowest_[size_t(added_ % kNewest)] = lowest;
+    if (lowest_.size() < kNewest)
+      lowest_.push_back(lowest);
+    else
+      lowest_[size_t(added_ % kNewest)] = lowest;
     ++added_;
     if (lowest_.size() < kEnough) return;
     std::vector<float> sorted = lowest_;
@@ -31,7 +33,9 @@ class ResignThreshold {
   }
 
   template <class Archive>
-  void archive(Archive& a) { a.vector(lowest_), a.number(added_), a.number(value_); }
+  void archive(Archive& a) {
+    a.vector(lowest_), a.number(added_), a.number(value_);
+  }
 
  private:
   static constexpr size_t kNewest = 1000, kEnough = 100;

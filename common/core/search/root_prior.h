@@ -32,8 +32,10 @@ inline void shaped_alphas(const std::vector<float>& prior, double total, std::ve
 
 // In place: (1 - fraction) * prior + fraction * a draw from Dirichlet(alphas).  `noise` is scratch.
 inline void mix_noise(const SearchOptions& o, Random random, std::vector<float>& prior, std::vector<double>& noise) {
-  if (o.dirichlet_total > 0) shaped_alphas(prior, o.dirichlet_total, noise);
-  else noise.assign(prior.size(), double(o.dirichlet_alpha));
+  if (o.dirichlet_total > 0)
+    shaped_alphas(prior, o.dirichlet_total, noise);
+  else
+    noise.assign(prior.size(), double(o.dirichlet_alpha));
   double sum = 0;
   for (double& x : noise) sum += x = random.gamma(x);
   const float epsilon = o.dirichlet_fraction;

@@ -53,8 +53,12 @@ class Search {
   using Position = typename G::Position;
 
   Search(const G& rules, const SearchOptions& options, LeafPlace<G>& shared)
-      : rules_(&rules), options_(&options), policy_(options), keeps_squares_(options.move_choice == "lcb"),
-        place_(place_from(shared)), walk_(new_walk()) {}
+      : rules_(&rules),
+        options_(&options),
+        policy_(options),
+        keeps_squares_(options.move_choice == "lcb"),
+        place_(place_from(shared)),
+        walk_(new_walk()) {}
 
   // Starts afresh at `root`, which is not terminal.
   void begin(const Position& root, std::uint64_t seed, Effort effort) {
@@ -94,8 +98,10 @@ class Search {
       if (leaf.is_closed) {
         ++terminals;
         ++simulations_;
-        if (!P::kSharesNodes && leaf.proof && leaf.visits == 0) backup_proof();
-        else backup(leaf.closed_value());
+        if (!P::kSharesNodes && leaf.proof && leaf.visits == 0)
+          backup_proof();
+        else
+          backup(leaf.closed_value());
       } else if constexpr (P::kUsesNetwork) {
         if (leaf.waiting) return Step::kPaused;
         return Step::kLeaf;
@@ -119,8 +125,10 @@ class Search {
     tree_.set_logits(node, logits);
     const bool is_root = walk_.depth == 0;
     backup(value);
-    if (is_root) begin_policy();
-    else ++simulations_;
+    if (is_root)
+      begin_policy();
+    else
+      ++simulations_;
   }
 
   Walk new_walk() const {
@@ -165,8 +173,8 @@ class Search {
     result.surprise = kl_divergence(result.policy, result.prior);
   }
 
-  // After a network has run nothing of a search is near.  Asks for what run() and what expand() will read, `ahead` (3, 2,
-  // 1) turns of other searches before it: every turn reads only what the one before has asked for.
+  // After a network has run nothing of a search is near.  Asks for what run() and what expand() will read, `ahead` (3,
+  // 2, 1) turns of other searches before it: every turn reads only what the one before has asked for.
   void prefetch_run(int ahead) const {
     if (ahead == 3) {
       prefetch(this, sizeof rules_ + sizeof options_ + sizeof policy_ + 2 * sizeof tree_);
@@ -209,19 +217,25 @@ class Search {
 
   using Place = std::conditional_t<kSharesPlace<G>, LeafPlace<G>*, LeafPlace<G>>;
   static Place place_from(LeafPlace<G>& shared) {
-    if constexpr (kSharesPlace<G>) return &shared;
-    else return shared;
+    if constexpr (kSharesPlace<G>)
+      return &shared;
+    else
+      return shared;
   }
   LeafPlace<G>& place() {
-    if constexpr (kSharesPlace<G>) return *place_;
-    else return place_;
+    if constexpr (kSharesPlace<G>)
+      return *place_;
+    else
+      return place_;
   }
   const LeafPlace<G>& place() const { return const_cast<Search*>(this)->place(); }
 
   bool is_over() const {
     const Node& root = tree_.nodes[0];
-    if constexpr (P::kSimulates) return (root.is_expanded() && simulations_ + num_waiting_ >= effort_.simulations) || root.proof;
-    else return root.is_expanded();
+    if constexpr (P::kSimulates)
+      return (root.is_expanded() && simulations_ + num_waiting_ >= effort_.simulations) || root.proof;
+    else
+      return root.is_expanded();
   }
 
   void make_ready(Node& node) {
@@ -265,7 +279,8 @@ class Search {
     if (tree_.nodes[at].num_edges == 0) {
       tree_.add_edges(at, count);
       EdgeBlock* blocks = tree_.blocks(tree_.nodes[at]);
-      for (int i = 0; i < count; i += kLanes) std::memcpy(blocks[i / kLanes].action, actions + i, sizeof blocks->action);
+      for (int i = 0; i < count; i += kLanes)
+        std::memcpy(blocks[i / kLanes].action, actions + i, sizeof blocks->action);
     }
   }
 
@@ -273,8 +288,10 @@ class Search {
   std::uint32_t add_leaf() {
     bool moves_again = false;
     if constexpr (!G::kAlternates) moves_again = rules_->to_play(leaf()) == walk_.players[walk_.depth];
-    if constexpr (P::kSharesNodes) {  // plies and who moved count, whatever a game's key says: no walk turns in a circle
-      const std::uint64_t key = combine(rules_->transposition_key(leaf()), std::uint64_t(2 * rules_->ply(leaf()) + moves_again));
+    if constexpr (P::kSharesNodes) {  // plies and who moved count, whatever a game's key says: no walk turns in a
+                                      // circle
+      const std::uint64_t key =
+          combine(rules_->transposition_key(leaf()), std::uint64_t(2 * rules_->ply(leaf()) + moves_again));
       const std::uint32_t next = std::uint32_t(tree_.nodes.size()), known = index_.find_or_add(key, next);
       if (known != next) return known;
     }
@@ -297,9 +314,12 @@ class Search {
 
   // `value` is for the player to move at the end of the path.
   void backup(float value) {
-    if (P::kSharesNodes) backup_shared(value);
-    else if (keeps_squares_) backup_as<true>(value);
-    else backup_as<false>(value);
+    if (P::kSharesNodes)
+      backup_shared(value);
+    else if (keeps_squares_)
+      backup_as<true>(value);
+    else
+      backup_as<false>(value);
   }
 
   template <bool kSquares>
@@ -394,7 +414,7 @@ class Search {
   std::uint64_t seed_ = 0;
   Effort effort_;
   std::int32_t simulations_ = 0, num_waiting_ = 0;
-  Walk walk_;                    // to the leaf
+  Walk walk_;  // to the leaf
   [[no_unique_address]] std::conditional_t<P::kSharesNodes, NodeIndex, Nothing> index_;
 };
 

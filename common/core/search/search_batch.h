@@ -57,18 +57,20 @@ class SearchBatch {
 
   void expand_and_backup(const float* logits, const float* values, std::uint32_t version) {
     bool is_finite = true;
-    batch_.take(logits, values, version,
-                [&](int leaf, int slot, const std::uint16_t* l, float v) {
-                  if (options_.leaves > 1) searches_[size_t(slot)].take_up(walks_[size_t(leaf)]);
-                  searches_[size_t(slot)].expand(l, v);
-                },
-                [&](int leaf, int slot) {  // the search is given up, its other walks are not
-                  if (options_.leaves > 1) searches_[size_t(slot)].take_up(walks_[size_t(leaf)]);
-                  states_[size_t(slot)] = State::kIdle;
-                  is_finite = false;
-                },
-                [](int, int) {});
-    if (!is_finite) throw std::invalid_argument("the network answered with a number that is not finite; use other weights");
+    batch_.take(
+        logits, values, version,
+        [&](int leaf, int slot, const std::uint16_t* l, float v) {
+          if (options_.leaves > 1) searches_[size_t(slot)].take_up(walks_[size_t(leaf)]);
+          searches_[size_t(slot)].expand(l, v);
+        },
+        [&](int leaf, int slot) {  // the search is given up, its other walks are not
+          if (options_.leaves > 1) searches_[size_t(slot)].take_up(walks_[size_t(leaf)]);
+          states_[size_t(slot)] = State::kIdle;
+          is_finite = false;
+        },
+        [](int, int) {});
+    if (!is_finite)
+      throw std::invalid_argument("the network answered with a number that is not finite; use other weights");
   }
 
   bool is_done() const {
@@ -79,7 +81,8 @@ class SearchBatch {
 
   SearchResult result(int slot) {
     if (states_[size_t(slot)] != State::kDone)
-      throw std::invalid_argument("slot " + std::to_string(slot) + " has no finished search; call select() until is_done()");
+      throw std::invalid_argument("slot " + std::to_string(slot) +
+                                  " has no finished search; call select() until is_done()");
     SearchResult result;
     searches_[size_t(slot)].conclude(result);
     return result;

@@ -47,8 +47,12 @@ struct F8 {
     const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     return _mm256_maskload_ps(p, _mm256_cmpgt_epi32(_mm256_set1_epi32(count), lanes));
   }
-  static F8 load_half(const std::uint16_t* p) { return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }
-  static F8 load_int(const std::int32_t* p) { return _mm256_cvtepi32_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
+  static F8 load_half(const std::uint16_t* p) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+  static F8 load_int(const std::int32_t* p) {
+    return _mm256_cvtepi32_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
   static F8 lane_numbers() { return _mm256_setr_ps(0, 1, 2, 3, 4, 5, 6, 7); }
   void store(float* p) const { _mm256_storeu_ps(p, v); }
   void store_half(std::uint16_t* p) const {
@@ -92,28 +96,69 @@ inline float horizontal_sum(F8 a) {
 struct F8 {
   float v[8];
   F8() = default;
-  explicit F8(float x) { for (float& lane : v) lane = x; }
-  template <class F> static F8 of(F f) { F8 r; for (int i = 0; i < 8; ++i) r.v[i] = f(i); return r; }
-  static F8 load(const float* p) { return of([&](int i) { return p[i]; }); }
-  static F8 load_first(const float* p, int count) { return of([&](int i) { return i < count ? p[i] : 0.f; }); }
-  static F8 load_half(const std::uint16_t* p) { return of([&](int i) { return from_half(p[i]); }); }
-  static F8 load_int(const std::int32_t* p) { return of([&](int i) { return float(p[i]); }); }
-  static F8 lane_numbers() { return of([](int i) { return float(i); }); }
+  explicit F8(float x) {
+    for (float& lane : v) lane = x;
+  }
+  template <class F>
+  static F8 of(F f) {
+    F8 r;
+    for (int i = 0; i < 8; ++i) r.v[i] = f(i);
+    return r;
+  }
+  static F8 load(const float* p) {
+    return of([&](int i) { return p[i]; });
+  }
+  static F8 load_first(const float* p, int count) {
+    return of([&](int i) { return i < count ? p[i] : 0.f; });
+  }
+  static F8 load_half(const std::uint16_t* p) {
+    return of([&](int i) { return from_half(p[i]); });
+  }
+  static F8 load_int(const std::int32_t* p) {
+    return of([&](int i) { return float(p[i]); });
+  }
+  static F8 lane_numbers() {
+    return of([](int i) { return float(i); });
+  }
   void store(float* p) const { std::memcpy(p, v, sizeof v); }
-  void store_half(std::uint16_t* p) const { for (int i = 0; i < 8; ++i) p[i] = to_half(v[i]); }
+  void store_half(std::uint16_t* p) const {
+    for (int i = 0; i < 8; ++i) p[i] = to_half(v[i]);
+  }
 };
-inline F8 operator+(F8 a, F8 b) { return F8::of([&](int i) { return a.v[i] + b.v[i]; }); }
-inline F8 operator-(F8 a, F8 b) { return F8::of([&](int i) { return a.v[i] - b.v[i]; }); }
-inline F8 operator*(F8 a, F8 b) { return F8::of([&](int i) { return a.v[i] * b.v[i]; }); }
-inline F8 operator/(F8 a, F8 b) { return F8::of([&](int i) { return a.v[i] / b.v[i]; }); }
-inline F8 max(F8 a, F8 b) { return F8::of([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; }); }
-inline F8 min(F8 a, F8 b) { return F8::of([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; }); }
-inline F8 sqrt(F8 a) { return F8::of([&](int i) { return std::sqrt(a.v[i]); }); }
-inline F8 round(F8 a) { return F8::of([&](int i) { return std::nearbyint(a.v[i]); }); }
+inline F8 operator+(F8 a, F8 b) {
+  return F8::of([&](int i) { return a.v[i] + b.v[i]; });
+}
+inline F8 operator-(F8 a, F8 b) {
+  return F8::of([&](int i) { return a.v[i] - b.v[i]; });
+}
+inline F8 operator*(F8 a, F8 b) {
+  return F8::of([&](int i) { return a.v[i] * b.v[i]; });
+}
+inline F8 operator/(F8 a, F8 b) {
+  return F8::of([&](int i) { return a.v[i] / b.v[i]; });
+}
+inline F8 max(F8 a, F8 b) {
+  return F8::of([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
+}
+inline F8 min(F8 a, F8 b) {
+  return F8::of([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });
+}
+inline F8 sqrt(F8 a) {
+  return F8::of([&](int i) { return std::sqrt(a.v[i]); });
+}
+inline F8 round(F8 a) {
+  return F8::of([&](int i) { return std::nearbyint(a.v[i]); });
+}
 // A mask is 1 in the lanes where it holds and 0 elsewhere.
-inline F8 less(F8 a, F8 b) { return F8::of([&](int i) { return a.v[i] < b.v[i] ? 1.f : 0.f; }); }
-inline F8 equal(F8 a, F8 b) { return F8::of([&](int i) { return a.v[i] == b.v[i] ? 1.f : 0.f; }); }
-inline F8 choose(F8 mask, F8 yes, F8 no) { return F8::of([&](int i) { return mask.v[i] != 0 ? yes.v[i] : no.v[i]; }); }
+inline F8 less(F8 a, F8 b) {
+  return F8::of([&](int i) { return a.v[i] < b.v[i] ? 1.f : 0.f; });
+}
+inline F8 equal(F8 a, F8 b) {
+  return F8::of([&](int i) { return a.v[i] == b.v[i] ? 1.f : 0.f; });
+}
+inline F8 choose(F8 mask, F8 yes, F8 no) {
+  return F8::of([&](int i) { return mask.v[i] != 0 ? yes.v[i] : no.v[i]; });
+}
 inline unsigned bits(F8 mask) {
   unsigned r = 0;
   for (int i = 0; i < 8; ++i) r |= unsigned(mask.v[i] != 0) << i;

@@ -48,7 +48,8 @@ std::map<std::string, double> timings(const G& rules, int games, std::uint64_t s
     }
   }
   std::map<std::string, double> result;
-  for (const auto& [name, time] : spent) result[name] = double(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count()) / double(calls);
+  for (const auto& [name, time] : spent)
+    result[name] = double(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count()) / double(calls);
   return result;
 }
 

@@ -95,10 +95,14 @@ class Tree {
   std::uint16_t& prior(std::uint32_t edge) { return blocks_[edge / kLanes].prior[edge % kLanes]; }
   std::uint16_t prior(std::uint32_t edge) const { return blocks_[edge / kLanes].prior[edge % kLanes]; }
   Action action(std::uint32_t edge) const { return blocks_[edge / kLanes].action[edge % kLanes]; }
-  std::int32_t visits(std::uint32_t edge) const { return blocks_[edge / kLanes].visits[edge % kLanes] & (kWaitingVisit - 1); }
+  std::int32_t visits(std::uint32_t edge) const {
+    return blocks_[edge / kLanes].visits[edge % kLanes] & (kWaitingVisit - 1);
+  }
   float value_sum(std::uint32_t edge) const { return blocks_[edge / kLanes].value_sum[edge % kLanes]; }
   bool is_lost(std::uint32_t edge) const { return value_sum(edge) == kProvenLoss; }
-  float mean_value(std::uint32_t edge) const { return is_lost(edge) ? -1.f : value_sum(edge) / float(visits(edge)); }  // visited
+  float mean_value(std::uint32_t edge) const {
+    return is_lost(edge) ? -1.f : value_sum(edge) / float(visits(edge));
+  }  // visited
   std::uint32_t& child(std::uint32_t edge) { return blocks_[edge / kLanes].child[edge % kLanes]; }
   std::uint32_t child(std::uint32_t edge) const { return blocks_[edge / kLanes].child[edge % kLanes]; }
 
@@ -152,7 +156,8 @@ class Tree {
   // `logits` in half floats, padded with anything finite to a multiple of eight.
   void set_logits(Node& node, const std::uint16_t* logits) {
     EdgeBlock* block = blocks(node);
-    for (int i = 0; i < node.num_edges; i += kLanes, ++block) std::memcpy(block->prior, logits + i, sizeof block->prior);
+    for (int i = 0; i < node.num_edges; i += kLanes, ++block)
+      std::memcpy(block->prior, logits + i, sizeof block->prior);
     node.stage = Stage::kEvaluated;
   }
 
@@ -213,7 +218,8 @@ class Tree {
   // Of x - max(x), in place; one over their sum.
   static F8 exponentials(float* x, int count) {
     F8 tops(-kInfinity);
-    for (int i = 0; i < count; i += kLanes) tops = max(tops, choose(lanes_below(i, count), F8::load(x + i), F8(-kInfinity)));
+    for (int i = 0; i < count; i += kLanes)
+      tops = max(tops, choose(lanes_below(i, count), F8::load(x + i), F8(-kInfinity)));
     const F8 top(horizontal_max(tops));
     F8 sums(0.f);
     for (int i = 0; i < count; i += kLanes) {

@@ -1,7 +1,7 @@
 #include "games/chess/chess.h"
 
-#include "bindings/model.h"
 #include "bindings/games/games.h"
+#include "bindings/model.h"
 
 namespace shusaku {
 static_assert(GameRules<Chess>);

@@ -1,6 +1,6 @@
+#include "games/connect_four.h"
 #include "bindings/games/games.h"
 #include "bindings/model.h"
-#include "games/connect_four.h"
 
 namespace shusaku {
 static_assert(GameRules<ConnectFour>);

@@ -1,5 +1,5 @@
-#include "bindings/model.h"
 #include "bindings/games/external.h"
+#include "bindings/model.h"
 #include "games/external/external.h"
 
 namespace shusaku {

@@ -1,6 +1,6 @@
+#include "games/go/go.h"
 #include "bindings/games/games.h"
 #include "bindings/model.h"
-#include "games/go/go.h"
 
 namespace shusaku {
 
@@ -14,7 +14,9 @@ std::shared_ptr<const AnyGame> make(const Params& params) {
   const std::int64_t size = std::get<std::int64_t>(params.at("size"));
   if (size < 2 || size > 19)
     throw std::invalid_argument("parameter size=" + std::to_string(size) + " of game go: must lie in [2, 19]");
-  return size <= 9 ? Model<Go<9>>::make(params) : size <= 13 ? Model<Go<13>>::make(params) : Model<Go<19>>::make(params);
+  return size <= 9    ? Model<Go<9>>::make(params)
+         : size <= 13 ? Model<Go<13>>::make(params)
+                      : Model<Go<19>>::make(params);
 }
 
 void complete(Params& params, const Params& given) {

@@ -1,6 +1,6 @@
+#include "games/hex.h"
 #include "bindings/games/games.h"
 #include "bindings/model.h"
-#include "games/hex.h"
 
 namespace shusaku {
 static_assert(GameRules<Hex<1>> && GameRules<Hex<2>> && GameRules<Hex<3>>);

@@ -106,12 +106,19 @@ PythonGame::PythonGame(nb::handle loaded) {
     ++facts_.num_symmetries;
   }
   nb::object game = loaded.attr("rules");
-  ask_ = {.start = game.attr("start"), .play = game.attr("play"), .to_play = game.attr("to_play"),
-          .is_terminal = game.attr("is_terminal"), .legal_actions = game.attr("legal_actions"),
-          .outcome = game.attr("outcome"), .observation = game.attr("observation"),
-          .score = method_or_none(game, "score"), .is_cut_off = method_or_none(game, "is_cut_off"),
-          .parse = method_or_none(game, "parse"), .to_move = method_or_none(game, "to_move"),
-          .from_move = method_or_none(game, "from_move"), .draw = method_or_none(game, "draw"),
+  ask_ = {.start = game.attr("start"),
+          .play = game.attr("play"),
+          .to_play = game.attr("to_play"),
+          .is_terminal = game.attr("is_terminal"),
+          .legal_actions = game.attr("legal_actions"),
+          .outcome = game.attr("outcome"),
+          .observation = game.attr("observation"),
+          .score = method_or_none(game, "score"),
+          .is_cut_off = method_or_none(game, "is_cut_off"),
+          .parse = method_or_none(game, "parse"),
+          .to_move = method_or_none(game, "to_move"),
+          .from_move = method_or_none(game, "from_move"),
+          .draw = method_or_none(game, "draw"),
           .transposition_key = method_or_none(game, "transposition_key")};
   if (PyObject_HasAttrString(game.ptr(), "hints"))
     hints_ = nb::cast<std::map<std::string, std::string>>(game.attr("hints"));
@@ -215,7 +222,8 @@ ForeignStatePtr PythonGame::adopt(nb::object value, const std::string& how) cons
   state->to_play = std::int8_t(whole(ask(ask_.to_play, "to_play", "(state)", v), "to_play(state)", 0, 1));
   read_legal(*state, ask(ask_.legal_actions, "legal_actions", "(state)", v));
   if (state->is_terminal != state->legal.empty())
-    fail("legal_actions(state)", state->is_terminal
+    fail("legal_actions(state)",
+         state->is_terminal
              ? "has " + std::to_string(state->legal.size()) + " actions where is_terminal is True: must be none there"
              : "has no action where is_terminal is False: a game that nobody can go on with is over");
   if (!state->is_terminal) return state;
@@ -292,7 +300,8 @@ ForeignPlanes PythonGame::observe(const ForeignState& state) const {
     return ": the last uniform_planes = " + std::to_string(s.uniform) + " hold one number each, ";
   };
   for (int i = 0; i < binary; ++i) {
-    if (values[i] == 1.f) planes.bits[size_t(i / 8)] |= std::uint8_t(1u << i % 8);
+    if (values[i] == 1.f)
+      planes.bits[size_t(i / 8)] |= std::uint8_t(1u << i % 8);
     else if (values[i] != 0.f)
       fail(name, "has " + std::to_string(values[i]) + " in plane " + std::to_string(i / area) + ", row " +
                      std::to_string(i % area / s.width) + ", column " + std::to_string(i % s.width) + last_planes() +

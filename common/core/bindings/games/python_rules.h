@@ -49,8 +49,8 @@ class PythonGame final : public ForeignGame {
   std::string text(nb::handle answer, const std::string& call) const;
 
   struct Methods {  // none where the game has no such method
-    nb::object start, play, to_play, is_terminal, legal_actions, outcome, observation, score, is_cut_off, parse, to_move,
-        from_move, draw, transposition_key;
+    nb::object start, play, to_play, is_terminal, legal_actions, outcome, observation, score, is_cut_off, parse,
+        to_move, from_move, draw, transposition_key;
   };
 
   mutable std::recursive_mutex mutex_;

@@ -1,6 +1,6 @@
+#include "games/shogi/shogi.h"
 #include "bindings/games/games.h"
 #include "bindings/model.h"
-#include "games/shogi/shogi.h"
 
 namespace shusaku {
 static_assert(GameRules<Shogi<9>> && HasText<Shogi<9>> && HasPerft<Shogi<9>>);

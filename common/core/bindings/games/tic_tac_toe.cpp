@@ -1,6 +1,6 @@
+#include "games/tic_tac_toe.h"
 #include "bindings/games/games.h"
 #include "bindings/model.h"
-#include "games/tic_tac_toe.h"
 
 namespace shusaku {
 static_assert(GameRules<TicTacToe>);

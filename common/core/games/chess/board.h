@@ -13,10 +13,10 @@ enum Piece : int { kNone, kPawn, kKnightPiece, kBishop, kRook, kQueen, kKingPiec
 constexpr int kOwnShort = 1, kOwnLong = 2;
 
 struct Board {
-  Squares own = 0;        // pieces of the player to move
-  Squares bits[3] = {};   // what stands on a square: bit k of its Piece
+  Squares own = 0;       // pieces of the player to move
+  Squares bits[3] = {};  // what stands on a square: bit k of its Piece
   std::uint8_t rights = 0;
-  std::int8_t en_passant = -1;  // the square behind a pawn of the opponent that may be taken so; set only if legal
+  std::int8_t en_passant = -1;    // the square behind a pawn of the opponent that may be taken so; set only if legal
   std::uint16_t quiet_plies = 0;  // since a capture or a pawn's move
 
   Squares occupied() const { return bits[0] | bits[1] | bits[2]; }
@@ -76,7 +76,8 @@ inline Squares attackers(const Board& b, int square, Squares occupied) {
                   (diagonal_moves(square, occupied) & b.diagonals()));
 }
 
-// Whether the pawn on `from` may take en passant on `to`: both pawns leave their rank at once, which may uncover a line.
+// Whether the pawn on `from` may take en passant on `to`: both pawns leave their rank at once, which may uncover a
+// line.
 inline bool is_en_passant_legal(const Board& b, int from, int to) {
   const Squares taken = bit(to - 8), occupied = (b.occupied() ^ bit(from) ^ taken) | bit(to);
   return (attackers(b, b.king(), occupied) & ~taken) == 0;

@@ -1,16 +1,18 @@
 // Chess, by the FIDE Laws of 2023: mate, stalemate, and drawn without a claim at the third time of a position, after
 // fifty moves of each without a capture or a pawn's move, and where neither side has the pieces to mate.
 //
-//   actions   73 * square + plane, the square that a piece leaves, as the player to move sees it: a1 = 0, own first rank
-//             below.  Planes 0 to 63: where it goes, by the displacements of a queen and a knight, the lower rank first,
-//             then the file more to the left (a pawn that reaches the last rank becomes a queen).  64 to 72: a pawn becomes a
-//             knight, a bishop, a rook, each by capturing to the left, straight on, to the right.  8 x 8 x 73 = 4,672
-//             (Silver et al. 2018, supplementary table S2)
+//   actions   73 * square + plane, the square that a piece leaves, as the player to move sees it: a1 = 0, own first
+//   rank
+//             below.  Planes 0 to 63: where it goes, by the displacements of a queen and a knight, the lower rank
+//             first, then the file more to the left (a pawn that reaches the last rank becomes a queen).  64 to 72: a
+//             pawn becomes a knight, a bishop, a rook, each by capturing to the left, straight on, to the right.  8 x 8
+//             x 73 = 4,672 (Silver et al. 2018, supplementary table S2)
 //   moves     UCI's; SAN is read, too
-//   planes    zero [119]: eight positions of 14 planes, the newest first: own pieces (pawn, knight, bishop, rook, queen,
-//             king), the opponent's, whether it occurred once before, whether twice; uniform: black to move, plies / 100,
-//             own rights to castle (short, long), the opponent's, plies without progress / 100 (table S1)
-//             small [18]: the newest position alone, with one plane of repetition, one of en passant, the four rights
+//   planes    zero [119]: eight positions of 14 planes, the newest first: own pieces (pawn, knight, bishop, rook,
+//   queen,
+//             king), the opponent's, whether it occurred once before, whether twice; uniform: black to move, plies /
+//             100, own rights to castle (short, long), the opponent's, plies without progress / 100 (table S1) small
+//             [18]: the newest position alone, with one plane of repetition, one of en passant, the four rights
 //
 // After each ply the board is turned (board.h), so "own" is always below.
 #pragma once
@@ -51,7 +53,8 @@ class Chess {
   explicit Chess(const Params& params) {
     const std::int64_t limit = std::get<std::int64_t>(params.at("max_plies"));
     if (limit < 1 || limit > kMaxPlies)
-      throw std::invalid_argument("parameter max_plies=" + std::to_string(limit) + " of game chess: must lie in [1, " + std::to_string(kMaxPlies) + "]");
+      throw std::invalid_argument("parameter max_plies=" + std::to_string(limit) + " of game chess: must lie in [1, " +
+                                  std::to_string(kMaxPlies) + "]");
     max_plies_ = int(limit);
     const auto& planes = std::get<std::string>(params.at("planes"));
     if (planes != "zero" && planes != "small")
@@ -59,8 +62,9 @@ class Chess {
     is_small_ = planes == "small";
   }
   static std::vector<ParamHelp> parameters() {
-    return {{"planes", std::string("zero"), "zero: 119, eight positions and the counters | small: 18, the position alone"},
-            {"max_plies", std::int64_t(512), "the game is drawn after so many plies"}};
+    return {
+        {"planes", std::string("zero"), "zero: 119, eight positions and the counters | small: 18, the position alone"},
+        {"max_plies", std::int64_t(512), "the game is drawn after so many plies"}};
   }
 
   int num_actions() const { return 64 * kPlanes; }
@@ -68,7 +72,8 @@ class Chess {
   // Of what FEN lets in; 218 is the most of any position that can arise (https://lichess.org/@/Tobs40).
   int max_legal_actions() const { return 336; }
   Shape shape() const {
-    return is_small_ ? Shape{.binary = 14, .uniform = 4, .height = 8, .width = 8} : Shape{.binary = 112, .uniform = 7, .height = 8, .width = 8};
+    return is_small_ ? Shape{.binary = 14, .uniform = 4, .height = 8, .width = 8}
+                     : Shape{.binary = 112, .uniform = 7, .height = 8, .width = 8};
   }
   int num_symmetries() const { return 1; }
 
@@ -92,7 +97,8 @@ class Chess {
       for (chess::Squares left = r.targets[from]; left; left &= left - 1) *next++ = actions[chess::lowest(left)];
       if (promoters & chess::bit(from))
         for (int kind = 0; kind < 3; ++kind)
-          for (chess::Squares left = r.targets[from]; left; left &= left - 1) *next++ = under_promotion(from, chess::lowest(left), kind);
+          for (chess::Squares left = r.targets[from]; left; left &= left - 1)
+            *next++ = under_promotion(from, chess::lowest(left), kind);
     }
     return int(next - out);
   }
@@ -107,14 +113,17 @@ class Chess {
   std::uint64_t evaluation_key(const Position& p) const {
     const auto at = [&](int t) { return p.keys[t & (Position::kKeys - 1)] + p.repeated[t & 7]; };
     if (is_small_) return mix64(at(p.ply));
-    std::uint64_t sum = std::uint64_t(p.to_play) << 32 | std::uint64_t(p.board.quiet_plies) << 16 | std::uint16_t(p.first_ply + p.ply), factor = 1;
+    std::uint64_t sum = std::uint64_t(p.to_play) << 32 | std::uint64_t(p.board.quiet_plies) << 16 |
+                        std::uint16_t(p.first_ply + p.ply),
+                  factor = 1;
     for (int t = p.ply; t >= 0 && t > p.ply - Position::kHistory; --t) sum += at(t) * (factor *= 0x9E3779B97F4A7C15ull);
     return mix64(sum);
   }
   // What may still be repeated counts, whose turn it was then, and how far the limits are away.
   std::uint64_t transposition_key(const Position& p) const {
     std::uint64_t before = 0;  // a set: their order is of no importance
-    for (int t = p.ply, last = p.ply - reversible(p); t >= last; --t) before += mix64(p.keys[t & (Position::kKeys - 1)] + std::uint64_t((p.ply - t) & 1));
+    for (int t = p.ply, last = p.ply - reversible(p); t >= last; --t)
+      before += mix64(p.keys[t & (Position::kKeys - 1)] + std::uint64_t((p.ply - t) & 1));
     const std::uint64_t limits = std::uint64_t(p.to_play) << 32 | std::uint64_t(p.board.quiet_plies) << 16 | p.ply;
     return combine(combine(p.keys[p.ply & (Position::kKeys - 1)], before), limits);
   }
@@ -135,7 +144,8 @@ class Chess {
       const auto& past = p.past[(p.ply - age) & 7];
       if (age & 1) {  // seen by the other player
         const chess::Squares own = chess::turned((past.bits[0] | past.bits[1] | past.bits[2]) & ~past.own);
-        const chess::Squares seen[3] = {chess::turned(past.bits[0]), chess::turned(past.bits[1]), chess::turned(past.bits[2])};
+        const chess::Squares seen[3] = {chess::turned(past.bits[0]), chess::turned(past.bits[1]),
+                                        chess::turned(past.bits[2])};
         write_pieces(own, seen, planes[age]);
       } else {
         write_pieces(past.own, past.bits, planes[age]);
@@ -164,7 +174,9 @@ class Chess {
     return p;
   }
   std::string to_text(const Position& p) const { return chess::write_fen(set_up(p)); }
-  std::string to_move(const Position& p, Action action) const { return chess::write_uci(to_chess(p.board, action), p.to_play); }
+  std::string to_move(const Position& p, Action action) const {
+    return chess::write_uci(to_chess(p.board, action), p.to_play);
+  }
   std::string to_san(const Position& p, Action action) const {
     return chess::write_san(p.board, p.dangers, to_chess(p.board, action), p.to_play);
   }
@@ -178,7 +190,11 @@ class Chess {
   }
   std::string draw(const Position& p) const {
     static constexpr const char* kEnds[] = {"", "mate", "drawn", "drawn: the limit on the plies"};
-    return chess::draw(set_up(p)) + (is_terminal(p) ? kEnds[p.status] : p.to_play ? "black to move" : "white to move") + "\n";
+    return chess::draw(set_up(p)) +
+           (is_terminal(p) ? kEnds[p.status]
+            : p.to_play    ? "black to move"
+                           : "white to move") +
+           "\n";
   }
   std::uint64_t perft(const Position& p, int depth) const { return depth == 0 ? 1 : chess::perft(p.board, depth); }
 
@@ -193,18 +209,22 @@ class Chess {
     p.keys[p.ply & (Position::kKeys - 1)] = key;
     p.past[p.ply & 7] = {b.own, {b.bits[0], b.bits[1], b.bits[2]}};
     int repeated = 0;
-    for (int t = p.ply - 4, last = p.ply - reversible(p); t >= last; t -= 2) repeated += p.keys[t & (Position::kKeys - 1)] == key;
+    for (int t = p.ply - 4, last = p.ply - reversible(p); t >= last; t -= 2)
+      repeated += p.keys[t & (Position::kKeys - 1)] == key;
     p.repeated[p.ply & 7] = std::uint8_t(repeated);
-    if (!chess::has_move(b, p.dangers)) p.status = p.dangers.checkers ? Position::kMate : Position::kDrawn;
-    else if (repeated >= 2 || b.quiet_plies >= 100 || has_too_little(b)) p.status = Position::kDrawn;
-    else p.status = p.ply >= max_plies_ ? Position::kCutOff : Position::kOpen;
+    if (!chess::has_move(b, p.dangers))
+      p.status = p.dangers.checkers ? Position::kMate : Position::kDrawn;
+    else if (repeated >= 2 || b.quiet_plies >= 100 || has_too_little(b))
+      p.status = Position::kDrawn;
+    else
+      p.status = p.ply >= max_plies_ ? Position::kCutOff : Position::kOpen;
   }
 
   // Plies back to the oldest position that could be this one again and is known.
   static int reversible(const Position& p) { return std::min<int>(p.board.quiet_plies, p.ply); }
 
-  // Whether neither side can mate by any sequence of moves that looks at the kinds of pieces alone: kings with one knight,
-  // or with bishops that all stand on squares of one colour.
+  // Whether neither side can mate by any sequence of moves that looks at the kinds of pieces alone: kings with one
+  // knight, or with bishops that all stand on squares of one colour.
   static bool has_too_little(const chess::Board& b) {
     if (b.pawns() | b.straights()) return false;
     const Squares knights = b.knights(), bishops = b.bishops();
@@ -213,7 +233,8 @@ class Chess {
   }
 
   static void write_pieces(Squares own, const Squares (&bits)[3], std::uint64_t* planes) {
-    const Squares pawns = bits[0] & ~bits[1] & ~bits[2], knights = bits[1] & ~bits[0] & ~bits[2], bishops = bits[0] & bits[1];
+    const Squares pawns = bits[0] & ~bits[1] & ~bits[2], knights = bits[1] & ~bits[0] & ~bits[2],
+                  bishops = bits[0] & bits[1];
     const Squares rooks = bits[2] & ~bits[0] & ~bits[1], queens = bits[0] & bits[2], kings = bits[1] & bits[2];
     int k = 0;
     for (Squares kind : {pawns, knights, bishops, rooks, queens, kings}) {
@@ -222,9 +243,7 @@ class Chess {
     }
   }
 
-  static chess::SetUp set_up(const Position& p) {
-    return {p.board, p.to_play, (p.first_ply + p.ply) / 2 + 1};
-  }
+  static chess::SetUp set_up(const Position& p) { return {p.board, p.to_play, (p.first_ply + p.ply) / 2 + 1}; }
 
   static Action under_promotion(int from, int to, int kind) {
     return Action(kPlanes * from + kUnder + 3 * kind + to - from - 7);
@@ -232,7 +251,8 @@ class Chess {
   static chess::Move to_chess(const chess::Board& b, Action action) {
     const int from = action / kPlanes, plane = action % kPlanes;
     if (plane >= kUnder)
-      return {std::uint8_t(from), std::uint8_t(from + 7 + (plane - kUnder) % 3), std::uint8_t(chess::kKnightPiece + (plane - kUnder) / 3)};
+      return {std::uint8_t(from), std::uint8_t(from + 7 + (plane - kUnder) % 3),
+              std::uint8_t(chess::kKnightPiece + (plane - kUnder) / 3)};
     const int to = from + 8 * kDisplacements[size_t(plane)][1] + kDisplacements[size_t(plane)][0];
     const bool promotes = to >= 56 && (b.pawns() & chess::bit(from));
     return {std::uint8_t(from), std::uint8_t(to), std::uint8_t(promotes ? chess::kQueen : chess::kNone)};
@@ -267,8 +287,10 @@ class Chess {
     for (auto& row : table) row.fill(kNoAction);
     for (int from = 0; from < 64; ++from)
       for (int plane = 0; plane < 64; ++plane) {
-        const int file = from % 8 + kDisplacements[size_t(plane)][0], rank = from / 8 + kDisplacements[size_t(plane)][1];
-        if (file >= 0 && file < 8 && rank >= 0 && rank < 8) table[size_t(from)][size_t(8 * rank + file)] = Action(kPlanes * from + plane);
+        const int file = from % 8 + kDisplacements[size_t(plane)][0],
+                  rank = from / 8 + kDisplacements[size_t(plane)][1];
+        if (file >= 0 && file < 8 && rank >= 0 && rank < 8)
+          table[size_t(from)][size_t(8 * rank + file)] = Action(kPlanes * from + plane);
       }
     return table;
   }();

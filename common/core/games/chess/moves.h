@@ -10,8 +10,8 @@ namespace shusaku::chess {
 // What stands between the player to move and free choice.
 struct Dangers {
   Squares checkers = 0;
-  Squares allowed = ~0ull;       // where a piece may go: any square, or one that ends the check; none in a double check
-  Squares pinned_straight = 0;   // lines from the king to a slider with one own piece on them, the slider included
+  Squares allowed = ~0ull;      // where a piece may go: any square, or one that ends the check; none in a double check
+  Squares pinned_straight = 0;  // lines from the king to a slider with one own piece on them, the slider included
   Squares pinned_diagonal = 0;
 };
 
@@ -26,8 +26,10 @@ inline Dangers dangers(const Board& b) {
     for (; sliders; sliders &= sliders - 1) {
       const int slider = lowest(sliders);
       const Squares between = kBetween[size_t(king)][size_t(slider)], blockers = between & occupied;
-      if (blockers == 0) d.checkers |= bit(slider);
-      else if ((blockers & (blockers - 1)) == 0 && (blockers & b.own)) pinned |= between | bit(slider);
+      if (blockers == 0)
+        d.checkers |= bit(slider);
+      else if ((blockers & (blockers - 1)) == 0 && (blockers & b.own))
+        pinned |= between | bit(slider);
     }
   };
   look_along(straights & kStraight[size_t(king)], d.pinned_straight);
@@ -52,7 +54,8 @@ inline Squares attacked(const Board& b) {
 // Where the king may go, castling included.
 inline Squares king_moves(const Board& b, const Dangers& d) {
   const Squares occupied = b.occupied(), near = kKing[size_t(b.king())] & ~b.own;
-  const bool may_short = (b.rights & kOwnShort) && !(occupied & 0x60), may_long = (b.rights & kOwnLong) && !(occupied & 0x0E);
+  const bool may_short = (b.rights & kOwnShort) && !(occupied & 0x60),
+             may_long = (b.rights & kOwnLong) && !(occupied & 0x0E);
   if (near == 0 && !may_short && !may_long) return 0;
   const Squares unsafe = attacked(b);
   Squares reached = near & ~unsafe;
@@ -68,8 +71,10 @@ template <class Pieces, class Pawns>
 [[gnu::always_inline]] inline bool each_target(const Board& b, const Dangers& d, Pieces pieces, Pawns pawns) {
   const Squares occupied = b.occupied(), other = occupied & ~b.own;
   if (d.allowed == 0) return pieces(b.king(), king_moves(b, d));
-  const Squares own_pawns = b.own & b.pawns(), goers = own_pawns & ~d.pinned_diagonal, takers = own_pawns & ~d.pinned_straight;
-  const Squares ahead = ((goers & ~d.pinned_straight) << 8 | ((goers & d.pinned_straight) << 8 & d.pinned_straight)) & ~occupied;
+  const Squares own_pawns = b.own & b.pawns(), goers = own_pawns & ~d.pinned_diagonal,
+                takers = own_pawns & ~d.pinned_straight;
+  const Squares ahead =
+      ((goers & ~d.pinned_straight) << 8 | ((goers & d.pinned_straight) << 8 & d.pinned_straight)) & ~occupied;
   if (pawns(ahead & d.allowed, 8)) return true;
   if (pawns((ahead & kRank3) << 8 & ~occupied & d.allowed, 16)) return true;
   const Squares loose = takers & ~d.pinned_diagonal, tied = takers & d.pinned_diagonal, prey = other & d.allowed;
@@ -95,7 +100,8 @@ template <class Pieces, class Pawns>
 }
 
 inline bool has_move(const Board& b, const Dangers& d) {
-  return each_target(b, d, [](int, Squares targets) { return targets != 0; }, [](Squares targets, int) { return targets != 0; });
+  return each_target(
+      b, d, [](int, Squares targets) { return targets != 0; }, [](Squares targets, int) { return targets != 0; });
 }
 
 inline int count_moves(const Board& b, const Dangers& d) {

@@ -16,7 +16,8 @@ void each_move(const Board& b, const Dangers& d, Visit visit) {
       const int to = lowest(left);
       if (is_pawn && to >= 56)
         for (Piece kind : kPromotions) visit(Move{std::uint8_t(from), std::uint8_t(to), std::uint8_t(kind)});
-      else visit(Move{std::uint8_t(from), std::uint8_t(to), kNone});
+      else
+        visit(Move{std::uint8_t(from), std::uint8_t(to), kNone});
     }
   }
 }
@@ -33,7 +34,8 @@ inline std::string write_san(const Board& b, const Dangers& d, Move m, int to_pl
       if (takes) text += char('a' + m.from % 8);
     } else {
       text += kLetters[piece];
-      bool is_shared = false, shares_file = false, shares_rank = false;  // with another piece of the kind that may go there
+      bool is_shared = false, shares_file = false,
+           shares_rank = false;  // with another piece of the kind that may go there
       each_move(b, d, [&](Move other) {
         if (other.to != m.to || other.from == m.from || b.piece(other.from) != piece) return;
         is_shared = true;
@@ -66,7 +68,8 @@ inline std::vector<Move> san_matches(const Board& b, const Dangers& d, std::stri
   } else {
     int piece = kPawn, promotion = kNone;
     std::size_t begin = 0;
-    if (const auto at = std::string_view(".PNBRQK").find(text.empty() ? '?' : text[0]); at != std::string_view::npos && at >= kKnightPiece)
+    if (const auto at = std::string_view(".PNBRQK").find(text.empty() ? '?' : text[0]);
+        at != std::string_view::npos && at >= kKnightPiece)
       piece = int(at), begin = 1;
     if (text.size() >= 2 && piece == kPawn) {
       const auto kind = std::string_view(kLetters).find(text.back());
@@ -85,7 +88,8 @@ inline std::vector<Move> san_matches(const Board& b, const Dangers& d, std::stri
     if (takes) rest.remove_suffix(1);
     int file = -1, rank = -1;
     if (!rest.empty() && rest[0] >= 'a' && rest[0] <= 'h') file = rest[0] - 'a', rest.remove_prefix(1);
-    if (!rest.empty() && rest[0] >= '1' && rest[0] <= '8') rank = (rest[0] - '1') ^ (to_play ? 7 : 0), rest.remove_prefix(1);
+    if (!rest.empty() && rest[0] >= '1' && rest[0] <= '8')
+      rank = (rest[0] - '1') ^ (to_play ? 7 : 0), rest.remove_prefix(1);
     if (!rest.empty()) return {};
     each_move(b, d, [&](Move m) {
       if (m.to != to || m.promotion != promotion || b.piece(m.from) != piece) return;

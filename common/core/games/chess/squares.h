@@ -27,7 +27,8 @@ constexpr int turned(int square) { return square ^ 56; }
 // What is reached from `from` along one of eight directions (file, rank step) up to the first occupied square, with it.
 constexpr Squares ray(int from, int df, int dr, Squares occupied) {
   Squares reached = 0;
-  for (int file = from % 8 + df, rank = from / 8 + dr; file >= 0 && file < 8 && rank >= 0 && rank < 8; file += df, rank += dr) {
+  for (int file = from % 8 + df, rank = from / 8 + dr; file >= 0 && file < 8 && rank >= 0 && rank < 8;
+       file += df, rank += dr) {
     reached |= bit(8 * rank + file);
     if (occupied & bit(8 * rank + file)) break;
   }
@@ -50,14 +51,18 @@ constexpr Squares steps(int from, const int (&jumps)[8][2]) {
   }
   return reached;
 }
-constexpr auto kKnight = by_square([](int s) { return steps(s, {{1, 2}, {2, 1}, {2, -1}, {1, -2}, {-1, -2}, {-2, -1}, {-2, 1}, {-1, 2}}); });
-constexpr auto kKing = by_square([](int s) { return steps(s, {{0, 1}, {1, 1}, {1, 0}, {1, -1}, {0, -1}, {-1, -1}, {-1, 0}, {-1, 1}}); });
+constexpr auto kKnight =
+    by_square([](int s) { return steps(s, {{1, 2}, {2, 1}, {2, -1}, {1, -2}, {-1, -2}, {-2, -1}, {-2, 1}, {-1, 2}}); });
+constexpr auto kKing =
+    by_square([](int s) { return steps(s, {{0, 1}, {1, 1}, {1, 0}, {1, -1}, {0, -1}, {-1, -1}, {-1, 0}, {-1, 1}}); });
 
 constexpr Squares straight(int from, Squares occupied) {
-  return ray(from, 0, 1, occupied) | ray(from, 0, -1, occupied) | ray(from, 1, 0, occupied) | ray(from, -1, 0, occupied);
+  return ray(from, 0, 1, occupied) | ray(from, 0, -1, occupied) | ray(from, 1, 0, occupied) |
+         ray(from, -1, 0, occupied);
 }
 constexpr Squares diagonal(int from, Squares occupied) {
-  return ray(from, 1, 1, occupied) | ray(from, 1, -1, occupied) | ray(from, -1, 1, occupied) | ray(from, -1, -1, occupied);
+  return ray(from, 1, 1, occupied) | ray(from, 1, -1, occupied) | ray(from, -1, 1, occupied) |
+         ray(from, -1, -1, occupied);
 }
 constexpr auto kStraight = by_square([](int s) { return straight(s, 0); });  // on an empty board
 constexpr auto kDiagonal = by_square([](int s) { return diagonal(s, 0); });
@@ -103,7 +108,8 @@ class Sliders {
         const std::size_t subsets = std::size_t(1) << std::popcount(inner);
         for (std::size_t i = 0; i < subsets; ++i) {
           const Squares occupied = _pdep_u64(i, inner);
-          table_[next + i] = std::uint16_t(_pext_u64(kind ? diagonal(square, occupied) : straight(square, occupied), reach));
+          table_[next + i] =
+              std::uint16_t(_pext_u64(kind ? diagonal(square, occupied) : straight(square, occupied), reach));
         }
         next += subsets;
       }

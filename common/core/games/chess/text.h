@@ -37,8 +37,10 @@ class FenReader {
   SetUp read() {
     std::vector<std::string> fields(1);
     for (char c : text_) {
-      if (c != ' ' && c != '\t' && c != '\n' && c != '\r') fields.back() += c;
-      else if (!fields.back().empty()) fields.emplace_back();
+      if (c != ' ' && c != '\t' && c != '\n' && c != '\r')
+        fields.back() += c;
+      else if (!fields.back().empty())
+        fields.emplace_back();
     }
     if (fields.back().empty()) fields.pop_back();
     if (fields.size() != 4 && fields.size() != 6)
@@ -52,16 +54,18 @@ class FenReader {
       set_up_.board.quiet_plies = std::uint16_t(number(fields[4], "halfmove clock", 0, 100));
       set_up_.full_moves = number(fields[5], "fullmove number", 1, kMostFullMoves);
       if (en_passant >= 0 && set_up_.board.quiet_plies)
-        fail("en passant " + quoted(fields[3]) + " with halfmove clock " + quoted(fields[4]) + ": a pawn has just moved; say - or 0");
+        fail("en passant " + quoted(fields[3]) + " with halfmove clock " + quoted(fields[4]) +
+             ": a pawn has just moved; say - or 0");
     }
     set_up_.to_play = is_black_;
     Board& b = set_up_.board;
     if (is_black_) b = b.turn();
     const Board seen = b.turn();
     if (attackers(seen, seen.king(), seen.occupied()))
-      fail(std::string(is_black_ ? "white" : "black") + " is in check, but it is " + (is_black_ ? "black" : "white") + "'s move; say " +
-           (is_black_ ? "w" : "b") + " for the player to move");
-    if (std::popcount(attackers(b, b.king(), b.occupied())) > 2) fail("three pieces give check at once, which no move can do; take one away");
+      fail(std::string(is_black_ ? "white" : "black") + " is in check, but it is " + (is_black_ ? "black" : "white") +
+           "'s move; say " + (is_black_ ? "w" : "b") + " for the player to move");
+    if (std::popcount(attackers(b, b.king(), b.occupied())) > 2)
+      fail("three pieces give check at once, which no move can do; take one away");
     if (en_passant >= 0) {
       const int square = is_black_ ? turned(en_passant) : en_passant;
       if (en_passant_pawns(b, square)) b.en_passant = std::int8_t(square);  // else it changes nothing
@@ -70,14 +74,17 @@ class FenReader {
   }
 
  private:
-  [[noreturn]] void fail(const std::string& what) const { throw std::invalid_argument("FEN " + quoted(text_) + ": " + what); }
+  [[noreturn]] void fail(const std::string& what) const {
+    throw std::invalid_argument("FEN " + quoted(text_) + ": " + what);
+  }
 
   void read_pieces(const std::string& field) {
     Board& b = set_up_.board;
     int rank = 7, file = 0;
     bool was_digit = false;
     const auto end_rank = [&] {
-      if (file != 8) fail("rank " + std::to_string(rank + 1) + " has " + std::to_string(file) + " squares; it must have 8");
+      if (file != 8)
+        fail("rank " + std::to_string(rank + 1) + " has " + std::to_string(file) + " squares; it must have 8");
     };
     for (char c : field) {
       if (c == '/') {
@@ -90,7 +97,8 @@ class FenReader {
       } else {
         const char upper = c >= 'a' && c <= 'z' ? char(c - 32) : c;
         const auto piece = std::string_view(kLetters).find(upper);
-        if (upper == '.' || piece == std::string_view::npos) fail("piece " + quoted({c}) + ": must be one of PNBRQK, pnbrqk");
+        if (upper == '.' || piece == std::string_view::npos)
+          fail("piece " + quoted({c}) + ": must be one of PNBRQK, pnbrqk");
         if (file < 8) {
           b.put(8 * rank + file, int(piece));
           if (c == upper) b.own |= bit(8 * rank + file);
@@ -106,7 +114,8 @@ class FenReader {
     for (const auto& [name, pieces] : {std::pair("white", b.own), std::pair("black", b.other())}) {
       const auto count = [&](Squares kind) { return std::popcount(pieces & kind); };
       const int pawns = count(b.pawns());
-      if (count(b.kings()) != 1) fail(std::string(name) + " has " + std::to_string(count(b.kings())) + " kings; must have one");
+      if (count(b.kings()) != 1)
+        fail(std::string(name) + " has " + std::to_string(count(b.kings())) + " kings; must have one");
       const int promoted = std::max(0, count(b.queens()) - 1) + std::max(0, count(b.rooks()) - 2) +
                            std::max(0, count(b.bishops()) - 2) + std::max(0, count(b.knights()) - 2);
       if (pawns + promoted > 8)
@@ -121,14 +130,16 @@ class FenReader {
     bool is_first = true;
     for (char c : field) {
       const auto at = std::string_view("KQkq").find(c);
-      if (at == std::string_view::npos || (!is_first && at <= last)) fail("castling " + quoted(field) + ": must be - or some of KQkq in this order");
+      if (at == std::string_view::npos || (!is_first && at <= last))
+        fail("castling " + quoted(field) + ": must be - or some of KQkq in this order");
       last = at, is_first = false;
       const Board& b = set_up_.board;
       const bool is_black = at >= 2;
       const int first = is_black ? 56 : 0, rook = first + (at % 2 ? 0 : 7);
       const Squares pieces = is_black ? b.other() : b.own;
       if (!(pieces & b.kings() & bit(first + 4)) || !(pieces & b.rooks() & bit(rook)))
-        fail("castling " + quoted({c}) + " needs a king on " + square_name(first + 4) + " and a rook on " + square_name(rook) + "; leave it out");
+        fail("castling " + quoted({c}) + " needs a king on " + square_name(first + 4) + " and a rook on " +
+             square_name(rook) + "; leave it out");
       set_up_.board.rights |= std::uint8_t(1u << at);
     }
   }
@@ -141,7 +152,8 @@ class FenReader {
     const Board& b = set_up_.board;
     const int pawn = is_black_ ? square + 8 : square - 8, origin = is_black_ ? square - 8 : square + 8;
     if (!(b.pawns() & (is_black_ ? b.own : b.other()) & bit(pawn)) || (b.occupied() & (bit(square) | bit(origin))))
-      fail("en passant " + quoted(field) + ": no pawn can have come to " + square_name(pawn) + " from " + square_name(origin) + "; say -");
+      fail("en passant " + quoted(field) + ": no pawn can have come to " + square_name(pawn) + " from " +
+           square_name(origin) + "; say -");
     return square;
   }
 
@@ -149,7 +161,8 @@ class FenReader {
     int value = -1;
     const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
     if (error != std::errc() || end != field.data() + field.size() || value < low || value > high)
-      fail(std::string(name) + " " + quoted(field) + ": must be a number in [" + std::to_string(low) + ", " + std::to_string(high) + "]");
+      fail(std::string(name) + " " + quoted(field) + ": must be a number in [" + std::to_string(low) + ", " +
+           std::to_string(high) + "]");
     return value;
   }
 
@@ -202,7 +215,8 @@ inline Move read_uci(std::string_view text, int to_play) {
 }
 
 inline std::string draw(const SetUp& s) {
-  static constexpr const char* kFigures[2][7] = {{"·", "♟", "♞", "♝", "♜", "♛", "♚"}, {"·", "♙", "♘", "♗", "♖", "♕", "♔"}};
+  static constexpr const char* kFigures[2][7] = {{"·", "♟", "♞", "♝", "♜", "♛", "♚"},
+                                                 {"·", "♙", "♘", "♗", "♖", "♕", "♔"}};
   const Board b = s.to_play ? s.board.turn() : s.board;
   std::string text;
   for (int rank = 7; rank >= 0; --rank) {

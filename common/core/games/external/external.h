@@ -202,7 +202,8 @@ struct Foreign {
       shared_->cache.store(keys[k + 1], at);
     }
     if (at->to_play != p.to_play || at->is_terminal != p.is_terminal || at->outcome != p.outcome)
-      throw ForeignError(facts_.label + ": play() led elsewhere when the same actions were played again: the same "
+      throw ForeignError(facts_.label +
+                         ": play() led elsewhere when the same actions were played again: the same "
                          "actions must lead to the same state every time");
     return at;
   }

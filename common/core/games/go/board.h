@@ -33,7 +33,8 @@ struct GoBoard {
       all.add(point - kStride);
     }
     for (int colour = 0; colour < 2; ++colour)
-      for (int p = 0; p < kPoints; ++p) zobrist[colour][p] = mix64(0x60B0A2D5EEDull + std::uint64_t(2 * p + colour) * 0x9E3779B97F4A7C15ull);
+      for (int p = 0; p < kPoints; ++p)
+        zobrist[colour][p] = mix64(0x60B0A2D5EEDull + std::uint64_t(2 * p + colour) * 0x9E3779B97F4A7C15ull);
     for (int colour = 0; colour < 2; ++colour)
       for (int cell = 0; cell < size * size; ++cell) {
         const int p = point_of[cell];
@@ -42,7 +43,8 @@ struct GoBoard {
         slots[slot] = std::uint16_t(2 * p + colour + 1);
       }
     for (int s = 0; s < 8; ++s)
-      for (int cell = 0; cell < size * size; ++cell) view[s][point_of[cell]] = cell_view[s][cell] = std::uint16_t(permuted(s, cell));
+      for (int cell = 0; cell < size * size; ++cell)
+        view[s][point_of[cell]] = cell_view[s][cell] = std::uint16_t(permuted(s, cell));
   }
 
   // The eight symmetries of the square: bit 0 mirrors left-right, bit 1 top-bottom, bit 2 transposes afterwards.
@@ -83,7 +85,8 @@ struct GoBoard {
   std::array<std::uint16_t, kPoints> cell_of{};
   std::array<std::array<std::uint64_t, kPoints>, 2> zobrist{};
   static constexpr std::size_t kSlots = 2048, kSlotShift = 64 - 11;  // more than twice the stones of both colours
-  std::array<std::uint16_t, kSlots> slots{};  // 2 * point + colour + 1 by zobrist, the next free one where it is taken; 0: free
+  std::array<std::uint16_t, kSlots>
+      slots{};  // 2 * point + colour + 1 by zobrist, the next free one where it is taken; 0: free
   std::array<std::array<std::uint16_t, kPoints>, 8> view{};     // the cell where a point lies in each symmetry
   std::array<std::array<std::uint16_t, N * N>, 8> cell_view{};  // and where a cell does
 };

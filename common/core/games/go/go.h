@@ -1,4 +1,5 @@
-// Go on boards of 2 x 2 to 19 x 19, area scoring.  Go<N> plays on boards of up to N x N; bindings/games/go.cpp chooses N.
+// Go on boards of 2 x 2 to 19 x 19, area scoring.  Go<N> plays on boards of up to N x N; bindings/games/go.cpp chooses
+// N.
 //
 //   actions   row * size + column, row 0 at the top of the drawing, then the pass; moves are GTP's vertices
 //   rules     chinese: no suicide; tromp_taylor: suicide allowed (https://tromp.github.io/go.html)
@@ -43,19 +44,26 @@ class Go {
     size_ = board_.size;
     num_cells_ = size_ * size_;
     komi_ = float(std::get<double>(params.at("komi")));
-    if (!is_komi(komi_)) throw std::invalid_argument("parameter komi=" + shown(komi_) + " of game go: must be a multiple of 0.5 in [-361, 361]");
+    if (!is_komi(komi_))
+      throw std::invalid_argument("parameter komi=" + shown(komi_) +
+                                  " of game go: must be a multiple of 0.5 in [-361, 361]");
     const auto& rules = choice(params, "rules", {"chinese", "tromp_taylor"});
     allows_suicide_ = rules == "tromp_taylor";
     const auto& superko = choice(params, "superko", {"positional", "situational", "simple"});
-    superko_ = superko == "positional" ? Superko::kPositional : superko == "situational" ? Superko::kSituational : Superko::kSimple;
+    superko_ = superko == "positional"    ? Superko::kPositional
+               : superko == "situational" ? Superko::kSituational
+                                          : Superko::kSimple;
     const auto& planes = choice(params, "planes", {"zero", "komi", "tutorial"});
     is_tutorial_ = planes == "tutorial";
     sees_komi_ = planes == "komi";
     const std::int64_t limit = std::get<std::int64_t>(params.at("max_plies"));
     if (limit < 0 || limit > kMaxPlies)
-      throw std::invalid_argument("parameter max_plies=" + std::to_string(limit) + " of game go: must lie in [1, " + std::to_string(kMaxPlies) + "] on " + std::to_string(size_) + " x " + std::to_string(size_) + ", or be 0 for " + std::to_string(2 * num_cells_));
+      throw std::invalid_argument("parameter max_plies=" + std::to_string(limit) + " of game go: must lie in [1, " +
+                                  std::to_string(kMaxPlies) + "] on " + std::to_string(size_) + " x " +
+                                  std::to_string(size_) + ", or be 0 for " + std::to_string(2 * num_cells_));
     max_plies_ = limit ? int(limit) : 2 * num_cells_;
-    handicap_ = go_text::handicap_cells(size_, int(std::clamp<std::int64_t>(std::get<std::int64_t>(params.at("handicap")), -1, 99)));
+    handicap_ = go_text::handicap_cells(
+        size_, int(std::clamp<std::int64_t>(std::get<std::int64_t>(params.at("handicap")), -1, 99)));
     go_text::SetUp set_up{{}, handicap_.empty() ? 0 : 1};
     for (int cell : handicap_) set_up.stones.emplace_back(cell, 0);
     start_ = make(set_up);
@@ -68,13 +76,16 @@ class Go {
             {"superko", std::string("positional"), "positional | situational | simple"},
             {"max_plies", std::int64_t(0), "the board is scored after so many plies; 0: 2 * size * size"},
             {"handicap", std::int64_t(0), "black stones on GTP's fixed points; white moves first then"},
-            {"planes", std::string("zero"), "zero: 17, eight boards of both colours and the colour | komi: and the komi | tutorial: 7"}};
+            {"planes", std::string("zero"),
+             "zero: 17, eight boards of both colours and the colour | komi: and the komi | tutorial: 7"}};
   }
 
   int num_actions() const { return num_cells_ + 1; }
   int max_plies() const { return max_plies_; }
   int max_legal_actions() const { return num_cells_ + 1; }
-  Shape shape() const { return {.binary = is_tutorial_ ? 6 : 16, .uniform = sees_komi_ ? 2 : 1, .height = size_, .width = size_}; }
+  Shape shape() const {
+    return {.binary = is_tutorial_ ? 6 : 16, .uniform = sees_komi_ ? 2 : 1, .height = size_, .width = size_};
+  }
   int num_symmetries() const { return 8; }
 
   Position start() const { return start_; }
@@ -157,7 +168,8 @@ class Go {
 
   // Only what is in use of the history: most of a position's bytes.
   void copy(const Position& from, Position& to) const {
-    std::memcpy(static_cast<void*>(&to), static_cast<const void*>(&from), offsetof(Position, history) + sizeof(std::uint64_t) * (size_t(from.ply) + 1));
+    std::memcpy(static_cast<void*>(&to), static_cast<const void*>(&from),
+                offsetof(Position, history) + sizeof(std::uint64_t) * (size_t(from.ply) + 1));
     std::memcpy(to.num_stones.data(), from.num_stones.data(), sizeof(std::uint16_t) * (size_t(from.ply) + 1));
   }
 
@@ -191,8 +203,10 @@ class Go {
   }
 
   void observe(const Position& p, int symmetry, std::uint8_t* bits, float* uniform) const {
-    if (is_tutorial_) observe_tutorial(p, board_.view[size_t(symmetry)], bits);
-    else observe_history(p, board_.view[size_t(symmetry)], bits);
+    if (is_tutorial_)
+      observe_tutorial(p, board_.view[size_t(symmetry)], bits);
+    else
+      observe_history(p, board_.view[size_t(symmetry)], bits);
     uniform[0] = p.to_play == 0 ? 1.f : 0.f;
     if (sees_komi_) uniform[1] = (p.to_play == 0 ? -komi(p) : komi(p)) / 20.f;
   }
@@ -219,18 +233,25 @@ class Go {
 
   // Boards of neighbouring plies differ in little: what lies on a cell is put together as the bits of a byte.
   void observe_history(const Position& p, const View& view, std::uint8_t* bits) const {
-    alignas(32) std::uint8_t ages[2][kCellWords * 64] = {};  // bit k: a stone of the player to move, of the other, k plies ago
+    alignas(32)
+        std::uint8_t ages[2][kCellWords * 64] = {};  // bit k: a stone of the player to move, of the other, k plies ago
     for (int other = 0; other < 2; ++other) {
       std::uint8_t* at = ages[other];
-      const auto board = [&](int age) -> const Set& { return p.boards[size_t(p.ply - age) & 7][size_t(p.to_play ^ other)]; };
+      const auto board = [&](int age) -> const Set& {
+        return p.boards[size_t(p.ply - age) & 7][size_t(p.to_play ^ other)];
+      };
       board(0).each([&](int bit) { at[view[size_t(Board::point(bit))]] = 0xFF; });
       for (int age = 1; age < 8; ++age)  // before the first ply they are empty
-        (board(age) ^ board(age - 1)).each([&](int bit) { at[view[size_t(Board::point(bit))]] ^= std::uint8_t(0xFF << age); });
+        (board(age) ^ board(age - 1)).each([&](int bit) {
+          at[view[size_t(Board::point(bit))]] ^= std::uint8_t(0xFF << age);
+        });
     }
     const auto own = to_planes<kCellWords>(ages[0]), others = to_planes<kCellWords>(ages[1]);
     PlaneWriter out(bits);
-    if (num_cells_ == N * N) out.add_all(own, N * N), out.add_all(others, N * N);  // then the shifts are constants
-    else out.add_all(own, num_cells_), out.add_all(others, num_cells_);
+    if (num_cells_ == N * N)
+      out.add_all(own, N * N), out.add_all(others, N * N);  // then the shifts are constants
+    else
+      out.add_all(own, num_cells_), out.add_all(others, num_cells_);
     out.finish();
   }
 
@@ -286,7 +307,7 @@ class Go {
       may_capture |= (colour == (me ^ 1)) & (p.liberties[size_t(heads[i])] <= 4);
     }
     if (is_safe && !may_capture) return has_no_superko(p) || !repeats(p, key);  // the usual case
-    std::uint64_t own = 0;  // of the groups that would be one
+    std::uint64_t own = 0;                                                      // of the groups that would be one
     for (int i = 0; i < 4; ++i) {
       const auto colour = p.colour[size_t(point + Board::kSteps[i])];
       if (colour >= Board::kEmpty) continue;
@@ -358,7 +379,9 @@ class Go {
     return points;
   }
 
-  static std::uint64_t with_player(std::uint64_t hash, int to_play) { return to_play ? hash ^ 0xC0FFEE5EED5B0A4Dull : hash; }
+  static std::uint64_t with_player(std::uint64_t hash, int to_play) {
+    return to_play ? hash ^ 0xC0FFEE5EED5B0A4Dull : hash;
+  }
   static size_t seen_word(std::uint64_t key) { return key >> 6 & (Position::kSeenWords - 1); }
 
   void remember(Position& p) const {
@@ -384,7 +407,8 @@ class Go {
     for (const auto& [cell, colour] : set_up.stones) stones_.place(p, board_.point_of[size_t(cell)], colour);
     for (const auto& [cell, colour] : set_up.stones)
       if (p.liberties[p.head[board_.point_of[size_t(cell)]]] == 0)
-        throw std::invalid_argument("the stones at " + go_text::vertex(size_, cell) + " have no liberty; leave them out, or an empty point beside them");
+        throw std::invalid_argument("the stones at " + go_text::vertex(size_, cell) +
+                                    " have no liberty; leave them out, or an empty point beside them");
     p.to_play = set_up.to_play == 1;
     remember(p);
     return p;

@@ -19,18 +19,18 @@ struct GoPosition {
   static constexpr int kMaxPlies = 3 * N * N;  // that it has room for
   static constexpr int kSeenWords = N <= 9 ? 32 : 128;
 
-  std::uint64_t hash;  // of the board
+  std::uint64_t hash;            // of the board
   std::int16_t ply, num_passes;  // in a row
   std::uint8_t to_play;
-  bool has_removed;               // stones, ever: no board can come again before
-  std::int16_t half_komi;         // points for white, times two
-  std::int16_t last, before_last; // cells, the pass, or -1
+  bool has_removed;                          // stones, ever: no board can come again before
+  std::int16_t half_komi;                    // points for white, times two
+  std::int16_t last, before_last;            // cells, the pass, or -1
   std::array<std::array<Set, 2>, 8> boards;  // of ply t at t % 8, by colour; a ring of the newest eight
   std::array<std::uint8_t, Board::kPoints> colour;
-  std::array<Point, Board::kPoints> head, next;  // of stones; head is 0 elsewhere
-  std::array<std::uint16_t, Board::kPoints> liberties;  // at heads
-  std::array<std::uint64_t, Board::kPoints> group_hash; // at heads
-  std::array<std::uint64_t, kSeenWords> seen;           // a Bloom filter of `history`
+  std::array<Point, Board::kPoints> head, next;          // of stones; head is 0 elsewhere
+  std::array<std::uint16_t, Board::kPoints> liberties;   // at heads
+  std::array<std::uint64_t, Board::kPoints> group_hash;  // at heads
+  std::array<std::uint64_t, kSeenWords> seen;            // a Bloom filter of `history`
   // Of the boards after 0, 1, ... ply plies; the last members, whose parts that are in use are copied alone.
   std::array<std::uint64_t, kMaxPlies + 1> history;      // keys
   std::array<std::uint16_t, kMaxPlies + 32> num_stones;  // and room to look at 32 at once
@@ -82,7 +82,8 @@ class GoStones {
     p.liberties[size_t(head)] += std::uint16_t(liberties);
     p.group_hash[size_t(head)] ^= board_.zobrist[size_t(colour)][size_t(point)];
     for (int step : Board::kSteps)
-      if (p.colour[size_t(point + step)] == colour && p.head[size_t(point + step)] != head) join(p, p.head[size_t(point + step)], head);
+      if (p.colour[size_t(point + step)] == colour && p.head[size_t(point + step)] != head)
+        join(p, p.head[size_t(point + step)], head);
   }
 
   void join(Position& p, int from, int to) const {

@@ -48,7 +48,8 @@ inline std::vector<int> handicap_cells(int size, int stones) {
   const int most = size < 7 ? 0 : size % 2 == 0 || size == 7 ? 4 : 9;
   if (stones < 0 || stones == 1 || stones > most)
     throw std::invalid_argument("parameter handicap=" + std::to_string(stones) + " of game go: must be 0" +
-                                (most ? " or lie in [2, " + std::to_string(most) + "]" : std::string()) + " on " + std::to_string(size) + " x " + std::to_string(size));
+                                (most ? " or lie in [2, " + std::to_string(most) + "]" : std::string()) + " on " +
+                                std::to_string(size) + " x " + std::to_string(size));
   const int edge = size < 13 ? 2 : 3, far = size - 1 - edge, middle = size / 2;
   const auto at = [&](int column, int row_from_below) { return (size - 1 - row_from_below) * size + column; };
   std::vector<int> cells;
@@ -76,7 +77,8 @@ inline int coordinate(int size, char c) {
 inline std::vector<int> points(int size, const std::string& text) {
   if (text.size() != 2 && !(text.size() == 5 && text[2] == ':')) fail(quoted(text) + " is no point");
   const int left = coordinate(size, text[0]), top = coordinate(size, text[1]);
-  const int right = text.size() == 2 ? left : coordinate(size, text[3]), bottom = text.size() == 2 ? top : coordinate(size, text[4]);
+  const int right = text.size() == 2 ? left : coordinate(size, text[3]),
+            bottom = text.size() == 2 ? top : coordinate(size, text[4]);
   if (right < left || bottom < top) fail(quoted(text) + " is no rectangle from its upper left to its lower right");
   std::vector<int> cells;
   for (int row = top; row <= bottom; ++row)
@@ -129,14 +131,17 @@ inline SetUp read_sgf(const std::string& text, int size) {
         if (value != "B" && value != "W") fail("PL[" + quoted(value) + "] is neither B nor W");
         result.to_play = value == "W";
       } else if (name == "SZ") {
-        if (value != std::to_string(size)) fail("SZ[" + quoted(value) + "], this board has " + std::to_string(size) + " lines");
+        if (value != std::to_string(size))
+          fail("SZ[" + quoted(value) + "], this board has " + std::to_string(size) + " lines");
       } else if (name == "GM" && value != "1") {
         fail("GM[" + quoted(value) + "] is not Go");
       }
     }
   }
-  if (at < text.size() && (text[at] == ';' || text[at] == '(')) fail("only the first node is read: play the moves instead");
-  if (at < text.size() && text[at] != ')') fail("after the properties, " + quoted(text.substr(at)) + " is none; they have capital letters");
+  if (at < text.size() && (text[at] == ';' || text[at] == '('))
+    fail("only the first node is read: play the moves instead");
+  if (at < text.size() && text[at] != ')')
+    fail("after the properties, " + quoted(text.substr(at)) + " is none; they have capital letters");
   expect(')');
   skip();
   if (at < text.size()) fail("behind its end there is " + quoted(text.substr(at)));

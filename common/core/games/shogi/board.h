@@ -10,8 +10,18 @@ namespace shusaku {
 // Codes of pieces: below 8 they can lie in a hand; 8 more is the promoted piece.
 namespace shogi {
 enum Piece : std::uint8_t {
-  kNone, kPawn, kLance, kKnight, kSilver, kGold, kBishop, kRook, kKing,
-  kPromoted = 8, kHorse = kBishop + kPromoted, kDragon = kRook + kPromoted
+  kNone,
+  kPawn,
+  kLance,
+  kKnight,
+  kSilver,
+  kGold,
+  kBishop,
+  kRook,
+  kKing,
+  kPromoted = 8,
+  kHorse = kBishop + kPromoted,
+  kDragon = kRook + kPromoted
 };
 constexpr int kCodes = 16;  // 13, a promoted gold, is none
 constexpr bool is_promoted(int code) { return code > kKing; }
@@ -30,8 +40,8 @@ struct ShogiBoard {
   using Squares = ShogiSquares<N>;
   using Set = typename Squares::Set;
 
-  Set bits[4] = {};  // bit k of the code of what lies on a square
-  Set own = 0;       // pieces of the player to move
+  Set bits[4] = {};             // bit k of the code of what lies on a square
+  Set own = 0;                  // pieces of the player to move
   std::uint64_t hands[2] = {};  // own, the opponent's: byte `code` is the number of such pieces
   std::uint8_t to_play = 0;
 
@@ -39,10 +49,11 @@ struct ShogiBoard {
   // Both players' pieces of a code.
   template <int kCode>
   Set of() const {
-    return (kCode & 1 ? bits[0] : ~bits[0]) & (kCode & 2 ? bits[1] : ~bits[1]) & (kCode & 4 ? bits[2] : ~bits[2]) & (kCode & 8 ? bits[3] : ~bits[3]);
+    return (kCode & 1 ? bits[0] : ~bits[0]) & (kCode & 2 ? bits[1] : ~bits[1]) & (kCode & 4 ? bits[2] : ~bits[2]) &
+           (kCode & 8 ? bits[3] : ~bits[3]);
   }
-  Set straight_sliders() const { return bits[2] & bits[1] & bits[0]; }   // rooks and dragons
-  Set slanted_sliders() const { return bits[2] & bits[1] & ~bits[0]; }   // bishops and horses
+  Set straight_sliders() const { return bits[2] & bits[1] & bits[0]; }  // rooks and dragons
+  Set slanted_sliders() const { return bits[2] & bits[1] & ~bits[0]; }  // bishops and horses
   Set golds() const {  // and what moves like them: promoted pawns, lances, knights, silvers
     return (bits[3] & ((bits[0] | bits[1]) ^ bits[2]) & ~(bits[2] & bits[1])) | of<shogi::kGold>();
   }

@@ -31,14 +31,20 @@ struct ShogiMoves {
     const Set straight = b.straight_sliders(), slanted = b.slanted_sliders();
     const Set lances = b.template of<shogi::kLance>();
     // A piece attacks the king from where a piece like it would attack on the king's square.
-    t.checkers = ((Squares::north(Squares::bit(t.king)) & b.template of<shogi::kPawn>()) | (Squares::kKnight[k] & b.template of<shogi::kKnight>()) |
+    t.checkers = ((Squares::north(Squares::bit(t.king)) & b.template of<shogi::kPawn>()) |
+                  (Squares::kKnight[k] & b.template of<shogi::kKnight>()) |
                   (Squares::kSilver[k] & b.template of<shogi::kSilver>()) | (Squares::kGold[k] & b.golds()) |
-                  (Squares::kSlanted[k] & straight & b.bits[3]) | (Squares::kStraight[k] & slanted & b.bits[3])) & other;
-    const Set sliders = ((Squares::kLinesOf[0][k] & straight) | (Squares::kLinesOf[1][k] & slanted) | (Squares::ray(Squares::kNorth, t.king) & lances)) & other;
+                  (Squares::kSlanted[k] & straight & b.bits[3]) | (Squares::kStraight[k] & slanted & b.bits[3])) &
+                 other;
+    const Set sliders = ((Squares::kLinesOf[0][k] & straight) | (Squares::kLinesOf[1][k] & slanted) |
+                         (Squares::ray(Squares::kNorth, t.king) & lances)) &
+                        other;
     Squares::each(sliders, [&](int s) {
       const Set among = Squares::between(t.king, s) & occupied;
-      if (among == 0) t.checkers |= Squares::bit(s);
-      else if (!Squares::has_several(among)) t.pinned |= among & b.own;
+      if (among == 0)
+        t.checkers |= Squares::bit(s);
+      else if (!Squares::has_several(among))
+        t.pinned |= among & b.own;
     });
     return t;
   }
@@ -56,7 +62,8 @@ struct ShogiMoves {
       drop_targets = Squares::between(t.king, Squares::lowest(t.checkers));
       targets = drop_targets | t.checkers;
     }
-    return pawn_moves(b, t, targets, sink) || piece_moves(b, t, targets, sink) || king_moves(b, t, sink) || (drop_targets && drops(b, drop_targets, sink));
+    return pawn_moves(b, t, targets, sink) || piece_moves(b, t, targets, sink) || king_moves(b, t, sink) ||
+           (drop_targets && drops(b, drop_targets, sink));
   }
 
   struct Any {
@@ -140,7 +147,8 @@ struct ShogiMoves {
       movers &= b.own;
       return Squares::any(movers, [&](int from) {
         Set to = reach(from) & targets;
-        if (t.pinned && Squares::has(t.pinned, from)) to &= Squares::ray(Squares::shape(t.king, from) / Squares::kFar, t.king);
+        if (t.pinned && Squares::has(t.pinned, from))
+          to &= Squares::ray(Squares::shape(t.king, from) / Squares::kFar, t.king);
         const Set promoting = !may_promote ? 0 : from < Squares::kZoneRows * N ? to : to & Squares::kZone;
         return to && sink.piece(from, to & plain, promoting);
       });
@@ -148,15 +156,29 @@ struct ShogiMoves {
     constexpr Set all = Squares::kAll;
     const Set slanted = b.slanted_sliders(), straight = b.straight_sliders(), promoted = b.bits[3];
     if constexpr (N == 9) {
-      if (each(b.template of<shogi::kKnight>() & ~t.pinned, [](int s) { return Squares::kKnight[size_t(s)]; }, ~kLastRows, true)) return true;
-      if (each(b.template of<shogi::kLance>(), [&](int s) { return Squares::template slide<Squares::kNorth>(s, occupied); }, ~kLastRow, true)) return true;
+      if (each(
+              b.template of<shogi::kKnight>() & ~t.pinned, [](int s) { return Squares::kKnight[size_t(s)]; },
+              ~kLastRows, true))
+        return true;
+      if (each(
+              b.template of<shogi::kLance>(),
+              [&](int s) { return Squares::template slide<Squares::kNorth>(s, occupied); }, ~kLastRow, true))
+        return true;
     }
-    return each(b.template of<shogi::kSilver>(), [](int s) { return Squares::kSilver[size_t(s)]; }, all, true) ||
-           each(b.golds(), [](int s) { return Squares::kGold[size_t(s)]; }, all, false) ||
-           each(slanted & ~promoted, [&](int s) { return Squares::slanted(s, occupied); }, all, true) ||
-           each(straight & ~promoted, [&](int s) { return Squares::straight(s, occupied); }, all, true) ||
-           each(slanted & promoted, [&](int s) { return Squares::slanted(s, occupied) | Squares::kKing[size_t(s)]; }, all, false) ||
-           each(straight & promoted, [&](int s) { return Squares::straight(s, occupied) | Squares::kKing[size_t(s)]; }, all, false);
+    return each(
+               b.template of<shogi::kSilver>(), [](int s) { return Squares::kSilver[size_t(s)]; }, all, true) ||
+           each(
+               b.golds(), [](int s) { return Squares::kGold[size_t(s)]; }, all, false) ||
+           each(
+               slanted & ~promoted, [&](int s) { return Squares::slanted(s, occupied); }, all, true) ||
+           each(
+               straight & ~promoted, [&](int s) { return Squares::straight(s, occupied); }, all, true) ||
+           each(
+               slanted & promoted, [&](int s) { return Squares::slanted(s, occupied) | Squares::kKing[size_t(s)]; },
+               all, false) ||
+           each(
+               straight & promoted, [&](int s) { return Squares::straight(s, occupied) | Squares::kKing[size_t(s)]; },
+               all, false);
   }
 
   template <class Sink>
@@ -173,11 +195,13 @@ struct ShogiMoves {
     const auto beside = [](Set set) { return Squares::east(set) | Squares::west(set); };
     const Set silvers = b.template of<shogi::kSilver>() & other, golds = b.golds() & other;
     const Set sides = beside(silvers), gold_sides = beside(golds);
-    Set reached = Squares::south((b.template of<shogi::kPawn>() & other) | silvers | sides | golds | gold_sides) | Squares::north(sides | golds) | gold_sides;
+    Set reached = Squares::south((b.template of<shogi::kPawn>() & other) | silvers | sides | golds | gold_sides) |
+                  Squares::north(sides | golds) | gold_sides;
     reached |= Squares::kKing[size_t(Squares::lowest(b.template of<shogi::kKing>() & other))];
     if constexpr (N == 9) {
       reached |= Squares::south(Squares::south(beside(b.template of<shogi::kKnight>() & other)));
-      Squares::each(b.template of<shogi::kLance>() & other, [&](int s) { reached |= Squares::template slide<Squares::kSouth>(s, occupied); });
+      Squares::each(b.template of<shogi::kLance>() & other,
+                    [&](int s) { reached |= Squares::template slide<Squares::kSouth>(s, occupied); });
     }
     const Set slanted = b.slanted_sliders() & other, straight = b.straight_sliders() & other;
     Squares::each(slanted, [&](int s) { reached |= Squares::slanted(s, occupied); });

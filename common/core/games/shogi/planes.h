@@ -25,7 +25,8 @@ struct ShogiPlanes {
     std::array<std::uint8_t, shogi::kCodes> planes{};
     std::uint8_t next = 0;
     for (int code = 1; code < shogi::kCodes; ++code)
-      if (code != shogi::kGold + shogi::kPromoted && ShogiSet<N>::kMost[shogi::unpromoted(code)]) planes[size_t(code)] = next++;
+      if (code != shogi::kGold + shogi::kPromoted && ShogiSet<N>::kMost[shogi::unpromoted(code)])
+        planes[size_t(code)] = next++;
     return planes;
   }();
   static constexpr int held_index(int code) { return kPlane[size_t(code)]; }
@@ -69,7 +70,8 @@ struct ShogiPlanes {
 
  private:
   template <int kStep, int kSteps>
-  [[gnu::always_inline]] static void unrolled(const Position& p, int known, Bits& bits, int* held, std::uint64_t* words, float* uniform) {
+  [[gnu::always_inline]] static void unrolled(const Position& p, int known, Bits& bits, int* held, std::uint64_t* words,
+                                              float* uniform) {
     if constexpr (kStep < kSteps) {
       constexpr int kBegin = kStep * kBits / 64, kShift = kStep * kBits % 64;
       constexpr int kEnd = ((kStep + 1) * kBits + 63) / 64;
@@ -78,13 +80,17 @@ struct ShogiPlanes {
         std::fill_n(uniform + kStep * 2 * kHeld, 2 * kHeld, 0.f);
       } else {
         const int repeats = p.steps[(p.ply - kStep) % Position::kSteps].repeats;
-        if (repeats) [[unlikely]] flip_repeats(bits, repeats);
+        if (repeats) [[unlikely]]
+          flip_repeats(bits, repeats);
         words[kBegin] |= bits.words[0] << kShift;
         for (int i = 1; i < kEnd - kBegin; ++i)
-          words[kBegin + i] = kShift == 0 ? bits.words[i] : bits.words[i] << kShift | bits.words[i - 1] >> ((64 - kShift) & 63);
-        if (repeats) [[unlikely]] flip_repeats(bits, repeats);
+          words[kBegin + i] =
+              kShift == 0 ? bits.words[i] : bits.words[i] << kShift | bits.words[i - 1] >> ((64 - kShift) & 63);
+        if (repeats) [[unlikely]]
+          flip_repeats(bits, repeats);
         for (int i = 0; i < 2 * kHeld; ++i) uniform[kStep * 2 * kHeld + i] = float(held[i]) * kShare[size_t(i)];
-        if (kStep + 1 < kSteps && kStep < known) take_back(p.steps[(p.ply - kStep) % Position::kSteps], kStep % 2 == 0, bits, held);
+        if (kStep + 1 < kSteps && kStep < known)
+          take_back(p.steps[(p.ply - kStep) % Position::kSteps], kStep % 2 == 0, bits, held);
       }
       unrolled<kStep + 1, kSteps>(p, known, bits, held, words, uniform);
     }
@@ -94,7 +100,8 @@ struct ShogiPlanes {
   static constexpr std::array<float, 2 * kHeld> kShare = [] {
     std::array<float, 2 * kHeld> shares{};
     for (int code = shogi::kPawn; code <= shogi::kRook; ++code)
-      if (const int most = ShogiSet<N>::kMost[code]) shares[size_t(held_index(code))] = shares[size_t(kHeld + held_index(code))] = 1.f / float(most);
+      if (const int most = ShogiSet<N>::kMost[code])
+        shares[size_t(held_index(code))] = shares[size_t(kHeld + held_index(code))] = 1.f / float(most);
     return shares;
   }();
 
@@ -122,11 +129,14 @@ struct ShogiPlanes {
   // `by_other`: it was the opponent's ply.
   static void take_back(const Step& step, bool by_other, Bits& bits, int* held) {
     const int mine = by_other ? kPieces : 0, theirs = kPieces - mine;
-    const int to = by_other ? Squares::kSquares - 1 - step.to : step.to, from = by_other ? Squares::kSquares - 1 - step.from : step.from;
+    const int to = by_other ? Squares::kSquares - 1 - step.to : step.to,
+              from = by_other ? Squares::kSquares - 1 - step.from : step.from;
     int* hand = held + (by_other ? kHeld : 0);
     bits.flip(mine + kPlane[step.after], to);
-    if (step.before) bits.flip(mine + kPlane[step.before], from);
-    else ++hand[held_index(step.after)];
+    if (step.before)
+      bits.flip(mine + kPlane[step.before], from);
+    else
+      ++hand[held_index(step.after)];
     if (step.captured) {
       bits.flip(theirs + kPlane[step.captured], to);
       --hand[held_index(shogi::unpromoted(step.captured))];

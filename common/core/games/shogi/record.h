@@ -23,11 +23,11 @@ struct ShogiPosition {
 
   ShogiBoard<N> board;
   typename ShogiMoves<N>::Threats threats;  // to the king of the player to move
-  std::uint16_t ply = 0, first_ply = 0;  // now, and where it was set up
+  std::uint16_t ply = 0, first_ply = 0;     // now, and where it was set up
   End end = End::kNone;
-  std::int8_t outcome = 0;   // for the player to move, at the end
-  Step steps[kSteps] = {};   // of ply t at t % kSteps
-  std::uint64_t past = 0;    // the sum of mix64() of all keys so far
+  std::int8_t outcome = 0;  // for the player to move, at the end
+  Step steps[kSteps] = {};  // of ply t at t % kSteps
+  std::uint64_t past = 0;   // the sum of mix64() of all keys so far
   // Of the board after ply first_ply + t, the player to move included; its lowest bit says whether that player is in
   // check.  The last member: what of it is not in use is not copied.
   std::uint64_t keys[kMaxPlies + 1] = {};
@@ -36,7 +36,8 @@ struct ShogiPosition {
   std::uint64_t key() const { return keys[length()]; }
 
   void copy_to(ShogiPosition& to) const {
-    std::memcpy(static_cast<void*>(&to), static_cast<const void*>(this), offsetof(ShogiPosition, keys) + sizeof(std::uint64_t) * size_t(length() + 1));
+    std::memcpy(static_cast<void*>(&to), static_cast<const void*>(this),
+                offsetof(ShogiPosition, keys) + sizeof(std::uint64_t) * size_t(length() + 1));
   }
 };
 
@@ -49,13 +50,19 @@ struct ShogiRecord {
 
   // Zobrist's hashing with numbers that are made where they are needed: no table in the cache.
   static constexpr std::uint64_t kTurn = 0x5C0FFEE0BADF00D2ull;
-  static std::uint64_t on_board(int player, int code, int cell) { return mix64(0x71C9ull << 32 | std::uint64_t(player) << 16 | std::uint64_t(code) << 8 | std::uint64_t(cell)); }
+  static std::uint64_t on_board(int player, int code, int cell) {
+    return mix64(0x71C9ull << 32 | std::uint64_t(player) << 16 | std::uint64_t(code) << 8 | std::uint64_t(cell));
+  }
   // The `count`-th piece of its kind in a hand.
-  static std::uint64_t in_hand(int player, int code, int count) { return mix64(0xB3E5ull << 32 | std::uint64_t(player) << 16 | std::uint64_t(code) << 8 | std::uint64_t(count)); }
+  static std::uint64_t in_hand(int player, int code, int count) {
+    return mix64(0xB3E5ull << 32 | std::uint64_t(player) << 16 | std::uint64_t(code) << 8 | std::uint64_t(count));
+  }
 
   static std::uint64_t key_of(const Board& b) {
     std::uint64_t key = b.to_play ? kTurn : 0;
-    Squares::each(b.occupied(), [&](int s) { key ^= on_board(b.to_play ^ !Squares::has(b.own, s), b.at(s), absolute(b.to_play, s)); });
+    Squares::each(b.occupied(), [&](int s) {
+      key ^= on_board(b.to_play ^ !Squares::has(b.own, s), b.at(s), absolute(b.to_play, s));
+    });
     for (int side = 0; side < 2; ++side)
       for (int code = shogi::kPawn; code <= shogi::kRook; ++code)
         for (int count = b.in_hand(side, code); count > 0; --count) key ^= in_hand(b.to_play ^ side, code, count);
@@ -72,8 +79,10 @@ struct ShogiRecord {
   static std::uint64_t key_after(const Board& b, std::uint64_t key, const typename Position::Step& step) {
     const int me = b.to_play;
     key ^= kTurn ^ on_board(me, step.after, absolute(me, step.to));
-    if (step.before) key ^= on_board(me, step.before, absolute(me, step.from));
-    else key ^= in_hand(me, step.after, b.in_hand(0, step.after));
+    if (step.before)
+      key ^= on_board(me, step.before, absolute(me, step.from));
+    else
+      key ^= in_hand(me, step.after, b.in_hand(0, step.after));
     if (step.captured) {
       const int held = shogi::unpromoted(step.captured);
       key ^= on_board(me ^ 1, step.captured, absolute(me, step.to)) ^ in_hand(me, held, b.in_hand(0, held) + 1);
@@ -110,7 +119,8 @@ struct ShogiRecord {
     for (int side = 0; side < 2; ++side) {
       int begin = p.length() - side;  // boards after plies of one player: every second one
       while (begin >= 0 && p.keys[begin] & 1) begin -= 2;
-      for (int t = begin < 0 ? 0 : begin; t < p.length() - side; ++t) sum += mix64(p.keys[t] + std::uint64_t(2 * side + 2));
+      for (int t = begin < 0 ? 0 : begin; t < p.length() - side; ++t)
+        sum += mix64(p.keys[t] + std::uint64_t(2 * side + 2));
     }
     return mix64(sum);
   }

@@ -25,7 +25,8 @@ struct ShogiRefusals {
     } else {
       if (!Squares::has(b.occupied(), m.from)) return "for nothing stands on " + text.substr(0, 2);
       if (!Squares::has(b.own, m.from)) return "for the piece on " + text.substr(0, 2) + " is the opponent's";
-      if (!m.promotes && is_stuck(b.at(m.from), m.to)) return "for the piece could never move again there; it must promote (" + text + "+)";
+      if (!m.promotes && is_stuck(b.at(m.from), m.to))
+        return "for the piece could never move again there; it must promote (" + text + "+)";
       if (Squares::has(t.pinned, m.from)) return "for the piece must stay between its king and a slider";
     }
     return t.checkers ? "for the king is in check and would stay so" : "";
@@ -37,9 +38,11 @@ struct ShogiRefusals {
     if (Squares::has(b.occupied(), m.to)) return "for a piece is dropped on an empty square";
     if (is_stuck(m.dropped, m.to)) return "for the piece could never move from there";
     if (m.dropped != shogi::kPawn) return nullptr;
-    if (Squares::has(Squares::columns_of(b.template of<shogi::kPawn>() & b.own), m.to)) return "for an own pawn stands on that file already (nifu)";
+    if (Squares::has(Squares::columns_of(b.template of<shogi::kPawn>() & b.own), m.to))
+      return "for an own pawn stands on that file already (nifu)";
     const Set checking = Squares::south(b.template of<shogi::kKing>() & ~b.own);
-    return Squares::has(checking, m.to) && Moves::drop_mates(b, m.to) ? "for a dropped pawn may not mate (uchifuzume)" : nullptr;
+    return Squares::has(checking, m.to) && Moves::drop_mates(b, m.to) ? "for a dropped pawn may not mate (uchifuzume)"
+                                                                      : nullptr;
   }
 
   static bool is_stuck(int code, int to) {

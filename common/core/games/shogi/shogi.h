@@ -49,20 +49,27 @@ class Shogi {
 
   explicit Shogi(const Params& params) {
     const auto& planes = std::get<std::string>(params.at("planes"));
-    if (planes != "zero" && planes != "small") throw std::invalid_argument("parameter planes=" + planes + " of game " + kName + ": must be one of zero, small");
+    if (planes != "zero" && planes != "small")
+      throw std::invalid_argument("parameter planes=" + planes + " of game " + kName + ": must be one of zero, small");
     is_small_ = planes == "small";
     const std::int64_t limit = std::get<std::int64_t>(params.at("max_plies"));
     if (limit < 1 || limit > Position::kMaxPlies)
-      throw std::invalid_argument("parameter max_plies=" + std::to_string(limit) + " of game " + kName + ": must lie in [1, " + std::to_string(Position::kMaxPlies) + "]");
+      throw std::invalid_argument("parameter max_plies=" + std::to_string(limit) + " of game " + kName +
+                                  ": must lie in [1, " + std::to_string(Position::kMaxPlies) + "]");
     max_plies_ = int(limit);
     if constexpr (Pieces::kIsFull) has_declaration_ = std::get<bool>(params.at("declaration"));
     start_ = make(Text::read(Pieces::kStart));
   }
 
   static std::vector<ParamHelp> parameters() {
-    std::vector<ParamHelp> list{{"max_plies", std::int64_t(512), "a draw after so many plies, 1 to 1024"},
-                                {"planes", std::string("zero"), Pieces::kIsFull ? "zero: 362, eight boards and their hands, as AlphaZero | small: 46, the newest one" : "zero: 266, eight boards and their hands | small: 34, the newest one"}};
-    if (Pieces::kIsFull) list.insert(list.begin(), {"declaration", true, "whether a king that entered the opponent's zone with 28 (27) points wins"});
+    std::vector<ParamHelp> list{
+        {"max_plies", std::int64_t(512), "a draw after so many plies, 1 to 1024"},
+        {"planes", std::string("zero"),
+         Pieces::kIsFull ? "zero: 362, eight boards and their hands, as AlphaZero | small: 46, the newest one"
+                         : "zero: 266, eight boards and their hands | small: 34, the newest one"}};
+    if (Pieces::kIsFull)
+      list.insert(list.begin(),
+                  {"declaration", true, "whether a king that entered the opponent's zone with 28 (27) points wins"});
     return list;
   }
 
@@ -72,7 +79,10 @@ class Shogi {
   // five kinds of drops need five pieces in hand, and the others have at most 8 moves, with and without promotion.
   int max_legal_actions() const { return Pieces::kIsFull ? 593 : 5 * 23 + 5 * 16 + 8; }
   Shape shape() const {
-    return {.binary = steps() * Planes::kBinary, .uniform = steps() * 2 * Planes::kHeld + 1 + !is_small_, .height = N, .width = N};
+    return {.binary = steps() * Planes::kBinary,
+            .uniform = steps() * 2 * Planes::kHeld + 1 + !is_small_,
+            .height = N,
+            .width = N};
   }
   int num_symmetries() const { return 1; }  // the mirror image of the start is another one
 
@@ -125,12 +135,15 @@ class Shogi {
     std::uint64_t sum = std::uint64_t(is_terminal(p)), factor = 1;
     const int known = std::min(p.length() + 1, steps());
     for (int k = 0; k < known; ++k) {
-      sum += (p.keys[p.length() - k] + p.steps[(p.ply - k) % Position::kSteps].repeats * 0xD1B54A32D192ED03ull) * factor;
+      sum +=
+          (p.keys[p.length() - k] + p.steps[(p.ply - k) % Position::kSteps].repeats * 0xD1B54A32D192ED03ull) * factor;
       factor *= 0x9E3779B97F4A7C15ull;
     }
     return combine(sum, is_small_ ? 0 : std::uint64_t(p.ply));
   }
-  std::uint64_t transposition_key(const Position& p) const { return combine(combine(p.key(), Record::history_key(p)), p.ply); }
+  std::uint64_t transposition_key(const Position& p) const {
+    return combine(combine(p.key(), Record::history_key(p)), p.ply);
+  }
 
   void observe(const Position& p, int, std::uint8_t* bits, float* uniform) const {
     if (is_small_) {
@@ -156,7 +169,9 @@ class Shogi {
     const int shape = Squares::shape(move.from, move.to);
     return shape == Squares::kNoShape ? -1 : kActions * move.from + shape + move.promotes * kShapes;
   }
-  std::string why_illegal(const Position& p, const std::string& text) const { return ShogiRefusals<N>::why_illegal(p.board, text); }
+  std::string why_illegal(const Position& p, const std::string& text) const {
+    return ShogiRefusals<N>::why_illegal(p.board, text);
+  }
   std::string draw(const Position& p) const { return Text::draw(p.board); }
 
   // Of the board alone: repetitions and declarations end nothing, as is usual in published counts.
@@ -171,7 +186,8 @@ class Shogi {
     const int from = action / kActions, shape = action % kActions;
     if (shape >= 2 * kShapes) return {0, std::uint8_t(from), kHeldCodes[size_t(shape - 2 * kShapes)], false};
     const bool promotes = shape >= kShapes;
-    return {std::uint8_t(from), std::uint8_t(Squares::destination(from, promotes ? shape - kShapes : shape)), 0, promotes};
+    return {std::uint8_t(from), std::uint8_t(Squares::destination(from, promotes ? shape - kShapes : shape)), 0,
+            promotes};
   }
   static constexpr auto kHeldCodes = [] {
     std::array<std::uint8_t, Planes::kHeld> codes{};
@@ -223,7 +239,8 @@ class Shogi {
         if (Squares::has(movers, square)) {
           const Shapes& s = shapes[square];
           for (auto left = s.plain; left; left &= left - 1) *at++ = Action(begin + s.offset + std::countr_zero(left));
-          for (auto left = s.promoting; left; left &= left - 1) *at++ = Action(begin + kShapes + s.offset + std::countr_zero(left));
+          for (auto left = s.promoting; left; left &= left - 1)
+            *at++ = Action(begin + kShapes + s.offset + std::countr_zero(left));
         } else {
           for (int i = 0; i < (Pieces::kIsFull ? 3 : 1); ++i) {
             *at = Action(begin + 2 * kShapes + i);
@@ -274,10 +291,14 @@ class Shogi {
   void settle(Position& p, int repeats) const {
     using End = typename Position::End;
     const auto end = [&](End how, int outcome) { p.end = how, p.outcome = std::int8_t(outcome); };
-    if (!Moves::has_any(p.board, p.threats)) end(End::kMate, -1);
-    else if (has_declaration_ && !p.threats.checkers && declares(p.board, p.threats.king)) end(End::kDeclared, 1);
-    else if (repeats >= 3) end(End::kRepeated, outcome_of_repetition(p));
-    else if (p.ply >= max_plies_) end(End::kPlies, 0);
+    if (!Moves::has_any(p.board, p.threats))
+      end(End::kMate, -1);
+    else if (has_declaration_ && !p.threats.checkers && declares(p.board, p.threats.king))
+      end(End::kDeclared, 1);
+    else if (repeats >= 3)
+      end(End::kRepeated, outcome_of_repetition(p));
+    else if (p.ply >= max_plies_)
+      end(End::kPlies, 0);
   }
 
   static int outcome_of_repetition(const Position& p) {
@@ -292,13 +313,16 @@ class Shogi {
     const int count = Squares::count(entered) - 1;
     if (count < 10) return false;
     int points = count + 4 * Squares::count(entered & (b.slanted_sliders() | b.straight_sliders()));
-    for (int code = shogi::kPawn; code <= shogi::kRook; ++code) points += b.in_hand(0, code) * (code >= shogi::kBishop ? 5 : 1);
+    for (int code = shogi::kPawn; code <= shogi::kRook; ++code)
+      points += b.in_hand(0, code) * (code >= shogi::kBishop ? 5 : 1);
     return points >= (b.to_play == 0 ? 28 : 27);
   }
 
   Position make(const typename Text::SetUp& set_up) const {
     if (set_up.number > max_plies_ + 1)
-      throw std::invalid_argument("the number of the move, " + std::to_string(set_up.number) + ": max_plies=" + std::to_string(max_plies_) + " of game " + kName + " ends the game before; write a smaller one, or allow more plies");
+      throw std::invalid_argument("the number of the move, " + std::to_string(set_up.number) +
+                                  ": max_plies=" + std::to_string(max_plies_) + " of game " + kName +
+                                  " ends the game before; write a smaller one, or allow more plies");
     Position p;
     p.board = set_up.board;
     p.ply = p.first_ply = std::uint16_t(set_up.number - 1);

@@ -62,8 +62,10 @@ struct ShogiSquares {
     return 63 - std::countl_zero(std::uint64_t(set));
   }
   static int count(Set set) {
-    if constexpr (N == 9) return std::popcount(std::uint64_t(set)) + std::popcount(std::uint64_t(set >> 64));
-    else return std::popcount(set);
+    if constexpr (N == 9)
+      return std::popcount(std::uint64_t(set)) + std::popcount(std::uint64_t(set >> 64));
+    else
+      return std::popcount(set);
   }
   static bool has_several(Set set) { return (set & (set - 1)) != 0; }
   static bool has(Set set, int square) { return (set & bit(square)) != 0; }
@@ -104,19 +106,23 @@ struct ShogiSquares {
   static Set turned(Set set) {
 #if defined(__SSSE3__)
     if constexpr (N == 9) {  // the halves of every byte by a table, then the bytes, then down to bit 0
-      const __m128i halves = _mm_setr_epi8(0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15), low = _mm_set1_epi8(15);
+      const __m128i halves = _mm_setr_epi8(0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15),
+                    low = _mm_set1_epi8(15);
       const __m128i bytes = _mm_setr_epi8(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
       __m128i x;
       std::memcpy(&x, &set, sizeof x);
-      const __m128i upper = _mm_shuffle_epi8(halves, _mm_and_si128(x, low)), lower = _mm_shuffle_epi8(halves, _mm_and_si128(_mm_srli_epi64(x, 4), low));
+      const __m128i upper = _mm_shuffle_epi8(halves, _mm_and_si128(x, low)),
+                    lower = _mm_shuffle_epi8(halves, _mm_and_si128(_mm_srli_epi64(x, 4), low));
       x = _mm_shuffle_epi8(_mm_or_si128(_mm_slli_epi64(upper, 4), lower), bytes);
       x = _mm_or_si128(_mm_srli_epi64(x, 128 - kSquares), _mm_slli_epi64(_mm_srli_si128(x, 8), kSquares - 64));
       std::memcpy(&set, &x, sizeof x);
       return set;
     }
 #endif
-    if constexpr (N == 9) return (Set(turn_half(std::uint64_t(set))) << 64 | turn_half(std::uint64_t(set >> 64))) >> (128 - kSquares);
-    else return turn_half(set) >> (64 - kSquares);
+    if constexpr (N == 9)
+      return (Set(turn_half(std::uint64_t(set))) << 64 | turn_half(std::uint64_t(set >> 64))) >> (128 - kSquares);
+    else
+      return turn_half(set) >> (64 - kSquares);
   }
 
   // All columns that hold one of the set.
@@ -177,7 +183,8 @@ struct ShogiSquares {
       for (int d = 0; d < 8; ++d)
         for (int k = 1; k <= kFar; ++k) {
           const int r = from / N + k * kRowStep[d], c = from % N + k * kColumnStep[d];
-          if (r >= 0 && r < N && c >= 0 && c < N) shapes[size_t(from)][size_t(N * r + c)] = std::uint8_t(d * kFar + k - 1);
+          if (r >= 0 && r < N && c >= 0 && c < N)
+            shapes[size_t(from)][size_t(N * r + c)] = std::uint8_t(d * kFar + k - 1);
         }
       if (kKnights && from >= 2 * N && from % N > 0) shapes[size_t(from)][size_t(from - 2 * N - 1)] = kLines;
       if (kKnights && from >= 2 * N && from % N < N - 1) shapes[size_t(from)][size_t(from - 2 * N + 1)] = kLines + 1;
@@ -199,14 +206,18 @@ struct ShogiSquares {
   template <int kDirection>
   static Set slide(int square, Set occupied) {
     const Set line = ray(kDirection, square), blockers = line & occupied;
-    if constexpr (kDirection >= kEast && kDirection <= kSouthWest) return line & (blockers ^ (blockers - 1));
-    else return line ^ ray(kDirection, highest(blockers | 1));  // square 0 has nothing behind it that way
+    if constexpr (kDirection >= kEast && kDirection <= kSouthWest)
+      return line & (blockers ^ (blockers - 1));
+    else
+      return line ^ ray(kDirection, highest(blockers | 1));  // square 0 has nothing behind it that way
   }
   static Set straight(int square, Set occupied) {
-    return slide<kNorth>(square, occupied) | slide<kEast>(square, occupied) | slide<kSouth>(square, occupied) | slide<kWest>(square, occupied);
+    return slide<kNorth>(square, occupied) | slide<kEast>(square, occupied) | slide<kSouth>(square, occupied) |
+           slide<kWest>(square, occupied);
   }
   static Set slanted(int square, Set occupied) {
-    return slide<kNorthEast>(square, occupied) | slide<kSouthEast>(square, occupied) | slide<kSouthWest>(square, occupied) | slide<kNorthWest>(square, occupied);
+    return slide<kNorthEast>(square, occupied) | slide<kSouthEast>(square, occupied) |
+           slide<kSouthWest>(square, occupied) | slide<kNorthWest>(square, occupied);
   }
 };
 

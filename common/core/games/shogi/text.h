@@ -16,9 +16,11 @@ template <int N>
 struct ShogiSet {
   static constexpr bool kIsFull = N == 9;
   static constexpr const char* kGame = kIsFull ? "shogi" : "minishogi";
-  static constexpr const char* kStart = kIsFull ? "lnsgkgsnl/1r5b1/ppppppppp/9/9/9/PPPPPPPPP/1B5R1/LNSGKGSNL b - 1" : "rbsgk/4p/5/P4/KGSBR b - 1";
+  static constexpr const char* kStart =
+      kIsFull ? "lnsgkgsnl/1r5b1/ppppppppp/9/9/9/PPPPPPPPP/1B5R1/LNSGKGSNL b - 1" : "rbsgk/4p/5/P4/KGSBR b - 1";
   // Of both players, by code: pawns, lances, knights, silvers, golds, bishops, rooks, kings.
-  static constexpr int kMost[9] = {0, kIsFull ? 18 : 2, kIsFull ? 4 : 0, kIsFull ? 4 : 0, kIsFull ? 4 : 2, kIsFull ? 4 : 2, 2, 2, 2};
+  static constexpr int kMost[9] = {
+      0, kIsFull ? 18 : 2, kIsFull ? 4 : 0, kIsFull ? 4 : 0, kIsFull ? 4 : 2, kIsFull ? 4 : 2, 2, 2, 2};
 };
 
 template <int N>
@@ -28,8 +30,10 @@ struct ShogiText {
   using Pieces = ShogiSet<N>;
 
   static constexpr char kLetters[] = ".PLNSGBRK";
-  static constexpr const char* kNames[] = {"", "pawns", "lances", "knights", "silvers", "golds", "bishops", "rooks", "kings"};
-  static constexpr const char* kSigns[shogi::kCodes] = {"・", "歩", "香", "桂", "銀", "金", "角", "飛", "玉", "と", "杏", "圭", "全", "", "馬", "龍"};
+  static constexpr const char* kNames[] = {"",      "pawns",   "lances", "knights", "silvers",
+                                           "golds", "bishops", "rooks",  "kings"};
+  static constexpr const char* kSigns[shogi::kCodes] = {"・", "歩", "香", "桂", "銀", "金", "角", "飛",
+                                                        "玉", "と", "杏", "圭", "全", "",   "馬", "龍"};
 
   struct SetUp {
     Board board;
@@ -50,15 +54,19 @@ struct ShogiText {
   static SetUp read(const std::string& text) {
     std::vector<std::string> fields(1);
     for (char c : text)
-      if (c != ' ' && c != '\t' && c != '\r' && c != '\n') fields.back() += c;
-      else if (!fields.back().empty()) fields.emplace_back();
+      if (c != ' ' && c != '\t' && c != '\r' && c != '\n')
+        fields.back() += c;
+      else if (!fields.back().empty())
+        fields.emplace_back();
     if (fields.back().empty()) fields.pop_back();
     if (fields.size() != 3 && fields.size() != 4)
-      fail(std::to_string(fields.size()) + " fields in " + quoted(text) + ": board, b or w, pieces in hand or -, number of the move");
+      fail(std::to_string(fields.size()) + " fields in " + quoted(text) +
+           ": board, b or w, pieces in hand or -, number of the move");
     SetUp result;
     Board& board = result.board;
     read_board(fields[0], board);
-    if (fields[1] != "b" && fields[1] != "w") fail("the player to move is " + quoted(fields[1]) + ": it is b (the first player) or w");
+    if (fields[1] != "b" && fields[1] != "w")
+      fail("the player to move is " + quoted(fields[1]) + ": it is b (the first player) or w");
     read_hands(fields[2], board);
     if (fields.size() == 4) result.number = read_number(fields[3]);
     if (fields[1] == "w") board.turn();
@@ -88,7 +96,8 @@ struct ShogiText {
     std::string held;
     for (int side = 0; side < 2; ++side)
       for (int code : kHandOrder)
-        if (const int count = b.in_hand(side, code)) held += (count > 1 ? std::to_string(count) : std::string()) + letter(code, side);
+        if (const int count = b.in_hand(side, code))
+          held += (count > 1 ? std::to_string(count) : std::string()) + letter(code, side);
     return text + (held.empty() ? "-" : held) + " " + std::to_string(number);
   }
 
@@ -127,11 +136,13 @@ struct ShogiText {
       }
       text += std::string(" ") + char('a' + row) + "\n";
     }
-    return text + "first player's hand:" + drawn_hand(b, 0) + "\n" + (board.to_play ? "second" : "first") + " player to move\n";
+    return text + "first player's hand:" + drawn_hand(b, 0) + "\n" + (board.to_play ? "second" : "first") +
+           " player to move\n";
   }
 
  private:
-  static constexpr int kHandOrder[] = {shogi::kRook, shogi::kBishop, shogi::kGold, shogi::kSilver, shogi::kKnight, shogi::kLance, shogi::kPawn};
+  static constexpr int kHandOrder[] = {shogi::kRook,   shogi::kBishop, shogi::kGold, shogi::kSilver,
+                                       shogi::kKnight, shogi::kLance,  shogi::kPawn};
 
   [[noreturn]] static void fail(const std::string& what) {
     throw std::invalid_argument(what + "; the start of " + Pieces::kGame + " is written " + Pieces::kStart);
@@ -149,7 +160,8 @@ struct ShogiText {
   static std::string drawn_hand(const Board& b, int side) {
     std::string text;
     for (int code : kHandOrder)
-      if (const int count = b.in_hand(side, code)) text += " " + std::string(kSigns[code]) + (count > 1 ? std::to_string(count) : "");
+      if (const int count = b.in_hand(side, code))
+        text += " " + std::string(kSigns[code]) + (count > 1 ? std::to_string(count) : "");
     return text.empty() ? " -" : text;
   }
 
@@ -168,9 +180,13 @@ struct ShogiText {
   static void read_board(const std::string& text, Board& board) {
     std::vector<std::string> rows(1);
     for (char c : text)
-      if (c == '/') rows.emplace_back();
-      else rows.back() += c;
-    if (int(rows.size()) != N) fail(std::to_string(rows.size()) + " rows in " + quoted(text) + ": a board of " + Pieces::kGame + " has " + std::to_string(N));
+      if (c == '/')
+        rows.emplace_back();
+      else
+        rows.back() += c;
+    if (int(rows.size()) != N)
+      fail(std::to_string(rows.size()) + " rows in " + quoted(text) + ": a board of " + Pieces::kGame + " has " +
+           std::to_string(N));
     for (int row = 0; row < N; ++row) read_row(rows[size_t(row)], row, board);
   }
 
@@ -192,8 +208,11 @@ struct ShogiText {
       } else {
         bool is_first;
         const int code = piece_of(c, is_first);
-        if (!code) fail(where + "has " + quoted({c}) + ": pieces are " + letters() + ", small for the second player, and empty squares are numbers");
-        if (is_promoted && !shogi::can_promote(code)) fail(where + "has " + quoted({'+', c}) + ": golds and kings do not promote");
+        if (!code)
+          fail(where + "has " + quoted({c}) + ": pieces are " + letters() +
+               ", small for the second player, and empty squares are numbers");
+        if (is_promoted && !shogi::can_promote(code))
+          fail(where + "has " + quoted({'+', c}) + ": golds and kings do not promote");
         if (column < N) {
           board.put(N * row + column, code + (is_promoted ? int(shogi::kPromoted) : 0));
           if (is_first) board.own |= Squares::bit(N * row + column);
@@ -212,14 +231,19 @@ struct ShogiText {
     int count = -1;
     for (char c : text) {
       if (c >= '0' && c <= '9') {
-        if (count == 0 || count > 9 || (count < 0 && c == '0')) fail("the pieces in hand, " + quoted(text) + ", have a number that is not 1 to 99, without zeros before it");
+        if (count == 0 || count > 9 || (count < 0 && c == '0'))
+          fail("the pieces in hand, " + quoted(text) + ", have a number that is not 1 to 99, without zeros before it");
         count = (count < 0 ? 0 : 10 * count) + (c - '0');
         continue;
       }
       bool is_first;
       const int code = piece_of(c, is_first);
-      if (!code || code == shogi::kKing) fail("the pieces in hand, " + quoted(text) + ", have " + quoted({c}) + ": write those that can be dropped, a number before more than one, or - for none");
-      if (board.in_hand(is_first ? 0 : 1, code)) fail("the pieces in hand, " + quoted(text) + ", name " + quoted({c}) + " twice: write their number before one of it");
+      if (!code || code == shogi::kKing)
+        fail("the pieces in hand, " + quoted(text) + ", have " + quoted({c}) +
+             ": write those that can be dropped, a number before more than one, or - for none");
+      if (board.in_hand(is_first ? 0 : 1, code))
+        fail("the pieces in hand, " + quoted(text) + ", name " + quoted({c}) +
+             " twice: write their number before one of it");
       board.hands[is_first ? 0 : 1] += std::uint64_t(count < 0 ? 1 : count) << (8 * code);
       count = -1;
     }
@@ -229,8 +253,10 @@ struct ShogiText {
   static int read_number(const std::string& text) {
     int number = 0;
     for (char c : text)
-      if (c < '0' || c > '9' || text.size() > 6) fail("the number of the move, " + quoted(text) + ": must be 1 or more, in at most six digits");
-      else number = 10 * number + (c - '0');
+      if (c < '0' || c > '9' || text.size() > 6)
+        fail("the number of the move, " + quoted(text) + ": must be 1 or more, in at most six digits");
+      else
+        number = 10 * number + (c - '0');
     if (number == 0) fail("the number of the move, " + quoted(text) + ": must be 1 or more, in at most six digits");
     return number;
   }
@@ -243,12 +269,14 @@ struct ShogiText {
     for (int code = shogi::kPawn; code < shogi::kKing; ++code) {
       const int all = count[code] + b.in_hand(0, code) + b.in_hand(1, code);
       if (all > Pieces::kMost[code])
-        fail(std::to_string(all) + " " + kNames[code] + " on the board and in the hands: there are " + std::to_string(Pieces::kMost[code]) + " of them");
+        fail(std::to_string(all) + " " + kNames[code] + " on the board and in the hands: there are " +
+             std::to_string(Pieces::kMost[code]) + " of them");
     }
     b.turn();
     const auto threats = ShogiMoves<N>::threats(b);
     if (threats.checkers || (Squares::kKing[size_t(threats.king)] & b.template of<shogi::kKing>()))
-      fail(std::string("the ") + player(b) + " player's king stands in check at " + square_name(seen(b, threats.king)) + ", but the other player is to move: let it move out of check first");
+      fail(std::string("the ") + player(b) + " player's king stands in check at " + square_name(seen(b, threats.king)) +
+           ", but the other player is to move: let it move out of check first");
   }
 
   static const char* player(const Board& b) { return b.to_play ? "second" : "first"; }
@@ -261,12 +289,14 @@ struct ShogiText {
                        (b.own & b.template of<shogi::kKnight>() & (Squares::row(0) | Squares::row(1)));
     if (stuck) {
       const int square = Squares::lowest(stuck);
-      fail(whose + "has a piece that can never move again, " + quoted({kLetters[b.at(square)]}) + " at " + square_name(seen(b, square)) + ": promote it");
+      fail(whose + "has a piece that can never move again, " + quoted({kLetters[b.at(square)]}) + " at " +
+           square_name(seen(b, square)) + ": promote it");
     }
     const auto pawns = b.template of<shogi::kPawn>() & b.own;
     for (int column = 0; column < N; ++column)
       if (Squares::has_several(pawns & Squares::column(column)))
-        fail(whose + "has two unpromoted pawns on file " + std::to_string(b.to_play ? column + 1 : N - column) + ": one is allowed");
+        fail(whose + "has two unpromoted pawns on file " + std::to_string(b.to_play ? column + 1 : N - column) +
+             ": one is allowed");
   }
 };
 
