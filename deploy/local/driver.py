@@ -26,7 +26,7 @@ from shusaku.common.metrics import MetricsSink
 from shusaku.common.network.network import Network
 from shusaku.common.network.row_labels import row_labels
 from shusaku.common.network.targets import make_targets
-from shusaku.common.stage_timer import Laps
+from shusaku.common.stage_timer import StageTimer
 from shusaku.deploy.local.checkpoint import RunState, load_run, save_run
 from shusaku.deploy.local.status import Progress
 from shusaku.deploy.run.console import Console
@@ -83,18 +83,18 @@ class LocalRun:
         self.learner = Learner(
             network, self.game, config.learner, is_rounding=config.inference.is_rounding
         )
-        laps = [Laps() for _ in range(count)]
+        timers = [StageTimer() for _ in range(count)]
         self.evaluators = evaluators or [
-            make_evaluator(self.game, config.inference, config.network, config.actors.games, of_one)
-            for of_one in laps
+            make_evaluator(self.game, config.inference, config.network, config.actors.games, timer)
+            for timer in timers
         ]
         self.actors = [
             SelfPlay(
                 self.game, config.search, config.self_play, evaluate, games=config.actors.games,
                 seed=_actor_seed(config.run.seed, actor),
-                identity=ActorIdentity(actor), config_hash=config_hash(config), laps=of_one,
+                identity=ActorIdentity(actor), config_hash=config_hash(config), timer=timer,
             )
-            for actor, (evaluate, of_one) in enumerate(zip(self.evaluators, laps, strict=False))
+            for actor, (evaluate, timer) in enumerate(zip(self.evaluators, timers, strict=False))
         ]
         self.log = RecordLog(directory.records)
         self._accepted: list[bytes] = []  # encoded records that wait to be written to the log

@@ -65,7 +65,7 @@ class Status:
     skipped_steps: int = 0  # not finite
     quarantined: int = 0  # records that failed validation
     workers: list[tuple[str, str]] = field(default_factory=list)  # figures of a cluster with their units
-    time_shares: dict[str, float] = field(default_factory=dict)  # of self-play's time, by common.stage_timer.PARTS
+    time_shares: dict[str, float] = field(default_factory=dict)  # of self-play's time, by common.stage_timer.STAGES
     runtimes: list[str] = field(default_factory=list)  # what evaluates, and why it was taken
     limit: str = ""  # which part limits the run
     troubles: list[str] = field(default_factory=list)  # anything else that is wrong now
