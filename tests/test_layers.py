@@ -22,7 +22,7 @@ MAY_USE_RAY = {  # and all of deploy/
     "actors/remote.py", "actors/inference/transport.py", "learner/remote.py", "common/prometheus.py",
 }
 WITHOUT_TORCH = (
-    "common.messages", "common.config", "common.codec", "common.search", "common.tower", "common.weights",
+    "common.messages", "common.config", "common.codec", "common.network.tower", "common.network.weights",
     "common.metrics", "replay", "actors.self_play", "deploy.cli",
 )
 NAMES_WITHOUT_A_NOUN = ("utils", "helpers", "base", "manager", "util", "helper", "misc")
