@@ -16,7 +16,7 @@ class World:
     """A supervisor of fake actors, and the broadcast among them."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, placement: str = "actor", **crews: int) -> None:
-        self.ray, self.clock = install(monkeypatch, "ray_workers", "broadcast")
+        self.ray, self.clock = install(monkeypatch, "workers", "broadcast")
         self.supervisor = Supervisor(self.clock.monotonic)
         for name, count in crews.items():
             self.supervisor.employ(RayRole(name, dict, lambda *_: (), asks=False, heard=lambda *_: 0.0), count)

@@ -19,7 +19,7 @@ from shusaku.deploy.cluster.workers import ASK_SECONDS, Delivery, RayRole, RayWo
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> tuple[FakeRay, Clock]:
-    return install(monkeypatch, "ray_workers")
+    return install(monkeypatch, "workers")
 
 
 @pytest.fixture
