@@ -12,8 +12,7 @@ from shusaku.common.network.row_labels import RowLabels
 from shusaku.replay.buffer import Batch, ReplayStats
 from shusaku.replay.rate_limiter import LimiterState
 from shusaku.replay.row_window import RowWindow
-from shusaku.replay.stream.quarantine import Quarantine
-from shusaku.replay.validation import InvalidRecord
+from shusaku.replay.validation import InvalidRecord, Quarantine
 
 STATE = 1  # version of what `MemoryBuffer.state` returns
 

@@ -10,8 +10,7 @@ from shusaku.common.messages import GameRecord
 from shusaku.common.network.row_labels import RowLabels
 from shusaku.replay.buffer import Batch, ReplayStats
 from shusaku.replay.rate_limiter import LimiterState, RateLimiter
-from shusaku.replay.stream.quarantine import Quarantine
-from shusaku.replay.validation import InvalidRecord, Validation
+from shusaku.replay.validation import InvalidRecord, Quarantine, Validation
 from shusaku.replay.window import Window
 
 

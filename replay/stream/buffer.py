@@ -21,9 +21,8 @@ from shusaku.replay.stream.append import EncodedGame, append
 from shusaku.replay.stream.client import ReplayUnavailable, answered, connect
 from shusaku.replay.stream.control import RedisControl
 from shusaku.replay.stream.keys import RunKeys
-from shusaku.replay.stream.quarantine import Quarantine
 from shusaku.replay.stream.tail import NUMBERS_END, Entry, Reading, StreamTail
-from shusaku.replay.validation import InvalidRecord
+from shusaku.replay.validation import InvalidRecord, Quarantine
 
 STATE = 1  # version of what `RedisBuffer.state` returns
 IDLE_SECONDS = 0.05  # between two looks where there was nothing new; actors learn as soon that they may go on

@@ -24,7 +24,8 @@ from shusaku.common.network.weights import load_weights
 from shusaku.learner import checkpoints
 from shusaku.learner.learner import Batch
 from shusaku.learner.training_loop import Training, TrainingReport
-from shusaku.replay.buffer import ReplayBuffer, make_buffer
+from shusaku.replay.backends import make_buffer
+from shusaku.replay.buffer import ReplayBuffer
 from shusaku.replay.stream.client import connect
 from shusaku.replay.stream.control import RedisControl
 from shusaku.replay.stream.keys import RunKeys

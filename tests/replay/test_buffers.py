@@ -15,7 +15,8 @@ from shusaku.common.config.schema import ReplayConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.messages import Control, GameId, GameRecord, RowKind
 from shusaku.common.network.row_labels import RowLabels
-from shusaku.replay.buffer import BUFFERS, Batch, ReplayBuffer, make_buffer
+from shusaku.replay.backends import BUFFERS, make_buffer
+from shusaku.replay.buffer import Batch, ReplayBuffer
 from shusaku.replay.stream.control import RedisControl
 from shusaku.replay.stream.keys import RunKeys
 

@@ -12,7 +12,7 @@ from shusaku.common.codec import decode_record
 from shusaku.common.config.schema import ReplayConfig
 from shusaku.common.messages import EndedBy, GameRecord
 from shusaku.replay.memory_buffer import MemoryBuffer
-from shusaku.replay.stream.quarantine import Quarantine
+from shusaku.replay.validation import Quarantine
 
 MakeRecord = Callable[..., GameRecord]
 CONFIG = ReplayConfig(capacity=1000, minimum=100)
