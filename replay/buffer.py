@@ -88,7 +88,7 @@ class ReplayReader(Protocol):
 
     def stats(self) -> ReplayStats: ...
 
-    def note_version(self, version: int) -> None:
+    def record_version(self, version: int) -> None:
         """Weights up to this publication number exist: records may name them."""
 
     def fence(self, actor: int, incarnation: int) -> None:

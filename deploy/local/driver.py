@@ -299,7 +299,7 @@ class LocalRun:
 
     def _load(self, weights: Weights) -> None:
         self.published = weights
-        self.buffer.note_version(weights.version)
+        self.buffer.record_version(weights.version)
         for evaluator in self.evaluators:
             evaluator.load(weights)
 
