@@ -1,4 +1,4 @@
-"""The statistics in the actors' heartbeats, summed over all incarnations of all actors."""
+"""The metrics in the actors' heartbeats, summed over all incarnations of all actors."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 
-from shusaku.replay.stream.control import ActorFigures
+from shusaku.replay.stream.control import ActorMetrics
 
 GAP_SECONDS = 5.0  # between two updates; after a longer gap the driver itself was suspended
 
@@ -14,13 +14,13 @@ GAP_SECONDS = 5.0  # between two updates; after a longer gap the driver itself w
 class _Heartbeat(NamedTuple):
     incarnation: int
     at: float  # by our clock
-    stats: Mapping[str, Any]
+    metrics: Mapping[str, Any]
 
 
 class ActorTotals:
-    """Counters only grow: the last statistics of an incarnation are kept when the next one begins.
+    """Counters only grow: the last metrics of an incarnation are kept when the next one begins.
 
-    A heartbeat counts when its statistics are new; one with the statistics of before only proves that a thread of the
+    A heartbeat counts when its metrics are new; one with the metrics of before only proves that a thread of the
     actor lives.  Its age is measured by our own clock, and only while the replay answers.
     """
 
@@ -29,7 +29,7 @@ class ActorTotals:
         self.accepted = 0  # games that the replay took, over all terms of the driver
         self.rows = 0  # of these games
         self.counters: Mapping[str, int] = {}  # of the replay
-        self.by_actor: dict[int, Mapping[str, Any]] = {}  # newest statistics of each actor that runs
+        self.by_actor: dict[int, Mapping[str, Any]] = {}  # newest metrics of each actor that runs
         self._lost = {"games": 0, "inserted": 0}  # counted by the replay before it lost its data
         self._ended: dict[str, int] = {}  # of incarnations that have ended
         self._newest: dict[int, _Heartbeat] = {}
@@ -37,22 +37,22 @@ class ActorTotals:
         self._updated_at = clock()
         self._reachable_since: float | None = None
 
-    def update(self, actors: Mapping[int, ActorFigures], counters: Mapping[str, int]) -> None:
+    def update(self, actors: Mapping[int, ActorMetrics], counters: Mapping[str, int]) -> None:
         """Takes in the newest heartbeat of each actor and the replay's counters."""
         now = self._clock()
         if self._reachable_since is None or now - self._updated_at > GAP_SECONDS:
             self._reachable_since = now
         self._updated_at = now
         for actor, sent in actors.items():
-            stats = _unpack(sent.figures)
+            metrics = _unpack(sent.metrics)
             before = self._newest.get(actor)
             if before is not None and before.incarnation != sent.incarnation:
-                self._ended = _sum([self._ended, before.stats])
+                self._ended = _sum([self._ended, before.metrics])
                 before = None
-            if stats and (before is None or stats != before.stats):
-                self._newest[actor] = _Heartbeat(sent.incarnation, now, stats)
-        self.by_actor = {actor: self._newest[actor].stats for actor in actors if actor in self._newest}
-        self.total = _sum([self._ended, *(heartbeat.stats for heartbeat in self._newest.values())])
+            if metrics and (before is None or metrics != before.metrics):
+                self._newest[actor] = _Heartbeat(sent.incarnation, now, metrics)
+        self.by_actor = {actor: self._newest[actor].metrics for actor in actors if actor in self._newest}
+        self.total = _sum([self._ended, *(heartbeat.metrics for heartbeat in self._newest.values())])
         for name in self._lost:
             self._lost[name] += max(0, self.counters.get(name, 0) - counters.get(name, 0))
         self.counters = counters
@@ -73,8 +73,8 @@ class ActorTotals:
 
 def _sum(many: list[Mapping[str, Any]]) -> dict[str, int]:
     total: dict[str, int] = {}
-    for stats in many:
-        for name, value in stats.items():
+    for metrics in many:
+        for name, value in metrics.items():
             if isinstance(value, int):
                 total[name] = total.get(name, 0) + value
     return total

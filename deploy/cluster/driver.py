@@ -102,9 +102,9 @@ class ClusterRun:
                 epoch, capacity=config.replay.capacity, max_bytes=config.replay.megabytes << 20, actors=self.actors,
                 limit=limit, fences={r.index: r.incarnation for r, _ in self.supervisor.workers("self_play")},
             )
-            control.forget_actors()  # of earlier lives
+            control.drop_actor_metrics()  # of earlier lives
             if self.broadcast.version:
-                control.note_version(self.broadcast.version)
+                control.record_version(self.broadcast.version)
 
         self.store.begin(begin)
         for role, count in make_roles(self._setup()):
@@ -158,7 +158,7 @@ class ClusterRun:
         learner = self.supervisor.worker("learner")
         self.supervisor.stop_all(names)
         with contextlib.suppress(ReplayUnavailable):  # also to those who cannot be reached otherwise
-            self.store.control.request_stop()
+            self.store.control.stop_actors()
         begun = time.monotonic()
         while not self.supervisor.all_ended(names):
             self.supervisor.poll()
@@ -175,7 +175,7 @@ class ClusterRun:
             elif isinstance(learner.result, TrainingReport):
                 self._take(learner.result)
         with contextlib.suppress(ReplayUnavailable):
-            self.totals.update(self.store.control.actor_figures(), self.store.control.counters())
+            self.totals.update(self.store.control.actor_metrics(), self.store.control.counters())
         self.save_progress()
 
     def finish(self) -> dict[str, Any]:
@@ -282,8 +282,8 @@ class ClusterRun:
             return
         control = self.store.control
         try:
-            self.totals.update(control.actor_figures(), control.counters())
-            self.was_asked_to_stop |= control.is_stop_wished()
+            self.totals.update(control.actor_metrics(), control.counters())
+            self.was_asked_to_stop |= control.is_run_stop_requested()
             self.quarantined = sum(control.quarantined().values())
             desired = min(control.desired_actors() or self.actors, self.layout.max_actors)
             if desired != self.actors:
@@ -343,7 +343,7 @@ class ClusterRun:
         except RunFailed as refused:
             self.console.say(f"{refused}; the next best precision is used")
             weights = replace(weights, refused=str(refused))
-        self.store.control.note_version(weights.version)
+        self.store.control.record_version(weights.version)
         return weights
 
 

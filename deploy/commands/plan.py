@@ -13,7 +13,7 @@ from shusaku.deploy.bench.game_sizes import game_sizes
 from shusaku.deploy.bench.games_setting import apart, settle_games
 from shusaku.deploy.cli.overrides import changed
 from shusaku.deploy.cluster.layout import placement_of
-from shusaku.replay.buffer import make_buffer
+from shusaku.replay.backends import make_buffer
 
 AT_ONCE_MS = 0.01  # of a card that nobody waits for
 

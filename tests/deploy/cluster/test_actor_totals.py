@@ -3,11 +3,11 @@
 import msgpack
 
 from shusaku.deploy.cluster.actor_totals import GAP_SECONDS, ActorTotals
-from shusaku.replay.stream.control import ActorFigures
+from shusaku.replay.stream.control import ActorMetrics
 
 
-def heartbeat(incarnation: int, age_s: float = 0.1, **figures: object) -> ActorFigures:
-    return ActorFigures(incarnation, age_s, msgpack.packb(figures))
+def heartbeat(incarnation: int, age_s: float = 0.1, **metrics: object) -> ActorMetrics:
+    return ActorMetrics(incarnation, age_s, msgpack.packb(metrics))
 
 
 class Clock:
@@ -28,7 +28,7 @@ def test_what_a_dead_actor_did_still_counts() -> None:
     assert (totals.accepted, totals.rows) == (9, 40)
 
 
-def test_an_actor_that_vanishes_keeps_its_last_statistics() -> None:
+def test_an_actor_that_vanishes_keeps_its_last_metrics() -> None:
     totals = ActorTotals()
     totals.update({0: heartbeat(0, searches=100), 1: heartbeat(0, searches=50)}, {})
     totals.update({0: heartbeat(0, searches=110)}, {})
@@ -46,7 +46,7 @@ def test_the_age_of_a_heartbeat_grows_by_our_clock_while_the_replay_answers() ->
     for _ in range(3):
         clock.now += 1
         totals.update({0: heartbeat(0, ticks=1)}, {})
-    assert totals.last_heartbeat(0, 0) == 3, "statistics that stand still are no heartbeat"
+    assert totals.last_heartbeat(0, 0) == 3, "metrics that stand still are no heartbeat"
     assert totals.last_heartbeat(0, 1) is None, "its successor has sent none yet"
     clock.now += 1
     totals.update({0: heartbeat(0, ticks=2)}, {})
@@ -86,9 +86,9 @@ def test_the_heartbeat_of_a_vanished_actor_ages() -> None:
     assert totals.last_heartbeat(0, 0) == 40
 
 
-def test_a_heartbeat_without_statistics_does_not_count() -> None:
+def test_a_heartbeat_without_metrics_does_not_count() -> None:
     totals = ActorTotals()
-    totals.update({0: ActorFigures(0, 0.1, b"")}, {})
+    totals.update({0: ActorMetrics(0, 0.1, b"")}, {})
     assert totals.last_heartbeat(0, 0) is None, "its writer sends heartbeats before it has built anything"
 
 
@@ -107,14 +107,14 @@ def test_games_go_on_counting_when_the_replay_lost_its_data() -> None:
     assert (totals.accepted, totals.rows) == (1005, 9040)
 
 
-def test_statistics_that_are_not_ours_are_ignored() -> None:
+def test_metrics_that_are_not_ours_are_ignored() -> None:
     totals = ActorTotals()
     for data in (b"", b"\xc1", b"\x93\x01\x02\x03", msgpack.packb({"a": [1] * 9}), b"\x81" * 5000,
                  msgpack.packb({"call_p99_ms": "x", "playing_ms": None, "runtime": 7}),
                  msgpack.packb({str(k): k for k in range(65)}), msgpack.packb({"a": 1, "runtime": "x" * 257}),
                  msgpack.packb({"a": True}), msgpack.packb({"a": b"1"})):
-        totals.update({0: ActorFigures(0, 0.1, data)}, {})
+        totals.update({0: ActorMetrics(0, 0.1, data)}, {})
         assert totals.total == {}
     most = {str(k): k for k in range(63)} | {"runtime": "x" * 256}
-    totals.update({0: ActorFigures(0, 0.1, msgpack.packb(most))}, {})
+    totals.update({0: ActorMetrics(0, 0.1, msgpack.packb(most))}, {})
     assert totals.by_actor[0] == most
