@@ -13,7 +13,7 @@ from shusaku.deploy.bench.game_sizes import game_sizes
 from shusaku.deploy.bench.games_setting import run_in_subprocess, settle_games
 from shusaku.deploy.cluster.layout import placement_of
 from shusaku.deploy.run.composed_config import replace_settings
-from shusaku.replay.buffer import make_buffer
+from shusaku.replay.backends import make_buffer
 
 AT_ONCE_MS = 0.01  # of a card that nobody waits for
 
