@@ -17,29 +17,29 @@ from shusaku.deploy.run.run_view import RunView, WorkersView
 def view_workers(supervisor: Supervisor, totals: ActorTotals, store: ReplayStore, desired_actors: int) -> WorkersView:
     """The workers as they were last heard from; asks none of them."""
     return WorkersView(
-        alive_actors=supervisor.crews["self_play"].alive,
+        alive_actors=supervisor.groups["self_play"].alive,
         desired_actors=desired_actors,
-        resident_megabytes=sum(int(stats.get("resident_mb", 0)) for stats in totals.living.values()),
+        resident_megabytes=sum(int(stats.get("resident_mb", 0)) for stats in totals.by_actor.values()),
         restarts=supervisor.restarts,
         replay_restarts=store.restarts,
         replay_losses=store.losses,
         replay_counters=totals.counters,
-        inference=_sum_servers(_server_reports(supervisor), totals.living.values()),
+        inference=_sum_servers(_server_reports(supervisor), totals.by_actor.values()),
     )
 
 
 def list_runtimes(supervisor: Supervisor, totals: ActorTotals) -> tuple[str, ...]:
     """What evaluates, a line for each kind: actors of several machines may differ, and so may their ways."""
     served = {report.runtime for report in _server_reports(supervisor)}
-    in_actors = {str(stats["runtime"]) for stats in totals.living.values() if "runtime" in stats}
+    in_actors = {str(stats["runtime"]) for stats in totals.by_actor.values() if "runtime" in stats}
     return (*sorted(served), *sorted(in_actors))
 
 
 def list_processes(supervisor: Supervisor, store: ReplayStore) -> dict[str, dict[str, Any]]:
     """Incarnation and process id of each worker and of the replay server."""
     processes = {
-        f"{name} {slot.index}": {"incarnation": slot.incarnation, "pid": getattr(worker, "pid", None)}
-        for name in supervisor.crews for slot, worker in supervisor.workers(name)
+        f"{name} {replica.index}": {"incarnation": replica.incarnation, "pid": getattr(worker, "pid", None)}
+        for name in supervisor.groups for replica, worker in supervisor.workers(name)
     }
     return {**processes, "replay 0": {"incarnation": store.restarts, "pid": store.pid}}
 
@@ -71,7 +71,7 @@ def prometheus_metrics(view: RunView, status: Status) -> dict[str, float]:
 
 
 def _server_reports(supervisor: Supervisor) -> list[ServerReport]:
-    answers = [getattr(worker, "answer", None) for _, worker in supervisor.workers("inference")]
+    answers = [getattr(worker, "report", None) for _, worker in supervisor.workers("inference")]
     return [answer for answer in answers if isinstance(answer, ServerReport)]
 
 
