@@ -7,7 +7,7 @@ from typing import NamedTuple
 from shusaku.common.errors import ResumeError
 from shusaku.replay.stream.client import ReplayUnavailable, connect, translate_redis_errors
 from shusaku.replay.stream.keys import RunKeys
-from shusaku.replay.stream.scripts import BEGIN, FENCE, RECORD_VERSION, SET
+from shusaku.replay.stream.scripts import BEGIN, FENCE, RECORD_VERSION, SET_CONTROL
 
 
 class ActorMetrics(NamedTuple):
@@ -159,7 +159,7 @@ class RedisControl:
 
     def _set(self, field: str, value: int) -> None:
         with translate_redis_errors(self._url):
-            is_done = SET(self._client, [self._keys.control], [field, value])
+            is_done = SET_CONTROL(self._client, [self._keys.control], [field, value])
         self._check(is_done)
 
     def _check(self, is_done: int) -> None:

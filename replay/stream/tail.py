@@ -63,7 +63,7 @@ class StreamTail:
             is_due = breaks != self._checked and after == self._read[0]
             entries, answer, *there = self._link.execute_many(
                 ("XREAD", "COUNT", self._count, "STREAMS", self._keys.games, after),
-                ("EVALSHA", REPORT.name, 2, *keys, *arguments),
+                ("EVALSHA", REPORT.sha1, 2, *keys, *arguments),
                 *([("XRANGE", self._keys.games, after, after)] if is_due else []),
             )
             if isinstance(answer, redis.exceptions.NoScriptError):
