@@ -33,6 +33,7 @@ class Script:
         self.sha1 = hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
 
     def __call__(self, client: Caller, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
+        """Calls the script and returns its reply; loads it first if the server lacks it."""
         call = ("EVALSHA", self.sha1, len(keys), *keys, *arguments)
         try:
             return client.execute_command(*call)
