@@ -80,11 +80,11 @@ oracles: $(VENV)/.tools
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/clang-format --dry-run --Werror $(filter %.cpp %.h,$(CORE)) benchmarks/*.cpp
+	$(BIN)/clang-format --dry-run --Werror $(filter %.cpp %.h,$(CORE)) benchmarks/*/*.cpp
 
 format: install
 	$(BIN)/ruff check --fix .
-	$(BIN)/clang-format -i $(filter %.cpp %.h,$(CORE)) benchmarks/*.cpp
+	$(BIN)/clang-format -i $(filter %.cpp %.h,$(CORE)) benchmarks/*/*.cpp
 
 docs: install
 	$(BIN)/python -m shusaku.deploy.cli.config_reference

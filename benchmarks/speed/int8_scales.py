@@ -1,6 +1,6 @@
 """Seconds that the scales of 8 bits take beside a learner, by tower: `learner.quantisation.quantise` with one thread.
 
-    taskset -c 0 python benchmarks/int8_scales.py [--repeats 5]
+    taskset -c 0 python benchmarks/speed/int8_scales.py [--repeats 5]
 
 Connect four 64 x 5 and 128 x 10, Go 9x9 64 x 4, Go 19x19 256 x 20, with random weights and planes; a line of JSON each.
 """

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # The short figures of the README, one JSON line each, into benchmarks/results/figures.jsonl.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 out=benchmarks/results/figures.jsonl
-. benchmarks/lines.sh
+. benchmarks/speed/lines.sh
 for repeat in 1 2 3; do
   bench 0 rules bench.seconds=3
   bench 0 search search=puct search.noise=false search.simulations=64 actors.games_per_actor=16 bench.seconds=5

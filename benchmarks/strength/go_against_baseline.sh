@@ -2,7 +2,7 @@
 # Two runs of an hour each, experiment=go_9x9 and go_9x9_baseline, and 200 games of 64 simulations between their last networks.
 # Into benchmarks/results/go_against_baseline.jsonl.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 out=benchmarks/results/go_against_baseline.jsonl
 for experiment in go_9x9_baseline go_9x9; do
   .venv/bin/shusaku train experiment="$experiment" run.dir="runs/duel_$experiment" run.checkpoint_seconds=300 \

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Trains one preset for its time, then plays: learns.sh go_9x9 | othello_6x6 | minishogi | chess_small.  Matches go into
-# benchmarks/results/EXPERIMENT.jsonl, the curve into docs/EXPERIMENT.png.  Engines come from where `make oracles` put them.
+# benchmarks/results/$experiment.jsonl, the curve into docs/images/$experiment.png.  Engines come from where `make oracles` put them.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 experiment=$1
 run=runs/$experiment
 out=benchmarks/results/$experiment.jsonl
@@ -38,4 +38,4 @@ esac
 for checkpoint in "$run"/checkpoints/*/; do # the curve
   match curve first.checkpoint="${checkpoint%/}" first.search.simulations=64 $uct games=40
 done
-.venv/bin/python benchmarks/plot_matches.py "$out" "$run" "docs/$experiment.png"
+.venv/bin/python benchmarks/strength/plot_matches.py "$out" "$run" "docs/images/$experiment.png"

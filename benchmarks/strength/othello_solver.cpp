@@ -1,4 +1,4 @@
-// Who wins on a 6 x 6 Othello board under best play, for benchmarks/othello_losses.py: a line "ID CELLS" of the 36
+// Who wins on a 6 x 6 Othello board under best play, for benchmarks/strength/othello_losses.py: a line "ID CELLS" of the 36
 // cells as the player to move sees them (X own, O the opponent's, . empty) -> "ID -1|0|1".  Rules of its own, written
 // without a look at common/core: alpha-beta with a table of bounds, moves that leave the opponent the fewest first.
 #include <algorithm>

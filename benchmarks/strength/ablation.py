@@ -1,7 +1,7 @@
 """What each method is worth: connect four, plain AlphaZero against the same with one method more, at equal cost.
 
     ablation.py run [--methods plain gumbel ...] [--seeds 1 2 3] [--millions 1 2 4]
-    ablation.py table docs/ablation.md
+    ablation.py table docs/results/ablation.md
 
 Every run is cut after so many millions of network evaluations of self-play, measured on the whole set of positions
 and then goes on to the next cut.  A line of results/ablation.jsonl for each; what stands there is not run again.
@@ -22,8 +22,8 @@ from shusaku.actors.evaluators.evaluator import make_evaluator
 from shusaku.deploy.cli.overrides import compose
 from shusaku.deploy.run.chosen_weights import choose_weights
 
-HERE = Path(__file__).parent
-RESULTS = HERE / "results" / "ablation.jsonl"
+
+RESULTS = Path(__file__).resolve().parents[1] / "results" / "ablation.jsonl"
 SIMULATIONS = 64  # of the search that is measured
 
 # AlphaZero as published where it is about the method (PUCT, noise, z, every move of a game a row, heads of two and one

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Rules, tree and self-play of every game, one JSON line each, into benchmarks/results/games.jsonl.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 out=benchmarks/results/games.jsonl
-. benchmarks/lines.sh
+. benchmarks/speed/lines.sh
 games=("game=go game.size=9" "game=go game.size=19" "game=othello" "game=chess" "game=shogi" "game=hex" "game=connect_four" "game=tic_tac_toe")
 for repeat in 1 2 3; do
   for game in "${games[@]}"; do

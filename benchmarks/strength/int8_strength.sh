@@ -3,7 +3,7 @@
 # the processor has none), 2,000 games of 64 simulations each, and then trains 20 minutes with int8 and with auto, for two
 # learning curves of the same seed.  Into benchmarks/results/int8.jsonl.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 run=$1
 out=benchmarks/results/int8.jsonl
 printf '{"name": "int8 against auto", "result": %s}\n' "$(.venv/bin/shusaku match first.checkpoint="$run" second.checkpoint="$run" \

@@ -1,6 +1,6 @@
 """Growth of a run's resident memory between two minutes of training, from its metrics.jsonl.
 
-    python benchmarks/memory.py RUN_DIR [FIRST_MINUTE LAST_MINUTE]
+    python benchmarks/speed/memory.py RUN_DIR [FIRST_MINUTE LAST_MINUTE]
 
 Two readings: the single sample nearest to each moment, and the median of the minute before it.  A checkpoint or a
 measurement lifts single samples by up to 10 %, so the two can disagree; both are printed.  The bound of 5 % is judged

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Self-play at the speed of the silicon: the table of docs/speed.md, one JSON line each, into benchmarks/results/speed.jsonl.
+# Self-play at the speed of the silicon: the table of docs/guides/speed.md, one JSON line each, into benchmarks/results/speed.jsonl.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 out=benchmarks/results/speed.jsonl
-. benchmarks/lines.sh
+. benchmarks/speed/lines.sh
 rules=(search=puct search.noise=false search.reuse=false search.simulations=64 self_play.random_plies=0)
 auto=actors.games_per_actor=auto
 for repeat in 1 2 3; do

@@ -1,7 +1,7 @@
 """Where the games of an Othello 6x6 match that its first player did not win went wrong, by exact solution.
 
     shusaku match ... match.file=games.jsonl
-    python benchmarks/othello_losses.py games.jsonl [--empty 22]
+    python benchmarks/strength/othello_losses.py games.jsonl [--empty 22]
 
 Every position of such a game with at most so many empty squares is solved (othello_solver.cpp, compiled here; 22 take
 three minutes for 23 games).  Prints how many were lost, drawn or won for the first player there, and at how many empty

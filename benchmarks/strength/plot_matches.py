@@ -1,4 +1,4 @@
-"""Draws the curve of `benchmarks/learns.sh`: plot_matches.py RESULTS.jsonl RUN_DIR PICTURE.png."""
+"""Draws the curve of `benchmarks/strength/learns.sh`: plot_matches.py RESULTS.jsonl RUN_DIR PICTURE.png."""
 
 import json
 import sys

@@ -1,6 +1,6 @@
 """What the Python part of the inference server costs: client threads in one process, an evaluator that is nearly free.
 
-    python -m benchmarks.inference_server --clients 16 --positions 64 --seconds 5
+    python benchmarks/speed/inference_server.py --clients 16 --positions 64 --seconds 5
 
 `cpu_us_per_call` is processor time of the whole process for one call of infer(): decoding, queueing, laying into a
 batch, the hash that stands for the network, rounding, encoding and the switches between threads.

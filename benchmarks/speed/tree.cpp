@@ -1,4 +1,4 @@
-// The tree alone in one process, for benchmarks/tree.sh: tree GAME POLICY SIMULATIONS -> simulations/s by CPU time.
+// The tree alone in one process, for benchmarks/speed/tree.sh: tree GAME POLICY SIMULATIONS -> simulations/s by CPU time.
 // Includes the core of any revision, so that two of them can be timed in turn on a machine whose speed changes.
 #include <cstdio>
 #include <cstdlib>

@@ -3,14 +3,14 @@
 # Prints simulations/s of each (highest, median), then instructions a simulation and the share of them in allocation
 # (valgrind's callgrind, where it is installed).
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 revision=$1 game=${2:-connect_four} policy=${3:-puct} rounds=${4:-8}
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 mkdir "$folder/source"
 git archive "$revision" common/core | tar x -C "$folder/source"
 build() {  # NAME CORE ARCHITECTURE
-  g++ -std=c++20 -O3 "-march=$3" -ffp-contract=off -flto=auto -I "$2" benchmarks/tree.cpp -o "$folder/$1"
+  g++ -std=c++20 -O3 "-march=$3" -ffp-contract=off -flto=auto -I "$2" benchmarks/speed/tree.cpp -o "$folder/$1"
 }
 build then "$folder/source/common/core" native
 build now common/core native

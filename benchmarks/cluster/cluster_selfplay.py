@@ -1,6 +1,6 @@
 """Self-play through Ray and Redis beside plain processes, in one run: searches/s with the learner off.
 
-    python benchmarks/cluster_selfplay.py [--repeats 3] [--seconds 40] [OVERRIDES ...]
+    python benchmarks/cluster/cluster_selfplay.py [--repeats 3] [--seconds 40] [OVERRIDES ...]
 
 Each repeat measures `bench selfplay`, `train learner.enabled=false`, and `bench selfplay` again; its ratio is against
 the mean of the two.  Rates are differences of counters over `--seconds`, after a warm-up of 15 s.

@@ -1,6 +1,6 @@
 """Rows a second through Redis: appended by one client, ingested by a learner with validation, sampled.
 
-    python benchmarks/redis_replay.py [--game connect_four] [--seconds 5] [--capacity 500000] [--json]
+    python benchmarks/speed/redis_replay.py [--game connect_four] [--seconds 5] [--capacity 500000] [--json]
 
 The server is an embedded one, with its append-only file, over the unix socket.  The client sends prepared records of
 self-play, 16 games a call and one call at a time, so at most 16 are in flight; the window is full for most of the
