@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-
 from many_actors import status, wait_for_games
 
 OVERRIDES = (

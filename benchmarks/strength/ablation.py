@@ -22,7 +22,6 @@ from shusaku.actors.evaluators.evaluator import make_evaluator
 from shusaku.deploy.cli.overrides import compose
 from shusaku.deploy.run.chosen_weights import choose_weights
 
-
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "ablation.jsonl"
 SIMULATIONS = 64  # of the search that is measured
 

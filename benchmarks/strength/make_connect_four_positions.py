@@ -1,7 +1,7 @@
 """Makes actors/arena/data/connect_four.tsv: 3,000 connect four positions with the exact result of every move.
 
-    .venv/bin/python benchmarks/strength/make_connect_four_positions.py            # writes the file, about two minutes
-    .venv/bin/python benchmarks/strength/make_connect_four_positions.py --check    # the same, and compares byte for byte
+    python benchmarks/strength/make_connect_four_positions.py          # writes the file, about two minutes
+    python benchmarks/strength/make_connect_four_positions.py --check  # the same, and compares byte for byte
 
 A line is bucket, moves, results: the columns 1-7 as they were played from the empty board, and what each of the seven
 columns leads to under best play, for the player to move: W wins, D draws, L loses, `.` is full.  Every position has
