@@ -1,6 +1,6 @@
 """Many small actors against one inference server and one Redis: what the wiring itself carries.
 
-    python benchmarks/cluster/many_actors.py [--actors 1,2,4,8,16] [--minutes 1] [--last-minutes 10] [--json] [KEY=VALUE …]
+    python benchmarks/cluster/many_actors.py [--actors 1,2,4,8,16] [--minutes 1] [--last-minutes 9] [KEY=VALUE]
 
 Pseudo-random evaluators and tic-tac-toe, so that neither network nor search is in the way.  Each row is a run of its
 own in a temporary directory; the last one lasts longer, to show that memory stays flat.  Memory is the PSS of all
