@@ -58,8 +58,8 @@ class _Shell:
         self._built = threading.Event()
         self._stopping = threading.Event()
 
-    def where(self) -> tuple[str, int]:
-        """Node and process id."""
+    def location(self) -> tuple[str, int]:
+        """Node id and process id."""
         return ray.get_runtime_context().get_node_id(), os.getpid()
 
     def _wait_until_built(self) -> None:
