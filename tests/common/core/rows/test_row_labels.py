@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from external_fixtures import Takeaway, TicTacToe, python_game
-from labelled_games import sampling_weights, labelled_rows, random_game
+from labelled_games import labelled_rows, random_game, sampling_weights
 
 from shusaku.common._core import Game, RowRing
 from shusaku.common.config.schema import LearnerConfig
