@@ -72,7 +72,7 @@ def pass_time(run: Run, seconds: float) -> None:
 
 def test_nothing_is_asked_before_there_is_something_to_ask(run: Run) -> None:
     run.poll()  # nobody
-    handle = run.register()
+    handle = run.start_evaluator()
     run.poll()  # no weights
     run.publish(0)
     run.poll(False)  # the clock has not begun
@@ -84,7 +84,7 @@ def test_nothing_is_asked_before_there_is_something_to_ask(run: Run) -> None:
 
 
 def test_it_is_noted_at_the_step_and_second_of_the_weights_that_were_measured(run: Run) -> None:
-    handle = run.register()
+    handle = run.start_evaluator()
     run.publish(40)
     run.seconds = 3.0
     run.poll()
@@ -123,7 +123,7 @@ def test_a_slow_measurement_is_made_up_for_by_one(run: Run) -> None:
 
 @pytest.mark.parametrize("error", [death(), task_error(ValueError("does not load"))])
 def test_a_failing_evaluator_is_asked_again_after_a_pause(run: Run, error: Exception) -> None:
-    handle = run.register()
+    handle = run.start_evaluator()
     run.publish(7)
     run.poll()
     for asked in range(1, 5):
@@ -141,20 +141,20 @@ def test_a_failing_evaluator_is_asked_again_after_a_pause(run: Run, error: Excep
 
 
 def test_the_successor_of_a_dead_evaluator_measures(run: Run) -> None:
-    first = run.register()
+    first = run.start_evaluator()
     run.publish(0)
     run.poll()
     run.evaluator = None
     first.newest("measure").fail(death())
     pass_time(run, 5)
-    second = run.register()
+    second = run.start_evaluator()
     pass_time(run, PAUSE_SECONDS + 2)
     assert len(second.calls("measure")) == 1
     assert len(first.calls("measure")) == 1
 
 
 def test_a_stopped_measurement_counts_for_nothing(run: Run) -> None:
-    handle = run.register()
+    handle = run.start_evaluator()
     run.publish(0)
     run.poll()
     handle.newest("measure").answer(None)
@@ -180,7 +180,7 @@ def answer_in_turn(run: Run, outcomes: list[Any]) -> None:
 
 
 def test_the_whole_table_is_of_the_newest_weights(run: Run) -> None:
-    handle = run.register()
+    handle = run.start_evaluator()
     run.publish(5_000)
     answer_in_turn(run, [strength(0.875)])
     found = run.meter.measure_all(run.may_go_on)
@@ -191,7 +191,7 @@ def test_the_whole_table_is_of_the_newest_weights(run: Run) -> None:
 
 
 def test_the_whole_table_is_given_up_after_three_failures(run: Run) -> None:
-    handle = run.register()
+    handle = run.start_evaluator()
     run.publish(5_000)
     answer_in_turn(run, [death(), task_error(ValueError("boo")), death()])
     assert run.meter.measure_all(run.may_go_on) is None
@@ -200,7 +200,7 @@ def test_the_whole_table_is_given_up_after_three_failures(run: Run) -> None:
 
 
 def test_failures_while_training_do_not_count_against_the_table(run: Run) -> None:
-    handle = run.register()
+    handle = run.start_evaluator()
     run.publish(1)
     run.poll()
     for _ in range(4):
@@ -222,7 +222,7 @@ def test_the_table_waits_for_a_new_evaluator_but_not_for_ever(run: Run) -> None:
 
     def on_round() -> None:
         if run.rounds == 50:
-            run.register()
+            run.start_evaluator()
         inner()
 
     run.on_round = on_round
@@ -230,7 +230,7 @@ def test_the_table_waits_for_a_new_evaluator_but_not_for_ever(run: Run) -> None:
 
 
 def test_a_signal_ends_the_table(run: Run) -> None:
-    run.register()
+    run.start_evaluator()
     run.publish(1)
 
     run.on_round = lambda: run.rounds < 20
