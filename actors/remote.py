@@ -107,7 +107,8 @@ class SelfPlayActor(_Shell):
             remote = RemoteEvaluation(self._transport, plan.actor, game, should_stop=self._stopping.is_set)
             player = OverlappedSelfPlay(game, config.search, config.self_play, remote, timer=timer, **settings)
             return ActorLoop(
-                player, writer, lambda weights: None, epoch=plan.epoch, more_figures=self._transport.figures, timer=timer,
+                player, writer, lambda weights: None, epoch=plan.epoch, more_figures=self._transport.figures,
+                timer=timer,
             )
         evaluator = make_evaluator(game, config.inference, config.network, plan.games, timer)
         player = SelfPlay(game, config.search, config.self_play, evaluator, timer=timer, **settings)

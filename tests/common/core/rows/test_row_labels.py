@@ -143,7 +143,8 @@ def test_surprising_rows_are_drawn_as_often_as_the_formula_says(policy: float, v
     expected: list[float] = []
     for r in records:
         share = 0.0 if r is records[5] else policy
-        weights = sampling_weights(game, replace(r, surprise=np.ones(len(r), np.float32)) if not share else r, share, value)
+        record = r if share else replace(r, surprise=np.ones(len(r), np.float32))
+        weights = sampling_weights(game, record, share, value)
         assert sum(weights.values()) == pytest.approx(len(weights))
         expected += weights.values()
     ring = RowRing(game, 1000, policy_surprise=policy, value_surprise=value)
