@@ -8,7 +8,7 @@ processes of the run, Ray's own included, in megabytes.
 
 Whether so many actors could keep a card busy, one that takes 10 ms for a batch:
 
-    python benchmarks/many_actors.py --actors 16 --last-minutes 2 inference.runtime=simulated_card
+    python benchmarks/many_actors.py --actors 16 --last-minutes 2 inference.runtime=simulated_gpu
 """
 
 import argparse

@@ -5,12 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from shusaku.actors.evaluators.evaluator import choose_runtime, network_maker, of_sizes, raw_rate
+from shusaku.actors.evaluators.buckets import make_buckets
+from shusaku.actors.evaluators.factory import choose_runtime, network_maker
 from shusaku.common.config.schema import Config, InferenceConfig
 from shusaku.common.errors import RunFailed
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.hardware import choose_precision
 from shusaku.common.network.weights import random_weights
+from shusaku.deploy.bench.raw_rate import raw_rate
 from shusaku.deploy.cluster.layout import LARGEST_BATCH, ladder
 from shusaku.deploy.run.calibration import with_scales
 
@@ -39,7 +41,7 @@ def measure_inference(config: Config) -> dict[str, Any]:
             if config.inference.precision != "auto":
                 raise
             continue  # 8 bits stray too far here; nobody asked for them
-        made, _ = of_sizes(network_maker(game, inference, config.network), batches)
+        made, _ = make_buckets(network_maker(game, inference, config.network), batches)
         for batch, evaluator in made.items():
             begin = time.perf_counter()
             evaluator.load(loaded)

@@ -330,7 +330,7 @@ class ClusterRun:
             weights = with_scales(config.inference, self.game, config.network, weights)
         except RunFailed as refused:
             self.console.say(f"{refused}; the next best precision is used")
-            weights = replace(weights, refused=str(refused))
+            weights = replace(weights, rejected=str(refused))
         self.store.control.note_version(weights.version)
         return weights
 

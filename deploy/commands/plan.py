@@ -80,7 +80,7 @@ def _measure_actor(whole: Config, alone: Config) -> tuple[dict[str, Any], float 
     if placement_of(alone) == "actor":
         return measure_selfplay(alone), None
     raw = measure_served(whole)["raw_evaluations_per_s"]  # in the batches that all actors fill
-    at_once = replace(alone.inference, runtime="simulated_card", device="cpu", service_ms=AT_ONCE_MS)
+    at_once = replace(alone.inference, runtime="simulated_gpu", device="cpu", batch_latency_ms=AT_ONCE_MS)
     at_once.placement = "server"
     return measure_served(changed(alone, inference=at_once)), whole.inference.servers * raw or None
 

@@ -6,24 +6,19 @@ import numpy as np
 import pytest
 from evaluator_fixtures import CONFIG, assert_same, expected, leaves_of, trained_network
 
+from shusaku.actors.evaluators.buckets import BucketedEvaluator
 from shusaku.actors.evaluators.channels_last import channels_last
-from shusaku.actors.evaluators.evaluator import (
-    Evaluator,
-    LadderEvaluator,
-    NetworkEvaluator,
-    PseudoRandomEvaluator,
-    ScriptedEvaluator,
-    UniformEvaluator,
-    make_evaluator,
-    make_ladder,
-    raw_rate,
-)
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, ScriptedEvaluator, UniformEvaluator
+from shusaku.actors.evaluators.evaluator import Evaluator
+from shusaku.actors.evaluators.factory import make_bucketed_evaluator, make_evaluator
+from shusaku.actors.evaluators.network import NetworkEvaluator
 from shusaku.common import hardware
 from shusaku.common._core import Game
 from shusaku.common.config.schema import InferenceConfig, NetworkConfig
 from shusaku.common.hardware import choose_precision, cpu_flags, cpu_has_bf16
 from shusaku.common.messages import Evaluation, Leaves, Weights
 from shusaku.common.network.weights import random_weights, weights_of
+from shusaku.deploy.bench.raw_rate import raw_rate
 
 GAMES = ("tic_tac_toe", "connect_four")
 RUNTIMES = ("openvino", "torch")
@@ -255,7 +250,7 @@ def test_a_ladder_takes_the_smallest_that_holds_the_positions() -> None:
     for size in (16, 2, 8):
         rungs[size] = Rung(game, size)
         rungs[size].size = size  # type: ignore[attr-defined]
-    ladder = LadderEvaluator(rungs)
+    ladder = BucketedEvaluator(rungs)
     ladder.load(random_weights(game, CONFIG, 1, version=5))
     assert ladder.version == 5
     for count in (1, 2, 3, 8, 9, 16, 40):
@@ -263,13 +258,13 @@ def test_a_ladder_takes_the_smallest_that_holds_the_positions() -> None:
         assert (len(evaluation.values), evaluation.version) == (count, 5)
     assert asked == [(2, 1), (2, 2), (8, 3), (8, 8), (16, 9), (16, 16), (16, 40)]
     with pytest.raises(ValueError, match="needs an evaluator"):
-        LadderEvaluator({})
+        BucketedEvaluator({})
 
 
 def test_every_rung_says_the_same() -> None:
     game = Game("connect_four")
     weights = random_weights(game, CONFIG, 1, version=1)
-    ladder = make_ladder(game, InferenceConfig(precision="fp32"), CONFIG, 20)
+    ladder = make_bucketed_evaluator(game, InferenceConfig(precision="fp32"), CONFIG, 20)
     single = make_evaluator(game, InferenceConfig(precision="fp32"), CONFIG, 20)
     for evaluator in (ladder, single):
         evaluator.load(weights)

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from inference_fixtures import CODEC, GAME, Scripted, ask, eventually, hammer, leaves_of, serving, weights
 
-from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator, make_evaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
+from shusaku.actors.evaluators.factory import make_evaluator
 from shusaku.actors.inference.server import (
     AnswerLate,
     EvaluationFailed,

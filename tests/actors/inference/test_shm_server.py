@@ -20,13 +20,13 @@ import psutil
 import pytest
 from inference_fixtures import CODEC, GAME, Scripted, ThreadTransport, eventually, leaves_of, serving, weights
 
-from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.inference.client import MAX_IN_FLIGHT, RemoteEvaluation, ServerUnavailable
 from shusaku.actors.inference.server import InferenceServer
 from shusaku.actors.inference.shm_client import SharedTransport
 from shusaku.actors.inference.shm_segment import Segment, Status
 from shusaku.actors.inference.shm_server import HELLO, HELLO_MARK, MAX_SLOT_BYTES, MAX_SLOTS, WELCOME, SharedDoor
-from shusaku.actors.pipelined_self_play import OverlappedSelfPlay
+from shusaku.actors.pipelined_self_play import PipelinedSelfPlay
 from shusaku.actors.self_play import ActorIdentity
 from shusaku.common.codec import CodecError
 from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
@@ -100,7 +100,7 @@ def test_two_are_under_way_and_may_be_received_in_either_order() -> None:
 
 def test_self_play_is_what_it_is_by_calls() -> None:
     def play(evaluate: object) -> list[list[int]]:
-        player = OverlappedSelfPlay(
+        player = PipelinedSelfPlay(
             GAME, SearchConfig(simulations=12), SelfPlayConfig(random_plies=2), evaluate, games=8,  # type: ignore[arg-type]
             seed=5, identity=ActorIdentity(0),
         )

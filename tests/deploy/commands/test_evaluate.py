@@ -118,7 +118,7 @@ def test_8_bits_that_stray_too_far_end_a_bench(monkeypatch, capsys):
 
 def test_self_play_is_benched_through_a_server_and_a_simulated_card():
     done = shusaku("bench", "selfplay", *SMALL, "actors.count=2", "actors.cpus=0.5", "inference.placement=server",
-                   "inference.runtime=simulated_card", "inference.service_ms=20", "bench.seconds=2", "--json")
+                   "inference.runtime=simulated_gpu", "inference.batch_latency_ms=20", "bench.seconds=2", "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout.splitlines()[-1])
     assert result["runtime"] == "a simulated card, 20 ms a batch"
