@@ -151,7 +151,9 @@ class Learner:
             self.refused_publications += 1
             return None
         network = asdict(self.network.config)
-        weights = Weights(version, self.step_count, evaluation_tensors(tensors), network, self._game.name, self._game.params)
+        weights = Weights(
+            version, self.step_count, evaluation_tensors(tensors), network, self._game.name, self._game.params
+        )
         if self._positions is not None:
             weights, self._rounding_error = quantise(
                 weights, tower_shape(self._game, self.network.config), self._positions

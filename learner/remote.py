@@ -14,7 +14,7 @@ from shusaku.common.external.configured_game import configured_game
 from shusaku.common.messages import Weights
 from shusaku.common.network.row_labels import row_labels
 from shusaku.learner.training_loop import Training, TrainingReport
-from shusaku.replay.buffer import make_buffer
+from shusaku.replay.backends import make_buffer
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ MAY_USE_RAY = {  # and all of deploy/
     "actors/remote.py", "actors/inference/transport.py", "learner/remote.py", "common/prometheus.py",
 }
 WITHOUT_TORCH = (
-    "common.messages", "common.config", "common.codec", "common.search", "common.tower", "common.weights",
+    "common.messages", "common.config", "common.codec", "common.network.tower", "common.network.weights",
     "common.metrics", "replay", "actors.self_play", "deploy.cli",
 )
 NAMES_WITHOUT_A_NOUN = ("utils", "helpers", "base", "manager", "util", "helper", "misc")
@@ -86,8 +86,9 @@ def test_no_relative_imports() -> None:
 @pytest.mark.parametrize("module", WITHOUT_TORCH)
 def test_loads_without_torch_or_ray(module: str) -> None:
     folder = ROOT / module.replace(".", "/")
-    files = [file for file in sorted(folder.glob("*.py")) if file.stem not in ("__init__", "remote")]
-    modules = [f"{module}.{file.stem}" for file in files] if folder.is_dir() else [module]
+    files = [file for file in sorted(folder.rglob("*.py")) if file.stem not in ("__init__", "remote")]
+    names = [".".join(file.relative_to(folder).with_suffix("").parts) for file in files]
+    modules = [f"{module}.{name}" for name in names] if folder.is_dir() else [module]
     imported = ", ".join(f"shusaku.{name}" for name in modules)
     script = f"import sys, {imported}; sys.exit(', '.join({{'torch', 'ray'}} & set(sys.modules)) or 0)"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)

@@ -1,7 +1,7 @@
 """`shusaku bench selfplay inference.placement=server`: many processes that play, and one that evaluates for them.
 
 Without Ray: the server's own process, clients through shared memory.  What a GPU would be kept busy by is measured so,
-and without a GPU what a simulated card would be.
+and without a GPU what a simulated GPU would be.
 """
 
 import math

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 
-from shusaku.replay.stream.control import ActorFigures
+from shusaku.replay.stream.control import ActorMetrics
 
 GAP_SECONDS = 5.0  # between two updates: longer, and somebody has not looked
 
@@ -37,14 +37,14 @@ class ActorTotals:
         self._updated = clock()
         self._answering_since: float | None = None
 
-    def update(self, actors: Mapping[int, ActorFigures], counters: Mapping[str, int]) -> None:
+    def update(self, actors: Mapping[int, ActorMetrics], counters: Mapping[str, int]) -> None:
         """The figures of now."""
         now = self._clock()
         if self._answering_since is None or now - self._updated > GAP_SECONDS:
             self._answering_since = now
         self._updated = now
         for actor, said in actors.items():
-            figures = _unpack(said.figures)
+            figures = _unpack(said.metrics)
             before = self._newest.get(actor)
             if before is not None and before.incarnation != said.incarnation:
                 self._ended = _sum([self._ended, before.figures])

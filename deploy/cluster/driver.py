@@ -102,9 +102,9 @@ class ClusterRun:
                 epoch, capacity=config.replay.capacity, max_bytes=config.replay.megabytes << 20, actors=self.actors,
                 limit=limit, fences={slot.index: slot.incarnation for slot, _ in self.supervisor.workers("self_play")},
             )
-            control.forget_actors()  # of earlier lives
+            control.drop_actor_metrics()  # of earlier lives
             if self.broadcast.version:
-                control.note_version(self.broadcast.version)
+                control.record_version(self.broadcast.version)
 
         self.store.begin(begin)
         for role, count in roles_of(self):
@@ -158,7 +158,7 @@ class ClusterRun:
         learner = self.supervisor.worker("learner")
         self.supervisor.stop_all(names)
         with contextlib.suppress(ReplayUnavailable):  # also to those who cannot be reached otherwise
-            self.store.control.request_stop()
+            self.store.control.stop_actors()
         begun = time.monotonic()
         while not self.supervisor.all_ended(names):
             is_hurried = self.signals.should_stop() or self.was_asked_to_stop
@@ -173,7 +173,7 @@ class ClusterRun:
             elif isinstance(learner.result, TrainingReport):
                 self._take(learner.result)
         with contextlib.suppress(ReplayUnavailable):
-            self.totals.update(self.store.control.actor_figures(), self.store.control.counters())
+            self.totals.update(self.store.control.actor_metrics(), self.store.control.counters())
         self.save_progress()
 
     def finish(self) -> dict[str, Any]:
@@ -270,8 +270,8 @@ class ClusterRun:
             return
         control = self.store.control
         try:
-            self.totals.update(control.actor_figures(), control.counters())
-            self.was_asked_to_stop |= control.is_stop_wished()
+            self.totals.update(control.actor_metrics(), control.counters())
+            self.was_asked_to_stop |= control.is_run_stop_requested()
             self.quarantined = sum(control.quarantined().values())
             desired = min(control.desired_actors() or self.actors, self.layout.max_actors)
             if desired != self.actors:
@@ -331,7 +331,7 @@ class ClusterRun:
         except RunFailed as refused:
             self.console.say(f"{refused}; the next best precision is used")
             weights = replace(weights, rejected=str(refused))
-        self.store.control.note_version(weights.version)
+        self.store.control.record_version(weights.version)
         return weights
 
 

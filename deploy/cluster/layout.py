@@ -53,17 +53,17 @@ def layout_of(config: Config, nodes: Sequence[float], gpus: float) -> Layout:
         # Each actor searches half of its games while the others are evaluated: twice what fills the servers.
         games = min(MOST_GAMES, max(FEWEST_GAMES, 2 * LARGEST_BATCH * config.inference.servers // count))
     largest = min(LARGEST_BATCH, max(8, games * count // config.inference.servers))
-    return Layout(count, most, placement, games, tuple(ladder(largest)))
+    return Layout(count, most, placement, games, tuple(bucket_sizes(largest)))
 
 
 def placement_of(config: Config) -> str:
-    """actor | server: on a CPU a server can only lose, on a GPU an actor can not fill the card."""
+    """actor | server: on a CPU a server can only lose, on a GPU an actor can not fill the GPU."""
     if config.inference.placement != "auto":
         return config.inference.placement
     return "server" if config.inference.device == "cuda" else "actor"
 
 
-def ladder(largest: int) -> list[int]:
+def bucket_sizes(largest: int) -> list[int]:
     """8, 16, 32, ... up to the first size that is not below `largest`."""
     sizes = [8]
     while sizes[-1] < largest:

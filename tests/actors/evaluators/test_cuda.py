@@ -67,8 +67,8 @@ def test_two_batches_are_under_way_and_keep_their_versions() -> None:
 
 
 def test_sizes_share_one_network() -> None:
-    card = device_network(GAME)
-    small, large = CudaEvaluator(card, 4), CudaEvaluator(card, 16)
+    network = device_network(GAME)
+    small, large = CudaEvaluator(network, 4), CudaEvaluator(network, 16)
     small.load(random_weights(GAME, CONFIG, 1, version=3))
     assert large.version == 3
     leaves = random_leaves(GAME, 4)
@@ -80,7 +80,7 @@ def test_sizes_share_one_network() -> None:
 
 
 class NoRoom(PseudoRandomEvaluator):
-    """A card whose memory ends at 32 positions."""
+    """A GPU whose memory ends at 32 positions."""
 
     def __init__(self, size: int) -> None:
         if size > 32:
@@ -127,7 +127,7 @@ def test_where_memory_ends_smaller_batches_do() -> None:
 
 
 def test_the_next_batch_is_queued_before_the_first_is_done() -> None:
-    """So a card that takes 100 ms a batch answers a batch each 100 ms, whatever the host does between."""
+    """So a GPU that takes 100 ms a batch answers a batch each 100 ms, whatever the host does between."""
     service = 0.1
 
     def make(size: int) -> Evaluator:
@@ -147,7 +147,7 @@ def test_the_next_batch_is_queued_before_the_first_is_done() -> None:
         time.sleep(2.5 * service)
         assert len(settled) == 2
         assert settled[0] - begin >= service
-        assert settled[1] - settled[0] < 1.75 * service, "the second waited for nothing but the card"
+        assert settled[1] - settled[0] < 1.75 * service, "the second waited for nothing but the GPU"
     finally:
         server.close()
 
@@ -167,25 +167,25 @@ def test_closing_answers_what_is_under_way_with_a_refusal() -> None:
     assert all("closed" in str(error) for error in errors)
 
 
-def test_a_client_finds_the_card_behind_the_server() -> None:
-    """Requests of several sizes, through the ladder, answered as by the network alone."""
+def test_a_client_reaches_the_network_behind_the_server() -> None:
+    """Requests of several sizes, through the buckets, answered as by the network alone."""
     network = trained_network(GAME)
-    card = device_network(GAME)
-    server = InferenceServer(GAME, lambda size: CudaEvaluator(card, size), sizes=[8, 16, 32], deadline_ms=0.5)
+    device = device_network(GAME)
+    server = InferenceServer(GAME, lambda size: CudaEvaluator(device, size), sizes=[8, 16, 32], deadline_ms=0.5)
     try:
         server.load(weights_of(network, GAME, version=1, step=0))
         for count in (3, 8, 20, 32, 50):
             leaves = random_leaves(GAME, count, seed=count)
             logits, values = expected(network, GAME, leaves)
             answer = ask(server, leaves)
-            np.testing.assert_allclose(answer.logits, logits, rtol=2e-3, atol=2e-3)  # half floats on the way
+            np.testing.assert_allclose(answer.logits, logits, rtol=2e-3, atol=2e-3)  # the answer travels as half floats
             np.testing.assert_allclose(answer.values, values, rtol=2e-3, atol=2e-3)
     finally:
         server.close()
 
 
 def test_a_request_larger_than_any_batch_waits_for_what_is_under_way() -> None:
-    """After a card had no room for the larger sizes: such a one goes in parts, behind the batches before it."""
+    """After a GPU had no room for the larger sizes: such a one goes in parts, behind the batches before it."""
     def make(size: int) -> Evaluator:
         return SimulatedGpu(GAME, size, 0.05)
 

@@ -274,7 +274,7 @@ def test_what_a_departed_client_asked_is_not_computed() -> None:
         evaluators[64].entered.clear()
         evaluators[64].free.clear()
         ticket = other.send(CODEC.encode(leaves_of(3)))
-        assert evaluators[64].entered.wait(10)  # the card is busy, so that what comes now waits
+        assert evaluators[64].entered.wait(10)  # the GPU is busy, so that what comes now waits
         for seed in range(2):
             leaver.send(CODEC.encode(leaves_of(7, seed=seed)))
         assert eventually(lambda: server.stats().waiting == 2)
@@ -315,8 +315,8 @@ def test_a_bad_payload_is_refused_and_the_next_one_answered() -> None:
 def test_what_the_server_cannot_answer_now_is_said() -> None:
     with a_door() as (_, evaluators, door):
         transport = client_of(door)
-        evaluators[64].error = RuntimeError("the card is gone")
-        with pytest.raises(ServerUnavailable, match="the card is gone"):
+        evaluators[64].error = RuntimeError("the GPU is gone")
+        with pytest.raises(ServerUnavailable, match="the GPU is gone"):
             transport.receive(transport.send(CODEC.encode(leaves_of(2))), 10)
         assert not transport.is_closed
         assert transport.receive(transport.send(CODEC.encode(leaves_of(2))), 10)

@@ -3,11 +3,11 @@
 import msgpack
 
 from shusaku.deploy.cluster.actor_totals import GAP_SECONDS, ActorTotals
-from shusaku.replay.stream.control import ActorFigures
+from shusaku.replay.stream.control import ActorMetrics
 
 
-def heard(incarnation: int, age_s: float = 0.1, **figures: object) -> ActorFigures:
-    return ActorFigures(incarnation, age_s, msgpack.packb(figures))
+def heard(incarnation: int, age_s: float = 0.1, **figures: object) -> ActorMetrics:
+    return ActorMetrics(incarnation, age_s, msgpack.packb(figures))
 
 
 class Clock:
@@ -88,7 +88,7 @@ def test_an_actor_that_vanished_grows_silent() -> None:
 
 def test_an_actor_is_heard_when_its_loop_speaks() -> None:
     totals = ActorTotals()
-    totals.update({0: ActorFigures(0, 0.1, b"")}, {})
+    totals.update({0: ActorMetrics(0, 0.1, b"")}, {})
     assert totals.heard(0, 0) is None, "its writer sends heartbeats before it has built anything"
 
 
@@ -113,8 +113,8 @@ def test_figures_that_are_none_of_ours_are_ignored() -> None:
                  msgpack.packb({"call_p99_ms": "x", "playing_ms": None, "runtime": 7}),
                  msgpack.packb({str(k): k for k in range(65)}), msgpack.packb({"a": 1, "runtime": "x" * 257}),
                  msgpack.packb({"a": True}), msgpack.packb({"a": b"1"})):
-        totals.update({0: ActorFigures(0, 0.1, data)}, {})
+        totals.update({0: ActorMetrics(0, 0.1, data)}, {})
         assert totals.total == {}
     most = {str(k): k for k in range(63)} | {"runtime": "x" * 256}
-    totals.update({0: ActorFigures(0, 0.1, msgpack.packb(most))}, {})
+    totals.update({0: ActorMetrics(0, 0.1, msgpack.packb(most))}, {})
     assert totals.living[0] == most

@@ -12,7 +12,7 @@ from shusaku.deploy.cluster.layout import (
     LARGEST_BATCH,
     MOST_GAMES,
     actor_seed,
-    ladder,
+    bucket_sizes,
     layout_of,
     plain,
 )
@@ -56,10 +56,10 @@ def test_on_a_cpu_the_network_is_in_the_actor() -> None:
     assert layout_of(config(inference__placement="server"), [2], 0).placement == "server"
 
 
-def test_ladder_holds_the_largest_batch() -> None:
-    assert ladder(1) == [8]
-    assert ladder(64) == [8, 16, 32, 64]
-    assert ladder(65)[-1] == 128
+def test_the_largest_bucket_holds_the_largest_batch() -> None:
+    assert bucket_sizes(1) == [8]
+    assert bucket_sizes(64) == [8, 16, 32, 64]
+    assert bucket_sizes(65)[-1] == 128
 
 
 def test_no_two_lives_share_a_seed() -> None:

@@ -27,7 +27,7 @@ from shusaku.deploy.run.console import plain_line
 from shusaku.deploy.run.run_identity import RunIdentity, RunProgress
 from shusaku.learner.training_loop import TrainingReport
 from shusaku.replay.buffer import ReplayStats
-from shusaku.replay.stream.control import ActorFigures, RedisControl
+from shusaku.replay.stream.control import ActorMetrics, RedisControl
 from shusaku.replay.stream.server import EmbeddedServer
 
 STATS = ReplayStats(games=50, rows=400, window=1000, capacity=5000, inserted=450, sampled=900, deleted=50,
@@ -87,7 +87,7 @@ class Run:
     def hear(self, **figures: Any) -> None:
         """Of actor 0, with the replay's counters beside it."""
         counters = {name: figures.pop(name, 0) for name in ("inserted", "bytes")}
-        self.totals.update({0: ActorFigures(0, 0.0, msgpack.packb(figures))},
+        self.totals.update({0: ActorMetrics(0, 0.0, msgpack.packb(figures))},
                            {"games": figures.get("games", 0), **counters})
 
 
