@@ -69,7 +69,7 @@ class Learner:
         self.skipped_steps = 0  # batches whose loss or gradient was not finite, since this object was made
         self.refused_publications = 0  # networks that were not finite
         self.refused_roundings = 0  # publications without scales, for 8 bits would have strayed too far
-        self._is_rounding = is_quantised
+        self._is_quantised = is_quantised
         self._positions: NDArray[np.float32] | None = None  # [N, C, H, W] for the scales; None before the first step
         self._scales: dict[str, float] = {}  # of the last publication
         self._rounding_error: QuantisationError | None = None
@@ -114,7 +114,7 @@ class Learner:
         self.average.update(self.network)
         self.step_count += 1
         self._bad_steps = 0
-        self._positions = batch.observations[:POSITIONS] if self._is_rounding else None
+        self._positions = batch.observations[:POSITIONS] if self._is_quantised else None
         self._grad_norm += norm
         self._note(loss, losses, predictions, labels)
         return True
@@ -160,7 +160,7 @@ class Learner:
             )
             self.refused_roundings += bool(weights.rejected)
             self._scales = weights.scales
-        elif self._is_rounding:
+        elif self._is_quantised:
             weights = replace(weights, scales=self._scales)  # a resumed network is the one that they were made for
         return weights
 

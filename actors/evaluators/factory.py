@@ -13,7 +13,7 @@ from shusaku.common._core import Game
 from shusaku.common.config.schema import InferenceConfig, NetworkConfig
 from shusaku.common.hardware import choose_precision
 from shusaku.common.network.weights import tower_shape
-from shusaku.common.stage_timer import Laps
+from shusaku.common.stage_timer import StageTimer
 
 # Below the largest: at most 4 times too many rows, and each takes half a second to compile.
 BUCKET_SIZES = (4, 16)
@@ -27,23 +27,23 @@ DUMMIES: dict[str, Callable[[Game, InferenceConfig, int], Evaluator]] = {
 
 
 def make_evaluator(
-    game: Game, inference: InferenceConfig, network: NetworkConfig, batch_size: int, laps: Laps | None = None
+    game: Game, inference: InferenceConfig, network: NetworkConfig, batch_size: int, timer: StageTimer | None = None
 ) -> Evaluator:
     """The evaluator that the configuration asks for, without weights yet.
 
-    `laps`: the caller's timer, so that its time is split into encoding, network and expanding.
+    `timer`: the caller's; encoding, network and expanding are charged to it as stages of their own.
     UsageError if the runtime, the device or the precision is not available on this machine.
     """
-    return evaluator_maker(game, inference, network, laps)(batch_size)
+    return evaluator_maker(game, inference, network, timer)(batch_size)
 
 
 def evaluator_maker(
-    game: Game, inference: InferenceConfig, network: NetworkConfig, laps: Laps | None = None
+    game: Game, inference: InferenceConfig, network: NetworkConfig, timer: StageTimer | None = None
 ) -> Callable[[int], Evaluator]:
     """Makes evaluators of several batch sizes, as `make_evaluator` makes one."""
     if inference.runtime in DUMMIES:
         return partial(DUMMIES[inference.runtime], game, inference)
-    return network_maker(game, inference, network, laps)
+    return network_maker(game, inference, network, timer)
 
 
 def make_bucketed_evaluator(
@@ -55,7 +55,7 @@ def make_bucketed_evaluator(
 
 
 def network_maker(
-    game: Game, inference: InferenceConfig, network: NetworkConfig, laps: Laps | None = None
+    game: Game, inference: InferenceConfig, network: NetworkConfig, timer: StageTimer | None = None
 ) -> Callable[[int], MeasurableEvaluator]:
     """Makes evaluators of the network, of several batch sizes; on a GPU they share one network and its streams."""
     tower = tower_shape(game, network)
@@ -80,7 +80,7 @@ def network_maker(
             precision = precision._replace(reason=f"{precision.reason}; {why}")
         def make_runtime(size: int) -> Runtime:
             return TorchRuntime(tower, size, precision)
-    return lambda size: NetworkEvaluator(game, make_runtime(size), laps)
+    return lambda size: NetworkEvaluator(game, make_runtime(size), timer)
 
 
 def choose_runtime(inference: InferenceConfig) -> tuple[str, str]:

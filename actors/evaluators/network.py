@@ -8,7 +8,7 @@ from shusaku.actors.evaluators.evaluator import NO_VERSION, Runtime
 from shusaku.common import _core
 from shusaku.common.leaves_codec import slice_leaves
 from shusaku.common.messages import Evaluation, Leaves, Weights
-from shusaku.common.stage_timer import Laps
+from shusaku.common.stage_timer import StageTimer
 
 
 class NetworkEvaluator:
@@ -17,10 +17,10 @@ class NetworkEvaluator:
     Batches larger than the runtime's are split; rows behind a smaller batch are stale and are never read.
     """
 
-    def __init__(self, game: _core.Game, runtime: Runtime, laps: Laps | None = None) -> None:
+    def __init__(self, game: _core.Game, runtime: Runtime, timer: StageTimer | None = None) -> None:
         self.runtime = runtime
         self.size = len(runtime.inputs)
-        self._laps = laps or Laps()
+        self._timer = timer or StageTimer()
         self._game = game
         self._answer = AnswerBuffers(len(runtime.inputs), game)
         self._version = NO_VERSION
@@ -67,9 +67,9 @@ class NetworkEvaluator:
     def _evaluate(self, leaves: Leaves, logits: NDArray[np.float32], values: NDArray[np.float32]) -> None:
         """Writes logits [N] and values [B] of one batch."""
         self._game.expand_channels_last(leaves.packed, leaves.uniform, self.runtime.inputs)
-        self._laps.lap("encode")
+        self._timer.charge("encode")
         self.runtime.run(len(leaves))
-        self._laps.lap("network")
+        self._timer.charge("network")
         _core.gather_logits(self.runtime.policy, leaves.offsets, leaves.actions, logits)
         values[:] = self.runtime.values[: len(leaves)]
-        self._laps.lap("expand")
+        self._timer.charge("expand")

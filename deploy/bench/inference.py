@@ -13,7 +13,7 @@ from shusaku.common.external.configured_game import configured_game
 from shusaku.common.hardware import choose_precision
 from shusaku.common.network.weights import random_weights
 from shusaku.deploy.bench.raw_rate import raw_rate
-from shusaku.deploy.cluster.layout import LARGEST_BATCH, bucket_sizes
+from shusaku.deploy.cluster.layout import LARGEST_BATCH, batch_buckets
 from shusaku.deploy.run.calibration import with_scales
 
 BATCHES = (1, 8, 16, 32, 64, 128, 256)  # of an actor, whose network computes on one core
@@ -26,7 +26,7 @@ def measure_inference(config: Config) -> dict[str, Any]:
     weights = random_weights(game, config.network, config.run.seed, version=1)
     choices = list(_runtimes(config))
     is_gpu = config.inference.device != "cpu"
-    batches = bucket_sizes(LARGEST_BATCH) if is_gpu else BATCHES
+    batches = batch_buckets(LARGEST_BATCH) if is_gpu else BATCHES
     seconds = config.bench.seconds / (len(choices) * len(batches))
     if not is_gpu and any(runtime == "torch" for runtime, _ in choices):
         import torch
