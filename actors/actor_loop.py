@@ -32,9 +32,9 @@ class Plays(Protocol):
 
 
 class Writes(Protocol):
-    """Where finished games go: `replay.stream.writer.SpooledWriter`."""
+    """Where finished games go: `replay.stream.writer.AsyncWriter`."""
 
-    figures: bytes  # msgpack; travels with the next heartbeat
+    metrics: bytes  # msgpack; travels with the next heartbeat
 
     @property
     def control(self) -> Control: ...  # newest reply
@@ -148,7 +148,7 @@ class ActorLoop:
         if now - self._stated_at < FIGURES_SECONDS:
             return
         self._stated_at = now
-        self._writer.figures = msgpack.packb({
+        self._writer.metrics = msgpack.packb({
             **self._player.counters(),
             **self._laps.counters(),
             "version": self._version,

@@ -29,7 +29,7 @@ from shusaku.common.leaves_codec import LeavesCodec
 from shusaku.common.messages import Weights
 from shusaku.common.stage_timer import Laps
 from shusaku.replay.stream.append import Appender
-from shusaku.replay.stream.writer import SpooledWriter
+from shusaku.replay.stream.writer import AsyncWriter
 
 FLUSH_SECONDS = 5.0  # at the end, for games that are not in Redis yet
 BUILD_SECONDS = 300.0  # that `run` may take to build what the other methods talk to: a GPU compiles and captures
@@ -58,8 +58,8 @@ class _Shell:
         self._built = threading.Event()
         self._stopping = threading.Event()
 
-    def where(self) -> tuple[str, int]:
-        """Node and process id."""
+    def location(self) -> tuple[str, int]:
+        """Node id and process id."""
         return ray.get_runtime_context().get_node_id(), os.getpid()
 
     def _wait_until_built(self) -> None:
@@ -83,7 +83,7 @@ class SelfPlayActor(_Shell):
         appender = Appender(
             plan.url, plan.run_id, actor=plan.actor, epoch=plan.epoch, incarnation=plan.incarnation
         )
-        writer = SpooledWriter(appender)
+        writer = AsyncWriter(appender)
         try:
             self._loop = self._build(game, identity, writer)
             self._built.set()
@@ -95,7 +95,7 @@ class SelfPlayActor(_Shell):
         finally:
             writer.close(FLUSH_SECONDS)
 
-    def _build(self, game: Game, identity: ActorIdentity, writer: SpooledWriter) -> ActorLoop:
+    def _build(self, game: Game, identity: ActorIdentity, writer: AsyncWriter) -> ActorLoop:
         plan, config = self._plan, self._plan.config
         settings: dict[str, Any] = {
             "games": plan.games, "seed": plan.seed, "identity": identity, "config_hash": plan.config_hash,

@@ -14,7 +14,7 @@ from shusaku.common.external.configured_game import configured_game
 from shusaku.common.messages import Weights
 from shusaku.common.network.row_labels import row_labels
 from shusaku.learner.training_loop import Training, TrainingReport
-from shusaku.replay.buffer import make_buffer
+from shusaku.replay.backends import make_buffer
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class LearnerActor:
         finally:
             buffer.close()
 
-    def where(self) -> tuple[str, int]:
-        """Node and process id."""
+    def location(self) -> tuple[str, int]:
+        """Node id and process id."""
         return ray.get_runtime_context().get_node_id(), os.getpid()
 
     def report(self) -> TrainingReport:

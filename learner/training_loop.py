@@ -190,7 +190,7 @@ class Training:
             self._note(f"version {weights.version} was not published: {error}; the next one will be tried")
             return
         # Records may name the version only after the replay knows it, so it is told before anybody plays with it.
-        self._buffer.note_version(weights.version)
+        self._buffer.record_version(weights.version)
         figures = self.learner.metrics()
         with self._lock:
             self._published = weights

@@ -1,7 +1,7 @@
-"""What every replay buffer offers, and the table of them.
+"""The types of a replay buffer: what it offers and what it returns.
 
-A buffer has two sides.  Actors append finished games and are told whether to go on (`ReplayWriter`); the learner
-draws mini-batches (`ReplayReader`).  `tests/replay/test_buffers.py` runs over `BUFFERS`.
+A buffer has two sides.  Actors append finished games and learn whether to go on (`ReplayWriter`); the learner samples
+mini-batches (`ReplayReader`).  `replay.backends` makes one.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from shusaku.common._core import Game
 from shusaku.common.config.schema import ReplayConfig
-from shusaku.common.errors import UsageError
 from shusaku.common.messages import Control, GameRecord
 from shusaku.common.network.row_labels import RowLabels
 
@@ -89,7 +88,7 @@ class ReplayReader(Protocol):
 
     def stats(self) -> ReplayStats: ...
 
-    def note_version(self, version: int) -> None:
+    def record_version(self, version: int) -> None:
         """Weights up to this publication number exist: records may name them."""
 
     def fence(self, actor: int, incarnation: int) -> None:
@@ -130,25 +129,3 @@ class BufferMaker(Protocol):
         config_hash: str = "",  # that records must carry; empty: any
         on_accept: Callable[[bytes], None] | None = None,  # sees each accepted game, encoded, in order
     ) -> ReplayBuffer: ...
-
-
-def _make_memory_buffer(game: Game, config: ReplayConfig, **options: Any) -> ReplayBuffer:
-    from shusaku.replay.memory_buffer import MemoryBuffer  # here, because it needs the classes above
-
-    return MemoryBuffer(game, config, **options)
-
-
-def _make_redis_buffer(game: Game, config: ReplayConfig, **options: Any) -> ReplayBuffer:
-    from shusaku.replay.stream.buffer import RedisBuffer
-
-    return RedisBuffer(game, config, **options)
-
-
-BUFFERS: dict[str, BufferMaker] = {"memory": _make_memory_buffer, "redis": _make_redis_buffer}
-
-
-def make_buffer(kind: str, game: Game, config: ReplayConfig, **options: Any) -> ReplayBuffer:
-    """The buffer of that name; the options are those of `BufferMaker`, and those of its own."""
-    if kind not in BUFFERS:
-        raise UsageError(f"unknown replay buffer {kind!r}: expected one of {', '.join(BUFFERS)}")
-    return BUFFERS[kind](game, config, **options)

@@ -12,8 +12,7 @@ from shusaku.common.network.row_labels import RowLabels
 from shusaku.replay.buffer import Batch, ReplayStats
 from shusaku.replay.rate_limiter import LimiterState
 from shusaku.replay.row_window import RowWindow
-from shusaku.replay.stream.quarantine import Quarantine
-from shusaku.replay.validation import InvalidRecord
+from shusaku.replay.validation import InvalidRecordError, Quarantine
 
 STATE = 1  # version of what `MemoryBuffer.state` returns
 
@@ -63,7 +62,7 @@ class MemoryBuffer:
                 if self._is_expected(record):
                     validation.check_origin(record, self._window.version)
                     self._accept(record, data)
-        except InvalidRecord as error:
+        except InvalidRecordError as error:
             with self._lock:
                 self.quarantine.add(str(error), data)
         return self.control()
@@ -82,9 +81,9 @@ class MemoryBuffer:
                 duplicates=self._duplicates, fenced=self._fenced, other_epoch=self._other_epoch
             )
 
-    def note_version(self, version: int) -> None:
+    def record_version(self, version: int) -> None:
         with self._lock:
-            self._window.note_version(version)
+            self._window.record_version(version)
 
     def fence(self, actor: int, incarnation: int) -> None:
         with self._lock:
@@ -107,7 +106,7 @@ class MemoryBuffer:
                 raise ValueError("a buffer that holds games cannot be restored")
             counters, version, seen = _read_state(state)
             self._window.begin_refill(counters)
-            self._window.note_version(version)
+            self._window.record_version(version)
             self._seen = seen
             bad = 0
             for data in records:

@@ -10,8 +10,7 @@ from shusaku.common.messages import GameRecord
 from shusaku.common.network.row_labels import RowLabels
 from shusaku.replay.buffer import Batch, ReplayStats
 from shusaku.replay.rate_limiter import LimiterState, RateLimiter
-from shusaku.replay.stream.quarantine import Quarantine
-from shusaku.replay.validation import InvalidRecord, Validation
+from shusaku.replay.validation import InvalidRecordError, Quarantine, Validation
 from shusaku.replay.window import Window
 
 
@@ -72,7 +71,7 @@ class RowWindow:
         return not (self._ring.end or self.limiter.inserted)
 
     def accept(self, record: GameRecord) -> None:
-        """A new game: InvalidRecord, and nothing changed, where it breaks the rules of its game."""
+        """A new game: InvalidRecordError, and nothing changed, where it breaks the rules of its game."""
         rows = self._replay(record)
         self.accepted += 1
         self._games.append(rows)
@@ -88,7 +87,7 @@ class RowWindow:
         arrays["rows"] += self.limiter.inserted - end  # the ring counts from its own beginning
         return Batch(**arrays)
 
-    def note_version(self, version: int) -> None:
+    def record_version(self, version: int) -> None:
         self.version = max(self.version, version)
 
     def begin_refill(self, counters: LimiterState | None = None) -> None:
@@ -103,7 +102,7 @@ class RowWindow:
         self.limiter.deleted = self.limiter.inserted
 
     def refill(self, record: GameRecord) -> None:
-        """The next game, oldest first; InvalidRecord as `accept`."""
+        """The next game, oldest first; InvalidRecordError as `accept`."""
         rows = self._replay(record)
         self._games.append(rows)
         self.limiter.deleted -= rows
@@ -126,8 +125,8 @@ class RowWindow:
             "version": self.version,
         }
 
-    def stats(self, **figures: Any) -> ReplayStats:
-        """`figures` are those that the window does not know, or knows less of than its buffer."""
+    def stats(self, **metrics: Any) -> ReplayStats:
+        """`metrics` are those that the window does not know, or knows less of than its buffer."""
         limiter = self.limiter
         own: dict[str, Any] = {
             "games": len(self._games),
@@ -144,10 +143,10 @@ class RowWindow:
             "quarantined": self.quarantine.counts,
             "nbytes": self._ring.nbytes,
         }
-        return ReplayStats(**own | figures)
+        return ReplayStats(**own | metrics)
 
     def _replay(self, record: GameRecord) -> int:
-        """Into the ring; how many rows.  InvalidRecord where the record breaks the rules of the game."""
+        """Into the ring; how many rows.  InvalidRecordError where the record breaks the rules of the game."""
         try:
             return self._ring.append(
                 record.actions,
@@ -166,7 +165,7 @@ class RowWindow:
                 self.validation.own_komi(record),
             )
         except ValueError as error:
-            raise InvalidRecord(str(error)) from None
+            raise InvalidRecordError(str(error)) from None
 
     def _evict(self) -> None:
         wanted = self.window.rows(self.limiter.inserted)

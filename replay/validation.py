@@ -5,7 +5,9 @@ replays the game anyway.  Reasons read "key: what is wrong"; the key is what a `
 """
 
 import math
+from collections import Counter, deque
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +18,7 @@ from shusaku.common.messages import SCHEMA, GameRecord
 Params = dict[str, int | float | str | bool]
 
 
-class InvalidRecord(ValueError):
+class InvalidRecordError(ValueError):
     """A record that is refused; the text is "key: what is wrong"."""
 
 
@@ -28,20 +30,20 @@ class Validation:
     config_hash: str = ""  # empty: any
 
     def encode(self, record: GameRecord) -> bytes:
-        """The record as bytes; InvalidRecord when its schema, types or sizes are wrong."""
+        """The record as bytes; InvalidRecordError when its schema, types or sizes are wrong."""
         if record.schema != SCHEMA:
-            raise InvalidRecord(f"schema: {record.schema!r} is unknown; this program reads schema {SCHEMA}")
+            raise InvalidRecordError(f"schema: {record.schema!r} is unknown; this program reads schema {SCHEMA}")
         try:
             return encode_record(record)
         except CodecError as error:
-            raise InvalidRecord(f"format: {error}") from None
+            raise InvalidRecordError(f"format: {error}") from None
 
     def check_game(self, record: GameRecord) -> None:
-        """InvalidRecord unless the record is of this game with these parameters; the komi may be its own."""
+        """InvalidRecordError unless the record is of this game with these parameters; the komi may be its own."""
         if record.game != self.game.name:
-            raise InvalidRecord(f"game: {record.game}, this run plays {self.game.name}")
+            raise InvalidRecordError(f"game: {record.game}, this run plays {self.game.name}")
         if self._with_our_komi(record.params) != self.game.params:
-            raise InvalidRecord(f"game: parameters {record.params}, this run plays with {self.game.params}")
+            raise InvalidRecordError(f"game: parameters {record.params}, this run plays with {self.game.params}")
 
     def own_komi(self, record: GameRecord) -> float:
         """The komi of a record that `check_game` accepts, where it is not that of the run; else NaN."""
@@ -52,11 +54,41 @@ class Validation:
         return {**params, "komi": self.game.params["komi"]} if is_number else params
 
     def check_origin(self, record: GameRecord, newest_version: int, by_hash: bool = True) -> None:
-        """InvalidRecord when it was played under another configuration or by weights that do not exist.
+        """InvalidRecordError when it was played under another configuration or by weights that do not exist.
 
         Without `by_hash` any configuration will do.
         """
         if by_hash and self.config_hash and record.config_hash != self.config_hash:
-            raise InvalidRecord(f"config: hash {record.config_hash}, this run has {self.config_hash}")
+            raise InvalidRecordError(f"config: hash {record.config_hash}, this run has {self.config_hash}")
         if len(record) > 0 and (version := int(np.max(record.versions))) > newest_version:
-            raise InvalidRecord(f"version: {version} is unknown; the newest published is {newest_version}")
+            raise InvalidRecordError(f"version: {version} is unknown; the newest published is {newest_version}")
+
+
+class Quarantined(NamedTuple):
+    """A record that was refused."""
+
+    reason: str  # "key: what is wrong"
+    data: bytes  # as encoded; empty where it could not even be encoded
+
+
+class Quarantine:
+    """The newest `limit` refused records with their reasons, and how many there were of each kind.
+
+    A reason is "key: what is wrong" as validation and `RowRing.append` write it; the keys are few, so counting by
+    them is bounded too.
+    """
+
+    MAX_DATA = 1 << 20  # bytes kept of one record
+
+    def __init__(self, limit: int = 100) -> None:
+        self.entries: deque[Quarantined] = deque(maxlen=limit)
+        self._counts: Counter[str] = Counter()
+
+    def add(self, reason: str, data: bytes) -> None:
+        self.entries.append(Quarantined(reason, data[: self.MAX_DATA]))
+        self._counts[reason.partition(":")[0][:32]] += 1
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Refused records by the key of their reason."""
+        return dict(self._counts)

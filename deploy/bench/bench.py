@@ -62,7 +62,7 @@ def _replay(config: Config) -> dict[str, Any]:
     """Appending whole games with validation, and sampling ready mini-batches, each on one thread."""
     from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator
     from shusaku.actors.self_play import ActorIdentity, SelfPlay
-    from shusaku.replay.buffer import make_buffer
+    from shusaku.replay.backends import make_buffer
 
     game = _game(config)
     search = replace(config.search, simulations=8, cache=0)

@@ -11,7 +11,7 @@ from shusaku.common.errors import RunFailed
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.hardware import choose_precision
 from shusaku.common.network.weights import random_weights
-from shusaku.deploy.cluster.layout import LARGEST_BATCH, ladder
+from shusaku.deploy.cluster.layout import LARGEST_BATCH, batch_buckets
 from shusaku.deploy.run.calibration import with_scales
 
 BATCHES = (1, 8, 16, 32, 64, 128, 256)  # of an actor, whose network computes on one core
@@ -24,7 +24,7 @@ def measure_inference(config: Config) -> dict[str, Any]:
     weights = random_weights(game, config.network, config.run.seed, version=1)
     choices = list(_runtimes(config))
     is_card = config.inference.device != "cpu"
-    batches = ladder(LARGEST_BATCH) if is_card else BATCHES
+    batches = batch_buckets(LARGEST_BATCH) if is_card else BATCHES
     seconds = config.bench.seconds / (len(choices) * len(batches))
     if not is_card and any(runtime == "torch" for runtime, _ in choices):
         import torch

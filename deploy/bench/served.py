@@ -25,11 +25,11 @@ from shusaku.actors.self_play import ActorIdentity
 from shusaku.common.config.schema import Config
 from shusaku.common.leaves_codec import LeavesCodec
 from shusaku.common.stage_timer import Laps, shares
-from shusaku.deploy.bench.processes import answers_of, guarded
-from shusaku.deploy.cli.overrides import changed
+from shusaku.deploy.bench.processes import collect_answers, put_answer
 from shusaku.deploy.cluster.layout import Layout, layout_of
 from shusaku.deploy.run.calibration import with_scales
 from shusaku.deploy.run.chosen_weights import choose_weights
+from shusaku.deploy.run.composed_config import replace_settings
 
 START_SECONDS = 300.0  # until everybody is ready: a GPU compiles and captures
 WARM_UP = 0.2  # of `bench.seconds`, before anything is counted
@@ -39,16 +39,16 @@ ANSWER_SECONDS = 30.0  # after which a player gives the server up
 
 def measure_served(config: Config) -> dict[str, Any]:
     """Sums over the processes that play; the network alone is measured by the server, before and after self-play."""
-    config = changed(config, inference=replace(config.inference, servers=1))
+    config = replace_settings(config, inference=replace(config.inference, servers=1))
     layout = layout_of(config, [max(len(os.sched_getaffinity(0)), config.actors.count * config.actors.cpus)], math.inf)
     context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks
     barrier = context.Barrier(layout.actors + 1)
     addresses: Any = context.Queue()
     results: Any = context.Queue()
     told = (config, layout, barrier, addresses)
-    answers = answers_of([
-        context.Process(target=guarded, args=(results, _serve, *told)),
-        *(context.Process(target=guarded, args=(results, _play, *told, actor)) for actor in range(layout.actors)),
+    answers = collect_answers([
+        context.Process(target=put_answer, args=(results, _serve, *told)),
+        *(context.Process(target=put_answer, args=(results, _play, *told, actor)) for actor in range(layout.actors)),
     ], results, START_SECONDS + 3 * config.bench.seconds)
     server = next(answer for answer in answers if "raw" in answer)
     players = [answer for answer in answers if "raw" not in answer]
@@ -76,7 +76,7 @@ def measure_served(config: Config) -> dict[str, Any]:
 
 
 def _serve(config: Config, layout: Layout, barrier: Barrier, addresses: Any) -> dict[str, Any]:
-    chosen = choose_weights(changed(config, checkpoint=config.checkpoint or "random"))
+    chosen = choose_weights(replace_settings(config, checkpoint=config.checkpoint or "random"))
     make = evaluator_maker(chosen.game, config.inference, chosen.network)
     made: dict[int, Evaluator] = {}
 
@@ -116,7 +116,7 @@ def _serve(config: Config, layout: Layout, barrier: Barrier, addresses: Any) -> 
 
 
 def _play(config: Config, layout: Layout, barrier: Barrier, addresses: Any, actor: int) -> dict[str, Any]:
-    chosen = choose_weights(changed(config, checkpoint=config.checkpoint or "random"))
+    chosen = choose_weights(replace_settings(config, checkpoint=config.checkpoint or "random"))
     codec, laps = LeavesCodec(chosen.game), Laps()
     transport = SharedTransport(addresses.get(timeout=START_SECONDS), actor, codec.max_bytes, deadline=ANSWER_SECONDS)
     evaluate = RemoteEvaluation(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import shusaku.common.config.schema
 from shusaku.common.config.schema import Config
-from shusaku.deploy.cli.parameters import shown
+from shusaku.deploy.run.game_parameters import format_value
 
 PAGE = Path("docs/configuration.md")
 _INTRODUCTION = """\
@@ -72,7 +72,7 @@ def _sections() -> list[str]:
 
 
 def _setting(section: str, key: str, value: Any, text: str) -> Setting:
-    return Setting(section, key, type(value).__name__, shown(value), text)
+    return Setting(section, key, type(value).__name__, format_value(value), text)
 
 
 def _comments() -> dict[tuple[str, str], str]:

@@ -8,7 +8,7 @@ against what the core says of them.
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, fields, is_dataclass, replace
+from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,30 +27,22 @@ from shusaku.common.config.schema import Config, GameConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.external.entry import trust
 from shusaku.common.suggestions import nearest
-from shusaku.deploy.cli.masking import mask_tree
-from shusaku.deploy.cli.parameters import KINDS, check_search, game_defaults, make_game, parameter_value, shown
+from shusaku.deploy.run.composed_config import ComposedConfig
+from shusaku.deploy.run.game_parameters import (
+    KINDS,
+    check_search,
+    format_value,
+    game_defaults,
+    make_game,
+    parameter_value,
+)
+from shusaku.deploy.run.masking import mask_tree
 
 CONFIGS = Path(configs.__file__).parent
 DEFAULT_EXPERIMENT = "connect_four"
 _SWEEPS = ("choice", "glob", "interval", "range", "shuffle", "sort")  # what Hydra's grammar calls by a name
 _ZERO_IS_AUTO = ("actors.count", "actors.games_per_actor", "learner.threads", "match.engines")
 _PLAYER_SEARCHES = ("first.search", "second.search")  # sections that take the choices of the group `search`
-
-
-class ComposedConfig(Config):
-    """A Config that remembers how it was asked for, for the run directory."""
-
-    overrides: list[str]  # as typed, sweeps resolved
-    asked: frozenset[str]  # groups and dotted keys that they set, game.<parameter> included
-    unresolved: dict[str, Any]  # the composed tree with its interpolations (${oc.env:...}) left alone
-
-
-def changed(config: Config, **changes: Any) -> Config:
-    """`dataclasses.replace` that keeps what a ComposedConfig remembers."""
-    copy = replace(config, **changes)
-    if isinstance(config, ComposedConfig) and isinstance(copy, ComposedConfig):
-        copy.overrides, copy.asked, copy.unresolved = config.overrides, config.asked, config.unresolved
-    return copy
 
 
 def compose(argv: Sequence[str]) -> ComposedConfig:
@@ -252,7 +244,7 @@ def _check_setting(leaf: _Leaf) -> None:
     try:
         OmegaConf.update(OmegaConf.structured(Config), leaf.key, leaf.value)
     except OmegaConfBaseException:
-        rule = f"{leaf.key} must be {KINDS[kind]}, such as its default {shown(default)}"
+        rule = f"{leaf.key} must be {KINDS[kind]}, such as its default {format_value(default)}"
         raise UsageError(f"{leaf.text}: {rule}") from None
 
 

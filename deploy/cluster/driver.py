@@ -23,7 +23,7 @@ from shusaku.deploy.cluster.actor_totals import ActorTotals
 from shusaku.deploy.cluster.broadcast import Broadcast
 from shusaku.deploy.cluster.layout import layout_of
 from shusaku.deploy.cluster.replay_store import ReplayStore
-from shusaku.deploy.cluster.roles import roles_of
+from shusaku.deploy.cluster.roles import RunSetup, make_roles
 from shusaku.deploy.cluster.status import ClusterProgress
 from shusaku.deploy.cluster.strength_meter import StrengthMeter
 from shusaku.deploy.cluster.supervisor import Supervisor
@@ -100,15 +100,15 @@ class ClusterRun:
             limit = config.replay.minimum if config.learner.enabled else -1  # until the learner says more
             control.begin(
                 epoch, capacity=config.replay.capacity, max_bytes=config.replay.megabytes << 20, actors=self.actors,
-                limit=limit, fences={slot.index: slot.incarnation for slot, _ in self.supervisor.workers("self_play")},
+                limit=limit, fences={r.index: r.incarnation for r, _ in self.supervisor.workers("self_play")},
             )
-            control.forget_actors()  # of earlier lives
+            control.drop_actor_metrics()  # of earlier lives
             if self.broadcast.version:
-                control.note_version(self.broadcast.version)
+                control.record_version(self.broadcast.version)
 
         self.store.begin(begin)
-        for role, count in roles_of(self):
-            self.supervisor.employ(role, count)
+        for role, count in make_roles(self._setup()):
+            self.supervisor.register(role, count)
         self.progress = ClusterProgress(self)
 
     def train(self) -> None:
@@ -128,7 +128,7 @@ class ClusterRun:
             self._tend()
             if self.was_asked_to_stop:
                 return  # before those who obey are taken for dead
-        self.supervisor.set_deaf("self_play", not self.is_replay_answering)
+        self.supervisor.set_unreachable("self_play", not self.is_replay_answering)
         self.reconcile()
         self._hear_learner()
         self.broadcast.deliver()
@@ -145,7 +145,7 @@ class ClusterRun:
     def reconcile(self) -> None:
         """Replaces who has died and says so; raises what the user got wrong, and where nothing helps."""
         self.supervisor.reconcile()
-        for event in self.supervisor.events():
+        for event in self.supervisor.take_events():
             self.console.say(f"{event.role} {event.index} {event.text}")
             self._raise_if_hopeless()
 
@@ -153,27 +153,29 @@ class ClusterRun:
         """Learner (with its last checkpoint), actors and servers end; the evaluator stays for the last measurement."""
         self.activity = "saving and ending"
         self.progress.show(self.console)
-        self.store.end()
+        self.store.expect_end()
         names = ("learner", "self_play", "inference")
         learner = self.supervisor.worker("learner")
         self.supervisor.stop_all(names)
         with contextlib.suppress(ReplayUnavailable):  # also to those who cannot be reached otherwise
-            self.store.control.request_stop()
+            self.store.control.stop_actors()
         begun = time.monotonic()
         while not self.supervisor.all_ended(names):
+            self.supervisor.poll()
             is_hurried = self.signals.should_stop() or self.was_asked_to_stop
             if time.monotonic() - begun > (HURRIED_SECONDS if is_hurried else END_SECONDS):
                 break
             time.sleep(0.05)
+        self.supervisor.poll()
         if isinstance(learner, RayWorker):
-            if learner.ended() is None or learner.failure is not None:
+            if learner.exit_reason() is None or learner.failure is not None:
                 step = self.report.saved_step if self.report else 0
-                reason = learner.ended() or "it did not end in time"
+                reason = learner.exit_reason() or "it did not end in time"
                 self.console.say(f"the learner wrote no last checkpoint: {reason}; the newest is that of step {step:,}")
             elif isinstance(learner.result, TrainingReport):
                 self._take(learner.result)
         with contextlib.suppress(ReplayUnavailable):
-            self.totals.update(self.store.control.actor_figures(), self.store.control.counters())
+            self.totals.update(self.store.control.actor_metrics(), self.store.control.counters())
         self.save_progress()
 
     def finish(self) -> dict[str, Any]:
@@ -204,6 +206,7 @@ class ClusterRun:
         deadline = time.monotonic() + CLOSE_SECONDS
         while not self.supervisor.all_ended() and time.monotonic() < deadline:
             time.sleep(0.02)
+            self.supervisor.poll()
         self.supervisor.kill_all()
         try:
             self.sink.close()
@@ -243,6 +246,15 @@ class ClusterRun:
 
     # --- the workers -------------------------------------------------------------------------------------------------
 
+    def _setup(self) -> RunSetup:
+        return RunSetup(
+            config=self.config, layout=self.layout, epoch=self.epoch, run_id=self.identity.run_id,
+            directory=self.directory.path, url=self.store.url, actor_url=self.store.actor_url,
+            has_positions=self.positions is not None,
+            actors=lambda: self.actors, seconds=lambda: self.seconds,
+            heartbeat=self.totals.last_heartbeat, fence=self.fence,
+        )
+
     def fence(self, actor: int, incarnation: int) -> None:
         """Games of earlier lives of the actor are refused from now on."""
         if not self.is_replay_answering:
@@ -252,9 +264,9 @@ class ClusterRun:
 
     def _raise_if_hopeless(self) -> None:
         """What the user got wrong is no death to recover from."""
-        for crew in self.supervisor.crews.values():
-            for slot in crew.slots.values():
-                failures = [w.failure for w in (slot.last, slot.worker) if isinstance(w, RayWorker)]
+        for group in self.supervisor.groups.values():
+            for replica in group.replicas.values():
+                failures = [w.failure for w in (replica.previous_worker, replica.worker) if isinstance(w, RayWorker)]
                 failure = next((f for f in failures if isinstance(f, UsageError | ResumeError)), None)
                 if failure is not None:
                     cause = cause_of(failure)
@@ -264,14 +276,14 @@ class ClusterRun:
 
     def _tend(self) -> None:
         """Heartbeats, requests from other terminals, our status for them."""
-        self.is_replay_answering = self.store.tend()
+        self.is_replay_answering = self.store.check_health()
         if not self.is_replay_answering:
-            self.totals.miss()
+            self.totals.mark_unreachable()
             return
         control = self.store.control
         try:
-            self.totals.update(control.actor_figures(), control.counters())
-            self.was_asked_to_stop |= control.is_stop_wished()
+            self.totals.update(control.actor_metrics(), control.counters())
+            self.was_asked_to_stop |= control.is_run_stop_requested()
             self.quarantined = sum(control.quarantined().values())
             desired = min(control.desired_actors() or self.actors, self.layout.max_actors)
             if desired != self.actors:
@@ -299,7 +311,7 @@ class ClusterRun:
 
     def _hear_learner(self) -> None:
         worker = self.supervisor.worker("learner")
-        report = worker.answer if isinstance(worker, RayWorker) else None
+        report = worker.report if isinstance(worker, RayWorker) else None
         if isinstance(report, TrainingReport) and report is not self.report:
             self._take(report)
         self.broadcast.fetch(worker, self.report)
@@ -331,7 +343,7 @@ class ClusterRun:
         except RunFailed as refused:
             self.console.say(f"{refused}; the next best precision is used")
             weights = replace(weights, refused=str(refused))
-        self.store.control.note_version(weights.version)
+        self.store.control.record_version(weights.version)
         return weights
 
 

@@ -92,13 +92,13 @@ class ClusterProgress:
         status = self._status or self.status()
         run = self._run
         processes = {
-            f"{name} {slot.index}": {"incarnation": slot.incarnation, "pid": getattr(worker, "pid", None)}
-            for name in run.supervisor.crews for slot, worker in run.supervisor.workers(name)
+            f"{name} {replica.index}": {"incarnation": replica.incarnation, "pid": getattr(worker, "pid", None)}
+            for name in run.supervisor.groups for replica, worker in run.supervisor.workers(name)
         }
         processes["replay 0"] = {"incarnation": run.store.restarts, "pid": run.store.pid}
         content = {
             **run.store.identify(), "status": asdict(status), "time": time.time(), "desired_actors": run.actors,
-            "alive_actors": run.supervisor.crews["self_play"].alive, "max_actors": run.layout.max_actors,
+            "alive_actors": run.supervisor.groups["self_play"].alive, "max_actors": run.layout.max_actors,
             "dashboard": run.session.dashboard_url, "epoch": run.epoch, "processes": processes,
             "inference": self._server(), "cpus_per_actor": run.config.actors.cpus,
             "first_game_seconds": run.first_game_seconds, "totals": run.totals.total,
@@ -115,14 +115,14 @@ class ClusterProgress:
     def _write(self, sink: MetricsSink) -> None:
         run, status, report = self._run, self.status(), self._run.report
         step, seconds, totals = status.step, status.seconds, run.totals.total
-        crews = run.supervisor.crews
+        groups = run.supervisor.groups
         sink.write(Metrics(step, seconds, "self_play", {
             "games": status.games, "games_per_hour": status.games_per_hour, "rows_per_s": status.rows_per_second,
             "searches_per_s": status.searches_per_second, "evaluations_per_s": status.evaluations_per_second,
             "cache_hit_rate": status.cache_hit_rate, "mean_plies": mean_plies(totals),
-            "non_finite": totals.get("non_finite", 0), "actors": crews["self_play"].alive,
+            "non_finite": totals.get("non_finite", 0), "actors": groups["self_play"].alive,
             "desired_actors": run.actors, "paused_share": self._paused.share,
-            "resident_megabytes": sum(int(f.get("resident_mb", 0)) for f in run.totals.living.values()),
+            "resident_megabytes": sum(int(f.get("resident_mb", 0)) for f in run.totals.by_actor.values()),
             **{f"time_{part}": share for part, share in status.time_shares.items()},
         }))
         figures: dict[str, Any] = {}
@@ -159,7 +159,7 @@ class ClusterProgress:
         if status.strength:
             flat["strength"] = status.strength[-1][1]
         flat |= {
-            "actors_alive": run.supervisor.crews["self_play"].alive, "actors_desired": run.actors,
+            "actors_alive": run.supervisor.groups["self_play"].alive, "actors_desired": run.actors,
             "paused_share": self._paused.share, "waiting_share": self._waiting.share,
             "restarts": run.supervisor.restarts, "replay_bytes": run.totals.counters.get("bytes", 0),
             **{f"inference/{name}": value for name, value in server.items()},
@@ -168,8 +168,8 @@ class ClusterProgress:
 
     def _workers(self) -> list[tuple[str, str]]:
         run = self._run
-        crew = run.supervisor.crews["self_play"]
-        figures = [(f"{crew.alive} of {run.actors}", "actors")]
+        group = run.supervisor.groups["self_play"]
+        figures = [(f"{group.alive} of {run.actors}", "actors")]
         server = self._server()
         if server:
             figures += [
@@ -185,13 +185,14 @@ class ClusterProgress:
 
     def runtimes(self) -> list[str]:
         """What evaluates, a line for each kind: actors of several machines may differ, and so may their ways."""
-        reports = [worker.answer for _, worker in self._run.supervisor.workers("inference")]  # type: ignore[attr-defined]
+        reports = [worker.report for _, worker in self._run.supervisor.workers("inference")]  # type: ignore[attr-defined]
         served = {report.runtime for report in reports if report is not None}
-        return sorted(served) + sorted({str(f["runtime"]) for f in self._run.totals.living.values() if "runtime" in f})
+        actors = self._run.totals.by_actor.values()
+        return sorted(served) + sorted({str(stats["runtime"]) for stats in actors if "runtime" in stats})
 
     def _server(self) -> dict[str, float]:
         """Figures of all inference servers; empty where there are none."""
-        reports = [worker.answer for _, worker in self._run.supervisor.workers("inference")]  # type: ignore[attr-defined]
+        reports = [worker.report for _, worker in self._run.supervisor.workers("inference")]  # type: ignore[attr-defined]
         stats = [report.stats for report in reports if report is not None]
         if not stats:
             return {}
@@ -201,7 +202,7 @@ class ClusterProgress:
             "wait_p50_ms": max(s.wait_p50_ms for s in stats),
             "wait_p99_ms": max(s.wait_p99_ms for s in stats),
             "idle_share": sum(s.idle_share for s in stats) / len(stats),
-            **{name: max((float(f.get(name, 0.0)) for f in self._run.totals.living.values()), default=0.0)
+            **{name: max((float(f.get(name, 0.0)) for f in self._run.totals.by_actor.values()), default=0.0)
                for name in ("call_p50_ms", "call_p99_ms")},
         }
 

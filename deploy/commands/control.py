@@ -15,7 +15,7 @@ from shusaku.deploy.run.console import Status, block
 from shusaku.deploy.run.run_identity import RunIdentity
 from shusaku.replay.stream.client import ReplayUnavailable
 from shusaku.replay.stream.control import RedisControl
-from shusaku.replay.stream.server import url_of
+from shusaku.replay.stream.server import server_url
 
 EFFECT_SECONDS = 15.0  # until a change should be in effect
 STALE_SECONDS = 15.0  # a status older than that is nobody's
@@ -72,7 +72,7 @@ def stop(config: Config, as_json: bool) -> dict[str, Any]:
     control = _control(config)
     _state(control, config)
     begin = time.monotonic()
-    control.wish_stop()
+    control.request_run_stop()
     while time.monotonic() - begin < STOP_SECONDS:
         if not _is_running(Path(config.run.dir)):
             break
@@ -90,7 +90,7 @@ def _control(config: Config) -> RedisControl:
     directory = Path(config.run.dir)
     if not (directory / "run.json").exists():
         raise UsageError(f"run.dir={directory} holds no run of `shusaku train`; name the one that is running")
-    url = config.replay.url or url_of(directory / "redis")
+    url = config.replay.url or server_url(directory / "redis")
     if not url:
         raise UsageError(f"run.dir={directory}: its replay server is not running, so the run is not either; if it uses "
                          "a server of yours, give its replay.url")

@@ -5,8 +5,8 @@ from typing import Any
 from shusaku.common._core import Game, game_names, game_parameters
 from shusaku.common.errors import UsageError
 from shusaku.common.external.loader import parameters
-from shusaku.deploy.cli.parameters import shown
-from shusaku.deploy.cli.plain_options import PlainOptions
+from shusaku.deploy.commands.plain_options import PlainOptions
+from shusaku.deploy.run.game_parameters import format_value
 
 
 def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
@@ -69,5 +69,5 @@ def _open_spiel_names() -> tuple[list[str], str]:
 
 def _print_parameters(rows: list[dict[str, Any]]) -> None:
     for row in rows:
-        default = "..." if row["default"] is None else shown(row["default"])
+        default = "..." if row["default"] is None else format_value(row["default"])
         print(f"    game.{row['name']}={default}  {row['help']}")

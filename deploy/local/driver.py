@@ -38,7 +38,8 @@ from shusaku.learner.batches import Prefetcher, batch_seed
 from shusaku.learner.learner import Diverged, Learner
 from shusaku.learner.optimizers import run_share
 from shusaku.learner.version_index import VersionIndex
-from shusaku.replay.buffer import Batch, make_buffer
+from shusaku.replay.backends import make_buffer
+from shusaku.replay.buffer import Batch
 from shusaku.replay.record_log import RecordLog
 
 MAX_TURN_ROWS = 20_000  # so that checkpoints and measurements never wait long for a turn to end
@@ -298,7 +299,7 @@ class LocalRun:
 
     def _load(self, weights: Weights) -> None:
         self.published = weights
-        self.buffer.note_version(weights.version)
+        self.buffer.record_version(weights.version)
         for evaluator in self.evaluators:
             evaluator.load(weights)
 

@@ -17,10 +17,10 @@ from shusaku.common.config.search_options import Evaluate
 from shusaku.common.errors import UsageError
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.network.weights import random_weights
-from shusaku.deploy.cli.overrides import ComposedConfig
 from shusaku.deploy.match.table import PlayerText
 from shusaku.deploy.run.calibration import with_scales
 from shusaku.deploy.run.chosen_weights import ChosenWeights, check_searcher, choose_weights
+from shusaku.deploy.run.composed_config import asked_keys
 
 KEYS = ("first", "second")
 TREE_BYTES = 1 << 30  # that the trees of one player take at most
@@ -83,7 +83,7 @@ def make_parts(config: Config, should_stop: Callable[[], bool]) -> MatchParts:
 def kind_of(config: Config, key: str) -> str:
     """What Seat.kind is; UsageError where nobody is named, or a network that would not be asked."""
     player = _player_config(config, key)
-    is_mcts = player.search.policy == "mcts" and f"{key}.search.policy" in _asked(config)
+    is_mcts = player.search.policy == "mcts" and f"{key}.search.policy" in asked_keys(config)
     if player.checkpoint:
         if is_mcts:
             raise UsageError(f"{key}.search.policy=mcts: plain UCT asks no network; leave it or "
@@ -104,7 +104,7 @@ def _common_game(config: Config, chosen: dict[str, ChosenWeights]) -> Game:
         if (weights.game.name, weights.game.params) != (found.game.name, found.game.params):
             raise UsageError(f"{key}.checkpoint plays {game_text(found.game)}, {other}.checkpoint plays "
                              f"{game_text(weights.game)}: two players need one game; name two checkpoints of the same")
-    asked = _asked(config)
+    asked = asked_keys(config)
     given = {name: value for name, value in config.game.params.items() if f"game.{name}" in asked}
     own = found.game.params
     if ("game" in asked and config.game.name != found.game.name) or any(own.get(n) != v for n, v in given.items()):
@@ -229,7 +229,7 @@ def _with_asked(search: SearchConfig, config: Config, section: str) -> SearchCon
     said: Any = config
     for name in section.split("."):
         said = getattr(said, name)
-    asked = _asked(config)
+    asked = asked_keys(config)
     names = [field.name for field in fields(search) if f"{section}.{field.name}" in asked]
     return replace(search, **{name: getattr(said, name) for name in names})
 
@@ -246,7 +246,3 @@ def _move_limit(player: PlayerConfig) -> tuple[str, int]:
     """Of the three the one that is given; config_rules allows no second one."""
     limits = {"nodes": player.nodes, "depth": player.depth, "movetime_ms": player.movetime_ms}
     return next(((name, count) for name, count in limits.items() if count), MOVE_LIMIT)
-
-
-def _asked(config: Config) -> frozenset[str]:
-    return config.asked if isinstance(config, ComposedConfig) else frozenset()

@@ -13,8 +13,8 @@ from shusaku.common.external.configured_game import configured_game
 from shusaku.common.messages import Weights
 from shusaku.common.network.tower import evaluated
 from shusaku.common.network.weights import load_weights, random_weights
-from shusaku.deploy.cli.overrides import ComposedConfig
-from shusaku.deploy.cli.parameters import check_search
+from shusaku.deploy.run.composed_config import asked_keys
+from shusaku.deploy.run.game_parameters import check_search
 from shusaku.deploy.run.run_directory import read_config
 from shusaku.learner.checkpoints import Found, is_checkpoint, load_checkpoint, load_latest
 
@@ -98,7 +98,7 @@ def _of(weights: Weights, search: SearchConfig) -> ChosenWeights:
 
 def search_of_run(saved: dict[str, Any], config: Config) -> SearchConfig:
     """As the run with this saved tree was searched, but for what this command line asks for."""
-    asked = config.asked if isinstance(config, ComposedConfig) else frozenset()
+    asked = asked_keys(config)
     if "search" in asked:
         return config.search
     known = {

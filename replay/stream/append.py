@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 from shusaku.common.codec import encode_record
 from shusaku.common.messages import Control, GameRecord
-from shusaku.replay.stream.client import Link, answered, connect
+from shusaku.replay.stream.client import Link, connect, translate_redis_errors
 from shusaku.replay.stream.keys import RunKeys
 from shusaku.replay.stream.scripts import APPEND, Argument, Caller
 
 MAX_GAMES = 64  # of one call: the server does nothing else meanwhile
-MAX_FIGURES = 4096  # bytes
+MAX_METRICS_BYTES = 4096  # bytes
 
 
 class EncodedGame(NamedTuple):
@@ -29,7 +29,7 @@ class EncodedGame(NamedTuple):
         return cls(record.game_id.sequence, record.num_rows, encode_record(record))
 
 
-class Outcome(IntEnum):
+class AppendStatus(IntEnum):
     """What became of a call."""
 
     DONE = 0  # the games are in the window, or were before
@@ -42,7 +42,7 @@ class Outcome(IntEnum):
 class Reply:
     """What the server says to an append or a heartbeat."""
 
-    outcome: Outcome
+    status: AppendStatus
     control: Control  # with `stop` where the actor has no business any more
     appended: int = 0  # games
     duplicates: int = 0  # games that had been appended before
@@ -50,7 +50,7 @@ class Reply:
     @property
     def is_refused(self) -> bool:
         """For ever."""
-        return self.outcome in (Outcome.OTHER_EPOCH, Outcome.FENCED)
+        return self.status in (AppendStatus.OTHER_EPOCH, AppendStatus.FENCED)
 
 
 class Appender:
@@ -65,28 +65,28 @@ class Appender:
         self._link = Link(connect(url, deadline))
         self._keys = RunKeys.of(run_id)
 
-    def append(self, games: Sequence[EncodedGame], figures: bytes = b"") -> Reply:
+    def append(self, games: Sequence[EncodedGame], metrics: bytes = b"") -> Reply:
         """At most MAX_GAMES, in ascending order of their numbers, or none: a heartbeat.  All of them or none are kept.
 
         ReplayUnavailable when it is not known whether they were: send the same games again, in the same order, and
-        those that were kept are recognised by their numbers.  `figures` (4 KB at most) is what the driver shows;
+        those that were kept are recognised by their numbers.  `metrics` (4 KB at most) is what the driver shows;
         empty: what was sent before stays.
         """
-        with answered(self._url):
-            return append(self._link, self._keys, (self.epoch, self.actor, self.incarnation), games, figures)
+        with translate_redis_errors(self._url):
+            return append(self._link, self._keys, (self.epoch, self.actor, self.incarnation), games, metrics)
 
     def close(self) -> None:
         self._link.close()
 
 
 def append(
-    client: Caller, keys: RunKeys, identity: tuple[int, int, int], games: Sequence[EncodedGame], figures: bytes
+    client: Caller, keys: RunKeys, identity: tuple[int, int, int], games: Sequence[EncodedGame], metrics: bytes
 ) -> Reply:
     """`Appender.append` for anybody's (epoch, actor, incarnation); errors are those of redis-py."""
     assert len(games) <= MAX_GAMES, len(games)
-    assert len(figures) <= MAX_FIGURES, len(figures)
+    assert len(metrics) <= MAX_METRICS_BYTES, len(metrics)
     assert all(one.sequence < other.sequence for one, other in pairwise(games)), [game.sequence for game in games]
-    arguments: list[Argument] = [*identity, figures]
+    arguments: list[Argument] = [*identity, metrics]
     for game in games:
         arguments += game
     return read_reply(APPEND(client, keys[:6], arguments))
@@ -94,7 +94,7 @@ def append(
 
 def read_reply(answer: Any) -> Reply:
     """Of the append script."""
-    outcome, throttle, stop, version, epoch, actors, appended, duplicates = map(int, answer)
-    is_refused = outcome in (Outcome.OTHER_EPOCH, Outcome.FENCED)
+    status, throttle, stop, version, epoch, actors, appended, duplicates = map(int, answer)
+    is_refused = status in (AppendStatus.OTHER_EPOCH, AppendStatus.FENCED)
     control = Control(bool(throttle), bool(stop) or is_refused, version, epoch, actors)
-    return Reply(Outcome(outcome), control, appended, duplicates)
+    return Reply(AppendStatus(status), control, appended, duplicates)

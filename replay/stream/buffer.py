@@ -18,12 +18,11 @@ from shusaku.replay.buffer import Batch, ReplayStats
 from shusaku.replay.rate_limiter import LimiterState
 from shusaku.replay.row_window import RowWindow
 from shusaku.replay.stream.append import EncodedGame, append
-from shusaku.replay.stream.client import ReplayUnavailable, answered, connect
+from shusaku.replay.stream.client import ReplayUnavailable, connect, translate_redis_errors
 from shusaku.replay.stream.control import RedisControl
 from shusaku.replay.stream.keys import RunKeys
-from shusaku.replay.stream.quarantine import Quarantine
 from shusaku.replay.stream.tail import NUMBERS_END, Entry, Reading, StreamTail
-from shusaku.replay.validation import InvalidRecord
+from shusaku.replay.validation import InvalidRecordError, Quarantine
 
 STATE = 1  # version of what `RedisBuffer.state` returns
 IDLE_SECONDS = 0.05  # between two looks where there was nothing new; actors learn as soon that they may go on
@@ -38,7 +37,7 @@ class RedisBuffer:
     window is empty and everybody waits.  While the server does not answer, sampling goes on with what is there.
 
     Any thread may call anything.  `append`, `control`, `fence` and `stop` ask the server and raise ReplayUnavailable;
-    `sample`, `stats` and `note_version` do not, and never raise for the server's sake.
+    `sample`, `stats` and `record_version` do not, and never raise for the server's sake.
     """
 
     def __init__(
@@ -102,13 +101,13 @@ class RedisBuffer:
         """See `ReplayWriter.append`; its game is learned from when it has been read from the stream."""
         try:
             data = self._window.validation.encode(record)
-        except InvalidRecord as error:
+        except InvalidRecordError as error:
             with self._tail_lock:
                 self._refuse(None, str(error), b"")
             return self.control()
         epoch, actor, incarnation, sequence = record.game_id
         game = EncodedGame(sequence, record.num_rows, data)
-        with answered(self._url):
+        with translate_redis_errors(self._url):
             reply = append(self._client, self._keys, (epoch, actor, incarnation), [game], b"")
         if self._is_background:
             return reply.control
@@ -117,7 +116,7 @@ class RedisBuffer:
 
     def control(self) -> Control:
         fields = ["stop", "version", "epoch", "actors", "limit"]
-        with answered(self._url):
+        with translate_redis_errors(self._url):
             values: Any = self._client.hmget(self._keys.control, fields)
             inserted: Any = self._client.hget(self._keys.counters, "inserted")
         stop, version, epoch, actors = (int(value or 0) for value in values[:4])
@@ -155,9 +154,9 @@ class RedisBuffer:
                 unreachable_s=time.monotonic() - since if since else 0.0,
             )
 
-    def note_version(self, version: int) -> None:
+    def record_version(self, version: int) -> None:
         with self._lock:
-            self._window.note_version(version)
+            self._window.record_version(version)
         self._wake.set()
         if not self._is_background:
             self._catch_up()
@@ -166,7 +165,7 @@ class RedisBuffer:
         self._driver.fence(actor, incarnation)
 
     def stop(self) -> None:
-        self._driver.request_stop()
+        self._driver.stop_actors()
 
     def state(self) -> dict[str, Any]:
         with self._lock:
@@ -185,7 +184,7 @@ class RedisBuffer:
                 if not self._window.is_empty:
                     raise ValueError("a buffer that holds games cannot be restored")
                 self._window.begin_refill(counters)
-                self._window.note_version(version)
+                self._window.record_version(version)
                 self._boot, self._number, self._counted, self._refill_until = boot, number, counted, number
                 if not boot:
                     self._window.end_refill()
@@ -265,7 +264,7 @@ class RedisBuffer:
             if reading.number < self._number or reading.is_rewritten:
                 self._go_back(reading)
                 return True
-            self._window.note_version(reading.version)
+            self._window.record_version(reading.version)
             for entry in reading.entries:
                 self._take(entry)
             with self._lock:
@@ -346,7 +345,7 @@ class RedisBuffer:
                 self._window.validation.check_game(record)
             except CodecError as error:
                 reason = f"format: {error}"
-            except InvalidRecord as error:
+            except InvalidRecordError as error:
                 reason = str(error)
         with self._lock:
             if entry.number < NUMBERS_END:
@@ -366,7 +365,7 @@ class RedisBuffer:
                         is_earlier = record.game_id.epoch < self._epoch
                         self._window.validation.check_origin(record, self._window.version, not is_earlier)
                         self._window.accept(record)
-                except InvalidRecord as error:
+                except InvalidRecordError as error:
                     reason = str(error)
             if entry.number == self._refill_until:
                 self._end_refill()

@@ -44,11 +44,11 @@ def connect(url: str, deadline: float = 5.0) -> redis.Redis:
     `url` is none of redis://[user:password@]host:port/db, rediss://…?ssl_ca_certs=FILE, unix://[user:password@]/path.
     """
     if urlsplit(url).scheme not in SCHEMES:
-        raise UsageError(f"replay.url={masked(url)}: must begin with redis://, rediss:// or unix://")
+        raise UsageError(f"replay.url={mask_passwords(url)}: must begin with redis://, rediss:// or unix://")
     try:
         pool = redis.ConnectionPool.from_url(url)
     except (ValueError, TypeError) as error:
-        raise UsageError(f"replay.url={masked(url)}: {masked(str(error))}") from None
+        raise UsageError(f"replay.url={mask_passwords(url)}: {mask_passwords(str(error))}") from None
     pool.connection_kwargs |= {  # after the URL, whose options must not undo them
         "protocol": 2,  # plain replies, and AUTH in place of HELLO: one right less to grant
         "socket_timeout": deadline,
@@ -72,7 +72,7 @@ def check_server(url: str, deadline: float = 8.0, run_id: str = "check") -> None
     def check() -> None:
         client = connect(url, deadline / 2)
         try:
-            _check_figures(client.info())
+            _check_info(client.info())
             _try_out(client, run_id)
         except (redis.RedisError, OSError) as error:
             failures.append(explain(error)[0])
@@ -89,10 +89,10 @@ def check_server(url: str, deadline: float = 8.0, run_id: str = "check") -> None
     if thread.is_alive():
         failures.append(f"no answer within {deadline:g} s")
     if failures:
-        raise UsageError(f"replay.url={masked(url)}: {failures[0]}")
+        raise UsageError(f"replay.url={mask_passwords(url)}: {failures[0]}")
 
 
-def _check_figures(info: dict[str, Any]) -> None:
+def _check_info(info: dict[str, Any]) -> None:
     """Of INFO."""
     version = str(info.get("redis_version", "0"))
     if tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < (6, 2):
@@ -112,7 +112,7 @@ def _try_out(client: redis.Redis, run_id: str) -> None:
     keys = RunKeys.of(run_id, f"probe-{secrets.token_hex(4)}-")
     try:
         BEGIN(client, [keys.control, keys.counters, keys.seen, keys.games], ["probe", 0, 1, 1, 0, ""])
-        APPEND(client, keys[:6], [0, 0, 0, "figures", 0, 1, "game", 1, 1, "next game"])
+        APPEND(client, keys[:6], [0, 0, 0, "metrics", 0, 1, "game", 1, 1, "next game"])
         client.xread({keys.games: "0-0"}, count=1)
         REPORT(client, [keys.control, keys.counters], ["probe", 0, 0, "sampled", 0])
         FENCE(client, [keys.control, keys.seen], [0, 1])
@@ -175,7 +175,7 @@ def pack(arguments: Sequence[str | bytes | int]) -> bytes:
     return b"".join(parts)
 
 
-def masked(text: str) -> str:
+def mask_passwords(text: str) -> str:
     """The text, or URL, without passwords."""
     text = _SECRET.sub("***", text)
     parts = urlsplit(text)
@@ -186,24 +186,24 @@ def masked(text: str) -> str:
 
 
 @contextmanager
-def answered(url: str) -> Iterator[None]:
+def translate_redis_errors(url: str) -> Iterator[None]:
     """Turns the errors of redis-py into ReplayUnavailable or ReplayRefused of one line."""
     try:
         yield
     except (redis.RedisError, OSError) as error:
-        raise unavailable(error, url) from None
+        raise to_replay_error(error, url) from None
 
 
-def unavailable(error: Exception, url: str) -> ReplayUnavailable:
+def to_replay_error(error: Exception, url: str) -> ReplayUnavailable:
     """The error in one line, with the server's name."""
     reason, is_final = explain(error)
-    text = f"{masked(url)}: {reason}"
+    text = f"{mask_passwords(url)}: {reason}"
     return ReplayRefused(text) if is_final else ReplayUnavailable(text)
 
 
 def explain(error: Exception) -> tuple[str, bool]:
     """What went wrong, in our words, and whether it stays so until somebody does something."""
-    text = masked(" ".join(str(error).split()))[:300] or type(error).__name__
+    text = mask_passwords(" ".join(str(error).split()))[:300] or type(error).__name__
     low = text.lower()
     if isinstance(error, redis.AuthenticationError) or "noauth" in low or "wrongpass" in low:
         if "without any password" in low:

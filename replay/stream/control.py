@@ -1,21 +1,21 @@
-"""The driver's and the commands' side of the replay: lives, fences, wishes and figures of a run."""
+"""The driver's and the commands' side of the replay: lives, fences, wishes and metrics of a run."""
 
 import secrets
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from shusaku.common.errors import ResumeError
-from shusaku.replay.stream.client import ReplayUnavailable, answered, connect
+from shusaku.replay.stream.client import ReplayUnavailable, connect, translate_redis_errors
 from shusaku.replay.stream.keys import RunKeys
-from shusaku.replay.stream.scripts import BEGIN, FENCE, NOTE_VERSION, SET
+from shusaku.replay.stream.scripts import BEGIN, FENCE, RECORD_VERSION, SET
 
 
-class ActorFigures(NamedTuple):
+class ActorMetrics(NamedTuple):
     """What an actor said of itself last."""
 
     incarnation: int
     age_s: float  # since the server last heard of it, by the server's clock
-    figures: bytes  # msgpack, as it sent them; empty: none yet
+    metrics: bytes  # msgpack, as it sent them; empty: none yet
 
 
 class RedisControl:
@@ -44,7 +44,7 @@ class RedisControl:
         A request to stop is forgotten.  ResumeError when a newer epoch has begun.
         """
         pairs = [number for pair in (fences or {}).items() for number in pair]
-        with answered(self._url):
+        with translate_redis_errors(self._url):
             status = BEGIN(
                 self._client,
                 [self._keys.control, self._keys.counters, self._keys.seen, self._keys.games],
@@ -59,30 +59,30 @@ class RedisControl:
 
     def newest_epoch(self) -> int:
         """-1 where no driver has begun, or the data was lost."""
-        with answered(self._url):
+        with translate_redis_errors(self._url):
             epoch = self._client.hget(self._keys.control, "epoch")
         return -1 if epoch is None else int(epoch)
 
     def is_lost(self) -> bool:
         """Whether the server knows nothing of this run: `begin` is due."""
-        with answered(self._url):
+        with translate_redis_errors(self._url):
             return not self._client.hexists(self._keys.control, "boot")
 
     def fence(self, actor: int, incarnation: int) -> None:
         """Games of earlier lives of this actor are refused from now on."""
-        with answered(self._url):
+        with translate_redis_errors(self._url):
             is_done = FENCE(self._client, [self._keys.control, self._keys.seen], [actor, incarnation])
         self._check(is_done)
 
-    def note_version(self, version: int) -> None:
+    def record_version(self, version: int) -> None:
         """Weights up to this publication number exist.  It never goes back."""
-        with answered(self._url):
-            is_done = NOTE_VERSION(self._client, [self._keys.control], [version])
+        with translate_redis_errors(self._url):
+            is_done = RECORD_VERSION(self._client, [self._keys.control], [version])
         self._check(is_done)
 
     def newest_version(self) -> int:
         """0 where none was noted."""
-        with answered(self._url):
+        with translate_redis_errors(self._url):
             return int(self._client.hget(self._keys.control, "version") or 0)
 
     def set_actors(self, actors: int) -> None:
@@ -91,33 +91,33 @@ class RedisControl:
 
     def desired_actors(self) -> int:
         """0: as configured."""
-        with answered(self._url):
+        with translate_redis_errors(self._url):
             return int(self._client.hget(self._keys.control, "actors") or 0)
 
-    def request_stop(self) -> None:
+    def stop_actors(self) -> None:
         """Every actor ends, as soon as it hears it: the driver's last word."""
         self._set("stop", 1)
 
-    def wish_stop(self) -> None:
+    def request_run_stop(self) -> None:
         """Asks the driver to end the run, which it does in order."""
         self._set("wish", 1)
 
-    def is_stop_wished(self) -> bool:
-        with answered(self._url):
+    def is_run_stop_requested(self) -> bool:
+        with translate_redis_errors(self._url):
             return self._client.hget(self._keys.control, "wish") == b"1"
 
-    def is_stop_requested(self) -> bool:
-        with answered(self._url):
+    def are_actors_stopped(self) -> bool:
+        with translate_redis_errors(self._url):
             return self._client.hget(self._keys.control, "stop") == b"1"
 
-    def actor_figures(self) -> dict[int, ActorFigures]:
+    def actor_metrics(self) -> dict[int, ActorMetrics]:
         """By actor, of all that were ever heard of in this run; tell the living ones by age and incarnation."""
-        with answered(self._url):
+        with translate_redis_errors(self._url):
             pipeline = self._client.pipeline(transaction=False)
             pipeline.time()
             pipeline.hgetall(self._keys.heard)
             pipeline.hgetall(self._keys.actors)
-            (seconds, microseconds), heard, figures = pipeline.execute()
+            (seconds, microseconds), heard, metrics = pipeline.execute()
         now = seconds * 1000 + microseconds // 1000
         found = {}
         for actor, text in heard.items():
@@ -125,40 +125,40 @@ class RedisControl:
             if not (actor.isdigit() and moment.isdigit() and incarnation.isdigit()):
                 continue  # somebody else wrote it
             age = max(0, now - int(moment)) / 1000  # 0 where the server's clock was set back
-            found[int(actor)] = ActorFigures(int(incarnation), age, figures.get(actor, b""))
+            found[int(actor)] = ActorMetrics(int(incarnation), age, metrics.get(actor, b""))
         return found
 
-    def forget_actors(self) -> None:
-        """Drops the figures of all actors; the living ones send theirs again within a second."""
-        with answered(self._url):
+    def drop_actor_metrics(self) -> None:
+        """Drops the metrics of all actors; the living ones send theirs again within a second."""
+        with translate_redis_errors(self._url):
             self._client.delete(self._keys.heard, self._keys.actors)
 
     def counters(self) -> dict[str, int]:
         """See `replay.stream.keys`; what never happened is absent."""
-        with answered(self._url):
+        with translate_redis_errors(self._url):
             counters = self._client.hgetall(self._keys.counters)
         return {name.decode(): int(value) for name, value in counters.items()}  # type: ignore[union-attr]
 
     def quarantined(self) -> dict[str, int]:
         """Refused records by the kind of their reason."""
-        with answered(self._url):
+        with translate_redis_errors(self._url):
             counts = self._client.hgetall(self._keys.quarantined)
         return {key.decode(errors="replace"): int(n) for key, n in counts.items()}  # type: ignore[union-attr]
 
     def put_status(self, status: bytes) -> None:
-        with answered(self._url):
+        with translate_redis_errors(self._url):
             self._client.set(self._keys.status, status)
 
     def status(self) -> bytes:
         """What the driver wrote last; empty where it has not."""
-        with answered(self._url):
+        with translate_redis_errors(self._url):
             return bytes(self._client.get(self._keys.status) or b"")  # type: ignore[arg-type]
 
     def close(self) -> None:
         self._client.connection_pool.disconnect()
 
     def _set(self, field: str, value: int) -> None:
-        with answered(self._url):
+        with translate_redis_errors(self._url):
             is_done = SET(self._client, [self._keys.control], [field, value])
         self._check(is_done)
 

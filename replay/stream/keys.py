@@ -5,7 +5,7 @@
     :counters     hash: number games inserted deleted bytes evicted squeezed duplicates fenced other_epoch, and the
                   learner's sampled invalid skipped losses
     :seen         hash, a field an actor: epoch:incarnation:sequence of its newest game
-    :actors       hash, a field an actor: the newest figures of its heartbeat, msgpack
+    :actors       hash, a field an actor: the newest metrics of its heartbeat, msgpack
     :heard        hash, a field an actor: milliseconds of the server's clock : incarnation
     :quarantine   stream of the newest refused records: reason, d
     :quarantined  hash, a field a kind of reason: how many

@@ -38,13 +38,13 @@ class Script:
 
 
 # KEYS games control counters seen actors heard
-# ARGV epoch actor incarnation figures, then sequence rows data of each game
+# ARGV epoch actor incarnation metrics, then sequence rows data of each game
 # reply: status throttle stop version epoch actors appended duplicates
 # status: 0 done, 1 the data was lost, 2 another epoch, 3 fenced
 APPEND = Script("""
 if redis.replicate_commands then redis.replicate_commands() end
 local games, control, counters, seen = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local epoch, actor, incarnation, figures = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
+local epoch, actor, incarnation, metrics = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local sent = (#ARGV - 4) / 3
 local format = string.format
 local function text(number) return format('%d', number) end
@@ -173,7 +173,7 @@ end
 redis.call('HDEL', KEYS[6], '')
 local time = redis.call('TIME')
 redis.call('HSET', KEYS[6], actor, text(time[1] * 1000 + math.floor(time[2] / 1000)) .. ':' .. ARGV[3])
-if #figures > 0 then redis.call('HSET', KEYS[5], actor, figures) end
+if #metrics > 0 then redis.call('HSET', KEYS[5], actor, metrics) end
 local limit = tonumber(c[6] or '-1')
 return reply(0, (limit >= 0 and inserted >= limit) and 1 or 0, appended, duplicates)
 """)
@@ -220,7 +220,7 @@ return status
 """)
 
 # KEYS control; ARGV version; never goes back; reply: 1 done, 0 the data was lost
-NOTE_VERSION = Script("""
+RECORD_VERSION = Script("""
 redis.call('HDEL', KEYS[1], '')
 if redis.call('HEXISTS', KEYS[1], 'boot') == 0 then return 0 end
 if tonumber(redis.call('HGET', KEYS[1], 'version') or '-1') < tonumber(ARGV[1]) then

@@ -277,7 +277,7 @@ def _answers(path: Path) -> bool:
             return False
 
 
-def url_of(directory: Path) -> str:
+def server_url(directory: Path) -> str:
     """Where the server of this directory listens, if it runs: for other processes of its owner.  Empty: nowhere."""
     try:
         password = (directory / "password").read_text().strip()

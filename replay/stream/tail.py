@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import redis
 
-from shusaku.replay.stream.client import Link, answered, connect
+from shusaku.replay.stream.client import Link, connect, translate_redis_errors
 from shusaku.replay.stream.keys import RunKeys
 from shusaku.replay.stream.scripts import QUARANTINE, REPAIR, REPORT
 
@@ -58,7 +58,7 @@ class StreamTail:
         written, self._written = self._written, []  # unknown again where this fails
         arguments: list[str | int] = report if report != written else [boot, version, ""]
         keys = [self._keys.control, self._keys.counters]
-        with answered(self._url):
+        with translate_redis_errors(self._url):
             breaks = self._link.breaks  # only a server that was away can have lost what was read
             is_due = breaks != self._checked and after == self._read[0]
             entries, answer, *there = self._link.execute_many(
@@ -92,7 +92,7 @@ class StreamTail:
         if entry is not None:
             deleted = [entry.id, entry.rows if entry.is_ours else 0, len(entry.data) if entry.is_ours else 0]
         key = reason.partition(":")[0][:32]
-        with answered(self._url):
+        with translate_redis_errors(self._url):
             QUARANTINE(self._link, keys, [*deleted, key, reason[:1000], data])
             if entry is not None and entry.number >= NUMBERS_END:
                 REPAIR(self._link, [self._keys.games, self._keys.counters], [])

@@ -1,4 +1,4 @@
-"""A bounded spool between an actor, which never waits for the network, and the replay."""
+"""A bounded send queue between an actor, which never waits for the network, and the replay."""
 
 import random
 import threading
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from shusaku.common.messages import Control, GameRecord
-from shusaku.replay.stream.append import MAX_FIGURES, MAX_GAMES, Appender, EncodedGame, Outcome, Reply
+from shusaku.replay.stream.append import MAX_GAMES, MAX_METRICS_BYTES, Appender, AppendStatus, EncodedGame, Reply
 from shusaku.replay.stream.client import ReplayUnavailable
 
 MAX_CALL_BYTES = 1 << 20  # of the games of one call, one game apart
@@ -25,8 +25,8 @@ KEEP_BYTES = 16 << 20
 class WriterStats:
     """Figures of one moment, since the writer was made; games."""
 
-    spooled: int  # waiting to be sent
-    spooled_bytes: int
+    queued: int  # waiting to be sent
+    queued_bytes: int
     acknowledged: int  # in the window for sure
     duplicates: int  # of these, recognised when they were sent a second time
     refused: int  # by a later life of the driver or of this actor
@@ -36,7 +36,7 @@ class WriterStats:
     trouble: str  # the last failure of that row, or that the data was lost
 
 
-class SpooledWriter:
+class AsyncWriter:
     """Sends games in the order of `put` from a thread of its own, and a heartbeat where there are none.
 
     While the server does not answer, or has lost the run, the games wait here, `max_games` and `max_bytes` of them
@@ -56,8 +56,8 @@ class SpooledWriter:
         self._kept: deque[tuple[float, EncodedGame]] = deque()  # acknowledged, and when; of the thread alone
         self._kept_bytes = 0
         self._control = Control(epoch=appender.epoch)
-        self._figures = b""
-        self._new_figures = b""  # not yet sent
+        self._metrics = b""
+        self._new_metrics = b""  # not yet sent
         self._acknowledged = self._duplicates = self._refused = self._calls = self._failures = 0
         self._trouble, self._troubled_since = "", 0.0
         self._is_closing = False
@@ -67,7 +67,7 @@ class SpooledWriter:
         self._thread.start()
 
     def put(self, record: GameRecord) -> bool:
-        """Takes the game and says True; False where the spool is full: the caller pauses and offers it again.
+        """Takes the game and says True; False where the queue is full: the caller pauses and offers it again.
 
         Never waits for the server.  CodecError when the record cannot be written.
         """
@@ -88,10 +88,10 @@ class SpooledWriter:
                 games.append(EncodedGame.of(record))  # outside the lock; only one thread puts
                 free_bytes -= len(games[-1].data)
         finally:
-            self._spool(games)
+            self._enqueue(games)
         return len(games)
 
-    def _spool(self, games: list[EncodedGame]) -> None:
+    def _enqueue(self, games: list[EncodedGame]) -> None:
         with self._changed:
             if self._control.stop and self._refused:  # nobody will ever take them
                 self._refused += len(games)
@@ -106,14 +106,14 @@ class SpooledWriter:
         return self._control
 
     @property
-    def figures(self) -> bytes:
-        return self._figures
+    def metrics(self) -> bytes:
+        return self._metrics
 
-    @figures.setter
-    def figures(self, figures: bytes) -> None:
+    @metrics.setter
+    def metrics(self, metrics: bytes) -> None:
         """Sent with the next heartbeat or game, at most once a second; msgpack, 4 KB at most."""
-        assert len(figures) <= MAX_FIGURES, len(figures)
-        self._figures = self._new_figures = figures
+        assert len(metrics) <= MAX_METRICS_BYTES, len(metrics)
+        self._metrics = self._new_metrics = metrics
 
     def flush(self, timeout: float) -> bool:
         """Waits until all is sent; False when something is left after `timeout` seconds."""
@@ -133,8 +133,8 @@ class SpooledWriter:
     def stats(self) -> WriterStats:
         with self._changed:
             return WriterStats(
-                spooled=len(self._games),
-                spooled_bytes=self._bytes,
+                queued=len(self._games),
+                queued_bytes=self._bytes,
                 acknowledged=self._acknowledged,
                 duplicates=self._duplicates,
                 refused=self._refused,
@@ -146,7 +146,7 @@ class SpooledWriter:
 
     def _run(self) -> None:
         backoff = FIRST_BACKOFF
-        heard = figures_sent = float("-inf")
+        heard = metrics_sent = float("-inf")
         while True:
             with self._changed:
                 interval = THROTTLED_SECONDS if self._control.throttle else HEARTBEAT_SECONDS
@@ -155,32 +155,32 @@ class SpooledWriter:
                 if self._is_closing:
                     return
                 games = _batch(self._games)
-            figures = b""
-            if time.monotonic() - figures_sent >= HEARTBEAT_SECONDS:
-                figures, self._new_figures = self._new_figures, b""
-            is_sent = self._send(games, figures)
+            metrics = b""
+            if time.monotonic() - metrics_sent >= HEARTBEAT_SECONDS:
+                metrics, self._new_metrics = self._new_metrics, b""
+            is_sent = self._send(games, metrics)
             if is_sent:
                 heard = time.monotonic()
-                figures_sent = heard if figures else figures_sent
+                metrics_sent = heard if metrics else metrics_sent
                 backoff = FIRST_BACKOFF
                 continue
-            self._new_figures = self._new_figures or figures
+            self._new_metrics = self._new_metrics or metrics
             with self._changed:  # full jitter, so that many actors do not come back at once
                 pause = backoff * self._random.uniform(0.5, 1.0)
                 if self._changed.wait_for(lambda: self._is_closing, pause):
                     return
             backoff = min(2 * backoff, LAST_BACKOFF)
 
-    def _send(self, games: list[EncodedGame], figures: bytes) -> bool:
+    def _send(self, games: list[EncodedGame], metrics: bytes) -> bool:
         """One call; False where the games have to be sent again."""
         try:
             if self._trouble:
                 self._send_again()
-            reply = self._appender.append(games, figures)
+            reply = self._appender.append(games, metrics)
         except ReplayUnavailable as error:
             self._note_trouble(str(error), is_failure=True)
             return False
-        if reply.outcome is Outcome.LOST:
+        if reply.status is AppendStatus.LOST:
             self._note_trouble("the data of the run was lost; waits for the driver to begin anew", is_failure=False)
             return False
         self._forget(games, reply)
@@ -191,7 +191,7 @@ class SpooledWriter:
         kept = deque(game for _, game in self._kept)
         while games := _batch(kept):
             reply = self._appender.append(games)
-            if reply.outcome is not Outcome.DONE:  # and so is what the next call is told
+            if reply.status is not AppendStatus.DONE:  # and so is what the next call is told
                 return
             with self._changed:
                 self._duplicates += reply.duplicates

@@ -39,7 +39,7 @@ class Player:
 class Writer:
     def __init__(self, room: int = 10**9) -> None:
         self.control = Control(epoch=3)
-        self.figures = b""
+        self.metrics = b""
         self.room = room
         self.taken: list[GameRecord] = []
 
@@ -118,7 +118,7 @@ def test_a_throttled_actor_pauses_where_it_stands_and_goes_on(parts: Parts) -> N
     assert writer.taken == list(range(1, len(writer.taken) + 1)), "no game lost, none twice, in order"
 
 
-def test_a_full_spool_stops_playing_and_loses_nothing(parts: Parts) -> None:
+def test_a_full_queue_stops_playing_and_loses_nothing(parts: Parts) -> None:
     player, writer, _, running = parts
     writer.room = 5
     running.loop.offer(weights(1))
@@ -209,11 +209,11 @@ def test_says_what_it_does_with_its_time(parts: Parts) -> None:
     running.loop.offer(weights(1))
     until(lambda: player.steps > 3)
     writer.control = Control(throttle=True, epoch=3)
-    until(lambda: writer.figures and msgpack.unpackb(writer.figures)["paused_ms"] > 300)
-    figures = msgpack.unpackb(writer.figures)
+    until(lambda: writer.metrics and msgpack.unpackb(writer.metrics)["paused_ms"] > 300)
+    figures = msgpack.unpackb(writer.metrics)
     assert figures["version"] == 1
     assert figures["simulations"] == 8 * figures["games"] > 0
     assert figures["playing_ms"] < 3000
     assert figures["wait_us"] > 300_000  # the pauses, in the parts that the shares are made of
     assert figures["pid"] > 0
-    assert len(writer.figures) < 4096
+    assert len(writer.metrics) < 4096

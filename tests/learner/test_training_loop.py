@@ -24,7 +24,8 @@ from shusaku.common.network.weights import load_weights
 from shusaku.learner import checkpoints
 from shusaku.learner.learner import Batch
 from shusaku.learner.training_loop import Training, TrainingReport
-from shusaku.replay.buffer import ReplayBuffer, make_buffer
+from shusaku.replay.backends import make_buffer
+from shusaku.replay.buffer import ReplayBuffer
 from shusaku.replay.stream.client import connect
 from shusaku.replay.stream.control import RedisControl
 from shusaku.replay.stream.keys import RunKeys
@@ -419,7 +420,7 @@ def test_a_number_that_redis_has_seen_is_not_used_again(redis_run: RedisRun, tmp
     """The run directory may be an older copy."""
     run = redis_run
     kill_one(run, tmp_path)
-    run.control.note_version(50)
+    run.control.record_version(50)
     successor = Training(run.settings, Game("tic_tac_toe"), run.buffer(), tmp_path, config_hash="")
     with running(successor):
         assert until(successor, lambda r: r.version > 0).version == 51

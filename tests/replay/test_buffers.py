@@ -15,7 +15,8 @@ from shusaku.common.config.schema import ReplayConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.messages import Control, GameId, GameRecord, RowKind
 from shusaku.common.network.row_labels import RowLabels
-from shusaku.replay.buffer import BUFFERS, Batch, ReplayBuffer, make_buffer
+from shusaku.replay.backends import BUFFERS, make_buffer
+from shusaku.replay.buffer import Batch, ReplayBuffer
 from shusaku.replay.stream.control import RedisControl
 from shusaku.replay.stream.keys import RunKeys
 
@@ -262,8 +263,8 @@ def test_a_game_is_counted_once(make: MakeBuffer, game: Game, make_record: MakeR
 def test_control_tells_version_and_stop(make: MakeBuffer, game: Game, make_record: MakeRecord) -> None:
     buffer = make()
     assert buffer.control() == Control()
-    buffer.note_version(4)
-    buffer.note_version(3)
+    buffer.record_version(4)
+    buffer.record_version(3)
     buffer.stop()
     assert buffer.append(make_record(game)) == Control(stop=True, version=4)
 
@@ -294,7 +295,7 @@ def test_a_restored_buffer_goes_on_as_if_nothing_had_happened(
     straight = make(config, on_accept=log.append)
     fill(straight, game, make_record, 150)
     straight.append(make_record(game, 150, weight=0.0))
-    straight.note_version(6)
+    straight.record_version(6)
     for seed in range(20):
         straight.sample(32, seed)
     resumed, bad = resume(straight, log, config)

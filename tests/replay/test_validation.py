@@ -12,7 +12,7 @@ from shusaku.common.codec import decode_record
 from shusaku.common.config.schema import ReplayConfig
 from shusaku.common.messages import EndedBy, GameRecord
 from shusaku.replay.memory_buffer import MemoryBuffer
-from shusaku.replay.stream.quarantine import Quarantine
+from shusaku.replay.validation import Quarantine
 
 MakeRecord = Callable[..., GameRecord]
 CONFIG = ReplayConfig(capacity=1000, minimum=100)
@@ -101,7 +101,7 @@ BAD: list[tuple[str, Edit, str]] = [
 def test_a_bad_record_goes_into_quarantine(game: Game, make_record: MakeRecord, break_it: Edit, reason: str) -> None:
     accepted: list[bytes] = []
     buffer = MemoryBuffer(game, CONFIG, batch_size=32, config_hash="c0ffee", on_accept=accepted.append)
-    buffer.note_version(7)
+    buffer.record_version(7)
     record = break_it(make_record(game))
     buffer.append(record)
     stats = buffer.stats()
@@ -117,7 +117,7 @@ def test_a_bad_record_goes_into_quarantine(game: Game, make_record: MakeRecord, 
 
 def test_good_records_of_every_end(game: Game, make_record: MakeRecord) -> None:
     buffer = MemoryBuffer(game, CONFIG, batch_size=32)
-    buffer.note_version(3)
+    buffer.record_version(3)
     resigned = replace(keep(-1)(make_record(game, 1)), ended_by=EndedBy.RESIGNATION, outcome=1)
     stopped = replace(keep(-1)(make_record(game, 2)), ended_by=EndedBy.PLY_LIMIT, outcome=0)
     current = replace(

@@ -184,8 +184,8 @@ def test_more_actors_than_fit_are_refused_before_anything_is_started(start: Star
 @pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_stopped_redis_costs_nothing_but_time(start: Start) -> None:
-    """SIGSTOP for 20 s: calls end by their deadline, actors play on into their spool, nothing is doubled."""
-    # Games so slow (5-6 a second) that the spools (256 games an actor) take those of 20 s.
+    """SIGSTOP for 20 s: calls end by their deadline, actors play on into their send queue, nothing is doubled."""
+    # Games so slow (5-6 a second) that the send queues (256 games an actor) take those of 20 s.
     run = start("actors.count=2", "search.simulations=6000", "search.cache=0", "learner.batch_size=32")
     run.until_learning()
     begun = time.monotonic()

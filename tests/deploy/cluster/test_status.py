@@ -27,7 +27,7 @@ from shusaku.deploy.run.console import plain_line
 from shusaku.deploy.run.run_identity import RunIdentity, RunProgress
 from shusaku.learner.training_loop import TrainingReport
 from shusaku.replay.buffer import ReplayStats
-from shusaku.replay.stream.control import ActorFigures, RedisControl
+from shusaku.replay.stream.control import ActorMetrics, RedisControl
 from shusaku.replay.stream.server import EmbeddedServer
 
 STATS = ReplayStats(games=50, rows=400, window=1000, capacity=5000, inserted=450, sampled=900, deleted=50,
@@ -57,7 +57,7 @@ class Exported:
 class Run:
     """What the progress sees of a `ClusterRun`, with workers of a fake Ray."""
 
-    def __init__(self, directory: Path, clock: Clock, **crews: int) -> None:
+    def __init__(self, directory: Path, clock: Clock, **groups: int) -> None:
         self.clock = clock
         self.config = Config()
         self.config.experiment, self.config.replay.minimum = "tic_tac_toe", 300
@@ -66,14 +66,14 @@ class Run:
         self.directory = SimpleNamespace(path=directory)
         self.progress_state = RunProgress(strength=[(0.0, 0.25), (60.0, 0.875)])
         self.supervisor = Supervisor(clock.monotonic)
-        for name, count in crews.items():
-            self.supervisor.employ(RayRole(name, dict, lambda *_: (), asks=False, heard=lambda *_: 0.0), count)
+        for name, count in groups.items():
+            self.supervisor.register(RayRole(name, dict, lambda *_: (), heartbeat=lambda *_: 0.0), count)
         for _ in range(2):
             self.supervisor.reconcile()
         self.totals = ActorTotals(clock.monotonic)
         self.report: TrainingReport | None = None
         self.activity, self.seconds, self.epoch = "playing and learning", 61.0, 3
-        self.actors, self.layout = crews["self_play"], SimpleNamespace(max_actors=4)
+        self.actors, self.layout = groups["self_play"], SimpleNamespace(max_actors=4)
         self.broadcast = SimpleNamespace(version=8)
         self.first_game_seconds: float | None = 12.5
         self.is_replay_answering, self.quarantined, self.skipped_before = True, 0, 0
@@ -87,13 +87,13 @@ class Run:
     def hear(self, **figures: Any) -> None:
         """Of actor 0, with the replay's counters beside it."""
         counters = {name: figures.pop(name, 0) for name in ("inserted", "bytes")}
-        self.totals.update({0: ActorFigures(0, 0.0, msgpack.packb(figures))},
+        self.totals.update({0: ActorMetrics(0, 0.0, msgpack.packb(figures))},
                            {"games": figures.get("games", 0), **counters})
 
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    _, clock = install(monkeypatch, "ray_workers")
+    _, clock = install(monkeypatch, "workers")
     monkeypatch.setattr(cluster_progress, "time", clock)
     monkeypatch.setattr(cluster_progress, "Rate", partial(Rate, clock=clock.monotonic))
     monkeypatch.setattr(cluster_progress, "Share", partial(Share, clock=clock.monotonic))
@@ -241,7 +241,7 @@ def test_what_evaluates_is_said_once_each(run: Run, progress: ClusterProgress) -
     run.hear(games=1, runtime="openvino 2026.4.1, fp32 (this CPU does not compute in bf16)")
     run.hear(games=2, runtime="openvino 2026.4.1, fp32 (this CPU does not compute in bf16)")
     (_, first), _ = run.supervisor.workers("inference")
-    first.answer = server(1000.0, 5.0, 0.25)  # type: ignore[attr-defined]
+    first.report = server(1000.0, 5.0, 0.25)  # type: ignore[attr-defined]
     assert progress.status().runtimes == [
         "torch on cuda, bf16 (the cuda device computes in bf16)",
         "openvino 2026.4.1, fp32 (this CPU does not compute in bf16)",
@@ -251,9 +251,9 @@ def test_what_evaluates_is_said_once_each(run: Run, progress: ClusterProgress) -
 def test_servers_together(run: Run, progress: ClusterProgress) -> None:
     assert progress.status().workers == [("2 of 2", "actors")]
     (_, first), (_, second) = run.supervisor.workers("inference")
-    first.answer = server(1000.0, 5.0, 0.25)  # type: ignore[attr-defined]
+    first.report = server(1000.0, 5.0, 0.25)  # type: ignore[attr-defined]
     assert ("1,000", "positions/s served") in progress.status().workers
-    second.answer = server(500.0, 9.0, 0.75)  # type: ignore[attr-defined]
+    second.report = server(500.0, 9.0, 0.75)  # type: ignore[attr-defined]
     run.hear(call_p50_ms=2.5, call_p99_ms=8.0)
     assert progress.status().workers == [
         ("2 of 2", "actors"), ("1,500", "positions/s served"), ("32", "a batch"), ("1.0/9.0", "ms wait p50/p99"),
@@ -282,8 +282,8 @@ def test_the_status_reaches_another_terminal(
     run.report = report(1234)
     go_on(run, progress, 5, waiting=0.4)
     (_, actor), _ = run.supervisor.workers("self_play")
-    actor.handle.newest("where").answer(("this node", 4242))  # type: ignore[attr-defined]
-    actor.heard()
+    actor.handle.newest("location").answer(("this node", 4242))  # type: ignore[attr-defined]
+    actor.poll()
     run.clock.time = time.time  # type: ignore[method-assign]
     embedded = EmbeddedServer(tmp_path / "redis", max_megabytes=16)
     embedded.start()
@@ -313,7 +313,7 @@ def test_a_line_for_every_source_and_the_same_figures_for_prometheus(run: Run, p
     progress.write()
     assert [line.source for line in read_metrics(lines)] == ["self_play", "driver"], "nobody else has spoken"
     run.report = report(50, 8.0, 2.0)
-    run.supervisor.workers("inference")[0][1].answer = server(1000.0, 5.0, 0.25)  # type: ignore[attr-defined]
+    run.supervisor.workers("inference")[0][1].report = server(1000.0, 5.0, 0.25)  # type: ignore[attr-defined]
     run.hear(games=3, plies=21, resident_mb=150, inserted=21, bytes=999)
     progress.write()
     by_source = {line.source: line for line in read_metrics(lines)}

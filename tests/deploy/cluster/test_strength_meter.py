@@ -52,9 +52,9 @@ class Run:
         self.turns += 1
         self.on_turn()
 
-    def employ(self) -> FakeHandle:
+    def start_evaluator(self) -> FakeHandle:
         handle = FakeHandle()
-        self.evaluator = RayWorker(handle, 0, asks=True)
+        self.evaluator = RayWorker(handle, 0)
         return handle
 
     def publish(self, step: int) -> None:
@@ -63,7 +63,7 @@ class Run:
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> tuple[FakeRay, Clock]:
-    return install(monkeypatch, "ray_workers", "strength_meter")
+    return install(monkeypatch, "workers", "strength_meter")
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def pass_time(run: Run, meter: StrengthMeter, seconds: float) -> None:
 
 def test_nothing_is_asked_before_there_is_something_to_ask(run: Run, meter: StrengthMeter) -> None:
     meter.tick(True)  # nobody
-    handle = run.employ()
+    handle = run.start_evaluator()
     meter.tick(True)  # no weights
     run.publish(0)
     meter.tick(False)  # the clock has not begun
@@ -103,7 +103,7 @@ def test_nothing_is_asked_before_there_is_something_to_ask(run: Run, meter: Stre
 
 
 def test_it_is_noted_at_the_step_and_second_of_the_weights_that_were_measured(run: Run, meter: StrengthMeter) -> None:
-    handle = run.employ()
+    handle = run.start_evaluator()
     run.publish(40)
     run.seconds = 3.0
     meter.tick(True)
@@ -125,7 +125,7 @@ def test_it_is_noted_at_the_step_and_second_of_the_weights_that_were_measured(ru
 
 def test_a_slow_measurement_is_made_up_for_by_one(run: Run, meter: StrengthMeter) -> None:
     """It took three minutes: the two that were missed are not asked for one after the other."""
-    handle = run.employ()
+    handle = run.start_evaluator()
     run.publish(0)
     meter.tick(True)
     pass_time(run, meter, 185)
@@ -142,7 +142,7 @@ def test_a_slow_measurement_is_made_up_for_by_one(run: Run, meter: StrengthMeter
 
 @pytest.mark.parametrize("error", [death(), task_error(ValueError("does not load"))])
 def test_a_failing_evaluator_is_asked_again_after_a_pause(run: Run, meter: StrengthMeter, error: Exception) -> None:
-    handle = run.employ()
+    handle = run.start_evaluator()
     run.publish(7)
     meter.tick(True)
     for asked in range(1, 5):
@@ -160,20 +160,20 @@ def test_a_failing_evaluator_is_asked_again_after_a_pause(run: Run, meter: Stren
 
 
 def test_the_successor_of_a_dead_evaluator_measures(run: Run, meter: StrengthMeter) -> None:
-    first = run.employ()
+    first = run.start_evaluator()
     run.publish(0)
     meter.tick(True)
     run.evaluator = None
     first.newest("measure").fail(death())
     pass_time(run, meter, 5)
-    second = run.employ()
+    second = run.start_evaluator()
     pass_time(run, meter, PAUSE_SECONDS + 2)
     assert len(second.calls("measure")) == 1
     assert len(first.calls("measure")) == 1
 
 
 def test_a_stopped_measurement_counts_for_nothing(run: Run, meter: StrengthMeter) -> None:
-    handle = run.employ()
+    handle = run.start_evaluator()
     run.publish(0)
     meter.tick(True)
     handle.newest("measure").answer(None)
@@ -183,7 +183,7 @@ def test_a_stopped_measurement_counts_for_nothing(run: Run, meter: StrengthMeter
 
 
 def test_a_full_disk_costs_the_line_and_not_the_run(run: Run, meter: StrengthMeter) -> None:
-    handle = run.employ()
+    handle = run.start_evaluator()
     run.publish(0)
     run.write_error = OSError("No space left on device")
     meter.tick(True)
@@ -210,7 +210,7 @@ def answer_in_turn(run: Run, outcomes: list[Any]) -> None:
 
 
 def test_the_whole_table_is_of_the_newest_weights(run: Run, meter: StrengthMeter) -> None:
-    handle = run.employ()
+    handle = run.start_evaluator()
     run.publish(5_000)
     answer_in_turn(run, [strength(0.875)])
     found = meter.final()
@@ -221,7 +221,7 @@ def test_the_whole_table_is_of_the_newest_weights(run: Run, meter: StrengthMeter
 
 
 def test_the_whole_table_is_given_up_after_three_failures(run: Run, meter: StrengthMeter) -> None:
-    handle = run.employ()
+    handle = run.start_evaluator()
     run.publish(5_000)
     answer_in_turn(run, [death(), task_error(ValueError("boo")), death()])
     assert meter.final() is None
@@ -230,7 +230,7 @@ def test_the_whole_table_is_given_up_after_three_failures(run: Run, meter: Stren
 
 
 def test_failures_while_training_do_not_count_against_the_table(run: Run, meter: StrengthMeter) -> None:
-    handle = run.employ()
+    handle = run.start_evaluator()
     run.publish(1)
     meter.tick(True)
     for _ in range(4):
@@ -252,7 +252,7 @@ def test_the_table_waits_for_a_new_evaluator_but_not_for_ever(run: Run, meter: S
 
     def on_turn() -> None:
         if run.turns == 50:
-            run.employ()
+            run.start_evaluator()
         inner()
 
     run.on_turn = on_turn
@@ -260,7 +260,7 @@ def test_the_table_waits_for_a_new_evaluator_but_not_for_ever(run: Run, meter: S
 
 
 def test_a_signal_ends_the_table(run: Run, meter: StrengthMeter) -> None:
-    run.employ()
+    run.start_evaluator()
     run.publish(1)
 
     def on_turn() -> None:

@@ -21,7 +21,7 @@ from shusaku.deploy.run.run_identity import RunIdentity
 from shusaku.replay.stream.client import connect
 from shusaku.replay.stream.control import RedisControl
 from shusaku.replay.stream.keys import RunKeys
-from shusaku.replay.stream.server import EmbeddedServer, url_of
+from shusaku.replay.stream.server import EmbeddedServer, server_url
 
 MAX_ACTORS = 4
 
@@ -63,7 +63,7 @@ class Driver:
                 self.wishes.append(wish)
             if self.alive != self.desired and time.monotonic() - changed > self.lag:
                 self.alive = self.desired
-            if self.obeys and self.control.is_stop_wished():
+            if self.obeys and self.control.is_run_stop_requested():
                 time.sleep(2 * self.lag)  # its last checkpoint
                 self.release()
             if not self.is_silent and not self.released:
@@ -209,7 +209,7 @@ def test_a_run_that_does_not_stop_is_a_failure(
     driver.obeys = False
     with pytest.raises(RunFailed, match=r"was asked to stop 0\.\d s ago and has not ended yet"):
         stop(config, as_json=False)
-    assert driver.control.is_stop_wished()
+    assert driver.control.is_run_stop_requested()
 
 
 # --- no run to talk to -----------------------------------------------------------------------------------------------
@@ -258,7 +258,7 @@ def test_a_driver_that_says_nothing(config: Config, driver: Driver, monkeypatch:
     time.sleep(0.8)
     for said in refusals(config):
         assert "nobody has said anything for 1 s" in said
-    connect(url_of(Path(config.run.dir) / "redis")).delete(RunKeys.of(driver.run_id).status)
+    connect(server_url(Path(config.run.dir) / "redis")).delete(RunKeys.of(driver.run_id).status)
     for said in refusals(config):
         assert "the run has not begun yet, or is over" in said
 
@@ -278,7 +278,7 @@ def test_a_run_that_has_just_lost_its_data(config: Config, driver: Driver) -> No
     """The status is fresh, but wishes have no place until the driver has begun anew: one line, no traceback."""
     driver._over.set()
     driver._thread.join()
-    connect(url_of(Path(config.run.dir) / "redis")).delete(RunKeys.of(driver.run_id).control)
+    connect(server_url(Path(config.run.dir) / "redis")).delete(RunKeys.of(driver.run_id).control)
     for command in (COMMANDS[0], COMMANDS[2]):
         with pytest.raises((UsageError, RunFailed), match="lost"):
             command(config)

@@ -110,7 +110,7 @@ def test_self_play_is_benched_in_8_bits_and_with_a_measured_number_of_games():
 @pytest.mark.skipif(not cpu_has_int8(), reason="this processor does not multiply 8 bits, so that they are not tried")
 def test_8_bits_that_stray_too_far_end_a_bench(monkeypatch, capsys):
     monkeypatch.setattr("shusaku.learner.quantisation.MOST_POLICY_ERROR", 0.0)
-    monkeypatch.setattr("shusaku.deploy.bench.selfplay.apart", lambda function, config: function(config))
+    monkeypatch.setattr("shusaku.deploy.bench.selfplay.run_in_subprocess", lambda function, config: function(config))
     command = ["bench", "selfplay", *SMALL, "inference.precision=int8", "bench.seconds=0.5", "--json"]
     assert main(command) == 1
     assert "inference.precision=int8 is refused: in 8 bits the policy strays by" in capsys.readouterr().err

@@ -20,11 +20,18 @@ from shusaku.common.messages import GameId, GameRecord
 from shusaku.replay.stream.access import acl_rules
 from shusaku.replay.stream.append import Appender, EncodedGame
 from shusaku.replay.stream.buffer import RedisBuffer
-from shusaku.replay.stream.client import ReplayRefused, ReplayUnavailable, check_server, connect, explain, masked
+from shusaku.replay.stream.client import (
+    ReplayRefused,
+    ReplayUnavailable,
+    check_server,
+    connect,
+    explain,
+    mask_passwords,
+)
 from shusaku.replay.stream.control import RedisControl
 from shusaku.replay.stream.keys import RunKeys
 from shusaku.replay.stream.server import EmbeddedServer
-from shusaku.replay.stream.writer import SpooledWriter
+from shusaku.replay.stream.writer import AsyncWriter
 
 MakeRecord = Callable[..., GameRecord]
 GAME = Game("connect_four")
@@ -43,7 +50,7 @@ def refusal(url: str, **options: Any) -> str:
     assert time.monotonic() - begin < 10
     text = str(caught.value)
     assert "\n" not in text
-    assert text.startswith(f"replay.url={masked(url)}")
+    assert text.startswith(f"replay.url={mask_passwords(url)}")
     return text
 
 
@@ -118,9 +125,9 @@ def test_a_full_disk_and_a_loading_server_are_told_apart() -> None:
 def test_masking() -> None:
     for url in ("redis://u:secret@h:1/0", "unix:///a?password=secret&db=1", "rediss://:secret@h?ssl_ca_certs=f",
                 "unix://:secret@/tmp/s?db=0"):
-        assert "secret" not in masked(url)
-        assert "***" in masked(url)
-    assert masked("redis://h:1/0") == "redis://h:1/0"
+        assert "secret" not in mask_passwords(url)
+        assert "***" in mask_passwords(url)
+    assert mask_passwords("redis://h:1/0") == "redis://h:1/0"
 
 
 def test_roles(server: EmbeddedServer, make_record: MakeRecord) -> None:
@@ -137,8 +144,8 @@ def test_roles(server: EmbeddedServer, make_record: MakeRecord) -> None:
     control.begin(0, capacity=100, max_bytes=1 << 20, actors=0)
     config = ReplayConfig(capacity=500, minimum=50)
     buffer = RedisBuffer(GAME, config, url=urls["learner"], run_id="mine", batch_size=8, background=False)
-    writer = SpooledWriter(Appender(urls["actor"], "mine", actor=0, epoch=0, incarnation=0))
-    writer.figures = b"figures"
+    writer = AsyncWriter(Appender(urls["actor"], "mine", actor=0, epoch=0, incarnation=0))
+    writer.metrics = b"metrics"
     keys = RunKeys.of("mine")
     for k in range(20):  # past the capacity
         assert writer.put(replace(make_record(GAME, k), game_id=GameId(0, 0, 0, k)))
@@ -151,15 +158,15 @@ def test_roles(server: EmbeddedServer, make_record: MakeRecord) -> None:
     assert buffer.stats().quarantined == {"foreign": 2}
     assert buffer.stats().games >= 3
     control.fence(0, 3)
-    control.note_version(3)
+    control.record_version(3)
     control.set_actors(3)
-    control.request_stop()
+    control.stop_actors()
     control.put_status(b"{}")
     assert (control.status(), control.newest_epoch(), control.desired_actors()) == (b"{}", 0, 3)
-    assert control.actor_figures()[0].figures == b"figures"
+    assert control.actor_metrics()[0].metrics == b"metrics"
     assert control.quarantined() == {"foreign": 2}
-    control.forget_actors()
-    assert control.is_stop_requested()
+    control.drop_actor_metrics()
+    assert control.are_actors_stopped()
     assert not control.is_lost()
     buffer.close()
     stranger = connect(urls["actor"])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from shusaku.common.errors import ResumeError, UsageError
-from shusaku.replay.stream.append import Appender, EncodedGame, Outcome
+from shusaku.replay.stream.append import Appender, AppendStatus, EncodedGame
 from shusaku.replay.stream.client import ReplayRefused, ReplayUnavailable, connect
 from shusaku.replay.stream.control import RedisControl
 from shusaku.replay.stream.keys import RunKeys
@@ -35,16 +35,18 @@ class Model:
         if by:
             self.counts[name] = self.counts.get(name, 0) + by
 
-    def append(self, epoch: int, actor: int, incarnation: int, games: list[EncodedGame]) -> tuple[Outcome, int, int]:
+    def append(
+        self, epoch: int, actor: int, incarnation: int, games: list[EncodedGame]
+    ) -> tuple[AppendStatus, int, int]:
         if not self.boot:
-            return Outcome.LOST, 0, 0
+            return AppendStatus.LOST, 0, 0
         if epoch != self.epoch:
             self.count("other_epoch", len(games))
-            return Outcome.OTHER_EPOCH, 0, 0
+            return AppendStatus.OTHER_EPOCH, 0, 0
         newest = self.seen.get(actor, (epoch, incarnation, -1))
         if (epoch, incarnation) < newest[:2]:
             self.count("fenced", len(games))
-            return Outcome.FENCED, 0, 0
+            return AppendStatus.FENCED, 0, 0
         fresh = []
         for game in games:
             if (epoch, incarnation, game.sequence) > newest:
@@ -60,7 +62,7 @@ class Model:
             self.count("inserted", game.rows)
         if fresh:
             self.seen[actor] = newest
-        return Outcome.DONE, len(fresh), len(games) - len(fresh)
+        return AppendStatus.DONE, len(fresh), len(games) - len(fresh)
 
     @property
     def rows(self) -> int:
@@ -129,8 +131,8 @@ class Appending(RuleBasedStateMachine):
             EncodedGame(first + k, rows, bytes([65 + k]) * size) for k, (rows, size) in enumerate(sizes)
         ]
         reply = self.appender(epoch, actor, incarnation).append(games)
-        assert (reply.outcome, reply.appended, reply.duplicates) == self.model.append(epoch, actor, incarnation, games)
-        assert reply.control.stop == (reply.outcome in (Outcome.OTHER_EPOCH, Outcome.FENCED))
+        assert (reply.status, reply.appended, reply.duplicates) == self.model.append(epoch, actor, incarnation, games)
+        assert reply.control.stop == (reply.status in (AppendStatus.OTHER_EPOCH, AppendStatus.FENCED))
 
     @precondition(lambda self: self.model.boot)
     @rule(actor=st.integers(0, 2), incarnation=st.integers(0, 3))
@@ -190,24 +192,24 @@ def test_control_comes_with_every_reply(run: tuple[str, str, RedisControl]) -> N
     appender = Appender(url, run_id, actor=7, epoch=1, incarnation=2)
     first = appender.append([]).control
     assert (first.throttle, first.stop, first.version, first.epoch, first.actors) == (False, False, 0, 1, 3)
-    control.note_version(5)
-    control.note_version(4)
+    control.record_version(5)
+    control.record_version(4)
     control.set_actors(9)
-    control.request_stop()
+    control.stop_actors()
     control.begin(1, capacity=1000, max_bytes=1 << 20, actors=8, limit=15)  # forgets the request
-    assert not control.is_stop_requested()
+    assert not control.are_actors_stopped()
     reply = appender.append(games(0, 1))
     assert (reply.control.version, reply.control.actors, reply.control.throttle) == (5, 8, False)
-    control.request_stop()
-    reply = appender.append(games(1, 1), b"figures")
+    control.stop_actors()
+    reply = appender.append(games(1, 1), b"metrics")
     assert (reply.control.stop, reply.control.throttle) == (True, True)  # 20 rows of 15
     control.begin(2, capacity=1000, max_bytes=1 << 20, actors=8, limit=-1)
     assert control.newest_epoch() == 2
-    (figures,) = control.actor_figures().items()
-    assert figures[0] == 7
-    assert figures[1].incarnation == 2
-    assert figures[1].figures == b"figures"
-    assert 0 <= figures[1].age_s < 5
+    (metrics,) = control.actor_metrics().items()
+    assert metrics[0] == 7
+    assert metrics[1].incarnation == 2
+    assert metrics[1].metrics == b"metrics"
+    assert 0 <= metrics[1].age_s < 5
     control.put_status(b"{}")
     assert control.status() == b"{}"
 
@@ -269,8 +271,8 @@ def test_a_full_server_trims_its_way_out(tmp_path: Any, make_run: Callable[[], s
         appender = Appender(server.url, "full", actor=0, epoch=1, incarnation=0)
         with pytest.raises(ReplayRefused, match="memory is full"):
             appender.append(games(0, 1))
-        assert appender.append([], b"figures").outcome is Outcome.DONE
-        assert control.actor_figures()[0].figures == b"figures"
+        assert appender.append([], b"metrics").status is AppendStatus.DONE
+        assert control.actor_metrics()[0].metrics == b"metrics"
     finally:
         server.stop()
 

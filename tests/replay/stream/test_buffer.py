@@ -22,7 +22,7 @@ from shusaku.replay.stream.buffer import RedisBuffer
 from shusaku.replay.stream.control import RedisControl
 from shusaku.replay.stream.keys import RunKeys
 from shusaku.replay.stream.server import EmbeddedServer
-from shusaku.replay.stream.writer import SpooledWriter
+from shusaku.replay.stream.writer import AsyncWriter
 
 MakeRecord = Callable[..., GameRecord]
 CONFIG = ReplayConfig(window="fixed", capacity=2000, minimum=100, samples_per_position=2.0)
@@ -137,7 +137,7 @@ def test_a_stranger_who_uses_up_all_ids_is_cleared_away(run: Run) -> None:
     run.play(10)
     wait_for(lambda: buffer.stats().games == 10)
     run.raw.xadd(run.keys.games, {"d": b"?"}, id="18446744073709551615-18446744073709551615")
-    writer = SpooledWriter(Appender(run.url, run.id, actor=1, epoch=0, incarnation=0))
+    writer = AsyncWriter(Appender(run.url, run.id, actor=1, epoch=0, incarnation=0))
     for k in range(5):
         assert writer.put(replace(run.make_record(GAME, k), game_id=GameId(0, 1, 0, k)))
     assert writer.flush(10)  # when the learner has cleared it
@@ -270,14 +270,14 @@ def test_a_restart_finds_the_data_lost(run: Run) -> None:
 
 def test_an_actor_waits_and_goes_on_when_told(run: Run) -> None:
     buffer = run.buffer(background=True, limited=True)
-    writer = SpooledWriter(Appender(run.url, run.id, actor=0, epoch=0, incarnation=0))
+    writer = AsyncWriter(Appender(run.url, run.id, actor=0, epoch=0, incarnation=0))
     played = 0
     stop = threading.Event()
 
     def play() -> None:
         nonlocal played
         while not stop.is_set():
-            if writer.control.throttle or writer.stats().spooled >= 8:  # so few it has not heard an answer to
+            if writer.control.throttle or writer.stats().queued >= 8:  # so few it has not heard an answer to
                 stop.wait(0.002)
             elif writer.put(replace(run.make_record(GAME, played % 50), game_id=GameId(0, 0, 0, played))):
                 played += 1

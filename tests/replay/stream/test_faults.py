@@ -23,7 +23,7 @@ from shusaku.replay.stream.client import ReplayUnavailable, connect
 from shusaku.replay.stream.control import RedisControl
 from shusaku.replay.stream.keys import RunKeys
 from shusaku.replay.stream.server import EmbeddedServer
-from shusaku.replay.stream.writer import SpooledWriter
+from shusaku.replay.stream.writer import AsyncWriter
 
 MakeRecord = Callable[..., GameRecord]
 CONFIG = ReplayConfig(window="fixed", capacity=100_000, minimum=500, samples_per_position=2.0)
@@ -42,7 +42,7 @@ class Player:
     def __init__(self, url: str, actor: int, records: list[GameRecord], pause: float = 0.001,
                  keep_seconds: float = 1.0) -> None:
         appender = Appender(url, RUN, actor=actor, epoch=0, incarnation=0, deadline=0.5)
-        self.writer = SpooledWriter(appender, max_games=64, keep_seconds=keep_seconds)
+        self.writer = AsyncWriter(appender, max_games=64, keep_seconds=keep_seconds)
         self.put = self.full = 0
         self._is_over = threading.Event()
         self.slowest = 0.0
@@ -97,7 +97,7 @@ def test_a_killed_server_loses_and_doubles_nothing(server: EmbeddedServer, recor
     buffer.stats()
     players = [Player(server.url, actor, records) for actor in range(2)]
     for _ in range(3):
-        wait_for(lambda: all(player.writer.stats().spooled < 10 for player in players))
+        wait_for(lambda: all(player.writer.stats().queued < 10 for player in players))
         time.sleep(0.5)
         os.kill(server.pid, signal.SIGKILL)
         wait_for(lambda: not server.is_alive())
@@ -159,7 +159,7 @@ def test_newest_games_lost_with_the_power(server: EmbeddedServer, records: list[
     """The server comes back a second younger than the learner knows it."""
     begin(server.url)
     appender = Appender(server.url, RUN, actor=0, epoch=0, incarnation=0)
-    writer = SpooledWriter(appender, keep_seconds=0)
+    writer = AsyncWriter(appender, keep_seconds=0)
     for sequence in range(100):
         assert writer.put(replace(records[sequence], game_id=GameId(0, 0, 0, sequence)))
     assert writer.flush(5)
@@ -191,7 +191,7 @@ def test_games_lost_with_the_power_are_not_noticed_before_others_have_their_numb
 ) -> None:
     """When the learner looks again the server has more games than before, but fewer rows: none of them is refused."""
     begin(server.url)
-    writer = SpooledWriter(Appender(server.url, RUN, actor=0, epoch=0, incarnation=0), keep_seconds=0)
+    writer = AsyncWriter(Appender(server.url, RUN, actor=0, epoch=0, incarnation=0), keep_seconds=0)
     by_length = sorted(records, key=lambda record: record.num_rows)
     for sequence, record in enumerate(reversed(by_length[50:150])):  # long ones first: totals will be behind
         assert writer.put(replace(record, game_id=GameId(0, 0, 0, sequence)))
@@ -227,7 +227,7 @@ def test_games_lost_with_the_power_are_not_noticed_before_others_have_their_numb
 def test_games_lost_with_the_power_are_sent_again(server: EmbeddedServer, records: list[GameRecord]) -> None:
     """Two actors that live keep what was acknowledged last: nothing is missing, and nothing there twice."""
     begin(server.url)
-    writers = [SpooledWriter(Appender(server.url, RUN, actor=actor, epoch=0, incarnation=0), keep_seconds=60)
+    writers = [AsyncWriter(Appender(server.url, RUN, actor=actor, epoch=0, incarnation=0), keep_seconds=60)
                for actor in range(2)]
 
     def put(sequences: range) -> None:
@@ -267,8 +267,8 @@ def test_a_hanging_server_doubles_nothing(server: EmbeddedServer, records: list[
     wait_for(lambda: buffer.stats().rows > CONFIG.minimum)
     os.kill(server.pid, signal.SIGSTOP)
     try:
-        wait_for(lambda: player.full > 10)  # the spool is bounded, and `put` does not wait
-        calls: list[Callable[[], Any]] = [control.is_lost, control.actor_figures, control.request_stop, buffer.stop]
+        wait_for(lambda: player.full > 10)  # the queue is bounded, and `put` does not wait
+        calls: list[Callable[[], Any]] = [control.is_lost, control.actor_metrics, control.stop_actors, buffer.stop]
         for call in calls:
             started = time.monotonic()
             with pytest.raises(ReplayUnavailable, match="no answer in time"):
@@ -279,7 +279,7 @@ def test_a_hanging_server_doubles_nothing(server: EmbeddedServer, records: list[
         wait_for(lambda: buffer.stats().unreachable_s > 1)
         assert "no answer in time" in buffer.stats().trouble
         stats = player.writer.stats()
-        assert stats.spooled == 64
+        assert stats.queued == 64
         assert stats.unreachable_s > 1
         assert "no answer in time" in stats.trouble
     finally:
@@ -295,7 +295,7 @@ def test_a_hanging_server_doubles_nothing(server: EmbeddedServer, records: list[
     buffer.close()
 
 
-def test_a_full_spool_takes_the_first_games_and_leaves_the_others(
+def test_a_full_queue_takes_the_first_games_and_leaves_the_others(
     server: EmbeddedServer, records: list[GameRecord]
 ) -> None:
     """By number and by bytes, which one game may pass; what it took is one call, in its order."""
@@ -305,13 +305,13 @@ def test_a_full_spool_takes_the_first_games_and_leaves_the_others(
     sizes = [len(EncodedGame.of(game).data) for game in others]
     os.kill(server.pid, signal.SIGSTOP)
     appenders = [Appender(server.url, RUN, actor=actor, epoch=0, incarnation=0, deadline=60.0) for actor in range(2)]
-    few = SpooledWriter(appenders[0], max_games=25)
-    small = SpooledWriter(appenders[1], max_bytes=sum(sizes[:10]) - 1)
+    few = AsyncWriter(appenders[0], max_games=25)
+    small = AsyncWriter(appenders[1], max_bytes=sum(sizes[:10]) - 1)
     assert few.put_all([]) == 0
     assert [few.put_all(games[:20]), few.put_all(games[20:]), few.put_all(games[25:])] == [20, 5, 0]
     assert not few.put(games[25])
     assert [small.put_all(others), small.put_all(others[10:])] == [10, 0]
-    assert (small.stats().spooled, small.stats().spooled_bytes) == (10, sum(sizes[:10]))
+    assert (small.stats().queued, small.stats().queued_bytes) == (10, sum(sizes[:10]))
     os.kill(server.pid, signal.SIGCONT)
     assert few.close(10)
     assert small.close(10)
@@ -323,7 +323,7 @@ def test_a_full_spool_takes_the_first_games_and_leaves_the_others(
 
 def test_games_before_one_that_cannot_be_written_are_sent(server: EmbeddedServer, records: list[GameRecord]) -> None:
     begin(server.url)
-    writer = SpooledWriter(Appender(server.url, RUN, actor=0, epoch=0, incarnation=0))
+    writer = AsyncWriter(Appender(server.url, RUN, actor=0, epoch=0, incarnation=0))
     games = [replace(record, game_id=GameId(0, 0, 0, k)) for k, record in enumerate(records[:5])]
     games[3] = replace(games[3], outcome=7)
     with pytest.raises(CodecError, match="outcome"):
@@ -403,7 +403,7 @@ class Wire:
 
 def test_a_fenced_writer_stops_and_its_successor_goes_on(server: EmbeddedServer, records: list[GameRecord]) -> None:
     control = begin(server.url)
-    old = SpooledWriter(Appender(server.url, RUN, actor=3, epoch=0, incarnation=0))
+    old = AsyncWriter(Appender(server.url, RUN, actor=3, epoch=0, incarnation=0))
     assert old.put(replace(records[0], game_id=GameId(0, 3, 0, 0)))
     assert old.flush(5)
     control.fence(3, 1)
@@ -411,13 +411,13 @@ def test_a_fenced_writer_stops_and_its_successor_goes_on(server: EmbeddedServer,
     wait_for(lambda: old.control.stop)
     assert old.put(replace(records[2], game_id=GameId(0, 3, 0, 2)))  # taken and dropped: it never blocks the actor
     assert old.stats().refused == 2
-    new = SpooledWriter(Appender(server.url, RUN, actor=3, epoch=0, incarnation=1))
-    new.figures = b"mine"
+    new = AsyncWriter(Appender(server.url, RUN, actor=3, epoch=0, incarnation=1))
+    new.metrics = b"mine"
     assert new.put(replace(records[1], game_id=GameId(0, 3, 1, 0)))
     assert new.flush(5)
     assert not new.control.stop
-    wait_for(lambda: 3 in control.actor_figures() and control.actor_figures()[3].figures == b"mine")
-    assert control.actor_figures()[3].incarnation == 1
+    wait_for(lambda: 3 in control.actor_metrics() and control.actor_metrics()[3].metrics == b"mine")
+    assert control.actor_metrics()[3].incarnation == 1
     control.begin(1, capacity=1000, max_bytes=1 << 20, actors=0)  # another driver
     wait_for(lambda: new.control.stop, 3)  # its heartbeat tells it
     assert control.counters()["fenced"] == 1
@@ -427,17 +427,17 @@ def test_a_fenced_writer_stops_and_its_successor_goes_on(server: EmbeddedServer,
 
 def test_heartbeats(server: EmbeddedServer) -> None:
     control = begin(server.url)
-    writer = SpooledWriter(Appender(server.url, RUN, actor=1, epoch=0, incarnation=4))
-    wait_for(lambda: 1 in control.actor_figures())
-    control.note_version(7)
+    writer = AsyncWriter(Appender(server.url, RUN, actor=1, epoch=0, incarnation=4))
+    wait_for(lambda: 1 in control.actor_metrics())
+    control.record_version(7)
     control.set_actors(5)
     ages = []
     begun = time.monotonic()
     while time.monotonic() - begun < 2.5:
-        ages.append(control.actor_figures()[1].age_s)
+        ages.append(control.actor_metrics()[1].age_s)
         time.sleep(0.05)
     assert max(ages) < 1.5
     assert (writer.control.version, writer.control.actors) == (7, 5)
     assert writer.close(1)
     time.sleep(1.5)
-    assert control.actor_figures()[1].age_s > 1.2
+    assert control.actor_metrics()[1].age_s > 1.2

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", dict: "a map", list: "a list"}
 
 
-def all_names() -> list[str]:
+def game_choices() -> list[str]:
     """Names that `game=` takes: the core's games, and those behind which games from outside are found."""
     from shusaku.common._core import foreign_names, game_names
 
@@ -57,7 +57,7 @@ def check_search(game: "Game", search: SearchConfig) -> None:
 
 
 def parameter_value(game: str, known: Mapping[str, Any], key: str, value: Any, text: str) -> Any:
-    """The value as the type of the parameter; UsageError, naming what was typed, on anything else."""
+    """The value as the type of the parameter; UsageError, naming what was parse_value, on anything else."""
     if not known:
         raise UsageError(f"{text}: {game} has no parameters; leave it out")
     if key not in known:
@@ -70,12 +70,12 @@ def parameter_value(game: str, known: Mapping[str, Any], key: str, value: Any, t
     if kind is str and type(value) in (int, float):
         return str(value)
     if type(value) is not kind:
-        such = f", such as its default {shown(known[key])}" if has_default else ""
+        such = f", such as its default {format_value(known[key])}" if has_default else ""
         raise UsageError(f"{text}: must be {KINDS[kind]}{such}")
     return value
 
 
-def given_parameters(game: str, assignments: Iterable[str]) -> dict[str, Any]:
+def parse_parameters(game: str, assignments: Iterable[str]) -> dict[str, Any]:
     """`--param k=v`, several times -> the parameters; UsageError naming the one that is wrong."""
     texts: dict[str, str] = {}
     for text in assignments:
@@ -83,7 +83,7 @@ def given_parameters(game: str, assignments: Iterable[str]) -> dict[str, Any]:
         if not equals:
             raise UsageError(f"--param {text}: write --param name=value")
         texts[key] = value
-    values = {key: typed(value) for key, value in texts.items()}
+    values = {key: parse_value(value) for key, value in texts.items()}
     if game == "python" and "entry" in values:
         trust(str(values["entry"]))
     known = game_defaults(game, values)
@@ -92,7 +92,7 @@ def given_parameters(game: str, assignments: Iterable[str]) -> dict[str, Any]:
     }
 
 
-def typed(text: str) -> int | float | bool | str:
+def parse_value(text: str) -> int | float | bool | str:
     """A value as one writes it on the command line -> the value."""
     if text in ("true", "false"):
         return text == "true"
@@ -104,7 +104,7 @@ def typed(text: str) -> int | float | bool | str:
     return text
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A value as one writes it on the command line."""
     if isinstance(value, list):
         return f"[{','.join(map(str, value))}]"
