@@ -30,7 +30,7 @@ Item = TypeVar("Item")
 
 COLUMNS, ROWS = 7, 6
 CELLS = COLUMNS * ROWS
-FILE = Path(__file__).resolve().parent.parent / "actors" / "data" / "connect_four.tsv"
+FILE = Path(__file__).resolve().parent.parent / "actors" / "arena" / "data" / "connect_four.tsv"
 HEADER = "bucket\tmoves\tresults\n"
 BUCKETS = ("begin_easy", "begin_medium", "begin_hard", "middle_easy", "middle_medium", "end_easy")
 BUCKET_SIZE = 500

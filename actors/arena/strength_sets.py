@@ -93,7 +93,7 @@ def _every_position_of_tic_tac_toe() -> StrengthSet:
 def _committed_positions_of_connect_four() -> StrengthSet:
     """The 3,000 positions of data/connect_four.tsv; benchmarks/make_connect_four_positions.py says what they are."""
     game = Game("connect_four")
-    lines = files("actors").joinpath("data", "connect_four.tsv").read_text(encoding="ascii").splitlines()[1:]
+    lines = files("shusaku.actors.arena").joinpath("data", "connect_four.tsv").read_text(encoding="ascii").splitlines()[1:]
     rows = [line.split("\t") for line in lines]  # bucket, moves, results
     bucket_names = tuple(dict.fromkeys(bucket for bucket, _, _ in rows))
     positions = []
