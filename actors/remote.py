@@ -27,7 +27,7 @@ from shusaku.common.external.configured_game import configured_game
 from shusaku.common.hardware import lower_priority
 from shusaku.common.leaves_codec import LeavesCodec
 from shusaku.common.messages import Weights
-from shusaku.common.stage_timer import Laps
+from shusaku.common.stage_timer import StageTimer
 from shusaku.replay.stream.append import Appender
 from shusaku.replay.stream.writer import AsyncWriter
 
@@ -101,18 +101,19 @@ class SelfPlayActor(_Shell):
             "games": plan.games, "seed": plan.seed, "identity": identity, "config_hash": plan.config_hash,
         }
         player: Plays
-        laps = Laps()
+        timer = StageTimer()
         if plan.with_server:
             self._transport = ServerTransport(plan.actor, LeavesCodec(game))
             remote = RemoteEvaluation(self._transport, plan.actor, game, should_stop=self._stopping.is_set)
-            player = OverlappedSelfPlay(game, config.search, config.self_play, remote, laps=laps, **settings)
+            player = OverlappedSelfPlay(game, config.search, config.self_play, remote, timer=timer, **settings)
             return ActorLoop(
-                player, writer, lambda weights: None, epoch=plan.epoch, more_figures=self._transport.figures, laps=laps,
+                player, writer, lambda weights: None, epoch=plan.epoch, more_figures=self._transport.figures,
+                timer=timer,
             )
-        evaluator = make_evaluator(game, config.inference, config.network, plan.games, laps)
-        player = SelfPlay(game, config.search, config.self_play, evaluator, laps=laps, **settings)
+        evaluator = make_evaluator(game, config.inference, config.network, plan.games, timer)
+        player = SelfPlay(game, config.search, config.self_play, evaluator, timer=timer, **settings)
         return ActorLoop(
-            player, writer, evaluator.load, epoch=plan.epoch, runtime=lambda: evaluator.description, laps=laps
+            player, writer, evaluator.load, epoch=plan.epoch, runtime=lambda: evaluator.description, timer=timer
         )
 
     def load(self, weights: list[Any]) -> None:

@@ -21,7 +21,7 @@ from shusaku.common.errors import UsageError
 from shusaku.common.hardware import choose_precision
 from shusaku.common.messages import Evaluation, Leaves, Weights
 from shusaku.common.network.weights import tower_shape
-from shusaku.common.stage_timer import Laps
+from shusaku.common.stage_timer import StageTimer
 
 E = TypeVar("E", bound="Evaluator")
 NO_VERSION = -1  # before the first weights
@@ -115,10 +115,10 @@ class NetworkEvaluator:
     Batches larger than the runtime's are cut; a smaller one leaves stale rows behind it, which nobody reads.
     """
 
-    def __init__(self, game: _core.Game, runtime: Runtime, laps: Laps | None = None) -> None:
+    def __init__(self, game: _core.Game, runtime: Runtime, timer: StageTimer | None = None) -> None:
         self.runtime = runtime
         self.size = len(runtime.inputs)
-        self._laps = laps or Laps()
+        self._timer = timer or StageTimer()
         self._game = game
         self._answer = _Answer(len(runtime.inputs), game)
         self._version = NO_VERSION
@@ -160,12 +160,12 @@ class NetworkEvaluator:
     def _evaluate(self, leaves: Leaves, logits: NDArray[np.float32], values: NDArray[np.float32]) -> None:
         """One batch: writes logits [N] and values [B]."""
         self._game.expand_channels_last(leaves.packed, leaves.uniform, self.runtime.inputs)
-        self._laps.lap("encode")
+        self._timer.charge("encode")
         self.runtime.run(len(leaves))
-        self._laps.lap("network")
+        self._timer.charge("network")
         _core.gather_logits(self.runtime.policy, leaves.offsets, leaves.actions, logits)
         values[:] = self.runtime.values[: len(leaves)]
-        self._laps.lap("expand")
+        self._timer.charge("expand")
 
 
 def _part(leaves: Leaves, begin: int, end: int) -> tuple[Leaves, int]:
@@ -276,7 +276,11 @@ STAND_INS: dict[str, type[UniformEvaluator] | type[PseudoRandomEvaluator]] = {
 
 
 def make_evaluator(
-    game: _core.Game, inference: InferenceConfig, network: NetworkConfig, batch_size: int, laps: Laps | None = None
+    game: _core.Game,
+    inference: InferenceConfig,
+    network: NetworkConfig,
+    batch_size: int,
+    timer: StageTimer | None = None,
 ) -> Evaluator:
     """The evaluator that the configuration asks for, without weights yet; UsageError where it is not to be had."""
     if inference.runtime == "simulated_card":
@@ -285,7 +289,7 @@ def make_evaluator(
         return SimulatedCard(game, batch_size, inference.service_ms / 1000)
     if inference.runtime in STAND_INS:
         return STAND_INS[inference.runtime](game, batch_size)
-    return make_network_evaluator(game, inference, network, batch_size, laps)
+    return make_network_evaluator(game, inference, network, batch_size, timer)
 
 
 def make_ladder(
@@ -313,11 +317,15 @@ def of_sizes(make: Callable[[int], E], sizes: Sequence[int]) -> tuple[dict[int, 
 
 
 def make_network_evaluator(
-    game: _core.Game, inference: InferenceConfig, network: NetworkConfig, batch_size: int, laps: Laps | None = None
+    game: _core.Game,
+    inference: InferenceConfig,
+    network: NetworkConfig,
+    batch_size: int,
+    timer: StageTimer | None = None,
 ) -> NetworkAlone:
     """The network that the configuration asks for, without weights yet; its `description` says what it is.
 
-    `laps` are those of whoever asks, so that its time comes apart into encoding, network and expanding.
+    `timer`: the caller's, to which encoding, network and expanding are charged as stages of their own.
     UsageError when the runtime, the device or the precision is not to be had on this machine.
     """
     if inference.device != "cpu":
@@ -339,7 +347,7 @@ def make_network_evaluator(
         if why:
             precision = precision._replace(reason=f"{precision.reason}; {why}")
         runtime = TorchRuntime(tower, batch_size, precision)
-    return NetworkEvaluator(game, runtime, laps)
+    return NetworkEvaluator(game, runtime, timer)
 
 
 def network_maker(

@@ -24,7 +24,7 @@ from shusaku.actors.pipelined_self_play import OverlappedSelfPlay
 from shusaku.actors.self_play import ActorIdentity
 from shusaku.common.config.schema import Config
 from shusaku.common.leaves_codec import LeavesCodec
-from shusaku.common.stage_timer import Laps, shares
+from shusaku.common.stage_timer import StageTimer, shares
 from shusaku.deploy.bench.processes import collect_answers, put_answer
 from shusaku.deploy.cluster.layout import Layout, layout_of
 from shusaku.deploy.run.calibration import with_scales
@@ -117,18 +117,18 @@ def _serve(config: Config, layout: Layout, barrier: Barrier, addresses: Any) -> 
 
 def _play(config: Config, layout: Layout, barrier: Barrier, addresses: Any, actor: int) -> dict[str, Any]:
     chosen = choose_weights(replace_settings(config, checkpoint=config.checkpoint or "random"))
-    codec, laps = LeavesCodec(chosen.game), Laps()
+    codec, timer = LeavesCodec(chosen.game), StageTimer()
     transport = SharedTransport(addresses.get(timeout=START_SECONDS), actor, codec.max_bytes, deadline=ANSWER_SECONDS)
     evaluate = RemoteEvaluation(
         transport, actor, chosen.game, should_stop=lambda: transport.is_closed, timeout=2 * ANSWER_SECONDS
     )
     player = OverlappedSelfPlay(
         chosen.game, config.search, config.self_play, evaluate, games=layout.games, seed=config.run.seed + actor,
-        identity=ActorIdentity(actor), laps=laps,
+        identity=ActorIdentity(actor), timer=timer,
     )
 
     def counters() -> dict[str, int]:
-        return {**player.counters(), **laps.counters()}
+        return {**player.counters(), **timer.counters()}
 
     barrier.wait(START_SECONDS)
     seconds = config.bench.seconds

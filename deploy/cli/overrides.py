@@ -281,14 +281,14 @@ def _hydra_tree(choices: list[str]) -> DictConfig:
 
 def group_choices() -> dict[str, list[str]]:
     """Choices of every group: the files of `configs/`, and the games that the core has."""
-    from shusaku.common._core import foreign_names, game_names
+    from shusaku.common._core import external_names, game_names
 
     found = {
         folder.name: sorted(file.stem for file in folder.glob("*.yaml"))
         for folder in sorted(CONFIGS.iterdir())
         if folder.is_dir() and any(folder.glob("*.yaml"))
     }
-    return {**found, "experiment": [*found["experiment"], "none"], "game": [*game_names(), *foreign_names()]}
+    return {**found, "experiment": [*found["experiment"], "none"], "game": [*game_names(), *external_names()]}
 
 
 def _known_keys() -> dict[str, tuple[type | None, Any]]:

@@ -155,7 +155,7 @@ def test_roles(server: EmbeddedServer, make_record: MakeRecord) -> None:
     assert writer.close(5), writer.stats()
     client.xadd(keys.games, {"d": b"?"}, id="18446744073709551615-0")
     assert buffer.stats().trouble == ""
-    assert buffer.stats().quarantined == {"foreign": 2}
+    assert buffer.stats().quarantined == {"source": 2}
     assert buffer.stats().games >= 3
     control.fence(0, 3)
     control.record_version(3)
@@ -164,7 +164,7 @@ def test_roles(server: EmbeddedServer, make_record: MakeRecord) -> None:
     control.put_status(b"{}")
     assert (control.status(), control.newest_epoch(), control.desired_actors()) == (b"{}", 0, 3)
     assert control.actor_metrics()[0].metrics == b"metrics"
-    assert control.quarantined() == {"foreign": 2}
+    assert control.quarantined() == {"source": 2}
     control.drop_actor_metrics()
     assert control.are_actors_stopped()
     assert not control.is_lost()

@@ -110,7 +110,7 @@ class Appending(RuleBasedStateMachine):
             return self.control.begin(epoch, capacity=CAPACITY, max_bytes=MAX_BYTES, actors=2, fences=fences)
 
         if self.model.boot and epoch < self.model.epoch:
-            with pytest.raises(ResumeError, match="newer life"):
+            with pytest.raises(ResumeError, match="newer driver term"):
                 call()
             return
         assert call() == (not self.model.boot)

@@ -192,7 +192,7 @@ def test_wrong_calls_are_refused_with_the_way_out():
     search = SearchBatch(game, options, 1, 1)
     with pytest.raises(ValueError, match="another game"):
         search.begin(0, other.start(), 1)
-    with pytest.raises(ValueError, match="slot 1"):
+    with pytest.raises(ValueError, match="index 1"):
         search.begin(1, game.start(), 1)
     with pytest.raises(ValueError, match="no finished search"):
         search.result(0)
