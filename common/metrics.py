@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from shusaku.common.messages import Metrics
-from shusaku.common.stage_timer import PARTS, shares
+from shusaku.common.stage_timer import STAGES, shares
 
 
 class MetricsSink:
@@ -74,7 +74,7 @@ class TimeShares:
     """What share of the last `window` seconds each part of `common.stage_timer` took, of counters that only grow."""
 
     def __init__(self, window: float = 30.0, clock: Callable[[], float] = time.monotonic) -> None:
-        self._rates = {part: Rate(window, clock) for part in PARTS}
+        self._rates = {part: Rate(window, clock) for part in STAGES}
 
     def update(self, totals: Mapping[str, int | float]) -> dict[str, float]:
         """Records the counters; returns part -> share, empty before time has passed."""

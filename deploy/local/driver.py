@@ -16,7 +16,8 @@ import torch
 
 from shusaku.actors.arena.strength import Stopped, Strength, measure
 from shusaku.actors.arena.strength_sets import StrengthSet, strength_set
-from shusaku.actors.evaluators.evaluator import Evaluator, make_evaluator
+from shusaku.actors.evaluators.evaluator import Evaluator
+from shusaku.actors.evaluators.factory import make_evaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common.config.rules import check_self_play
 from shusaku.common.config.schema import Config, config_hash
@@ -26,7 +27,7 @@ from shusaku.common.metrics import MetricsSink
 from shusaku.common.network.network import Network
 from shusaku.common.network.row_labels import row_labels
 from shusaku.common.network.targets import make_targets
-from shusaku.common.stage_timer import Laps
+from shusaku.common.stage_timer import StageTimer
 from shusaku.deploy.local.checkpoint import RunState, load_run, save_run
 from shusaku.deploy.local.status import Progress
 from shusaku.deploy.run.console import Console
@@ -82,20 +83,20 @@ class LocalRun:
             config.run.seed,
         )
         self.learner = Learner(
-            network, self.game, config.learner, is_rounding=config.inference.is_rounding
+            network, self.game, config.learner, is_quantised=config.inference.is_quantised
         )
-        laps = [Laps() for _ in range(count)]
+        timers = [StageTimer() for _ in range(count)]
         self.evaluators = evaluators or [
-            make_evaluator(self.game, config.inference, config.network, config.actors.games, of_one)
-            for of_one in laps
+            make_evaluator(self.game, config.inference, config.network, config.actors.games, timer)
+            for timer in timers
         ]
         self.actors = [
             SelfPlay(
                 self.game, config.search, config.self_play, evaluate, games=config.actors.games,
                 seed=_actor_seed(config.run.seed, actor),
-                identity=ActorIdentity(actor), config_hash=config_hash(config), laps=of_one,
+                identity=ActorIdentity(actor), config_hash=config_hash(config), timer=timer,
             )
-            for actor, (evaluate, of_one) in enumerate(zip(self.evaluators, laps, strict=False))
+            for actor, (evaluate, timer) in enumerate(zip(self.evaluators, timers, strict=False))
         ]
         self.log = RecordLog(directory.records)
         self._accepted: list[bytes] = []  # encoded records that wait to be written to the log
