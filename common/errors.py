@@ -11,7 +11,7 @@ class ResumeError(RuntimeError):
     """A run cannot be resumed from its directory; the text names the way out. Exit code 3."""
 
 
-class RunFailed(RuntimeError):
+class RunError(RuntimeError):
     """A run cannot go on, for a reason that is neither a mistake nor a defect; the text is the diagnosis. Exit code 1.
 
     `result` is what the command would have returned, if there is something to show.
