@@ -256,7 +256,7 @@ def write(path: Path, text: str) -> Path:
 
 def test_a_preset_of_ones_own(tmp_path: Path) -> None:
     write(tmp_path / "experiment" / "mine.yaml", "# @package _global_\ndefaults:\n  - override /game: go\n"
-                                                 "  - override /network: wide\nexperiment: mine\ngame:\n  params:\n    size: 7\n")
+          "  - override /network: wide\nexperiment: mine\ngame:\n  params:\n    size: 7\n")
     write(tmp_path / "network" / "wide.yaml", "filters: 99\nblocks: 3\n")
     mine = presets.Presets.read(str(tmp_path))
     config = compose(["experiment=mine", "search.simulations=5"], mine)
