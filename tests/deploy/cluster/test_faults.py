@@ -322,3 +322,27 @@ def test_killed_again_and_again(start: Start, seed: int) -> None:
     assert run.published() == sorted(set(run.published()))
     assert run.stop() == 143
     run.until_nothing_is_left(30)
+
+
+BROKEN_IMPORT = '''
+import sys
+class Broken:
+    def find_spec(self, name, path=None, target=None):
+        if name == "shusaku.actors.self_play":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+if any("default_worker" in word for word in sys.orig_argv):
+    sys.meta_path.insert(0, Broken())
+'''
+
+
+def test_a_broken_import_in_a_worker_is_named(tmp_path: Path) -> None:
+    """The driver has the module, the workers do not: as with another installation on the cluster."""
+    (tmp_path / "sitecustomize.py").write_text(BROKEN_IMPORT)
+    run = ClusterProcess(tmp_path / "run", environment={"PYTHONPATH": str(tmp_path)})
+    try:
+        assert run.process.wait(180) == 1
+        (last,) = [line for line in run.text.splitlines() if line.startswith("shusaku: ")]
+        assert "self_play 0 failed 6 times in a row" in last or "self_play 1 failed 6 times in a row" in last
+        assert "No module named 'shusaku.actors.self_play'" in last
+    finally:
+        run.close()

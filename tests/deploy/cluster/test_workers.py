@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -146,6 +147,48 @@ def test_what_it_raised_is_told_from_a_death(handle: FakeHandle) -> None:
     dead.handle.newest("run").fail(death("The node died.\nMore about it"))
     assert poll_exit(dead) == "The node died."
     assert not dead.has_raised()
+
+
+DIED = "The actor died unexpectedly before finishing this task.\n\tclass_name: A\n\tpid: 4711\n\tip: 192.0.2.2\nMore"
+
+
+@pytest.mark.parametrize(("output", "quoted"), [
+    (":job_id:01\n:actor_name:A\nwarning\nModuleNotFoundError: No module named 'x'\n\nbye\n",
+     "ModuleNotFoundError: No module named 'x'"),
+    ("*** SIGSEGV ***\nFatal Python error: Segmentation fault\n\n  File \"x.py\", line 1 in f\n",
+     "Fatal Python error: Segmentation fault"),
+    ("the first words\nthe last words\n", "the last words"),
+    ("ValueError: old\n" + "x" * 50_000, "x" * 300),
+])
+def test_the_last_output_of_a_dead_process_is_quoted(
+    handle: FakeHandle, tmp_path: Path, output: str, quoted: str
+) -> None:
+    (tmp_path / "worker-ab12-01000000-4711.err").write_text(output)
+    (tmp_path / "worker-ab12-01000000-711.err").write_text("of another worker")
+    worker = RayWorker(handle, 0, log_directory=str(tmp_path))
+    handle.newest("run").fail(death(DIED))
+    assert poll_exit(worker) == (
+        f"The actor died unexpectedly before finishing this task. Its last output: {quoted}"
+    )
+
+
+@pytest.mark.parametrize("output", [None, "", ":job_id:01\n:actor_name:A\n"])
+def test_without_output_a_death_is_told_as_ray_tells_it(
+    handle: FakeHandle, tmp_path: Path, output: str | None
+) -> None:
+    if output is not None:
+        (tmp_path / "worker-ab12-01000000-4711.err").write_text(output)
+    worker = RayWorker(handle, 0, log_directory=str(tmp_path))
+    handle.newest("run").fail(death(DIED))
+    assert poll_exit(worker) == "The actor died unexpectedly before finishing this task."
+
+
+def test_an_exception_of_the_constructor_is_quoted(worker: RayWorker, handle: FakeHandle) -> None:
+    handle.newest("run").fail(death(
+        "The actor died because of an error raised in its creation task, ray::A.__init__() (pid=3557)\n"
+        "  File \"x.py\", line 6, in f\nModuleNotFoundError: No module named 'x'"
+    ))
+    assert poll_exit(worker) == "ModuleNotFoundError: No module named 'x'"
 
 
 def test_one_line_of_an_error() -> None:
