@@ -29,15 +29,13 @@ class RayWorker:
     """One incarnation: `run` was called, and its end is the worker's end.  See `deploy.cluster.supervisor.Worker`."""
 
     def __init__(
-        self, handle: Any, incarnation: int, heartbeat: Callable[[], float | None] | None = None,
-        log_directory: str = "",
+        self, handle: Any, heartbeat: Callable[[], float | None] | None = None, log_directory: str = ""
     ) -> None:
         """`heartbeat`: tells the age of the newest heartbeat; without it, the answers of `report` are heartbeats.
 
         `log_directory`: of Ray's logs on this node, which hold the last output of the worker.
         """
         self.handle = handle
-        self.incarnation = incarnation
         self.report: Any = None  # newest answer of `report`
         self.result: Any = None  # what `run` returned
         self.failure: BaseException | None = None  # what `run` raised, or why `give_up` was called
@@ -204,7 +202,7 @@ class RayRole:
         handle: Any = ray.remote(self.actor_class).options(**options).remote(*self.arguments(index, incarnation))
         heartbeat = self.heartbeat
         age = None if heartbeat is None else lambda: heartbeat(index, incarnation)
-        return RayWorker(handle, incarnation, age, self.log_directory)
+        return RayWorker(handle, age, self.log_directory)
 
 
 def first_line(error: BaseException) -> str:

@@ -47,7 +47,7 @@ def poll_exit(worker: RayWorker) -> str | None:
 
 @pytest.fixture
 def worker(handle: FakeHandle) -> RayWorker:
-    return RayWorker(handle, 0)
+    return RayWorker(handle)
 
 
 # --- heartbeats ------------------------------------------------------------------------------------------------------
@@ -115,10 +115,10 @@ def test_a_report_that_fails_is_no_heartbeat_and_no_end(worker: RayWorker, handl
 
 
 def test_heartbeats_of_actors_come_through_the_replay(handle: FakeHandle) -> None:
-    worker = RayWorker(handle, 3, lambda: 4.5)
+    worker = RayWorker(handle, lambda: 4.5)
     assert poll(worker) == 4.5
     assert handle.calls("report") == []
-    assert poll(RayWorker(handle, 3, lambda: None)) is None
+    assert poll(RayWorker(handle, lambda: None)) is None
 
 
 # --- the end ---------------------------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ def test_the_reason_of_a_report_is_quoted(worker: RayWorker, handle: FakeHandle)
 
 
 def test_what_it_raised_is_told_from_a_death(handle: FakeHandle) -> None:
-    mistaken, dead = RayWorker(handle, 0), RayWorker(FakeHandle(), 0)
+    mistaken, dead = RayWorker(handle), RayWorker(FakeHandle())
     handle.newest("run").fail(task_error(RuntimeError("CUDA out of memory")))
     assert poll_exit(mistaken) == "RuntimeError: CUDA out of memory"
     assert mistaken.has_raised()
@@ -165,7 +165,7 @@ def test_the_last_output_of_a_dead_process_is_quoted(
 ) -> None:
     (tmp_path / "worker-ab12-01000000-4711.err").write_text(output)
     (tmp_path / "worker-ab12-01000000-711.err").write_text("of another worker")
-    worker = RayWorker(handle, 0, log_directory=str(tmp_path))
+    worker = RayWorker(handle, log_directory=str(tmp_path))
     handle.newest("run").fail(death(DIED))
     assert poll_exit(worker) == (
         f"The actor died unexpectedly before finishing this task. Its last output: {quoted}"
@@ -178,7 +178,7 @@ def test_without_output_a_death_is_told_as_ray_tells_it(
 ) -> None:
     if output is not None:
         (tmp_path / "worker-ab12-01000000-4711.err").write_text(output)
-    worker = RayWorker(handle, 0, log_directory=str(tmp_path))
+    worker = RayWorker(handle, log_directory=str(tmp_path))
     handle.newest("run").fail(death(DIED))
     assert poll_exit(worker) == "The actor died unexpectedly before finishing this task."
 
@@ -261,7 +261,7 @@ def test_a_process_that_is_gone_or_never_said_where_it_is(worker: RayWorker, sle
     sleeper.wait()
     worker.kill()
     assert worker.handle.is_killed
-    lost = RayWorker(FakeHandle(), 0, )
+    lost = RayWorker(FakeHandle())
     lost.handle.newest("location").fail(death())
     lost.poll()
     assert lost.pid is None
