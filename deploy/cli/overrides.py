@@ -24,17 +24,18 @@ from omegaconf.errors import OmegaConfBaseException
 from shusaku import configs
 from shusaku.common.config.rules import check, names_players
 from shusaku.common.config.schema import Config, GameConfig
+from shusaku.common.config.search import DEFAULTS, POLICIES, PuctConfig, make_search
 from shusaku.common.errors import UsageError
 from shusaku.common.external.entry import trust
 from shusaku.common.suggestions import nearest
 from shusaku.deploy.cli.masking import mask_tree
 from shusaku.deploy.cli.parameters import KINDS, check_search, game_defaults, make_game, parameter_value, shown
+from shusaku.deploy.cli.search_settings import SECTIONS, check_policy, requested_settings, typed_setting
 
 CONFIGS = Path(configs.__file__).parent
 DEFAULT_EXPERIMENT = "connect_four"
 _SWEEPS = ("choice", "glob", "interval", "range", "shuffle", "sort")  # what Hydra's grammar calls by a name
 _ZERO_IS_AUTO = ("actors.count", "actors.games_per_actor", "learner.threads", "match.engines")
-_PLAYER_SEARCHES = ("first.search", "second.search")  # sections that take the choices of the group `search`
 
 
 class ComposedConfig(Config):
@@ -42,6 +43,7 @@ class ComposedConfig(Config):
 
     overrides: list[str]  # as typed, sweeps resolved
     asked: frozenset[str]  # groups and dotted keys that they set, game.<parameter> included
+    search_settings: dict[str, Any]  # those of section search that they set
     unresolved: dict[str, Any]  # the composed tree with its interpolations (${oc.env:...}) left alone
 
 
@@ -50,6 +52,7 @@ def changed(config: Config, **changes: Any) -> Config:
     copy = replace(config, **changes)
     if isinstance(config, ComposedConfig) and isinstance(copy, ComposedConfig):
         copy.overrides, copy.asked, copy.unresolved = config.overrides, config.asked, config.unresolved
+        copy.search_settings = config.search_settings
     return copy
 
 
@@ -158,18 +161,23 @@ def _compose_job(overrides: list[Override], varied: list[str]) -> ComposedConfig
         others = [text for text in varied if not text.startswith("run.dir=")]
         if others:
             tree.run.dir = f"{tree.run.dir}/{','.join(others).replace('/', '_')}"
-        resolved = OmegaConf.to_object(tree)
+        settings_of_search = requested_settings(tree.search)
+        typed = _typed_tree(tree, settings_of_search)
+        resolved = OmegaConf.to_object(typed)
     except (HydraException, OmegaConfBaseException) as error:
         raise UsageError(_first_line(error)) from None
     assert isinstance(resolved, Config)
+    if "search" in asked or not names_players(resolved):  # else the policy is known when the run is read
+        check_policy(settings_of_search, asked)
     check(resolved)
-    if resolved.search.graph and not names_players(resolved):
+    if isinstance(resolved.search, PuctConfig) and resolved.search.graph and not names_players(resolved):
         check_search(make_game(resolved.game.name, resolved.game.params, "search.graph=true"), resolved.search)
 
     config = ComposedConfig(**{field.name: getattr(resolved, field.name) for field in fields(resolved)})
     config.overrides = [override.input_line or "" for override in overrides]
     config.asked = asked
-    container = OmegaConf.to_container(tree, resolve=False)
+    config.search_settings = {name: value for name, value in settings_of_search.items() if f"search.{name}" in asked}
+    container = OmegaConf.to_container(typed, resolve=False)
     assert isinstance(container, dict)
     config.unresolved = {str(key): value for key, value in container.items()}
     return config
@@ -202,7 +210,7 @@ def _sort(overrides: list[Override]) -> tuple[dict[str, str], list[_Leaf]]:
 
 def _flatten(leaf: _Leaf) -> list[_Leaf]:
     """`run={minutes: 3}` -> run.minutes, `first.search=gumbel` -> what search=gumbel sets, for the first player."""
-    if leaf.key in _PLAYER_SEARCHES and leaf.value in group_choices()["search"]:
+    if leaf.key in SECTIONS[1:] and leaf.value in group_choices()["search"]:
         choice = OmegaConf.to_container(OmegaConf.load(CONFIGS / "search" / f"{leaf.value}.yaml"))
         return _flatten(leaf._replace(value=choice))
     kind, _ = _known_keys().get(leaf.key, (None, None))
@@ -249,8 +257,12 @@ def _check_setting(leaf: _Leaf) -> None:
                          f"{', '.join(key for key in known if key.startswith(f'{leaf.key}.'))}")
     if isinstance(leaf.value, str) and "${" in leaf.value:
         return  # an interpolation is checked when it is resolved
+    section, _, name = leaf.key.rpartition(".")
     try:
-        OmegaConf.update(OmegaConf.structured(Config), leaf.key, leaf.value)
+        if section in SECTIONS:
+            typed_setting(name, leaf.value)
+        else:
+            OmegaConf.update(OmegaConf.structured(Config), leaf.key, leaf.value)
     except OmegaConfBaseException:
         rule = f"{leaf.key} must be {KINDS[kind]}, such as its default {shown(default)}"
         raise UsageError(f"{leaf.text}: {rule}") from None
@@ -279,12 +291,31 @@ def _game_label(game: DictConfig) -> str:
 
 
 def _hydra_tree(choices: list[str]) -> DictConfig:
+    """What Hydra composes; types are applied afterwards, by `_typed_tree`."""
     store = ConfigStore.instance()
-    store.store(name="schema", node=Config)
+    schema = OmegaConf.create(asdict(Config()))
+    for section in SECTIONS:
+        OmegaConf.update(schema, section, dict.fromkeys(DEFAULTS), merge=False)
+    store.store(name="schema", node=schema)
     for name in group_choices()["game"]:
         store.store(group="game", name=name, node={"name": name})
     with initialize_config_dir(config_dir=str(CONFIGS.absolute()), version_base="1.3"):
         return hydra_compose("config", overrides=choices)
+
+
+def _typed_tree(tree: DictConfig, search: dict[str, Any]) -> DictConfig:
+    """The tree with the types of Config, its search with those of the policy; interpolations stay."""
+    policy = str(search["policy"])
+    plain: Any = OmegaConf.to_container(tree, resolve=False)
+    config = Config(search=make_search(policy if policy in POLICIES else "puct"))
+    plain["search"] = {
+        name: value for name, value in plain["search"].items() if value is not None and name in vars(config.search)
+    }
+    for player in ("first", "second"):
+        plain[player]["search"] = requested_settings(tree[player].search)
+    typed = OmegaConf.merge(OmegaConf.structured(config), plain)
+    assert isinstance(typed, DictConfig)
+    return typed
 
 
 def group_choices() -> dict[str, list[str]]:
@@ -310,7 +341,10 @@ def _walk(node: Any, prefix: str) -> Iterator[tuple[str, tuple[type | None, Any]
         key = f"{prefix}{field.name}"
         if isinstance(value, GameConfig) or key == "experiment":
             continue
-        if is_dataclass(value):
+        if key in SECTIONS:
+            yield key, (None, None)
+            yield from ((f"{key}.{name}", (type(default), default)) for name, default in DEFAULTS.items())
+        elif is_dataclass(value):
             yield key, (None, None)
             yield from _walk(value, f"{key}.")
         else:

@@ -21,6 +21,7 @@ from typing import Any, Self
 from omegaconf import OmegaConf
 
 from shusaku.common.config.schema import Config
+from shusaku.common.config.search import POLICIES, make_search, policies_with
 from shusaku.common.errors import UsageError
 from shusaku.common.metrics import drop_torn_line
 from shusaku.deploy.cli.masking import mask_override, mask_tree
@@ -101,7 +102,7 @@ class RunDirectory:
             raise UsageError(
                 f"run.resume=never: {self.path} holds a run already; choose another run.dir, or leave run.resume out"
             )
-        asked, defaults = _flatten(tree), _flatten(asdict(Config()))
+        asked, defaults = _flatten(tree), _flatten(asdict(Config(search=make_search(config.search.policy))))
         known = {key: defaults[key] for key in asked if key in defaults and not _is_below(key, ("game",))}
         saved = {**known, **_flatten(read_config(self.path))}  # an older program knew fewer settings
         for settings in (saved, asked):
@@ -142,7 +143,15 @@ def read_config(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path / 'config.yaml'} cannot be read ({reason}); choose another run.dir") from None
     if not isinstance(tree, dict):
         raise UsageError(f"{path / 'config.yaml'} is no configuration; choose another run.dir")
-    return {str(key): value for key, value in tree.items()}
+    return _migrate({str(key): value for key, value in tree.items()})
+
+
+def _migrate(tree: dict[str, Any]) -> dict[str, Any]:
+    """What an older program saved, as this one saves it: of the search only the settings that its policy reads."""
+    search = tree.get("search")
+    if isinstance(search, dict) and search.get("policy") in POLICIES:
+        tree["search"] = {name: value for name, value in search.items() if search["policy"] in policies_with(name)}
+    return tree
 
 
 def write_whole(path: Path, text: str) -> None:
