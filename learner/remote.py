@@ -62,8 +62,8 @@ class LearnerActor:
         finally:
             buffer.close()
 
-    def where(self) -> tuple[str, int]:
-        """Node and process id."""
+    def location(self) -> tuple[str, int]:
+        """Node id and process id."""
         return ray.get_runtime_context().get_node_id(), os.getpid()
 
     def report(self) -> TrainingReport:

@@ -9,7 +9,7 @@ ROWS = 40_000
 
 
 def test_tic_tac_toe_learns_from_nothing(tmp_path):
-    """Less than a minute on two cores; the full three minutes are benchmarks/tic_tac_toe_seeds.sh."""
+    """Less than a minute on two cores; the full three minutes are benchmarks/strength/tic_tac_toe_seeds.sh."""
     config = compose([
         "experiment=tic_tac_toe", f"run.dir={tmp_path}", "run.minutes=10", "replay.minimum=1000", "learner.threads=1",
         "learner.batch_size=64", "network.filters=16", "learner.publish_every=25", "strength.positions=600",

@@ -91,9 +91,10 @@ def _every_position_of_tic_tac_toe() -> StrengthSet:
 
 
 def _committed_positions_of_connect_four() -> StrengthSet:
-    """The 3,000 positions of data/connect_four.tsv; benchmarks/make_connect_four_positions.py says what they are."""
+    """The 3,000 positions that benchmarks/strength/make_connect_four_positions.py chose and describes."""
     game = Game("connect_four")
-    lines = files("actors").joinpath("data", "connect_four.tsv").read_text(encoding="ascii").splitlines()[1:]
+    table = files("shusaku.actors.arena").joinpath("data", "connect_four.tsv")
+    lines = table.read_text(encoding="ascii").splitlines()[1:]
     rows = [line.split("\t") for line in lines]  # bucket, moves, results
     bucket_names = tuple(dict.fromkeys(bucket for bucket, _, _ in rows))
     positions = []

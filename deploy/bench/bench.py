@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from shusaku.common._core import Game, GameBatch, foreign_names
+from shusaku.common._core import Game, GameBatch, external_names
 from shusaku.common.config.rules import check_self_play
 from shusaku.common.config.schema import Config, SelfPlayConfig
 from shusaku.common.config.search import replace_read
@@ -42,7 +42,7 @@ def _search(config: Config) -> dict[str, Any]:
     search = replace_read(config.search, cache=0)
     games = GameBatch(game, search_options(search, symmetries=True), config.actors.games, config.run.seed,
                       self_play_options(SelfPlayConfig()))
-    some = 500 if game.name in foreign_names() else 200_000
+    some = 500 if game.name in external_names() else 200_000
     games.play_pseudo_random(some)  # warm-up
     before = games.counters()
     begin = time.perf_counter()
@@ -62,7 +62,7 @@ def _inference(config: Config) -> dict[str, Any]:
 
 def _replay(config: Config) -> dict[str, Any]:
     """Appending whole games with validation, and sampling ready mini-batches, each on one thread."""
-    from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator
+    from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
     from shusaku.actors.self_play import ActorIdentity, SelfPlay
     from shusaku.replay.backends import make_buffer
 

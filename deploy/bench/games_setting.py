@@ -9,13 +9,13 @@ from multiprocessing.connection import Connection
 from typing import TypeVar
 
 from shusaku.actors.batch_size import GamesChoice, measure_games
-from shusaku.actors.evaluators.evaluator import choose_runtime
+from shusaku.actors.evaluators.factory import choose_runtime
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import RunFailed, UsageError
-from shusaku.deploy.cli.overrides import changed
 from shusaku.deploy.cluster.layout import placement_of
 from shusaku.deploy.run.calibration import with_scales
 from shusaku.deploy.run.chosen_weights import choose_weights
+from shusaku.deploy.run.composed_config import replace_settings
 
 T = TypeVar("T")
 
@@ -24,11 +24,11 @@ def settle_games(config: Config) -> tuple[Config, GamesChoice | None]:
     """The same with a number of games, measured here where none is given, and what was measured."""
     if config.actors.games_per_actor or placement_of(config) == "server":  # there the layout says how many
         return config, None
-    choice = apart(_measure, changed(config, checkpoint=config.checkpoint or "random"))
-    return changed(config, actors=replace(config.actors, games_per_actor=choice.games)), choice
+    choice = run_in_subprocess(_measure, replace_settings(config, checkpoint=config.checkpoint or "random"))
+    return replace_settings(config, actors=replace(config.actors, games_per_actor=choice.games)), choice
 
 
-def apart(function: Callable[[Config], T], config: Config) -> T:
+def run_in_subprocess(function: Callable[[Config], T], config: Config) -> T:
     """In a process of its own, so that its memory is its own and its threads end with it; whoever stops us stops it."""
     context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks
     receiver, sender = context.Pipe(duplex=False)
@@ -67,4 +67,4 @@ def _measure(config: Config) -> GamesChoice:
     weights = chosen.weights
     with contextlib.suppress(RunFailed):  # 8 bits stray too far: the next best precision plays, and is measured
         weights = with_scales(config.inference, chosen.game, chosen.network, weights)
-    return measure_games(changed(config, network=chosen.network), chosen.game, weights)
+    return measure_games(replace_settings(config, network=chosen.network), chosen.game, weights)

@@ -10,8 +10,8 @@ from shusaku.actors.inference.client import EvaluationStopped
 from shusaku.common.errors import RunFailed, UsageError
 
 
-def answers_of(processes: Sequence[BaseProcess], results: Any, seconds: float) -> list[dict[str, Any]]:
-    """One of each process, which runs `guarded`; what one of them met is raised here.  None of them stays."""
+def collect_answers(processes: Sequence[BaseProcess], results: Any, seconds: float) -> list[dict[str, Any]]:
+    """One of each process, which runs `put_answer`; what one of them met is raised here.  None of them stays."""
     answers: list[dict[str, Any]] = []
     for process in processes:
         process.start()
@@ -31,7 +31,7 @@ def answers_of(processes: Sequence[BaseProcess], results: Any, seconds: float) -
     return answers
 
 
-def guarded(results: Any, function: Callable[..., dict[str, Any]], *told: Any) -> None:
+def put_answer(results: Any, function: Callable[..., dict[str, Any]], *told: Any) -> None:
     """Hands the answer of a function over, or what is to be told to the user."""
     try:
         results.put(function(*told))

@@ -9,15 +9,16 @@ from typing import Any
 
 import psutil
 
-from shusaku.actors.evaluators.evaluator import make_network_evaluator, raw_rate
+from shusaku.actors.evaluators.factory import network_maker
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common.config.schema import Config
-from shusaku.common.stage_timer import Laps, shares
-from shusaku.deploy.bench.games_setting import apart, settle_games
-from shusaku.deploy.bench.processes import answers_of, guarded
-from shusaku.deploy.cli.overrides import changed
+from shusaku.common.stage_timer import StageTimer, shares
+from shusaku.deploy.bench.games_setting import run_in_subprocess, settle_games
+from shusaku.deploy.bench.processes import collect_answers, put_answer
+from shusaku.deploy.bench.raw_rate import raw_rate
 from shusaku.deploy.run.calibration import with_scales
 from shusaku.deploy.run.chosen_weights import choose_weights
+from shusaku.deploy.run.composed_config import replace_settings
 
 START_SECONDS = 120.0  # until every process has loaded its network
 WARM_UP = 0.2  # of `bench.seconds`, before anything is counted
@@ -29,13 +30,13 @@ def measure_selfplay(config: Config) -> dict[str, Any]:
     """Sums over the processes; the network alone is measured by all of them together, in turns with playing."""
     count = config.actors.count or len(os.sched_getaffinity(0))
     # Torch stays out of the processes that play.
-    scales = apart(_scales, config) if config.inference.precision == "int8" else {}
+    scales = run_in_subprocess(_scales, config) if config.inference.precision == "int8" else {}
     config, _ = settle_games(config)
     context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks
     barrier = context.Barrier(count)
     results: Any = context.Queue()
-    figures = answers_of([
-        context.Process(target=guarded, args=(results, _measure_one, config, scales, actor, barrier))
+    figures = collect_answers([
+        context.Process(target=put_answer, args=(results, _measure_one, config, scales, actor, barrier))
         for actor in range(count)
     ], results, START_SECONDS + 3 * config.bench.seconds)
     total = {name: sum(f[name] for f in figures) for name in figures[0] if name not in ("description", "precision")}
@@ -62,14 +63,14 @@ def measure_selfplay(config: Config) -> dict[str, Any]:
 def _measure_one(config: Config, scales: dict[str, float], actor: int, barrier: Barrier) -> dict[str, Any]:
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[actor % len(cores)]})
-    chosen = choose_weights(changed(config, checkpoint=config.checkpoint or "random"))
+    chosen = choose_weights(replace_settings(config, checkpoint=config.checkpoint or "random"))
     game = chosen.game
-    laps = Laps()
-    evaluator = make_network_evaluator(game, config.inference, chosen.network, config.actors.games, laps)
+    timer = StageTimer()
+    evaluator = network_maker(game, config.inference, chosen.network, timer)(config.actors.games)
     evaluator.load(replace(chosen.weights, scales=scales))
     player = SelfPlay(
         game, config.search, config.self_play, evaluator, games=config.actors.games,
-        seed=config.run.seed + actor, identity=ActorIdentity(actor), laps=laps,
+        seed=config.run.seed + actor, identity=ActorIdentity(actor), timer=timer,
     )
     seconds = config.bench.seconds
     barrier.wait(START_SECONDS)
@@ -79,7 +80,7 @@ def _measure_one(config: Config, scales: dict[str, float], actor: int, barrier: 
         barrier.wait(START_SECONDS)
         raw += raw_rate(evaluator, seconds * RAW / SLICES) / SLICES
         barrier.wait(START_SECONDS)
-        laps.lap("wait")
+        timer.charge("wait")
         before, begin = _counters(player), time.perf_counter()
         _play(player, seconds / SLICES)
         spent += time.perf_counter() - begin
@@ -94,12 +95,12 @@ def _measure_one(config: Config, scales: dict[str, float], actor: int, barrier: 
 
 
 def _scales(config: Config) -> dict[str, float]:
-    chosen = choose_weights(changed(config, checkpoint=config.checkpoint or "random"))
+    chosen = choose_weights(replace_settings(config, checkpoint=config.checkpoint or "random"))
     return with_scales(config.inference, chosen.game, chosen.network, chosen.weights).scales
 
 
 def _counters(player: SelfPlay) -> dict[str, int]:
-    return {**player.counters(), **player.laps.counters()}
+    return {**player.counters(), **player.timer.counters()}
 
 
 def _play(player: SelfPlay, seconds: float) -> None:

@@ -1,7 +1,7 @@
 """`shusaku bench selfplay inference.placement=server`: many processes that play, and one that evaluates for them.
 
 Without Ray: the server's own process, clients through shared memory.  What a GPU would be kept busy by is measured so,
-and without a GPU what a simulated card would be.
+and without a GPU what a simulated GPU would be.
 """
 
 import math
@@ -15,21 +15,23 @@ from typing import Any
 
 import psutil
 
-from shusaku.actors.evaluators.evaluator import Evaluator, NetworkAlone, evaluator_maker, raw_rate
+from shusaku.actors.evaluators.evaluator import Evaluator, MeasurableEvaluator
+from shusaku.actors.evaluators.factory import evaluator_maker
 from shusaku.actors.inference.client import RemoteEvaluation
 from shusaku.actors.inference.server import InferenceServer
 from shusaku.actors.inference.shm_client import SharedTransport
 from shusaku.actors.inference.shm_server import SharedDoor
-from shusaku.actors.pipelined_self_play import OverlappedSelfPlay
+from shusaku.actors.pipelined_self_play import PipelinedSelfPlay
 from shusaku.actors.self_play import ActorIdentity
 from shusaku.common.config.schema import Config
 from shusaku.common.leaves_codec import LeavesCodec
-from shusaku.common.stage_timer import Laps, shares
-from shusaku.deploy.bench.processes import answers_of, guarded
-from shusaku.deploy.cli.overrides import changed
+from shusaku.common.stage_timer import StageTimer, shares
+from shusaku.deploy.bench.processes import collect_answers, put_answer
+from shusaku.deploy.bench.raw_rate import raw_rate
 from shusaku.deploy.cluster.layout import Layout, layout_of
 from shusaku.deploy.run.calibration import with_scales
 from shusaku.deploy.run.chosen_weights import choose_weights
+from shusaku.deploy.run.composed_config import replace_settings
 
 START_SECONDS = 300.0  # until everybody is ready: a GPU compiles and captures
 WARM_UP = 0.2  # of `bench.seconds`, before anything is counted
@@ -39,16 +41,16 @@ ANSWER_SECONDS = 30.0  # after which a player gives the server up
 
 def measure_served(config: Config) -> dict[str, Any]:
     """Sums over the processes that play; the network alone is measured by the server, before and after self-play."""
-    config = changed(config, inference=replace(config.inference, servers=1))
+    config = replace_settings(config, inference=replace(config.inference, servers=1))
     layout = layout_of(config, [max(len(os.sched_getaffinity(0)), config.actors.count * config.actors.cpus)], math.inf)
     context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks
     barrier = context.Barrier(layout.actors + 1)
     addresses: Any = context.Queue()
     results: Any = context.Queue()
     told = (config, layout, barrier, addresses)
-    answers = answers_of([
-        context.Process(target=guarded, args=(results, _serve, *told)),
-        *(context.Process(target=guarded, args=(results, _play, *told, actor)) for actor in range(layout.actors)),
+    answers = collect_answers([
+        context.Process(target=put_answer, args=(results, _serve, *told)),
+        *(context.Process(target=put_answer, args=(results, _play, *told, actor)) for actor in range(layout.actors)),
     ], results, START_SECONDS + 3 * config.bench.seconds)
     server = next(answer for answer in answers if "raw" in answer)
     players = [answer for answer in answers if "raw" not in answer]
@@ -76,7 +78,7 @@ def measure_served(config: Config) -> dict[str, Any]:
 
 
 def _serve(config: Config, layout: Layout, barrier: Barrier, addresses: Any) -> dict[str, Any]:
-    chosen = choose_weights(changed(config, checkpoint=config.checkpoint or "random"))
+    chosen = choose_weights(replace_settings(config, checkpoint=config.checkpoint or "random"))
     make = evaluator_maker(chosen.game, config.inference, chosen.network)
     made: dict[int, Evaluator] = {}
 
@@ -87,7 +89,7 @@ def _serve(config: Config, layout: Layout, barrier: Barrier, addresses: Any) -> 
     server = InferenceServer(chosen.game, remembered, sizes=layout.sizes, deadline_ms=config.inference.deadline_ms)
     server.load(with_scales(config.inference, chosen.game, chosen.network, chosen.weights))
     largest = made[max(made)]
-    network: NetworkAlone | None = largest if isinstance(largest, NetworkAlone) else None
+    network: MeasurableEvaluator | None = largest if isinstance(largest, MeasurableEvaluator) else None
     seconds = config.bench.seconds
 
     def measure_raw() -> float:  # while the server's thread has nothing to do
@@ -116,19 +118,19 @@ def _serve(config: Config, layout: Layout, barrier: Barrier, addresses: Any) -> 
 
 
 def _play(config: Config, layout: Layout, barrier: Barrier, addresses: Any, actor: int) -> dict[str, Any]:
-    chosen = choose_weights(changed(config, checkpoint=config.checkpoint or "random"))
-    codec, laps = LeavesCodec(chosen.game), Laps()
+    chosen = choose_weights(replace_settings(config, checkpoint=config.checkpoint or "random"))
+    codec, timer = LeavesCodec(chosen.game), StageTimer()
     transport = SharedTransport(addresses.get(timeout=START_SECONDS), actor, codec.max_bytes, deadline=ANSWER_SECONDS)
     evaluate = RemoteEvaluation(
         transport, actor, chosen.game, should_stop=lambda: transport.is_closed, timeout=2 * ANSWER_SECONDS
     )
-    player = OverlappedSelfPlay(
+    player = PipelinedSelfPlay(
         chosen.game, config.search, config.self_play, evaluate, games=layout.games, seed=config.run.seed + actor,
-        identity=ActorIdentity(actor), laps=laps,
+        identity=ActorIdentity(actor), timer=timer,
     )
 
     def counters() -> dict[str, int]:
-        return {**player.counters(), **laps.counters()}
+        return {**player.counters(), **timer.counters()}
 
     barrier.wait(START_SECONDS)
     seconds = config.bench.seconds

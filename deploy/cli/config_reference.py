@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from shusaku.common.config import schema, search
 from shusaku.common.config.schema import Config
 from shusaku.common.config.search import DEFAULTS, POLICIES, policies_with
-from shusaku.deploy.cli.parameters import shown
+from shusaku.deploy.run.game_parameters import format_value
 
 PAGE = Path("docs/configuration.md")
 _INTRODUCTION = """\
@@ -89,7 +89,7 @@ def _sections() -> list[str]:
 
 
 def _setting(section: str, key: str, value: Any, text: str) -> Setting:
-    return Setting(section, key, type(value).__name__, shown(value), text)
+    return Setting(section, key, type(value).__name__, format_value(value), text)
 
 
 def _comments() -> dict[tuple[str, str], str]:

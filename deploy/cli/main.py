@@ -4,14 +4,12 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 resume impossible, 130 after Ctrl
 """
 
 import contextlib
-import importlib
 import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
 from importlib import metadata
 from types import FrameType
 from typing import Any
@@ -19,52 +17,8 @@ from typing import Any
 from shusaku.common.errors import ResumeError, RunFailed, UsageError
 from shusaku.common.hardware import THREADS_WAIT
 from shusaku.common.suggestions import nearest
-
-
-class Takes(Enum):
-    """What a command's `run` is called with."""
-
-    COMMAND_LINE = auto()  # run(arguments) -> exit code: every word is the command's own
-    OPTIONS = auto()  # run(arguments, as_json)
-    CONFIG = auto()  # run(config, as_json)
-    WHAT_AND_CONFIG = auto()  # run(what, config, as_json)
-
-
-@dataclass(frozen=True)
-class Command:
-    """One row of the table; `place`, `module` or `module:function` of deploy/, is imported when the command runs."""
-
-    place: str
-    takes: Takes
-    help: str
-    what: tuple[str, ...] = ()  # choices of the first argument, for WHAT_AND_CONFIG; one in capitals: any word
-
-    def load(self) -> Callable[..., Any]:
-        module, _, function = self.place.partition(":")
-        run: Callable[..., Any] = getattr(importlib.import_module(f"shusaku.deploy.{module}"), function or "run")
-        return run
-
-
-COMMANDS = {
-    "train": Command("commands.train", Takes.CONFIG, "train on Ray and Redis; the same command resumes"),
-    "status": Command("commands.control:status", Takes.CONFIG, "show a run that goes on, by its run.dir"),
-    "scale": Command(
-        "commands.control:scale", Takes.WHAT_AND_CONFIG, "change the number of actors of a run that goes on",
-        ("N",),
-    ),
-    "submit": Command("commands.submit", Takes.COMMAND_LINE, "run a command as a Ray job: submit -- train ..."),
-    "stop": Command("commands.control:stop", Takes.CONFIG, "end a run that goes on with a checkpoint"),
-    "local": Command("local.driver", Takes.CONFIG, "train in one process; the same command resumes"),
-    "evaluate": Command("commands.evaluate", Takes.CONFIG, "how often checkpoint=RUN_DIR|FILE|random plays optimally"),
-    "match": Command("match.match", Takes.CONFIG, "games between first.checkpoint=… and second.checkpoint|engine=…"),
-    "bench": Command(
-        "bench.bench", Takes.WHAT_AND_CONFIG, "measure one part of the configured system",
-        ("rules", "search", "inference", "selfplay", "replay", "learner"),
-    ),
-    "plan": Command("commands.plan", Takes.CONFIG, "measure for a moment: actors, games an hour and memory of a run"),
-    "games": Command("commands.games", Takes.OPTIONS, "list the games; games check NAME: does it keep the contract?"),
-    "perft": Command("commands.perft", Takes.OPTIONS, "count the move sequences of a game to a depth"),
-}
+from shusaku.deploy.commands.table import COMMANDS, Command, Takes
+from shusaku.deploy.run.stop_signals import Terminated
 
 
 @dataclass
@@ -75,10 +29,6 @@ class Options:
     help: bool = False
     print_config: bool = False
     multirun: bool = False
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM; whoever handles Ctrl-C by saving and raising again handles this too."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -8,7 +8,7 @@ against what the core says of them.
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, fields, is_dataclass, replace
+from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,32 +28,25 @@ from shusaku.common.config.search import DEFAULTS, POLICIES, PuctConfig, make_se
 from shusaku.common.errors import UsageError
 from shusaku.common.external.entry import trust
 from shusaku.common.suggestions import nearest
-from shusaku.deploy.cli.masking import mask_tree
-from shusaku.deploy.cli.parameters import KINDS, check_search, game_defaults, make_game, parameter_value, shown
 from shusaku.deploy.cli.search_settings import SECTIONS, check_policy, requested_settings, typed_setting
+from shusaku.deploy.run.composed_config import ComposedConfig
+from shusaku.deploy.run.game_parameters import (
+    KINDS,
+    check_search,
+    format_value,
+    game_defaults,
+    make_game,
+    parameter_value,
+)
+from shusaku.deploy.run.masking import mask_tree
 
 CONFIGS = Path(configs.__file__).parent
 DEFAULT_EXPERIMENT = "connect_four"
 _SWEEPS = ("choice", "glob", "interval", "range", "shuffle", "sort")  # what Hydra's grammar calls by a name
 _ZERO_IS_AUTO = ("actors.count", "actors.games_per_actor", "learner.threads", "match.engines")
-
-
-class ComposedConfig(Config):
-    """A Config that remembers how it was asked for, for the run directory."""
-
-    overrides: list[str]  # as typed, sweeps resolved
-    asked: frozenset[str]  # groups and dotted keys that they set, game.<parameter> included
-    search_settings: dict[str, Any]  # those of section search that they set
-    unresolved: dict[str, Any]  # the composed tree with its interpolations (${oc.env:...}) left alone
-
-
-def changed(config: Config, **changes: Any) -> Config:
-    """`dataclasses.replace` that keeps what a ComposedConfig remembers."""
-    copy = replace(config, **changes)
-    if isinstance(config, ComposedConfig) and isinstance(copy, ComposedConfig):
-        copy.overrides, copy.asked, copy.unresolved = config.overrides, config.asked, config.unresolved
-        copy.search_settings = config.search_settings
-    return copy
+MOVED_SETTINGS = {  # settings of earlier versions -> their keys of today
+    "inference.service_ms": "inference.batch_latency_ms",
+}
 
 
 def compose(argv: Sequence[str]) -> ComposedConfig:
@@ -264,7 +257,7 @@ def _check_setting(leaf: _Leaf) -> None:
         else:
             OmegaConf.update(OmegaConf.structured(Config), leaf.key, leaf.value)
     except OmegaConfBaseException:
-        rule = f"{leaf.key} must be {KINDS[kind]}, such as its default {shown(default)}"
+        rule = f"{leaf.key} must be {KINDS[kind]}, such as its default {format_value(default)}"
         raise UsageError(f"{leaf.text}: {rule}") from None
 
 
@@ -320,14 +313,14 @@ def _typed_tree(tree: DictConfig, search: dict[str, Any]) -> DictConfig:
 
 def group_choices() -> dict[str, list[str]]:
     """Choices of every group: the files of `configs/`, and the games that the core has."""
-    from shusaku.common._core import foreign_names, game_names
+    from shusaku.common._core import external_names, game_names
 
     found = {
         folder.name: sorted(file.stem for file in folder.glob("*.yaml"))
         for folder in sorted(CONFIGS.iterdir())
         if folder.is_dir() and any(folder.glob("*.yaml"))
     }
-    return {**found, "experiment": [*found["experiment"], "none"], "game": [*game_names(), *foreign_names()]}
+    return {**found, "experiment": [*found["experiment"], "none"], "game": [*game_names(), *external_names()]}
 
 
 def _known_keys() -> dict[str, tuple[type | None, Any]]:
@@ -352,6 +345,8 @@ def _walk(node: Any, prefix: str) -> Iterator[tuple[str, tuple[type | None, Any]
 
 
 def _unknown(text: str, key: str, known: Iterable[str]) -> UsageError:
+    if key in MOVED_SETTINGS:
+        return UsageError(f"{text}: {key} is called {MOVED_SETTINGS[key]} now")
     return UsageError(f"{text}: there is no setting {key}; nearest: {nearest(key, known)}")
 
 

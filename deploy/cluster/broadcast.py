@@ -1,4 +1,4 @@
-"""Weights from the learner to whoever evaluates: the driver owns what is sent, so no worker's death takes it away."""
+"""Weights from the learner to the evaluating workers: the driver owns them, so they outlive every worker."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,12 +14,12 @@ from shusaku.learner.training_loop import TrainingReport
 
 @dataclass
 class Broadcast:
-    """Fetches what was published, and hands it to each worker, one call at a time."""
+    """Fetches the published weights and hands them to each worker, one call at a time."""
 
     supervisor: Supervisor
     placement: str  # actor | server
     weights: Weights | None = None  # newest published
-    reference: Any = None  # of them in Ray's object store
+    reference: Any = None  # of these weights in Ray's object store
 
     def __post_init__(self) -> None:
         self._fetching: Any = None
@@ -28,22 +28,22 @@ class Broadcast:
 
     @property
     def version(self) -> int:
-        """0 before the first."""
+        """Version of the newest weights; 0 before the first."""
         return self.weights.version if self.weights else 0
 
     @property
     def step(self) -> int:
-        """Gradient steps behind the newest."""
+        """Gradient steps that made the newest weights; 0 before the first."""
         return self.weights.step if self.weights else 0
 
     def adopt(self, weights: Weights) -> None:
-        """From now on these are sent; older ones than those of before are not."""
+        """Sends these weights from now on, unless newer ones are known already."""
         if weights.version > self.version:
             self.weights = weights
             self.reference = ray.put(weights)
 
     def fetch(self, learner: Worker | None, report: TrainingReport | None) -> None:
-        """Asks the learner for what it has published since; never waits."""
+        """Requests newly published weights from the learner; never waits."""
         if learner is not self._fetched_from:
             self._fetching, self._fetched_from = None, learner
         if not isinstance(learner, RayWorker):
@@ -56,21 +56,21 @@ class Broadcast:
                 if weights is not None:
                     self.adopt(weights)
             except ray.exceptions.RayError:
-                pass  # the supervisor sees it, too
+                pass  # the supervisor handles the failure
             self._fetching = None
 
     def deliver(self) -> None:
-        """Newest weights to whoever computes, ready servers to whoever asks them."""
+        """Hands the newest weights to the workers that evaluate, and the ready servers to the actors."""
         if self.weights is None:
             return
         reference, version = self.reference, self.version
         for worker in self._workers("inference" if self.placement == "server" else "self_play"):
             self._delivery(worker).offer(version, worker.handle.load, [reference])
         if self.placement == "server":
-            ready = [(slot, worker) for slot, worker in self.supervisor.workers("inference")
-                     if isinstance(worker, RayWorker) and isinstance(worker.answer, ServerReport)
-                     and worker.answer.version >= 0]
-            key = tuple((slot.index, slot.incarnation) for slot, _ in ready)
+            ready = [(replica, worker) for replica, worker in self.supervisor.workers("inference")
+                     if isinstance(worker, RayWorker) and isinstance(worker.report, ServerReport)
+                     and worker.report.version >= 0]
+            key = tuple((replica.index, replica.incarnation) for replica, _ in ready)
             handles = [worker.handle for _, worker in ready]
             for worker in self._workers("self_play") if ready else ():
                 self._delivery(worker).offer(key, worker.handle.attach, handles)

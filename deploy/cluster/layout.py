@@ -1,4 +1,4 @@
-"""Who runs where: what the configuration asks for, held against what Ray has."""
+"""Where each worker runs: the request of the configuration, checked against the resources that Ray has."""
 
 import hashlib
 import math
@@ -9,26 +9,25 @@ from shusaku.common.config.schema import Config
 from shusaku.common.errors import UsageError
 
 LARGEST_BATCH = 1024  # positions of an inference server
-FEWEST_GAMES, MOST_GAMES = 16, 512  # of an actor beside a server, where actors.games_per_actor=auto
+FEWEST_GAMES, MOST_GAMES = 16, 512  # of an actor with actors.games_per_actor=auto, if it asks a server
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What is started."""
+    """The workers that are started."""
 
     actors: int
-    max_actors: int  # that the CPUs of the cluster take
+    max_actors: int  # for which the cluster has CPUs
     placement: str  # actor | server
-    games: int  # of an actor
+    games: int  # of each actor
     sizes: tuple[int, ...]  # batch sizes of a server
 
 
 def layout_of(config: Config, nodes: Sequence[float], gpus: float) -> Layout:
-    """The layout on nodes of so many CPUs each, and so many GPUs in all; UsageError, with the numbers, where it does
-    not fit.
+    """The layout on `nodes` (CPUs of each) and `gpus` in all; UsageError, with the numbers, if it does not fit.
 
-    Only self-play actors claim CPUs.  What other jobs of the cluster claim is not known here: an actor without a place
-    waits for one.
+    Only self-play actors claim CPUs.  The claims of other jobs on the cluster are not known here: an actor without a
+    free CPU waits for one.
     """
     cpus = sum(nodes)
     most = sum(math.floor(node / config.actors.cpus + 1e-9) for node in nodes)
@@ -53,18 +52,18 @@ def layout_of(config: Config, nodes: Sequence[float], gpus: float) -> Layout:
         # Each actor searches half of its games while the others are evaluated: twice what fills the servers.
         games = min(MOST_GAMES, max(FEWEST_GAMES, 2 * LARGEST_BATCH * config.inference.servers // count))
     largest = min(LARGEST_BATCH, max(8, games * count // config.inference.servers))
-    return Layout(count, most, placement, games, tuple(ladder(largest)))
+    return Layout(count, most, placement, games, tuple(batch_buckets(largest)))
 
 
 def placement_of(config: Config) -> str:
-    """actor | server: on a CPU a server can only lose, on a GPU an actor can not fill the card."""
+    """actor | server: on a CPU a server can only lose, and one actor cannot fill a GPU."""
     if config.inference.placement != "auto":
         return config.inference.placement
     return "server" if config.inference.device == "cuda" else "actor"
 
 
-def ladder(largest: int) -> list[int]:
-    """8, 16, 32, ... up to the first size that is not below `largest`."""
+def batch_buckets(largest: int) -> list[int]:
+    """8, 16, 32, ... up to the first size of at least `largest`."""
     sizes = [8]
     while sizes[-1] < largest:
         sizes.append(2 * sizes[-1])
@@ -72,13 +71,13 @@ def ladder(largest: int) -> list[int]:
 
 
 def actor_seed(run_seed: int, epoch: int, actor: int, incarnation: int) -> int:
-    """64 bits that no other life of any actor shares: a successor never plays its forerunner's games again."""
+    """64 bits that no other incarnation of any actor has: a successor never repeats the games of its predecessor."""
     digest = hashlib.sha256(f"{run_seed} {epoch} {actor} {incarnation}".encode()).digest()
     return int.from_bytes(digest[:8], "little")
 
 
-def plain(config: Config) -> Config:
-    """What may travel to other processes: no trace of the command line, no address with a password."""
+def without_secrets(config: Config) -> Config:
+    """A copy for other processes: without the command line, and without addresses, which may hold a password."""
     copy = Config(**{field.name: getattr(config, field.name) for field in fields(Config)})
     copy.replay = replace(copy.replay, url="", actor_url="")
     return copy

@@ -1,4 +1,4 @@
-"""The Redis of a run: an own server in the run directory, kept alive, or the user's."""
+"""The Redis of a run: a server of ours in the run directory, which is kept alive, or the user's."""
 
 import json
 import os
@@ -15,27 +15,27 @@ from shusaku.replay.stream.client import ReplayUnavailable, check_server
 from shusaku.replay.stream.control import RedisControl
 from shusaku.replay.stream.server import EmbeddedServer
 
-DEADLINE = 1.0  # seconds of one call of the driver, whose loop must go on
-RESTART_PAUSES = (0.0, 2.0, 5.0, 10.0, 30.0)  # before the first, second, … attempt in a row to start our server again
-RIVAL_SECONDS = 2.5  # in which a living driver says something
-STOP_SECONDS = 5.0  # for our server to end in order
+DEADLINE = 1.0  # seconds of one call, because the driver's loop must go on
+RESTART_PAUSES = (0.0, 2.0, 5.0, 10.0, 30.0)  # seconds before the first, second, … restart of our server in a row
+SECOND_DRIVER_SECONDS = 2.5  # a running driver writes its status within this time
+STOP_SECONDS = 5.0  # for our server to end by itself
 
 Begin = Callable[[RedisControl], None]
 
 
 class ReplayStore:
-    """Starts or checks the server; `tend` keeps it going and tells what happened.  Never blocks for long."""
+    """Starts or checks the server; `check_health` keeps it running and logs what happened.  Never blocks for long."""
 
-    def __init__(self, config: Config, directory: Path, run_id: str, say: Callable[[str], None]) -> None:
-        self._config, self._say = config, say
+    def __init__(self, config: Config, directory: Path, run_id: str, log: Callable[[str], None]) -> None:
+        self._config, self._log = config, log
         self._directory = directory
         self._run_id = run_id
         self._server: EmbeddedServer | None = None
-        self.url = config.replay.url  # as the driver and the learner reach it
-        self.actor_url = config.replay.actor_url or config.replay.url  # as actors on any node do
+        self.url = config.replay.url  # for the driver and the learner
+        self.actor_url = config.replay.actor_url or config.replay.url  # for actors on any node
         self.restarts = 0
-        self.losses = 0  # times that the data was gone
-        self.trouble = ""  # why it does not answer, or refuses; empty: it does neither
+        self.losses = 0  # how often the data was lost
+        self.trouble = ""  # why the server does not answer or refuses; empty if it works
         self._begin: Begin | None = None
         self._has_begun = False
         self._starting: threading.Thread | None = None
@@ -45,10 +45,11 @@ class ReplayStore:
 
     @property
     def pid(self) -> int | None:
+        """Process id of our server; None for the user's."""
         return self._server.pid if self._server else None
 
     def start(self, bind: str = "") -> RedisControl:
-        """UsageError where the server can not be used; `bind`: also listen there for actors of other nodes."""
+        """UsageError if the server cannot be used; `bind`: our server also listens there, for actors of other nodes."""
         if not self.url:
             directory = self._directory / "redis"
             self._server = EmbeddedServer(directory, max_megabytes=self._config.replay.megabytes, bind=bind)
@@ -57,27 +58,27 @@ class ReplayStore:
             self.actor_url = self._server.tcp_url or self.url
         else:
             check_server(self.url, run_id=self._run_id)
-            self._refuse_a_rival()
+            self._refuse_second_driver()
         self.control = RedisControl(self.url, self._run_id, DEADLINE)
         return self.control
 
     def begin(self, begin: Begin) -> None:
-        """Writes the run's keys, now and whenever they are gone."""
+        """Writes the run's keys now, and again whenever they were lost."""
         self._begin = begin
         begin(self.control)
         self._has_begun = True
 
-    def tend(self) -> bool:
-        """Restarts our server when it has ended, writes the keys anew when the data was lost; whether it answers."""
+    def check_health(self) -> bool:
+        """Restarts our server if it ended, writes the keys again if they were lost; returns whether it answers."""
         if not self._is_up():
             self.trouble = self.trouble or "it is being started again"
             return False
         try:
             is_lost = self.control.is_lost()
-            if is_lost and self._has_begun:  # said once, also where beginning anew fails at first
+            if is_lost and self._has_begun:  # logged once, even if the first attempts to begin again fail
                 self.losses += 1
                 self._has_begun = False
-                self._say("the replay server has lost the run's games: the window begins anew, learning waits for it")
+                self._log("the replay server has lost the run's games: the window begins anew, learning waits for it")
             if not self._has_begun and self._begin is not None:
                 self._begin(self.control)
                 self._has_begun = True
@@ -87,11 +88,12 @@ class ReplayStore:
             self.trouble = str(error)
             return False
 
-    def end(self) -> None:
-        """It may end from now on: `ray job stop` sends SIGTERM to our server, too."""
+    def expect_end(self) -> None:
+        """No longer restarts our server: `ray job stop` sends SIGTERM to it, too."""
         self._is_ending = True
 
     def stop(self) -> None:
+        """Ends our server; the user's goes on."""
         self._is_ending = True
         if self._starting is not None:
             self._starting.join(STOP_SECONDS)
@@ -99,7 +101,7 @@ class ReplayStore:
             self._server.stop(STOP_SECONDS)
 
     def identify(self) -> dict[str, Any]:
-        """Which driver writes the status."""
+        """Names the driver that writes the status."""
         return {"host": platform.node(), "driver": os.getpid(), "run_dir": str(self._directory.resolve())}
 
     def _is_up(self) -> bool:
@@ -114,13 +116,13 @@ class ReplayStore:
         if now >= self._next_start:
             self._next_start = now + RESTART_PAUSES[min(self._failures + 1, len(RESTART_PAUSES) - 1)]
             self.restarts += 1
-            self._say("the replay server ended; it is started again on the same files")
+            self._log("the replay server ended; it is started again on the same files")
             self._starting = threading.Thread(target=self._restart, args=(self._server,), name="replay", daemon=True)
             self._starting.start()
         return False
 
     def _restart(self, server: EmbeddedServer) -> None:
-        """Reading a large window back takes a while, in which the driver's loop goes on."""
+        """In a thread, because reading a large window back takes a while and the driver's loop must go on."""
         try:
             server.start()
             self._failures = 0
@@ -128,17 +130,17 @@ class ReplayStore:
         except (UsageError, ResumeError, OSError) as error:
             self._failures += 1
             self.trouble = str(error)
-            self._say(f"the replay server does not start: {error}")
+            self._log(f"the replay server does not start: {error}")
 
-    def _refuse_a_rival(self) -> None:
-        """UsageError when another driver drives this run: of a copy of the run directory, say."""
+    def _refuse_second_driver(self) -> None:
+        """UsageError if another driver runs this run, such as that of a copy of the run directory."""
         control = RedisControl(self.url, self._run_id)
-        first = _said(control)
+        first = _read_status(control)
         if not isinstance(first.get("time"), int | float) or time.time() - first["time"] > 60:
             return
-        deadline = time.monotonic() + RIVAL_SECONDS
+        deadline = time.monotonic() + SECOND_DRIVER_SECONDS
         while time.monotonic() < deadline:
-            now = _said(control)
+            now = _read_status(control)
             if now.get("time") != first.get("time"):
                 raise UsageError(
                     f"run.dir={self._directory}: this run is driven by process {now.get('driver')} on "
@@ -147,7 +149,7 @@ class ReplayStore:
             time.sleep(0.25)
 
 
-def _said(control: RedisControl) -> Mapping[str, Any]:
+def _read_status(control: RedisControl) -> Mapping[str, Any]:
     try:
         content = json.loads(control.status() or b"{}")
     except ValueError:

@@ -1,58 +1,74 @@
-"""Which workers a cluster run employs, and what each is made of."""
+"""The worker groups of a cluster run, and how each worker is made."""
 
 import math
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 
 import ray
 
 from shusaku.actors.remote import BUILD_SECONDS, ActorPlan, EvaluatorActor, InferenceServerActor, SelfPlayActor
-from shusaku.common.config.schema import config_hash
-from shusaku.deploy.cluster.layout import actor_seed, plain
-from shusaku.deploy.cluster.workers import RayRole
+from shusaku.common.config.schema import Config, config_hash
+from shusaku.deploy.cluster.layout import Layout, actor_seed, without_secrets
+from shusaku.deploy.cluster.workers import Heartbeat, RayRole
 from shusaku.learner.remote import LearnerActor, LearnerPlan
-
-if TYPE_CHECKING:
-    from shusaku.deploy.cluster.driver import ClusterRun
 
 EVALUATOR_NICE = 19
 LEARNER_START_SECONDS = 900.0  # it reads the whole window back first
-EVALUATOR_START_SECONDS = 300.0  # everybody else comes first
+EVALUATOR_START_SECONDS = 300.0  # all other workers come first
 
 
-def roles_of(run: "ClusterRun") -> list[tuple[RayRole, int]]:
+@dataclass(frozen=True, kw_only=True)
+class RunSetup:
+    """What the workers of a run need to know of it."""
+
+    config: Config
+    layout: Layout
+    epoch: int
+    run_id: str
+    directory: Path  # the run directory
+    url: str  # of the replay, as reached from this node
+    actor_url: str  # of the replay, as reached from any node
+    has_positions: bool  # the game has positions with known results, so that its strength can be measured
+    actors: Callable[[], int]  # the desired number now
+    seconds: Callable[[], float]  # training time up to now
+    heartbeat: Heartbeat  # of the self-play actors
+    fence: Callable[[int, int], None]  # index, incarnation: refuses games of earlier incarnations of an actor
+
+
+def make_roles(setup: RunSetup) -> list[tuple[RayRole, int]]:
     """Each role with the number of its workers."""
-    config, epoch, layout = plain(run.config), run.epoch, run.layout
-    home = ray.get_runtime_context().get_node_id()
-    digest, run_id = config_hash(run.config), run.identity.run_id
+    config, epoch, layout = without_secrets(setup.config), setup.epoch, setup.layout
+    own_node = ray.get_runtime_context().get_node_id()
+    digest, run_id = config_hash(setup.config), setup.run_id
     cores = len(os.sched_getaffinity(0))
 
     def actor_plan(index: int, incarnation: int) -> tuple[ActorPlan]:
         return (ActorPlan(
             config, digest, index, epoch, incarnation, actor_seed(config.run.seed, epoch, index, incarnation),
-            layout.games, run.store.actor_url, run_id, layout.placement == "server",
+            layout.games, setup.actor_url, run_id, layout.placement == "server",
         ),)
 
     def learner_plan(index: int, incarnation: int) -> tuple[LearnerPlan]:
-        here = min(run.actors, math.floor(cores / config.actors.cpus))
-        threads = config.learner.threads or max(1, cores - math.ceil(here * config.actors.cpus))
-        directory = str(run.directory.path.resolve())
-        return (LearnerPlan(config, digest, epoch, incarnation, directory, run.store.url, run_id, threads,
-                            run.seconds),)
+        actors_here = min(setup.actors(), math.floor(cores / config.actors.cpus))
+        threads = config.learner.threads or max(1, cores - math.ceil(actors_here * config.actors.cpus))
+        return (LearnerPlan(config, digest, epoch, incarnation, str(setup.directory.resolve()), setup.url, run_id,
+                            threads, setup.seconds()),)
 
     roles = []
     if config.learner.enabled:
         gpus = 1.0 if config.learner.device == "cuda" else 0.0
-        roles.append((RayRole("learner", LearnerActor, learner_plan, epoch, gpus=gpus, node=home,
+        roles.append((RayRole("learner", LearnerActor, learner_plan, epoch, gpus=gpus, node=own_node,
                               start_seconds=LEARNER_START_SECONDS), 1))
     if layout.placement == "server":
         gpus = 1.0 if config.inference.device == "cuda" else 0.0
         sizes = list(layout.sizes)
         roles.append((RayRole("inference", InferenceServerActor, lambda index, _: (config, index, sizes), epoch,
                               gpus=gpus, start_seconds=BUILD_SECONDS), config.inference.servers))
-    roles.append((RayRole("self_play", SelfPlayActor, actor_plan, epoch, cpus=config.actors.cpus, asks=False,
-                          heard=run.totals.heard, before_start=run.fence), layout.actors))
-    if run.positions is not None and config.learner.enabled:
+    roles.append((RayRole("self_play", SelfPlayActor, actor_plan, epoch, cpus=config.actors.cpus,
+                          heartbeat=setup.heartbeat, refuse_earlier=setup.fence), layout.actors))
+    if setup.has_positions and config.learner.enabled:
         roles.append((RayRole("evaluator", EvaluatorActor, lambda *_: (config, EVALUATOR_NICE, cores), epoch,
-                              node=home, start_seconds=EVALUATOR_START_SECONDS, is_vital=False), 1))
+                              node=own_node, start_seconds=EVALUATOR_START_SECONDS, is_vital=False), 1))
     return roles

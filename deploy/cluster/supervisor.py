@@ -1,7 +1,15 @@
-"""Keeps as many workers alive as are wanted: starts, replaces, ends, and gives up with a diagnosis.
+"""Keeps the desired number of workers alive.  This file and workers.py tell what happens when a worker dies, in order:
 
-Plain logic over two small protocols; `deploy/cluster/driver.py` implements them with Ray actors.
-Time is the caller's clock.
+1. Missed: `Supervisor.reconcile` runs several times a second and polls every worker.  A worker is healthy while its
+   `run` goes on and its newest heartbeat is younger than `STUCK_SECONDS`.  Self-play actors send their heartbeats
+   through the replay, the other workers answer `report` (`RayWorker.poll`).
+2. Declared dead: `_handle_failure` kills the process, counts the failure and plans the next start, after a pause that
+   grows.  If the worker is vital and failed `GIVE_UP` times in a row, it raises RunFailed with the reason.
+3. Fenced: before the next start, `Role.fence` makes the replay refuse games of all earlier incarnations, which may
+   still arrive from a machine that only lost its network for a while.
+4. Replaced: `Role.start` starts the next incarnation.
+
+Plain logic over two small protocols; workers.py implements them with Ray actors.  The caller owns the clock.
 """
 
 import time
@@ -11,35 +19,38 @@ from typing import Protocol
 
 from shusaku.common.errors import RunFailed
 
-STUCK_SECONDS = 30.0  # since a worker was heard from last
-STOP_SECONDS = 10.0  # that a surplus worker has to end by itself
-BACKOFF_SECONDS = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)  # before the first, second, … restart in a row; the last for ever
-GIVE_UP = 6  # failures of one worker in a row that are its own, or before anybody of its crew was ever heard
-HEALTHY_SECONDS = 60.0  # alive so long: its failures are counted from nothing again
+STUCK_SECONDS = 30.0  # without a heartbeat: the worker is declared dead
+STOP_SECONDS = 10.0  # for a surplus worker to end by itself
+BACKOFF_SECONDS = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)  # before the first, second, … restart in a row; the last repeats
+GIVE_UP = 6  # exceptions of one worker in a row, or failures in a row of a group that never worked
+HEALTHY_SECONDS = 60.0  # of life after which earlier failures of a worker no longer count
 
 
 class Worker(Protocol):
     """One incarnation of one worker."""
 
-    def ended(self) -> str | None:
-        """Why it no longer runs; None while it does.  Never blocks."""
+    def poll(self) -> None:
+        """Collects what the worker sent since the last call and sends the next health check.  Never blocks."""
         ...
 
-    def raised(self) -> bool:
-        """Whether it ended by an exception of its own: its successor will most likely do the same."""
+    def exit_reason(self) -> str | None:
+        """Why the worker ended, as of the last poll; None while it runs."""
         ...
 
-    def heard(self) -> float | None:
-        """Seconds since it was heard from; None before the first time, or while nobody could have heard.  Never blocks.
-        """
+    def has_raised(self) -> bool:
+        """Whether the worker ended by an exception of its own: its successor will most likely do the same."""
+        ...
+
+    def last_heartbeat(self) -> float | None:
+        """Seconds since the newest heartbeat, as of the last poll; None before the first and while none can arrive."""
         ...
 
     def stop(self) -> None:
-        """Asks it to end by itself."""
+        """Asks the worker to end by itself."""
         ...
 
     def kill(self) -> None:
-        """Ends it at once; it is never heard from again."""
+        """Ends the worker at once."""
         ...
 
 
@@ -47,49 +58,63 @@ class Role(Protocol):
     """One kind of worker."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Name of the group of these workers."""
+        ...
+
     @property
-    def start_seconds(self) -> float: ...  # a worker that was not heard from by then counts as stuck
+    def start_seconds(self) -> float:
+        """Time to the first heartbeat, after which a worker without one is declared dead."""
+        ...
+
     @property
-    def is_vital(self) -> bool: ...  # the run cannot go on without it
+    def is_vital(self) -> bool:
+        """Whether the run cannot go on without such a worker."""
+        ...
+
+    def fence(self, index: int, incarnation: int) -> None:
+        """Makes results of all earlier incarnations of this worker be refused.  Never blocks for long."""
+        ...
 
     def start(self, index: int, incarnation: int) -> Worker:
-        """A new worker; every earlier incarnation of this index is fenced from now on.  Never blocks."""
+        """Starts one incarnation of this worker.  Never blocks."""
         ...
 
 
 @dataclass
-class Slot:
-    """The place of one worker: at most one incarnation of it lives."""
+class Replica:
+    """One place in a worker group: at most one incarnation of it lives at a time."""
 
     index: int
     incarnation: int = -1
     worker: Worker | None = None
-    started: float = 0.0
-    was_heard: bool = False
-    stopping: float | None = None  # since when it has been asked to end
-    failures: int = 0  # in a row
-    raised: int = 0  # of these, by an exception of its own
+    previous_worker: Worker | None = None  # the one that failed last
+    started_at: float = 0.0
     next_start: float = 0.0
-    reason: str = ""  # of the last death
-    last: Worker | None = None  # the one that died last
+    stop_requested_at: float | None = None
+    has_heartbeat: bool = False  # this incarnation sent one
+    failures: int = 0  # in a row
+    exceptions: int = 0  # failures of these that the worker raised itself
 
 
 @dataclass
-class Crew:
+class WorkerGroup:
     """The workers of one role."""
 
     role: Role
     desired: int
-    slots: dict[int, Slot] = field(default_factory=dict)
+    replicas: dict[int, Replica] = field(default_factory=dict)
     restarts: int = 0
-    was_heard: bool = False  # anybody of it, ever
-    is_deaf: bool = False  # nobody of it can be heard now, through no fault of theirs
+    has_worked: bool = False  # some worker of it sent a heartbeat once
+    is_unreachable: bool = False  # no heartbeat can arrive now, through no fault of the workers
 
     @property
     def alive(self) -> int:
-        """Workers that were heard from and run."""
-        return sum(1 for slot in self.slots.values() if slot.worker and slot.was_heard and slot.stopping is None)
+        """Number of workers that run and have sent a heartbeat."""
+        return sum(
+            1 for replica in self.replicas.values()
+            if replica.worker and replica.has_heartbeat and replica.stop_requested_at is None
+        )
 
 
 @dataclass(frozen=True)
@@ -104,129 +129,152 @@ class Event:
 class Supervisor:
     """Reconciles desired with alive whenever `reconcile` is called; never blocks, and has no thread.
 
-    Incarnations begin at 0 in each life of the driver: its epoch tells lives apart.
+    Incarnations begin at 0 in each term of the driver; the epoch tells terms apart.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.crews: dict[str, Crew] = {}
+        self.groups: dict[str, WorkerGroup] = {}
         self._clock = clock
         self._events: list[Event] = []
 
-    def employ(self, role: Role, desired: int) -> None:
+    def register(self, role: Role, desired: int) -> None:
         """From now on `desired` workers of this role are kept alive."""
-        self.crews[role.name] = Crew(role, desired)
+        self.groups[role.name] = WorkerGroup(role, desired)
 
     def scale(self, name: str, desired: int) -> None:
-        self.crews[name].desired = desired
+        """Changes the desired number of workers of a group."""
+        self.groups[name].desired = desired
 
     def worker(self, name: str, index: int = 0) -> Worker | None:
-        """The living worker of this place, if there is one."""
-        crew = self.crews.get(name)
-        slot = crew.slots.get(index) if crew else None
-        return slot.worker if slot else None
+        """The running worker of this place, if there is one."""
+        group = self.groups.get(name)
+        replica = group.replicas.get(index) if group else None
+        return replica.worker if replica else None
 
-    def workers(self, name: str) -> list[tuple[Slot, Worker]]:
-        """All that run and were not asked to end."""
-        crew = self.crews.get(name)
-        slots = crew.slots.values() if crew else ()
-        return [(slot, slot.worker) for slot in slots if slot.worker is not None and slot.stopping is None]
+    def workers(self, name: str) -> list[tuple[Replica, Worker]]:
+        """All workers of a group that run and were not asked to end."""
+        group = self.groups.get(name)
+        replicas = group.replicas.values() if group else ()
+        return [
+            (replica, replica.worker) for replica in replicas
+            if replica.worker is not None and replica.stop_requested_at is None
+        ]
 
     @property
     def restarts(self) -> int:
-        return sum(crew.restarts for crew in self.crews.values())
+        """Restarts of all workers in this term of the driver."""
+        return sum(group.restarts for group in self.groups.values())
 
-    def events(self) -> list[Event]:
-        """What happened since the last call."""
+    def take_events(self) -> list[Event]:
+        """Returns the events since the last call and clears them."""
         events, self._events = self._events, []
         return events
 
-    def reconcile(self) -> None:
-        """One look at every worker.  RunFailed, with the reason, when one cannot be brought to life."""
-        now = self._clock()
-        for crew in self.crews.values():
-            for slot in list(crew.slots.values()):
-                self._look(crew, slot, now)
-            for index in range(crew.desired):
-                slot = crew.slots.setdefault(index, Slot(index))
-                if slot.worker is None and now >= slot.next_start:
-                    self._start(crew, slot, now)
+    def set_unreachable(self, name: str, is_unreachable: bool) -> None:
+        """Whether no heartbeat of this group can arrive now: none of its workers then counts as stuck."""
+        self.groups[name].is_unreachable = is_unreachable
 
-    def set_deaf(self, name: str, is_deaf: bool) -> None:
-        """Whether workers of this role cannot be heard now: nobody is then taken for stuck."""
-        self.crews[name].is_deaf = is_deaf
+    def reconcile(self) -> None:
+        """Checks every worker and starts the missing ones.  RunFailed, with the reason, if a vital one keeps failing.
+        """
+        now = self._clock()
+        for group in self.groups.values():
+            for replica in list(group.replicas.values()):
+                self._check_health(group, replica, now)
+            for index in range(group.desired):
+                replica = group.replicas.setdefault(index, Replica(index))
+                if replica.worker is None and now >= replica.next_start:
+                    self._start(group, replica, now)
+
+    def poll(self) -> None:
+        """Polls every worker and replaces none, for the end of a run."""
+        for group in self.groups.values():
+            for replica in group.replicas.values():
+                if replica.worker is not None:
+                    replica.worker.poll()
 
     def stop_all(self, names: tuple[str, ...] = ()) -> None:
-        """Asks all workers, or those of these roles, to end; none of them is started again."""
-        for name, crew in self.crews.items():
+        """Asks the workers of all groups, or of these, to end; none of them is started again."""
+        for name, group in self.groups.items():
             if not names or name in names:
-                crew.desired = 0
-                for slot in crew.slots.values():
-                    self._ask_to_stop(slot, self._clock())
+                group.desired = 0
+                for replica in group.replicas.values():
+                    self._request_stop(replica, self._clock())
 
     def all_ended(self, names: tuple[str, ...] = ()) -> bool:
-        """Whether none of them runs any more."""
-        crews = [crew for name, crew in self.crews.items() if not names or name in names]
-        return all(slot.worker is None or slot.worker.ended() is not None for c in crews for slot in c.slots.values())
+        """Whether all workers of all groups, or of these, had ended at the last poll."""
+        groups = [group for name, group in self.groups.items() if not names or name in names]
+        workers = [replica.worker for group in groups for replica in group.replicas.values()]
+        return all(worker is None or worker.exit_reason() is not None for worker in workers)
 
     def kill_all(self) -> None:
-        for crew in self.crews.values():
-            for slot in crew.slots.values():
-                if slot.worker is not None:
-                    slot.worker.kill()
+        """Ends all workers at once."""
+        for group in self.groups.values():
+            for replica in group.replicas.values():
+                if replica.worker is not None:
+                    replica.worker.kill()
 
-    def _look(self, crew: Crew, slot: Slot, now: float) -> None:
-        worker = slot.worker
+    def _check_health(self, group: WorkerGroup, replica: Replica, now: float) -> None:
+        worker = replica.worker
         if worker is None:
             return
-        reason = worker.ended()
-        heard = worker.heard()
-        slot.was_heard |= heard is not None
-        crew.was_heard |= slot.was_heard
-        if crew.is_deaf and not slot.was_heard:
-            slot.started = now  # its time to come to life stands still
-        if reason is None and slot.stopping is None and slot.index >= crew.desired:
-            self._ask_to_stop(slot, now)
-        if slot.stopping is not None:
-            if reason is not None or now - slot.stopping > STOP_SECONDS:
+        worker.poll()
+        reason = worker.exit_reason()
+        if worker.last_heartbeat() is not None:
+            replica.has_heartbeat = group.has_worked = True
+        if group.is_unreachable and not replica.has_heartbeat:
+            replica.started_at = now  # the time for its start stands still
+        if reason is None and replica.index >= group.desired:
+            self._request_stop(replica, now)
+        if replica.stop_requested_at is not None:
+            if reason is not None or now - replica.stop_requested_at > STOP_SECONDS:
                 worker.kill()
-                slot.worker, slot.stopping = None, None  # the slot stays: its incarnations must go on counting
+                # The replica stays, so that its incarnations go on counting.
+                replica.worker, replica.stop_requested_at = None, None
             return
-        if reason is None:
-            if heard is not None and heard > STUCK_SECONDS:
-                reason = f"not heard from for {heard:.0f} s"
-            elif not slot.was_heard and now - slot.started > crew.role.start_seconds:
-                reason = f"did not come to life in {crew.role.start_seconds:.0f} s"
+        reason = reason or _missed_heartbeat(group.role, replica, worker, now)
         if reason is not None:
-            self._bury(crew, slot, reason, now)
+            self._handle_failure(group, replica, reason, now)
 
-    def _bury(self, crew: Crew, slot: Slot, reason: str, now: float) -> None:
-        assert slot.worker is not None
-        slot.worker.kill()
-        has_raised = slot.worker.raised()
-        slot.last, slot.worker = slot.worker, None
-        slot.reason = reason
-        if slot.was_heard and now - slot.started > HEALTHY_SECONDS:
-            slot.failures = slot.raised = 0
-        slot.failures += 1
-        slot.raised += has_raised
-        crew.restarts += 1
-        # A node that went away, or a CPU that somebody else took, may come back: only what never worked is hopeless.
-        is_hopeless = slot.raised >= GIVE_UP or (slot.failures >= GIVE_UP and not crew.was_heard)
-        if is_hopeless and crew.role.is_vital:
-            raise RunFailed(f"{crew.role.name} {slot.index} failed {slot.failures} times in a row: {reason}")
-        pause = BACKOFF_SECONDS[min(slot.failures - 1, len(BACKOFF_SECONDS) - 1)]
-        slot.next_start = now + pause
-        again = f"it is started again in {pause:.0f} s" if pause else "it is started again"
-        self._events.append(Event(crew.role.name, slot.index, f"ended: {reason}; {again}"))
+    def _handle_failure(self, group: WorkerGroup, replica: Replica, reason: str, now: float) -> None:
+        """Declares the worker dead: kills it, and plans its replacement or gives up."""
+        assert replica.worker is not None
+        replica.worker.kill()
+        replica.previous_worker, replica.worker = replica.worker, None
+        if replica.has_heartbeat and now - replica.started_at > HEALTHY_SECONDS:
+            replica.failures = replica.exceptions = 0
+        replica.failures += 1
+        replica.exceptions += replica.previous_worker.has_raised()
+        group.restarts += 1
+        # A lost node may come back, and so may a CPU that another job took: only what never worked is hopeless.
+        is_hopeless = replica.exceptions >= GIVE_UP or (replica.failures >= GIVE_UP and not group.has_worked)
+        if is_hopeless and group.role.is_vital:
+            raise RunFailed(f"{group.role.name} {replica.index} failed {replica.failures} times in a row: {reason}")
+        pause = BACKOFF_SECONDS[min(replica.failures - 1, len(BACKOFF_SECONDS) - 1)]
+        replica.next_start = now + pause
+        restart = f"it is started again in {pause:.0f} s" if pause else "it is started again"
+        self._events.append(Event(group.role.name, replica.index, f"ended: {reason}; {restart}"))
 
-    def _start(self, crew: Crew, slot: Slot, now: float) -> None:
-        slot.incarnation += 1
-        slot.started = now
-        slot.was_heard = False
-        slot.stopping = None
-        slot.worker = crew.role.start(slot.index, slot.incarnation)
+    def _start(self, group: WorkerGroup, replica: Replica, now: float) -> None:
+        """Starts the next incarnation, after all earlier ones are fenced."""
+        replica.incarnation += 1
+        replica.started_at = now
+        replica.has_heartbeat = False
+        replica.stop_requested_at = None
+        group.role.fence(replica.index, replica.incarnation)
+        replica.worker = group.role.start(replica.index, replica.incarnation)
 
-    def _ask_to_stop(self, slot: Slot, now: float) -> None:
-        if slot.worker is not None and slot.stopping is None:
-            slot.stopping = now
-            slot.worker.stop()
+    def _request_stop(self, replica: Replica, now: float) -> None:
+        if replica.worker is not None and replica.stop_requested_at is None:
+            replica.stop_requested_at = now
+            replica.worker.stop()
+
+
+def _missed_heartbeat(role: Role, replica: Replica, worker: Worker, now: float) -> str | None:
+    """Why a worker that has not ended counts as dead; None if it is healthy."""
+    age = worker.last_heartbeat()
+    if age is not None and age > STUCK_SECONDS:
+        return f"no heartbeat for {age:.0f} s"
+    if not replica.has_heartbeat and now - replica.started_at > role.start_seconds:
+        return f"no first heartbeat within {role.start_seconds:.0f} s"
+    return None

@@ -1,11 +1,11 @@
-"""The supervisor's workers as Ray actors: how each role is started, asked, stopped and killed."""
+"""The supervisor's workers as Ray actors: how each role is started, polled, stopped and killed."""
 
 import contextlib
 import os
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import ray
@@ -13,118 +13,130 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from shusaku.common.errors import ResumeError, UsageError
 
-ASK_SECONDS = 0.5  # between two questions to a worker
+POLL_SECONDS = 0.5  # between two calls of a worker's `report`
 THREADS = 8  # calls that a worker may answer at once beside `run`
+
+Heartbeat = Callable[[int, int], float | None]  # index, incarnation -> seconds since the newest heartbeat
 
 
 class RayWorker:
     """One incarnation: `run` was called, and its end is the worker's end.  See `deploy.cluster.supervisor.Worker`."""
 
-    def __init__(self, handle: Any, incarnation: int, *, asks: bool, heard: Callable[[], float | None] | None = None):
-        """`asks`: `report` is called all the time, and its answers are what is heard; else `heard` says it."""
+    def __init__(self, handle: Any, incarnation: int, heartbeat: Callable[[], float | None] | None = None) -> None:
+        """`heartbeat`: tells the age of the newest heartbeat; without it, the answers of `report` are heartbeats."""
         self.handle = handle
         self.incarnation = incarnation
-        self.answer: Any = None  # newest of `report`
+        self.report: Any = None  # newest answer of `report`
         self.result: Any = None  # what `run` returned
-        self.failure: BaseException | None = None  # what `run` raised, or why it was given up
-        self._heard_elsewhere = heard
-        self._asks = asks
-        self._asked: Any = None
-        self._asked_at = self._answered_at = float("-inf")
-        self._ticks: Any = None  # of the newest answer: who answers without going on is stuck
+        self.failure: BaseException | None = None  # what `run` raised, or why `give_up` was called
+        self.pid: int | None = None  # of its process, once known and if that runs on this node
+        self._heartbeat = heartbeat
+        self._exit_reason: str | None = None
         self._is_given_up = False
-        self._where: Any = handle.where.remote()
-        self._pid_here: int | None = None
-        self._run = handle.run.remote()
+        self._ticks: Any = None  # of the newest report: a worker that answers without going on is stuck
+        self._reported_at = self._requested_at = float("-inf")
+        self._report_call: Any = None
+        self._location_call: Any = handle.location.remote()
+        self._run_call = handle.run.remote()
 
-    def ended(self) -> str | None:
-        if self._is_given_up:
-            assert self.failure is not None
-            return first_line(self.failure)
-        ready, _ = ray.wait([self._run], timeout=0)
-        if not ready:
-            return None
-        try:
-            self.result = ray.get(self._run)
-            return str(getattr(self.result, "reason", self.result))
-        except Exception as error:
-            self.failure = error
-            return first_line(error)
+    def poll(self) -> None:
+        """Collects the results of all calls that have ended, and calls `report` again."""
+        self._collect_location()
+        self._collect_exit()
+        if self._heartbeat is None:
+            self._collect_report()
+            now = time.monotonic()
+            if self._report_call is None and now - self._requested_at >= POLL_SECONDS:
+                self._report_call, self._requested_at = self.handle.report.remote(), now
 
-    def raised(self) -> bool:
+    def exit_reason(self) -> str | None:
+        """Why the worker ended, in one line, as of the last poll; None while it runs."""
+        return self._exit_reason
+
+    def has_raised(self) -> bool:
+        """Whether it ended by an exception of its own, not by the death of its process."""
         return self._is_given_up or isinstance(self.failure, ray.exceptions.RayTaskError)
 
-    def give_up(self, error: BaseException) -> None:
-        """It lives, but what it is asked to do fails: it counts as ended by `error` from now on."""
-        self.failure, self._is_given_up = error, True
+    def last_heartbeat(self) -> float | None:
+        """Seconds since the newest heartbeat; None before the first and while none can arrive."""
+        if self._heartbeat is not None:
+            return self._heartbeat()
+        return time.monotonic() - self._reported_at if self._reported_at > 0 else None
 
-    def heard(self) -> float | None:
-        self._find_pid()
-        if not self._asks:
-            return self._heard_elsewhere() if self._heard_elsewhere else None
-        now = time.monotonic()
-        if self._asked is not None and ray.wait([self._asked], timeout=0)[0]:
-            with contextlib.suppress(Exception):  # `ended` says what is wrong
-                self.answer = ray.get(self._asked)
-                ticks = getattr(self.answer, "ticks", now)
-                if ticks != self._ticks:
-                    self._ticks, self._answered_at = ticks, now
-            self._asked = None
-        if self._asked is None and now - self._asked_at >= ASK_SECONDS:
-            self._asked, self._asked_at = self.handle.report.remote(), now
-        return now - self._answered_at if self._answered_at > 0 else None
+    def give_up(self, error: BaseException) -> None:
+        """The process lives, but its calls fail: from now on it counts as ended by `error`."""
+        self.failure, self._is_given_up = error, True
+        self._exit_reason = first_line(error)
 
     def stop(self) -> None:
+        """Asks the worker to end by itself."""
         self.handle.stop.remote()
 
     def kill(self) -> None:
-        """A stopped process (SIGSTOP) takes no call, so on this node the signal goes to it directly."""
-        if self._pid_here is not None and (self._is_given_up or self.ended() is None):
+        """Ends the worker at once; on this node by a signal, because a stopped process (SIGSTOP) takes no call."""
+        self._collect_exit()
+        if self.pid is not None and (self._is_given_up or self._exit_reason is None):
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self._pid_here, signal.SIGKILL)
-            self._pid_here = None
+                os.kill(self.pid, signal.SIGKILL)
+            self.pid = None
         ray.kill(self.handle, no_restart=True)
 
-    def _find_pid(self) -> None:
-        if self._where is None or not ray.wait([self._where], timeout=0)[0]:
+    def _collect_exit(self) -> None:
+        if self._exit_reason is not None or not ray.wait([self._run_call], timeout=0)[0]:
+            return
+        try:
+            self.result = ray.get(self._run_call)
+            self._exit_reason = str(getattr(self.result, "reason", self.result))
+        except Exception as error:
+            self.failure = error
+            self._exit_reason = first_line(error)
+
+    def _collect_report(self) -> None:
+        if self._report_call is None or not ray.wait([self._report_call], timeout=0)[0]:
+            return
+        with contextlib.suppress(Exception):  # `exit_reason` tells what is wrong
+            self.report = ray.get(self._report_call)
+            now = time.monotonic()
+            ticks = getattr(self.report, "ticks", now)
+            if ticks != self._ticks:
+                self._ticks, self._reported_at = ticks, now
+        self._report_call = None
+
+    def _collect_location(self) -> None:
+        if self._location_call is None or not ray.wait([self._location_call], timeout=0)[0]:
             return
         with contextlib.suppress(Exception):
-            node, pid = ray.get(self._where)
+            node, pid = ray.get(self._location_call)
             if node == ray.get_runtime_context().get_node_id():
-                self._pid_here = pid
-        self._where = None
-
-    @property
-    def pid(self) -> int | None:
-        """Of its process, where that runs on this node and has answered."""
-        return self._pid_here
+                self.pid = pid
+        self._location_call = None
 
 
 class Delivery:
-    """Hands the newest of something to a worker, one call at a time: a slow worker never has a queue."""
+    """Hands the newest value to a worker, one call at a time: a slow worker never has a queue."""
 
-    TRIES = 3  # failures in a row after which a worker that lives is given up
+    TRIES = 3  # failures in a row after which the worker counts as ended
     PAUSE_SECONDS = 1.0  # after a failure
 
     def __init__(self, worker: RayWorker) -> None:
         self._worker = worker
-        self._delivered: Any = None  # key of what the worker has
+        self._delivered: Any = None  # key of the value that the worker has
         self._pending: tuple[Any, Any] | None = None  # key, reference of the call
         self._failures = 0
         self._failed_at = float("-inf")
 
     def offer(self, key: Any, method: Any, *arguments: Any) -> None:
-        """Calls the actor's method unless the worker has `key` or is still busy with the one before."""
+        """Calls the actor's method unless the worker has `key` or has not finished the call before."""
         if self._pending is not None:
-            under_way, reference = self._pending
+            key_sent, reference = self._pending
             if not ray.wait([reference], timeout=0)[0]:
                 return
             self._pending = None
             try:
                 ray.get(reference)
-                self._delivered, self._failures = under_way, 0
+                self._delivered, self._failures = key_sent, 0
             except ray.exceptions.RayActorError:
-                return  # it has died; `ended` says why
+                return  # it has died; `exit_reason` tells why
             except Exception as error:
                 self._failures, self._failed_at = self._failures + 1, time.monotonic()
                 if self._failures >= self.TRIES:
@@ -135,23 +147,27 @@ class Delivery:
 
 @dataclass
 class RayRole:
-    """How workers of one kind are made."""
+    """How the workers of one kind are made."""
 
     name: str
     actor_class: type
     arguments: Callable[[int, int], tuple[Any, ...]]  # index, incarnation -> of the constructor
-    epoch: int = 0  # life of the driver: names of two lives must differ
+    epoch: int = 0  # term of the driver: names of workers of two terms must differ
     cpus: float = 0.0
     gpus: float = 0.0
     node: str = ""  # id of the node that it must run on; empty: spread over all
-    asks: bool = True
     start_seconds: float = 60.0
     is_vital: bool = True
-    heard: Callable[[int, int], float | None] | None = None  # index, incarnation
-    before_start: Callable[[int, int], None] = field(default=lambda index, incarnation: None)
+    heartbeat: Heartbeat | None = None  # None: the answers of `report` are the heartbeats
+    refuse_earlier: Callable[[int, int], None] | None = None  # index, incarnation; None: its results need no fence
+
+    def fence(self, index: int, incarnation: int) -> None:
+        """Makes results of all earlier incarnations of this worker be refused."""
+        if self.refuse_earlier is not None:
+            self.refuse_earlier(index, incarnation)
 
     def start(self, index: int, incarnation: int) -> RayWorker:
-        self.before_start(index, incarnation)
+        """Starts the Ray actor of one incarnation; never blocks."""
         strategy: Any = "SPREAD"
         if self.node:
             strategy = NodeAffinitySchedulingStrategy(self.node, soft=False)
@@ -166,9 +182,8 @@ class RayRole:
             "enable_task_events": False,
         }
         handle: Any = ray.remote(self.actor_class).options(**options).remote(*self.arguments(index, incarnation))
-        heard = self.heard
-        elsewhere = (lambda: heard(index, incarnation)) if heard is not None else None
-        return RayWorker(handle, incarnation, asks=self.asks, heard=elsewhere)
+        heartbeat = self.heartbeat
+        return RayWorker(handle, incarnation, None if heartbeat is None else lambda: heartbeat(index, incarnation))
 
 
 def first_line(error: BaseException) -> str:

@@ -5,12 +5,12 @@ from typing import Any
 from shusaku.common._core import Game, game_names, game_parameters
 from shusaku.common.errors import UsageError
 from shusaku.common.external.loader import parameters
-from shusaku.deploy.cli.parameters import shown
-from shusaku.deploy.cli.plain_options import PlainOptions
+from shusaku.deploy.commands.plain_options import PlainOptions
+from shusaku.deploy.run.game_parameters import format_value
 
 
 def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
-    """Prints the table; {"games": [{name, actions, ..., parameters}], "foreign": [...], "open_spiel": [name, ...]}."""
+    """Prints the table; {"games": [{name, actions, ..., parameters}], "external": [...], "open_spiel": [name, ...]}."""
     if arguments[:1] == ["check"]:
         from shusaku.deploy.commands.games_check import run as check
 
@@ -21,7 +21,7 @@ def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
     ).parse_args(arguments)
     games = [_describe(name) for name in game_names()]
     names, obstacle = _open_spiel_names()
-    foreign = [_describe_foreign("open_spiel"), _describe_foreign("python")]
+    external = [_describe_external("open_spiel"), _describe_external("python")]
     if not as_json:
         for game in games:
             planes, height, width = game["observation_shape"]
@@ -29,11 +29,11 @@ def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
                   f"{game['symmetries']} symmetries, at most {game['max_plies']} plies")
             _print_parameters(game["parameters"])
         print(f"{'open_spiel':<16}{obstacle or 'one of OpenSpiel: ' + ', '.join(names)}")
-        _print_parameters(foreign[0]["parameters"])
+        _print_parameters(external[0]["parameters"])
         print(f"{'python':<16}a class of your own, see docs/adding-a-game.md; `shusaku games check python --param "
               "entry=module:Class` checks it")
-        _print_parameters(foreign[1]["parameters"])
-    return {"games": games, "foreign": foreign, "open_spiel": names}
+        _print_parameters(external[1]["parameters"])
+    return {"games": games, "external": external, "open_spiel": names}
 
 
 def _describe(name: str) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def _describe(name: str) -> dict[str, Any]:
     }
 
 
-def _describe_foreign(name: str) -> dict[str, Any]:
+def _describe_external(name: str) -> dict[str, Any]:
     return {"name": name, "parameters": [
         {"name": parameter.name, "default": parameter.default, "help": parameter.help}
         for parameter in parameters(name, {})
@@ -69,5 +69,5 @@ def _open_spiel_names() -> tuple[list[str], str]:
 
 def _print_parameters(rows: list[dict[str, Any]]) -> None:
     for row in rows:
-        default = "..." if row["default"] is None else shown(row["default"])
+        default = "..." if row["default"] is None else format_value(row["default"])
         print(f"    game.{row['name']}={default}  {row['help']}")

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from shusaku.common._core import foreign_names
+from shusaku.common._core import external_names
 from shusaku.common.errors import RunFailed, UsageError
 from shusaku.common.external.contract import RULES, check_game
 from shusaku.common.external.loader import load_game
 from shusaku.common.suggestions import nearest
-from shusaku.deploy.cli.parameters import all_names, given_parameters, make_game
-from shusaku.deploy.cli.plain_options import PlainOptions
+from shusaku.deploy.commands.plain_options import PlainOptions
+from shusaku.deploy.run.game_parameters import game_choices, make_game, parse_parameters
 
 
 def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
@@ -27,9 +27,9 @@ def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
         assignments = [f"{key}={value}", *assignments]
     if asked.games < 1:
         raise UsageError(f"--games {asked.games}: must be at least 1")
-    params = given_parameters(name, assignments)
+    params = parse_parameters(name, assignments)
     game = make_game(name, params, "--param")
-    rules = load_game(name, params).rules if name in foreign_names() else None
+    rules = load_game(name, params).rules if name in external_names() else None
     report = check_game(game, asked.games, asked.seed, rules)
 
     rows = []
@@ -52,11 +52,11 @@ def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
 
 def _name(word: str) -> str:
     """The name of the game that the word means; UsageError where there is none."""
-    if word in all_names():
+    if word in game_choices():
         return word
     if word.startswith("open_spiel:"):
         return "open_spiel"
     if ":" in word:
         return "python"
-    raise UsageError(f"{word}: no such game; nearest: {nearest(word, all_names())}; there are "
-                     f"{', '.join(all_names())}, open_spiel:NAME, and module:Class for a game of your own")
+    raise UsageError(f"{word}: no such game; nearest: {nearest(word, game_choices())}; there are "
+                     f"{', '.join(game_choices())}, open_spiel:NAME, and module:Class for a game of your own")

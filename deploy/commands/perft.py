@@ -7,8 +7,8 @@ from typing import Any
 from shusaku.common._core import Game, Position, perft
 from shusaku.common.errors import UsageError
 from shusaku.common.suggestions import nearest
-from shusaku.deploy.cli.parameters import all_names, given_parameters, make_game
-from shusaku.deploy.cli.plain_options import PlainOptions
+from shusaku.deploy.commands.plain_options import PlainOptions
+from shusaku.deploy.run.game_parameters import game_choices, make_game, parse_parameters
 
 
 def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
@@ -21,9 +21,9 @@ def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
     parser.add_argument("--param", metavar="k=v", action="append", default=[], help="a parameter of the rules")
     parser.add_argument("--divide", action="store_true", help="count behind each first move, too")
     asked = parser.parse_args(arguments)
-    if asked.game not in all_names():
-        raise UsageError(f"{asked.game}: no such game; nearest: {nearest(asked.game, all_names())}; "
-                         f"there are {', '.join(all_names())}")
+    if asked.game not in game_choices():
+        raise UsageError(f"{asked.game}: no such game; nearest: {nearest(asked.game, game_choices())}; "
+                         f"there are {', '.join(game_choices())}")
     position = _position(_game(asked.game, asked.param), asked.position)
     if asked.divide and position.is_terminal:
         raise UsageError("--divide: the game is over in this position, so none of its moves has a count; leave "
@@ -41,7 +41,7 @@ def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
 
 
 def _game(name: str, assignments: list[str]) -> Game:
-    return make_game(name, given_parameters(name, assignments), "--param")
+    return make_game(name, parse_parameters(name, assignments), "--param")
 
 
 def _position(game: Game, text: str) -> Position:

@@ -10,12 +10,12 @@ from shusaku.common.external.configured_game import configured_game
 from shusaku.common.network.row_labels import row_labels
 from shusaku.deploy.bench.capacity import Asked, Plan, Rates, plan_of
 from shusaku.deploy.bench.game_sizes import game_sizes
-from shusaku.deploy.bench.games_setting import apart, settle_games
-from shusaku.deploy.cli.overrides import changed
+from shusaku.deploy.bench.games_setting import run_in_subprocess, settle_games
 from shusaku.deploy.cluster.layout import placement_of
+from shusaku.deploy.run.composed_config import replace_settings
 from shusaku.replay.backends import make_buffer
 
-AT_ONCE_MS = 0.01  # of a card that nobody waits for
+SHORTEST_LATENCY_MS = 0.01  # of a simulated GPU that limits nothing
 
 
 def run(config: Config, as_json: bool) -> dict[str, Any]:
@@ -45,12 +45,13 @@ def measure(config: Config) -> Rates:
     from shusaku.deploy.bench.learner import measure_learner
 
     part = replace(config.bench, seconds=config.bench.seconds / 3)
-    whole = changed(config, bench=part)
-    alone = changed(whole, actors=replace(config.actors, count=1))
+    whole = replace_settings(config, bench=part)
+    alone = replace_settings(whole, actors=replace(config.actors, count=1))
     cores = len(os.sched_getaffinity(0))
     threads = config.learner.threads or max(1, cores - (config.actors.count or cores))  # as in `shusaku train`
     played, served = _measure_actor(whole, alone)
-    learned = apart(measure_learner, changed(alone, learner=replace(config.learner, threads=threads)))
+    learning = replace_settings(alone, learner=replace(config.learner, threads=threads))
+    learned = run_in_subprocess(measure_learner, learning)
     game = configured_game(config.game)
     sizes = game_sizes(config, game)
     few = replace(config.replay, capacity=1000 + 4 * game.max_plies, minimum=1000)  # a window of rows like these
@@ -72,7 +73,7 @@ def measure(config: Config) -> Rates:
 def _measure_actor(whole: Config, alone: Config) -> tuple[dict[str, Any], float | None]:
     """What one actor plays that waits for nobody, and the evaluations a second of all inference servers.
 
-    Beside servers it asks a card that answers at once, for a real one would be waited for.
+    With inference servers it asks a simulated GPU that answers at once, for it would wait for a real one.
     """
     from shusaku.deploy.bench.selfplay import measure_selfplay
     from shusaku.deploy.bench.served import measure_served
@@ -80,9 +81,9 @@ def _measure_actor(whole: Config, alone: Config) -> tuple[dict[str, Any], float 
     if placement_of(alone) == "actor":
         return measure_selfplay(alone), None
     raw = measure_served(whole)["raw_evaluations_per_s"]  # in the batches that all actors fill
-    at_once = replace(alone.inference, runtime="simulated_card", device="cpu", service_ms=AT_ONCE_MS)
+    at_once = replace(alone.inference, runtime="simulated_gpu", device="cpu", batch_latency_ms=SHORTEST_LATENCY_MS)
     at_once.placement = "server"
-    return measure_served(changed(alone, inference=at_once)), whole.inference.servers * raw or None
+    return measure_served(replace_settings(alone, inference=at_once)), whole.inference.servers * raw or None
 
 
 def text(plan: Plan, rates: Rates, config: Config) -> str:

@@ -16,8 +16,8 @@ from typing import Any
 
 from shusaku.common.errors import RunFailed, UsageError
 from shusaku.common.suggestions import nearest
-from shusaku.deploy.cli.main import COMMANDS
-from shusaku.deploy.cli.plain_options import PlainOptions
+from shusaku.deploy.commands.plain_options import PlainOptions
+from shusaku.deploy.commands.table import COMMANDS
 from shusaku.deploy.ray_runtime.auth import Login, login_for_joining, ray_environment
 from shusaku.deploy.run.stop_signals import StopSignals
 

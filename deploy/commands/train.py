@@ -40,14 +40,14 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
         signals = stack.enter_context(StopSignals())
         console = stack.enter_context(Console())
         for note in directory.notes:
-            console.say(note)
+            console.log(note)
         identity = RunIdentity.of(path, config.run.name)
         settled, choice = settle_games(config)
         if choice is not None:
-            console.say(f"actors.games_per_actor=auto: {choice}")
+            console.log(f"actors.games_per_actor=auto: {choice}")
         signals.raise_received()
         session = RaySession(
-            config.cluster, directory.path, say=console.say, namespace=f"shusaku-{identity.run_id}"
+            config.cluster, directory.path, say=console.log, namespace=f"shusaku-{identity.run_id}"
         )
         session.start()
         stack.callback(session.stop)
@@ -56,8 +56,8 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
         stack.callback(cluster.close)
         cluster.start()
         signals.raise_received()
-        console.say(session.how_to_log_in)
-        console.say(f"{cluster.game.name}: {cluster.actors} actors of {cluster.layout.games} games, network "
+        console.log(session.how_to_log_in)
+        console.log(f"{cluster.game.name}: {cluster.actors} actors of {cluster.layout.games} games, network "
                     f"in the {cluster.layout.placement}; run {cluster.identity.run_id}, epoch {cluster.epoch}")
         cluster.train()
         cluster.end_workers()

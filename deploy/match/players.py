@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from shusaku.actors.arena.players import Player, RandomPlayer, SearchPlayer
-from shusaku.actors.evaluators.evaluator import UniformEvaluator, make_ladder
+from shusaku.actors.evaluators.dummies import UniformEvaluator
+from shusaku.actors.evaluators.factory import make_bucketed_evaluator
 from shusaku.actors.opponents.player import EnginePlayer
 from shusaku.actors.opponents.session import MOVE_LIMIT, EngineSettings
 from shusaku.common._core import Game
@@ -25,10 +26,10 @@ from shusaku.common.errors import UsageError
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.network.weights import random_weights
 from shusaku.common.search import Evaluate
-from shusaku.deploy.cli.overrides import ComposedConfig
 from shusaku.deploy.match.table import PlayerText
 from shusaku.deploy.run.calibration import with_scales
 from shusaku.deploy.run.chosen_weights import ChosenWeights, check_searcher, choose_weights
+from shusaku.deploy.run.composed_config import asked_keys, asked_search
 
 KEYS = ("first", "second")
 TREE_BYTES = 1 << 30  # that the trees of one player take at most
@@ -112,7 +113,7 @@ def _common_game(config: Config, chosen: dict[str, ChosenWeights]) -> Game:
         if (weights.game.name, weights.game.params) != (found.game.name, found.game.params):
             raise UsageError(f"{key}.checkpoint plays {game_text(found.game)}, {other}.checkpoint plays "
                              f"{game_text(weights.game)}: two players need one game; name two checkpoints of the same")
-    asked = _asked(config)
+    asked = asked_keys(config)
     given = {name: value for name, value in config.game.params.items() if f"game.{name}" in asked}
     own = found.game.params
     if ("game" in asked and config.game.name != found.game.name) or any(own.get(n) != v for n, v in given.items()):
@@ -157,7 +158,7 @@ class _SeatMaker:
         weights = with_scales(inference, self.game, network, weights)
         evaluators = []
         for _ in range(self.threads):
-            evaluator = make_ladder(self.game, inference, network, most)
+            evaluator = make_bucketed_evaluator(self.game, inference, network, most)
             evaluator.load(weights)
             evaluators.append(evaluator)
         what = "untrained" if name == "random" else f"version {weights.version}, step {weights.step:,}"
@@ -223,7 +224,7 @@ def _search_of(config: Config, key: str, kind: str, chosen: dict[str, ChosenWeig
     """As its run was searched, or as the other's for an untrained network, but for what the command line says."""
     settings = _player_config(config, key).search
     if kind == "mcts":  # section search is for both players, so the other one may read what plain UCT does not
-        search = replace_read(MctsConfig(), **(config.search_settings if isinstance(config, ComposedConfig) else {}))
+        search = replace_read(MctsConfig(), **asked_search(config))
         return change_search(search, {**settings, "policy": "mcts"}, f"{key}.search")
     like = chosen.get(key) or next(iter(chosen.values()), None)
     return change_search(like.search if like else config.search, settings, f"{key}.search")
@@ -246,7 +247,3 @@ def _move_limit(player: PlayerConfig) -> tuple[str, int]:
     """Of the three the one that is given; config_rules allows no second one."""
     limits = {"nodes": player.nodes, "depth": player.depth, "movetime_ms": player.movetime_ms}
     return next(((name, count) for name, count in limits.items() if count), MOVE_LIMIT)
-
-
-def _asked(config: Config) -> frozenset[str]:
-    return config.asked if isinstance(config, ComposedConfig) else frozenset()

@@ -2,7 +2,8 @@
 
 On a laptop they run on the cores that play, and each time one wakes up the player loses what it had in its caches.
 With two actors of connect four 64x5 on two cores, self-play reached 94 % of plain processes beside all of them, 97 %
-beside these, and 99 % without a dashboard (benchmarks/cluster_selfplay.py).  A cluster that is joined is left as it is.
+beside these, and 99 % without a dashboard (benchmarks/cluster/cluster_selfplay.py).  A cluster that is
+joined is left as it is.
 """
 
 import os

@@ -18,12 +18,12 @@ from typing import Any, Self
 from shusaku.common.config.schema import ClusterConfig
 from shusaku.common.errors import RunFailed, UsageError
 from shusaku.common.hardware import THREADS_WAIT
-from shusaku.deploy.cli.main import Terminated
-from shusaku.deploy.cli.masking import mask_override
 from shusaku.deploy.ray_runtime import watchdog as ray_watchdog
 from shusaku.deploy.ray_runtime.auth import Login, login_for_new_cluster, ray_environment, shell_prefix
 from shusaku.deploy.ray_runtime.probe import probe_cluster
 from shusaku.deploy.ray_runtime.processes import leave_out_processes, own_periods
+from shusaku.deploy.run.masking import mask_override
+from shusaku.deploy.run.stop_signals import Terminated
 
 SHARED_MEMORY = Path("/dev/shm")
 MOST_OBJECTS = 512 << 20  # bytes of Ray's object store: a few versions of the weights, games do not pass through it

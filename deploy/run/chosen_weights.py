@@ -18,10 +18,10 @@ from shusaku.common.config.search import (
 from shusaku.common.errors import UsageError
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.messages import Weights
-from shusaku.common.network.tower import evaluated
+from shusaku.common.network.tower import evaluation_tensors
 from shusaku.common.network.weights import load_weights, random_weights
-from shusaku.deploy.cli.overrides import ComposedConfig
-from shusaku.deploy.cli.parameters import check_search
+from shusaku.deploy.run.composed_config import asked_keys, asked_search
+from shusaku.deploy.run.game_parameters import check_search
 from shusaku.deploy.run.run_directory import read_config
 from shusaku.learner.checkpoints import Found, is_checkpoint, load_checkpoint, load_latest
 
@@ -91,7 +91,7 @@ def _of_directory(path: Path, config: Config, key: str) -> ChosenWeights:
     facts, saved = found.checkpoint.facts, read_config(run)
     network = dict(saved["network"])
     weights = Weights(
-        int(facts["version"]), found.checkpoint.step, evaluated(found.checkpoint.tensors["average"]), network,
+        int(facts["version"]), found.checkpoint.step, evaluation_tensors(found.checkpoint.tensors["average"]), network,
         str(facts["game"]), dict(saved["game"].get("params") or {}),
     )
     chosen = _of(weights, search_of_run(saved, config))
@@ -105,14 +105,12 @@ def _of(weights: Weights, search: SearchConfig) -> ChosenWeights:
 
 def search_of_run(saved: dict[str, Any], config: Config) -> SearchConfig:
     """As the run with this saved tree was searched, but for what this command line asks for."""
-    if not isinstance(config, ComposedConfig):
-        return saved_search(saved)
-    return config.search if "search" in config.asked else change_search(
-        saved_search(saved), config.search_settings, "search")
+    if "search" in asked_keys(config):
+        return config.search
+    return change_search(_saved_search(saved), asked_search(config), "search")
 
 
-def saved_search(saved: dict[str, Any]) -> SearchConfig:
-    """The search in a saved tree, which an older program may have filled with settings of other policies."""
+def _saved_search(saved: dict[str, Any]) -> SearchConfig:
     section = saved["search"]
     if section["policy"] not in POLICIES:
         raise UsageError(f"the run was searched with policy {section['policy']}, which this program does not have; "

@@ -21,11 +21,11 @@ from typing import Any, Self
 from omegaconf import OmegaConf
 
 from shusaku.common.config.schema import Config
-from shusaku.common.config.search import POLICIES, make_search, policies_with
+from shusaku.common.config.search import DEFAULTS, POLICIES, make_search, policies_with
 from shusaku.common.errors import UsageError
 from shusaku.common.metrics import drop_torn_line
-from shusaku.deploy.cli.masking import mask_override, mask_tree
-from shusaku.deploy.cli.overrides import ComposedConfig
+from shusaku.deploy.run.composed_config import ComposedConfig
+from shusaku.deploy.run.masking import mask_override, mask_tree
 
 _PACKAGES = ("shusaku", "torch", "numpy", "openvino", "ray", "redis", "msgpack", "hydra-core", "safetensors")
 _SHAPES = ("game", "network", "learner.targets")  # what decides the shapes of weights and rows
@@ -104,7 +104,8 @@ class RunDirectory:
             )
         asked, defaults = _flatten(tree), _flatten(asdict(Config(search=make_search(config.search.policy))))
         known = {key: defaults[key] for key in asked if key in defaults and not _is_below(key, ("game",))}
-        saved = {**known, **_flatten(read_config(self.path))}  # an older program knew fewer settings
+        saved = {**known, **_flatten(read_config(self.path))}  # an older program had fewer settings, or others
+        saved = {key: value for key, value in saved.items() if key in asked or _is_setting(key)}
         for settings in (saved, asked):
             settings["learner.targets"] = sorted(settings["learner.targets"])  # their order changes nothing
         changed = [key for key in sorted({*saved, *asked}) if saved.get(key) != asked.get(key)]
@@ -178,6 +179,12 @@ def _flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
         else:
             flat[f"{prefix}{key}"] = value
     return flat
+
+
+def _is_setting(key: str) -> bool:
+    """Whether this program has it."""
+    section, _, name = key.partition(".")
+    return section == "game" or (name in DEFAULTS if section == "search" else key in _flatten(asdict(Config())))
 
 
 def _is_below(key: str, sections: tuple[str, ...]) -> bool:

@@ -4,7 +4,9 @@ import signal
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-from shusaku.deploy.cli.main import Terminated
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM; code that handles Ctrl-C by saving and raising again handles this too."""
 
 
 class StopSignals:

@@ -27,14 +27,14 @@ from shusaku.actors.arena.strength import (
     strength_search,
 )
 from shusaku.actors.arena.strength_sets import ILLEGAL, StrengthSet, strength_set
-from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator, ScriptedEvaluator, UniformEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, ScriptedEvaluator, UniformEvaluator
 from shusaku.common._core import Game
 from shusaku.common.config.search import PuctConfig, make_search
 from shusaku.common.errors import UsageError
 from shusaku.deploy.run.strength_table import strength_table
 
 ROOT = Path(__file__).resolve().parents[3]
-SCRIPT = ROOT / "benchmarks/make_connect_four_positions.py"
+SCRIPT = ROOT / "benchmarks/strength/make_connect_four_positions.py"
 LINES = [line.split("\t") for line in (ROOT / "actors/arena/data/connect_four.tsv").read_text().splitlines()[1:]]
 BUCKETS = ("begin_easy", "begin_medium", "begin_hard", "middle_easy", "middle_medium", "end_easy")
 

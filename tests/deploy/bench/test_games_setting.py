@@ -8,7 +8,7 @@ import pytest
 from shusaku.actors.batch_size import SIZES
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import RunFailed, UsageError
-from shusaku.deploy.bench.games_setting import apart, settle_games
+from shusaku.deploy.bench.games_setting import run_in_subprocess, settle_games
 from shusaku.deploy.cli.overrides import compose
 
 SMALL = ["game=tic_tac_toe", "network.filters=8", "network.blocks=1", "search.simulations=8"]
@@ -38,6 +38,6 @@ def test_what_cannot_be_measured_is_said() -> None:
 
 def test_answers_and_ends_of_a_process_apart() -> None:
     config = Config(games=7)
-    assert apart(operator.attrgetter("games"), config) == 7
+    assert run_in_subprocess(operator.attrgetter("games"), config) == 7
     with pytest.raises(RunFailed, match="the process that measures ended with exit code 1"):
-        apart(operator.attrgetter("no_such_thing"), config)
+        run_in_subprocess(operator.attrgetter("no_such_thing"), config)

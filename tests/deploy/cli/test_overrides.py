@@ -11,9 +11,11 @@ from shusaku.common.config.rules import check_self_play
 from shusaku.common.config.schema import USUAL_GAMES, Config
 from shusaku.common.config.search import GumbelConfig, MctsConfig, PuctConfig
 from shusaku.common.errors import UsageError
-from shusaku.deploy.cli import overrides, parameters
-from shusaku.deploy.cli.masking import mask_override, mask_tree
-from shusaku.deploy.cli.overrides import ComposedConfig, changed, compose, compose_jobs
+from shusaku.deploy.cli import overrides
+from shusaku.deploy.cli.overrides import compose, compose_jobs
+from shusaku.deploy.run.composed_config import ComposedConfig, replace_settings
+from shusaku.deploy.run.game_parameters import game_defaults
+from shusaku.deploy.run.masking import mask_override, mask_tree
 from shusaku.learner.optimizers import learning_rate
 
 
@@ -152,12 +154,12 @@ def test_auto_is_zero_where_zero_is_counted_or_measured() -> None:
 
 def test_a_changed_configuration_remembers_how_it_was_asked_for() -> None:
     config = compose(["search=puct", "run.seed=4"])
-    other = changed(config, checkpoint="random")
+    other = replace_settings(config, checkpoint="random")
     assert isinstance(other, ComposedConfig)
     assert other.checkpoint == "random"
     assert config.checkpoint == ""
     assert (other.asked, other.overrides) == (config.asked, ["search=puct", "run.seed=4"])
-    assert changed(Config(), games=2).games == 2
+    assert replace_settings(Config(), games=2).games == 2
 
 
 def test_naming_a_player_does_not_let_self_play_off() -> None:
@@ -232,7 +234,7 @@ def test_values_that_the_game_refuses_are_named() -> None:
 
 
 def test_a_game_without_parameters_says_so() -> None:
-    assert parameters.game_defaults("tic_tac_toe") == {}
+    assert game_defaults("tic_tac_toe") == {}
     assert "has no parameters" in refusal("game=tic_tac_toe", "game.size=7")
     assert "has no parameters" in refusal("game=tic_tac_toe", "+game.size=7")
 

@@ -15,11 +15,11 @@ from shusaku.deploy.cluster.workers import RayRole, RayWorker
 class World:
     """A supervisor of fake actors, and the broadcast among them."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, placement: str = "actor", **crews: int) -> None:
-        self.ray, self.clock = install(monkeypatch, "ray_workers", "broadcast")
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, placement: str = "actor", **groups: int) -> None:
+        self.ray, self.clock = install(monkeypatch, "workers", "broadcast")
         self.supervisor = Supervisor(self.clock.monotonic)
-        for name, count in crews.items():
-            self.supervisor.employ(RayRole(name, dict, lambda *_: (), asks=False, heard=lambda *_: 0.0), count)
+        for name, count in groups.items():
+            self.supervisor.register(RayRole(name, dict, lambda *_: (), heartbeat=lambda *_: 0.0), count)
         self.supervisor.reconcile()
         self.broadcast = Broadcast(self.supervisor, placement)
 
@@ -137,7 +137,7 @@ def test_every_actor_gets_the_newest_and_a_slow_one_no_queue(world: World) -> No
     broadcast = world.broadcast
     broadcast.deliver()
     fast, slow = world.handle("self_play", 0), world.handle("self_play", 1)
-    assert fast.made == [c for c in fast.made if c.method in ("where", "run")], "nothing to send yet"
+    assert fast.made == [c for c in fast.made if c.method in ("location", "run")], "nothing to send yet"
     for version in (1, 2, 3):
         broadcast.adopt(weights(version))
         broadcast.deliver()
@@ -187,7 +187,7 @@ def attached(handle: FakeHandle) -> list[list[FakeHandle]]:
 def say(world: World, index: int, version: int) -> None:
     """The server's report."""
     stats: Any = None
-    world.worker("inference", index).answer = ServerReport(version, stats, "a stand-in")
+    world.worker("inference", index).report = ServerReport(version, stats, "a stand-in")
 
 
 def test_servers_get_the_weights_and_actors_the_ready_servers(served: World) -> None:
@@ -240,7 +240,7 @@ def test_without_a_ready_server_actors_keep_the_ones_they_know(served: World) ->
     say(world, 0, 1)
     world.deliver()
     before = attached(world.handle("self_play", 0))
-    world.worker("inference", 0).answer = None
+    world.worker("inference", 0).report = None
     world.deliver()
     assert attached(world.handle("self_play", 0)) == before
 

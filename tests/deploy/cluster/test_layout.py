@@ -12,9 +12,9 @@ from shusaku.deploy.cluster.layout import (
     LARGEST_BATCH,
     MOST_GAMES,
     actor_seed,
-    ladder,
+    batch_buckets,
     layout_of,
-    plain,
+    without_secrets,
 )
 
 
@@ -57,9 +57,9 @@ def test_on_a_cpu_the_network_is_in_the_actor() -> None:
 
 
 def test_ladder_holds_the_largest_batch() -> None:
-    assert ladder(1) == [8]
-    assert ladder(64) == [8, 16, 32, 64]
-    assert ladder(65)[-1] == 128
+    assert batch_buckets(1) == [8]
+    assert batch_buckets(64) == [8, 16, 32, 64]
+    assert batch_buckets(65)[-1] == 128
 
 
 def test_no_two_lives_share_a_seed() -> None:
@@ -70,7 +70,7 @@ def test_no_two_lives_share_a_seed() -> None:
 
 def test_no_secret_travels_to_the_workers() -> None:
     asked = config(replay__url="redis://me:hush@host:1/0")
-    travels = plain(asked)
+    travels = without_secrets(asked)
     assert "hush" not in str(vars(travels)) + str(travels.replay)
     assert type(travels) is Config
     assert asked.replay.url.endswith("host:1/0")

@@ -53,7 +53,7 @@ class Tended:
 
     def tend(self) -> bool:
         begun = time.monotonic()
-        answer = self.store.tend()
+        answer = self.store.check_health()
         self.slowest = max(self.slowest, time.monotonic() - begun)
         return answer
 
@@ -218,14 +218,14 @@ def test_a_newer_driver_ends_this_one(tended: Tended) -> None:
     connect(tended.store.url).flushall()
     tended.store.control.begin(2, capacity=1000, max_bytes=1 << 20, actors=2)
     connect(tended.store.url).hdel(RunKeys.of(RUN).control, "boot")
-    with pytest.raises(ResumeError, match="newer life of this run"):
+    with pytest.raises(ResumeError, match="newer driver term of this run"):
         tended.tend()
 
 
 def test_at_the_end_a_dead_server_stays_dead(tended: Tended) -> None:
     """`ray job stop` sends SIGTERM to our server, too, while the learner writes its last checkpoint."""
     assert tended.tend()
-    tended.store.end()
+    tended.store.expect_end()
     assert tended.tend()
     pid = tended.store.pid
     assert pid
@@ -300,7 +300,7 @@ def test_a_second_driver_of_the_same_run_is_refused(
     begun = time.monotonic()
     with pytest.raises(UsageError, match="driven by process 4711 on node-9, in /runs/go; stop that"):
         Tended(tmp_path, server.url).start()
-    assert time.monotonic() - begun < replay_store.RIVAL_SECONDS + 1
+    assert time.monotonic() - begun < replay_store.SECOND_DRIVER_SECONDS + 1
     assert RedisControl(server.url, RUN).newest_epoch() == 1, "and nothing was taken from it"
 
 

@@ -1,5 +1,5 @@
-"""The supervisor against a model: whatever dies, hangs or is scaled, the wanted workers come back, each under a new
-incarnation, and never two of one place live at once."""
+"""The supervisor against a model: whatever dies, hangs or is scaled, the desired workers come back, each under a new
+incarnation, and never two of one replica live at once."""
 
 from collections.abc import Callable
 
@@ -31,27 +31,29 @@ class FakeWorker:
     def __init__(self, index: int, incarnation: int, clock: Clock) -> None:
         self.index, self.incarnation, self.clock = index, incarnation, clock
         self.reason: str | None = None
-        self.last_heard: float | None = None
-        self.is_hung = False  # neither speaks nor obeys
+        self.heartbeat_at: float | None = None
+        self.is_hung = False  # sends no heartbeat and does not stop
         self.was_asked_to_stop = self.was_killed = False
 
     @property
-    def lives(self) -> bool:
+    def is_running(self) -> bool:
         return self.reason is None and not self.was_killed
 
-    def ended(self) -> str | None:
+    def poll(self) -> None:
+        if self.is_running and not self.is_hung and self.heartbeat_at is not None:
+            self.heartbeat_at = self.clock.now
+
+    def exit_reason(self) -> str | None:
         return "killed" if self.was_killed else self.reason
 
-    def raised(self) -> bool:
+    def has_raised(self) -> bool:
         return self.reason is not None and self.reason.startswith("Error")
 
-    def heard(self) -> float | None:
-        if self.lives and not self.is_hung and self.last_heard is not None:
-            self.last_heard = self.clock.now
-        return None if self.last_heard is None else self.clock.now - self.last_heard
+    def last_heartbeat(self) -> float | None:
+        return None if self.heartbeat_at is None else self.clock.now - self.heartbeat_at
 
-    def speak(self) -> None:
-        self.last_heard = self.clock.now
+    def send_heartbeat(self) -> None:
+        self.heartbeat_at = self.clock.now
 
     def stop(self) -> None:
         self.was_asked_to_stop = True
@@ -70,37 +72,45 @@ class FakeRole:
     def __init__(self, clock: Clock, prepare: Callable[[FakeWorker], None] = lambda worker: None) -> None:
         self.clock, self.prepare = clock, prepare
         self.started: list[FakeWorker] = []
+        self.fenced: list[tuple[int, int]] = []  # index, incarnation
+
+    def fence(self, index: int, incarnation: int) -> None:
+        assert all(not worker.is_running for worker in self.started if worker.index == index)
+        self.fenced.append((index, incarnation))
 
     def start(self, index: int, incarnation: int) -> FakeWorker:
+        assert self.fenced[-1:] == [(index, incarnation)], "its predecessors are fenced first"
         worker = FakeWorker(index, incarnation, self.clock)
         self.prepare(worker)
         self.started.append(worker)
         return worker
 
-    def living(self) -> list[FakeWorker]:
-        return [worker for worker in self.started if worker.lives]
+    def running(self) -> list[FakeWorker]:
+        return [worker for worker in self.started if worker.is_running]
 
 
-def crew(desired: int, prepare: Callable[[FakeWorker], None] = FakeWorker.speak) -> tuple[Supervisor, FakeRole, Clock]:
+def make_group(
+    desired: int, prepare: Callable[[FakeWorker], None] = FakeWorker.send_heartbeat
+) -> tuple[Supervisor, FakeRole, Clock]:
     clock = Clock()
     supervisor, role = Supervisor(clock), FakeRole(clock, prepare)
-    supervisor.employ(role, desired)
+    supervisor.register(role, desired)
     supervisor.reconcile()
     return supervisor, role, clock
 
 
 def test_a_dead_worker_is_replaced_at_once_under_the_next_incarnation() -> None:
-    supervisor, role, _ = crew(2)
+    supervisor, role, _ = make_group(2)
     role.started[0].reason = "exit code 137"
     supervisor.reconcile()
-    assert [(w.index, w.incarnation) for w in role.living()] == [(1, 0), (0, 1)]
-    assert [event.text for event in supervisor.events()] == ["ended: exit code 137; it is started again"]
-    assert supervisor.events() == []
+    assert [(w.index, w.incarnation) for w in role.running()] == [(1, 0), (0, 1)]
+    assert [event.text for event in supervisor.take_events()] == ["ended: exit code 137; it is started again"]
+    assert supervisor.take_events() == []
     assert supervisor.restarts == 1
 
 
 def test_a_silent_worker_is_killed_and_replaced() -> None:
-    supervisor, role, clock = crew(1)
+    supervisor, role, clock = make_group(1)
     supervisor.reconcile()
     role.started[0].is_hung = True
     clock.now += STUCK_SECONDS - 1
@@ -109,27 +119,27 @@ def test_a_silent_worker_is_killed_and_replaced() -> None:
     clock.now += 2
     supervisor.reconcile()
     assert role.started[0].was_killed
-    assert [w.incarnation for w in role.living()] == [1]
+    assert [w.incarnation for w in role.running()] == [1]
 
 
-def test_a_worker_that_nobody_could_hear_is_left_alone() -> None:
-    """While the replay is down, no heartbeat arrives from anybody: that is not the actors' fault."""
-    supervisor, role, clock = crew(1)
+def test_a_worker_without_heartbeats_while_none_can_arrive_is_left_alone() -> None:
+    """While the replay is down, no heartbeat arrives from any actor: that is not their fault."""
+    supervisor, role, clock = make_group(1)
     supervisor.reconcile()
-    role.started[0].last_heard = None
+    role.started[0].heartbeat_at = None
     clock.now += 10 * STUCK_SECONDS
     supervisor.reconcile()
-    assert len(role.living()) == len(role.started) == 1
+    assert len(role.running()) == len(role.started) == 1
 
 
 def test_restarts_in_a_row_come_slower() -> None:
-    supervisor, role, clock = crew(1)
+    supervisor, role, clock = make_group(1)
     pauses = []
     for _ in range(4):
-        role.living()[0].reason = "crashed"
+        role.running()[0].reason = "crashed"
         died = clock.now
         supervisor.reconcile()
-        while not role.living():
+        while not role.running():
             clock.now += 0.25
             supervisor.reconcile()
         pauses.append(clock.now - died)
@@ -137,16 +147,16 @@ def test_restarts_in_a_row_come_slower() -> None:
     assert pauses == list(BACKOFF_SECONDS[:4])
     clock.now += HEALTHY_SECONDS + 1
     supervisor.reconcile()
-    role.living()[0].reason = "crashed"
+    role.running()[0].reason = "crashed"
     supervisor.reconcile()
-    assert role.living(), "after a healthy while it is replaced at once again"
+    assert role.running(), "after a healthy while it is replaced at once again"
 
 
 def test_gives_up_with_the_reason_when_nothing_ever_lives() -> None:
     def die(worker: FakeWorker) -> None:
         worker.reason = "No module named shogi"
 
-    supervisor, role, clock = crew(1, die)
+    supervisor, role, clock = make_group(1, die)
 
     def go_on() -> None:
         for _ in range(1000):
@@ -158,34 +168,34 @@ def test_gives_up_with_the_reason_when_nothing_ever_lives() -> None:
     assert len(role.started) == GIVE_UP
 
 
-def test_one_that_has_no_place_is_waited_for_while_others_play() -> None:
+def test_a_worker_without_a_cpu_is_waited_for_while_others_play() -> None:
     """64 actors, a node goes away: its actors wait for CPUs, and the others are no worse for it."""
-    supervisor, role, clock = crew(2)
+    supervisor, role, clock = make_group(2)
     supervisor.reconcile()
-    role.prepare = lambda worker: None  # from now on nobody finds a place
+    role.prepare = lambda worker: None  # from now on no worker finds a CPU
     role.started[0].reason = "node died"
     for _ in range(2000):
         clock.now += 1
-        for worker in role.living():
+        for worker in role.running():
             if worker.index == 1:
-                worker.speak()
+                worker.send_heartbeat()
         supervisor.reconcile()
-    assert [worker.index for worker in role.living() if worker.last_heard is not None] == [1]
-    role.prepare = FakeWorker.speak
+    assert [worker.index for worker in role.running() if worker.heartbeat_at is not None] == [1]
+    role.prepare = FakeWorker.send_heartbeat
     for _ in range(200):
         clock.now += 1
         supervisor.reconcile()
-    assert sorted(worker.index for worker in role.living() if worker.last_heard is not None) == [0, 1]
+    assert sorted(worker.index for worker in role.running() if worker.heartbeat_at is not None) == [0, 1]
 
 
-def test_gives_up_on_what_fails_by_itself_though_it_was_heard() -> None:
-    supervisor, role, clock = crew(1)
+def test_gives_up_on_exceptions_in_a_row_though_heartbeats_came() -> None:
+    supervisor, role, clock = make_group(1)
 
     def go_on() -> None:
         for _ in range(1000):
             clock.now += 1
             supervisor.reconcile()
-            for worker in role.living():
+            for worker in role.running():
                 worker.reason = "Error: CUDA out of memory"
 
     with pytest.raises(RunFailed, match=r"player 0 failed 6 times in a row: Error: CUDA out of memory"):
@@ -193,127 +203,127 @@ def test_gives_up_on_what_fails_by_itself_though_it_was_heard() -> None:
 
 
 def test_a_worker_that_may_be_missing_ends_nothing() -> None:
-    supervisor, role, clock = crew(1)
+    supervisor, role, clock = make_group(1)
     role.is_vital = False
     for _ in range(500):
         clock.now += 1
         supervisor.reconcile()
-        for worker in role.living():
+        for worker in role.running():
             worker.reason = "Error: again"
     assert len(role.started) > GIVE_UP
 
 
-def test_time_to_come_to_life_stands_still_while_nobody_can_be_heard() -> None:
-    supervisor, role, clock = crew(1, lambda worker: None)
-    supervisor.set_deaf("player", True)
+def test_the_time_for_a_start_stands_still_while_no_heartbeat_can_arrive() -> None:
+    supervisor, role, clock = make_group(1, lambda worker: None)
+    supervisor.set_unreachable("player", True)
     for _ in range(300):
         clock.now += 1
         supervisor.reconcile()
     assert len(role.started) == 1
-    supervisor.set_deaf("player", False)
+    supervisor.set_unreachable("player", False)
     clock.now += role.start_seconds + 1
     supervisor.reconcile()
     assert role.started[0].was_killed
 
 
-def test_all_are_asked_to_end_and_told_apart_from_those_who_stay() -> None:
-    supervisor, role, clock = crew(2)
+def test_stop_all_ends_all_workers_and_starts_none_again() -> None:
+    supervisor, role, clock = make_group(2)
     role.started[1].is_hung = True
     supervisor.stop_all(("player",))
     assert not supervisor.all_ended(("player",))
-    assert supervisor.all_ended(("nobody",))
+    assert supervisor.all_ended(("unknown",))
     role.started[1].kill()
     assert supervisor.all_ended()
     for _ in range(100):
         clock.now += 1
         supervisor.reconcile()
-    assert len(role.started) == 2, "who was told to end is not started again"
+    assert len(role.started) == 2, "a stopped worker is not started again"
 
 
 def test_a_worker_that_never_answers_is_replaced() -> None:
-    supervisor, role, clock = crew(1, lambda worker: None)
+    supervisor, role, clock = make_group(1, lambda worker: None)
     clock.now += role.start_seconds + 1
     supervisor.reconcile()
     assert role.started[0].was_killed
-    assert role.living()[0].incarnation == 1
+    assert role.running()[0].incarnation == 1
 
 
 def test_scaling_down_and_up_never_uses_an_incarnation_twice() -> None:
-    supervisor, role, clock = crew(3)
+    supervisor, role, clock = make_group(3)
     supervisor.scale("player", 1)
     supervisor.reconcile()
     supervisor.reconcile()
-    assert [w.index for w in role.living()] == [0]
+    assert [w.index for w in role.running()] == [0]
     supervisor.scale("player", 3)
     clock.now += 1
     supervisor.reconcile()
-    assert sorted((w.index, w.incarnation) for w in role.living()) == [(0, 0), (1, 1), (2, 1)]
+    assert sorted((w.index, w.incarnation) for w in role.running()) == [(0, 0), (1, 1), (2, 1)]
     assert supervisor.restarts == 0, "what was asked for is no restart"
 
 
-def test_a_surplus_worker_that_does_not_obey_is_killed() -> None:
-    supervisor, role, clock = crew(2)
+def test_a_surplus_worker_that_does_not_stop_is_killed() -> None:
+    supervisor, role, clock = make_group(2)
     role.started[1].is_hung = True
     supervisor.scale("player", 1)
     supervisor.reconcile()
-    assert role.started[1].lives
+    assert role.started[1].is_running
     clock.now += STOP_SECONDS + 1
     supervisor.reconcile()
     assert role.started[1].was_killed
 
 
-def test_who_counts_as_alive() -> None:
-    supervisor, role, _ = crew(3, lambda worker: None)
+def test_which_workers_count_as_alive() -> None:
+    supervisor, role, _ = make_group(3, lambda worker: None)
     supervisor.reconcile()
-    assert supervisor.crews["player"].alive == 0, "started is not alive"
+    assert supervisor.groups["player"].alive == 0, "started is not alive"
     assert len(supervisor.workers("player")) == 3
     for worker in role.started[:2]:
-        worker.speak()
+        worker.send_heartbeat()
     supervisor.reconcile()
-    assert supervisor.crews["player"].alive == 2
+    assert supervisor.groups["player"].alive == 2
     role.started[1].is_hung = True
     supervisor.scale("player", 1)
     supervisor.reconcile()
-    assert supervisor.crews["player"].alive == 1, "who was asked to end is not"
-    assert [slot.index for slot, _ in supervisor.workers("player")] == [0]
-    assert supervisor.worker("player", 1) is role.started[1], "though it has not obeyed yet"
+    assert supervisor.groups["player"].alive == 1, "a worker that was asked to end is not"
+    assert [replica.index for replica, _ in supervisor.workers("player")] == [0]
+    assert supervisor.worker("player", 1) is role.started[1], "though it has not stopped yet"
     assert supervisor.worker("player", 7) is None
-    assert supervisor.worker("nobody") is None
-    assert supervisor.workers("nobody") == []
+    assert supervisor.worker("unknown") is None
+    assert supervisor.workers("unknown") == []
 
 
-def test_one_that_is_wanted_again_while_it_ends_is_waited_for() -> None:
-    supervisor, role, clock = crew(2)
+def test_a_worker_that_is_desired_again_while_it_ends_is_waited_for() -> None:
+    supervisor, role, clock = make_group(2)
     role.started[1].is_hung = True
     supervisor.scale("player", 1)
     supervisor.reconcile()
     supervisor.scale("player", 2)
     clock.now += STOP_SECONDS - 1
     supervisor.reconcile()
-    assert len(role.started) == 2, "two of one place never live at once"
+    assert len(role.started) == 2, "two of one replica never live at once"
     clock.now += 2
     supervisor.reconcile()
     assert role.started[1].was_killed
-    assert (role.living()[-1].index, role.living()[-1].incarnation) == (1, 1)
-    assert supervisor.events() == []
+    assert (role.running()[-1].index, role.running()[-1].incarnation) == (1, 1)
+    assert supervisor.take_events() == []
     assert supervisor.restarts == 0
 
 
-def test_failures_of_long_ago_are_forgotten() -> None:
-    """One that fails by itself once an hour runs for ever."""
-    supervisor, role, clock = crew(1)
+def test_failures_of_long_ago_do_not_count() -> None:
+    """A worker that fails once an hour is replaced for ever."""
+    supervisor, role, clock = make_group(1)
     for _ in range(5 * GIVE_UP):
-        role.living()[0].reason = "Error: once in a while"
+        role.running()[0].reason = "Error: once in a while"
         supervisor.reconcile()
         for _ in range(round(HEALTHY_SECONDS) + 2):
             clock.now += 1
             supervisor.reconcile()
     assert supervisor.restarts == 5 * GIVE_UP
-    assert all("it is started again" in event.text for event in supervisor.events())
+    assert all("it is started again" in event.text for event in supervisor.take_events())
 
 
 def test_all_are_killed_at_the_end_whatever_they_do() -> None:
-    supervisor, role, _ = crew(2)
+    supervisor, role, _ = make_group(2)
     role.started[0].is_hung = True
     supervisor.stop_all()
     supervisor.kill_all()
@@ -321,31 +331,31 @@ def test_all_are_killed_at_the_end_whatever_they_do() -> None:
     assert supervisor.all_ended()
 
 
-class Life(RuleBasedStateMachine):
-    """Anything may happen to anybody at any time."""
+class AnyFaults(RuleBasedStateMachine):
+    """Anything may happen to any worker at any time."""
 
     def __init__(self) -> None:
         super().__init__()
         self.clock = Clock()
-        self.role = FakeRole(self.clock, FakeWorker.speak)
+        self.role = FakeRole(self.clock, FakeWorker.send_heartbeat)
         self.supervisor = Supervisor(self.clock)
         self.desired = 2
-        self.supervisor.employ(self.role, self.desired)
+        self.supervisor.register(self.role, self.desired)
 
     @rule(seconds=st.sampled_from([0.2, 1.0, 7.0, 40.0]))
     def time_passes(self, seconds: float) -> None:
         self.clock.now += seconds
         self.supervisor.reconcile()
 
-    @precondition(lambda self: self.role.living())
+    @precondition(lambda self: self.role.running())
     @rule(data=st.data())
-    def somebody_dies(self, data: st.DataObject) -> None:
-        data.draw(st.sampled_from(self.role.living())).reason = "crashed"
+    def worker_dies(self, data: st.DataObject) -> None:
+        data.draw(st.sampled_from(self.role.running())).reason = "crashed"
 
-    @precondition(lambda self: self.role.living())
+    @precondition(lambda self: self.role.running())
     @rule(data=st.data())
-    def somebody_hangs(self, data: st.DataObject) -> None:
-        data.draw(st.sampled_from(self.role.living())).is_hung = True
+    def worker_hangs(self, data: st.DataObject) -> None:
+        data.draw(st.sampled_from(self.role.running())).is_hung = True
 
     @rule(desired=st.integers(0, 5))
     def scale(self, desired: int) -> None:
@@ -353,9 +363,9 @@ class Life(RuleBasedStateMachine):
         self.supervisor.scale("player", desired)
 
     @invariant()
-    def one_place_has_one_life(self) -> None:
-        places = [worker.index for worker in self.role.living()]
-        assert len(places) == len(set(places))
+    def one_replica_has_one_running_worker(self) -> None:
+        indices = [worker.index for worker in self.role.running()]
+        assert len(indices) == len(set(indices))
         names = [(worker.index, worker.incarnation) for worker in self.role.started]
         assert len(names) == len(set(names))
 
@@ -363,8 +373,8 @@ class Life(RuleBasedStateMachine):
         for _ in range(400):
             self.clock.now += 1
             self.supervisor.reconcile()
-        assert sorted(worker.index for worker in self.role.living()) == list(range(self.desired))
+        assert sorted(worker.index for worker in self.role.running()) == list(range(self.desired))
 
 
-TestLife = Life.TestCase
-TestLife.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestAnyFaults = AnyFaults.TestCase
+TestAnyFaults.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)

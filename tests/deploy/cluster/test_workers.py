@@ -1,4 +1,4 @@
-"""Workers behind Ray's handles: who is heard, who has ended and why, who is killed, and what is handed to them."""
+"""Workers behind Ray's handles: heartbeats, how they end and why, how they are killed, and what is handed to them."""
 
 import os
 import signal
@@ -14,12 +14,12 @@ from fake_ray import ELSEWHERE, HERE, Clock, FakeHandle, FakeRay, death, install
 
 from shusaku.common.errors import ResumeError, UsageError
 from shusaku.deploy.cluster.supervisor import STUCK_SECONDS, Supervisor
-from shusaku.deploy.cluster.workers import ASK_SECONDS, Delivery, RayRole, RayWorker, cause_of, first_line
+from shusaku.deploy.cluster.workers import POLL_SECONDS, Delivery, RayRole, RayWorker, cause_of, first_line
 
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> tuple[FakeRay, Clock]:
-    return install(monkeypatch, "ray_workers")
+    return install(monkeypatch, "workers")
 
 
 @pytest.fixture
@@ -32,108 +32,120 @@ def handle(world: tuple[FakeRay, Clock]) -> FakeHandle:
     return FakeHandle()
 
 
+def poll(worker: RayWorker) -> float | None:
+    """Polls the worker; returns the age of its newest heartbeat."""
+    worker.poll()
+    return worker.last_heartbeat()
+
+
+def poll_exit(worker: RayWorker) -> str | None:
+    """Polls the worker; returns why it ended."""
+    worker.poll()
+    return worker.exit_reason()
+
+
 @pytest.fixture
 def worker(handle: FakeHandle) -> RayWorker:
-    return RayWorker(handle, 0, asks=True)
+    return RayWorker(handle, 0)
 
 
-# --- heard -----------------------------------------------------------------------------------------------------------
+# --- heartbeats ------------------------------------------------------------------------------------------------------
 
 
-def test_a_slow_worker_is_asked_once(worker: RayWorker, handle: FakeHandle, clock: Clock) -> None:
+def test_a_slow_worker_gets_one_report_call(worker: RayWorker, handle: FakeHandle, clock: Clock) -> None:
     for _ in range(1000):
-        assert worker.heard() is None
+        assert poll(worker) is None
         clock.now += 0.2
     assert len(handle.calls("report")) == 1
     handle.newest("report").answer(SimpleNamespace(ticks=1))
-    assert worker.heard() == 0
-    assert len(handle.calls("report")) == 2, "the next question follows the answer"
+    assert poll(worker) == 0
+    assert len(handle.calls("report")) == 2, "the next call follows the answer"
 
 
-def test_questions_have_their_pauses(worker: RayWorker, handle: FakeHandle, clock: Clock) -> None:
+def test_report_calls_have_a_pause_between_them(worker: RayWorker, handle: FakeHandle, clock: Clock) -> None:
     for tick in range(100):
-        worker.heard()
+        worker.poll()
         if not handle.newest("report").is_done:
             handle.newest("report").answer(SimpleNamespace(ticks=tick))
         clock.now += 0.1
-    assert 10 / ASK_SECONDS - 2 <= len(handle.calls("report")) <= 10 / ASK_SECONDS
+    assert 10 / POLL_SECONDS - 2 <= len(handle.calls("report")) <= 10 / POLL_SECONDS
 
 
 def answer_all(worker: RayWorker, handle: FakeHandle, clock: Clock, seconds: float, report: Any) -> float | None:
-    """It answers `report` to whatever it is asked for so long."""
-    for _ in range(round(seconds / ASK_SECONDS)):
-        clock.now += ASK_SECONDS
-        worker.heard()
+    """Answers each call of `report` with `report` for so long; returns the age of the newest heartbeat."""
+    for _ in range(round(seconds / POLL_SECONDS)):
+        clock.now += POLL_SECONDS
+        worker.poll()
         if not handle.newest("report").is_done:
             handle.newest("report").answer(report)
-    return worker.heard()
+    return poll(worker)
 
 
-def test_who_answers_without_going_on_is_not_heard(worker: RayWorker, handle: FakeHandle, clock: Clock) -> None:
+def test_a_report_whose_ticks_stand_still_is_no_heartbeat(worker: RayWorker, handle: FakeHandle, clock: Clock) -> None:
     assert answer_all(worker, handle, clock, 2.0, SimpleNamespace(ticks=7)) is not None
-    since = worker.heard()
+    since = poll(worker)
     assert since is not None
     after = answer_all(worker, handle, clock, STUCK_SECONDS, SimpleNamespace(ticks=7))
     assert after == pytest.approx(since + STUCK_SECONDS), "its answers come, its loop stands still"
-    going_on = answer_all(worker, handle, clock, ASK_SECONDS * 2, SimpleNamespace(ticks=8))
+    going_on = answer_all(worker, handle, clock, POLL_SECONDS * 2, SimpleNamespace(ticks=8))
     assert going_on is not None
-    assert going_on <= 2 * ASK_SECONDS
+    assert going_on <= 2 * POLL_SECONDS
 
 
-def test_an_answer_without_a_loop_behind_it_counts(worker: RayWorker, handle: FakeHandle, clock: Clock) -> None:
+def test_a_report_without_ticks_is_a_heartbeat(worker: RayWorker, handle: FakeHandle, clock: Clock) -> None:
     """The evaluator's `report` is None, and waits for nothing."""
-    heard = answer_all(worker, handle, clock, 60.0, None)
-    assert heard is not None
-    assert heard <= 2 * ASK_SECONDS
+    age = answer_all(worker, handle, clock, 60.0, None)
+    assert age is not None
+    assert age <= 2 * POLL_SECONDS
 
 
-def test_a_question_that_fails_is_no_answer_and_no_end(worker: RayWorker, handle: FakeHandle, clock: Clock) -> None:
-    worker.heard()
+def test_a_report_that_fails_is_no_heartbeat_and_no_end(worker: RayWorker, handle: FakeHandle, clock: Clock) -> None:
+    worker.poll()
     handle.newest("report").answer(SimpleNamespace(ticks=1))
-    assert worker.heard() == 0
+    assert poll(worker) == 0
     for _ in range(20):
         clock.now += 1.0
-        worker.heard()
+        worker.poll()
         if not handle.newest("report").is_done:
             handle.newest("report").fail(task_error(TimeoutError("not ready")))
-    assert worker.heard() == 20.0
-    assert worker.ended() is None
-    assert worker.answer.ticks == 1
+    assert poll(worker) == 20.0
+    assert poll_exit(worker) is None
+    assert worker.report.ticks == 1
 
 
-def test_actors_are_not_asked_but_heard_through_the_replay(handle: FakeHandle) -> None:
-    worker = RayWorker(handle, 3, asks=False, heard=lambda: 4.5)
-    assert worker.heard() == 4.5
+def test_heartbeats_of_actors_come_through_the_replay(handle: FakeHandle) -> None:
+    worker = RayWorker(handle, 3, lambda: 4.5)
+    assert poll(worker) == 4.5
     assert handle.calls("report") == []
-    assert RayWorker(handle, 3, asks=False).heard() is None
+    assert poll(RayWorker(handle, 3, lambda: None)) is None
 
 
-# --- ended -----------------------------------------------------------------------------------------------------------
+# --- the end ---------------------------------------------------------------------------------------------------------
 
 
 def test_it_ends_when_run_ends(worker: RayWorker, handle: FakeHandle) -> None:
-    assert worker.ended() is None
-    assert not worker.raised()
+    assert poll_exit(worker) is None
+    assert not worker.has_raised()
     handle.newest("run").answer("the actor was stopped")
-    assert worker.ended() == "the actor was stopped"
-    assert not worker.raised()
+    assert poll_exit(worker) == "the actor was stopped"
+    assert not worker.has_raised()
     assert worker.result == "the actor was stopped"
 
 
-def test_the_reason_of_a_report_is_said(worker: RayWorker, handle: FakeHandle) -> None:
+def test_the_reason_of_a_report_is_quoted(worker: RayWorker, handle: FakeHandle) -> None:
     handle.newest("run").answer(SimpleNamespace(reason="the learner was stopped"))
-    assert worker.ended() == "the learner was stopped"
+    assert poll_exit(worker) == "the learner was stopped"
     assert worker.result.reason == "the learner was stopped"
 
 
 def test_what_it_raised_is_told_from_a_death(handle: FakeHandle) -> None:
-    mistaken, dead = RayWorker(handle, 0, asks=True), RayWorker(FakeHandle(), 0, asks=True)
+    mistaken, dead = RayWorker(handle, 0), RayWorker(FakeHandle(), 0)
     handle.newest("run").fail(task_error(RuntimeError("CUDA out of memory")))
-    assert mistaken.ended() == "RuntimeError: CUDA out of memory"
-    assert mistaken.raised()
+    assert poll_exit(mistaken) == "RuntimeError: CUDA out of memory"
+    assert mistaken.has_raised()
     dead.handle.newest("run").fail(death("The node died.\nMore about it"))
-    assert dead.ended() == "The node died."
-    assert not dead.raised()
+    assert poll_exit(dead) == "The node died."
+    assert not dead.has_raised()
 
 
 def test_one_line_of_an_error() -> None:
@@ -159,8 +171,8 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def introduce(worker: RayWorker, pid: int, node: str = HERE) -> None:
-    worker.handle.newest("where").answer((node, pid))
-    worker.heard()
+    worker.handle.newest("location").answer((node, pid))
+    worker.poll()
 
 
 def test_a_stopped_process_of_this_node_is_killed(worker: RayWorker, sleeper: subprocess.Popen[bytes]) -> None:
@@ -170,12 +182,12 @@ def test_a_stopped_process_of_this_node_is_killed(worker: RayWorker, sleeper: su
     worker.kill()
     assert sleeper.wait(5) == -signal.SIGKILL
     assert worker.handle.is_killed
-    worker.kill()  # its number may be somebody else's by now
+    worker.kill()  # its pid may belong to another process by now
     assert worker.pid is None
 
 
-def test_who_has_ended_gets_no_signal(worker: RayWorker, sleeper: subprocess.Popen[bytes]) -> None:
-    """Its process id may have gone to somebody else."""
+def test_a_worker_that_ended_gets_no_signal(worker: RayWorker, sleeper: subprocess.Popen[bytes]) -> None:
+    """Its pid may belong to another process by now."""
     introduce(worker, sleeper.pid)
     worker.handle.newest("run").answer("the actor was stopped")
     worker.kill()
@@ -184,7 +196,7 @@ def test_who_has_ended_gets_no_signal(worker: RayWorker, sleeper: subprocess.Pop
     assert worker.handle.is_killed
 
 
-def test_who_was_given_up_lives_and_gets_one(worker: RayWorker, sleeper: subprocess.Popen[bytes]) -> None:
+def test_a_worker_that_was_given_up_is_killed(worker: RayWorker, sleeper: subprocess.Popen[bytes]) -> None:
     introduce(worker, sleeper.pid)
     worker.give_up(task_error(RuntimeError("does not load")))
     worker.kill()
@@ -206,9 +218,9 @@ def test_a_process_that_is_gone_or_never_said_where_it_is(worker: RayWorker, sle
     sleeper.wait()
     worker.kill()
     assert worker.handle.is_killed
-    lost = RayWorker(FakeHandle(), 0, asks=True)
-    lost.handle.newest("where").fail(death())
-    lost.heard()
+    lost = RayWorker(FakeHandle(), 0, )
+    lost.handle.newest("location").fail(death())
+    lost.poll()
     assert lost.pid is None
     lost.kill()
     assert lost.handle.is_killed
@@ -236,15 +248,15 @@ def test_a_worker_that_cannot_take_it_is_given_up_with_the_error(
 ) -> None:
     delivery = Delivery(worker)
     for failures in range(Delivery.TRIES):
-        assert worker.ended() is None
+        assert poll_exit(worker) is None
         delivery.offer(1, handle.load, [1])
         assert len(handle.calls("load")) == failures + 1
         handle.newest("load").fail(task_error(ValueError(f"no such layer, {failures}")))
         delivery.offer(1, handle.load, [1])
         assert len(handle.calls("load")) == failures + 1, "not again at once"
         clock.now += Delivery.PAUSE_SECONDS
-    assert worker.ended() == "ValueError: no such layer, 2"
-    assert worker.raised(), "its successor will most likely do the same"
+    assert poll_exit(worker) == "ValueError: no such layer, 2"
+    assert worker.has_raised(), "its successor will most likely do the same"
 
 
 def test_failures_count_in_a_row_only(worker: RayWorker, handle: FakeHandle, clock: Clock) -> None:
@@ -258,7 +270,7 @@ def test_failures_count_in_a_row_only(worker: RayWorker, handle: FakeHandle, clo
             delivery.offer(version, handle.load, [version])
             clock.now += Delivery.PAUSE_SECONDS
     assert len(handle.calls("load")) == 20
-    assert worker.ended() is None
+    assert poll_exit(worker) is None
 
 
 def test_a_death_is_no_failure_of_what_was_sent(worker: RayWorker, handle: FakeHandle, clock: Clock) -> None:
@@ -269,7 +281,7 @@ def test_a_death_is_no_failure_of_what_was_sent(worker: RayWorker, handle: FakeH
             handle.newest("load").fail(death())
         clock.now += 1
     assert len(handle.calls("load")) >= Delivery.TRIES
-    assert worker.ended() is None, "`run` says how it ended"
+    assert poll_exit(worker) is None, "`run` says how it ended"
 
 
 # --- how they are made -----------------------------------------------------------------------------------------------
@@ -282,11 +294,12 @@ def make_role(**options: Any) -> RayRole:
 def test_a_role_starts_a_named_actor_that_ray_never_restarts(world: tuple[FakeRay, Clock]) -> None:
     order: list[str] = []
     role = make_role(
-        cpus=0.5, asks=False, heard=lambda index, incarnation: index + incarnation / 10,
-        before_start=lambda index, incarnation: order.append(f"fenced {index}.{incarnation}, {len(world[0].actors)}"),
+        cpus=0.5, heartbeat=lambda index, incarnation: index + incarnation / 10,
+        refuse_earlier=lambda index, incarnation: order.append(f"fenced {index}.{incarnation}, {len(world[0].actors)}"),
     )
+    role.fence(2, 3)
     workers = [role.start(2, 3), role.start(1, 0)]
-    assert order == ["fenced 2.3, 0", "fenced 1.0, 1"], "its forerunner is refused before it is there"
+    assert order == ["fenced 2.3, 0"]
     started = world[0].actors[0]
     assert started.arguments == (2, 3)
     assert started.options["name"] == "self_play 2 (7.3)"
@@ -294,7 +307,7 @@ def test_a_role_starts_a_named_actor_that_ray_never_restarts(world: tuple[FakeRa
     assert started.options["num_gpus"] == 0
     assert started.options["max_restarts"] == 0
     assert started.options["scheduling_strategy"] == "SPREAD"
-    assert [worker.heard() for worker in workers] == [2.3, 1.0]
+    assert [poll(worker) for worker in workers] == [2.3, 1.0]
 
 
 def test_a_role_of_one_node_stays_there(world: tuple[FakeRay, Clock]) -> None:
@@ -304,11 +317,11 @@ def test_a_role_of_one_node_stays_there(world: tuple[FakeRay, Clock]) -> None:
     assert (strategy.node_id, strategy.soft) == (node, False)
 
 
-def test_the_supervisor_replaces_what_these_workers_say(world: tuple[FakeRay, Clock]) -> None:
-    """Both together: an answer that stands still costs the life, under the next incarnation."""
+def test_the_supervisor_replaces_a_worker_whose_ticks_stand_still(world: tuple[FakeRay, Clock]) -> None:
+    """Supervisor and RayWorker together."""
     fake, clock = world
     supervisor = Supervisor(clock.monotonic)
-    supervisor.employ(make_role(), 1)
+    supervisor.register(make_role(), 1)
     for _ in range(100):
         supervisor.reconcile()
         handle = fake.actors[-1].handle
@@ -318,5 +331,5 @@ def test_the_supervisor_replaces_what_these_workers_say(world: tuple[FakeRay, Cl
     assert [actor.arguments for actor in fake.actors] == [(0, 0), (0, 1)]
     assert fake.actors[0].handle.is_killed
     assert not fake.actors[1].handle.is_killed
-    (event,) = supervisor.events()
-    assert event.text.startswith(f"ended: not heard from for {STUCK_SECONDS:.0f}")
+    (event,) = supervisor.take_events()
+    assert event.text.startswith(f"ended: no heartbeat for {STUCK_SECONDS:.0f}")

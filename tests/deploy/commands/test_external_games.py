@@ -192,7 +192,7 @@ def test_perft_counts_games_from_outside(shusaku):
 def test_games_lists_them(shusaku):
     listed = json.loads(shusaku("games", "--json").stdout)
     assert "breakthrough" in listed["open_spiel"]
-    assert [game["name"] for game in listed["foreign"]] == ["open_spiel", "python"]
+    assert [game["name"] for game in listed["external"]] == ["open_spiel", "python"]
     text = shusaku("games").stdout
     assert all(words in text for words in ("game.name=...", "game.entry=...", "breakthrough, "))
 

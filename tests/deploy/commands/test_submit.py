@@ -33,7 +33,7 @@ with RaySession(ClusterConfig(), Path("unused"), say=print) as session:
 '''
 SUBMIT = '''
 import sys
-from shusaku.deploy.cli.main import Terminated
+from shusaku.deploy.run.stop_signals import Terminated
 from shusaku.deploy.commands.submit import Submission, _say, submit
 try:
     sys.exit(submit(Submission(sys.argv[1], sys.argv[2]), sys.stdout.write, _say))

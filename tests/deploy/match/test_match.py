@@ -23,7 +23,7 @@ from shusaku.deploy.match.match import run
 from shusaku.deploy.run.chosen_weights import choose_weights
 
 ROOT = Path(__file__).resolve().parents[3]
-FAKE = ROOT / "tests" / "actors" / "fake_gtp_engine.py"
+FAKE = ROOT / "tests" / "fixtures" / "fake_gtp_engine.py"
 SMALL = ["network.filters=8", "network.blocks=1", "actors.games_per_actor=16", "actors.count=2"]
 UCI = ["first.engine=random", "second.engine=uci", "second.command=sh"]
 PLAYERS = ["game=tic_tac_toe", "first.engine=random", "second.engine=random"]

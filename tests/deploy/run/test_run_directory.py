@@ -14,8 +14,9 @@ from shusaku.common.config.search import GumbelConfig, PuctConfig, SearchConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.messages import Metrics
 from shusaku.common.metrics import MetricsSink
-from shusaku.deploy.cli.overrides import ComposedConfig, compose
+from shusaku.deploy.cli.overrides import compose
 from shusaku.deploy.run.chosen_weights import search_of_run
+from shusaku.deploy.run.composed_config import ComposedConfig
 from shusaku.deploy.run.plots import plot_strength
 from shusaku.deploy.run.run_directory import RunDirectory, read_config
 
@@ -48,7 +49,8 @@ def test_a_second_process_is_refused(tmp_path: Path) -> None:
 
 def test_a_killed_process_leaves_no_lock(tmp_path: Path) -> None:
     script = (
-        "import os, sys; from deploy.cli.overrides import compose; from deploy.run.run_directory import RunDirectory\n"
+        "import os, sys; from shusaku.deploy.cli.overrides import compose\n"
+        "from shusaku.deploy.run.run_directory import RunDirectory\n"
         "run = RunDirectory(compose([f'run.dir={sys.argv[1]}'])); os.kill(os.getpid(), 9)"
     )
     subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)

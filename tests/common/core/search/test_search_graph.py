@@ -17,7 +17,7 @@ from search_fixtures import (
 )
 
 from shusaku.actors.arena.strength_sets import strength_set
-from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.common._core import Game, SearchBatch
 from shusaku.common.config.search import PuctConfig
 from shusaku.common.search import search_options, search_positions, step

@@ -14,7 +14,7 @@ from search_fixtures import (
 )
 
 from shusaku.actors.arena.strength_sets import strength_set
-from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator, ScriptedEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, ScriptedEvaluator
 from shusaku.common._core import Game, SearchBatch
 from shusaku.common.config.search import PuctConfig
 from shusaku.common.messages import Leaves
@@ -131,7 +131,7 @@ def test_a_non_finite_answer_gives_up_its_search_alone():
         else:
             batch.expand_and_backup(logits, answer.values, 0)
     assert broke
-    with pytest.raises(ValueError, match="slot 0 has no finished search"):
+    with pytest.raises(ValueError, match="search 0 has not finished"):
         batch.result(0)
     alone = search_positions(game, [other], config_of(400, 16), PseudoRandomEvaluator(game, 64))[0]
     assert batch.result(1).visits.tolist() == alone.visits.tolist()
