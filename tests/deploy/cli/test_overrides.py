@@ -179,10 +179,10 @@ def test_contradictions_are_refused() -> None:
 
 
 @pytest.mark.parametrize(("choice", "setting", "readers"), [
-    ("gumbel", "noise=true", "puct"), ("gumbel", "forced_playouts=2", "puct"), ("gumbel", "reuse=true", "puct"),
+    ("gumbel", "noise=true", "puct"), ("gumbel", "forced_playouts=2.0", "puct"), ("gumbel", "reuse=true", "puct"),
     ("gumbel", "temperature_final=0.15", "puct|mcts|policy_only"), ("gumbel", "move_choice=lcb", "puct|mcts"),
     ("gumbel", "leaves=2", "puct"), ("gumbel", "graph=true", "puct"), ("mcts", "prune_policy=true", "puct"),
-    ("mcts", "cache=1000", "puct|gumbel|policy_only"), ("puct", "gumbel_scale=0", "gumbel"),
+    ("mcts", "cache=1000", "puct|gumbel|policy_only"), ("puct", "gumbel_scale=0.0", "gumbel"),
     ("puct", "c_uct=2.0", "mcts"), ("policy_only", "proven_results=true", "puct|gumbel|mcts"),
 ])
 def test_a_setting_that_the_policy_does_not_read_is_refused(choice: str, setting: str, readers: str) -> None:
