@@ -148,6 +148,15 @@ def replace_read(search: SearchConfig, /, **settings: Any) -> SearchConfig:
     return replace(search, **read)
 
 
+def migrate_search(tree: dict[str, Any]) -> dict[str, Any]:
+    """A saved configuration with only those settings of the search that its policy reads: older files have all."""
+    search = tree.get("search")
+    if not isinstance(search, dict) or search.get("policy") not in POLICIES:
+        return tree
+    return tree | {"search": {name: value for name, value in search.items()
+                              if name not in DEFAULTS or search["policy"] in policies_with(name)}}
+
+
 def change_search(search: SearchConfig, settings: Mapping[str, Any], key: str) -> SearchConfig:
     """`search` with all of these settings, which may name another policy; UsageError on one that it does not read."""
     policy = settings.get("policy", search.policy)

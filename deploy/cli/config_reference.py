@@ -59,7 +59,7 @@ def settings() -> list[Setting]:
 def _search_settings(comments: dict[tuple[str, str], str]) -> list[Setting]:
     """The settings of all policies, each with the policies that read it."""
     policies = [f"- `{name}`: {inspect.cleandoc(policy.__doc__ or '')}" for name, policy in POLICIES.items()]
-    lines = [Setting("search", "", "", "", "\n".join(["How a move is searched. The policies:\n", *policies]))]
+    lines = [Setting("search", "", "", "", "\n".join(["How a move is searched.\n\nThe policies:\n", *policies]))]
     for name, default in DEFAULTS.items():
         readers = policies_with(name)
         owner = next(base.__name__ for base in POLICIES[readers[0]].mro()[::-1] if (base.__name__, name) in comments)

@@ -5,16 +5,48 @@ all policies, None if nothing asks for them, and then they become the dataclass 
 """
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
 from shusaku.common.config.rule import raise_first
-from shusaku.common.config.search import DEFAULTS, POLICIES, policies_with, unread_rules, value_rules
+from shusaku.common.config.schema import Config
+from shusaku.common.config.search import (
+    DEFAULTS,
+    POLICIES,
+    make_search,
+    policies_with,
+    unread_rules,
+    value_rules,
+)
 from shusaku.common.errors import UsageError
 from shusaku.common.suggestions import nearest
 
 SECTIONS = ("search", "first.search", "second.search")
+
+
+def schema_tree() -> DictConfig:
+    """What Hydra composes into; types are applied afterwards, by `typed_tree`."""
+    tree = OmegaConf.create(asdict(Config()))
+    for section in SECTIONS:
+        OmegaConf.update(tree, section, dict.fromkeys(DEFAULTS), merge=False)
+    return tree
+
+
+def typed_tree(tree: DictConfig, search: Mapping[str, Any]) -> DictConfig:
+    """The tree with the types of Config, its search with those of the policy; interpolations stay."""
+    policy = str(search["policy"])
+    plain: Any = OmegaConf.to_container(tree, resolve=False)
+    config = Config(search=make_search(policy if policy in POLICIES else "puct"))
+    plain["search"] = {
+        name: value for name, value in plain["search"].items() if value is not None and name in vars(config.search)
+    }
+    for player in ("first", "second"):
+        plain[player]["search"] = requested_settings(tree[player].search)
+    typed = OmegaConf.merge(OmegaConf.structured(config), plain)
+    assert isinstance(typed, DictConfig)
+    return typed
 
 
 def typed_setting(name: str, value: Any) -> Any:

@@ -21,7 +21,7 @@ from typing import Any, Self
 from omegaconf import OmegaConf
 
 from shusaku.common.config.schema import Config
-from shusaku.common.config.search import DEFAULTS, POLICIES, make_search, policies_with
+from shusaku.common.config.search import DEFAULTS, make_search, migrate_search
 from shusaku.common.errors import UsageError
 from shusaku.common.metrics import drop_torn_line
 from shusaku.deploy.run.composed_config import ComposedConfig
@@ -144,15 +144,7 @@ def read_config(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path / 'config.yaml'} cannot be read ({reason}); choose another run.dir") from None
     if not isinstance(tree, dict):
         raise UsageError(f"{path / 'config.yaml'} is no configuration; choose another run.dir")
-    return _migrate({str(key): value for key, value in tree.items()})
-
-
-def _migrate(tree: dict[str, Any]) -> dict[str, Any]:
-    """What an older program saved, as this one saves it: of the search only the settings that its policy reads."""
-    search = tree.get("search")
-    if isinstance(search, dict) and search.get("policy") in POLICIES:
-        tree["search"] = {name: value for name, value in search.items() if search["policy"] in policies_with(name)}
-    return tree
+    return migrate_search({str(key): value for key, value in tree.items()})
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -1,6 +1,5 @@
 """Overrides become a Config, or one line that names the value and the way out."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -9,10 +8,11 @@ from omegaconf import OmegaConf
 from shusaku.common._core import Game, game_names
 from shusaku.common.config.rules import check_self_play
 from shusaku.common.config.schema import USUAL_GAMES, Config
-from shusaku.common.config.search import GumbelConfig, MctsConfig, PuctConfig
+from shusaku.common.config.search import GumbelConfig, MctsConfig, PuctConfig, SearchConfig
 from shusaku.common.errors import UsageError
-from shusaku.deploy.cli import overrides
+from shusaku.deploy.cli import overrides, presets
 from shusaku.deploy.cli.overrides import compose, compose_jobs
+from shusaku.deploy.cli.presets import Presets
 from shusaku.deploy.run.composed_config import ComposedConfig, replace_settings
 from shusaku.deploy.run.game_parameters import game_defaults
 from shusaku.deploy.run.masking import mask_override, mask_tree
@@ -58,12 +58,12 @@ def test_every_game_can_be_chosen(name: str) -> None:
     assert compose([f"game={name}"]).game.name == name
 
 
-@pytest.mark.parametrize("name", sorted(file.stem for file in (overrides.CONFIGS / "experiment").glob("*.yaml")))
+@pytest.mark.parametrize("name", sorted(file.stem for file in (presets.CONFIGS / "experiment").glob("*.yaml")))
 def test_every_experiment_composes_and_leaves_the_groups_their_say(name: str) -> None:
     assert compose([f"experiment={name}"]).experiment == name
-    body = OmegaConf.load(overrides.CONFIGS / "experiment" / f"{name}.yaml")
+    body = OmegaConf.load(presets.CONFIGS / "experiment" / f"{name}.yaml")
     for group in ("search", "network"):
-        for file in (overrides.CONFIGS / group).glob("*.yaml"):
+        for file in (presets.CONFIGS / group).glob("*.yaml"):
             if not set(body.get(group, {})) & set(OmegaConf.load(file)):
                 continue
             chosen = compose([f"experiment={name}", f"{group}={file.stem}", "learner.enabled=false"])
@@ -87,8 +87,8 @@ def test_the_presets_of_alphazero_hold_its_values(name: str, planes: tuple[int, 
 
 
 def test_an_explicit_choice_wins_over_the_experiment() -> None:
-    config = compose(["experiment=connect_four", "network=large", "search=gumbel", "game=tic_tac_toe"])
-    assert (config.network.filters, config.network.blocks, config.game.name) == (256, 20, "tic_tac_toe")
+    config = compose(["experiment=connect_four", "network=large", "search=gumbel", "game=connect_four"])
+    assert (config.network.filters, config.network.blocks, config.game.name) == (256, 20, "connect_four")
     assert config.search == GumbelConfig(simulations=32, value_scale=0.5, rescale_values=False)
     config = compose(["experiment=connect_four", "search=puct"])  # the experiment's own search is gumbel
     assert config.search == PuctConfig(simulations=32)
@@ -196,18 +196,34 @@ def test_what_a_policy_lacks_can_be_switched_off() -> None:
     assert compose(argv).search == GumbelConfig(simulations=32, value_scale=0.5, rescale_values=False)
 
 
-def test_a_preset_of_ones_own_is_held_to_its_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shutil.copytree(overrides.CONFIGS, tmp_path / "configs")
-    preset = tmp_path / "configs" / "experiment" / "mine.yaml"
-    monkeypatch.setattr(overrides, "CONFIGS", tmp_path / "configs")
+def test_a_preset_of_ones_own_is_held_to_its_policy(tmp_path: Path) -> None:
+    preset = tmp_path / "experiment" / "mine.yaml"
+    preset.parent.mkdir()
+    own = Presets(tmp_path)
     head = "# @package _global_\ndefaults:\n  - override /game: hex\n  - override /search: gumbel\nexperiment: mine\n"
     preset.write_text(f"{head}search:\n  c_uct: 2.0\n")
-    assert refusal("experiment=mine").startswith("search.c_uct=2.0: gumbel does not read it")
-    assert compose(["experiment=mine", "search=mcts", "learner.enabled=false"]).search == MctsConfig(c_uct=2.0)
+    with pytest.raises(UsageError, match=r"^search.c_uct=2.0: gumbel does not read it"):
+        compose(["experiment=mine"], own)
+    assert compose(["experiment=mine", "search=mcts", "learner.enabled=false"], own).search == MctsConfig(c_uct=2.0)
     preset.write_text(f"{head}search:\n  simulatons: 2\n")
-    assert "nearest: search.simulations" in refusal("experiment=mine")
+    with pytest.raises(UsageError, match=r"nearest: search.simulations"):
+        compose(["experiment=mine"], own)
     preset.write_text(f"{head}search:\n  simulations: many\n")
-    assert "many" in refusal("experiment=mine")
+    with pytest.raises(UsageError, match=r"many"):
+        compose(["experiment=mine"], own)
+
+
+@pytest.mark.parametrize(("name", "search"), [
+    ("gumbel_at_1e2d214", GumbelConfig(simulations=32, value_scale=0.5, rescale_values=False)),
+    ("katago_at_1e2d214", compose(["search=katago", "game=hex", "search.simulations=32", "search.reuse=true"]).search),
+])
+def test_the_configuration_of_an_old_run_is_read(tmp_path: Path, name: str, search: SearchConfig) -> None:
+    text = (Path(__file__).parents[1] / "run" / f"{name}.yaml").read_text()
+    assert "c_uct" in text
+    path = tmp_path / "config.yaml"
+    path.write_text(text.replace("service_ms", "batch_latency_ms"))
+    assert compose([f"config={path}"]).search == search
+    assert compose([f"config={path}", "search=mcts", "learner.enabled=false"]).search.policy == "mcts"
 
 
 def test_parameters_reach_the_game_with_their_types(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,7 +256,7 @@ def test_a_game_without_parameters_says_so() -> None:
 
 
 def test_every_job_of_a_multirun_has_its_own_directory() -> None:
-    jobs = compose_jobs(["search=gumbel,puct", "run.seed=range(1,3)", "run.minutes=1"])
+    jobs = [job.config for job in compose_jobs(["search=gumbel,puct", "run.seed=range(1,3)", "run.minutes=1"])]
     asked = [(job.search.policy, job.run.seed) for job in jobs]
     assert asked == [("gumbel", 1), ("gumbel", 2), ("puct", 1), ("puct", 2)]
     assert jobs[0].run.dir == "runs/connect_four/search=gumbel,run.seed=1"
@@ -249,9 +265,9 @@ def test_every_job_of_a_multirun_has_its_own_directory() -> None:
 
 
 def test_multirun_takes_globs_and_single_jobs() -> None:
-    assert [job.network.filters for job in compose_jobs(["network=glob(*l*, exclude=t*)"])] == [256, 64]
-    assert compose_jobs(["run.dir=runs/x"])[0].run.dir == "runs/x"
-    assert [job.run.dir for job in compose_jobs(["run.dir=runs/x,runs/y"])] == ["runs/x", "runs/y"]
+    assert [job.config.network.filters for job in compose_jobs(["network=glob(*l*, exclude=t*)"])] == [256, 64]
+    assert compose_jobs(["run.dir=runs/x"])[0].config.run.dir == "runs/x"
+    assert [job.config.run.dir for job in compose_jobs(["run.dir=runs/x,runs/y"])] == ["runs/x", "runs/y"]
 
 
 def test_secrets_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:
