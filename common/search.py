@@ -13,9 +13,13 @@ class Evaluate(Protocol):
     """The part of an evaluator that a search needs."""
 
     @property
-    def version(self) -> int: ...
+    def version(self) -> int:
+        """The version of the weights; it keys cached evaluations."""
+        ...
 
-    def __call__(self, leaves: Leaves) -> Evaluation: ...
+    def __call__(self, leaves: Leaves) -> Evaluation:
+        """Logits and values of all leaves."""
+        ...
 
 
 def search_options(config: SearchConfig, *, symmetries: bool) -> SearchOptions:
