@@ -169,6 +169,12 @@ def without_exploration(search: SearchConfig) -> SearchConfig:
     return replace_read(search, **_NO_EXPLORATION)
 
 
+def rows_a_step(search: SearchConfig, num_symmetries: int) -> int:
+    """How many rows of the network one step of one search asks for at most."""
+    leaves = search.leaves if isinstance(search, PuctConfig) else 1
+    return leaves * num_symmetries if isinstance(search, EvaluationConfig) and search.average_symmetries else leaves
+
+
 def all_settings(search: SearchConfig) -> dict[str, Any]:
     """Every setting of every policy, with the value that this search works with."""
     return UNREAD | vars(search)

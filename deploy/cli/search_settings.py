@@ -31,6 +31,7 @@ def schema_tree() -> DictConfig:
     tree = OmegaConf.create(asdict(Config()))
     for section in SECTIONS:
         OmegaConf.update(tree, section, dict.fromkeys(DEFAULTS), merge=False)
+    tree.search.policy = DEFAULTS["policy"]  # for a choice that names none
     return tree
 
 

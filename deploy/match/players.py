@@ -14,14 +14,7 @@ from shusaku.actors.opponents.session import MOVE_LIMIT, EngineSettings
 from shusaku.common._core import Game
 from shusaku.common.config.rules import ENGINES
 from shusaku.common.config.schema import Config, NetworkConfig, PlayerConfig
-from shusaku.common.config.search import (
-    EvaluationConfig,
-    MctsConfig,
-    PuctConfig,
-    SearchConfig,
-    change_search,
-    replace_read,
-)
+from shusaku.common.config.search import MctsConfig, SearchConfig, change_search, replace_read, rows_a_step
 from shusaku.common.errors import UsageError
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.network.weights import random_weights
@@ -150,9 +143,7 @@ class _SeatMaker:
             weights = random_weights(self.game, network, config.run.seed, version=1)
         else:
             network, weights = found.network, found.weights
-        views = self.game.num_symmetries if isinstance(search, EvaluationConfig) and search.average_symmetries else 1
-        leaves = search.leaves if isinstance(search, PuctConfig) else 1
-        most = min(config.actors.games, self._share * leaves * views)
+        most = min(config.actors.games, self._share * rows_a_step(search, self.game.num_symmetries))
         precision = _player_config(config, key).precision or config.inference.precision
         inference = replace(config.inference, precision=precision)
         weights = with_scales(inference, self.game, network, weights)
