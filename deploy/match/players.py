@@ -83,7 +83,7 @@ def make_parts(config: Config, should_stop: Callable[[], bool]) -> MatchParts:
 
 
 def kind_of(config: Config, key: str) -> str:
-    """What Seat.kind is; UsageError where nobody is named, or a network that would not be asked."""
+    """What Seat.kind is; UsageError if no player is named, or a network that would not be asked."""
     player = _player_config(config, key)
     is_mcts = player.search.get("policy") == "mcts"
     if player.checkpoint:
