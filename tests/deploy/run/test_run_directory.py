@@ -118,14 +118,14 @@ def test_the_order_of_the_targets_changes_nothing(tmp_path: Path) -> None:
     ("network.blocks=9", "network.blocks"),
 ])
 def test_other_shapes_are_refused_and_named(tmp_path: Path, override: str, difference: str) -> None:
-    RunDirectory(config(tmp_path, "experiment=connect_four")).close()
+    RunDirectory(config(tmp_path, "game=connect_four")).close()
     before = (tmp_path / "config.yaml").read_text()
     with pytest.raises(UsageError) as error:
-        RunDirectory(config(tmp_path, "experiment=connect_four", override))
+        RunDirectory(config(tmp_path, override))
     assert difference in str(error.value)
     assert "choose another run.dir" in str(error.value)
     assert (tmp_path / "config.yaml").read_text() == before
-    RunDirectory(config(tmp_path, "experiment=connect_four")).close()
+    RunDirectory(config(tmp_path, "game=connect_four")).close()
 
 
 def test_never_resume_refuses_a_directory_that_holds_a_run(tmp_path: Path) -> None:
