@@ -80,6 +80,7 @@ oracles: $(VENV)/.tools
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	@if command -v luac >/dev/null; then luac -p replay/stream/*.lua; else echo "luac (Debian: lua5.1) is missing: Lua files are not checked"; fi
 	$(BIN)/clang-format --dry-run --Werror $(filter %.cpp %.h,$(CORE)) benchmarks/*/*.cpp
 
 format: install

@@ -13,7 +13,9 @@ from ray.util.metrics import Counter, Gauge
 
 
 class Kind(Enum):
-    COUNTER = auto()  # the figure is a total that grows
+    """How a metric changes."""
+
+    COUNTER = auto()  # the metric is a total that grows
     GAUGE = auto()
 
 
@@ -52,7 +54,11 @@ EXPORTED = {
     "version": _gauge("version", "Publication number of the newest weights."),
     "learning_rate": _gauge("learning_rate", "Learning rate of the last step."),
     "loss/": _gauge("loss", "Loss of one target, averaged over the last steps.", tag="target"),
-    "skipped_steps": _counter("skipped_steps", "Steps not taken, and publications refused, for not being finite."),
+    "skipped_steps": _counter("skipped_steps", "Steps not taken, because loss or gradient was not finite."),
+    "refused_publications": _counter("refused_publications", "Networks not published, because they were not finite."),
+    "rollbacks": _counter("rollbacks", "Returns of the learner to its last checkpoint."),
+    "skipped_rows": _counter("skipped_rows", "Rows deleted in Redis before the learner read them."),
+    "unreachable_seconds": _gauge("replay_unreachable_seconds", "Since Redis last answered the learner; 0: it does."),
     "waiting_share": _gauge("learner_waiting_ratio", "Share of its time that the learner waits for rows."),
     "window_rows": _gauge("window_rows", "Rows that can be sampled."),
     "window_size": _gauge("window_size_rows", "Rows that the window would hold now."),

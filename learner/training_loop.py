@@ -41,8 +41,9 @@ class TrainingReport:
     learning_seconds: float
     waiting_seconds: float  # for data
     losses: dict[str, float]  # means since the last publication
-    figures: dict[str, float]  # everything else that the learner says of its steps
-    skipped_steps: int
+    metrics: dict[str, float]  # everything that the learner knows of these steps, the losses included
+    skipped_steps: int  # not finite
+    refused_publications: int  # not finite
     rollbacks: int
     saved_step: int  # of the newest checkpoint
     resident_megabytes: float
@@ -79,7 +80,7 @@ class Training:
             game.observation_shape, game.num_actions, config.network, make_targets(config.learner), config.run.seed
         )
         self.learner = Learner(
-            network, game, config.learner, is_rounding=config.inference.is_rounding
+            network, game, config.learner, is_quantised=config.inference.is_quantised
         )
         self._versions = VersionIndex(directory)
         self._published: Weights | None = None
@@ -87,7 +88,7 @@ class Training:
         self._saved_step = 0
         self._ticks = 0
         self._learning = self._waiting = 0.0
-        self._figures: dict[str, float] = {}
+        self._metrics: dict[str, float] = {}
         self._notes: list[str] = []
         self._lock = threading.Lock()  # of what `report` and `weights` read
         self._stopping = threading.Event()
@@ -133,7 +134,7 @@ class Training:
         stats = self._buffer.stats()
         with self._lock:
             notes, self._notes = self._notes, []
-            losses = {name.removeprefix("loss/"): v for name, v in self._figures.items() if name.startswith("loss/")}
+            losses = {name.removeprefix("loss/"): v for name, v in self._metrics.items() if name.startswith("loss/")}
             return TrainingReport(
                 step=self.learner.step_count,
                 version=self._published.version if self._published else 0,
@@ -141,8 +142,9 @@ class Training:
                 learning_seconds=self._learning,
                 waiting_seconds=self._waiting,
                 losses=losses,
-                figures=self._figures,
-                skipped_steps=self.learner.skipped_steps + self.learner.refused_publications,
+                metrics=self._metrics,
+                skipped_steps=self.learner.skipped_steps,
+                refused_publications=self.learner.refused_publications,
                 rollbacks=self._rollbacks,
                 saved_step=self._saved_step,
                 resident_megabytes=psutil.Process().memory_info().rss / 1e6,
@@ -191,10 +193,10 @@ class Training:
             return
         # Records may name the version only after the replay knows it, so it is told before anybody plays with it.
         self._buffer.record_version(weights.version)
-        figures = self.learner.metrics()
+        metrics = self.learner.metrics()
         with self._lock:
             self._published = weights
-            self._figures = figures or self._figures
+            self._metrics = metrics or self._metrics
 
     def _roll_back(self, cause: Diverged) -> None:
         """Loads the last checkpoint and halves the learning rate, or the same batches would diverge again."""

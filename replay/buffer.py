@@ -19,22 +19,22 @@ from shusaku.common.network.row_labels import RowLabels
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """B rows drawn from the window, each under a symmetry of its game; all for the player to move.
+    """B rows sampled from the window, each under a symmetry of its game; all values are for the player to move.
 
-    The last four are there where `RowLabels` asked for them.
+    The last four are present if `RowLabels` asks for them.
     """
 
     observations: NDArray[np.float32]  # [B, C, H, W]
-    policy: NDArray[np.float32]  # [B, A] what the search said; sums to 1
-    outcome: NDArray[np.float32]  # [B] -1, 0 or 1; in between where it is deblundered
-    root_values: NDArray[np.float32]  # [B] what the search said
+    policy: NDArray[np.float32]  # [B, A] of the search; sums to 1
+    outcome: NDArray[np.float32]  # [B] -1, 0 or 1; in between if it is deblundered
+    root_values: NDArray[np.float32]  # [B] of the search
     weight: NDArray[np.float32]  # [B] above 0
     plies_left: NDArray[np.float32]  # [B]
     versions: NDArray[np.uint32]  # [B] weights that played the row
-    rows: NDArray[np.int64]  # [B] number of the row in the life of the run, from 0
-    short_term: NDArray[np.float32] | None = None  # [B, K] what the searches of the next plies said, one a horizon
-    ownership: NDArray[np.float32] | None = None  # [B, H, W] at the end: 1 the player to move, -1; NaN: not known
-    score: NDArray[np.float32] | None = None  # [B] at the end, in points; NaN: not known
+    rows: NDArray[np.int64]  # [B] number of the row in the run, from 0
+    short_term: NDArray[np.float32] | None = None  # [B, K] values of the searches of the next plies, one per horizon
+    ownership: NDArray[np.float32] | None = None  # [B, H, W] at the end: 1 the player to move, -1; NaN: unknown
+    score: NDArray[np.float32] | None = None  # [B] at the end, in points; NaN: unknown
     reply: NDArray[np.float32] | None = None  # [B, A] policy of the opponent's next search; all 0: there is none
 
     def __len__(self) -> int:
@@ -43,13 +43,13 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class ReplayStats:
-    """Figures of one moment; rows are positions with weight > 0."""
+    """Statistics of one moment; rows are positions with weight > 0."""
 
     games: int  # in the window
     rows: int  # in the window
     window: int  # rows that the window would hold
     capacity: int  # rows that it may ever hold
-    inserted: int  # rows, over the life of the run
+    inserted: int  # rows, since the run began
     sampled: int
     deleted: int
     samples_per_position: float  # sampled / inserted so far
@@ -57,8 +57,8 @@ class ReplayStats:
     waits_for: str  # what learning or playing waits for; empty: nothing
     accepted: int  # games, since this buffer was made; the next three as well
     duplicates: int  # games that had been appended before
-    fenced: int  # games of an actor's earlier life
-    other_epoch: int  # games of another life of the driver
+    fenced: int  # games of an earlier incarnation of an actor
+    other_epoch: int  # games of another driver term
     quarantined: dict[str, int] = field(default_factory=dict)  # games by short reason
     nbytes: int = 0  # memory of the rows
     skipped: int = 0  # rows that left the server before they were read, since this buffer was made
@@ -71,40 +71,41 @@ class ReplayWriter(Protocol):
     """The actors' side."""
 
     def append(self, record: GameRecord) -> Control:
-        """Keeps the game, or ignores it (seen before, fenced, another epoch), or puts it into quarantine.
+        """Keeps the game, or ignores it (appended before, fenced, another epoch), or puts it into quarantine.
 
-        Never raises for what is wrong with the record.  OSError when what was accepted could not be stored.
+        Never raises for what is wrong with the record.  OSError if an accepted game could not be stored.
         """
 
     def control(self) -> Control:
-        """What `append` would reply, without a game: the heartbeat of an actor that has none to append."""
+        """Returns what `append` would reply, without a game: the heartbeat of an actor that has none to append."""
 
 
 class ReplayReader(Protocol):
     """The learner's and the driver's side."""
 
     def sample(self, batch_size: int, seed: int) -> Batch | None:
-        """Rows drawn from the window by `seed` alone; None while the limiter says wait."""
+        """Samples rows from the window, determined by `seed` alone; None while the limiter makes learning wait."""
 
-    def stats(self) -> ReplayStats: ...
+    def stats(self) -> ReplayStats:
+        """Returns the statistics of this moment."""
 
     def record_version(self, version: int) -> None:
-        """Weights up to this publication number exist: records may name them."""
+        """Records that weights up to this publication number exist: games may name them."""
 
     def fence(self, actor: int, incarnation: int) -> None:
-        """Games of earlier lives of this actor are refused from now on."""
+        """Refuses games of earlier incarnations of this actor from now on."""
 
     def stop(self) -> None:
         """Tells the actors to stop, in every reply from now on."""
 
     def state(self) -> dict[str, Any]:
-        """Counters for a checkpoint, plain numbers and lists; the rows themselves lie in the record log."""
+        """Returns the counters for a checkpoint, plain numbers and lists; the rows stay in the record log."""
 
     def restore(self, state: dict[str, Any], records: Iterable[bytes] = ()) -> int:
-        """Goes on from a checkpoint's state and the encoded records of its window, oldest first; how many were bad.
+        """Restores a checkpoint's state and the encoded games of its window, oldest first; returns how many were bad.
 
-        A buffer whose records lie in a server reads them there and takes none.  Missing rows are made up for: the
-        limiter is rebased.  ValueError when the state is none of ours.
+        A buffer whose games are kept in a server reads them there and ignores `records`.  If rows are missing, the
+        limiter is rebased.  ValueError if the state was not made by this kind of buffer.
         """
 
 
@@ -113,19 +114,20 @@ class ReplayBuffer(ReplayWriter, ReplayReader, Protocol):
 
 
 class BufferMaker(Protocol):
-    """Makes a buffer; UsageError when the sizes cannot work together."""
+    """Makes a buffer; UsageError if the sizes cannot work together."""
 
     def __call__(
         self,
         game: Game,
         config: ReplayConfig,
         *,
-        batch_size: int,  # rows that the learner draws at a time
-        limited: bool = True,  # False: nobody learns, nobody is throttled
+        batch_size: int,  # rows that the learner samples at a time
+        limited: bool = True,  # False: there is no learner, and actors are never throttled
         symmetries: bool = True,
         labels: RowLabels = RowLabels(),  # noqa: B008 - frozen
-        threads: int = 1,  # of sampling
-        epoch: int = 0,  # life of the driver; games of another one are refused
+        threads: int = 1,  # for sampling
+        epoch: int = 0,  # of this driver term; games of another one are refused
         config_hash: str = "",  # that records must carry; empty: any
-        on_accept: Callable[[bytes], None] | None = None,  # sees each accepted game, encoded, in order
-    ) -> ReplayBuffer: ...
+        on_accept: Callable[[bytes], None] | None = None,  # called with each accepted game, encoded, in order
+    ) -> ReplayBuffer:
+        """Makes an empty buffer."""

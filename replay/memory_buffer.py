@@ -14,11 +14,11 @@ from shusaku.replay.rate_limiter import LimiterState
 from shusaku.replay.row_window import RowWindow
 from shusaku.replay.validation import InvalidRecordError, Quarantine
 
-STATE = 1  # version of what `MemoryBuffer.state` returns
+STATE = 1  # format of what `MemoryBuffer.state` returns
 
 
 class MemoryBuffer:
-    """Implements `replay.buffer.ReplayBuffer`; its arguments are those of `BufferMaker`.  Any thread, any call."""
+    """Implements `replay.buffer.ReplayBuffer` with the arguments of `BufferMaker`.  Any thread may call any method."""
 
     def __init__(
         self,
@@ -47,12 +47,13 @@ class MemoryBuffer:
 
     @property
     def quarantine(self) -> Quarantine:
+        """The refused games."""
         return self._window.quarantine
 
     def append(self, record: GameRecord) -> Control:
         """See `ReplayWriter.append`.  The games of one actor must come in the order of their sequence numbers.
 
-        When `on_accept` raises, the game is in the window already and the exception passes on to the caller.
+        If `on_accept` raises, the game is in the window already and the caller gets the exception.
         """
         data, validation = b"", self._window.validation
         try:
@@ -68,39 +69,46 @@ class MemoryBuffer:
         return self.control()
 
     def control(self) -> Control:
+        """See `ReplayWriter.control`."""
         with self._lock:
             return Control(self._window.limiter.is_throttled, self._stop, self._window.version, self._epoch)
 
     def sample(self, batch_size: int, seed: int) -> Batch | None:
+        """See `ReplayReader.sample`."""
         with self._lock:
             return self._window.sample(batch_size, seed)
 
     def stats(self) -> ReplayStats:
+        """See `ReplayReader.stats`."""
         with self._lock:
             return self._window.stats(
                 duplicates=self._duplicates, fenced=self._fenced, other_epoch=self._other_epoch
             )
 
     def record_version(self, version: int) -> None:
+        """See `ReplayReader.record_version`."""
         with self._lock:
             self._window.record_version(version)
 
     def fence(self, actor: int, incarnation: int) -> None:
+        """See `ReplayReader.fence`."""
         with self._lock:
             first = (self._epoch, incarnation, -1)
             self._seen[actor] = max(self._seen.get(actor, first), first)
 
     def stop(self) -> None:
+        """See `ReplayReader.stop`."""
         with self._lock:
             self._stop = True
 
     def state(self) -> dict[str, Any]:
+        """See `ReplayReader.state`."""
         with self._lock:
             seen = [[actor, *newest] for actor, newest in sorted(self._seen.items())]
             return {"state": STATE, **self._window.state(), "seen": seen}
 
     def restore(self, state: dict[str, Any], records: Iterable[bytes] = ()) -> int:
-        """See `ReplayReader.restore`; for a buffer that nothing was appended to."""
+        """See `ReplayReader.restore`; the buffer must be empty."""
         with self._lock:
             if not self._window.is_empty:
                 raise ValueError("a buffer that holds games cannot be restored")
@@ -121,7 +129,7 @@ class MemoryBuffer:
             return bad
 
     def _is_expected(self, record: GameRecord) -> bool:
-        """Counts the game as ignored and says False when it is of another epoch, fenced or seen before."""
+        """Returns whether the game is new; counts it if it is of another epoch, fenced or a duplicate."""
         epoch, actor, incarnation, sequence = record.game_id
         newest = self._seen.get(actor, (epoch, incarnation, -1))
         if epoch != self._epoch:
@@ -143,7 +151,7 @@ class MemoryBuffer:
 
 
 def _read_state(state: dict[str, Any]) -> tuple[LimiterState, int, dict[int, tuple[int, int, int]]]:
-    """ValueError unless `MemoryBuffer.state` made it."""
+    """Returns counters, newest version and newest games; ValueError unless `MemoryBuffer.state` made the state."""
     if state.get("state") != STATE:
         raise ValueError(f"replay state {state.get('state')!r} is unknown; this program reads {STATE}")
     try:

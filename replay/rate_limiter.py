@@ -1,4 +1,4 @@
-"""Samples per position as ONE number, enforced on both sides.
+"""Samples per position as one number, enforced on both sides.
 
 The rule is Reverb's SampleToInsertRatio (google-deepmind/reverb: reverb/cc/rate_limiter.cc).  With size = inserted -
 deleted and difference = inserted * samples_per_position - sampled,
@@ -6,8 +6,8 @@ deleted and difference = inserted * samples_per_position - sampled,
     can_insert(n): size + n <= minimum  or  difference + n * samples_per_position <= centre + error_buffer
     can_sample(n): size >= minimum      and difference - n >= centre - error_buffer
 
-where centre = minimum * samples_per_position.  Insertion is soft: a finished game is never refused, `is_throttled`
-tells the actors to pause instead.  Sampling is hard: it has to wait.
+where centre = minimum * samples_per_position.  Insertion is soft: a finished game is never refused, but
+`is_throttled` tells the actors to pause.  Sampling is hard: the learner has to wait.
 """
 
 import math
@@ -26,7 +26,7 @@ class LimiterState:
 
 
 class RateLimiter:
-    """Counts rows and says who has to wait.  Not thread-safe: its buffer holds a lock.
+    """Counts rows and decides whether playing or learning has to wait.  Not thread-safe: the buffer holds a lock.
 
     Traffic comes in chunks: up to `rows_per_insert` rows in a game, `rows_per_sample` in a mini-batch.  Both sides can
     never wait at once when error_buffer >= max(rows_per_insert * samples_per_position, rows_per_sample) and
@@ -81,25 +81,26 @@ class RateLimiter:
         return self.inserted * self.samples_per_position - self.sampled
 
     def can_insert(self, rows: int = 1) -> bool:
-        """Whether the rule would let `rows` more in; nobody is refused who inserts nevertheless."""
+        """Whether the rule allows `rows` more; `insert` never refuses any."""
         if not self.enabled or self.size + rows <= self.minimum:
             return True
-        # In one product, so that many rows at once and one after the other are judged the same to the last bit.
+        # One product, so that many rows at once and one after the other give the same result to the last bit.
         difference = (self.inserted + rows) * self.samples_per_position - self.sampled
         return difference <= self._centre + self.error_buffer
 
     def can_sample(self, rows: int) -> bool:
+        """Whether the rule allows `rows` more samples."""
         if self.size < self.minimum:
             return False
         return not self.enabled or self.difference - rows >= self._centre - self.error_buffer
 
     @property
     def is_throttled(self) -> bool:
-        """Whether actors should pause: not one more row would be let in."""
+        """Whether actors should pause: the rule does not allow one more row."""
         return not self.can_insert()
 
     def credit(self) -> int | None:
-        """Rows that may still come in before actors are throttled; None: any number."""
+        """Rows that may be inserted before actors are throttled; None: any number."""
         if not self.enabled:
             return None
         # Throttled once size + 1 > minimum and difference + samples_per_position > centre + error_buffer.
@@ -113,25 +114,28 @@ class RateLimiter:
         return credit
 
     def insert(self, rows: int) -> None:
+        """Counts new rows in the window."""
         self.inserted += rows
 
     def delete(self, rows: int) -> None:
+        """Counts rows that left the window."""
         assert rows <= self.size, f"{rows} rows deleted of {self.size}"
         self.deleted += rows
 
     def sample(self, rows: int) -> bool:
-        """Counts `rows` samples and says True, or says False when they have to wait."""
+        """Counts `rows` samples and returns True, or returns False if they have to wait."""
         if not self.can_sample(rows):
             return False
         self.sampled += rows
         return True
 
     def rebase(self, held: int) -> None:
-        """After a restart that found only `held` rows of the window: go on without a dead-lock.
+        """Adjusts the counters after a restart that found only `held` rows of the window, so that no deadlock follows.
 
-        `deleted` becomes what is really gone.  Where fewer than the minimum are left, `sampled` also becomes what it
-        would be had those gone never counted: the state of a fresh start, shifted.  With the old `sampled`, refilling
-        would add up to minimum * samples_per_position to the difference while sampling is still forbidden.
+        `deleted` becomes the number of rows that are gone.  If fewer than the minimum are left, `sampled` becomes what
+        it would be if the rows that are gone had never counted: the state of a fresh start, shifted.  With the old
+        `sampled`, refilling would add up to minimum * samples_per_position to the difference while sampling is still
+        forbidden.
         """
         assert 0 <= held <= self.inserted, f"{held} rows held of {self.inserted}"
         self.deleted = self.inserted - held
@@ -140,16 +144,17 @@ class RateLimiter:
             self.sampled = math.ceil(self.deleted * self.samples_per_position)
 
     def state(self) -> LimiterState:
+        """The counters, for a checkpoint."""
         return LimiterState(self.inserted, self.sampled, self.deleted)
 
     def restore(self, state: LimiterState) -> None:
-        """ValueError when the counters cannot have been ours."""
+        """Continues from these counters; ValueError if they are impossible."""
         if not 0 <= state.deleted <= state.inserted or state.sampled < 0:
             raise ValueError(f"impossible counters of the limiter: {state}")
         self.inserted, self.sampled, self.deleted = state.inserted, state.sampled, state.deleted
 
     def waits_for(self) -> str:
-        """What learning waits for, or what playing waits for, or nothing."""
+        """What learning or playing waits for, as text; empty: nothing."""
         if not self.enabled:
             return ""
         if not self.can_sample(self.rows_per_sample):

@@ -1,12 +1,12 @@
-"""The finished games of a run on disk: what refills the window after a restart.
+"""The finished games of a run on disk; they refill the window after a restart.
 
 A directory of segments, each at most about 64 MB, so that old games can be dropped by deleting files:
 
     00000001.records   magic "SHUSAKUR" | format version uint32 | frame | frame | ...
     frame              length uint32 | crc32 uint32 of length and data | data          (little endian)
 
-Segments are only ever appended to, and only by the process that made them: after a restart a new one is begun, so
-that nothing new can come to lie behind a damaged frame.
+Only the process that made a segment appends to it: after a restart a new one is begun, so that no new record can lie
+behind a damaged frame.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ _NAME = re.compile(r"(\d{8})\.records")
 
 
 class LogPosition(NamedTuple):
-    """An end of the log: all of the segments before `segment`, and `length` bytes of it.  (0, 0) is the beginning."""
+    """An end of the log: all segments before `segment`, and `length` bytes of it.  (0, 0) is the beginning."""
 
     segment: int
     length: int
@@ -44,10 +44,10 @@ class Damage(NamedTuple):
 
 
 class RecordLog:
-    """Appends encoded records and reads them back; any thread may call anything.
+    """Appends encoded records and reads them back; any thread may call any method.
 
-    Opening reads nothing but the names and sizes of the files.  Failures of the disk are OSErrors of the call that met
-    them, and leave the log as it was before that call.
+    Opening reads only the names and sizes of the files.  A call that meets a failure of the disk raises OSError and
+    leaves the log as it was before the call.
     """
 
     def __init__(self, directory: Path, segment_bytes: int = SEGMENT_BYTES) -> None:
@@ -55,16 +55,16 @@ class RecordLog:
         self.damage: list[Damage] = []  # of the last complete `iterate`
         self._segment_bytes = segment_bytes
         self._lock = threading.RLock()
-        self._file: int | None = None  # descriptor of the segment that is being written,
-        self._file_segment = 0  # and its number
-        self._is_dirty = False  # the file may be longer than `_end` says
-        self._games: dict[int, int] = {}  # segment -> records that are known to be in it
+        self._file: int | None = None  # descriptor of the segment that is being written
+        self._file_segment = 0  # its number
+        self._is_dirty = False  # the file may extend beyond `_end`
+        self._games: dict[int, int] = {}  # segment -> number of records known to be in it
         directory.mkdir(parents=True, exist_ok=True)
         last = max(self._segments(), default=0)
         self._end = LogPosition(last, self._path(last).stat().st_size if last else 0)
 
     def append(self, records: Sequence[bytes]) -> None:
-        """All of them or, when OSError is raised, none."""
+        """Appends all of them or, if OSError is raised, none."""
         for data in records:
             if not 0 < len(data) <= MAX_RECORD_BYTES:
                 raise ValueError(f"a record of {len(data):,} bytes; it must have 1 to {MAX_RECORD_BYTES:,}")
@@ -82,12 +82,12 @@ class RecordLog:
                 raise
 
     def position(self) -> LogPosition:
-        """The end of what was appended; on the disk for sure only up to what `sync` returned last."""
+        """The end of what was appended; only what the last `sync` returned is surely on the disk."""
         with self._lock:
             return self._end
 
     def sync(self) -> LogPosition:
-        """Forces everything to the disk; the position that a checkpoint may name."""
+        """Forces everything to the disk; returns the position that a checkpoint may name."""
         with self._lock:
             if self._file is not None:
                 os.fsync(self._file)
@@ -95,17 +95,17 @@ class RecordLog:
             return self._end
 
     def truncate_to(self, position: LogPosition) -> None:
-        """Drops what was appended after `position`, such as games that the checkpoint does not know."""
+        """Drops what was appended after `position`, such as games that the checkpoint does not contain."""
         with self._lock:
             self._close_file()
             self._games = {segment: n for segment, n in self._games.items() if segment < position.segment}
             self._cut(position)
 
     def iterate(self) -> Iterator[bytes]:
-        """The records, oldest first, as far as the log reached when the iteration began.
+        """Yields the records, oldest first, up to the end that the log had when the iteration began.
 
-        A segment is left at its first damaged place and reading goes on with the next one; afterwards `damage` says
-        where that was.  A missing end counts as damage too.
+        At the first damaged place of a segment, reading continues with the next segment; afterwards `damage` lists
+        those places.  A missing end is damage too.
         """
         with self._lock:
             end = self._end
@@ -126,9 +126,9 @@ class RecordLog:
         self.damage = damage
 
     def segment_holding(self, newest: int) -> int:
-        """The oldest segment that is needed to keep the `newest` records, as far as their segments are known.
+        """The oldest segment that is needed to keep the `newest` records.
 
-        Known are those that this process has written or read with `iterate`.
+        Only records that this process has written or read with `iterate` are counted.
         """
         with self._lock:
             segments = sorted(self._segments(), reverse=True)
@@ -139,7 +139,7 @@ class RecordLog:
             return min(segments, default=0)
 
     def trim(self, keep_from_segment: int) -> int:
-        """Deletes the segments before that one, but never the one being written; how many were deleted."""
+        """Deletes the segments before that one, but never the one being written; returns how many were deleted."""
         with self._lock:
             old = [segment for segment in self._segments() if segment < min(keep_from_segment, self._end.segment)]
             for segment in sorted(old):
@@ -148,18 +148,19 @@ class RecordLog:
             return len(old)
 
     def nbytes(self) -> int:
-        """Bytes on the disk."""
+        """Size on the disk, in bytes."""
         with self._lock:
             return sum(self._path(segment).stat().st_size for segment in self._segments())
 
     def close(self) -> None:
+        """Forces what was written to the disk and closes the file."""
         with self._lock:
             if self._file is not None:
                 os.fsync(self._file)
             self._close_file()
 
     def _chunks(self, records: Sequence[bytes]) -> Iterator[list[bytes]]:
-        """The records in runs that fit into a segment, each written at once."""
+        """Groups the records so that each group fits into a segment and is written at once."""
         chunk: list[bytes] = []
         size = 0
         for data in records:
@@ -185,7 +186,7 @@ class RecordLog:
 
     def _begin_segment(self) -> None:
         if self._file is not None:
-            os.fsync(self._file)  # so that `sync` has only the newest one to see to
+            os.fsync(self._file)  # so that `sync` has to force only the newest one
             self._close_file()
         segment = self._end.segment + 1
         self._is_dirty = True
@@ -238,7 +239,7 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 
 def _read_segment(path: Path, length: int | None) -> Iterator[bytes | Damage]:
-    """Its records, and last of all the damage that ended them; `length`: where it should end, None: at its end."""
+    """Yields the records, and last the damage that ended them; `length`: where the file should end, None: anywhere."""
     try:
         with path.open("rb", buffering=1 << 20) as file:
             size = os.fstat(file.fileno()).st_size

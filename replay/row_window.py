@@ -1,4 +1,4 @@
-"""The window of rows that a learner samples from: what the buffers have in common, without locks and servers."""
+"""The window of rows that a learner samples from, without locks and servers: the part that all buffers share."""
 
 from collections import deque
 from dataclasses import asdict
@@ -15,17 +15,17 @@ from shusaku.replay.window import Window
 
 
 class RowWindow:
-    """Packed rows in a ring, the games that they came in, the limiter that counts them, and who was refused.
+    """Packed rows in a ring, the sizes of their games, the limiter that counts them, and the quarantine.
 
-    The window holds whole games: the fewest of the newest that have `Window.rows` rows, and never more than
-    `capacity` rows.  With capacity >= minimum + the longest game, which the limiter demands, it never falls below
-    `minimum` again once it was reached.
+    The window holds whole games: as few of the newest as have `Window.rows` rows together, and at most `capacity`
+    rows.  The limiter demands capacity >= minimum + the longest game; so a window that has reached `minimum` never
+    falls below it again.
 
-    With `replay.surprise_weight` the rows of a game are drawn unequally often, but all of them together as often as
-    without it: a mini-batch is as many samples for the limiter, and each game gets its samples per position.
+    With `replay.surprise_weight` the rows of a game are sampled unequally often, but together as often as without it:
+    the limiter counts a mini-batch as before, and each game gets its samples per position.
 
-    Not thread-safe: its buffer holds a lock, also while rows are copied out of the ring (under a millisecond for a
-    usual batch), so that no append can overwrite what is being drawn.
+    Not thread-safe: the buffer holds a lock, also while rows are copied out of the ring (less than a millisecond for a
+    usual batch), so that no append overwrites a row that is being copied.
     """
 
     def __init__(
@@ -67,11 +67,11 @@ class RowWindow:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was ever put into it."""
+        """Whether no game was ever put into it."""
         return not (self._ring.end or self.limiter.inserted)
 
     def accept(self, record: GameRecord) -> None:
-        """A new game: InvalidRecordError, and nothing changed, where it breaks the rules of its game."""
+        """Adds a new game; InvalidRecordError, and no change, if the record breaks the rules of the game."""
         rows = self._replay(record)
         self.accepted += 1
         self._games.append(rows)
@@ -84,16 +84,17 @@ class RowWindow:
             return None
         end = self._ring.end
         arrays = self._ring.sample(batch_size, end - self.limiter.size, end, seed, self._symmetries, self._threads)
-        arrays["rows"] += self.limiter.inserted - end  # the ring counts from its own beginning
+        arrays["rows"] += self.limiter.inserted - end  # the ring counts from 0 in each process
         return Batch(**arrays)
 
     def record_version(self, version: int) -> None:
+        """See `ReplayReader.record_version`."""
         self.version = max(self.version, version)
 
     def begin_refill(self, counters: LimiterState | None = None) -> None:
-        """The window is empty from here on; `refill` puts the games back that it held, and does not count them again.
+        """Empties the window; `refill` then puts back the games that it held, without counting them again.
 
-        `counters` are those of a checkpoint (ValueError when they cannot be); None: as they are.
+        `counters` are those of a checkpoint (ValueError if they are impossible); None keeps the present ones.
         """
         if counters is not None:
             self.limiter.restore(counters)
@@ -102,21 +103,21 @@ class RowWindow:
         self.limiter.deleted = self.limiter.inserted
 
     def refill(self, record: GameRecord) -> None:
-        """The next game, oldest first; InvalidRecordError as `accept`."""
+        """Puts back the next game, oldest first; InvalidRecordError as in `accept`."""
         rows = self._replay(record)
         self._games.append(rows)
         self.limiter.deleted -= rows
-        # The newest games that are not more than the window was, and none that would lead it without rows.
+        # Keep the newest games, at most as many rows as the window had, and let no game without rows be the oldest.
         while self._games and (self.limiter.size > self._refill_size or self._games[0] == 0):
             self.limiter.delete(self._games.popleft())
 
     def end_refill(self) -> None:
-        """Makes up for missing rows: see `RateLimiter.rebase`."""
+        """Rebases the limiter if rows are missing: see `RateLimiter.rebase`."""
         if self.limiter.size != self._refill_size:
             self.limiter.rebase(self.limiter.size)
 
     def state(self) -> dict[str, int]:
-        """Of a checkpoint; the rows come from elsewhere."""
+        """The counters of a checkpoint; the rows are stored elsewhere."""
         limiter = self.limiter
         return {
             "inserted": limiter.inserted,
@@ -125,8 +126,8 @@ class RowWindow:
             "version": self.version,
         }
 
-    def stats(self, **metrics: Any) -> ReplayStats:
-        """`metrics` are those that the window does not know, or knows less of than its buffer."""
+    def stats(self, **fields: Any) -> ReplayStats:
+        """The statistics; `fields` are those that only the buffer knows, or knows better."""
         limiter = self.limiter
         own: dict[str, Any] = {
             "games": len(self._games),
@@ -143,10 +144,10 @@ class RowWindow:
             "quarantined": self.quarantine.counts,
             "nbytes": self._ring.nbytes,
         }
-        return ReplayStats(**own | metrics)
+        return ReplayStats(**own | fields)
 
     def _replay(self, record: GameRecord) -> int:
-        """Into the ring; how many rows.  InvalidRecordError where the record breaks the rules of the game."""
+        """Replays the game into the ring; returns the number of its rows, InvalidRecordError as in `accept`."""
         try:
             return self._ring.append(
                 record.actions,

@@ -1,4 +1,4 @@
-"""What must hold of a record before it may be learned from, apart from the rules of its game.
+"""What must hold of a record before it is learned from, apart from the rules of its game; and the refused records.
 
 The rules (legal moves, policy on legal moves, finite numbers, true outcome) are checked by `RowRing.append`, which
 replays the game anyway.  Reasons read "key: what is wrong"; the key is what a `Quarantine` counts by.
@@ -24,13 +24,13 @@ class InvalidRecordError(ValueError):
 
 @dataclass(frozen=True)
 class Validation:
-    """What the records of this run must say of themselves."""
+    """Checks that records belong to this run."""
 
     game: Game
     config_hash: str = ""  # empty: any
 
     def encode(self, record: GameRecord) -> bytes:
-        """The record as bytes; InvalidRecordError when its schema, types or sizes are wrong."""
+        """Encodes the record; InvalidRecordError if its schema, types or sizes are wrong."""
         if record.schema != SCHEMA:
             raise InvalidRecordError(f"schema: {record.schema!r} is unknown; this program reads schema {SCHEMA}")
         try:
@@ -46,7 +46,7 @@ class Validation:
             raise InvalidRecordError(f"game: parameters {record.params}, this run plays with {self.game.params}")
 
     def own_komi(self, record: GameRecord) -> float:
-        """The komi of a record that `check_game` accepts, where it is not that of the run; else NaN."""
+        """The komi of a record that `check_game` accepts, if it is not the komi of the run; otherwise NaN."""
         return math.nan if record.params == self.game.params else float(record.params["komi"])
 
     def _with_our_komi(self, params: Params) -> Params:
@@ -54,9 +54,9 @@ class Validation:
         return {**params, "komi": self.game.params["komi"]} if is_number else params
 
     def check_origin(self, record: GameRecord, newest_version: int, by_hash: bool = True) -> None:
-        """InvalidRecordError when it was played under another configuration or by weights that do not exist.
+        """InvalidRecordError if it was played under another configuration or by weights that do not exist.
 
-        Without `by_hash` any configuration will do.
+        Without `by_hash`, any configuration is accepted.
         """
         if by_hash and self.config_hash and record.config_hash != self.config_hash:
             raise InvalidRecordError(f"config: hash {record.config_hash}, this run has {self.config_hash}")
@@ -68,14 +68,14 @@ class Quarantined(NamedTuple):
     """A record that was refused."""
 
     reason: str  # "key: what is wrong"
-    data: bytes  # as encoded; empty where it could not even be encoded
+    data: bytes  # as encoded; empty if it could not be encoded
 
 
 class Quarantine:
-    """The newest `limit` refused records with their reasons, and how many there were of each kind.
+    """The newest `limit` refused records with their reasons, and their number by kind of reason.
 
-    A reason is "key: what is wrong" as validation and `RowRing.append` write it; the keys are few, so counting by
-    them is bounded too.
+    A reason is "key: what is wrong", as validation and `RowRing.append` write it; the keys are few, so the counts are
+    bounded too.
     """
 
     MAX_DATA = 1 << 20  # bytes kept of one record
@@ -85,6 +85,7 @@ class Quarantine:
         self._counts: Counter[str] = Counter()
 
     def add(self, reason: str, data: bytes) -> None:
+        """Keeps the first MAX_DATA bytes of the record and counts it."""
         self.entries.append(Quarantined(reason, data[: self.MAX_DATA]))
         self._counts[reason.partition(":")[0][:32]] += 1
 

@@ -1,4 +1,4 @@
-"""How many of the newest rows are learned from."""
+"""How many of the newest rows the learner samples from."""
 
 from dataclasses import dataclass
 
@@ -33,10 +33,11 @@ class Window:
 
     @classmethod
     def of(cls, config: ReplayConfig) -> "Window":
+        """The window that the configuration describes."""
         return cls(config.window, config.capacity, config.minimum, config.window_exponent, config.window_factor)
 
     def rows(self, seen: int) -> int:
-        """Size of the window once `seen` rows have been seen; never below `minimum`, never above `capacity`."""
+        """Size of the window after `seen` rows, at least `minimum` and at most `capacity`."""
         if self.kind == "fixed":
             return self.capacity
         m, e, c = float(self.minimum), self.exponent, self.factor

@@ -17,7 +17,7 @@ from benchmarks.lib import read_results, record
 from benchmarks.strength.methods import METHODS, PLAIN
 from shusaku.actors.arena.strength import measure
 from shusaku.actors.arena.strength_sets import strength_set
-from shusaku.actors.evaluators.evaluator import make_evaluator
+from shusaku.actors.evaluators.factory import make_evaluator
 from shusaku.deploy.cli.overrides import compose
 from shusaku.deploy.run.chosen_weights import choose_weights
 

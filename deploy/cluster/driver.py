@@ -17,23 +17,31 @@ from shusaku.common.config.schema import Config
 from shusaku.common.errors import ResumeError, RunFailed, UsageError
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.messages import Weights
-from shusaku.common.metrics import MetricsSink
 from shusaku.common.network.weights import load_weights, random_weights
+from shusaku.common.prometheus import RayMetrics
 from shusaku.deploy.cluster.actor_totals import ActorTotals
 from shusaku.deploy.cluster.broadcast import Broadcast
 from shusaku.deploy.cluster.layout import layout_of
 from shusaku.deploy.cluster.replay_store import ReplayStore
 from shusaku.deploy.cluster.roles import RunSetup, make_roles
-from shusaku.deploy.cluster.status import ClusterProgress
+from shusaku.deploy.cluster.status import (
+    list_processes,
+    list_runtimes,
+    prometheus_metrics,
+    status_json,
+    view_workers,
+)
 from shusaku.deploy.cluster.strength_meter import StrengthMeter
 from shusaku.deploy.cluster.supervisor import Supervisor
 from shusaku.deploy.cluster.workers import RayWorker, cause_of
 from shusaku.deploy.ray_runtime.session import RaySession
 from shusaku.deploy.run.calibration import with_scales
-from shusaku.deploy.run.console import Console
+from shusaku.deploy.run.console import Console, Status
 from shusaku.deploy.run.measurements import conclude
 from shusaku.deploy.run.run_directory import RunDirectory
 from shusaku.deploy.run.run_identity import RunIdentity, RunProgress
+from shusaku.deploy.run.run_status import MetricsWriter, StatusBuilder
+from shusaku.deploy.run.run_view import FaultCounter, RunView
 from shusaku.deploy.run.stop_signals import StopSignals
 from shusaku.learner.checkpoints import load_latest
 from shusaku.learner.training_loop import TrainingReport
@@ -41,8 +49,9 @@ from shusaku.replay.stream.client import ReplayUnavailable
 from shusaku.replay.stream.control import RedisControl
 
 TICK_SECONDS = 0.2  # of the driver's loop
-TEND_SECONDS = 1.0  # between looks at Redis: requests, heartbeats, status
-SAVE_SECONDS = 5.0  # between two notes of the progress; what a kill of the driver costs in counted time
+CHECK_SECONDS = 1.0  # between looks at Redis: requests, heartbeats, status
+SHOW_SECONDS = 0.5  # between two views
+SAVE_SECONDS = 5.0  # between two saves of the progress; what a kill of the driver costs in counted time
 WRITE_SECONDS = 10.0  # between two lines of metrics
 CLOSE_SECONDS = 2.0  # that those have which need not save anything
 END_SECONDS = 120.0  # that workers have to end by themselves,
@@ -66,20 +75,22 @@ class ClusterRun:
         self.game = configured_game(config.game)
         self.identity = identity
         self.progress_state = RunProgress.load(directory.path)
-        self.store = ReplayStore(config, directory.path, self.identity.run_id, console.say)
+        self.store = ReplayStore(config, directory.path, self.identity.run_id, console.log)
         self.supervisor = Supervisor()
-        self.sink = MetricsSink(directory.path)
         self.totals = ActorTotals()
+        self.metrics = MetricsWriter(directory.path, console.log)
+        self.faults = FaultCounter()
+        self._status_builder = StatusBuilder(config, self.game.name, directory.path)
         self.positions = strength_set(self.game.name) if config.strength.enabled else None
         self.report: TrainingReport | None = None  # newest of the learner
         self.activity = "starting"
         self.first_game_seconds: float | None = None  # since the command began
         self.is_replay_answering = True
         self.quarantined = 0  # records, as Redis counts them
-        self.skipped_before = 0  # steps that were not finite, of earlier learners
         self.was_asked_to_stop = False
         self._clock_began: float | None = None
-        self._tended = self._saved = self._written = float("-inf")
+        self._shown: tuple[RunView, Status] | None = None  # the newest
+        self._checked = self._saved = self._written = self._shown_at = float("-inf")
 
     # --- the course of a run -----------------------------------------------------------------------------------------
 
@@ -93,7 +104,10 @@ class ClusterRun:
         epoch = self.identity.next_epoch(control.newest_epoch())
         self.epoch = epoch
         self.broadcast = Broadcast(self.supervisor, self.layout.placement)
-        self.meter = StrengthMeter(self)
+        self.meter = StrengthMeter(
+            config.strength, self.supervisor, self.broadcast, self.progress_state, self.metrics.write_strength,
+            self.console.log,
+        )
         self._adopt_saved()  # actors go on with these until the learner has read its window back
 
         def begin(control: RedisControl) -> None:
@@ -109,7 +123,7 @@ class ClusterRun:
         self.store.begin(begin)
         for role, count in make_roles(self._setup()):
             self.supervisor.register(role, count)
-        self.progress = ClusterProgress(self)
+        self._prometheus = RayMetrics(self.identity.run_id, self.game.name)
 
     def train(self) -> None:
         """Until the time is used up or somebody stops the run."""
@@ -123,21 +137,23 @@ class ClusterRun:
     def tick(self) -> None:
         """One look at everything; short, and never waits for a worker."""
         now = time.monotonic()
-        if now - self._tended >= TEND_SECONDS:
-            self._tended = now
-            self._tend()
+        if now - self._checked >= CHECK_SECONDS:
+            self._checked = now
+            self._check_replay()
             if self.was_asked_to_stop:
                 return  # before those who obey are taken for dead
         self.supervisor.set_unreachable("self_play", not self.is_replay_answering)
         self.reconcile()
         self._hear_learner()
         self.broadcast.deliver()
-        self.meter.tick(self._clock_began is not None)
+        if self.positions is not None:
+            self.meter.poll(self.seconds, self._clock_began is not None)
         self._start_clock()
-        self.progress.show(self.console)
+        view, status = self.show()
         if now - self._written >= WRITE_SECONDS and self._clock_began is not None:
             self._written = now
-            self.progress.write()
+            self.metrics.write(view, status)
+            self._prometheus.write(prometheus_metrics(view, status))
         if now - self._saved >= SAVE_SECONDS:
             self._saved = now
             self.save_progress()
@@ -146,13 +162,13 @@ class ClusterRun:
         """Replaces who has died and says so; raises what the user got wrong, and where nothing helps."""
         self.supervisor.reconcile()
         for event in self.supervisor.take_events():
-            self.console.say(f"{event.role} {event.index} {event.text}")
+            self.console.log(f"{event.role} {event.index} {event.text}")
             self._raise_if_hopeless()
 
     def end_workers(self) -> None:
         """Learner (with its last checkpoint), actors and servers end; the evaluator stays for the last measurement."""
         self.activity = "saving and ending"
-        self.progress.show(self.console)
+        self.show()
         self.store.expect_end()
         names = ("learner", "self_play", "inference")
         learner = self.supervisor.worker("learner")
@@ -171,7 +187,7 @@ class ClusterRun:
             if learner.exit_reason() is None or learner.failure is not None:
                 step = self.report.saved_step if self.report else 0
                 reason = learner.exit_reason() or "it did not end in time"
-                self.console.say(f"the learner wrote no last checkpoint: {reason}; the newest is that of step {step:,}")
+                self.console.log(f"the learner wrote no last checkpoint: {reason}; the newest is that of step {step:,}")
             elif isinstance(learner.result, TrainingReport):
                 self._take(learner.result)
         with contextlib.suppress(ReplayUnavailable):
@@ -194,11 +210,11 @@ class ClusterRun:
         if not self.is_over() or self.broadcast.weights is None:
             return summary
         self.activity = "measuring the final strength"
-        strength = self.meter.final()
+        strength = self.meter.measure_all(self._may_go_on)
         if strength is None:
             return summary
-        self.meter.note(strength, "final_strength", self.seconds, self.broadcast.step)  # no point of the curve
-        return {**summary, **conclude(strength, self.positions, self.directory.path, self.console.say).to_json()}
+        self.metrics.write_strength(strength, "final_strength", self.broadcast.step, self.seconds)
+        return {**summary, **conclude(strength, self.positions, self.directory.path, self.console.log).to_json()}
 
     def close(self) -> None:
         """Ends everything that is still there, the own server last."""
@@ -208,10 +224,7 @@ class ClusterRun:
             time.sleep(0.02)
             self.supervisor.poll()
         self.supervisor.kill_all()
-        try:
-            self.sink.close()
-        except OSError as error:
-            self.console.say(f"the metrics could not be written to the end: {error}")
+        self.metrics.close()
         self.store.stop()
 
     # --- time --------------------------------------------------------------------------------------------------------
@@ -234,7 +247,7 @@ class ClusterRun:
         try:
             state.save(self.directory.path)
         except OSError as error:
-            self.console.say(f"the progress could not be written: {error}")
+            self.console.log(f"the progress could not be written: {error}")
 
     def _start_clock(self) -> None:
         if self._clock_began is None and self.totals.total.get("simulations", 0) > 0:
@@ -243,6 +256,60 @@ class ClusterRun:
 
     def _stop_clock(self) -> None:
         self.progress_state.seconds, self._clock_began = self.seconds, None
+
+    # --- what is shown -----------------------------------------------------------------------------------------------
+
+    def show(self) -> tuple[RunView, Status]:
+        """Looks at the run, at most so often, and shows it; the newest view and its status."""
+        now = time.monotonic()
+        if self._shown is None or now - self._shown_at >= SHOW_SECONDS:
+            self._shown_at = now
+            view = self.view()
+            self._shown = view, self._status_builder.build(view)
+            self.console.show(self._shown[1])
+        return self._shown
+
+    def view(self) -> RunView:
+        """The run now, as far as everybody was heard from; asks nobody."""
+        troubles = [f"replay: {self.store.trouble or 'no answer'}; finished games wait"]
+        if self.is_replay_answering:
+            trouble = self.report.replay.trouble if self.report else ""
+            troubles = [f"the learner's view of the replay: {trouble}"] if trouble else []
+        return RunView(
+            seconds=self.seconds,
+            activity=self.activity,
+            version=self.broadcast.version,
+            games=self.totals.accepted,
+            rows=self.totals.rows,
+            totals={**self.totals.total, "rows": self.totals.rows},
+            report=self.report,
+            faults=self.faults.totals,
+            quarantined=self.quarantined,
+            strength=tuple(self.progress_state.strength),
+            runtimes=list_runtimes(self.supervisor, self.totals),
+            troubles=tuple(troubles),
+            workers=view_workers(self.supervisor, self.totals, self.store, self.actors),
+        )
+
+    def _put_status(self) -> None:
+        """For `shusaku status`; ReplayUnavailable if Redis does not take it."""
+        self.store.control.put_status(status_json(*self.show(), {
+            **self.store.identify(), "max_actors": self.layout.max_actors, "dashboard": self.session.dashboard_url,
+            "epoch": self.epoch, "processes": list_processes(self.supervisor, self.store),
+            "cpus_per_actor": self.config.actors.cpus, "first_game_seconds": self.first_game_seconds,
+        }))
+
+    def _may_go_on(self) -> bool:
+        """A round of the driver while the final strength is measured; False if a signal came."""
+        if self.signals.should_stop():
+            return False
+        self.reconcile()
+        if time.monotonic() - self._checked >= CHECK_SECONDS:
+            self._checked = time.monotonic()
+            with contextlib.suppress(ReplayUnavailable):
+                self._put_status()
+        self.show()
+        return True
 
     # --- the workers -------------------------------------------------------------------------------------------------
 
@@ -274,7 +341,7 @@ class ClusterRun:
 
     # --- Redis -------------------------------------------------------------------------------------------------------
 
-    def _tend(self) -> None:
+    def _check_replay(self) -> None:
         """Heartbeats, requests from other terminals, our status for them."""
         self.is_replay_answering = self.store.check_health()
         if not self.is_replay_answering:
@@ -287,25 +354,18 @@ class ClusterRun:
             self.quarantined = sum(control.quarantined().values())
             desired = min(control.desired_actors() or self.actors, self.layout.max_actors)
             if desired != self.actors:
-                self.console.say(f"actors: {self.actors} -> {desired}, as asked")
+                self.console.log(f"actors: {self.actors} -> {desired}, as asked")
                 self.actors = desired
                 self.supervisor.scale("self_play", desired)
-            control.put_status(self.progress.to_json())
+            self._put_status()
         except ReplayUnavailable as error:
             self.is_replay_answering = False
             self.store.trouble = str(error)
         if self.first_game_seconds is None and self.totals.total.get("games", 0) > 0:
             self.first_game_seconds = round(time.time() - _process_started(), 1)
-            self.console.say(f"the first game ended {self.first_game_seconds:.0f} s after the command")
-            for runtime in self.progress.runtimes():
-                self.console.say(f"network: {runtime}")
-
-    def say_status(self) -> None:
-        """For `shusaku status`, once a second, while nothing else is asked of Redis."""
-        if time.monotonic() - self._tended >= TEND_SECONDS:
-            self._tended = time.monotonic()
-            with contextlib.suppress(ReplayUnavailable):
-                self.store.control.put_status(self.progress.to_json())
+            self.console.log(f"the first game ended {self.first_game_seconds:.0f} s after the command")
+            for runtime in list_runtimes(self.supervisor, self.totals):
+                self.console.log(f"network: {runtime}")
 
     # --- weights -----------------------------------------------------------------------------------------------------
 
@@ -317,11 +377,10 @@ class ClusterRun:
         self.broadcast.fetch(worker, self.report)
 
     def _take(self, report: TrainingReport) -> None:
-        if self.report is not None and report.skipped_steps < self.report.skipped_steps:
-            self.skipped_before += self.report.skipped_steps  # of a learner that is no more
+        self.faults.update(report)
         self.report = report
         for note in report.notes:
-            self.console.say(note)
+            self.console.log(note)
 
     def _saved_weights(self) -> Weights | None:
         """What the run directory holds."""
@@ -341,8 +400,8 @@ class ClusterRun:
         try:
             weights = with_scales(config.inference, self.game, config.network, weights)
         except RunFailed as refused:
-            self.console.say(f"{refused}; the next best precision is used")
-            weights = replace(weights, refused=str(refused))
+            self.console.log(f"{refused}; the next best precision is used")
+            weights = replace(weights, rejected=str(refused))
         self.store.control.record_version(weights.version)
         return weights
 

@@ -16,7 +16,8 @@ import torch
 
 from shusaku.actors.arena.strength import Stopped, Strength, measure
 from shusaku.actors.arena.strength_sets import StrengthSet, strength_set
-from shusaku.actors.evaluators.evaluator import Evaluator, make_evaluator
+from shusaku.actors.evaluators.evaluator import Evaluator
+from shusaku.actors.evaluators.factory import make_evaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common.config.rules import check_self_play
 from shusaku.common.config.schema import Config, config_hash
@@ -26,11 +27,11 @@ from shusaku.common.metrics import MetricsSink
 from shusaku.common.network.network import Network
 from shusaku.common.network.row_labels import row_labels
 from shusaku.common.network.targets import make_targets
-from shusaku.common.stage_timer import Laps
+from shusaku.common.stage_timer import StageTimer
 from shusaku.deploy.local.checkpoint import RunState, load_run, save_run
 from shusaku.deploy.local.status import Progress
 from shusaku.deploy.run.console import Console
-from shusaku.deploy.run.measurements import conclude, measurements_due, strength_figures
+from shusaku.deploy.run.measurements import conclude, measurements_due, strength_metrics
 from shusaku.deploy.run.run_directory import RunDirectory
 from shusaku.deploy.run.run_identity import check_wiring
 from shusaku.deploy.run.stop_signals import StopSignals
@@ -82,20 +83,20 @@ class LocalRun:
             config.run.seed,
         )
         self.learner = Learner(
-            network, self.game, config.learner, is_rounding=config.inference.is_rounding
+            network, self.game, config.learner, is_quantised=config.inference.is_quantised
         )
-        laps = [Laps() for _ in range(count)]
+        timers = [StageTimer() for _ in range(count)]
         self.evaluators = evaluators or [
-            make_evaluator(self.game, config.inference, config.network, config.actors.games, of_one)
-            for of_one in laps
+            make_evaluator(self.game, config.inference, config.network, config.actors.games, timer)
+            for timer in timers
         ]
         self.actors = [
             SelfPlay(
                 self.game, config.search, config.self_play, evaluate, games=config.actors.games,
                 seed=_actor_seed(config.run.seed, actor),
-                identity=ActorIdentity(actor), config_hash=config_hash(config), laps=of_one,
+                identity=ActorIdentity(actor), config_hash=config_hash(config), timer=timer,
             )
-            for actor, (evaluate, of_one) in enumerate(zip(self.evaluators, laps, strict=False))
+            for actor, (evaluate, timer) in enumerate(zip(self.evaluators, timers, strict=False))
         ]
         self.log = RecordLog(directory.records)
         self._accepted: list[bytes] = []  # encoded records that wait to be written to the log
@@ -243,13 +244,13 @@ class LocalRun:
         self.progress.activity = "saving"
         self._write_accepted()
         if self._accepted:  # it would count games that the record log does not hold
-            self.console.say("no checkpoint while finished games wait to be written")
+            self.console.log("no checkpoint while finished games wait to be written")
             self._saved_at = time.monotonic()
             return
         try:
             save_run(self)
         except OSError as error:
-            self.console.say(f"no checkpoint was written: {error}; the earlier ones are untouched, the run goes on")
+            self.console.log(f"no checkpoint was written: {error}; the earlier ones are untouched, the run goes on")
         except Diverged as error:
             self._roll_back(error)
         self._saved_at = time.monotonic()
@@ -271,7 +272,7 @@ class LocalRun:
         except Stopped:
             return summary
         self._note_strength(strength, "final_strength")  # of the whole set: no point of the curve
-        return {**summary, **conclude(strength, self.positions, self.directory.path, self.console.say).to_json()}
+        return {**summary, **conclude(strength, self.positions, self.directory.path, self.console.log).to_json()}
 
     def close(self) -> None:
         self.batches.stop()
@@ -283,8 +284,8 @@ class LocalRun:
 
     def _introduce(self) -> None:
         for line in [*self.directory.notes, *self.damaged]:
-            self.console.say(line)
-        self.console.say(f"{self.game.name}: {len(self.actors)} actors of {self.config.actors.games} games, "
+            self.console.log(line)
+        self.console.log(f"{self.game.name}: {len(self.actors)} actors of {self.config.actors.games} games, "
                          f"evaluated by {self.evaluators[0].description}; "
                          f"learning with {self.learner.description}")
 
@@ -306,7 +307,7 @@ class LocalRun:
     def _roll_back(self, error: Diverged) -> None:
         """Loads the learner's last checkpoint; Diverged where there is none."""
         self.state.rollbacks += 1
-        self.console.say(f"rolled back to the last checkpoint: {error}")
+        self.console.log(f"rolled back to the last checkpoint: {error}")
         load_run(self, learner_only=True, cause=error)
         self.learner.rate_factor *= 0.5  # the same batches would diverge again
         self.publish()
@@ -317,7 +318,7 @@ class LocalRun:
             self.log.append(self._accepted)
         except OSError as error:
             waiting = len(self._accepted)
-            self.console.say(f"{waiting:,} games could not be written: {error}; they wait for the next turn")
+            self.console.log(f"{waiting:,} games could not be written: {error}; they wait for the next turn")
             if waiting > MAX_WAITING_GAMES:
                 raise
             return
@@ -341,7 +342,7 @@ class LocalRun:
         self._note_strength(strength, "strength")
 
     def _note_strength(self, strength: Strength, source: str) -> None:
-        self.sink.write(Metrics(self.learner.step_count, self.seconds, source, strength_figures(strength)))
+        self.sink.write(Metrics(self.learner.step_count, self.seconds, source, strength_metrics(strength)))
 
     def measure(self, positions: StrengthSet, simulations: tuple[int, ...]) -> Strength:
         """The share of optimal moves of what the evaluators hold now; Stopped when the run is told to stop."""

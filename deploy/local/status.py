@@ -71,7 +71,7 @@ class Progress:
             skipped_steps=run.learner.skipped_steps + run.learner.refused_publications,
             quarantined=sum(stats.quarantined.values()),
             runtimes=[run.evaluators[0].description],
-            time_shares=self._time.update(sum((Counter(actor.laps.counters()) for actor in run.actors), Counter())),
+            time_shares=self._time.update(sum((Counter(actor.timer.counters()) for actor in run.actors), Counter())),
         )
 
     def write(self, sink: MetricsSink) -> None:

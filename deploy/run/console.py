@@ -63,10 +63,16 @@ class Status:
     strength: list[tuple[float, float]] = field(default_factory=list)  # training seconds, share of optimal moves
     strength_label: str = "optimal moves"  # what the share is of
     skipped_steps: int = 0  # not finite
+    refused_publications: int = 0  # networks that were not finite
+    rollbacks: int = 0  # to the last checkpoint
     quarantined: int = 0  # records that failed validation
-    workers: list[tuple[str, str]] = field(default_factory=list)  # figures of a cluster with their units
-    time_shares: dict[str, float] = field(default_factory=dict)  # of self-play's time, by common.stage_timer.PARTS
+    skipped_rows: int = 0  # rows that left the replay server before the learner read them
+    unreachable_seconds: float = 0.0  # since the replay server answered the learner last; 0: it answers
+    workers: list[tuple[str, str]] = field(default_factory=list)  # metrics of a cluster with their units
+    time_shares: dict[str, float] = field(default_factory=dict)  # of self-play's time, by common.stage_timer.STAGES
     runtimes: list[str] = field(default_factory=list)  # what evaluates, and why it was taken
+    paused_share: float = 0.0  # of the actors' time, in which they wait for the learner
+    waiting_share: float = 0.0  # of the learner's time, in which it waits for rows
     limit: str = ""  # which part limits the run
     troubles: list[str] = field(default_factory=list)  # anything else that is wrong now
 
@@ -99,7 +105,7 @@ class Console:
         if self._now() - self._shown >= self._pause:
             self._draw()
 
-    def say(self, line: str) -> None:
+    def log(self, line: str) -> None:
         """Prints a line that stays, above the block."""
         self._terminal.print(Text(line), soft_wrap=self._live is None)
 
@@ -248,7 +254,13 @@ def _strength_text(status: Status) -> Text:
 
 
 def _troubles(status: Status) -> list[str]:
-    counts = [(status.skipped_steps, "steps skipped (not finite)"), (status.quarantined, "records in quarantine")]
+    counts = [
+        (status.skipped_steps, "steps skipped (not finite)"),
+        (status.refused_publications, "publications refused (not finite)"),
+        (status.rollbacks, "rollbacks to the last checkpoint"),
+        (status.quarantined, "records in quarantine"),
+        (status.skipped_rows, "rows deleted before they were read"),
+    ]
     return [f"{count:,} {what}" for count, what in counts if count] + status.troubles
 
 

@@ -21,21 +21,21 @@ def measurements_due(minutes: float, every: float) -> int:
     return due + max(0, int(minutes / every) - int(EARLY_MINUTES[-1] / every))
 
 
-def strength_figures(strength: Strength) -> dict[str, float]:
+def strength_metrics(strength: Strength) -> dict[str, float]:
     """`policy.optimal`, `search_64.optimal`, ... for the metrics."""
     shares = {"policy": strength.policy, **{f"search_{n}": share for n, share in strength.searches.items()}}
     return {f"{name}.optimal": share.optimal for name, share in shares.items()}
 
 
-def conclude(strength: Strength, positions: StrengthSet, directory: Path, say: Callable[[str], None]) -> Strength:
-    """The last act of a run whose time is used up: the baselines beside its strength, written and said.
+def conclude(strength: Strength, positions: StrengthSet, directory: Path, log: Callable[[str], None]) -> Strength:
+    """The last act of a run that used up its time: the baselines beside its strength, written and logged.
 
     The picture shows what the metrics hold by then.
     """
     strength = replace(strength, baselines=measure_baselines(positions))
     write_strength(strength, directory, positions.game.name)
-    say(strength_table(strength))
-    say(f"the run is complete; {directory}/strength.png shows the strength over time, and a larger run.minutes "
+    log(strength_table(strength))
+    log(f"the run is complete; {directory}/strength.png shows the strength over time, and a larger run.minutes "
         "trains on")
     return strength
 

@@ -1,14 +1,14 @@
-"""Who may do what in a Redis server that is not ours: ACL users (Redis 6.2 and newer) and TLS.
+"""Rights in a Redis server of the user's own: ACL users (Redis 6.2 and newer) and TLS.
 
-Make two users a run and give `replay.actor_url` the first one, `replay.url` the second; `run.name` fixes the name:
+Make two users per run: `replay.actor_url` names the first, `replay.url` the second; `run.name` fixes NAME:
 
-    python -m replay.stream.access NAME        # prints ACL SETUSER shusaku-actor …, ACL SETUSER shusaku-learner …
+    python -m shusaku.replay.stream.access NAME    # prints ACL SETUSER shusaku-actor …, ACL SETUSER shusaku-learner …
 
 TLS: `replay.url=rediss://user:password@host:port/0?ssl_ca_certs=FILE`.  The server's certificate is always checked
-against that authority (without the option: the system's) and against the host's name.
+against that authority (without the option: the system's) and against the name of the host.
 
-Scripts run with the rights of their caller, so an actor's user can also call by hand what the append script calls: it
-could write wrong counters, but read no other run, delete no key and change no setting.
+Scripts run with the rights of their caller, so the user of the actors may also send each command of the append script
+by hand: it could write wrong counters, but not read another run, delete a key or change a setting.
 """
 
 from shusaku.replay.stream.keys import RunKeys
@@ -19,7 +19,7 @@ _LEARNER = ("hgetall", "hexists", "xread", "get", "set", "del", "exists", "info"
 
 
 def acl_rules(run_id: str) -> dict[str, str]:
-    """By role, `actor` and `learner` (which is the driver's too), what ACL SETUSER takes after the password."""
+    """What ACL SETUSER takes after the password, by role: `actor`, and `learner` for the learner and the driver."""
     keys = RunKeys.of(run_id)
     actor = (*_CONNECTION, *_ACTOR)
     return {

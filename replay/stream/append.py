@@ -1,4 +1,4 @@
-"""An actor's side of the replay: finished games into the stream, in order, each once, and `Control` back."""
+"""The actor's side of the stream: it appends finished games in order, each once, and receives `Control`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,77 +12,78 @@ from shusaku.replay.stream.client import Link, connect, translate_redis_errors
 from shusaku.replay.stream.keys import RunKeys
 from shusaku.replay.stream.scripts import APPEND, Argument, Caller
 
-MAX_GAMES = 64  # of one call: the server does nothing else meanwhile
+MAX_GAMES = 64  # in one call: the server serves no other client meanwhile
 MAX_METRICS_BYTES = 4096  # bytes
 
 
 class EncodedGame(NamedTuple):
     """A finished game, ready to be sent."""
 
-    sequence: int  # of its actor's life, ascending
+    sequence: int  # in the incarnation of its actor, ascending
     rows: int  # with weight > 0
     data: bytes
 
     @classmethod
     def of(cls, record: GameRecord) -> "EncodedGame":
-        """CodecError when the record cannot be written."""
+        """Encodes the record; CodecError if that is impossible."""
         return cls(record.game_id.sequence, record.num_rows, encode_record(record))
 
 
 class AppendStatus(IntEnum):
-    """What became of a call."""
+    """What an append or a heartbeat has done; the numbers are those of `append.lua`."""
 
-    DONE = 0  # the games are in the window, or were before
-    LOST = 1  # the server does not know the run: nothing was kept; send again when the driver has begun anew
-    OTHER_EPOCH = 2  # another driver has taken over: nothing will ever be kept
-    FENCED = 3  # this actor has a successor: nothing will ever be kept
+    DONE = 0  # the games are in the window, or were appended before
+    LOST = 1  # the server has no data of the run, nothing was kept: send again after the driver has begun anew
+    OTHER_EPOCH = 2  # another driver term has begun: no game will be kept from now on
+    FENCED = 3  # this actor has a successor: no game will be kept from now on
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the server says to an append or a heartbeat."""
+    """The server's answer to an append or a heartbeat."""
 
     status: AppendStatus
-    control: Control  # with `stop` where the actor has no business any more
+    control: Control  # with `stop` if the games are refused
     appended: int = 0  # games
     duplicates: int = 0  # games that had been appended before
 
     @property
     def is_refused(self) -> bool:
-        """For ever."""
+        """Whether the server refuses the games of this actor from now on."""
         return self.status in (AppendStatus.OTHER_EPOCH, AppendStatus.FENCED)
 
 
 class Appender:
-    """Sends the games of one life of one actor.  For one thread at a time."""
+    """Sends the games of one incarnation of one actor.  For one thread at a time."""
 
     def __init__(
         self, url: str, run_id: str, *, actor: int, epoch: int, incarnation: int, deadline: float = 5.0
     ) -> None:
-        """Nothing is sent yet.  UsageError when URL or run id are malformed."""
+        """Sends nothing yet.  UsageError if the URL or the run id is malformed."""
         self.actor, self.epoch, self.incarnation = actor, epoch, incarnation
         self._url = url
         self._link = Link(connect(url, deadline))
         self._keys = RunKeys.of(run_id)
 
     def append(self, games: Sequence[EncodedGame], metrics: bytes = b"") -> Reply:
-        """At most MAX_GAMES, in ascending order of their numbers, or none: a heartbeat.  All of them or none are kept.
+        """Appends at most MAX_GAMES, in ascending order of their sequence numbers; all or none are kept.
 
-        ReplayUnavailable when it is not known whether they were: send the same games again, in the same order, and
-        those that were kept are recognised by their numbers.  `metrics` (4 KB at most) is what the driver shows;
-        empty: what was sent before stays.
+        Without games it is a heartbeat.  ReplayUnavailable if it is unknown whether the games were kept: send the same
+        games again, in the same order, and the server recognises by their numbers those that it has.  `metrics` (4 KB
+        at most) are shown by the driver; if empty, those that were sent before stay.
         """
         with translate_redis_errors(self._url):
             return append(self._link, self._keys, (self.epoch, self.actor, self.incarnation), games, metrics)
 
     def close(self) -> None:
+        """Closes the connection."""
         self._link.close()
 
 
 def append(
     client: Caller, keys: RunKeys, identity: tuple[int, int, int], games: Sequence[EncodedGame], metrics: bytes
 ) -> Reply:
-    """`Appender.append` for anybody's (epoch, actor, incarnation); errors are those of redis-py."""
+    """Does the same as `Appender.append` for any (epoch, actor, incarnation); errors are those of redis-py."""
     assert len(games) <= MAX_GAMES, len(games)
     assert len(metrics) <= MAX_METRICS_BYTES, len(metrics)
     assert all(one.sequence < other.sequence for one, other in pairwise(games)), [game.sequence for game in games]
@@ -93,7 +94,7 @@ def append(
 
 
 def read_reply(answer: Any) -> Reply:
-    """Of the append script."""
+    """Reads what the append script returned."""
     status, throttle, stop, version, epoch, actors, appended, duplicates = map(int, answer)
     is_refused = status in (AppendStatus.OTHER_EPOCH, AppendStatus.FENCED)
     control = Control(bool(throttle), bool(stop) or is_refused, version, epoch, actors)

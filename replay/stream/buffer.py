@@ -1,7 +1,7 @@
-"""The replay buffer of a cluster: games in Redis, which keeps them, and rows in the learner's memory, which samples.
+"""The replay buffer of a cluster: Redis keeps the games, and the learner samples rows from its own memory.
 
 A thread follows the stream of games, replays and checks each game once, and puts its rows into the ring of a
-`RowWindow`; sampling never asks the server.  The learner tells the server from how many rows on actors have to pause.
+`RowWindow`; sampling never asks the server.  The learner tells the server after how many rows the actors have to pause.
 """
 
 import threading
@@ -24,20 +24,21 @@ from shusaku.replay.stream.keys import RunKeys
 from shusaku.replay.stream.tail import NUMBERS_END, Entry, Reading, StreamTail
 from shusaku.replay.validation import InvalidRecordError, Quarantine
 
-STATE = 1  # version of what `RedisBuffer.state` returns
-IDLE_SECONDS = 0.05  # between two looks where there was nothing new; actors learn as soon that they may go on
+STATE = 1  # format of what `RedisBuffer.state` returns
+IDLE_SECONDS = 0.05  # between two reads if nothing was new; throttled actors are told to go on as soon
 FIRST_BACKOFF, LAST_BACKOFF = 0.1, 2.0  # seconds, while the server does not answer
-START = "0-0"  # before all ids
+START = "0-0"  # precedes all ids of the stream
 
 
 class RedisBuffer:
-    """Implements `replay.buffer.ReplayBuffer`: the learner's side, and for tests and tools the actors' as well.
+    """Implements `replay.buffer.ReplayBuffer`: the learner's side, and for tests and tools the actors' side too.
 
-    The driver makes the run's keys (`RedisControl.begin`); until it has, and whenever the server has lost them, the
-    window is empty and everybody waits.  While the server does not answer, sampling goes on with what is there.
+    The driver makes the keys of the run (`RedisControl.begin`); before that, and whenever the server has lost them, the
+    window is empty, and both playing and learning wait.  While the server does not answer, sampling continues with the
+    rows in memory.
 
-    Any thread may call anything.  `append`, `control`, `fence` and `stop` ask the server and raise ReplayUnavailable;
-    `sample`, `stats` and `record_version` do not, and never raise for the server's sake.
+    Any thread may call any method.  `append`, `control`, `fence` and `stop` ask the server and raise ReplayUnavailable;
+    `sample`, `stats` and `record_version` do not, and a fault of the server raises nothing there.
     """
 
     def __init__(
@@ -61,8 +62,8 @@ class RedisBuffer:
     ) -> None:
         """See `BufferMaker`.  `error_buffer` (samples) is how far playing and learning may run ahead of each other.
 
-        The thread starts with `restore`, or with the first `sample` or `stats`.  Without `background` there is none:
-        each call reads what is there before it answers.
+        The thread starts with `restore`, or with the first `sample` or `stats`.  Without `background` there is no
+        thread: each call first reads what is new in the stream.
         """
         self._window = RowWindow(
             game, config, batch_size=batch_size, limited=limited, symmetries=symmetries, labels=labels,
@@ -73,32 +74,33 @@ class RedisBuffer:
         self._client = connect(url, deadline)
         self._driver = RedisControl(url, run_id, deadline)
         self._tail = StreamTail(url, run_id, deadline)
-        self._lock = threading.Lock()  # of the window and of the next six
-        self._boot = ""  # of the data that the window is made of; empty: none yet
+        self._lock = threading.Lock()  # guards the window and the next six
+        self._boot = ""  # names the data that the window was read from; empty: none yet
         self._position = START  # id of the newest entry that was read
         self._number = 0  # of the newest game that was read
-        self._counted = 0  # rows that the server had counted with that game
-        self._total = 0  # the same, of the newest game that was read since START
-        self._refill_until = 0  # number of the last game that the window held already; 0: none is missing
+        self._counted = 0  # rows that the server had counted including that game
+        self._total = 0  # the same for the newest game that was read since START
+        self._refill_until = 0  # number of the last game that the window had held; 0: the refill is done
         self._skipped = self._losses = self._bad = 0
-        self._tail_lock = threading.RLock()  # of who reads; taken before the other
+        self._tail_lock = threading.RLock()  # guards reading; taken before `_lock`
         self._newest: Reading | None = None
-        self._refused_before: tuple[int, ...] | None = None  # when this buffer was made
+        self._refused_before: tuple[int, ...] | None = None  # the counts when this buffer was made
         self._trouble, self._troubled_since = "", 0.0
         self._is_background = background
         self._thread: threading.Thread | None = None
         self._wake, self._is_closing = threading.Event(), threading.Event()
         if not background:
-            self._try(lambda: self._note(self._read()))
+            self._try(lambda: self._record_answer(self._read()))
 
     @property
     def quarantine(self) -> Quarantine:
+        """The games that this buffer refused."""
         return self._window.quarantine
 
     # --- actors ------------------------------------------------------------------------------------------------------
 
     def append(self, record: GameRecord) -> Control:
-        """See `ReplayWriter.append`; its game is learned from when it has been read from the stream."""
+        """See `ReplayWriter.append`; the game enters the window when it is read from the stream."""
         try:
             data = self._window.validation.encode(record)
         except InvalidRecordError as error:
@@ -115,6 +117,7 @@ class RedisBuffer:
         return self.control()
 
     def control(self) -> Control:
+        """See `ReplayWriter.control`."""
         fields = ["stop", "version", "epoch", "actors", "limit"]
         with translate_redis_errors(self._url):
             values: Any = self._client.hmget(self._keys.control, fields)
@@ -126,18 +129,20 @@ class RedisBuffer:
     # --- learner and driver ------------------------------------------------------------------------------------------
 
     def sample(self, batch_size: int, seed: int) -> Batch | None:
+        """See `ReplayReader.sample`."""
         self._catch_up()
         with self._lock:
             was_throttled = self._window.limiter.is_throttled
             batch = self._window.sample(batch_size, seed)
             is_throttled = self._window.limiter.is_throttled
         if was_throttled and not is_throttled:
-            self._wake.set()  # actors wait for this
+            self._wake.set()  # the report tells the actors to go on
         if batch is not None and not self._is_background:
             self._catch_up()
         return batch
 
     def stats(self) -> ReplayStats:
+        """See `ReplayReader.stats`."""
         self._catch_up()
         with self._lock:
             reading, before = self._newest, self._refused_before or (0, 0, 0)
@@ -155,6 +160,7 @@ class RedisBuffer:
             )
 
     def record_version(self, version: int) -> None:
+        """See `ReplayReader.record_version`."""
         with self._lock:
             self._window.record_version(version)
         self._wake.set()
@@ -162,21 +168,24 @@ class RedisBuffer:
             self._catch_up()
 
     def fence(self, actor: int, incarnation: int) -> None:
+        """See `ReplayReader.fence`."""
         self._driver.fence(actor, incarnation)
 
     def stop(self) -> None:
+        """See `ReplayReader.stop`."""
         self._driver.stop_actors()
 
     def state(self) -> dict[str, Any]:
+        """See `ReplayReader.state`."""
         with self._lock:
             own = {"boot": self._boot, "number": self._number, "counted": self._counted}
             return {"state": STATE, **self._window.state(), **own}
 
     def restore(self, state: dict[str, Any], records: Iterable[bytes] = ()) -> int:
-        """See `ReplayReader.restore`; `records` are not looked at, they lie in the stream.
+        """See `ReplayReader.restore`; `records` are ignored, the games are in the stream.
 
-        Games up to the one that the state names come back without being counted again, later ones as new ones.  Where
-        the server does not answer, the window is refilled as soon as it does.
+        Games up to the one that the state names are not counted again, later ones are counted as new.  If the server
+        does not answer, the window is refilled as soon as it does.
         """
         counters, version, boot, number, counted = _read_state(state)
         with self._tail_lock:
@@ -195,7 +204,7 @@ class RedisBuffer:
         return bad
 
     def close(self) -> None:
-        """Ends the thread; the window stays and can be sampled from."""
+        """Ends the thread; the window can still be sampled from."""
         self._is_closing.set()
         self._wake.set()
         if self._thread is not None:
@@ -207,7 +216,7 @@ class RedisBuffer:
     # --- the tail ----------------------------------------------------------------------------------------------------
 
     def _catch_up(self) -> None:
-        """What is there, read now; or the thread, which reads it, started."""
+        """Reads what is new, or starts the thread that does so."""
         if not self._is_background:
             self._read_all(raising=False)
         elif self._thread is None and not self._is_closing.is_set():
@@ -230,7 +239,7 @@ class RedisBuffer:
                 self._wake.clear()
 
     def _read_all(self, raising: bool, until_refilled: bool = False) -> None:
-        """Until nothing new is there, or until the window is as it was; `raising` what `on_accept` raises."""
+        """Reads until nothing is new, or until the refill is done; with `raising`, exceptions reach the caller."""
         is_more: bool | None = True
         while is_more:
             is_more = self._step() if raising else self._try(self._step)
@@ -238,7 +247,7 @@ class RedisBuffer:
                 return
 
     def _try(self, step: Callable[[], Any]) -> Any:
-        """Its result, or None where it failed, which is noted: nothing may end the thread."""
+        """Returns the step's result, or None if it failed; the failure is recorded, as nothing may end the thread."""
         try:
             return step()
         except ReplayUnavailable as error:
@@ -251,11 +260,11 @@ class RedisBuffer:
         return None
 
     def _step(self) -> bool:
-        """One look at the server; whether there may be more."""
+        """Reads from the server once; returns whether there may be more."""
         with self._tail_lock:
             reading = self._read()
             before = self._newest
-            self._note(reading)
+            self._record_answer(reading)
             if reading.boot != self._boot:
                 self._change_boot(reading.boot)
                 return bool(reading.boot)
@@ -270,7 +279,7 @@ class RedisBuffer:
             with self._lock:
                 if not reading.entries:
                     self._end_refill()
-                    # What the server had counted when it was asked before is read, or gone for good.
+                    # All that the server had counted at the previous read has been read, or is gone for good.
                     if before is not None and before.boot == reading.boot and before.inserted > self._counted:
                         self._skipped += before.inserted - self._counted
                         self._counted = before.inserted
@@ -285,8 +294,8 @@ class RedisBuffer:
             version, position, boot = self._window.version, self._position, self._boot
         return self._tail.read(position, boot, version, limit, counters)
 
-    def _note(self, reading: Reading) -> None:
-        """That it answered."""
+    def _record_answer(self, reading: Reading) -> None:
+        """Records that the server answered, and what it had counted."""
         with self._lock:
             self._trouble, self._troubled_since = "", 0.0
             if not reading.boot:
@@ -296,7 +305,7 @@ class RedisBuffer:
             if self._refused_before is None:
                 self._refused_before = reading.refused
             elif self._newest is not None and self._newest.boot != reading.boot:
-                # The server counts from 0 again: what was counted before stays.
+                # The server counts from 0 again: keep what was counted before.
                 self._refused_before = tuple(
                     now - (last - then)
                     for now, last, then in zip(
@@ -306,7 +315,7 @@ class RedisBuffer:
             self._newest = reading
 
     def _change_boot(self, boot: str) -> None:
-        """The keys were made, or the data was lost: an empty window, and the limiter as at a fresh start."""
+        """Empties the window and resets the limiter: the keys were made, or the data was lost."""
         with self._lock:
             if self._boot:
                 self._losses += 1
@@ -316,11 +325,11 @@ class RedisBuffer:
             self._boot, self._position, self._number, self._counted, self._total = boot, START, 0, 0, 0
 
     def _go_back(self, reading: Reading) -> None:
-        """The server has lost its newest games, not all: the window becomes what it has."""
+        """Reads the window anew: the server has lost its newest games, but not all."""
         with self._lock:
             self._losses += 1
             self._window.begin_refill()
-            self._number = min(self._number, reading.number)  # those behind are counted as new
+            self._number = min(self._number, reading.number)  # later games are counted as new
             self._position, self._total, self._refill_until = START, 0, self._number
             self._counted = reading.inserted
             if not self._number:
@@ -332,41 +341,15 @@ class RedisBuffer:
             self._window.end_refill()
 
     def _take(self, entry: Entry) -> None:
-        """Into the window, or into quarantine."""
-        reason, record = "", None
+        """Puts one entry of the stream into the window, or into quarantine."""
         is_old = 0 < entry.number <= self._refill_until
         if entry.is_ours and not is_old and entry.total - entry.rows < self._total:
             entry = entry._replace(is_ours=False)  # the script's totals never go back
-        if not entry.is_ours:
-            reason = "foreign: no entry of the append script"
-        else:
-            try:
-                record = decode_record(entry.data)
-                self._window.validation.check_game(record)
-            except CodecError as error:
-                reason = f"format: {error}"
-            except InvalidRecordError as error:
-                reason = str(error)
+        record, reason = self._decode(entry)
         with self._lock:
-            if entry.number < NUMBERS_END:
-                self._position = entry.id
-            if entry.is_ours:
-                self._total = entry.total
-            if not is_old and entry.is_ours:
-                self._end_refill()
-                self._skipped += max(0, entry.total - entry.rows - self._counted)
-                self._number, self._counted = entry.number, entry.total
-            if record is not None and not reason:
-                try:
-                    if is_old:
-                        self._window.refill(record)
-                    else:
-                        # Games of an earlier life may have been played under another configuration.
-                        is_earlier = record.game_id.epoch < self._epoch
-                        self._window.validation.check_origin(record, self._window.version, not is_earlier)
-                        self._window.accept(record)
-                except InvalidRecordError as error:
-                    reason = str(error)
+            self._advance(entry, is_old)
+            if record is not None:
+                reason = self._insert(record, is_old)
             if entry.number == self._refill_until:
                 self._end_refill()
         if reason:
@@ -375,6 +358,45 @@ class RedisBuffer:
         elif not is_old and self._on_accept is not None:
             self._on_accept(entry.data)
 
+    def _decode(self, entry: Entry) -> tuple[GameRecord | None, str]:
+        """The record, or None and why the entry holds none of this run."""
+        if not entry.is_ours:
+            return None, "source: not an entry of the append script"
+        try:
+            record = decode_record(entry.data)
+            self._window.validation.check_game(record)
+            return record, ""
+        except CodecError as error:
+            return None, f"format: {error}"
+        except InvalidRecordError as error:
+            return None, str(error)
+
+    def _advance(self, entry: Entry, is_old: bool) -> None:
+        """Moves the place of reading behind this entry."""
+        if entry.number < NUMBERS_END:
+            self._position = entry.id
+        if not entry.is_ours:
+            return
+        self._total = entry.total
+        if not is_old:
+            self._end_refill()
+            self._skipped += max(0, entry.total - entry.rows - self._counted)
+            self._number, self._counted = entry.number, entry.total
+
+    def _insert(self, record: GameRecord, is_old: bool) -> str:
+        """Puts the rows into the window; returns why the record is refused, or nothing."""
+        try:
+            if is_old:
+                self._window.refill(record)
+            else:
+                # Games of an earlier driver term may have been played under another configuration.
+                is_earlier = record.game_id.epoch < self._epoch
+                self._window.validation.check_origin(record, self._window.version, not is_earlier)
+                self._window.accept(record)
+        except InvalidRecordError as error:
+            return str(error)
+        return ""
+
     def _refuse(self, entry: Entry | None, reason: str, data: bytes) -> None:
         with self._lock:
             self._window.quarantine.add(reason, data)
@@ -382,7 +404,7 @@ class RedisBuffer:
 
 
 def _read_state(state: dict[str, Any]) -> tuple[LimiterState, int, str, int, int]:
-    """ValueError unless `RedisBuffer.state` made it."""
+    """Returns counters, version, boot, number and counted; ValueError unless `RedisBuffer.state` made the state."""
     if state.get("state") != STATE:
         raise ValueError(f"replay state {state.get('state')!r} is unknown; this program reads {STATE}")
     try:

@@ -1,9 +1,8 @@
-"""Connections to Redis that never hang and never repeat themselves; their errors in one line without secrets.
+"""Connections to Redis that never hang and never retry; their errors are one line without secrets.
 
 redis-py retries three times by default, which doubles a write whose reply was lost and blocks for 14 s.  Here nothing
-is retried: a wait for the server ends after `deadline` seconds, the connection is then closed, so that a late reply is
-never read as the answer of another call, and the caller decides.  What may be sent again is its business: see
-`replay.stream.append`.
+is retried: a wait for the server ends after `deadline` seconds, and the connection is closed, so that a late reply is
+never read as the answer to another call.  The caller decides what to send again: see `replay.stream.append`.
 """
 
 import re
@@ -25,23 +24,23 @@ from shusaku.replay.stream.scripts import APPEND, BEGIN, FENCE, QUARANTINE, REPO
 
 SCHEMES = ("redis", "rediss", "unix")
 _SECRET = re.compile(r"(?<=password=)[^&#\s]*", re.IGNORECASE)
-# What a server in order says as well, sooner or later: nothing is wrong with the set-up.
+# Errors that a healthy server returns too, now and then: the set-up is right.
 _TEMPORARY = ("LOADING", "READONLY", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "UNBLOCKED")
 
 
 class ReplayUnavailable(RunFailed):
-    """The server did not answer in time, or refused; try again later.  Whether it did as told is not known."""
+    """The server did not answer in time, or refused; try again later.  It is unknown whether it executed the call."""
 
 
 class ReplayRefused(ReplayUnavailable):
-    """The server answers and refuses: password, rights, memory, disk; somebody has to do something."""
+    """The server refuses because of its password, rights, memory or disk; the user has to act."""
 
 
 def connect(url: str, deadline: float = 5.0) -> redis.Redis:
-    """A client of `url`, which connects when it is first used; any thread may use it.
+    """Makes a client of `url`, which connects at its first use; any thread may use it.
 
-    No wait for the server (to connect, to be let in, for a reply) is longer than `deadline` seconds.  UsageError when
-    `url` is none of redis://[user:password@]host:port/db, rediss://…?ssl_ca_certs=FILE, unix://[user:password@]/path.
+    No wait for the server (connection, handshake, reply) is longer than `deadline` seconds.  UsageError unless `url`
+    is redis://[user:password@]host:port/db, rediss://…?ssl_ca_certs=FILE or unix://[user:password@]/path.
     """
     if urlsplit(url).scheme not in SCHEMES:
         raise UsageError(f"replay.url={mask_passwords(url)}: must begin with redis://, rediss:// or unix://")
@@ -50,7 +49,7 @@ def connect(url: str, deadline: float = 5.0) -> redis.Redis:
     except (ValueError, TypeError) as error:
         raise UsageError(f"replay.url={mask_passwords(url)}: {mask_passwords(str(error))}") from None
     pool.connection_kwargs |= {  # after the URL, whose options must not undo them
-        "protocol": 2,  # plain replies, and AUTH in place of HELLO: one right less to grant
+        "protocol": 2,  # plain replies, and AUTH instead of HELLO: one right less to grant
         "socket_timeout": deadline,
         "socket_connect_timeout": deadline,
         "retry": Retry(NoBackoff(), 0),
@@ -62,10 +61,10 @@ def connect(url: str, deadline: float = 5.0) -> redis.Redis:
 
 
 def check_server(url: str, deadline: float = 8.0, run_id: str = "check") -> None:
-    """UsageError of one line where the server cannot hold a run: it does not answer within `deadline` seconds, refuses
-    password or rights, evicts keys, is full, too old or a replica.  What it is tried with is removed again.
+    """Checks that the server can hold a run; UsageError of one line if not.
 
-    Rights are tried on keys of `run_id`: name the run where the user may touch no others.
+    Reasons: no answer within `deadline` seconds, a wrong password, missing rights, an eviction policy, no memory,
+    an old version, a replica.  The check uses keys of `run_id` (a user may have rights on those only) and removes them.
     """
     failures: list[str] = []
 
@@ -81,8 +80,8 @@ def check_server(url: str, deadline: float = 8.0, run_id: str = "check") -> None
         finally:
             client.connection_pool.disconnect()
 
-    connect(url)  # a malformed one is refused here
-    # In a thread, because looking up a name has no deadline of its own.
+    connect(url)  # refuses a malformed URL
+    # In a thread, because looking up a host name has no deadline.
     thread = threading.Thread(target=check, name="replay-check", daemon=True)
     thread.start()
     thread.join(deadline)
@@ -93,7 +92,7 @@ def check_server(url: str, deadline: float = 8.0, run_id: str = "check") -> None
 
 
 def _check_info(info: dict[str, Any]) -> None:
-    """Of INFO."""
+    """Checks what the server replies to INFO."""
     version = str(info.get("redis_version", "0"))
     if tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < (6, 2):
         raise UsageError(f"it is Redis {version}; 6.2 or newer is needed")
@@ -108,7 +107,7 @@ def _check_info(info: dict[str, Any]) -> None:
 
 
 def _try_out(client: redis.Redis, run_id: str) -> None:
-    """Everything that a run does, with keys of its own."""
+    """Executes every command that a run needs, on keys of its own."""
     keys = RunKeys.of(run_id, f"probe-{secrets.token_hex(4)}-")
     try:
         BEGIN(client, [keys.control, keys.counters, keys.seen, keys.games], ["probe", 0, 1, 1, 0, ""])
@@ -120,7 +119,7 @@ def _try_out(client: redis.Redis, run_id: str) -> None:
         client.set(keys.status, "")
         client.get(keys.status)
         client.time()
-        client.hgetall(keys.heard)
+        client.hgetall(keys.heartbeats)
     finally:
         client.delete(*keys)
 
@@ -130,21 +129,21 @@ class Link:
 
     def __init__(self, client: redis.Redis) -> None:
         self._connection: Any = client.connection_pool.make_connection()
-        self.breaks = 0  # of the connection: behind each the server may be another than before
+        self.breaks = 0  # of the connection; after each the server may have restarted
 
     def execute_command(self, *arguments: str | bytes | int) -> Any:
-        """The reply; connects first where it has to.  Errors are those of redis-py."""
+        """Sends a command and returns the reply; connects first if needed.  Errors are those of redis-py."""
         try:
             self._connection.send_packed_command([pack(arguments)])
             return self._connection.read_response()
-        except redis.ResponseError:  # a whole answer
+        except redis.ResponseError:  # a complete reply
             raise
-        except BaseException:  # an interrupt as well: what still comes must not answer the next call
+        except BaseException:  # an interrupt too: a late reply must not answer the next call
             self._disconnect()
             raise
 
     def execute_many(self, *commands: Sequence[str | bytes | int]) -> list[Any]:
-        """Their replies, all sent at once; a refused one has its ResponseError among them."""
+        """Sends commands at once and returns their replies; that of a refused command is its ResponseError."""
         try:
             self._connection.send_packed_command([b"".join(map(pack, commands))])
             return [self._reply() for _ in commands]
@@ -159,6 +158,7 @@ class Link:
             return error
 
     def close(self) -> None:
+        """Closes the connection; the next command opens another."""
         self._disconnect()
 
     def _disconnect(self) -> None:
@@ -167,7 +167,7 @@ class Link:
 
 
 def pack(arguments: Sequence[str | bytes | int]) -> bytes:
-    """A command as it crosses the wire (RESP), in one piece: one system call, where redis-py needs one every 6 KB."""
+    """Encodes a command (RESP) in one piece, which is one system call; redis-py needs one for each 6 KB."""
     parts = [b"*%d\r\n" % len(arguments)]
     for argument in arguments:
         data = argument if type(argument) is bytes else str(argument).encode()
@@ -176,7 +176,7 @@ def pack(arguments: Sequence[str | bytes | int]) -> bytes:
 
 
 def mask_passwords(text: str) -> str:
-    """The text, or URL, without passwords."""
+    """Returns the text, or URL, without passwords."""
     text = _SECRET.sub("***", text)
     parts = urlsplit(text)
     if "@" in parts.netloc:
@@ -187,7 +187,7 @@ def mask_passwords(text: str) -> str:
 
 @contextmanager
 def translate_redis_errors(url: str) -> Iterator[None]:
-    """Turns the errors of redis-py into ReplayUnavailable or ReplayRefused of one line."""
+    """Turns errors of redis-py into ReplayUnavailable or ReplayRefused of one line."""
     try:
         yield
     except (redis.RedisError, OSError) as error:
@@ -195,14 +195,14 @@ def translate_redis_errors(url: str) -> Iterator[None]:
 
 
 def to_replay_error(error: Exception, url: str) -> ReplayUnavailable:
-    """The error in one line, with the server's name."""
+    """Returns the error in one line with the name of the server."""
     reason, is_final = explain(error)
     text = f"{mask_passwords(url)}: {reason}"
     return ReplayRefused(text) if is_final else ReplayUnavailable(text)
 
 
 def explain(error: Exception) -> tuple[str, bool]:
-    """What went wrong, in our words, and whether it stays so until somebody does something."""
+    """Returns what went wrong in plain words, and whether it stays so until the user acts."""
     text = mask_passwords(" ".join(str(error).split()))[:300] or type(error).__name__
     low = text.lower()
     if isinstance(error, redis.AuthenticationError) or "noauth" in low or "wrongpass" in low:

@@ -1,4 +1,4 @@
-"""The driver's and the commands' side of the replay: lives, fences, wishes and metrics of a run."""
+"""The driver's and the commands' side of the stream: driver terms, fences, requests and metrics of a run."""
 
 import secrets
 from collections.abc import Mapping
@@ -7,19 +7,19 @@ from typing import NamedTuple
 from shusaku.common.errors import ResumeError
 from shusaku.replay.stream.client import ReplayUnavailable, connect, translate_redis_errors
 from shusaku.replay.stream.keys import RunKeys
-from shusaku.replay.stream.scripts import BEGIN, FENCE, RECORD_VERSION, SET
+from shusaku.replay.stream.scripts import BEGIN, FENCE, RECORD_VERSION, SET_CONTROL
 
 
 class ActorMetrics(NamedTuple):
-    """What an actor said of itself last."""
+    """The newest metrics of an actor."""
 
     incarnation: int
-    age_s: float  # since the server last heard of it, by the server's clock
-    metrics: bytes  # msgpack, as it sent them; empty: none yet
+    age_s: float  # since its last heartbeat, by the server's clock
+    metrics: bytes  # msgpack, as the actor sent them; empty: none yet
 
 
 class RedisControl:
-    """Short calls, each with its deadline; ReplayUnavailable when the server does not answer.  Any thread."""
+    """Short calls with a deadline; ReplayUnavailable if the server does not answer.  Any thread may call them."""
 
     def __init__(self, url: str, run_id: str, deadline: float = 5.0) -> None:
         self._url = url
@@ -36,12 +36,12 @@ class RedisControl:
         limit: int | None = None,
         fences: Mapping[int, int] | None = None,
     ) -> bool:
-        """A life of the driver begins, or goes on after the data was lost; True when the keys had to be made (anew).
+        """Begins a driver term, or continues it after the data was lost; returns whether the keys had to be made.
 
-        `capacity` rows and `max_bytes` of records are kept at most; `actors` is the desired number (0: as configured);
-        actors are throttled from `limit` inserted rows on until the learner says otherwise (-1: never; None: as it
-        was, and never where nothing was); games of earlier lives than `fences` (actor -> incarnation) are refused.
-        A request to stop is forgotten.  ResumeError when a newer epoch has begun.
+        At most `capacity` rows and `max_bytes` of records are kept; `actors` is the desired number (0: as configured).
+        Actors are throttled from `limit` inserted rows on until the learner reports another limit (-1: never; None: as
+        before, and never in a new run).  Games of earlier incarnations than `fences` (actor -> incarnation) are
+        refused.  A request to stop is dropped.  ResumeError if a newer epoch has begun.
         """
         pairs = [number for pair in (fences or {}).items() for number in pair]
         with translate_redis_errors(self._url):
@@ -52,114 +52,118 @@ class RedisControl:
             )
         if status == 0:
             raise ResumeError(
-                f"the replay has seen a newer life of this run than {epoch}; another `shusaku train` drives it, or the"
-                " run directory is an older copy: give the copy another replay.url"
+                f"the replay has seen a newer driver term of this run than {epoch}; another `shusaku train` drives it,"
+                " or the run directory is an older copy: give the copy another replay.url"
             )
         return int(status) == 2
 
     def newest_epoch(self) -> int:
-        """-1 where no driver has begun, or the data was lost."""
+        """The newest driver term; -1 if no driver has begun, or the data was lost."""
         with translate_redis_errors(self._url):
             epoch = self._client.hget(self._keys.control, "epoch")
         return -1 if epoch is None else int(epoch)
 
     def is_lost(self) -> bool:
-        """Whether the server knows nothing of this run: `begin` is due."""
+        """Whether the server has no data of this run, so that `begin` is due."""
         with translate_redis_errors(self._url):
             return not self._client.hexists(self._keys.control, "boot")
 
     def fence(self, actor: int, incarnation: int) -> None:
-        """Games of earlier lives of this actor are refused from now on."""
+        """Refuses games of earlier incarnations of this actor from now on."""
         with translate_redis_errors(self._url):
             is_done = FENCE(self._client, [self._keys.control, self._keys.seen], [actor, incarnation])
         self._check(is_done)
 
     def record_version(self, version: int) -> None:
-        """Weights up to this publication number exist.  It never goes back."""
+        """Records that weights up to this publication number exist; it never goes back."""
         with translate_redis_errors(self._url):
             is_done = RECORD_VERSION(self._client, [self._keys.control], [version])
         self._check(is_done)
 
     def newest_version(self) -> int:
-        """0 where none was noted."""
+        """The newest version that was recorded; 0: none."""
         with translate_redis_errors(self._url):
             return int(self._client.hget(self._keys.control, "version") or 0)
 
     def set_actors(self, actors: int) -> None:
-        """The desired number; 0: as configured."""
+        """Sets the desired number of actors; 0: as configured."""
         self._set("actors", actors)
 
     def desired_actors(self) -> int:
-        """0: as configured."""
+        """The desired number of actors; 0: as configured."""
         with translate_redis_errors(self._url):
             return int(self._client.hget(self._keys.control, "actors") or 0)
 
     def stop_actors(self) -> None:
-        """Every actor ends, as soon as it hears it: the driver's last word."""
+        """Tells every actor to end, in each reply from now on; only the driver calls it."""
         self._set("stop", 1)
 
     def request_run_stop(self) -> None:
-        """Asks the driver to end the run, which it does in order."""
+        """Asks the driver to end the run in order."""
         self._set("wish", 1)
 
     def is_run_stop_requested(self) -> bool:
+        """Whether a command has asked the driver to end the run."""
         with translate_redis_errors(self._url):
             return self._client.hget(self._keys.control, "wish") == b"1"
 
     def are_actors_stopped(self) -> bool:
+        """Whether the driver has told the actors to end."""
         with translate_redis_errors(self._url):
             return self._client.hget(self._keys.control, "stop") == b"1"
 
     def actor_metrics(self) -> dict[int, ActorMetrics]:
-        """By actor, of all that were ever heard of in this run; tell the living ones by age and incarnation."""
+        """By actor, for all that ever sent a heartbeat in this run; age and incarnation tell which ones live."""
         with translate_redis_errors(self._url):
             pipeline = self._client.pipeline(transaction=False)
             pipeline.time()
-            pipeline.hgetall(self._keys.heard)
+            pipeline.hgetall(self._keys.heartbeats)
             pipeline.hgetall(self._keys.actors)
-            (seconds, microseconds), heard, metrics = pipeline.execute()
+            (seconds, microseconds), heartbeats, metrics = pipeline.execute()
         now = seconds * 1000 + microseconds // 1000
         found = {}
-        for actor, text in heard.items():
+        for actor, text in heartbeats.items():
             moment, _, incarnation = text.partition(b":")
             if not (actor.isdigit() and moment.isdigit() and incarnation.isdigit()):
-                continue  # somebody else wrote it
-            age = max(0, now - int(moment)) / 1000  # 0 where the server's clock was set back
+                continue  # another program wrote it
+            age = max(0, now - int(moment)) / 1000  # 0 if the server's clock was set back
             found[int(actor)] = ActorMetrics(int(incarnation), age, metrics.get(actor, b""))
         return found
 
     def drop_actor_metrics(self) -> None:
-        """Drops the metrics of all actors; the living ones send theirs again within a second."""
+        """Drops the metrics of all actors; living actors send theirs again within a second."""
         with translate_redis_errors(self._url):
-            self._client.delete(self._keys.heard, self._keys.actors)
+            self._client.delete(self._keys.heartbeats, self._keys.actors)
 
     def counters(self) -> dict[str, int]:
-        """See `replay.stream.keys`; what never happened is absent."""
+        """The counters by name, see `replay.stream.keys`; a counter that never counted is absent."""
         with translate_redis_errors(self._url):
             counters = self._client.hgetall(self._keys.counters)
         return {name.decode(): int(value) for name, value in counters.items()}  # type: ignore[union-attr]
 
     def quarantined(self) -> dict[str, int]:
-        """Refused records by the kind of their reason."""
+        """The number of refused records by kind of reason."""
         with translate_redis_errors(self._url):
             counts = self._client.hgetall(self._keys.quarantined)
         return {key.decode(errors="replace"): int(n) for key, n in counts.items()}  # type: ignore[union-attr]
 
     def put_status(self, status: bytes) -> None:
+        """Stores the driver's status for `shusaku status`."""
         with translate_redis_errors(self._url):
             self._client.set(self._keys.status, status)
 
     def status(self) -> bytes:
-        """What the driver wrote last; empty where it has not."""
+        """The newest status of the driver; empty: none yet."""
         with translate_redis_errors(self._url):
             return bytes(self._client.get(self._keys.status) or b"")  # type: ignore[arg-type]
 
     def close(self) -> None:
+        """Closes the connections."""
         self._client.connection_pool.disconnect()
 
     def _set(self, field: str, value: int) -> None:
         with translate_redis_errors(self._url):
-            is_done = SET(self._client, [self._keys.control], [field, value])
+            is_done = SET_CONTROL(self._client, [self._keys.control], [field, value])
         self._check(is_done)
 
     def _check(self, is_done: int) -> None:

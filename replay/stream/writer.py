@@ -1,4 +1,4 @@
-"""A bounded send queue between an actor, which never waits for the network, and the replay."""
+"""A bounded send queue between an actor, which never waits for the network, and the stream."""
 
 import random
 import threading
@@ -12,37 +12,37 @@ from shusaku.common.messages import Control, GameRecord
 from shusaku.replay.stream.append import MAX_GAMES, MAX_METRICS_BYTES, Appender, AppendStatus, EncodedGame, Reply
 from shusaku.replay.stream.client import ReplayUnavailable
 
-MAX_CALL_BYTES = 1 << 20  # of the games of one call, one game apart
+MAX_CALL_BYTES = 1 << 20  # of the games of one call, unless a single game has more
 HEARTBEAT_SECONDS = 1.0
 THROTTLED_SECONDS = 0.05  # between the heartbeats of an actor that waits for the learner
 FIRST_BACKOFF, LAST_BACKOFF = 0.05, 2.0  # seconds
-# A server may come back without what it acknowledged last: a second without power, two more behind a slow disk.
+# A server may restart without what it acknowledged last: one second after a power cut, two more with a slow disk.
 KEEP_SECONDS = 5.0
 KEEP_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class WriterStats:
-    """Figures of one moment, since the writer was made; games."""
+    """Statistics of one moment, since the writer was made; counts are of games."""
 
     queued: int  # waiting to be sent
     queued_bytes: int
-    acknowledged: int  # in the window for sure
+    acknowledged: int  # surely in the window
     duplicates: int  # of these, recognised when they were sent a second time
-    refused: int  # by a later life of the driver or of this actor
+    refused: int  # because a later driver term or a successor of this actor exists
     calls: int
     failures: int  # calls without an answer
-    unreachable_s: float  # since the first call of an unbroken row of failures; 0: it answers
-    trouble: str  # the last failure of that row, or that the data was lost
+    unreachable_s: float  # since the first call of the present series of failures; 0: the server answers
+    trouble: str  # the last failure of that series, or that the data was lost
 
 
 class AsyncWriter:
-    """Sends games in the order of `put` from a thread of its own, and a heartbeat where there are none.
+    """Sends games in the order of `put` from a thread of its own, and heartbeats while there are none.
 
-    While the server does not answer, or has lost the run, the games wait here, `max_games` and `max_bytes` of them
-    (one game more may pass the latter), and the same ones are sent again in the same order: none is lost, none doubled.
-    Before them go the games that were acknowledged within `keep_seconds` of the newest, KEEP_BYTES at most, should the
-    server have come back without them.
+    While the server does not answer, or has lost the run, at most `max_games` and `max_bytes` of games wait here (the
+    last one may exceed the bytes).  The same games are sent again in the same order: none is lost, none is doubled.
+    Games that were acknowledged within `keep_seconds` of the newest, KEEP_BYTES at most, are sent again before them, in
+    case the server restarted without them.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class AsyncWriter:
         self._games: deque[EncodedGame] = deque()
         self._bytes = 0
         self._keep_seconds = keep_seconds
-        self._kept: deque[tuple[float, EncodedGame]] = deque()  # acknowledged, and when; of the thread alone
+        self._kept: deque[tuple[float, EncodedGame]] = deque()  # acknowledged games and when; only the thread uses them
         self._kept_bytes = 0
         self._control = Control(epoch=appender.epoch)
         self._metrics = b""
@@ -67,16 +67,16 @@ class AsyncWriter:
         self._thread.start()
 
     def put(self, record: GameRecord) -> bool:
-        """Takes the game and says True; False where the queue is full: the caller pauses and offers it again.
+        """Takes the game; False if the queue is full: the caller pauses and offers the game again.
 
-        Never waits for the server.  CodecError when the record cannot be written.
+        Never waits for the server.  CodecError if the record cannot be encoded.
         """
         return self.put_all((record,)) == 1
 
     def put_all(self, records: Iterable[GameRecord]) -> int:
-        """How many of the games it takes, from the first on; they are sent together.  See `put`.
+        """Takes games from the first on, to be sent together; returns how many.  See `put`.
 
-        Those before one that cannot be written are taken.
+        Games before one that cannot be encoded are taken.
         """
         with self._changed:
             free_games, free_bytes = self._max_games - len(self._games), self._max_bytes - self._bytes
@@ -93,7 +93,7 @@ class AsyncWriter:
 
     def _enqueue(self, games: list[EncodedGame]) -> None:
         with self._changed:
-            if self._control.stop and self._refused:  # nobody will ever take them
+            if self._control.stop and self._refused:  # the server will refuse these too
                 self._refused += len(games)
             elif games:
                 self._games.extend(games)
@@ -102,35 +102,36 @@ class AsyncWriter:
 
     @property
     def control(self) -> Control:
-        """The newest; `stop` also where this actor has a successor or the driver has."""
+        """The newest reply; `stop` is also set if a successor of this actor or of the driver term exists."""
         return self._control
 
     @property
     def metrics(self) -> bytes:
+        """What is sent with the next heartbeat or game, at most once a second; msgpack, 4 KB at most."""
         return self._metrics
 
     @metrics.setter
     def metrics(self, metrics: bytes) -> None:
-        """Sent with the next heartbeat or game, at most once a second; msgpack, 4 KB at most."""
         assert len(metrics) <= MAX_METRICS_BYTES, len(metrics)
         self._metrics = self._new_metrics = metrics
 
     def flush(self, timeout: float) -> bool:
-        """Waits until all is sent; False when something is left after `timeout` seconds."""
+        """Waits until all games are sent; False if some are left after `timeout` seconds."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._games, timeout)
 
     def close(self, timeout: float) -> bool:
-        """Sends what is there and ends the thread; False when something was left."""
+        """Sends the games in the queue and ends the thread; False if some were left after `timeout` seconds."""
         is_empty = self.flush(timeout)
         with self._changed:
             self._is_closing = True
             self._changed.notify_all()
-        self._thread.join(timeout=1.0)  # a call that is under way ends by its own deadline
+        self._thread.join(timeout=1.0)  # a call in flight ends at its own deadline
         self._appender.close()
         return is_empty
 
     def stats(self) -> WriterStats:
+        """The statistics of this moment."""
         with self._changed:
             return WriterStats(
                 queued=len(self._games),
@@ -146,52 +147,52 @@ class AsyncWriter:
 
     def _run(self) -> None:
         backoff = FIRST_BACKOFF
-        heard = metrics_sent = float("-inf")
+        answered_at = metrics_sent_at = float("-inf")
         while True:
             with self._changed:
                 interval = THROTTLED_SECONDS if self._control.throttle else HEARTBEAT_SECONDS
-                idle = max(0.0, heard + interval - time.monotonic())
+                idle = max(0.0, answered_at + interval - time.monotonic())
                 self._changed.wait_for(lambda: bool(self._games) or self._is_closing, idle)
                 if self._is_closing:
                     return
                 games = _batch(self._games)
             metrics = b""
-            if time.monotonic() - metrics_sent >= HEARTBEAT_SECONDS:
+            if time.monotonic() - metrics_sent_at >= HEARTBEAT_SECONDS:
                 metrics, self._new_metrics = self._new_metrics, b""
             is_sent = self._send(games, metrics)
             if is_sent:
-                heard = time.monotonic()
-                metrics_sent = heard if metrics else metrics_sent
+                answered_at = time.monotonic()
+                metrics_sent_at = answered_at if metrics else metrics_sent_at
                 backoff = FIRST_BACKOFF
                 continue
             self._new_metrics = self._new_metrics or metrics
-            with self._changed:  # full jitter, so that many actors do not come back at once
+            with self._changed:  # jitter, so that many actors do not come back at once
                 pause = backoff * self._random.uniform(0.5, 1.0)
                 if self._changed.wait_for(lambda: self._is_closing, pause):
                     return
             backoff = min(2 * backoff, LAST_BACKOFF)
 
     def _send(self, games: list[EncodedGame], metrics: bytes) -> bool:
-        """One call; False where the games have to be sent again."""
+        """Makes one call; False if the games have to be sent again."""
         try:
             if self._trouble:
                 self._send_again()
             reply = self._appender.append(games, metrics)
         except ReplayUnavailable as error:
-            self._note_trouble(str(error), is_failure=True)
+            self._record_trouble(str(error), is_failure=True)
             return False
         if reply.status is AppendStatus.LOST:
-            self._note_trouble("the data of the run was lost; waits for the driver to begin anew", is_failure=False)
+            self._record_trouble("the data of the run was lost; waits for the driver to begin anew", is_failure=False)
             return False
-        self._forget(games, reply)
+        self._drop(games, reply)
         return True
 
     def _send_again(self) -> None:
-        """What was acknowledged before the trouble; the server recognises what it still has."""
+        """Sends what was acknowledged before the trouble; the server recognises the games that it still has."""
         kept = deque(game for _, game in self._kept)
         while games := _batch(kept):
             reply = self._appender.append(games)
-            if reply.status is not AppendStatus.DONE:  # and so is what the next call is told
+            if reply.status is not AppendStatus.DONE:  # the next call gets the same status
                 return
             with self._changed:
                 self._duplicates += reply.duplicates
@@ -206,7 +207,7 @@ class AsyncWriter:
         while self._kept and (now - self._kept[0][0] >= self._keep_seconds or self._kept_bytes > KEEP_BYTES):
             self._kept_bytes -= len(self._kept.popleft()[1].data)
 
-    def _note_trouble(self, text: str, is_failure: bool) -> None:
+    def _record_trouble(self, text: str, is_failure: bool) -> None:
         with self._changed:
             self._calls += 1
             self._failures += is_failure
@@ -214,12 +215,13 @@ class AsyncWriter:
                 self._troubled_since = time.monotonic()
             self._trouble = text
 
-    def _forget(self, games: list[EncodedGame], reply: Reply) -> None:
+    def _drop(self, games: list[EncodedGame], reply: Reply) -> None:
+        """Drops games from the queue that the server has answered."""
         with self._changed:
             self._calls += 1
             self._trouble = ""
             self._control = reply.control
-            if reply.is_refused:  # now and for ever, and so would all others be
+            if reply.is_refused:  # and it would refuse all others too
                 self._refused += len(self._games)
                 self._games.clear()
                 self._bytes = 0
@@ -234,7 +236,7 @@ class AsyncWriter:
 
 
 def _batch(games: Iterable[EncodedGame]) -> list[EncodedGame]:
-    """The oldest games, as many as go into one call."""
+    """Returns the oldest games, as many as fit into one call."""
     batch: list[EncodedGame] = []
     size = 0
     for game in islice(games, MAX_GAMES):

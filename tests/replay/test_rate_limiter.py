@@ -262,7 +262,7 @@ class LimiterMachine(RuleBasedStateMachine):
             rule = self.rule
             assert rule.size == sum(self.games) <= self.capacity
             excess = rule.sampled - (rule.inserted - rule.minimum) * rule.samples_per_position
-            # One more where sampled was rounded up after a loss.
+            # One more if `sampled` was rounded up after a loss.
             assert excess <= max(rule.error_buffer, rule.minimum * rule.samples_per_position) + 1
 
     @invariant()

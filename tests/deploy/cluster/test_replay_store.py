@@ -218,7 +218,7 @@ def test_a_newer_driver_ends_this_one(tended: Tended) -> None:
     connect(tended.store.url).flushall()
     tended.store.control.begin(2, capacity=1000, max_bytes=1 << 20, actors=2)
     connect(tended.store.url).hdel(RunKeys.of(RUN).control, "boot")
-    with pytest.raises(ResumeError, match="newer life of this run"):
+    with pytest.raises(ResumeError, match="newer driver term of this run"):
         tended.tend()
 
 

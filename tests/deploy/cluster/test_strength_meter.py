@@ -1,14 +1,14 @@
 """Measurements beside a run: when they are asked for, what they are noted as, and what a failing evaluator costs."""
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fake_ray import Call, Clock, FakeHandle, FakeRay, death, install, task_error
+from fake_ray import Call, Clock, FakeHandle, death, install, task_error
 
 from shusaku.actors.arena.strength import SIMULATIONS, Share, Strength
-from shusaku.common.config.schema import Config
-from shusaku.common.messages import Metrics
+from shusaku.common.config.schema import StrengthConfig
 from shusaku.deploy.cluster.strength_meter import FINAL_SECONDS, PAUSE_SECONDS, TRIES, StrengthMeter
 from shusaku.deploy.cluster.workers import RayWorker
 from shusaku.deploy.run.run_identity import RunProgress
@@ -20,37 +20,29 @@ def strength(optimal: float) -> Strength:
 
 
 class Run:
-    """What the meter sees of a `ClusterRun`, with an evaluator."""
+    """What the meter needs of a run, with an evaluator that the test starts."""
 
     def __init__(self, clock: Clock) -> None:
-        self.config = Config()
-        self.positions: Any = object()
-        self.progress_state = RunProgress()
+        self.settings = StrengthConfig()
+        self.progress = RunProgress()
         self.seconds = 0.0
         self.lines: list[str] = []
-        self.written: list[Metrics] = []
-        self.write_error: OSError | None = None
-        self.is_stopped = False
-        self.turns = 0
-        self.broadcast = SimpleNamespace(weights=None, reference=None, step=0)
+        self.written: list[tuple[Strength, str, int, float]] = []
+        self.rounds = 0
+        self.broadcast: Any = SimpleNamespace(weights=None, reference=None, step=0)
         self.evaluator: RayWorker | None = None
-        self.supervisor = SimpleNamespace(worker=lambda name: self.evaluator if name == "evaluator" else None)
-        self.console = SimpleNamespace(say=self.lines.append)
-        self.sink = SimpleNamespace(write=self.write)
-        self.signals = SimpleNamespace(should_stop=lambda: self.is_stopped)
-        self.progress = SimpleNamespace(show=lambda console: None)
-        self.on_turn: Any = lambda: None  # of the loop of `final`
-        self.say_status = lambda: None
+        self.on_round: Callable[[], Any] = lambda: True
         self.clock = clock
+        supervisor: Any = SimpleNamespace(worker=lambda name: self.evaluator if name == "evaluator" else None)
+        self.meter = StrengthMeter(self.settings, supervisor, self.broadcast, self.progress, self.record,
+                                   self.lines.append)
 
-    def write(self, metrics: Metrics) -> None:
-        if self.write_error is not None:
-            raise self.write_error
-        self.written.append(metrics)
+    def record(self, strength: Strength, source: str, step: int, seconds: float) -> None:
+        self.written.append((strength, source, step, seconds))
 
-    def reconcile(self) -> None:
-        self.turns += 1
-        self.on_turn()
+    def may_go_on(self) -> bool:
+        self.rounds += 1
+        return self.on_round() is not False
 
     def start_evaluator(self) -> FakeHandle:
         handle = FakeHandle()
@@ -58,214 +50,189 @@ class Run:
         return handle
 
     def publish(self, step: int) -> None:
-        self.broadcast = SimpleNamespace(weights=object(), reference=f"weights of step {step}", step=step)
+        self.broadcast.weights, self.broadcast.reference = object(), f"weights of step {step}"
+        self.broadcast.step = step
+
+    def poll(self, is_training: bool = True) -> None:
+        self.meter.poll(self.seconds, is_training)
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> tuple[FakeRay, Clock]:
-    return install(monkeypatch, "workers", "strength_meter")
+def run(monkeypatch: pytest.MonkeyPatch) -> Run:
+    return Run(install(monkeypatch, "workers", "strength_meter")[1])
 
 
-@pytest.fixture
-def run(world: tuple[FakeRay, Clock]) -> Run:
-    return Run(world[1])
-
-
-@pytest.fixture
-def meter(run: Run) -> StrengthMeter:
-    stand_in: Any = run
-    return StrengthMeter(stand_in)
-
-
-def pass_time(run: Run, meter: StrengthMeter, seconds: float) -> None:
-    """Of training, in turns of the driver."""
+def pass_time(run: Run, seconds: float) -> None:
+    """Of training, in rounds of the driver."""
     for _ in range(round(seconds)):
         run.clock.now += 1
         run.seconds += 1
-        meter.tick(True)
+        run.poll()
 
 
-def test_nothing_is_asked_before_there_is_something_to_ask(run: Run, meter: StrengthMeter) -> None:
-    meter.tick(True)  # nobody
+def test_nothing_is_asked_before_there_is_something_to_ask(run: Run) -> None:
+    run.poll()  # nobody
     handle = run.start_evaluator()
-    meter.tick(True)  # no weights
+    run.poll()  # no weights
     run.publish(0)
-    meter.tick(False)  # the clock has not begun
+    run.poll(False)  # the clock has not begun
     assert handle.calls("measure") == []
-    meter.tick(True)
-    settings = run.config.strength
+    run.poll()
+    settings = run.settings
     (call,) = handle.calls("measure")
     assert call.arguments == (["weights of step 0"], [settings.simulations], settings.positions)
-    run.positions = None
-    call.answer(strength(0.5))
-    meter.tick(True)
-    assert run.written == [], "a game without positions is not measured"
 
 
-def test_it_is_noted_at_the_step_and_second_of_the_weights_that_were_measured(run: Run, meter: StrengthMeter) -> None:
+def test_it_is_noted_at_the_step_and_second_of_the_weights_that_were_measured(run: Run) -> None:
     handle = run.start_evaluator()
     run.publish(40)
     run.seconds = 3.0
-    meter.tick(True)
+    run.poll()
     run.publish(900)
-    pass_time(run, meter, 30)
+    pass_time(run, 30)
     assert len(handle.calls("measure")) == 1, "one at a time"
     handle.newest("measure").answer(strength(0.625))
-    meter.tick(True)
+    run.poll()
     (written,) = run.written
-    assert (written.step, written.seconds, written.source) == (40, 3.0, "strength")
-    assert written.values["search_64.optimal"] == 0.625
-    assert run.progress_state.strength == [(3.0, 0.625)]
-    assert run.progress_state.measurements == 1
-    pass_time(run, meter, 26)
+    assert written[1:] == ("strength", 40, 3.0)
+    assert written[0].searches[64].optimal == 0.625
+    assert run.progress.strength == [(3.0, 0.625)]
+    assert run.progress.measurements == 1
+    pass_time(run, 26)
     assert len(handle.calls("measure")) == 1
-    pass_time(run, meter, 2)
+    pass_time(run, 2)
     assert handle.newest("measure").arguments[0] == ["weights of step 900"]
 
 
-def test_a_slow_measurement_is_made_up_for_by_one(run: Run, meter: StrengthMeter) -> None:
+def test_a_slow_measurement_is_made_up_for_by_one(run: Run) -> None:
     """It took three minutes: the two that were missed are not asked for one after the other."""
     handle = run.start_evaluator()
     run.publish(0)
-    meter.tick(True)
-    pass_time(run, meter, 185)
+    run.poll()
+    pass_time(run, 185)
     handle.newest("measure").answer(strength(0.1))
-    meter.tick(True)
+    run.poll()
     assert len(handle.calls("measure")) == 2
     handle.newest("measure").answer(strength(0.2))
-    pass_time(run, meter, 50)
+    pass_time(run, 50)
     assert len(handle.calls("measure")) == 2
-    assert run.progress_state.measurements == 4
-    pass_time(run, meter, 10)
+    assert run.progress.measurements == 4
+    pass_time(run, 10)
     assert len(handle.calls("measure")) == 3
 
 
 @pytest.mark.parametrize("error", [death(), task_error(ValueError("does not load"))])
-def test_a_failing_evaluator_is_asked_again_after_a_pause(run: Run, meter: StrengthMeter, error: Exception) -> None:
+def test_a_failing_evaluator_is_asked_again_after_a_pause(run: Run, error: Exception) -> None:
     handle = run.start_evaluator()
     run.publish(7)
-    meter.tick(True)
+    run.poll()
     for asked in range(1, 5):
         assert len(handle.calls("measure")) == asked
         handle.newest("measure").fail(error)
-        pass_time(run, meter, PAUSE_SECONDS - 1)
+        pass_time(run, PAUSE_SECONDS - 1)
         assert len(handle.calls("measure")) == asked
-        pass_time(run, meter, 3)
-    assert run.progress_state.measurements == 0
+        pass_time(run, 3)
+    assert run.progress.measurements == 0
     assert len(run.lines) == 4
     assert all("the strength could not be measured" in line and "\n" not in line for line in run.lines)
     handle.newest("measure").answer(strength(0.9))
-    meter.tick(True)
-    assert run.progress_state.measurements > 0, "what was due stays due until it is made"
+    run.poll()
+    assert run.progress.measurements > 0, "what was due stays due until it is made"
 
 
-def test_the_successor_of_a_dead_evaluator_measures(run: Run, meter: StrengthMeter) -> None:
+def test_the_successor_of_a_dead_evaluator_measures(run: Run) -> None:
     first = run.start_evaluator()
     run.publish(0)
-    meter.tick(True)
+    run.poll()
     run.evaluator = None
     first.newest("measure").fail(death())
-    pass_time(run, meter, 5)
+    pass_time(run, 5)
     second = run.start_evaluator()
-    pass_time(run, meter, PAUSE_SECONDS + 2)
+    pass_time(run, PAUSE_SECONDS + 2)
     assert len(second.calls("measure")) == 1
     assert len(first.calls("measure")) == 1
 
 
-def test_a_stopped_measurement_counts_for_nothing(run: Run, meter: StrengthMeter) -> None:
+def test_a_stopped_measurement_counts_for_nothing(run: Run) -> None:
     handle = run.start_evaluator()
     run.publish(0)
-    meter.tick(True)
+    run.poll()
     handle.newest("measure").answer(None)
-    meter.tick(False)
+    run.poll(False)
     assert run.written == []
-    assert run.progress_state.measurements == 0
-
-
-def test_a_full_disk_costs_the_line_and_not_the_run(run: Run, meter: StrengthMeter) -> None:
-    handle = run.start_evaluator()
-    run.publish(0)
-    run.write_error = OSError("No space left on device")
-    meter.tick(True)
-    handle.newest("measure").answer(strength(0.5))
-    meter.tick(True)
-    assert run.lines == ["a measurement could not be written: No space left on device"]
-    assert run.progress_state.strength == [(0.0, 0.5)]
+    assert run.progress.measurements == 0
 
 
 # --- the whole table -------------------------------------------------------------------------------------------------
 
 
 def answer_in_turn(run: Run, outcomes: list[Any]) -> None:
-    """One outcome for each call, ten turns after it was asked."""
+    """One outcome for each call, ten rounds after it was asked."""
     asked_at: dict[Call, int] = {}
 
-    def on_turn() -> None:
+    def on_round() -> None:
         for call in run.evaluator.handle.calls("measure") if run.evaluator else ():
-            if not call.is_done and run.turns - asked_at.setdefault(call, run.turns) >= 10:
+            if not call.is_done and run.rounds - asked_at.setdefault(call, run.rounds) >= 10:
                 outcome = outcomes.pop(0)
                 call.fail(outcome) if isinstance(outcome, Exception) else call.answer(outcome)
 
-    run.on_turn = on_turn
+    run.on_round = on_round
 
 
-def test_the_whole_table_is_of_the_newest_weights(run: Run, meter: StrengthMeter) -> None:
+def test_the_whole_table_is_of_the_newest_weights(run: Run) -> None:
     handle = run.start_evaluator()
     run.publish(5_000)
     answer_in_turn(run, [strength(0.875)])
-    found = meter.final()
+    found = run.meter.measure_all(run.may_go_on)
     assert found is not None
     assert found.policy.optimal == 0.875
     (call,) = handle.calls("measure")
     assert call.arguments == (["weights of step 5000"], list(SIMULATIONS), 0)
 
 
-def test_the_whole_table_is_given_up_after_three_failures(run: Run, meter: StrengthMeter) -> None:
+def test_the_whole_table_is_given_up_after_three_failures(run: Run) -> None:
     handle = run.start_evaluator()
     run.publish(5_000)
     answer_in_turn(run, [death(), task_error(ValueError("boo")), death()])
-    assert meter.final() is None
+    assert run.meter.measure_all(run.may_go_on) is None
     assert len(handle.calls("measure")) == TRIES == 3
     assert len(run.lines) == TRIES
 
 
-def test_failures_while_training_do_not_count_against_the_table(run: Run, meter: StrengthMeter) -> None:
+def test_failures_while_training_do_not_count_against_the_table(run: Run) -> None:
     handle = run.start_evaluator()
     run.publish(1)
-    meter.tick(True)
+    run.poll()
     for _ in range(4):
         handle.newest("measure").fail(death())
-        pass_time(run, meter, PAUSE_SECONDS + 3)
+        pass_time(run, PAUSE_SECONDS + 3)
     handle.newest("measure").answer(None)
     answer_in_turn(run, [death(), death(), strength(0.5)])
-    assert meter.final() is not None
+    assert run.meter.measure_all(run.may_go_on) is not None
 
 
-def test_the_table_waits_for_a_new_evaluator_but_not_for_ever(run: Run, meter: StrengthMeter) -> None:
+def test_the_table_waits_for_a_new_evaluator_but_not_for_ever(run: Run) -> None:
     run.publish(1)
     before = run.clock.now
-    assert meter.final() is None
+    assert run.meter.measure_all(run.may_go_on) is None
     assert FINAL_SECONDS <= run.clock.now - before < FINAL_SECONDS + 1
-    run.turns = 0
+    run.rounds = 0
     answer_in_turn(run, [strength(0.5)])
-    inner = run.on_turn
+    inner = run.on_round
 
-    def on_turn() -> None:
-        if run.turns == 50:
+    def on_round() -> None:
+        if run.rounds == 50:
             run.start_evaluator()
         inner()
 
-    run.on_turn = on_turn
-    assert meter.final() is not None
+    run.on_round = on_round
+    assert run.meter.measure_all(run.may_go_on) is not None
 
 
-def test_a_signal_ends_the_table(run: Run, meter: StrengthMeter) -> None:
+def test_a_signal_ends_the_table(run: Run) -> None:
     run.start_evaluator()
     run.publish(1)
 
-    def on_turn() -> None:
-        run.is_stopped = run.turns >= 20
-
-    run.on_turn = on_turn
-    assert meter.final() is None
-    assert run.turns == 20
+    run.on_round = lambda: run.rounds < 20
+    assert run.meter.measure_all(run.may_go_on) is None
+    assert run.rounds == 20

@@ -61,7 +61,7 @@ def test_plain_lines_come_every_ten_seconds_and_at_the_end() -> None:
         for second in range(26):
             now = float(second)
             console.show(Status("x", "runs/x", seconds=second, minutes=1))
-        console.say("a note")
+        console.log("a note")
     lines = file.getvalue().splitlines()
     assert [line.split()[0] for line in lines] == ["0:00", "0:10", "0:20", "a", "0:25"]
 

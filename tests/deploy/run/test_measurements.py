@@ -10,7 +10,7 @@ from shusaku.actors.arena.strength import BASELINES, Share, Strength
 from shusaku.actors.arena.strength_sets import strength_set
 from shusaku.common.messages import Metrics
 from shusaku.common.metrics import MetricsSink
-from shusaku.deploy.run.measurements import conclude, measurements_due, strength_figures, write_strength
+from shusaku.deploy.run.measurements import conclude, measurements_due, strength_metrics, write_strength
 
 
 def strength(optimal: float = 0.5) -> Strength:
@@ -39,13 +39,13 @@ def test_none_is_taken_back_and_none_comes_in_a_pair(every: float) -> None:
 
 
 def test_figures_for_the_metrics() -> None:
-    assert strength_figures(strength()) == {"policy.optimal": 0.5, "search_16.optimal": 0.6, "search_64.optimal": 0.75}
+    assert strength_metrics(strength()) == {"policy.optimal": 0.5, "search_16.optimal": 0.6, "search_64.optimal": 0.75}
 
 
 def test_the_table_and_the_picture_of_a_run(tmp_path: Path) -> None:
     with MetricsSink(tmp_path, tensorboard=False) as sink:
         for minute in range(3):
-            sink.write(Metrics(minute * 100, minute * 60.0, "strength", strength_figures(strength(0.4 + minute / 10))))
+            sink.write(Metrics(minute * 100, minute * 60.0, "strength", strength_metrics(strength(0.4 + minute / 10))))
     write_strength(strength(), tmp_path, "tic_tac_toe")
     content = json.loads((tmp_path / "strength.json").read_text())
     assert content["policy"] == {"optimal": 0.5, "by_bucket": {"all": 0.5}, "mistakes": 3}
@@ -59,7 +59,7 @@ def test_a_run_is_concluded_with_the_baselines_beside_it(tmp_path: Path) -> None
     positions = strength_set("tic_tac_toe")
     assert positions is not None
     with MetricsSink(tmp_path, tensorboard=False) as sink:
-        sink.write(Metrics(100, 60.0, "strength", strength_figures(strength())))
+        sink.write(Metrics(100, 60.0, "strength", strength_metrics(strength())))
     lines: list[str] = []
     concluded = conclude(strength(), positions, tmp_path, lines.append)
     assert set(concluded.baselines) == set(BASELINES)

@@ -110,7 +110,7 @@ class Appending(RuleBasedStateMachine):
             return self.control.begin(epoch, capacity=CAPACITY, max_bytes=MAX_BYTES, actors=2, fences=fences)
 
         if self.model.boot and epoch < self.model.epoch:
-            with pytest.raises(ResumeError, match="newer life"):
+            with pytest.raises(ResumeError, match="newer driver term"):
                 call()
             return
         assert call() == (not self.model.boot)
@@ -196,7 +196,7 @@ def test_control_comes_with_every_reply(run: tuple[str, str, RedisControl]) -> N
     control.record_version(4)
     control.set_actors(9)
     control.stop_actors()
-    control.begin(1, capacity=1000, max_bytes=1 << 20, actors=8, limit=15)  # forgets the request
+    control.begin(1, capacity=1000, max_bytes=1 << 20, actors=8, limit=15)  # drops the request
     assert not control.are_actors_stopped()
     reply = appender.append(games(0, 1))
     assert (reply.control.version, reply.control.actors, reply.control.throttle) == (5, 8, False)

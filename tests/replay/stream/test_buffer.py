@@ -80,9 +80,9 @@ def test_poisoned_records_are_quarantined_and_stop_nobody(run: Run) -> None:
     bad = good[0]
     data = encode_record(bad)
     poison: list[tuple[str, dict[str, bytes], str]] = [
-        ("*", {"d": data, "r": b"10", "n": b"50"}, "foreign"),
-        ("*", {"hello": b"world"}, "foreign"),
-        ("*", {"d": b"\xff" * 1000, "r": b"-1", "n": b"9" * 40}, "foreign"),
+        ("*", {"d": data, "r": b"10", "n": b"50"}, "source"),
+        ("*", {"hello": b"world"}, "source"),
+        ("*", {"d": b"\xff" * 1000, "r": b"-1", "n": b"9" * 40}, "source"),
     ]
     for id, fields, _ in poison:
         run.raw.xadd(run.keys.games, fields, id=id)
@@ -116,7 +116,7 @@ def test_poisoned_records_are_quarantined_and_stop_nobody(run: Run) -> None:
     assert counters["bytes"] == sum(len(encode_record(record)) for record in good)
     assert run.raw.xlen(run.keys.games) == 10  # the bad ones are out of it
     entries = run.raw.xrange(run.keys.quarantine)
-    assert [fields[b"reason"].partition(b":")[0].decode() for _, fields in entries].count("foreign") == 3
+    assert [fields[b"reason"].partition(b":")[0].decode() for _, fields in entries].count("source") == 3
     # The rows of the bad games are out of the limiter: the credit is that of a buffer that never saw them.
     limit = int(run.raw.hget(run.keys.control, "limit"))
     clean = Run(run.url, run.id + "-clean", run.make_record)
@@ -142,7 +142,7 @@ def test_a_stranger_who_uses_up_all_ids_is_cleared_away(run: Run) -> None:
         assert writer.put(replace(run.make_record(GAME, k), game_id=GameId(0, 1, 0, k)))
     assert writer.flush(10)  # when the learner has cleared it
     wait_for(lambda: buffer.stats().games == 15)
-    assert (buffer.stats().losses, buffer.stats().quarantined) == (0, {"foreign": 1})
+    assert (buffer.stats().losses, buffer.stats().quarantined) == (0, {"source": 1})
     assert writer.close(1)
 
 
@@ -277,7 +277,7 @@ def test_an_actor_waits_and_goes_on_when_told(run: Run) -> None:
     def play() -> None:
         nonlocal played
         while not stop.is_set():
-            if writer.control.throttle or writer.stats().queued >= 8:  # so few it has not heard an answer to
+            if writer.control.throttle or writer.stats().queued >= 8:  # so few games wait for a reply
                 stop.wait(0.002)
             elif writer.put(replace(run.make_record(GAME, played % 50), game_id=GameId(0, 0, 0, played))):
                 played += 1

@@ -1,0 +1,211 @@
+"""From the views of a run to what its console shows and its metrics keep; the same for one process and for many."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from shusaku.actors.arena.strength import Strength
+from shusaku.common.config.schema import Config
+from shusaku.common.messages import Metrics
+from shusaku.common.metrics import MetricsSink, Rate, Share, TimeShares, mean_plies
+from shusaku.deploy.run.console import Status, Waiting
+from shusaku.deploy.run.measurements import strength_metrics
+from shusaku.deploy.run.run_view import RunView, WorkersView
+
+_COUNTED = ("simulations", "searches", "evaluations", "cache_hits", "games", "rows")
+MUCH = 0.1  # share of its time that one side may wait before the other one is called the limit
+
+
+class StatusBuilder:
+    """Knows the rates of the last half minute; everything else is in the view."""
+
+    def __init__(self, config: Config, game: str, directory: Path) -> None:
+        self._config, self._directory = config, directory
+        self._title = config.experiment or game
+        self._rates = {name: Rate() for name in (*_COUNTED, "steps")}
+        self._paused = Share()  # of the actors' time
+        self._waiting = Share()  # of the learner's time
+        self._time = TimeShares()  # of the actors' time, by what they do
+
+    def build(self, view: RunView) -> Status:
+        """The status of that moment; each view is to be given once, in the order of time."""
+        config, report = self._config, view.report
+        rates = {name: self._rates[name].update(view.totals.get(name, 0)) for name in _COUNTED}
+        # A learner that resumes begins with many steps, which it did not make now.
+        rates["steps"] = self._rates["steps"].update(view.step) if report else 0.0
+        paused = view.totals.get("paused_ms", 0)
+        self._paused.update(paused, paused + view.totals.get("playing_ms", 0))
+        if report is not None:
+            self._waiting.update(report.waiting_seconds, report.waiting_seconds + report.learning_seconds)
+        asked = rates["evaluations"] + rates["cache_hits"]
+        stats = report.replay if report else None
+        return Status(
+            title=self._title,
+            run_dir=str(self._directory),
+            seconds=view.seconds,
+            minutes=config.run.minutes,
+            activity=view.activity,
+            waiting=self._filling(view, rates["rows"]),
+            games=view.games,
+            games_per_hour=rates["games"] * 3600,
+            rows_per_second=rates["rows"],
+            searches_per_second=rates["searches"],
+            evaluations_per_second=rates["evaluations"],
+            cache_hit_rate=rates["cache_hits"] / asked if asked else 0.0,
+            step=view.step,
+            version=view.version,
+            steps_per_second=rates["steps"],
+            learning_rate=report.metrics.get("learning_rate", 0.0) if report else 0.0,
+            losses=report.losses if report else {},
+            window_rows=stats.rows if stats else 0,
+            window_size=stats.window if stats else 0,
+            rows_seen=view.rows,
+            samples_per_position=stats.samples_per_position if stats else 0.0,
+            strength=list(view.strength),
+            strength_label=f"optimal moves with {config.strength.simulations} simulations",
+            skipped_steps=view.faults.get("skipped_steps", 0),
+            refused_publications=view.faults.get("refused_publications", 0),
+            rollbacks=view.faults.get("rollbacks", 0),
+            quarantined=view.quarantined,
+            skipped_rows=stats.skipped if stats else 0,
+            unreachable_seconds=stats.unreachable_s if stats else 0.0,
+            workers=_worker_metrics(view.workers) if view.workers else [],
+            time_shares=self._time.update(view.totals),
+            runtimes=list(view.runtimes),
+            paused_share=self._paused.share,
+            waiting_share=self._waiting.share,
+            limit=self._limit(view),
+            troubles=list(view.troubles),
+        )
+
+    def _limit(self, view: RunView) -> str:
+        """Which side the other one waits for; in one process they take turns, and nobody waits."""
+        paused, waiting = self._paused.share, self._waiting.share
+        if not self._config.learner.enabled:
+            return "self-play alone: learner.enabled=false"
+        if view.workers is None or view.step == 0:
+            return ""
+        if paused > MUCH and paused >= waiting:
+            return f"the learner: actors pause {paused:.0%} of their time"
+        if waiting > MUCH:
+            return f"self-play: the learner waits {waiting:.0%} of its time for rows"
+        return "none: playing and learning keep step"
+
+    def _filling(self, view: RunView, per_second: float) -> Waiting | None:
+        """While the window fills for the first time, or again after its data was lost."""
+        minimum = self._config.replay.minimum
+        rows = view.report.replay.rows if view.report else 0
+        if not self._config.learner.enabled or rows >= minimum:
+            return None
+        before = "the first step" if view.step == 0 else "the next step"
+        return Waiting(f"rows before {before}", min(minimum, rows + view.pending_rows), minimum, per_second)
+
+
+class MetricsWriter:
+    """Writes the metrics of a run below its directory; a full disk is logged and costs those lines, not the run."""
+
+    def __init__(self, directory: Path, log: Callable[[str], None]) -> None:
+        self._directory, self._log = directory, log
+        self._sink: MetricsSink | None = None
+
+    def write(self, view: RunView, status: Status) -> None:
+        """One line for each source: self_play, replay, learner, and on a cluster inference and driver."""
+        self._write(view.step, view.seconds, {
+            "self_play": _self_play_metrics(view, status),
+            "replay": _replay_metrics(view, status),
+            "learner": _learner_metrics(view, status),
+            "inference": dict(view.workers.inference) if view.workers else {},
+            "driver": _driver_metrics(view.workers) if view.workers else {},
+        })
+
+    def write_strength(self, strength: Strength, source: str, step: int, seconds: float) -> None:
+        """A measurement of the weights of that step; `source`: strength, or final_strength for the whole set."""
+        self._write(step, seconds, {source: strength_metrics(strength)})
+
+    def close(self) -> None:
+        """Brings everything to the disk, if that takes it."""
+        self._attempt(lambda: self._sink.close() if self._sink else None)
+
+    def _write(self, step: int, seconds: float, by_source: dict[str, dict[str, Any]]) -> None:
+        def write() -> None:
+            if self._sink is None:
+                self._sink = MetricsSink(self._directory)
+            for source, values in by_source.items():
+                if values:
+                    self._sink.write(Metrics(step, seconds, source, values))
+
+        self._attempt(write)
+
+    def _attempt(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except OSError as error:
+            self._log(f"metrics could not be written: {error}")
+
+
+def _self_play_metrics(view: RunView, status: Status) -> dict[str, Any]:
+    metrics: dict[str, Any] = {
+        "games": status.games, "games_per_hour": status.games_per_hour, "rows_per_s": status.rows_per_second,
+        "searches_per_s": status.searches_per_second, "evaluations_per_s": status.evaluations_per_second,
+        "cache_hit_rate": status.cache_hit_rate, "mean_plies": mean_plies(view.totals),
+        "non_finite": view.totals.get("non_finite", 0),
+        **{f"time_{part}": share for part, share in status.time_shares.items()},
+    }
+    if view.workers is not None:
+        metrics |= {
+            "actors": view.workers.alive_actors, "desired_actors": view.workers.desired_actors,
+            "paused_share": status.paused_share, "resident_megabytes": view.workers.resident_megabytes,
+        }
+    return metrics
+
+
+def _replay_metrics(view: RunView, status: Status) -> dict[str, Any]:
+    if view.report is None:
+        return {}
+    stats = view.report.replay
+    metrics = {
+        "rows": stats.rows, "window": stats.window, "inserted": stats.inserted, "sampled": stats.sampled,
+        "samples_per_position": stats.samples_per_position, "quarantined": status.quarantined,
+        "duplicates": stats.duplicates, "fenced": stats.fenced, "other_epoch": stats.other_epoch, "bytes": stats.nbytes,
+        "skipped": stats.skipped, "unreachable_s": stats.unreachable_s,
+    }
+    if view.workers is not None:
+        counted = ("duplicates", "fenced", "other_epoch", "squeezed", "bytes")
+        metrics |= {name: view.workers.replay_counters.get(name, 0) for name in counted}
+        metrics |= {"restarts": view.workers.replay_restarts, "losses": view.workers.replay_losses}
+    return metrics
+
+
+def _learner_metrics(view: RunView, status: Status) -> dict[str, Any]:
+    report = view.report
+    if report is None:
+        return {}
+    return {
+        **report.metrics, "steps_per_s": status.steps_per_second, "version": status.version,
+        "skipped_steps": status.skipped_steps, "refused_publications": status.refused_publications,
+        "rollbacks": status.rollbacks, "waiting_share": status.waiting_share,
+        "resident_megabytes": report.resident_megabytes,
+    }
+
+
+def _driver_metrics(workers: WorkersView) -> dict[str, Any]:
+    return {"restarts": workers.restarts, "resident_megabytes": psutil.Process().memory_info().rss / 1e6}
+
+
+def _worker_metrics(workers: WorkersView) -> list[tuple[str, str]]:
+    """Values with their units, for the console."""
+    shown = [(f"{workers.alive_actors} of {workers.desired_actors}", "actors")]
+    server = workers.inference
+    if server:
+        shown += [
+            (f"{server['rows_per_s']:,.0f}", "positions/s served"), (f"{server['rows_per_batch']:.0f}", "a batch"),
+            (f"{server['wait_p50_ms']:.1f}/{server['wait_p99_ms']:.1f}", "ms wait p50/p99"),
+            (f"{server['call_p50_ms']:.1f}/{server['call_p99_ms']:.1f}", "ms a call p50/p99"),
+            (f"{server['idle_share']:.0%}", "idle"),
+        ]
+    restarts = workers.restarts + workers.replay_restarts
+    if restarts:
+        shown.append((f"{restarts}", "restarts"))
+    return shown
