@@ -63,7 +63,9 @@ def test_the_control_reads_what_was_stored(url: str) -> None:
     control = RedisControl(url, RUN)
     assert (control.newest_epoch(), control.newest_version(), control.desired_actors()) == (1, 53, 1)
     assert control.is_run_stop_requested()
-    assert control.are_actors_stopped()
+    buffer = buffer_of(url)
+    assert buffer.control().stop
+    buffer.close()
     assert control.quarantined() == {"format": 1}
     counters = control.counters()
     assert (counters["number"], counters["inserted"], counters["deleted"], counters["sampled"]) == (
@@ -92,7 +94,7 @@ def test_the_run_goes_on_in_a_new_driver_term(url: str) -> None:
         control.begin(0, capacity=120, max_bytes=1 << 20, actors=1)
     assert not control.begin(2, capacity=120, max_bytes=1 << 20, actors=1, limit=-1), "the data is there"
     assert not control.is_run_stop_requested()
-    assert not control.are_actors_stopped()
+    assert not buffer.control().stop
     record = decode_record(stored(url)[-1])
     game = EncodedGame(0, record.num_rows, encode_record(record))
     old = Appender(url, RUN, actor=0, epoch=1, incarnation=0)

@@ -166,7 +166,7 @@ def test_roles(server: EmbeddedServer, make_record: MakeRecord) -> None:
     assert control.actor_metrics()[0].metrics == b"metrics"
     assert control.quarantined() == {"source": 2}
     control.drop_actor_metrics()
-    assert control.are_actors_stopped()
+    assert buffer.control().stop
     assert not control.is_lost()
     buffer.close()
     stranger = connect(urls["actor"])
