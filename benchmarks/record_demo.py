@@ -1,6 +1,6 @@
 """Makes docs/images/shusaku.gif: a real run in a terminal, then a game of the network that it trained, move by move.
 
-    python -m benchmarks.record_demo            # trains for three minutes in tmux, plays a game, draws the picture
+    python -m benchmarks.record_demo            # trains for five minutes in tmux, plays a game, draws the picture
     python -m benchmarks.record_demo --draw     # draws the picture from the frames of the last recording
 
 The frames are the text that the terminal shows, with its colours: benchmarks/results/demo.json keeps them with machine,
@@ -29,11 +29,11 @@ from shusaku.common._core import Game
 FRAMES = RESULTS / "demo.json"
 PICTURE = ROOT / "docs" / "images" / "shusaku.gif"
 COLUMNS, ROWS = 100, 26
-COMMAND = "shusaku train run.minutes={minutes} run.dir=runs/demo"
+COMMAND = "shusaku train run.minutes={minutes} strength.final=false run.dir=runs/demo"
 CAPTURE_SECONDS = 2.0
 TRAINING_MS, MOVE_MS, LAST_MS = 160, 900, 3500  # how long a frame is shown
 FONT_SIZE, BACKGROUND, FOREGROUND = 13, (24, 26, 32), (212, 214, 220)
-MATCH = ("second.engine=mcts", "second.search.simulations=100")
+MATCH = ("first.search.simulations=400", "second.engine=mcts", "second.search.simulations=100")
 OF_THIS_MACHINE = re.compile(r"auth_token|/tmp/|Ray's logs")  # lines that name its paths are not shown
 DISCS = {"X": Text("●", "bright_red"), "O": Text("●", "bright_yellow"), ".": Text("·", "dim")}
 
@@ -41,7 +41,7 @@ DISCS = {"X": Text("●", "bright_red"), "O": Text("●", "bright_yellow"), ".":
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draw", action="store_true", help="do not record, only draw")
-    parser.add_argument("--minutes", type=float, default=3.0)
+    parser.add_argument("--minutes", type=float, default=5.0)
     options = parser.parse_args()
     if not options.draw:
         made = {"command": "python -m benchmarks.record_demo", "machine": machine(), "commit": commit(),
@@ -55,14 +55,14 @@ def record(minutes: float) -> dict[str, Any]:
     """A run and a game: `frames` of `text` with ANSI colours and `ms`, and what both commands print for README."""
     with tempfile.TemporaryDirectory(prefix="demo-") as folder:
         frames = training_frames(Path(folder), minutes)
-        match = ["match", "first.checkpoint=runs/demo", *MATCH, "games=100", "match.file=games.jsonl"]
+        match = ["match", "first.checkpoint=runs/demo", *MATCH, "games=40", "match.file=games.jsonl"]
         command = [sys.executable, "-m", "shusaku", *match]
         printed = subprocess.run(command, cwd=folder, check=True, stdout=subprocess.PIPE, text=True).stdout
         games = [json.loads(line) for line in (Path(folder) / "games.jsonl").read_text(encoding="utf-8").splitlines()]
     played = min((game for game in games if game["points"] == 1.0), key=lambda game: game["game"])
-    last = Text.from_ansi(frames[-1]["text"]).plain.partition("\n")[2]
-    shown = {"train_command": COMMAND.format(minutes=f"{minutes:g}"), "train": last,
-             "match_command": " ".join(["shusaku", *match[:-1]]), "match": printed}
+    block = Text.from_ansi(frames[-1]["text"]).plain.partition("╭")
+    shown = {"train_command": COMMAND.format(minutes=f"{minutes:g}"), "train": "".join(block[1:]),
+             "match_command": " ".join(["shusaku", *match[:-1]]), "match": "first " + printed.partition("\nfirst ")[2]}
     return {**shown, "frames": frames + game_frames(played)}
 
 
@@ -102,7 +102,7 @@ def game_frames(played: dict[str, Any]) -> list[dict[str, Any]]:
 def board_frame(position: Any, move: str, played: dict[str, Any]) -> dict[str, Any]:
     """The board in colours, with the players and the last move."""
     title = Text.assemble(("$ ", "bold green"), " ".join(["shusaku match first.checkpoint=runs/demo", *MATCH]))
-    names = ("Shusaku after these minutes", f"plain UCT with {MATCH[1].rpartition('=')[2]} rollouts")
+    names = ("Shusaku after these minutes", f"plain UCT with {MATCH[-1].rpartition('=')[2]} rollouts")
     if not played["first_moves_first"]:
         names = (names[1], names[0])
     lines = [title, Text()]
