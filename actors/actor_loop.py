@@ -20,7 +20,7 @@ PAUSE_SECONDS = 0.05  # between two looks at the control while there is nothing 
 # network has just run, and games that are handed over together are sent together.
 LOOK_SECONDS, LOOK_GAMES = 0.1, 64
 MOST_TEXT = 250  # characters of what evaluates
-FIGURES_SECONDS = 0.5  # between two statements of the figures that travel with the heartbeat
+METRICS_SECONDS = 0.5  # between two statements of the figures that travel with the heartbeat
 
 
 class Plays(Protocol):
@@ -56,18 +56,18 @@ class ActorLoop:
         *,
         epoch: int,
         runtime: Callable[[], str] = lambda: "",
-        more_figures: Callable[[], dict[str, int | float | str]] = dict,
+        more_metrics: Callable[[], dict[str, int | float | str]] = dict,
         timer: StageTimer | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`load` gives new weights to the evaluator; `more_figures` go with the heartbeat's others; `timer` is the
+        """`load` gives new weights to the evaluator; `more_metrics` go with the heartbeat's others; `timer` is the
         player's.
 
         Nothing is played before the first weights, or before `set_ready`.
         """
         self._player, self._writer, self._load, self._epoch = player, writer, load, epoch
         self._is_ready, self._runtime, self._clock = False, runtime, clock
-        self._more_figures, self._timer = more_figures, timer or StageTimer()
+        self._more_metrics, self._timer = more_metrics, timer or StageTimer()
         self._waiting: list[GameRecord] = []  # games since the last look, or that the spool did not take yet
         self._offered: Weights | None = None
         self._version = -1
@@ -100,7 +100,7 @@ class ActorLoop:
             now = self._clock()
             self._seconds[activity] += now - before
             before = now
-            self._state_figures(now)
+            self._publish_metrics(now)
             control = self._writer.control
             if control.epoch != self._epoch:
                 return f"another driver took over (epoch {control.epoch}, mine is {self._epoch})"
@@ -144,8 +144,8 @@ class ActorLoop:
             del self._waiting[: self._writer.put_all(self._waiting)]
         self._timer.charge("record")
 
-    def _state_figures(self, now: float) -> None:
-        if now - self._stated_at < FIGURES_SECONDS:
+    def _publish_metrics(self, now: float) -> None:
+        if now - self._stated_at < METRICS_SECONDS:
             return
         self._stated_at = now
         self._writer.metrics = msgpack.packb({
@@ -157,5 +157,5 @@ class ActorLoop:
             "pid": os.getpid(),
             "resident_mb": round(psutil.Process().memory_info().rss / 1e6),
             "runtime": self._runtime()[:MOST_TEXT],
-            **self._more_figures(),
+            **self._more_metrics(),
         })

@@ -13,7 +13,7 @@ GROUPS = 2
 
 
 class SplitEvaluate(Protocol):
-    """An evaluator in two steps, such as actors.inference.client.RemoteEvaluation: first begun, first finished."""
+    """An evaluator in two steps, such as actors.inference.client.RemoteEvaluator: first begun, first finished."""
 
     @property
     def version(self) -> int: ...

@@ -8,19 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inference_fixtures import encode_evaluation
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.codec import CodecError
 from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
-from shusaku.common.leaves_codec import (
-    MAX_REQUEST_BYTES,
-    MAX_VERSION,
-    LeavesCodec,
-    decode_evaluation,
-    encode_evaluation,
-)
+from shusaku.common.leaves_codec import MAX_REQUEST_BYTES, MAX_VERSION, LeavesCodec, decode_evaluation
 from shusaku.common.messages import Evaluation, GameRecord, Leaves
 
 GAMES = {name: Game(name) for name in ("tic_tac_toe", "connect_four")}
