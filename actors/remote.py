@@ -1,7 +1,7 @@
 """Ray's side of the actors: thin shells that build the plain classes and let the driver call them.
 
-Every class is a threaded Ray actor: `run` takes one thread for its whole life, so that its end, however it comes, is
-seen by whoever waits for it; the other methods are short.
+Every class is a threaded Ray actor: `run` takes one thread until the actor ends, so that the driver, which waits for
+it, sees every end; the other methods are short.
 """
 
 import os
@@ -11,7 +11,7 @@ from typing import Any
 
 import ray
 
-from shusaku.actors.actor_loop import ActorLoop, Plays
+from shusaku.actors.actor_loop import ActorLoop, GamePlayer
 from shusaku.actors.arena.strength import Stopped, Strength, measure
 from shusaku.actors.arena.strength_sets import strength_set
 from shusaku.actors.evaluators.factory import evaluator_maker, make_evaluator
@@ -101,7 +101,7 @@ class SelfPlayActor(_Shell):
         settings: dict[str, Any] = {
             "games": plan.games, "seed": plan.seed, "identity": identity, "config_hash": plan.config_hash,
         }
-        player: Plays
+        player: GamePlayer
         timer = StageTimer()
         if plan.with_server:
             self._transport = ServerTransport(plan.actor, LeavesCodec(game))

@@ -220,7 +220,7 @@ class Learner:
     ) -> None:
         figures = {"loss/total": loss} | {f"loss/{name}": value for name, value in losses.items()}
         for target in self._targets:
-            for name, rows in target.figures(predictions[target.name], labels).items():
+            for name, rows in target.metrics(predictions[target.name], labels).items():
                 figures[f"{target.name}/{name}"] = rows.mean()
         for name, value in figures.items():
             self._sums[name] = self._sums[name] + value.detach() if name in self._sums else value.detach()

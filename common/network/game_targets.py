@@ -35,7 +35,7 @@ class Value:
     def loss(self, prediction: Tensor, batch: Labels) -> Tensor:
         return (self._label(batch) - prediction.float()).square()  # [B]
 
-    def figures(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
+    def metrics(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
         """error: |z - v|."""
         return {"error": (batch["outcome"] - prediction.float()).abs()}
 
@@ -64,7 +64,7 @@ class ShortTermValues:
     def loss(self, prediction: Tensor, batch: Labels) -> Tensor:
         return (batch["short_term"] - torch.tanh(prediction.float())).square().sum(1)  # [B] of [B, K]
 
-    def figures(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
+    def metrics(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
         """error: mean of |s_k - v_k|."""
         return {"error": (batch["short_term"] - torch.tanh(prediction.float())).abs().mean(1)}
 
@@ -88,7 +88,7 @@ class MovesLeft:
         label = batch["plies_left"] / MOVES_SCALE
         return F.huber_loss(self._scaled(prediction), label, reduction="none", delta=MOVES_DELTA / MOVES_SCALE)  # [B]
 
-    def figures(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
+    def metrics(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
         """error: in plies."""
         return {"error": (MOVES_SCALE * self._scaled(prediction) - batch["plies_left"]).abs()}
 
@@ -117,7 +117,7 @@ class Ownership:
         cells = F.binary_cross_entropy_with_logits(2 * prediction.float(), share, reduction="none")
         return torch.where(self._is_known(batch), cells.mean((1, 2)), 0.0)  # [B]
 
-    def figures(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
+    def metrics(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
         """error: mean of |owner - tanh|, among the rows whose game came to its end."""
         error = (batch["ownership"].nan_to_num(0.0) - torch.tanh(prediction.float())).abs().mean((1, 2))
         return {"error": rescale_known(error, self._is_known(batch))}
@@ -143,7 +143,7 @@ class Score:
         error = F.huber_loss(points, label, reduction="none", delta=SCORE_DELTA)
         return torch.where(batch["score"].isnan(), 0.0, error)  # [B]
 
-    def figures(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
+    def metrics(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
         """error: in points, among the rows whose game came to its end."""
         error = (self._points(prediction) - batch["score"].nan_to_num(0.0)).abs()
         return {"error": rescale_known(error, ~batch["score"].isnan())}

@@ -25,7 +25,7 @@ class Policy:
     def loss(self, prediction: Tensor, batch: Labels) -> Tensor:
         return cross_entropy(prediction, batch["policy"])
 
-    def figures(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
+    def metrics(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
         """accuracy: the network's first choice is the search's."""
         return {"accuracy": (prediction.argmax(1) == batch["policy"].argmax(1)).float()}
 
@@ -49,7 +49,7 @@ class SoftPolicy:
         soft = batch["policy"].pow(0.25)  # [B, A]
         return cross_entropy(prediction, soft / soft.sum(1, keepdim=True))
 
-    def figures(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
+    def metrics(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
         return {}
 
 
@@ -68,7 +68,7 @@ class OpponentReply:
     def loss(self, prediction: Tensor, batch: Labels) -> Tensor:
         return cross_entropy(prediction, batch["reply"])
 
-    def figures(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
+    def metrics(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
         """accuracy: the first choice is the opponent's, among the rows that have a reply."""
         is_known = batch["reply"].sum(1) > 0
         return {"accuracy": rescale_known((prediction.argmax(1) == batch["reply"].argmax(1)).float(), is_known)}

@@ -31,7 +31,7 @@ class Target(Protocol):
         """[B] the loss of each row, float32; 0 where the row has no such label."""
         ...
 
-    def figures(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
+    def metrics(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
         """Name -> [B], what people want to see of it besides the loss."""
         ...
 

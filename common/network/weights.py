@@ -16,11 +16,10 @@ from safetensors.numpy import save
 from shusaku.common.config.schema import NetworkConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.messages import Weights
-from shusaku.common.network.tower import TowerShape, evaluation_tensors, fold, folded_shapes, initial_tensors
+from shusaku.common.network.tower import TowerShape, fold, folded_shapes, initial_tensors
 
 if TYPE_CHECKING:
     from shusaku.common._core import Game
-    from shusaku.common.network.network import Network
 
 FORMAT = 1  # of the file's facts; a reader refuses any other
 FACTS = "shusaku"  # the one metadata entry: safetensors writes several in a random order
@@ -35,14 +34,6 @@ def random_weights(game: "Game", network: NetworkConfig, seed: int, version: int
     """Weights of an untrained network, the same that `Network(..., seed=seed)` begins with."""
     tensors = initial_tensors(tower_shape(game, network), seed)
     return Weights(version, 0, tensors, dataclasses.asdict(network), game.name, game.params)
-
-
-def weights_of(network: "Network", game: "Game", version: int, step: int) -> Weights:
-    """The network as it is now: its tower, policy and value; other heads stay behind."""
-    from shusaku.common.network.network import tensors_of  # torch, only for those who train
-
-    tensors = evaluation_tensors(tensors_of(network))
-    return Weights(version, step, tensors, dataclasses.asdict(network.config), game.name, game.params)
 
 
 def folded_tensors(weights: Weights, tower: TowerShape) -> dict[str, NDArray[np.float32]]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from network_fixtures import weights_of
 from numpy.typing import NDArray
 
 from shusaku.actors.evaluators.channels_last import channels_last
@@ -17,7 +18,7 @@ from shusaku.common.hardware import cpu_has_int8
 from shusaku.common.messages import Weights
 from shusaku.common.network.network import Network
 from shusaku.common.network.tower import quantised_layers
-from shusaku.common.network.weights import random_weights, tower_shape, weights_from_bytes, weights_of, weights_to_bytes
+from shusaku.common.network.weights import random_weights, tower_shape, weights_from_bytes, weights_to_bytes
 from shusaku.learner import quantisation
 from shusaku.learner.quantisation import MOST_POLICY_ERROR, MOST_VALUE_ERROR, POSITIONS, QuantisationError, quantise
 
