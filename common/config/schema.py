@@ -216,7 +216,8 @@ class StrengthConfig:
 class ClusterConfig:
     """Ray, for `shusaku train`; the address to join is RAY_ADDRESS, without it Ray is started here."""
 
-    dashboard: bool = True  # start Ray's dashboard and metrics with it, where Ray is started here
+    dashboard: bool = True  # start Ray's dashboard and metrics with it, if Ray is started here
+    quiet_ray: bool = False  # start fewer and quieter processes of Ray, by private names of Ray; if it is started here
     nice: int = 5  # actors run at this lower priority, so that learning on the same cores comes first
 
 
