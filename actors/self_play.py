@@ -87,7 +87,7 @@ class SelfPlay:
         return self._take_finished()
 
     def _step_attached(self, runtime: Runtime, version: int) -> list[GameRecord]:
-        """A step without arrays between C++ and Python, because Python is slow after a network has emptied the caches."""
+        """A step without arrays between C++ and Python: Python is slow after a network has emptied the CPU's caches."""
         batch, charge = self._batch, self.timer.charge
         rows = batch.select_attached(version)
         charge("select")

@@ -103,14 +103,14 @@ def test_openvino_computes_what_the_learner_judged() -> None:
     assert not np.array_equal(policy, exact_policy)
 
 
-def test_what_strays_too_far_is_refused_with_its_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_large_an_error_is_rejected_with_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quantisation, "MOST_POLICY_ERROR", 1e-9)
     refused, error = quantise(WEIGHTS, TOWER, positions(16))
     assert refused.scales == {}
     assert refused.rejected == error.reason
-    assert f"the policy strays by {error.policy:.3g} nats (at most 1e-09)" in error.reason
+    assert f"{error.policy:.3g} nats of the policy (at most 1e-09)" in error.reason
     assert QuantisationError(0.0, 0.0).reason == ""
-    assert "the value by 0.5" in QuantisationError(0.0, 0.5).reason
+    assert "0.5 of the value" in QuantisationError(0.0, 0.5).reason
 
 
 @pytest.mark.skipif(not cpu_has_int8(), reason="this CPU computes no products of 8-bit numbers")
@@ -124,9 +124,9 @@ def test_weights_without_scales_are_answered_in_the_next_precision() -> None:
     evaluator.load(replace(quantised, version=2))
     assert evaluator.precision == "int8"
     assert "int8 (inference.precision=int8)" in evaluator.description
-    evaluator.load(replace(WEIGHTS, version=3, rejected="they stray"))
+    evaluator.load(replace(WEIGHTS, version=3, rejected="the error is too large"))
     assert evaluator.precision == other
-    assert "not int8: they stray" in evaluator.description
+    assert "not int8: the error is too large" in evaluator.description
 
 
 def test_scales_travel_in_the_file() -> None:
