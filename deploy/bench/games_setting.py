@@ -65,6 +65,6 @@ def _measure(config: Config) -> GamesChoice:
 
         torch.set_num_threads(1)  # as an actor has
     weights = chosen.weights
-    with contextlib.suppress(RunFailed):  # the quantisation error is too large: the next best precision is used and measured
+    with contextlib.suppress(RunFailed):  # too large an error: the next best precision is measured
         weights = with_scales(config.inference, chosen.game, chosen.network, weights)
     return measure_games(replace_settings(config, network=chosen.network), chosen.game, weights)
