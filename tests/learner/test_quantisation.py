@@ -92,7 +92,7 @@ def test_openvino_computes_what_the_learner_judged() -> None:
     quantised, _ = quantise(WEIGHTS, TOWER, planes)
     policy, values = answers(quantised, planes, "int8")
     exact_policy, exact_values = answers(WEIGHTS, planes, "fp32")
-    rounded = quantisation._Rounded(TOWER, quantised.scales, "fp32")
+    rounded = quantisation._Quantised(TOWER, quantised.scales, "fp32")
     rounded.load(WEIGHTS)
     with torch.inference_mode():
         judged_policy, judged_values = (t.numpy() for t in rounded(torch.from_numpy(planes)))
@@ -103,14 +103,14 @@ def test_openvino_computes_what_the_learner_judged() -> None:
     assert not np.array_equal(policy, exact_policy)
 
 
-def test_too_large_an_error_is_rejected_with_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_large_an_error_is_refused_with_its_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quantisation, "MOST_POLICY_ERROR", 1e-9)
     refused, error = quantise(WEIGHTS, TOWER, positions(16))
     assert refused.scales == {}
     assert refused.rejected == error.reason
-    assert f"{error.policy:.3g} nats of the policy (at most 1e-09)" in error.reason
+    assert f"the policy errs by {error.policy:.3g} nats (at most 1e-09)" in error.reason
     assert QuantisationError(0.0, 0.0).reason == ""
-    assert "0.5 of the value" in QuantisationError(0.0, 0.5).reason
+    assert "the value by 0.5" in QuantisationError(0.0, 0.5).reason
 
 
 @pytest.mark.skipif(not cpu_has_int8(), reason="this CPU computes no products of 8-bit numbers")
@@ -140,7 +140,7 @@ def test_scales_travel_in_the_file() -> None:
 
 
 def test_a_tower_that_takes_long_is_measured_in_bf16(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scales are those of fp32 to within its rounding, and what strays in one strays in the other."""
+    """The scales are those of fp32 to within its rounding, and an error in one is an error in the other."""
     planes = positions(64)
     quantised, error = quantise(WEIGHTS, TOWER, planes)
     monkeypatch.setattr(quantisation, "WORK", 1)
