@@ -53,7 +53,7 @@ class ActorPlan:
 
 
 class _Shell:
-    """`run` builds the plain object, so that whatever goes wrong there is what `run` raises; the others wait for it."""
+    """`run` builds the plain object, so that `run` raises its errors; the other methods wait until it is built."""
 
     def __init__(self) -> None:
         self._built = threading.Event()
@@ -129,6 +129,7 @@ class SelfPlayActor(_Shell):
         self._loop.set_ready()
 
     def stop(self) -> None:
+        """Makes `run` return soon."""
         self._stopping.set()
         if self._built.is_set():
             self._loop.stop()
@@ -139,21 +140,22 @@ class SelfPlayActor(_Shell):
 
 @dataclass(frozen=True)
 class ServerReport:
-    """What the driver asks a server for."""
+    """The state of an inference server, for the driver."""
 
     version: int
     stats: ServerStats
-    runtime: str  # what evaluates, and why it was taken
+    runtime: str  # runtime and precision, and why they were chosen
 
 
 class InferenceServerActor(_Shell):
-    """Answers the leaves of all actors with one network."""
+    """Evaluates the leaves of all actors with one network."""
 
     def __init__(self, config: Config, index: int, sizes: list[int]) -> None:
         super().__init__()
         self._config, self._index, self._sizes = config, index, sizes
 
     def run(self) -> str:
+        """Serves until it is stopped; RuntimeError if the server's thread ends."""
         config = self._config
         game = configured_game(config.game)
 
@@ -179,18 +181,22 @@ class InferenceServerActor(_Shell):
         return ray.get_runtime_context().get_node_id(), address
 
     def infer(self, client: int, payload: bytes) -> bytes:
+        """See `InferenceServer.infer`."""
         self._wait_until_built()
         return self._server.infer(client, payload, SERVER_SECONDS)
 
     def load(self, weights: list[Any]) -> None:
+        """Newer weights, as a list of one reference."""
         self._wait_until_built()
         self._server.load(ray.get(weights[0]))
 
     def report(self) -> ServerReport:
+        """The state of the server."""
         self._wait_until_built()
         return ServerReport(self._server.version, self._server.stats(), self._server.description)
 
     def stop(self) -> None:
+        """Makes `run` return soon."""
         self._stopping.set()
 
     def __repr__(self) -> str:
@@ -205,6 +211,7 @@ class EvaluatorActor(_Shell):
         self._config, self._nice, self._threads = config, nice, threads
 
     def run(self) -> str:
+        """Waits for `measure` until it is stopped."""
         lower_priority(self._nice)
         config = self._config
         game = configured_game(config.game)
@@ -235,10 +242,11 @@ class EvaluatorActor(_Shell):
             return None
 
     def report(self) -> None:
-        """Answers, so that it is known to live."""
+        """Answers the driver's health check."""
         self._wait_until_built()
 
     def stop(self) -> None:
+        """Makes `run` return soon."""
         self._stopping.set()
 
     def __repr__(self) -> str:

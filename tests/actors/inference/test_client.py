@@ -267,7 +267,7 @@ def rows_of_wrong_version(client: type[RemoteEvaluator], max_bytes: int, cache: 
         records = [record for _ in range(500) for record in player.step()]
         counters = player.counters()
         assert counters["cache_hits"] > 100 if cache else counters["cache_hits"] == 0
-        while len(remote._under_way):  # of the groups, before the next player asks
+        while len(remote._in_flight):  # of the groups, before the next player asks
             remote.finish()
         for record in records:
             full = record.kind == RowKind.FULL

@@ -301,7 +301,7 @@ def test_a_received_answer_is_kept_when_the_server_closes() -> None:
         transport = client_of(listener)
         first, second = (transport.send(CODEC.encode(leaves_of(n))) for n in (2, 3))
         assert transport.receive(second, 10)
-        assert first in transport._heard
+        assert first in transport._received
         transport.close()
         assert transport.receive(first, 10)
         with pytest.raises(ServerUnavailable):
@@ -332,7 +332,7 @@ def test_what_the_server_cannot_answer_now_is_said() -> None:
         transport.close()
 
 
-def hello(slots: int = 2, slot_bytes: int = 1000, mark: bytes = HANDSHAKE_MARK) -> bytes:
+def handshake(slots: int = 2, slot_bytes: int = 1000, mark: bytes = HANDSHAKE_MARK) -> bytes:
     return HANDSHAKE.pack(mark, 0, slots, slot_bytes)
 
 
@@ -352,15 +352,15 @@ def test_a_client_that_breaks_the_protocol_is_disconnected(misuse: str) -> None:
             connection.connect(listener.address)
             message, descriptors = {
                 "nothing": (b"", []),
-                "no memory": (hello(), []),
-                "another mark": (hello(mark=b"SHUDOOR2"), [segment.descriptor]),
-                "too many slots": (hello(slots=MAX_SLOTS + 1), [segment.descriptor]),
-                "too large slots": (hello(slot_bytes=MAX_SLOT_BYTES + 1), [segment.descriptor]),
-                "memory of another size": (hello(slot_bytes=2000), [segment.descriptor]),
-                "memory that is not sealed": (hello(), [bare]),
-                "two descriptors": (hello(), [segment.descriptor, bare]),
-                "a slot that is not there": (hello(), [segment.descriptor]),
-                "short": (hello()[:5], [segment.descriptor]),
+                "no memory": (handshake(), []),
+                "another mark": (handshake(mark=b"SHUSHM02"), [segment.descriptor]),
+                "too many slots": (handshake(slots=MAX_SLOTS + 1), [segment.descriptor]),
+                "too large slots": (handshake(slot_bytes=MAX_SLOT_BYTES + 1), [segment.descriptor]),
+                "memory of another size": (handshake(slot_bytes=2000), [segment.descriptor]),
+                "memory that is not sealed": (handshake(), [bare]),
+                "two descriptors": (handshake(), [segment.descriptor, bare]),
+                "a slot that is not there": (handshake(), [segment.descriptor]),
+                "short": (handshake()[:5], [segment.descriptor]),
             }[misuse]
             if message:
                 socket.send_fds(connection, [message], descriptors)
