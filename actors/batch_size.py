@@ -7,13 +7,13 @@ chosen whose rate is close to the best.
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from shusaku.actors.evaluators.factory import make_evaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.config.schema import Config, SelfPlayConfig
+from shusaku.common.config.search import replace_read
 from shusaku.common.messages import Weights
 
 SIZES = (16, 32, 64, 96, 128, 192, 256)
@@ -64,7 +64,7 @@ def measure_games(config: Config, game: Game, weights: Weights) -> GamesChoice:
 
     UsageError if the runtime, the device or the precision is not available on this machine.
     """
-    search = replace(config.search, cache=0)  # otherwise the first moves of all games are one cached position
+    search = replace_read(config.search, cache=0)  # else the first moves of all games are one position
     players: dict[int, SelfPlay] = {}
 
     def slice_of(size: int) -> Pace:

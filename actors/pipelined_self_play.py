@@ -5,7 +5,8 @@ from typing import Protocol
 
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
-from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
+from shusaku.common.config.schema import SelfPlayConfig
+from shusaku.common.config.search import SearchConfig
 from shusaku.common.messages import Evaluation, GameRecord, Leaves
 from shusaku.common.stage_timer import StageTimer
 

@@ -1,7 +1,7 @@
-"""Ray's side of the actors: thin shells that build the plain classes and let the driver call them.
+"""Actors, inference servers and the evaluator as Ray actors: thin shells around the plain classes.
 
-Every class is a threaded Ray actor: `run` takes one thread until the actor ends, so that the driver, which waits for
-it, sees every end; the other methods are short.
+Every class is a threaded Ray actor: `run` takes one thread until the end, so that its caller sees every end, also an
+exception; the other methods are short.
 """
 
 import os
@@ -33,12 +33,12 @@ from shusaku.replay.stream.append import Appender
 from shusaku.replay.stream.writer import AsyncWriter
 
 FLUSH_SECONDS = 5.0  # at the end, for games that are not in Redis yet
-BUILD_SECONDS = 300.0  # that `run` may take to build what the other methods talk to: a GPU compiles and captures
+BUILD_SECONDS = 300.0  # for `run` to build the objects that the other methods use: a GPU compiles and captures graphs
 
 
 @dataclass(frozen=True)
 class ActorPlan:
-    """Everything that a self-play actor is made of; small, for it travels with every start."""
+    """Everything that a self-play actor is made of; small, because it is sent with every start."""
 
     config: Config
     config_hash: str
@@ -47,13 +47,13 @@ class ActorPlan:
     incarnation: int
     seed: int
     games: int
-    url: str  # of the replay, as reached from the actor's node
+    url: str  # of the replay, for the actor's node
     run_id: str
-    with_server: bool  # asks inference servers instead of computing by itself
+    with_server: bool  # evaluates on inference servers, not by itself
 
 
 class _Shell:
-    """`run` builds the plain object, so that `run` raises its errors; the other methods wait until it is built."""
+    """`run` builds the plain object, so that it raises what goes wrong there; the other methods wait for the object."""
 
     def __init__(self) -> None:
         self._built = threading.Event()
@@ -69,14 +69,14 @@ class _Shell:
 
 
 class SelfPlayActor(_Shell):
-    """Plays until it is told to stop."""
+    """Plays until it is stopped."""
 
     def __init__(self, plan: ActorPlan) -> None:
         super().__init__()
         self._plan = plan
 
     def run(self) -> str:
-        """Plays; returns why it stopped."""
+        """Plays, and returns why it stopped."""
         plan, config = self._plan, self._plan.config
         lower_priority(config.cluster.nice)
         game = configured_game(config.game)
@@ -118,18 +118,18 @@ class SelfPlayActor(_Shell):
         )
 
     def load(self, weights: list[Any]) -> None:
-        """Newer weights, as a list of one reference: Ray would fetch a bare one before the call."""
+        """Takes newer weights, as a list of one reference: Ray would fetch a bare one before the call."""
         self._wait_until_built()
         self._loop.offer(ray.get(weights[0]))
 
     def attach(self, servers: list[Any]) -> None:
-        """The inference servers that answer from now on."""
+        """Takes the handles of the inference servers that are ready now."""
         self._wait_until_built()
         self._transport.attach(servers)
         self._loop.set_ready()
 
     def stop(self) -> None:
-        """Makes `run` return soon."""
+        """Asks `run` to end after the current searches."""
         self._stopping.set()
         if self._built.is_set():
             self._loop.stop()
@@ -140,11 +140,11 @@ class SelfPlayActor(_Shell):
 
 @dataclass(frozen=True)
 class ServerReport:
-    """The state of an inference server, for the driver."""
+    """State of an inference server, for the driver."""
 
     version: int
     stats: ServerStats
-    runtime: str  # runtime and precision, and why they were chosen
+    runtime: str  # which runtime evaluates, and why it was chosen
 
 
 class InferenceServerActor(_Shell):
@@ -155,7 +155,7 @@ class InferenceServerActor(_Shell):
         self._config, self._index, self._sizes = config, index, sizes
 
     def run(self) -> str:
-        """Serves until it is stopped; RuntimeError if the server's thread ends."""
+        """Serves until it is stopped, and returns why it stopped."""
         config = self._config
         game = configured_game(config.game)
 
@@ -181,22 +181,22 @@ class InferenceServerActor(_Shell):
         return ray.get_runtime_context().get_node_id(), address
 
     def infer(self, client: int, payload: bytes) -> bytes:
-        """See `InferenceServer.infer`."""
+        """Evaluates encoded leaves of a client; returns an encoded answer."""
         self._wait_until_built()
         return self._server.infer(client, payload, SERVER_SECONDS)
 
     def load(self, weights: list[Any]) -> None:
-        """Newer weights, as a list of one reference."""
+        """Takes newer weights, as a list of one reference."""
         self._wait_until_built()
         self._server.load(ray.get(weights[0]))
 
     def report(self) -> ServerReport:
-        """The state of the server."""
+        """State of the server."""
         self._wait_until_built()
         return ServerReport(self._server.version, self._server.stats(), self._server.description)
 
     def stop(self) -> None:
-        """Makes `run` return soon."""
+        """Asks `run` to end."""
         self._stopping.set()
 
     def __repr__(self) -> str:
@@ -204,14 +204,14 @@ class InferenceServerActor(_Shell):
 
 
 class EvaluatorActor(_Shell):
-    """Measures strength, with what the other processes leave of the cores."""
+    """Measures strength, at the lowest priority."""
 
     def __init__(self, config: Config, nice: int, threads: int) -> None:
         super().__init__()
         self._config, self._nice, self._threads = config, nice, threads
 
     def run(self) -> str:
-        """Waits for `measure` until it is stopped."""
+        """Builds the evaluators, waits until it is stopped, and returns why."""
         lower_priority(self._nice)
         config = self._config
         game = configured_game(config.game)
@@ -227,7 +227,7 @@ class EvaluatorActor(_Shell):
         return "the evaluator was stopped"
 
     def measure(self, weights: list[Any], simulations: list[int], positions: int) -> Strength | None:
-        """The share of optimal moves of these weights on so many positions, 0: all; None when it was stopped."""
+        """The share of optimal moves of these weights on so many positions, 0: all; None if it was stopped."""
         self._wait_until_built()
         lower_priority(self._nice)  # of the threads that Ray has made since
         published: Weights = ray.get(weights[0])
@@ -242,11 +242,11 @@ class EvaluatorActor(_Shell):
             return None
 
     def report(self) -> None:
-        """Answers the driver's health check."""
+        """Answers, as a heartbeat."""
         self._wait_until_built()
 
     def stop(self) -> None:
-        """Makes `run` return soon."""
+        """Asks `run` to end; a measurement returns None."""
         self._stopping.set()
 
     def __repr__(self) -> str:
@@ -254,7 +254,7 @@ class EvaluatorActor(_Shell):
 
 
 def inference_on_cpu(inference: InferenceConfig) -> InferenceConfig:
-    """The same without the GPU, which belongs to the servers."""
+    """The same settings without the GPU, which belongs to the servers."""
     if inference.device == "cpu":
         return inference
     return InferenceConfig(runtime="auto", precision="auto", device="cpu", placement="actor")

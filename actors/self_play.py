@@ -9,9 +9,10 @@ import msgpack
 from shusaku.actors.evaluators.evaluator import Runtime
 from shusaku.actors.evaluators.network import NetworkEvaluator
 from shusaku.common._core import Game, GameBatch
-from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
-from shusaku.common.config.search_options import Evaluate, search_options, self_play_options
+from shusaku.common.config.schema import SelfPlayConfig
+from shusaku.common.config.search import SearchConfig
 from shusaku.common.messages import EndedBy, Evaluation, GameId, GameRecord, Leaves
+from shusaku.common.search import Evaluate, search_options, self_play_options
 from shusaku.common.stage_timer import StageTimer
 
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from shusaku.actors.arena.strength import Stopped, strength_search
 from shusaku.common._core import Game, Position, SearchBatch
-from shusaku.common.config.schema import SearchConfig
-from shusaku.common.config.search_options import Evaluate, search_options, step
+from shusaku.common.config.search import SearchConfig
+from shusaku.common.search import Evaluate, search_options, step
 
 PASS = "pass"  # as a move, in every game that has it
 ShouldStop = Callable[[], bool]

@@ -16,9 +16,9 @@ from shusaku.actors.arena.solvers import play_on_copy
 from shusaku.actors.arena.strength_sets import StrengthSet
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, UniformEvaluator
 from shusaku.common._core import Game, Position, SearchResult
-from shusaku.common.config.schema import SearchConfig
-from shusaku.common.config.search_options import Evaluate, search_positions
+from shusaku.common.config.search import MctsConfig, PolicyOnlyConfig, PuctConfig, SearchConfig, without_exploration
 from shusaku.common.messages import Evaluation, Leaves
+from shusaku.common.search import Evaluate, search_positions
 
 SIMULATIONS = (16, 64, 400)  # of the full table
 BATCH = 512  # positions searched in parallel; evaluators of a small fixed batch (64) cut it with little waste
@@ -96,7 +96,7 @@ def policy_actions(
     should_stop: ShouldStop = lambda: False,
 ) -> NDArray[np.intp]:
     """The action that the network prefers in each position without any search: [P]."""
-    alone = strength_search(SearchConfig(policy="policy_only", cache=0), 1)
+    alone = strength_search(PolicyOnlyConfig(cache=0), 1)
     results = _search(positions, alone, evaluators, batch, should_stop)
     return np.array([result.actions[int(np.argmax(result.prior))] for result in results], np.intp)
 
@@ -117,12 +117,7 @@ def search_actions(
 
 def strength_search(search: SearchConfig, simulations: int) -> SearchConfig:
     """`search` as it plays for strength: no random choice, no exploration for learning."""
-    return replace(
-        search, simulations=simulations, noise=False, temperature=0.0, temperature_half_life=0.0,
-        temperature_final=0.0, temperature_plies=0, gumbel_scale=0.0, reuse=False, forced_playouts=0.0,
-        prune_policy=False, root_policy_temperature=1.0, root_policy_temperature_early=1.0,
-        root_policy_temperature_half_life=0.0,
-    )
+    return replace(without_exploration(search), simulations=simulations)
 
 
 def _search(
@@ -210,12 +205,12 @@ def _holds(start: Position, side: int, move: Mapping[int, int]) -> bool:
 
 def _uniform_puct(positions: StrengthSet, simulations: int) -> Share:
     evaluator = _TieBreakingUniform(positions.game)
-    return share_of(positions, search_actions(positions, [evaluator], SearchConfig(policy="puct"), simulations))
+    return share_of(positions, search_actions(positions, [evaluator], PuctConfig(), simulations))
 
 
 def _plain_uct(positions: StrengthSet, rollouts: int) -> Share:
     evaluator = UniformEvaluator(positions.game, BATCH)  # never asked
-    return share_of(positions, search_actions(positions, [evaluator], SearchConfig(policy="mcts"), rollouts))
+    return share_of(positions, search_actions(positions, [evaluator], MctsConfig(), rollouts))
 
 
 class _TieBreakingUniform:

@@ -316,8 +316,8 @@ class ClusterRun:
     def _setup(self) -> RunSetup:
         return RunSetup(
             config=self.config, layout=self.layout, epoch=self.epoch, run_id=self.identity.run_id,
-            directory=self.directory.path, url=self.store.url, actor_url=self.store.actor_url,
-            has_positions=self.positions is not None,
+            directory=self.directory.path, log_directory=self.session.log_directory,
+            url=self.store.url, actor_url=self.store.actor_url, has_positions=self.positions is not None,
             actors=lambda: self.actors, seconds=lambda: self.seconds,
             heartbeat=self.totals.last_heartbeat, fence=self.fence,
         )

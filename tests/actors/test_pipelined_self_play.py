@@ -15,10 +15,11 @@ from shusaku.actors.inference.server import InferenceServer
 from shusaku.actors.pipelined_self_play import PipelinedSelfPlay, group_games, group_seed
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
-from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
+from shusaku.common.config.schema import SelfPlayConfig
+from shusaku.common.config.search import PuctConfig
 from shusaku.common.messages import Evaluation, GameRecord, Leaves
 
-SEARCH = SearchConfig(simulations=12, cache=512)
+SEARCH = PuctConfig(simulations=12, cache=512)
 SELF_PLAY = SelfPlayConfig(random_plies=3)
 WHO = ActorIdentity(actor=7, epoch=2, incarnation=3)
 

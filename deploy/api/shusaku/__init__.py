@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Choice", "Game", "Player", "Position", "ResumeError", "UsageError", "load"]
 
 _ROOT = Path(__file__).resolve().parents[3]
-if (_ROOT / "deploy" / "api" / "shusaku").samefile(Path(__file__).parent):
+if Path(__file__).resolve().parent == _ROOT / "deploy" / "api" / "shusaku":
     __path__.append(str(_ROOT))  # a checkout: its folders are the subpackages; in the wheel they lie beside this file
 
 _MODULES = {

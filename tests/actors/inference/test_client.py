@@ -18,7 +18,8 @@ from shusaku.actors.inference.server import InferenceServer
 from shusaku.actors.pipelined_self_play import PipelinedSelfPlay
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common.codec import CodecError
-from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
+from shusaku.common.config.schema import SelfPlayConfig
+from shusaku.common.config.search import PuctConfig
 from shusaku.common.leaves_codec import LeavesCodec, to_half
 from shusaku.common.messages import Evaluation, Leaves, RowKind
 
@@ -258,7 +259,7 @@ def rows_of_wrong_version(client: type[RemoteEvaluator], max_bytes: int, cache: 
     transport = SwappingTransport(1)
     remote = client(transport, 1, GAME, max_bytes=max_bytes)
     remote._wait = lambda: None  # type: ignore[method-assign]
-    config = SearchConfig(simulations=16, cache=cache)
+    config = PuctConfig(simulations=16, cache=cache)
     for player in (
         PipelinedSelfPlay(GAME, config, SelfPlayConfig(random_plies=4), remote, games=24, seed=1,
                            identity=ActorIdentity(0)),

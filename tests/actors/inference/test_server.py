@@ -107,7 +107,7 @@ def test_dead_clients_cost_the_deadline_and_no_more() -> None:
 def test_a_third_of_the_clients_need_not_wait_for_the_deadline() -> None:
     with serving(sizes=(512,), deadline_ms=3000) as (server, _), ThreadPoolExecutor(10) as pool:
         for client in range(30):
-            server._clients.hear(client, time.monotonic())
+            server._clients.record(client, time.monotonic())
         begin = time.monotonic()
         calls = [pool.submit(server.infer, client, REQUEST, 10) for client in range(9)]
         assert eventually(lambda: server.stats().waiting == 9 or any(call.done() for call in calls))

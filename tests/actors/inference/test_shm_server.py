@@ -38,7 +38,8 @@ from shusaku.actors.inference.shm_server import SharedMemoryServer
 from shusaku.actors.pipelined_self_play import PipelinedSelfPlay
 from shusaku.actors.self_play import ActorIdentity
 from shusaku.common.codec import CodecError
-from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
+from shusaku.common.config.schema import SelfPlayConfig
+from shusaku.common.config.search import PuctConfig
 from shusaku.common.leaves_codec import decode_evaluation, to_half
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the listener is Linux's: memfd and abstract sockets")
@@ -110,7 +111,7 @@ def test_two_are_under_way_and_may_be_received_in_either_order() -> None:
 def test_self_play_is_what_it_is_by_calls() -> None:
     def play(evaluate: object) -> list[list[int]]:
         player = PipelinedSelfPlay(
-            GAME, SearchConfig(simulations=12), SelfPlayConfig(random_plies=2), evaluate, games=8,  # type: ignore[arg-type]
+            GAME, PuctConfig(simulations=12), SelfPlayConfig(random_plies=2), evaluate, games=8,  # type: ignore[arg-type]
             seed=5, identity=ActorIdentity(0),
         )
         return [record.actions.tolist() for _ in range(900) for record in player.step()]
