@@ -259,10 +259,10 @@ class ClusterRun:
 
     # --- what is shown -----------------------------------------------------------------------------------------------
 
-    def show(self) -> tuple[RunView, Status]:
-        """Looks at the run, at most so often, and shows it; the newest view and its status."""
+    def show(self, is_last: bool = False) -> tuple[RunView, Status]:
+        """Looks at the run, at most so often unless it `is_last`, and shows it; the newest view and its status."""
         now = time.monotonic()
-        if self._shown is None or now - self._shown_at >= SHOW_SECONDS:
+        if is_last or self._shown is None or now - self._shown_at >= SHOW_SECONDS:
             self._shown_at = now
             view = self.view()
             self._shown = view, self._status_builder.build(view)
