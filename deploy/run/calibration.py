@@ -32,7 +32,7 @@ def with_scales(inference: InferenceConfig, game: Game, network: NetworkConfig, 
     spread = np.linspace(0, len(planes) - 1, min(positions_for(tower), len(planes))).astype(int)
     quantised, _ = quantise(weights, tower, planes[spread])
     if quantised.rejected:
-        raise RunError(f"inference.precision=int8 is refused: {quantised.rejected}; use inference.precision=auto")
+        raise RunError(f"inference.precision=int8 is rejected: {quantised.rejected}; use inference.precision=auto")
     return quantised
 
 
