@@ -151,4 +151,4 @@ def test_jobs_have_directories_of_their_own_with_a_preset_of_ones_own(tmp_path: 
     (tmp_path / "search" / "mine.yaml").write_text("policy: puct\nsimulations: 9\n")
     jobs = compose_jobs(["search=mine,gumbel", "first.search=mine"], Presets.read(str(tmp_path)))
     assert [job.config.search.simulations for job in jobs] == [9, 32]
-    assert jobs[0].config.first.search.simulations == 9
+    assert jobs[0].config.first.search["simulations"] == 9
