@@ -236,6 +236,7 @@ class ClusterRun:
         return self.progress_state.seconds + since
 
     def is_over(self) -> bool:
+        """Whether the run is to end."""
         return self.seconds >= self.config.run.minutes * 60
 
     def save_progress(self) -> None:
