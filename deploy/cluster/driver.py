@@ -14,7 +14,7 @@ import psutil
 
 from shusaku.actors.arena.strength_sets import strength_set
 from shusaku.common.config.schema import Config
-from shusaku.common.errors import ResumeError, RunFailed, UsageError
+from shusaku.common.errors import ResumeError, RunError, UsageError
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.messages import Weights
 from shusaku.common.network.weights import load_weights, random_weights
@@ -126,7 +126,7 @@ class ClusterRun:
         self._prometheus = RayMetrics(self.identity.run_id, self.game.name)
 
     def train(self) -> None:
-        """Until the time is used up or somebody stops the run."""
+        """Until the time is used up or the run is stopped."""
         if not self.config.learner.enabled:
             self.broadcast.adopt(self._weights_without_learner())
         while not self.is_over() and not self.signals.should_stop() and not self.was_asked_to_stop:
@@ -271,7 +271,7 @@ class ClusterRun:
         return self._shown
 
     def view(self) -> RunView:
-        """The run now, as far as everybody was heard from; asks nobody."""
+        """The run now, as far as its workers have reported; it asks none of them."""
         troubles = [f"replay: {self.store.trouble or 'no answer'}; finished games wait"]
         if self.is_replay_answering:
             trouble = self.report.replay.trouble if self.report else ""
@@ -400,7 +400,7 @@ class ClusterRun:
         weights = self._saved_weights() or random_weights(self.game, config.network, config.run.seed, version=1)
         try:
             weights = with_scales(config.inference, self.game, config.network, weights)
-        except RunFailed as refused:
+        except RunError as refused:
             self.console.log(f"{refused}; the next best precision is used")
             weights = replace(weights, rejected=str(refused))
         self.store.control.record_version(weights.version)
