@@ -9,6 +9,7 @@ A new one is made under a temporary name, brought to the disk, and renamed.  Who
 moves the old directory aside first, so that at every moment at least one whole checkpoint has a name.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -100,6 +101,15 @@ def load_latest(directory: Path) -> Found | None:
         raise ResumeError(f"no checkpoint in {directory} is whole: {'; '.join(damaged)}. Put a good copy there, "
                           "or begin a new run with another run.dir")
     return None
+
+
+def whole_checkpoints(directory: Path) -> list[Found]:
+    """All that are good, newest first."""
+    found = []
+    for path in _candidates(directory):
+        with contextlib.suppress(_Damaged):
+            found.append(Found(_read(path), path, ()))
+    return found
 
 
 def is_checkpoint(path: Path) -> bool:

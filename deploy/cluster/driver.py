@@ -36,8 +36,10 @@ from shusaku.deploy.cluster.supervisor import Supervisor
 from shusaku.deploy.cluster.workers import RayWorker, cause_of
 from shusaku.deploy.ray_runtime.session import RaySession
 from shusaku.deploy.run.calibration import with_scales
+from shusaku.deploy.run.change_over import move_to_stream
 from shusaku.deploy.run.console import Console, Status
 from shusaku.deploy.run.measurements import conclude
+from shusaku.deploy.run.old_formats import migrate_checkpoints
 from shusaku.deploy.run.run_directory import RunDirectory
 from shusaku.deploy.run.run_identity import RunIdentity, RunProgress
 from shusaku.deploy.run.run_status import MetricsWriter, StatusBuilder
@@ -97,10 +99,14 @@ class ClusterRun:
     def start(self) -> None:
         """Redis, the layout, the run's keys, the workers; UsageError where something does not fit."""
         config = self.config
-        load_latest(self.directory.checkpoints)  # ResumeError before anything is started where none is good
+        load_latest(self.directory.checkpoints)  # ResumeError before anything is started if none is good
+        for line in migrate_checkpoints(self.directory.path):
+            self.console.log(line)
         self.layout = layout_of(config, self.session.node_cpus, self.session.num_gpus)
         self.actors = self.layout.actors
         control = self.store.start("" if self.session.is_local else self.session.own_address)
+        for line in move_to_stream(self.directory.path, config, self.store.url, self.identity):
+            self.console.log(line)
         epoch = self.identity.next_epoch(control.newest_epoch())
         self.epoch = epoch
         self.broadcast = Broadcast(self.supervisor, self.layout.placement)

@@ -60,13 +60,15 @@ class RunProgress:
     measurements: int = 0  # of the strength that were due so far
     strength: list[tuple[float, float]] = field(default_factory=list)  # training seconds, share of optimal moves
     restarts: int = 0  # of workers
+    evaluations: int = 0  # of self-play by the network, as far as one process could count them
 
     @classmethod
     def load(cls, directory: Path) -> "RunProgress":
         try:
             content = json.loads((directory / "progress.json").read_text(encoding="utf-8"))
             strength = [(float(s), float(v)) for s, v in content["strength"]]
-            return cls(float(content["seconds"]), int(content["measurements"]), strength, int(content["restarts"]))
+            return cls(float(content["seconds"]), int(content["measurements"]), strength, int(content["restarts"]),
+                       int(content.get("evaluations", 0)))
         except FileNotFoundError:
             return cls()
         except (ValueError, KeyError, TypeError) as error:
@@ -75,15 +77,3 @@ class RunProgress:
 
     def save(self, directory: Path) -> None:
         write_whole(directory / "progress.json", json.dumps(asdict(self)) + "\n")
-
-
-def check_wiring(directory: Path, command: str) -> None:
-    """UsageError when the directory holds a run of the other command: their checkpoints differ."""
-    is_local = (directory / "records").is_dir()
-    is_cluster = (directory / "run.json").exists()
-    if command == "train" and is_local and not is_cluster:
-        raise UsageError(f"run.dir={directory} holds a run of `shusaku local`; go on with that command, or choose "
-                         "another run.dir")
-    if command == "local" and is_cluster:
-        raise UsageError(f"run.dir={directory} holds a run of `shusaku train`; go on with that command, or choose "
-                         "another run.dir")
