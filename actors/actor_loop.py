@@ -13,7 +13,7 @@ import msgpack
 import psutil
 
 from shusaku.common.messages import Control, GameRecord, Weights
-from shusaku.common.stage_timer import Laps
+from shusaku.common.stage_timer import StageTimer
 
 PAUSE_SECONDS = 0.05  # between two looks at the control while there is nothing to do
 # Between two looks while it plays, unless a step takes longer or so many games have ended: a look costs 10 us where the
@@ -57,17 +57,17 @@ class ActorLoop:
         epoch: int,
         runtime: Callable[[], str] = lambda: "",
         more_figures: Callable[[], dict[str, int | float | str]] = dict,
-        laps: Laps | None = None,
+        timer: StageTimer | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`load` gives new weights to the evaluator; `more_figures` go with the heartbeat's others; `laps` are the
+        """`load` gives new weights to the evaluator; `more_figures` go with the heartbeat's others; `timer` is the
         player's.
 
         Nothing is played before the first weights, or before `set_ready`.
         """
         self._player, self._writer, self._load, self._epoch = player, writer, load, epoch
         self._is_ready, self._runtime, self._clock = False, runtime, clock
-        self._more_figures, self._laps = more_figures, laps or Laps()
+        self._more_figures, self._timer = more_figures, timer or StageTimer()
         self._waiting: list[GameRecord] = []  # games since the last look, or that the spool did not take yet
         self._offered: Weights | None = None
         self._version = -1
@@ -110,11 +110,11 @@ class ActorLoop:
             if not self._is_ready:
                 activity = "starved"
                 self._stopping.wait(PAUSE_SECONDS)
-                self._laps.lap("wait")
+                self._timer.charge("wait")
             elif self._waiting or control.throttle:
                 activity = "paused"
                 self._stopping.wait(PAUSE_SECONDS)
-                self._laps.lap("wait")
+                self._timer.charge("wait")
                 self._hand_over()
             else:
                 activity = "playing"
@@ -137,12 +137,12 @@ class ActorLoop:
             self._load(weights)
             self._version = weights.version
             self._is_ready = True
-            self._laps.lap("load")
+            self._timer.charge("load")
 
     def _hand_over(self) -> None:
         if self._waiting:
             del self._waiting[: self._writer.put_all(self._waiting)]
-        self._laps.lap("record")
+        self._timer.charge("record")
 
     def _state_figures(self, now: float) -> None:
         if now - self._stated_at < FIGURES_SECONDS:
@@ -150,7 +150,7 @@ class ActorLoop:
         self._stated_at = now
         self._writer.metrics = msgpack.packb({
             **self._player.counters(),
-            **self._laps.counters(),
+            **self._timer.counters(),
             "version": self._version,
             "ticks": self._ticks,
             **{f"{name}_ms": round(seconds * 1000) for name, seconds in self._seconds.items()},

@@ -7,7 +7,7 @@ from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
 from shusaku.common.messages import Evaluation, GameRecord, Leaves
-from shusaku.common.stage_timer import Laps
+from shusaku.common.stage_timer import StageTimer
 
 GROUPS = 2
 
@@ -25,7 +25,7 @@ class SplitEvaluate(Protocol):
     def finish(self) -> Evaluation: ...
 
 
-class OverlappedSelfPlay:
+class PipelinedSelfPlay:
     """Plays `games` games side by side against itself, half of them in each group.
 
     Group g plays exactly the games of `SelfPlay(..., games=group_games(games)[g], seed=group_seed(seed, g))`; all are
@@ -43,15 +43,15 @@ class OverlappedSelfPlay:
         seed: int,
         identity: ActorIdentity,
         config_hash: str = "",
-        laps: Laps | None = None,
+        timer: StageTimer | None = None,
     ) -> None:
         self.evaluate = evaluate
-        self._laps = laps or Laps()
+        self._timer = timer or StageTimer()
         self.sequence = 0  # of the next finished game
         self._groups = [
             SelfPlay(
                 game, search, self_play, evaluate, games=size, seed=group_seed(seed, group), identity=identity,
-                config_hash=config_hash, laps=self._laps,
+                config_hash=config_hash, timer=self._timer,
             )
             for group, size in enumerate(group_games(games))
         ]
@@ -68,7 +68,7 @@ class OverlappedSelfPlay:
             self._next = (self._next + 1) % len(self._groups)
         group, is_asked = self._under_way[0]
         evaluation = self.evaluate.finish() if is_asked else None
-        self._laps.lap("wait")
+        self._timer.charge("wait")
         self._under_way.popleft()
         group.sequence = self.sequence
         records = group.end_step(evaluation)
@@ -86,7 +86,7 @@ class OverlappedSelfPlay:
         leaves = group.begin_step()
         if leaves is not None:
             self.evaluate.begin(leaves)
-            self._laps.lap("encode")
+            self._timer.charge("encode")
         self._under_way.append((group, leaves is not None))
 
 

@@ -14,12 +14,12 @@ import ray
 from shusaku.actors.actor_loop import ActorLoop, Plays
 from shusaku.actors.arena.strength import Stopped, Strength, measure
 from shusaku.actors.arena.strength_sets import strength_set
-from shusaku.actors.evaluators.evaluator import evaluator_maker, make_evaluator
+from shusaku.actors.evaluators.factory import evaluator_maker, make_evaluator
 from shusaku.actors.inference.client import EvaluationStopped, RemoteEvaluation
 from shusaku.actors.inference.server import InferenceServer
 from shusaku.actors.inference.stats import ServerStats
 from shusaku.actors.inference.transport import SERVER_SECONDS, ServerTransport, open_door
-from shusaku.actors.pipelined_self_play import OverlappedSelfPlay
+from shusaku.actors.pipelined_self_play import PipelinedSelfPlay
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.config.schema import Config, InferenceConfig
@@ -27,7 +27,7 @@ from shusaku.common.external.configured_game import configured_game
 from shusaku.common.hardware import lower_priority
 from shusaku.common.leaves_codec import LeavesCodec
 from shusaku.common.messages import Weights
-from shusaku.common.stage_timer import Laps
+from shusaku.common.stage_timer import StageTimer
 from shusaku.replay.stream.append import Appender
 from shusaku.replay.stream.writer import AsyncWriter
 
@@ -101,18 +101,19 @@ class SelfPlayActor(_Shell):
             "games": plan.games, "seed": plan.seed, "identity": identity, "config_hash": plan.config_hash,
         }
         player: Plays
-        laps = Laps()
+        timer = StageTimer()
         if plan.with_server:
             self._transport = ServerTransport(plan.actor, LeavesCodec(game))
             remote = RemoteEvaluation(self._transport, plan.actor, game, should_stop=self._stopping.is_set)
-            player = OverlappedSelfPlay(game, config.search, config.self_play, remote, laps=laps, **settings)
+            player = PipelinedSelfPlay(game, config.search, config.self_play, remote, timer=timer, **settings)
             return ActorLoop(
-                player, writer, lambda weights: None, epoch=plan.epoch, more_figures=self._transport.figures, laps=laps,
+                player, writer, lambda weights: None, epoch=plan.epoch, more_figures=self._transport.figures,
+                timer=timer,
             )
-        evaluator = make_evaluator(game, config.inference, config.network, plan.games, laps)
-        player = SelfPlay(game, config.search, config.self_play, evaluator, laps=laps, **settings)
+        evaluator = make_evaluator(game, config.inference, config.network, plan.games, timer)
+        player = SelfPlay(game, config.search, config.self_play, evaluator, timer=timer, **settings)
         return ActorLoop(
-            player, writer, evaluator.load, epoch=plan.epoch, runtime=lambda: evaluator.description, laps=laps
+            player, writer, evaluator.load, epoch=plan.epoch, runtime=lambda: evaluator.description, timer=timer
         )
 
     def load(self, weights: list[Any]) -> None:

@@ -6,12 +6,13 @@ from typing import Any
 
 import msgpack
 
-from shusaku.actors.evaluators.evaluator import NetworkEvaluator, Runtime
+from shusaku.actors.evaluators.evaluator import Runtime
+from shusaku.actors.evaluators.network import NetworkEvaluator
 from shusaku.common._core import Game, GameBatch
 from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
 from shusaku.common.config.search_options import Evaluate, search_options, self_play_options
 from shusaku.common.messages import EndedBy, Evaluation, GameId, GameRecord, Leaves
-from shusaku.common.stage_timer import Laps
+from shusaku.common.stage_timer import StageTimer
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +43,11 @@ class SelfPlay:
         seed: int,
         identity: ActorIdentity,
         config_hash: str = "",
-        laps: Laps | None = None,
+        timer: StageTimer | None = None,
     ) -> None:
-        """`laps`: shared with the evaluator, where that tells its own parts from each other."""
+        """`timer`: shared with the evaluator if the evaluator charges its own stages."""
         self.evaluate = evaluate
-        self.laps = laps or Laps()
+        self.timer = timer or StageTimer()
         self._game = game
         self._identity = identity
         self._config_hash = config_hash
@@ -65,7 +66,7 @@ class SelfPlay:
             return self._step_attached(runtime, version)
         leaves = self.begin_step()
         evaluation = None if leaves is None else self.evaluate(leaves)
-        self.laps.lap("network")  # nothing is left of it where the evaluator keeps laps, too
+        self.timer.charge("network")  # next to nothing if the evaluator shares the timer
         return self.end_step(evaluation)
 
     def begin_step(self) -> Leaves | None:
@@ -74,39 +75,39 @@ class SelfPlay:
         None where all of them were known already: `end_step(None)` then.  The arrays hold until the next call.
         """
         leaves = Leaves(*self._batch.select(max(0, self.evaluate.version)))
-        self.laps.lap("select")
+        self.timer.charge("select")
         return leaves if len(leaves) else None
 
     def end_step(self, evaluation: Evaluation | None) -> list[GameRecord]:
         """The second half, with the answer to what `begin_step` returned: the games that ended."""
         if evaluation is not None:
             self._batch.expand_and_backup(evaluation.logits, evaluation.values, evaluation.version)
-        self.laps.lap("expand")
+        self.timer.charge("expand")
         return self._take_finished()
 
     def _step_attached(self, runtime: Runtime, version: int) -> list[GameRecord]:
         """A step without arrays between C++ and Python: after a network has run, every line here is far away."""
-        batch, lap = self._batch, self.laps.lap
+        batch, charge = self._batch, self.timer.charge
         rows = batch.select_attached(version)
-        lap("select")
+        charge("select")
         if rows:
             batch.encode_attached()
-            lap("encode")
+            charge("encode")
             runtime.run(rows)
-            lap("network")
+            charge("network")
         finished = batch.expand_attached(version)
-        lap("expand")
+        charge("expand")
         return self._take_finished() if finished else []
 
     def _take_finished(self) -> list[GameRecord]:
         records = [self._record(columns) for columns in self._batch.take_finished()]
-        self.laps.lap("record")
+        self.timer.charge("record")
         return records
 
     def play(self, rows: int, should_stop: Callable[[], bool] = lambda: False) -> list[GameRecord]:
         """Plays until games with at least `rows` rows have ended, or until it is told to stop; those games."""
         finished: list[GameRecord] = []
-        self.laps.lap("wait")  # for whoever wanted nothing to be played until now
+        self.timer.charge("wait")  # while the caller asked for no step
         while rows > 0 and not should_stop():
             for record in self.step():
                 finished.append(record)

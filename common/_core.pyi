@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 Param = int | float | str | bool
 
 def game_names() -> list[str]: ...
-def foreign_names() -> list[str]: ...  # of Game, too: games from outside, see common/external/loader.py
+def external_names() -> list[str]: ...  # of Game, too: games from outside, see common/external/loader.py
 def game_parameters(name: str) -> list[tuple[str, Param, str]]: ...  # name, default, one line of help
 
 class Game:
@@ -164,11 +164,11 @@ class SearchBatch:
     """`size` searches side by side, cut at the network: select, evaluate outside, expand_and_backup."""
 
     def __init__(self, game: Game, options: SearchOptions, size: int, seed: int) -> None: ...
-    def begin(self, slot: int, position: Position, seed: int) -> None: ...  # a new search of this position
+    def begin(self, index: int, position: Position, seed: int) -> None: ...  # a new search of this position
     def select(self, version: int) -> LeafArrays: ...  # packed [B, bytes], uniform [B, U], offsets [B + 1], actions [N]
     def expand_and_backup(self, logits: NDArray[np.float32], values: NDArray[np.float32], version: int) -> None: ...
     def is_done(self) -> bool: ...  # every begun search has had its simulations
-    def result(self, slot: int) -> SearchResult: ...
+    def result(self, index: int) -> SearchResult: ...
     def counters(self) -> dict[str, int]: ...  # simulations, searches, evaluations, cache_hits, terminals
 
 class GameBatch:

@@ -13,7 +13,9 @@ from ray.util.metrics import Counter, Gauge
 
 
 class Kind(Enum):
-    COUNTER = auto()  # the figure is a total that grows
+    """How a metric changes."""
+
+    COUNTER = auto()  # the metric is a total that grows
     GAUGE = auto()
 
 

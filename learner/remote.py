@@ -33,7 +33,7 @@ class LearnerPlan:
 
 
 class LearnerActor:
-    """Learns until it is told to stop; a threaded Ray actor: `run` takes one thread for its whole life."""
+    """Learns until it is stopped; a threaded Ray actor, in which `run` takes one thread until the end."""
 
     def __init__(self, plan: LearnerPlan) -> None:
         self._plan = plan
@@ -42,7 +42,7 @@ class LearnerActor:
         self._is_stopped = False
 
     def run(self) -> TrainingReport:
-        """Learns; how it ended.  Passes on what it cannot go on from."""
+        """Learns and returns how it ended; raises what it cannot recover from."""
         plan, config = self._plan, self._plan.config
         torch.set_num_threads(plan.threads)
         game = configured_game(config.game)
@@ -54,7 +54,7 @@ class LearnerActor:
         )
         try:
             self._training = TrainingLoop(config, game, buffer, Path(plan.directory), config_hash=plan.config_hash,
-                                      seconds=plan.seconds)
+                                          seconds=plan.seconds)
             if self._is_stopped:
                 self._training.stop()
             self._built.set()
@@ -67,15 +67,17 @@ class LearnerActor:
         return ray.get_runtime_context().get_node_id(), os.getpid()
 
     def report(self) -> TrainingReport:
-        """Waits until checkpoint and window are read."""
+        """State of the training; waits until checkpoint and window are read."""
         self._built.wait()
         assert self._training is not None
         return self._training.report()
 
     def weights(self) -> Weights | None:
+        """Newest published weights; None before the first."""
         return self._training.weights() if self._training else None
 
     def stop(self) -> None:
+        """Asks `run` to write a checkpoint and end."""
         self._is_stopped = True
         if self._training:
             self._training.stop()

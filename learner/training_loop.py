@@ -103,7 +103,7 @@ class TrainingLoop:
         network = Network(
             game.observation_shape, game.num_actions, config.network, make_targets(config.learner), config.run.seed
         )
-        self.learner = Learner(network, game, config.learner, is_rounding=config.inference.is_rounding)
+        self.learner = Learner(network, game, config.learner, is_quantised=config.inference.is_quantised)
         self.versions = VersionIndex(directory)
         self._published: Weights | None = None
         self._restored: Weights | None = None  # what was published last when the checkpoint was written
@@ -318,7 +318,7 @@ class TrainingLoop:
             "version": published.version,
             "version_step": published.step,
             "scales": published.scales,
-            "refused": published.refused,
+            "refused": published.rejected,
             "next_batch": self._batches.index,
             "steps_left": self._steps_left,
             "local": local,
@@ -369,7 +369,7 @@ class TrainingLoop:
         facts, tensors = found.checkpoint.facts, found.checkpoint.tensors["published"]
         return Weights(
             int(facts["version"]), int(facts["version_step"]), dict(tensors), asdict(self._config.network),
-            self._game.name, self._game.params, scales=facts["scales"], refused=facts["refused"],
+            self._game.name, self._game.params, scales=facts["scales"], rejected=facts["refused"],
         )
 
     def _note(self, line: str) -> None:

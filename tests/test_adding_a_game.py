@@ -51,10 +51,10 @@ def test_it_is_open_spiels_mnk_move_by_move():
     ours, theirs = gomoku(size=5, row=4), Game("open_spiel", {"name": "mnk(m=5,n=5,k=4)"})
     outcomes = set()
     for seed in range(60):
-        draw, a, b = random.Random(seed), ours.start(), theirs.start()
+        rng, a, b = random.Random(seed), ours.start(), theirs.start()
         while not a.is_terminal:
             assert a.legal_actions == b.legal_actions
-            action = draw.choice(a.legal_actions)
+            action = rng.choice(a.legal_actions)
             a.play(action)
             b.play(action)
         assert b.is_terminal

@@ -84,15 +84,15 @@ class _Checks:
             self.report.games += 1
         return self.report
 
-    def _play(self, draw: np.random.Generator, actions: list[int], symmetry: int) -> None:
+    def _play(self, rng: np.random.Generator, actions: list[int], symmetry: int) -> None:
         """One game; the mirrored one is played beside it."""
         game, position, permuted = self.game, self.game.start(), self._permuted[symmetry]
         mirrored = game.start()
         self._rule("turns", position.to_play == 0, "player 1 moves first", actions)
         while not position.is_terminal and len(actions) <= game.max_plies:
-            for rule, text in self._look(position, draw):
+            for rule, text in self._look(position, rng):
                 self._broken(rule, text + self._after(actions))
-            action = int(draw.choice(position.legal_actions))
+            action = int(rng.choice(position.legal_actions))
             self._mirror(position, mirrored, permuted, symmetry, actions)
             before = self._facts(position)
             position = self._played(position, action, before, actions)
@@ -120,7 +120,7 @@ class _Checks:
         same = again.is_terminal and (again.outcome, again.to_play) == (position.outcome, position.to_play)
         self._rule("replay", same, "played again, the game does not end alike", actions)
 
-    def _look(self, position: Position, draw: np.random.Generator) -> Iterator[tuple[str, str]]:
+    def _look(self, position: Position, rng: np.random.Generator) -> Iterator[tuple[str, str]]:
         """Rules that this position breaks, each with what is wrong."""
         game, legal = self.game, position.legal_actions
         if legal != sorted(set(legal)) or not legal or not 0 <= legal[0] <= legal[-1] < game.num_actions:
@@ -133,13 +133,13 @@ class _Checks:
         for move, count in Counter(moves).items():
             if count > 1:
                 yield "moves", f"{count} actions are called '{move}'"
-        for k in draw.permutation(len(legal))[:SOME]:
+        for k in rng.permutation(len(legal))[:SOME]:
             if position.from_move(moves[k]) != legal[k]:
                 yield "moves", f"the move '{moves[k]}' of action {legal[k]} is read as {position.from_move(moves[k])}"
         yield from self._look_at_planes(position)
         before = self._facts(position)
         others = np.setdiff1d(np.arange(game.num_actions), legal)
-        tried = [int(a) for a in draw.permutation(others)[:SOME]]
+        tried = [int(a) for a in rng.permutation(others)[:SOME]]
         for action in (-1, game.num_actions, 1 << 16, *tried):
             if _succeeds(lambda action=action: position.copy().play(action)):  # type: ignore[misc]
                 yield "illegal", f"action {action} is illegal and was played"
@@ -181,7 +181,7 @@ class _Checks:
                    f"action {action} led to different positions", actions)
         return position
 
-    def _play_states(self, draw: np.random.Generator) -> None:
+    def _play_states(self, rng: np.random.Generator) -> None:
         """A game of the object itself: the adapter remembers answers and would not see a state that changes."""
         rules, state = self.rules, self.rules.start()
         actions: list[int] = []
@@ -194,7 +194,7 @@ class _Checks:
             self._rule("states", same, "play changed the state that it was given", actions)
             if self.report.violations:
                 return
-            actions.append(int(draw.choice(rules.legal_actions(state))))
+            actions.append(int(rng.choice(rules.legal_actions(state))))
             state = rules.play(state, actions[-1])
 
     def _state_facts(self, state: Any) -> Any:

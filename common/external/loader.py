@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from shusaku.common._core import foreign_names
+from shusaku.common._core import external_names
 from shusaku.common.errors import UsageError
 from shusaku.common.external.entry import find_class, where
 
@@ -31,7 +31,7 @@ OPTIONAL_METHODS = {
     "parse": ("text",),
     "to_move": ("state", "action"),
     "from_move": ("state", "text"),
-    "draw": ("state",),
+    "render": ("state",),
     "transposition_key": ("state",),
     "symmetries": (),
 }
@@ -103,7 +103,7 @@ def parameters(name: str, given: Mapping[str, Any]) -> list[Parameter]:
 
 
 def _game_class(name: str, given: Mapping[str, Any]) -> tuple[Any, list[Parameter]]:
-    assert name in foreign_names(), name
+    assert name in external_names(), name
     if name == "open_spiel":
         from shusaku.common.external.open_spiel import OpenSpielGame  # here: it wants the extra [open_spiel]
 
@@ -191,6 +191,8 @@ def _checked(name: str, label: str, params: dict[str, Param], rules: Any) -> Loa
 
 
 def _check_methods(label: str, rules: Any) -> None:
+    if hasattr(rules, "draw") and not hasattr(rules, "render"):
+        raise UsageError(f"{label}: the method draw(state) is called render(state) now: rename it; {CONTRACT}")
     for method, takes in {**METHODS, **OPTIONAL_METHODS}.items():
         found = getattr(rules, method, None)
         if found is None and method in OPTIONAL_METHODS:

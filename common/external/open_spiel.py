@@ -116,7 +116,7 @@ class OpenSpielGame:
     def to_move(self, state: Any, action: int) -> str:
         return "_".join(state.action_to_string(state.current_player(), action).split())
 
-    def draw(self, state: Any) -> str:
+    def render(self, state: Any) -> str:
         return str(state)
 
     def parse(self, text: str) -> Any:
@@ -158,7 +158,7 @@ class OpenSpielGame:
 
     def _probe(self) -> tuple[NDArray[np.float32], int]:
         """Tensors of the positions of random games [N, size], and the most legal actions of one."""
-        draw, most = random.Random(PROBE_SEED), 0
+        rng, most = random.Random(PROBE_SEED), 0
         tensors: list[NDArray[np.float32]] = []
         for _ in range(PROBE_GAMES):
             state = self._game.new_initial_state()
@@ -169,7 +169,7 @@ class OpenSpielGame:
                 tensors.append(self._tensor.copy())
                 legal = state.legal_actions()
                 most = max(most, len(legal))
-                state.apply_action(draw.choice(legal))
+                state.apply_action(rng.choice(legal))
         return np.stack(tensors), most
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from shusaku.common._core import Game, GameBatch, foreign_names
+from shusaku.common._core import Game, GameBatch, external_names
 from shusaku.common.config.rules import check_self_play
 from shusaku.common.config.schema import Config
 from shusaku.common.config.search_options import search_options
@@ -40,7 +40,7 @@ def _search(config: Config) -> dict[str, Any]:
     game = _game(config)
     search = replace(config.search, cache=0)
     games = GameBatch(game, search_options(search, symmetries=True), config.actors.games, config.run.seed)
-    some = 500 if game.name in foreign_names() else 200_000
+    some = 500 if game.name in external_names() else 200_000
     games.play_pseudo_random(some)  # warm-up
     before = games.counters()
     begin = time.perf_counter()
@@ -60,7 +60,7 @@ def _inference(config: Config) -> dict[str, Any]:
 
 def _replay(config: Config) -> dict[str, Any]:
     """Appending whole games with validation, and sampling ready mini-batches, each on one thread."""
-    from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator
+    from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
     from shusaku.actors.self_play import ActorIdentity, SelfPlay
     from shusaku.replay.backends import make_buffer
 

@@ -9,12 +9,13 @@ from typing import Any
 
 import psutil
 
-from shusaku.actors.evaluators.evaluator import make_network_evaluator, raw_rate
+from shusaku.actors.evaluators.factory import network_maker
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common.config.schema import Config
-from shusaku.common.stage_timer import Laps, shares
+from shusaku.common.stage_timer import StageTimer, shares
 from shusaku.deploy.bench.games_setting import run_in_subprocess, settle_games
 from shusaku.deploy.bench.processes import collect_answers, put_answer
+from shusaku.deploy.bench.raw_rate import raw_rate
 from shusaku.deploy.run.calibration import with_scales
 from shusaku.deploy.run.chosen_weights import choose_weights
 from shusaku.deploy.run.composed_config import replace_settings
@@ -64,12 +65,12 @@ def _measure_one(config: Config, scales: dict[str, float], actor: int, barrier: 
     os.sched_setaffinity(0, {cores[actor % len(cores)]})
     chosen = choose_weights(replace_settings(config, checkpoint=config.checkpoint or "random"))
     game = chosen.game
-    laps = Laps()
-    evaluator = make_network_evaluator(game, config.inference, chosen.network, config.actors.games, laps)
+    timer = StageTimer()
+    evaluator = network_maker(game, config.inference, chosen.network, timer)(config.actors.games)
     evaluator.load(replace(chosen.weights, scales=scales))
     player = SelfPlay(
         game, config.search, config.self_play, evaluator, games=config.actors.games,
-        seed=config.run.seed + actor, identity=ActorIdentity(actor), laps=laps,
+        seed=config.run.seed + actor, identity=ActorIdentity(actor), timer=timer,
     )
     seconds = config.bench.seconds
     barrier.wait(START_SECONDS)
@@ -79,7 +80,7 @@ def _measure_one(config: Config, scales: dict[str, float], actor: int, barrier: 
         barrier.wait(START_SECONDS)
         raw += raw_rate(evaluator, seconds * RAW / SLICES) / SLICES
         barrier.wait(START_SECONDS)
-        laps.lap("wait")
+        timer.charge("wait")
         before, begin = _counters(player), time.perf_counter()
         _play(player, seconds / SLICES)
         spent += time.perf_counter() - begin
@@ -99,7 +100,7 @@ def _scales(config: Config) -> dict[str, float]:
 
 
 def _counters(player: SelfPlay) -> dict[str, int]:
-    return {**player.counters(), **player.laps.counters()}
+    return {**player.counters(), **player.timer.counters()}
 
 
 def _play(player: SelfPlay, seconds: float) -> None:

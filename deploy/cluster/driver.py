@@ -100,13 +100,11 @@ class ClusterRun:
         """Redis, the layout, the run's keys, the workers; UsageError where something does not fit."""
         config = self.config
         load_latest(self.directory.checkpoints)  # ResumeError before anything is started if none is good
-        for line in migrate_checkpoints(self.directory.path):
-            self.console.log(line)
+        migrate_checkpoints(self.directory.path, self.console.log)
         self.layout = layout_of(config, self.session.node_cpus, self.session.num_gpus)
         self.actors = self.layout.actors
         control = self.store.start("" if self.session.is_local else self.session.own_address)
-        for line in move_to_stream(self.directory.path, config, self.store.url, self.identity):
-            self.console.log(line)
+        move_to_stream(self.directory.path, config, self.store.url, self.identity, self.console.log)
         epoch = self.identity.next_epoch(control.newest_epoch())
         self.epoch = epoch
         self.broadcast = Broadcast(self.supervisor, self.layout.placement)
@@ -250,10 +248,7 @@ class ClusterRun:
             self.progress_state, seconds=self.seconds,
             restarts=self.progress_state.restarts + self.supervisor.restarts,
         )
-        try:
-            state.save(self.directory.path)
-        except OSError as error:
-            self.console.log(f"the progress could not be written: {error}")
+        state.save(self.directory.path, self.console.log)
 
     def _start_clock(self) -> None:
         if self._clock_began is None and self.totals.total.get("simulations", 0) > 0:
@@ -407,7 +402,7 @@ class ClusterRun:
             weights = with_scales(config.inference, self.game, config.network, weights)
         except RunFailed as refused:
             self.console.log(f"{refused}; the next best precision is used")
-            weights = replace(weights, refused=str(refused))
+            weights = replace(weights, rejected=str(refused))
         self.store.control.record_version(weights.version)
         return weights
 

@@ -1,4 +1,6 @@
-"""Keeps the desired number of workers alive.  This file and workers.py tell what happens when a worker dies, in order:
+"""Keeps the desired number of workers alive.
+
+This file and workers.py tell what happens when a worker dies, in order:
 
 1. Missed: `Supervisor.reconcile` runs several times a second and polls every worker.  A worker is healthy while its
    `run` goes on and its newest heartbeat is younger than `STUCK_SECONDS`.  Self-play actors send their heartbeats
@@ -175,8 +177,7 @@ class Supervisor:
         self.groups[name].is_unreachable = is_unreachable
 
     def reconcile(self) -> None:
-        """Checks every worker and starts the missing ones.  RunFailed, with the reason, if a vital one keeps failing.
-        """
+        """Checks every worker and starts the missing ones; RunFailed, with the reason, if a vital one keeps failing."""
         now = self._clock()
         for group in self.groups.values():
             for replica in list(group.replicas.values()):

@@ -10,7 +10,7 @@ from shusaku.deploy.run.game_parameters import format_value
 
 
 def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
-    """Prints the table; {"games": [{name, actions, ..., parameters}], "foreign": [...], "open_spiel": [name, ...]}."""
+    """Prints the table; {"games": [{name, actions, ..., parameters}], "external": [...], "open_spiel": [name, ...]}."""
     if arguments[:1] == ["check"]:
         from shusaku.deploy.commands.games_check import run as check
 
@@ -21,7 +21,7 @@ def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
     ).parse_args(arguments)
     games = [_describe(name) for name in game_names()]
     names, obstacle = _open_spiel_names()
-    foreign = [_describe_foreign("open_spiel"), _describe_foreign("python")]
+    external = [_describe_external("open_spiel"), _describe_external("python")]
     if not as_json:
         for game in games:
             planes, height, width = game["observation_shape"]
@@ -29,11 +29,11 @@ def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
                   f"{game['symmetries']} symmetries, at most {game['max_plies']} plies")
             _print_parameters(game["parameters"])
         print(f"{'open_spiel':<16}{obstacle or 'one of OpenSpiel: ' + ', '.join(names)}")
-        _print_parameters(foreign[0]["parameters"])
+        _print_parameters(external[0]["parameters"])
         print(f"{'python':<16}a class of your own, see docs/adding-a-game.md; `shusaku games check python --param "
               "entry=module:Class` checks it")
-        _print_parameters(foreign[1]["parameters"])
-    return {"games": games, "foreign": foreign, "open_spiel": names}
+        _print_parameters(external[1]["parameters"])
+    return {"games": games, "external": external, "open_spiel": names}
 
 
 def _describe(name: str) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def _describe(name: str) -> dict[str, Any]:
     }
 
 
-def _describe_foreign(name: str) -> dict[str, Any]:
+def _describe_external(name: str) -> dict[str, Any]:
     return {"name": name, "parameters": [
         {"name": parameter.name, "default": parameter.default, "help": parameter.help}
         for parameter in parameters(name, {})

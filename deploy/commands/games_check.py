@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from shusaku.common._core import foreign_names
+from shusaku.common._core import external_names
 from shusaku.common.errors import RunFailed, UsageError
 from shusaku.common.external.contract import RULES, check_game
 from shusaku.common.external.loader import load_game
@@ -29,7 +29,7 @@ def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
         raise UsageError(f"--games {asked.games}: must be at least 1")
     params = parse_parameters(name, assignments)
     game = make_game(name, params, "--param")
-    rules = load_game(name, params).rules if name in foreign_names() else None
+    rules = load_game(name, params).rules if name in external_names() else None
     report = check_game(game, asked.games, asked.seed, rules)
 
     rows = []

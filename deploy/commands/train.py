@@ -12,7 +12,6 @@ from shusaku.common.errors import UsageError
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.network.row_labels import row_labels
 from shusaku.deploy.bench.games_setting import settle_games
-from shusaku.deploy.cluster.driver import ClusterRun
 from shusaku.deploy.cluster.layout import layout_of
 from shusaku.deploy.ray_runtime.session import RaySession
 from shusaku.deploy.run.console import Console
@@ -30,7 +29,7 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
         raise UsageError(f"run.evaluations={config.run.evaluations}: only one process can count them exactly; "
                          "use shusaku local, or run.minutes here")
     if not os.environ.get("RAY_ADDRESS"):
-        layout_of(config, [len(os.sched_getaffinity(0))], math.inf)  # what cannot be is refused before anything is made
+        layout_of(config, [len(os.sched_getaffinity(0))], math.inf)  # refuses an impossible layout early
     row_labels(configured_game(config.game), config.learner)  # and targets that the game cannot give
     if config.replay.url:
         check_server(config.replay.url, run_id=RunIdentity.of(path, config.run.name).run_id)
@@ -46,11 +45,13 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
             console.log(f"actors.games_per_actor=auto: {choice}")
         signals.raise_received()
         session = RaySession(
-            config.cluster, directory.path, say=console.log, namespace=f"shusaku-{identity.run_id}"
+            config.cluster, notify=console.log, namespace=f"shusaku-{identity.run_id}"
         )
         session.start()
         stack.callback(session.stop)
         signals.raise_received()
+        from shusaku.deploy.cluster.driver import ClusterRun  # imports Ray, after its variables are set
+
         cluster = ClusterRun(settled, directory, identity, signals, session, console)
         stack.callback(cluster.close)
         cluster.start()

@@ -17,14 +17,15 @@ import torch
 
 from shusaku.actors.arena.strength import Stopped, Strength, measure
 from shusaku.actors.arena.strength_sets import StrengthSet, strength_set
-from shusaku.actors.evaluators.evaluator import Evaluator, make_evaluator
+from shusaku.actors.evaluators.evaluator import Evaluator
+from shusaku.actors.evaluators.factory import make_evaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common.config.rules import check_self_play
 from shusaku.common.config.schema import Config, config_hash
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.messages import Weights
 from shusaku.common.network.row_labels import row_labels
-from shusaku.common.stage_timer import Laps
+from shusaku.common.stage_timer import StageTimer
 from shusaku.deploy.local.games import LocalGames, epoch_of
 from shusaku.deploy.run.change_over import move_to_log
 from shusaku.deploy.run.console import Console
@@ -77,22 +78,22 @@ class LocalRun:
         count = config.actors.count or cores
         torch.set_num_threads(config.learner.threads or cores)
         self.game = configured_game(config.game)
-        for line in (*migrate_checkpoints(directory.path), *move_to_log(directory.path, config, self.game)):
-            self._log(line)
+        migrate_checkpoints(directory.path, self._log)
+        move_to_log(directory.path, config, self.game, self._log)
         epoch = epoch_of(directory.checkpoints)
         digest = config_hash(config)
-        laps = [Laps() for _ in range(count)]
+        timers = [StageTimer() for _ in range(count)]
         self.evaluators = evaluators or [
-            make_evaluator(self.game, config.inference, config.network, config.actors.games, of_one)
-            for of_one in laps
+            make_evaluator(self.game, config.inference, config.network, config.actors.games, timer)
+            for timer in timers
         ]
         self.actors = [
             SelfPlay(
                 self.game, config.search, config.self_play, evaluate, games=config.actors.games,
                 seed=_actor_seed(config.run.seed, epoch, actor),
-                identity=ActorIdentity(actor, epoch), config_hash=digest, laps=of_one,
+                identity=ActorIdentity(actor, epoch), config_hash=digest, timer=timer,
             )
-            for actor, (evaluate, of_one) in enumerate(zip(self.evaluators, laps, strict=False))
+            for actor, (evaluate, timer) in enumerate(zip(self.evaluators, timers, strict=False))
         ]
         accepted: list[bytes] = []
         self.buffer = make_buffer(
@@ -184,12 +185,10 @@ class LocalRun:
         self.save_progress()
 
     def save_progress(self) -> None:
-        """How far the run came; a full disk is logged, and nothing more."""
+        """What a kill would lose; a full disk is logged, and nothing more."""
         self._saved_at = time.monotonic()
-        try:
-            replace(self.progress, seconds=self.seconds, evaluations=self.evaluations).save(self.directory.path)
-        except OSError as error:
-            self._log(f"the progress could not be written: {error}")
+        progress = replace(self.progress, seconds=self.seconds, evaluations=self.evaluations)
+        progress.save(self.directory.path, self._log)
 
     def finish(self) -> dict[str, Any]:
         """The full table, strength.json and strength.png at the end of a run."""
@@ -313,7 +312,7 @@ class LocalRun:
         return report
 
     def _totals(self) -> Counter[str]:
-        return sum((Counter(counts) for actor in self.actors for counts in (actor.counters(), actor.laps.counters())),
+        return sum((Counter(counts) for actor in self.actors for counts in (actor.counters(), actor.timer.counters())),
                    Counter())
 
     def _log(self, line: str) -> None:

@@ -4,7 +4,7 @@ The checkpoints name where the games of their window lie.  A change copies the g
 the newest one last; a change that was interrupted is made again from the beginning.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -40,13 +40,15 @@ def is_of_one_process(directory: Path) -> bool | None:
     return None if found is None else found.checkpoint.facts["local"] is not None
 
 
-def move_to_stream(directory: Path, config: Config, url: str, identity: RunIdentity) -> list[str]:
-    """Lets a cluster go on with a run of one process: its games are in Redis at `url` then; lines for the user.
+def move_to_stream(
+    directory: Path, config: Config, url: str, identity: RunIdentity, log_line: Callable[[str], None]
+) -> None:
+    """Lets a cluster go on with a run of one process: its games are in Redis at `url` then.
 
     It is a driver term of its own.  Games that are open begin anew.
     """
     if not is_of_one_process(directory):
-        return []
+        return
     checkpoints = _checkpoints(directory, is_local=True)
     newest = checkpoints[-1]
     log = RecordLog(directory / "records")
@@ -81,16 +83,16 @@ def move_to_stream(directory: Path, config: Config, url: str, identity: RunIdent
     log.close()
     appender.close()
     control.close()
-    return [f"{len(sizes):,} games of `shusaku local` were copied into Redis; its open games begin anew"]
+    log_line(f"{len(sizes):,} games of `shusaku local` were copied into Redis; its open games begin anew")
 
 
-def move_to_log(directory: Path, config: Config, game: Game) -> list[str]:
-    """Lets one process go on with a run of a cluster: its games are in the record log then; lines for the user.
+def move_to_log(directory: Path, config: Config, game: Game, log_line: Callable[[str], None]) -> None:
+    """Lets one process go on with a run of a cluster: its games are in the record log then.
 
     UsageError if the games lie in a Redis that cannot be reached.
     """
     if is_of_one_process(directory) is not False:
-        return []
+        return
     server = None
     url = config.replay.url
     if not url:
@@ -101,13 +103,15 @@ def move_to_log(directory: Path, config: Config, game: Game) -> list[str]:
         server.start()
         url = server.url
     try:
-        return _copy_to_log(directory, config, game, url)
+        games = _copy_to_log(directory, config, game, url)
+        log_line(f"{games:,} games were copied from Redis into the record log")
     finally:
         if server is not None:
             server.stop()
 
 
-def _copy_to_log(directory: Path, config: Config, game: Game, url: str) -> list[str]:
+def _copy_to_log(directory: Path, config: Config, game: Game, url: str) -> int:
+    """The number of games that were copied."""
     identity = RunIdentity.of(directory)
     checkpoints = _checkpoints(directory, is_local=False)
     newest = checkpoints[-1]
@@ -125,7 +129,9 @@ def _copy_to_log(directory: Path, config: Config, game: Game, url: str) -> list[
     log.truncate_to(LogPosition(0, 0))
     marks = {checkpoint.facts["replay"]["number"] for checkpoint in checkpoints}
     positions: dict[int, LogPosition] = {}
+    copied = 0
     for number, data in _entries(url, identity.run_id):
+        copied += 1
         positions |= {mark: log.position() for mark in marks if mark < number and mark not in positions}
         log.append([data])
     end = log.sync()
@@ -140,7 +146,7 @@ def _copy_to_log(directory: Path, config: Config, game: Game, url: str) -> list[
             "replay": {**replay, "state": MEMORY_STATE, "seen": []},
             "local": {"epoch": epoch, "records": list(position), "games": games, "rows_left": [], "sequences": []},
         }, {"turn": msgpack.packb([])})
-    return [f"{counters.get('number', 0):,} games were copied from Redis into the record log"]
+    return copied
 
 
 def _checkpoints(directory: Path, *, is_local: bool) -> list[Checkpoint]:

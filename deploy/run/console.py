@@ -69,7 +69,7 @@ class Status:
     skipped_rows: int = 0  # rows that left the replay server before the learner read them
     unreachable_seconds: float = 0.0  # since the replay server answered the learner last; 0: it answers
     workers: list[tuple[str, str]] = field(default_factory=list)  # metrics of a cluster with their units
-    time_shares: dict[str, float] = field(default_factory=dict)  # of self-play's time, by common.stage_timer.PARTS
+    time_shares: dict[str, float] = field(default_factory=dict)  # of self-play's time, by common.stage_timer.STAGES
     runtimes: list[str] = field(default_factory=list)  # what evaluates, and why it was taken
     paused_share: float = 0.0  # of the actors' time, in which they wait for the learner
     waiting_share: float = 0.0  # of the learner's time, in which it waits for rows

@@ -17,16 +17,16 @@ KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "
 
 def game_choices() -> list[str]:
     """Names that `game=` takes: the core's games, and those behind which games from outside are found."""
-    from shusaku.common._core import foreign_names, game_names
+    from shusaku.common._core import external_names, game_names
 
-    return [*game_names(), *foreign_names()]
+    return [*game_names(), *external_names()]
 
 
 def game_defaults(game: str, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Name -> default of every parameter, or its type where it has none; a Python game's follow from the given ones."""
-    from shusaku.common._core import foreign_names, game_parameters
+    from shusaku.common._core import external_names, game_parameters
 
-    if game in foreign_names():
+    if game in external_names():
         from shusaku.common.external.loader import parameters
 
         return {p.name: p.kind if p.default is None else p.default for p in parameters(game, given or {})}

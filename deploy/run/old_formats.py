@@ -1,5 +1,6 @@
 """Checkpoints of earlier programs, rewritten as those of now: format 1 of `shusaku local`, 2 of `shusaku train`."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,8 @@ from shusaku.learner.training_loop import FORMAT
 _SCALE = "scale/"  # before the name of a layer, in the learner's facts
 
 
-def migrate_checkpoints(directory: Path) -> list[str]:
-    """Brings all whole checkpoints of a run directory to the format of now; a line for the user if there were any.
+def migrate_checkpoints(directory: Path, log: Callable[[str], None]) -> None:
+    """Brings all whole checkpoints of a run directory to the format of now, and logs it.
 
     ResumeError if one has an unknown format, for example that of a newer program.
     """
@@ -27,11 +28,12 @@ def migrate_checkpoints(directory: Path) -> list[str]:
             raise ResumeError(f"{found.path} has format {known!r}, and this program reads 1 to {FORMAT}: use the "
                               "program that wrote it, or begin a new run with another run.dir")
         if known == 1 and not (directory / "progress.json").exists():  # of the newest one, which comes first
-            _progress_of(facts["run"]).save(directory)
+            _progress_of(facts["run"]).save(directory, log)
         translated = _from_local(facts) if known == 1 else _from_cluster(facts)
         write_checkpoint(directory / "checkpoints", replace(found.checkpoint, facts=translated))
         formats.add(known)
-    return [f"checkpoints of format {known} were rewritten in format {FORMAT}" for known in sorted(formats)]
+    for known in sorted(formats):
+        log(f"checkpoints of format {known} were rewritten in format {FORMAT}")
 
 
 def _progress_of(run: dict[str, Any]) -> RunProgress:

@@ -168,11 +168,12 @@ def _replay_metrics(view: RunView, status: Status) -> dict[str, Any]:
     metrics = {
         "rows": stats.rows, "window": stats.window, "inserted": stats.inserted, "sampled": stats.sampled,
         "samples_per_position": stats.samples_per_position, "quarantined": status.quarantined,
-        "duplicates": stats.duplicates, "fenced": stats.fenced, "bytes": stats.nbytes,
+        "duplicates": stats.duplicates, "fenced": stats.fenced, "other_epoch": stats.other_epoch, "bytes": stats.nbytes,
         "skipped": stats.skipped, "unreachable_s": stats.unreachable_s,
     }
     if view.workers is not None:
-        metrics |= {name: view.workers.replay_counters.get(name, 0) for name in ("duplicates", "fenced", "bytes")}
+        counted = ("duplicates", "fenced", "other_epoch", "squeezed", "bytes")
+        metrics |= {name: view.workers.replay_counters.get(name, 0) for name in counted}
         metrics |= {"restarts": view.workers.replay_restarts, "losses": view.workers.replay_losses}
     return metrics
 

@@ -69,6 +69,6 @@ class Gomoku:
     def to_move(self, state: State, action: int) -> str:
         return f"{chr(ord('a') + action % self.size)}{self.size - action // self.size}"
 
-    def draw(self, state: State) -> str:
+    def render(self, state: State) -> str:
         rows = state.stones.decode()
         return "".join(" ".join(rows[i : i + self.size]) + "\n" for i in range(0, len(rows), self.size))

@@ -5,12 +5,13 @@ import pytest
 from numpy.typing import NDArray
 
 from shusaku.actors.evaluators.channels_last import Inputs
-from shusaku.actors.evaluators.evaluator import NetworkEvaluator, PseudoRandomEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
+from shusaku.actors.evaluators.network import NetworkEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game, GameBatch, SearchOptions
 from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
 from shusaku.common.messages import GameRecord, Weights
-from shusaku.common.stage_timer import Laps
+from shusaku.common.stage_timer import StageTimer
 
 GAMES = 6
 
@@ -52,12 +53,12 @@ def player(
     game: Game, kind: type[NetworkEvaluator], *, size: int = GAMES, is_bf16: bool = False, broken_share: float = 0.0,
     cache: int = 512,
 ) -> tuple[SelfPlay, Projection]:
-    runtime, laps = Projection(game, size, is_bf16, broken_share), Laps()
-    evaluator = kind(game, runtime, laps)
+    runtime, timer = Projection(game, size, is_bf16, broken_share), StageTimer()
+    evaluator = kind(game, runtime, timer)
     evaluator.load(Weights(3, 0, {}, {}, game.name, {}))
     search = SearchConfig(policy="puct", simulations=6, cache=cache)
     return SelfPlay(game, search, SelfPlayConfig(random_plies=4), evaluator, games=GAMES, seed=2,
-                    identity=ActorIdentity(1), laps=laps), runtime
+                    identity=ActorIdentity(1), timer=timer), runtime
 
 
 def columns(records: list[GameRecord]) -> list[tuple[object, ...]]:
@@ -85,7 +86,7 @@ def test_the_same_games_come_out(name: str, params: dict[str, int], broken_share
     assert (attached.counters()["non_finite"] > 0) == (broken_share > 0)
     assert attached.snapshot() == handed.snapshot()
     assert runtime.rows == other.rows
-    spent = attached.laps.counters()
+    spent = attached.timer.counters()
     assert all(spent[f"{part}_us"] > 0 for part in ("select", "encode", "network", "expand", "record"))
 
 

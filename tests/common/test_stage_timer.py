@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from shusaku.actors.evaluators.evaluator import NetworkEvaluator
+from shusaku.actors.evaluators.network import NetworkEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
 from shusaku.common.messages import Weights
 from shusaku.common.metrics import TimeShares
-from shusaku.common.stage_timer import PARTS, Laps, shares
+from shusaku.common.stage_timer import STAGES, StageTimer, shares
 
 
 class Clock:
@@ -22,13 +22,13 @@ class Clock:
 
 def test_every_second_is_charged_once() -> None:
     clock = Clock()
-    laps = Laps(clock)
+    timer = StageTimer(clock)
     for seconds, part in ((1.0, "select"), (0.25, "network"), (2.0, "select"), (0.5, "wait")):
         clock.now += seconds
-        laps.lap(part)
-    assert laps.seconds == {**dict.fromkeys(PARTS, 0.0), "select": 3.0, "network": 0.25, "wait": 0.5}
-    assert laps.counters()["select_us"] == 3_000_000
-    assert sum(laps.seconds.values()) == clock.now - 100.0
+        timer.charge(part)
+    assert timer.seconds == {**dict.fromkeys(STAGES, 0.0), "select": 3.0, "network": 0.25, "wait": 0.5}
+    assert timer.counters()["select_us"] == 3_000_000
+    assert sum(timer.seconds.values()) == clock.now - 100.0
 
 
 def test_shares_are_of_the_time_between_two_counters() -> None:
@@ -37,7 +37,7 @@ def test_shares_are_of_the_time_between_two_counters() -> None:
     got = shares(before, after)
     assert got["select"] == pytest.approx(0.3)
     assert got["network"] == pytest.approx(0.7)
-    assert tuple(got) == PARTS
+    assert tuple(got) == STAGES
     assert shares(after, after) == {}
 
 
@@ -82,17 +82,17 @@ class SlowRuntime:
 
 def test_a_slow_network_is_seen_in_self_play() -> None:
     game, clock = Game("tic_tac_toe"), TickingClock()
-    laps = Laps(clock)
+    timer = StageTimer(clock)
     begin = clock.now
-    evaluate = NetworkEvaluator(game, SlowRuntime(game, 8, clock), laps)
+    evaluate = NetworkEvaluator(game, SlowRuntime(game, 8, clock), timer)
     evaluate.load(Weights(1, 0, {}, {}, game.name, {}))
     play = SelfPlay(game, SearchConfig(simulations=16), SelfPlayConfig(), evaluate, games=8, seed=1,
-                    identity=ActorIdentity(0), laps=laps)
+                    identity=ActorIdentity(0), timer=timer)
     assert sum(len(play.step()) for _ in range(80)) > 0  # games that ended: without one there is nothing to record
-    assert sum(laps.seconds.values()) == pytest.approx(clock.now - begin, abs=1e-9)
-    assert laps.seconds["network"] == pytest.approx(80 * 0.005, rel=0.01)
-    assert all(0 < laps.seconds[part] < 0.001 for part in ("select", "encode", "expand", "record"))
-    assert laps.seconds["wait"] == 0
+    assert sum(timer.seconds.values()) == pytest.approx(clock.now - begin, abs=1e-9)
+    assert timer.seconds["network"] == pytest.approx(80 * 0.005, rel=0.01)
+    assert all(0 < timer.seconds[part] < 0.001 for part in ("select", "encode", "expand", "record"))
+    assert timer.seconds["wait"] == 0
     clock.now += 0.03
     play.play(1)
-    assert laps.seconds["wait"] == pytest.approx(0.03, abs=1e-4)
+    assert timer.seconds["wait"] == pytest.approx(0.03, abs=1e-4)

@@ -137,7 +137,7 @@ def test_the_average_is_published() -> None:
     weights = learner.publish(5)
     assert weights is not None
     assert (weights.version, weights.step, weights.game) == (5, 10, "tic_tac_toe")
-    average, network = learner.ema.tensors(), tensors_of(learner.network)
+    average, network = learner.average.tensors(), tensors_of(learner.network)
     assert all(np.array_equal(weights.tensors[name], average[name]) for name in average)
     assert any(not np.array_equal(weights.tensors[name], network[name]) for name in average)
 
@@ -185,7 +185,7 @@ def test_a_network_with_nan_is_neither_published_nor_saved() -> None:
     with torch.no_grad():
         next(learner.network.parameters())[0] = torch.nan
     assert learner.publish(1) is not None  # the average has not seen it
-    learner.ema.update(learner.network)
+    learner.average.update(learner.network)
     assert learner.publish(2) is None
     assert learner.refused_publications == 1
     with pytest.raises(Diverged):
@@ -240,7 +240,7 @@ def test_metrics_are_means_since_the_last_call() -> None:
 def test_scales_of_8_bits_go_with_publications_and_outlive_a_stop() -> None:
     def learner() -> Learner:
         network = Network(GAME.observation_shape, GAME.num_actions, NETWORK, seed=3)
-        return Learner(network, GAME, CONFIG, is_rounding=True)
+        return Learner(network, GAME, CONFIG, is_quantised=True)
 
     first = learner()
     before = first.publish(1)

@@ -129,7 +129,7 @@ def test_what_is_published_is_what_evaluators_compute_and_nothing_else() -> None
     runtime.inputs[:] = channels_last(batch.observations, runtime.inputs)
     runtime.run(8)
     averaged = Network(GO.observation_shape, GO.num_actions, NETWORK, make_targets(ALL))
-    load_tensors(averaged, learner.ema.tensors())
+    load_tensors(averaged, learner.average.tensors())
     with torch.no_grad():
         expected = averaged.eval()(torch.from_numpy(batch.observations))
     np.testing.assert_allclose(runtime.policy, expected["policy"].numpy(), atol=1e-4)

@@ -43,6 +43,6 @@ inline void require(bool holds, const std::string& text) {
 void bind_games(nb::module_& m);
 void bind_search(nb::module_& m);
 void bind_rows(nb::module_& m);
-void bind_foreign_errors();
+void bind_external_errors();
 
 }  // namespace shusaku

@@ -36,7 +36,7 @@ class AnyPosition {
   virtual std::string to_san(Action action) const = 0;  // empty where the game has no such notation
   virtual int from_move(const std::string& text) const = 0;
   virtual std::string why_illegal(const std::string& text) const = 0;  // empty where nothing is known
-  virtual std::string draw() const = 0;
+  virtual std::string render() const = 0;
   virtual std::string to_text() const = 0;  // empty where the game does not write its positions
   virtual std::uint64_t perft(int depth) const = 0;
 };
@@ -45,12 +45,12 @@ class AnySearchBatch {
  public:
   virtual ~AnySearchBatch() = default;
   virtual int size() const = 0;
-  virtual void begin(int slot, const AnyPosition& position, std::uint64_t seed) = 0;
+  virtual void begin(int index, const AnyPosition& position, std::uint64_t seed) = 0;
   virtual const Leaves& select(std::uint32_t version) = 0;
   virtual const Leaves& leaves() const = 0;
   virtual void expand_and_backup(const float* logits, const float* values, std::uint32_t version) = 0;
   virtual bool is_done() const = 0;
-  virtual SearchResult result(int slot) = 0;
+  virtual SearchResult result(int index) = 0;
   virtual Counters counters() = 0;
 };
 
@@ -114,8 +114,8 @@ const std::vector<GameEntry>& game_table();
 std::shared_ptr<const AnyGame> make_game(const std::string& name, const Params& params);
 
 // Names behind which a game from outside the core is found by its parameters; common/external/loader.py knows how.
-constexpr const char* kForeignNames[] = {"open_spiel", "python"};
-bool is_foreign(const std::string& name);
-std::shared_ptr<const AnyGame> make_foreign(const std::string& name, const Params& params);  // with the GIL
+constexpr const char* kExternalNames[] = {"open_spiel", "python"};
+bool is_external(const std::string& name);
+std::shared_ptr<const AnyGame> make_external_game(const std::string& name, const Params& params);  // with the GIL
 
 }  // namespace shusaku

@@ -39,7 +39,7 @@ void check_legal(const PyPosition& p, std::int64_t action) {
   for (size_t i = 0; i < legal.size() && i < kMovesShown; ++i) moves += " " + std::to_string(legal[i]);
   if (legal.size() > kMovesShown) moves += " and " + std::to_string(legal.size() - kMovesShown) + " more";
   throw nb::value_error(("illegal action " + std::to_string(action) + ": legal are" +
-                         (moves.empty() ? " none, the game is over" : moves) + ", in\n" + p.state->draw())
+                         (moves.empty() ? " none, the game is over" : moves) + ", in\n" + p.state->render())
                             .c_str());
 }
 
@@ -101,7 +101,8 @@ void bind_games(nb::module_& m) {
     for (const GameEntry& entry : game_table()) names.emplace_back(entry.name);
     return names;
   });
-  m.def("foreign_names", [] { return std::vector<std::string>(std::begin(kForeignNames), std::end(kForeignNames)); });
+  m.def("external_names",
+        [] { return std::vector<std::string>(std::begin(kExternalNames), std::end(kExternalNames)); });
   m.def(
       "game_parameters",
       [](const std::string& name) {
@@ -109,7 +110,7 @@ void bind_games(nb::module_& m) {
         for (const GameEntry& entry : game_table())
           if (name == entry.name)
             for (const ParamHelp& p : entry.parameters()) rows.emplace_back(p.name, p.default_value, p.help);
-        require(!is_foreign(name),
+        require(!is_external(name),
                 name + ": its parameters are its games'; ask common.external.loader.parameters for them");
         if (rows.empty()) make_game(name, {});  // raises for a name that is not in the table
         return rows;
@@ -231,7 +232,7 @@ void bind_games(nb::module_& m) {
                      require(!text.empty(), p.rules->name() + " does not write its positions as text");
                      return text;
                    })
-      .def("__str__", [](const PyPosition& p) { return p.state->draw(); });
+      .def("__str__", [](const PyPosition& p) { return p.state->render(); });
 
   m.def(
       "perft",

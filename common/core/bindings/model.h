@@ -43,7 +43,7 @@ class Model final : public AnyGame {
     std::uint64_t plies = 0;
     for (int g = 0; g < games; ++g)
       for (auto p = rules_.start(); !rules_.is_terminal(p); ++plies) {
-        rules_.play(p, draw_action(rules_, p, random, legal.data()));
+        rules_.play(p, sample_action(rules_, p, random, legal.data()));
       }
     return plies;
   }
@@ -140,7 +140,7 @@ class Model final : public AnyGame {
       else
         return {};
     }
-    std::string draw() const override { return rules().draw(position_); }
+    std::string render() const override { return rules().render(position_); }
     std::string to_text() const override {
       if constexpr (HasText<G>)
         return rules().to_text(position_);
@@ -180,13 +180,13 @@ class Model final : public AnyGame {
     SearchModel(Self game, const SearchOptions& o, int size, std::uint64_t seed)
         : game_(std::move(game)), batch_(game_->rules_, o, size, seed) {}
     int size() const override { return batch_.size(); }
-    void begin(int slot, const AnyPosition& position, std::uint64_t seed) override {
+    void begin(int index, const AnyPosition& position, std::uint64_t seed) override {
       const auto* mine = dynamic_cast<const PositionModel*>(&position);
       const AnyGame* theirs = mine ? mine->game() : nullptr;
       if (!theirs ||
           (theirs != game_.get() && (theirs->name() != game_->name() || theirs->params() != game_->params())))
         throw std::invalid_argument("the position is of another game than " + game_->name());
-      batch_.begin(slot, mine->value(), seed);
+      batch_.begin(index, mine->value(), seed);
     }
     const Leaves& select(std::uint32_t version) override { return batch_.select(version); }
     const Leaves& leaves() const override { return batch_.leaves(); }
@@ -194,7 +194,7 @@ class Model final : public AnyGame {
       batch_.expand_and_backup(l, v, version);
     }
     bool is_done() const override { return batch_.is_done(); }
-    SearchResult result(int slot) override { return batch_.result(slot); }
+    SearchResult result(int index) override { return batch_.result(index); }
     Counters counters() override { return batch_.counters(); }
 
    private:

@@ -2,7 +2,7 @@
 
 NB_MODULE(_core, m) {
   m.doc() = "The C++ core: games, search, self-play and rows.";
-  shusaku::bind_foreign_errors();
+  shusaku::bind_external_errors();
   shusaku::bind_games(m);
   shusaku::bind_search(m);
   shusaku::bind_rows(m);

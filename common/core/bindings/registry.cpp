@@ -11,7 +11,7 @@ const std::vector<GameEntry>& game_table() {
 }
 
 std::shared_ptr<const AnyGame> make_game(const std::string& name, const Params& params) {
-  if (is_foreign(name)) return make_foreign(name, params);
+  if (is_external(name)) return make_external_game(name, params);
   std::string names;
   for (const GameEntry& entry : game_table()) {
     names += (names.empty() ? "" : ", ") + std::string(entry.name);
@@ -38,7 +38,7 @@ std::shared_ptr<const AnyGame> make_game(const std::string& name, const Params& 
     if (entry.complete) entry.complete(all, params);
     return entry.make(all);
   }
-  for (const char* foreign : kForeignNames) names += ", " + std::string(foreign);
+  for (const char* external : kExternalNames) names += ", " + std::string(external);
   throw std::invalid_argument("unknown game '" + name + "': expected one of " + names);
 }
 

@@ -64,8 +64,8 @@ std::int64_t append(PyRing& py, In<Action, 1> actions, In<std::uint32_t, 1> poli
   return py.ring->append(record);
 }
 
-nb::dict sample(const PyRing& py, int count, std::int64_t begin, std::int64_t end, std::uint64_t seed, bool symmetries,
-                int threads) {
+nb::dict sample_rows(const PyRing& py, int count, std::int64_t begin, std::int64_t end, std::uint64_t seed,
+                     bool symmetries, int threads) {
   require(count >= 1 && count <= 1 << 20, "count " + std::to_string(count) + ": must lie in [1, 1048576]");
   const Shape s = py.rules->shape();
   const size_t b = size_t(count), actions = size_t(py.rules->num_actions());
@@ -122,7 +122,7 @@ void bind_rows(nb::module_& m) {
       .def("append", &append, "actions"_a, "policy_offsets"_a, "policy_actions"_a, "policy_shares"_a, "root_values"_a,
            "raw_values"_a, "versions"_a, "kind"_a, "row_weight"_a, "surprise"_a, "outcome"_a, "score"_a, "ended_by"_a,
            "komi"_a = kNoKomi)
-      .def("sample", &sample, "count"_a, "begin"_a, "end"_a, "seed"_a, "symmetries"_a, "threads"_a);
+      .def("sample", &sample_rows, "count"_a, "begin"_a, "end"_a, "seed"_a, "symmetries"_a, "threads"_a);
 }
 
 }  // namespace shusaku

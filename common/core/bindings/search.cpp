@@ -291,24 +291,24 @@ void bind_search(nb::module_& m) {
           "game"_a, "options"_a, "size"_a, "seed"_a)
       .def(
           "begin",
-          [](PySearchBatch& b, int slot, nb::handle position, std::uint64_t seed) {
-            require(slot >= 0 && slot < b.batch->size(),
-                    "slot " + std::to_string(slot) + ": must lie in [0, " + std::to_string(b.batch->size()) + ")");
+          [](PySearchBatch& b, int index, nb::handle position, std::uint64_t seed) {
+            require(index >= 0 && index < b.batch->size(),
+                    "index " + std::to_string(index) + ": must lie in [0, " + std::to_string(b.batch->size()) + ")");
             require(!state_of(position).is_terminal(), "the position is over: there is nothing to search");
-            b.batch->begin(slot, state_of(position), seed);
+            b.batch->begin(index, state_of(position), seed);
           },
-          "slot"_a, "position"_a, "seed"_a)
+          "index"_a, "position"_a, "seed"_a)
       .def("select", &select<PySearchBatch>, "version"_a)
       .def("expand_and_backup", &expand_and_backup<PySearchBatch>, "logits"_a, "values"_a, "version"_a)
       .def("is_done", [](PySearchBatch& b) { return b.batch->is_done(); })
       .def(
           "result",
-          [](PySearchBatch& b, int slot) {
-            require(slot >= 0 && slot < b.batch->size(),
-                    "slot " + std::to_string(slot) + ": must lie in [0, " + std::to_string(b.batch->size()) + ")");
-            return b.batch->result(slot);
+          [](PySearchBatch& b, int index) {
+            require(index >= 0 && index < b.batch->size(),
+                    "index " + std::to_string(index) + ": must lie in [0, " + std::to_string(b.batch->size()) + ")");
+            return b.batch->result(index);
           },
-          "slot"_a)
+          "index"_a)
       .def("counters", [](PySearchBatch& b) { return to_dict(b.batch->counters()); });
 
   nb::class_<PyGameBatch>(m, "GameBatch")

@@ -114,7 +114,7 @@ struct ConnectFour {
   int from_move(const Position&, const std::string& text) const {
     return text.size() == 1 && text[0] >= '1' && text[0] <= '7' ? text[0] - '1' : -1;
   }
-  std::string draw(const Position& p) const {
+  std::string render(const Position& p) const {
     const std::uint64_t first = to_play(p) == 0 ? p.own : p.all ^ p.own;
     std::string text;
     for (int row = 0; row < kRows; ++row)

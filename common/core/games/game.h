@@ -67,7 +67,7 @@ concept GameRules = std::is_trivially_copyable_v<typename G::Position> &&
   { rules.parse(text) } -> std::same_as<typename G::Position>;  // std::invalid_argument naming what is wrong
   { rules.to_move(state, action) } -> std::same_as<std::string>;
   { rules.from_move(state, text) } -> std::same_as<int>;        // -1 where the text is no move of this game
-  { rules.draw(state) } -> std::same_as<std::string>;
+  { rules.render(state) } -> std::same_as<std::string>;
 };
 
 // What a game may have besides: random_action(position, random), one of the legal actions, each as likely as the others,

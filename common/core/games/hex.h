@@ -199,7 +199,7 @@ class Hex {
     }
     return row <= size_ ? (row - 1) * size_ + (text[0] - 'a') : -1;
   }
-  std::string draw(const Position& p) const {
+  std::string render(const Position& p) const {
     std::string text = "  ";
     for (int column = 0; column < size_; ++column) text += {' ', char('a' + column)};
     for (int row = 0; row < size_; ++row) {

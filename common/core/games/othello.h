@@ -139,7 +139,7 @@ struct Othello {
       return -1;
     return (text[1] - '1') * kSize + (text[0] - 'a');
   }
-  std::string draw(const Position& p) const {
+  std::string render(const Position& p) const {
     std::string text = " ";
     for (int column = 0; column < kSize; ++column) text += {' ', char('a' + column)};
     const std::uint64_t first = p.to_play ? p.other : p.own, second = p.to_play ? p.own : p.other;

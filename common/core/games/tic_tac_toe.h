@@ -101,7 +101,7 @@ struct TicTacToe {
     if (text.size() != 2 || text[0] < 'a' || text[0] > 'c' || text[1] < '1' || text[1] > '3') return -1;
     return ('3' - text[1]) * 3 + (text[0] - 'a');
   }
-  std::string draw(const Position& p) const {
+  std::string render(const Position& p) const {
     std::string text;
     for (int cell = 0; cell < 9; ++cell) {
       text += p.stones[0] >> cell & 1 ? 'X' : p.stones[1] >> cell & 1 ? 'O' : '.';

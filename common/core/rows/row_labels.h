@@ -97,7 +97,7 @@ inline double coin_surprise(double p, double q) {
 // k: KL(policy || prior) of the search; s: KL of the short-term value of horizon 1 + 0.016 * cells from the raw
 // network's value, at most 1.  Where the mean of s is below 0.01, as in a game decided from the start, b shrinks with
 // it.
-inline void draw_weights(const RecordView& r, Players players, const LabelOptions& o, int cells, float* out) {
+inline void sampling_weights(const RecordView& r, Players players, const LabelOptions& o, int cells, float* out) {
   const size_t plies = r.actions.size();
   short_term_values(r, players, 1 + 0.016f * float(cells), out, 1);
   double rows = 0, policy = 0, value = 0;

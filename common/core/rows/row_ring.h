@@ -52,7 +52,7 @@ class RowRing {
         packed_(size_t(capacity) * size_t(shape_.packed_bytes())),
         uniform_(size_t(capacity) * size_t(shape_.uniform)),
         policy_(size_t(capacity) * size_t(slots_)),
-        facts_(size_t(capacity)),
+        metadata_(size_t(capacity)),
         values_(size_t(capacity) * values_a_row_),
         mass_(labels.weights_draws() ? size_t(capacity) : 0),
         legal_(size_t(slots_)) {
@@ -66,7 +66,7 @@ class RowRing {
   std::int64_t capacity() const { return capacity_; }
   std::int64_t end() const { return end_; }
   std::int64_t nbytes() const {
-    return std::int64_t(packed_.size() + 4 * uniform_.size() + 4 * policy_.size() + sizeof(Facts) * facts_.size() +
+    return std::int64_t(packed_.size() + 4 * uniform_.size() + 4 * policy_.size() + sizeof(Facts) * metadata_.size() +
                         4 * values_.size() + 8 * mass_.size()) +
            finals_.nbytes();
   }
@@ -92,7 +92,7 @@ class RowRing {
           "rows [" + std::to_string(begin) + ", " + std::to_string(end) + ") are not held; the ring has [" +
           std::to_string(std::max<std::int64_t>(0, end_ - capacity_)) + ", " + std::to_string(end_) + ")");
     auto work = [&](int first, int last) {
-      for (int b = first; b < last; ++b) draw(b, begin, end, combine(seed, std::uint64_t(b)), symmetries, out);
+      for (int b = first; b < last; ++b) sample_row(b, begin, end, combine(seed, std::uint64_t(b)), symmetries, out);
     };
     threads = std::max(1, std::min(threads, count / 64));
     std::vector<std::thread> others;
@@ -210,7 +210,7 @@ class RowRing {
     }
   }
 
-  // Of every ply, for the first player, into `game_values_` [T, values_a_row_] and `draw_weights_` [T].
+  // Of every ply, for the first player, into `game_values_` [T, values_a_row_] and `sampling_weights_` [T].
   void work_out_labels(const RecordView& r) {
     const size_t plies = r.actions.size();
     game_values_.resize(plies * values_a_row_);
@@ -219,8 +219,8 @@ class RowRing {
     if (labels_.is_deblundered())
       deblundered_outcomes(r, players_, labels_, game_values_.data() + labels_.horizons.size(), values_a_row_);
     if (!mass_.empty()) {
-      draw_weights_.resize(plies);
-      draw_weights(r, players_, labels_, shape_.cells(), draw_weights_.data());
+      sampling_weights_.resize(plies);
+      sampling_weights(r, players_, labels_, shape_.cells(), sampling_weights_.data());
     }
     const bool has_rows =
         std::any_of(r.row_weight.begin(), r.row_weight.end(), [](float weight) { return weight > 0; });
@@ -238,18 +238,18 @@ class RowRing {
     PolicyShare* policy = &policy_[i * size_t(slots_)];
     const std::uint32_t first = r.policy_offsets[t], count = r.policy_offsets[t + 1] - first;
     for (std::uint32_t k = 0; k < count; ++k) policy[k] = {r.policy_actions[first + k], r.policy_shares[first + k]};
-    facts_[i] = {r.root_values[t],
-                 r.row_weight[t],
-                 r.versions[t],
-                 std::uint16_t(count),
-                 std::uint16_t(r.actions.size() - t),
-                 std::int8_t(players_[t] == 0 ? r.outcome : -r.outcome),
-                 players_[t],
-                 has_reply(r, t)};
+    metadata_[i] = {r.root_values[t],
+                    r.row_weight[t],
+                    r.versions[t],
+                    std::uint16_t(count),
+                    std::uint16_t(r.actions.size() - t),
+                    std::int8_t(players_[t] == 0 ? r.outcome : -r.outcome),
+                    players_[t],
+                    has_reply(r, t)};
     std::copy_n(game_values_.data() + t * values_a_row_, values_a_row_, values_.data() + i * values_a_row_);
     if (!mass_.empty()) {
       mass_[i] = mass_end_;
-      mass_end_ += std::uint64_t(std::max<std::int64_t>(1, std::llround(kMassOne * double(draw_weights_[t]))));
+      mass_end_ += std::uint64_t(std::max<std::int64_t>(1, std::llround(kMassOne * double(sampling_weights_[t]))));
     }
     ++end_;
   }
@@ -260,7 +260,7 @@ class RowRing {
   }
 
   // The row of [begin, end) in which a uniform draw from their mass lies.
-  std::int64_t draw_by_mass(Random& random, std::int64_t begin, std::int64_t end) const {
+  std::int64_t sample_by_mass(Random& random, std::int64_t begin, std::int64_t end) const {
     const std::uint64_t low = mass_before(begin), at = low + random.below(mass_before(end) - low);
     while (end - begin > 1) {
       const std::int64_t middle = begin + (end - begin) / 2;
@@ -270,11 +270,11 @@ class RowRing {
   }
   std::uint64_t mass_before(std::int64_t row) const { return row == end_ ? mass_end_ : mass_[size_t(row % capacity_)]; }
 
-  void draw(int b, std::int64_t begin, std::int64_t end, std::uint64_t seed, bool symmetries,
-            const BatchView& out) const {
+  void sample_row(int b, std::int64_t begin, std::int64_t end, std::uint64_t seed, bool symmetries,
+                  const BatchView& out) const {
     Random random(seed);
     const std::int64_t row = mass_.empty() ? begin + std::int64_t(random.below(std::uint64_t(end - begin)))
-                                           : draw_by_mass(random, begin, end);
+                                           : sample_by_mass(random, begin, end);
     const int symmetry = symmetries ? int(random.below(std::uint64_t(rules_->num_symmetries()))) : 0;
     const size_t i = size_t(row % capacity_);
     const int* cells = symmetry ? &cells_[size_t(symmetry) * size_t(shape_.cells())] : nullptr;
@@ -283,7 +283,7 @@ class RowRing {
     const size_t num_actions = size_t(rules_->num_actions());
     const Action* actions = &actions_[size_t(symmetry) * num_actions];
     expand_policy(i, actions, out.policy + size_t(b) * num_actions);
-    const Facts& f = facts_[i];
+    const Facts& f = metadata_[i];
     out.outcome[b] = float(f.outcome), out.root_values[b] = f.root_value, out.weight[b] = f.weight;
     out.plies_left[b] = float(f.plies_left), out.versions[b] = f.version, out.rows[b] = row;
     if (has_columns_) write_labels(size_t(b), row, cells, actions, out);
@@ -292,7 +292,7 @@ class RowRing {
   // [A], under the symmetry of `actions`.
   void expand_policy(size_t i, const Action* actions, float* policy) const {
     std::fill_n(policy, rules_->num_actions(), 0.f);
-    for (int k = 0; k < facts_[i].num_policy; ++k) {
+    for (int k = 0; k < metadata_[i].num_policy; ++k) {
       const PolicyShare& p = policy_[i * size_t(slots_) + size_t(k)];
       policy[actions[p.action]] = float(p.share) / 65535.f;
     }
@@ -300,7 +300,7 @@ class RowRing {
 
   void write_labels(size_t b, std::int64_t row, const int* cells, const Action* actions, const BatchView& out) const {
     const size_t i = size_t(row % capacity_), horizons = labels_.horizons.size();
-    const Facts& f = facts_[i];
+    const Facts& f = metadata_[i];
     const float* values = values_.data() + i * values_a_row_;
     for (size_t k = 0; k < horizons; ++k) out.short_term[b * horizons + k] = for_first(values[k], f.player);
     if (labels_.is_deblundered()) out.outcome[b] = for_first(values[horizons], f.player);
@@ -331,14 +331,14 @@ class RowRing {
   std::vector<std::uint8_t> packed_;
   std::vector<float> uniform_;
   std::vector<PolicyShare> policy_;
-  std::vector<Facts> facts_;
+  std::vector<Facts> metadata_;
   std::vector<float> values_;        // [capacity, values_a_row_] for the first player
   std::vector<std::uint64_t> mass_;  // [capacity] of all rows before; empty: every row is as likely
   std::uint64_t mass_end_ = 0;
   FinalBoards finals_;
   std::vector<Action> legal_;         // scratch, like the next four: of the game that is appended
   std::vector<std::int8_t> players_;  // [T]
-  std::vector<float> game_values_, draw_weights_;
+  std::vector<float> game_values_, sampling_weights_;
   FinalBoard final_;
   std::vector<int> cells_;       // [S, H * W] of permute_cell
   std::vector<Action> actions_;  // [S, A] of permute

@@ -93,7 +93,7 @@ class GameBatch {
     batch_.clear(version);
     version_ = version;
     // In rounds: all walk to a leaf, and only then the cache is asked, which had to be brought from far away.
-    walking_.resize(slots_.size()), budgets_.assign(slots_.size(), kBudgetPerSelect);
+    walking_.resize(slots_.size()), simulations_left_.assign(slots_.size(), kSimulationsPerSelect);
     std::iota(walking_.begin(), walking_.end(), 0);
     const bool may_walk_ahead = batch_.may_walk_ahead();
     while (!walking_.empty()) {
@@ -104,9 +104,9 @@ class GameBatch {
             slots_[size_t(walking_[i + size_t(ahead)])].search.prefetch_run(ahead);
         const int s = walking_[i];
         Step step = Step::kDone;
-        for (int& budget = budgets_[size_t(s)]; budget-- > 0;) {
+        for (int& simulations_left = simulations_left_[size_t(s)]; simulations_left-- > 0;) {
           Search<G, P>& search = slots_[size_t(s)].search;
-          step = may_walk_ahead ? batch_.walk(search, s, budget) : batch_.run(search, s, budget);
+          step = may_walk_ahead ? batch_.walk(search, s, simulations_left) : batch_.run(search, s, simulations_left);
           if (step != Step::kDone) break;
           move(s);
         }
@@ -193,7 +193,7 @@ class GameBatch {
     return combine(game_seed(s), 1 + std::uint64_t(rules_->ply(slots_[size_t(s)].position)));
   }
 
-  // `line`: what `draw_fork` said of the game before.
+  // `line`: what `sample_fork` said of the game before.
   void start_game(int s, const std::vector<Action>& line = {}) {
     Slot& slot = slots_[size_t(s)];
     ++slot.games;
@@ -212,14 +212,14 @@ class GameBatch {
     slot.values.clear();
     if constexpr (HasKomi<G>) {
       if (self_play_.komi_stdev <= 0) return;
-      slot.columns.komi = draw_komi(rules_->komi(slot.position), Random(combine(game_seed(s), kKomiStream)));
+      slot.columns.komi = sample_komi(rules_->komi(slot.position), Random(combine(game_seed(s), kKomiStream)));
       rules_->set_komi(slot.position, slot.columns.komi);
     }
   }
 
   // Normal around `mean`, cut off at three standard deviations, in half points (KataGo, cpp/program/playutils.cpp; Wu
   // 2019, appendix on the variety of games).
-  float draw_komi(float mean, Random random) const
+  float sample_komi(float mean, Random random) const
     requires HasKomi<G>
   {
     double x = 0;
@@ -235,7 +235,7 @@ class GameBatch {
       set_up(s);
       const auto plies = random.below(std::uint64_t(self_play_.random_plies) + 1);
       for (std::uint64_t k = 0; k < plies && !rules_->is_terminal(slot.position); ++k)
-        add_row(slot, draw_action(*rules_, slot.position, random, legal_.data()), kOpening);
+        add_row(slot, sample_action(*rules_, slot.position, random, legal_.data()), kOpening);
     } while (rules_->is_terminal(slot.position));
     slot.policy_plies = self_play_.policy_plies > 0 ? int(-std::log(random.uniform()) * self_play_.policy_plies) : 0;
     slot.avoided = kNoAction;
@@ -255,7 +255,7 @@ class GameBatch {
 
   // The first plies of a game that has ended, up to one of them: its slot's next game branches off before the last of
   // these.  None, where that begins afresh (KataGo, cpp/program/play.cpp, maybeForkGame).
-  std::vector<Action> draw_fork(int s) const {
+  std::vector<Action> sample_fork(int s) const {
     if (self_play_.fork_share <= 0) return {};
     Random random(combine(game_seed(s), kForkStream));
     if (random.uniform() >= self_play_.fork_share) return {};
@@ -268,16 +268,16 @@ class GameBatch {
   void begin_search(int s, int action) {
     Slot& slot = slots_[size_t(s)];
     slot.root_version = version_;
-    const Effort effort = choose_effort(s);
+    const Budget budget = choose_budget(s);
     if (action == kNoAction)
-      slot.search.begin(slot.position, search_seed(s), effort);
+      slot.search.begin(slot.position, search_seed(s), budget);
     else
-      slot.search.begin_after(Action(action), slot.position, search_seed(s), effort);
+      slot.search.begin_after(Action(action), slot.position, search_seed(s), budget);
   }
 
   // Most searches may be cheap ones that only move on (playout cap randomization, Wu 2019, section 3.1); full ones cost
   // and count less where the game is decided (KataGo, cpp/program/play.cpp, reduceVisits).
-  Effort choose_effort(int s) {
+  Budget choose_budget(int s) {
     Slot& slot = slots_[size_t(s)];
     if (slot.policy_plies > 0) return {0, false};
     Random random(combine(search_seed(s), 3));
@@ -313,7 +313,7 @@ class GameBatch {
     if (slot.policy_plies > 0) {
       --slot.policy_plies;
       Random random(combine(search_seed(s), 4));
-      play_on(s, result.actions[size_t(draw_by_policy(std::exchange(slot.avoided, kNoAction), random))], kOpening);
+      play_on(s, result.actions[size_t(sample_by_policy(std::exchange(slot.avoided, kNoAction), random))], kOpening);
       return;
     }
     GameColumns& c = slot.columns;
@@ -333,13 +333,13 @@ class GameBatch {
   }
 
   // The index of an action other than `avoided`, drawn with probability prior^(1 / temperature).
-  int draw_by_policy(int avoided, Random& random) {
+  int sample_by_policy(int avoided, Random& random) {
     weights_ = result_.prior;
     for (size_t i = 0; i < weights_.size(); ++i)
       if (result_.actions[i] == avoided) weights_[i] = 0;
     if (std::all_of(weights_.begin(), weights_.end(), [](float w) { return w == 0; }))  // all others: 0 in half floats
       for (size_t i = 0; i < weights_.size(); ++i) weights_[i] = result_.actions[i] != avoided;
-    return draw(weights_, result_.prior, self_play_.policy_temperature, random);
+    return sample(weights_, result_.prior, self_play_.policy_temperature, random);
   }
 
   void play_on(int s, Action action, RowKind kind) {
@@ -349,7 +349,7 @@ class GameBatch {
       begin_search(s, action);
       return;
     }
-    const std::vector<Action> line = draw_fork(s);
+    const std::vector<Action> line = sample_fork(s);
     finish(slot);
     start_game(s, line);
   }
@@ -429,11 +429,11 @@ class GameBatch {
   LeafPlace<G> place_;  // for all searches
   std::vector<Slot> slots_;
   std::vector<GameColumns> finished_;
-  std::vector<int> walking_, budgets_;  // scratch: of select(), slots; simulations of each
-  SearchResult result_;                 // scratch
-  std::vector<std::uint16_t> shares_;   // scratch
-  std::vector<float> weights_;          // scratch
-  std::vector<Action> legal_;           // scratch
+  std::vector<int> walking_, simulations_left_;  // scratch: of select(), slots; simulations of each
+  SearchResult result_;                          // scratch
+  std::vector<std::uint16_t> shares_;            // scratch
+  std::vector<float> weights_;                   // scratch
+  std::vector<Action> legal_;                    // scratch
 };
 
 }  // namespace shusaku

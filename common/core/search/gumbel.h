@@ -9,7 +9,7 @@
 #include <map>
 #include <utility>
 
-#include "search/effort.h"
+#include "search/budget.h"
 #include "search/move_choice.h"
 #include "search/options.h"
 #include "search/random.h"
@@ -44,13 +44,13 @@ class Gumbel {
 
   void make_ready(Tree&, const Node&) const {}  // its formulas take logits
 
-  void begin(Tree& tree, int, std::uint64_t seed, Effort effort) {
+  void begin(Tree& tree, int, std::uint64_t seed, Budget budget) {
     const Node& root = tree.nodes[0];
     Random random(combine(seed, 1));
     gumbel_.assign(size_t(padded(root.num_edges)), 0.f);
     for (int i = 0; i < root.num_edges; ++i) gumbel_[size_t(i)] = options_.gumbel_scale * float(random.gumbel());
     considered_ = std::min(options_.considered_actions, int(root.num_edges));
-    simulations_ = effort.simulations;
+    simulations_ = budget.simulations;
   }
 
   int select_root(const Tree& tree, const Node& root) {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "search/evaluation_cache.h"
-#include "search/mirror_images.h"
 #include "search/search.h"
+#include "search/symmetric_positions.h"
 
 namespace shusaku {
 
@@ -36,10 +36,10 @@ class LeafBatch {
       : rules_(&rules),
         symmetries_(options.symmetries ? rules.num_symmetries() : 1),
         views_(options.average_symmetries ? rules.num_symmetries() : 1),
-        joins_images_(options.symmetric_cache && rules.num_symmetries() > 1),
+        joins_symmetric_(options.symmetric_cache && rules.num_symmetries() > 1),
         seed_(combine(seed, 0xCA11)),
         cache_(P::kUsesNetwork ? std::uint64_t(options.cache) : 0, rules.max_legal_actions()),
-        images_(rules, options.symmetries),
+        symmetric_(rules, options.symmetries),
         half_(size_t(padded(rules.max_legal_actions()))),
         ordered_(half_.size()),
         view_(half_.size()),
@@ -72,21 +72,21 @@ class LeafBatch {
   int num_leaves() const { return num_leaves_; }
 
   // Whether searches may walk one after the other before any of their leaves is looked up.
-  bool may_walk_ahead() const { return !(kSharesPlace<G> && joins_images_); }
+  bool may_walk_ahead() const { return !(kSharesPlace<G> && joins_symmetric_); }
 
-  // Runs `search` until it waits for the network (for leaf `num_leaves() - 1`), is done or has used its budget.  Leaves
-  // that the cache knows are expanded at once.
-  Step run(Search<G, P>& search, int slot, int& budget) {
+  // Runs `search` until it waits for the network (for leaf `num_leaves() - 1`), is done or has used its simulations.
+  // Leaves that the cache knows are expanded at once.
+  Step run(Search<G, P>& search, int slot, int& simulations_left) {
     Step step;
-    do step = walk_to_leaf(search, slot, budget);
+    do step = walk_to_leaf(search, slot, simulations_left);
     while (step == Step::kLeaf && expand_if_known(search, slot, false));
     return step;
   }
 
   // run() in two halves, so that others may walk while memory brings what the cache knows of this leaf.  First until
   // the search stands at a leaf, ...
-  Step walk(Search<G, P>& search, int slot, int& budget) {
-    const Step step = walk_to_leaf(search, slot, budget);
+  Step walk(Search<G, P>& search, int slot, int& simulations_left) {
+    const Step step = walk_to_leaf(search, slot, simulations_left);
     if (kSharesPlace<G> && step == Step::kLeaf) draft_row(search, slot);  // others will stand there
     return step;
   }
@@ -128,15 +128,15 @@ class LeafBatch {
   }
 
  private:
-  Step walk_to_leaf(Search<G, P>& search, int slot, int& budget) {
-    const Step step = search.run(budget, counters.terminals);
-    if (step == Step::kLeaf && !joins_images_) cache_.prefetch(walked_[size_t(slot)] = key_of(search));
+  Step walk_to_leaf(Search<G, P>& search, int slot, int& simulations_left) {
+    const Step step = search.run(simulations_left, counters.terminals);
+    if (step == Step::kLeaf && !joins_symmetric_) cache_.prefetch(walked_[size_t(slot)] = key_of(search));
     return step;
   }
 
   bool expand_if_known(Search<G, P>& search, int slot, bool is_drafted) {
     const std::uint64_t key =
-        joins_images_ ? key_of(search) : walked_[size_t(slot)];  // images_ are of this leaf only now
+        joins_symmetric_ ? key_of(search) : walked_[size_t(slot)];  // symmetric_ are of this leaf only now
     std::uint16_t value = 0;
     const std::uint16_t* known = cache_.is_on() ? cache_.find(key, version_, value) : nullptr;
     if (!known) {
@@ -148,7 +148,7 @@ class LeafBatch {
     }
     ++counters.cache_hits;
     const int count = search.num_leaf_actions();
-    if (joins_images_) known = in_order_of_leaf(known, count);
+    if (joins_symmetric_) known = in_order_of_leaf(known, count);
     std::copy_n(known, count, half_.data());
     std::fill(half_.begin() + count, half_.begin() + padded(count), std::uint16_t(0));
     search.expand(half_.data(), from_half(value));
@@ -158,36 +158,36 @@ class LeafBatch {
   std::uint64_t key_of(const Search<G, P>& search) {
     const Action* actions = search.leaf_actions();
     const int count = search.num_leaf_actions();
-    if (!joins_images_) return evaluation_key(*rules_, search.leaf(), actions, count);
-    images_.look(search.leaf(), actions, count, combine(version_, seed_));
-    return images_.key();
+    if (!joins_symmetric_) return evaluation_key(*rules_, search.leaf(), actions, count);
+    symmetric_.choose_view(search.leaf(), actions, count, combine(version_, seed_));
+    return symmetric_.key();
   }
 
   // The logits of a row as the cache keeps them: of a view that mirror images share, in the order of its actions.
   [[gnu::noinline]] const std::uint16_t* as_remembered(std::int32_t first, int count) {
-    if (!joins_images_) return half_.data();
-    const auto& ascending = images_.ascending(&leaves.actions[size_t(first)], count);
+    if (!joins_symmetric_) return half_.data();
+    const auto& ascending = symmetric_.ascending(&leaves.actions[size_t(first)], count);
     for (size_t k = 0; k < size_t(count); ++k) ordered_[k] = half_[ascending[k]];
     return ordered_.data();
   }
 
-  // The way back, to the legal actions of the leaf that images_ looked at.
+  // The way back, to the legal actions of the leaf that symmetric_ looked at.
   [[gnu::noinline]] const std::uint16_t* in_order_of_leaf(const std::uint16_t* known, int count) {
-    const auto& ascending = images_.ascending(images_.actions(), count);
+    const auto& ascending = symmetric_.ascending(symmetric_.actions(), count);
     for (size_t k = 0; k < size_t(count); ++k) ordered_[ascending[k]] = known[k];
     return ordered_.data();
   }
 
   // A function of position, version and seed, so that a cached answer is the one a fresh one would be.
-  int drawn_symmetry(std::uint64_t key) const {
-    const std::uint64_t draw = combine(combine(key, version_), seed_);
-    return symmetries_ > 1 ? int((unsigned __int128)draw * unsigned(symmetries_) >> 64) : 0;
+  int sample_symmetry(std::uint64_t key) const {
+    const std::uint64_t random = combine(combine(key, version_), seed_);
+    return symmetries_ > 1 ? int((unsigned __int128)random * unsigned(symmetries_) >> 64) : 0;
   }
 
   void add_leaf(const Search<G, P>& search, int slot, std::uint64_t key) {
     slots_[size_t(num_leaves_)] = slot;
     keys_[size_t(num_leaves_++)] = key;
-    const int symmetry = joins_images_ ? images_.symmetry() : drawn_symmetry(key);
+    const int symmetry = joins_symmetric_ ? symmetric_.symmetry() : sample_symmetry(key);
     add_row(search, symmetry);
     for (int view = 0; view < views_; ++view)
       if (views_ > 1 && view != symmetry) add_row(search, view);
@@ -219,7 +219,7 @@ class LeafBatch {
   // The row that this leaf will be, if the cache does not know it.
   void draft_row(const Search<G, P>& search, int slot) {
     const Shape shape = rules_->shape();
-    const int symmetry = drawn_symmetry(walked_[size_t(slot)]);
+    const int symmetry = sample_symmetry(walked_[size_t(slot)]);
     rules_->observe(search.leaf(), symmetry, &drafts_.packed[size_t(slot) * size_t(shape.packed_bytes())],
                     drafts_.uniform.data() + size_t(slot) * size_t(shape.uniform));
     permute(search, symmetry, &drafts_.actions[size_t(slot) * size_t(padded(rules_->max_legal_actions()))]);
@@ -258,13 +258,13 @@ class LeafBatch {
   }
 
   const G* rules_;
-  int symmetries_;     // that one is drawn from
-  int views_;          // rows of a leaf
-  bool joins_images_;  // a position and its mirror images share their evaluation
+  int symmetries_;        // that one is drawn from
+  int views_;             // rows of a leaf
+  bool joins_symmetric_;  // a position and its mirror images share their evaluation
   std::uint64_t seed_;
   std::uint32_t version_ = 0;
   EvaluationCache cache_;
-  MirrorImages<G> images_;
+  SymmetricPositions<G> symmetric_;
   std::vector<std::uint16_t> half_, ordered_;  // scratch, as the next two
   std::vector<float> view_, mean_;
   int num_leaves_ = 0;

@@ -54,7 +54,8 @@ inline int heaviest(const std::vector<float>& weights, const std::vector<float>&
 }
 
 // An index drawn with probability weights^(1/temperature); at temperature 0 the heaviest.
-inline int draw(const std::vector<float>& weights, const std::vector<float>& prior, float temperature, Random& random) {
+inline int sample(const std::vector<float>& weights, const std::vector<float>& prior, float temperature,
+                  Random& random) {
   if (temperature <= 1e-3f) return heaviest(weights, prior);
   const bool is_plain = temperature == 1.f;
   const double most = *std::max_element(weights.begin(), weights.end());
@@ -103,7 +104,7 @@ inline void conclude_by_weights(const Tree& tree, const SearchOptions& o, int pl
   const float temperature = float(move_temperature(o, ply));
   const bool is_by_bound = temperature <= 1e-3f && o.move_choice == "lcb";
   const int choice =
-      is_by_bound ? highest_lower_bound(tree, o, r, weights) : draw(weights, r.prior, temperature, random);
+      is_by_bound ? highest_lower_bound(tree, o, r, weights) : sample(weights, r.prior, temperature, random);
   r.action = r.actions[size_t(choice)];
 }
 

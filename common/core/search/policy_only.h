@@ -4,7 +4,7 @@
 
 #include <cassert>
 
-#include "search/effort.h"
+#include "search/budget.h"
 #include "search/move_choice.h"
 #include "search/options.h"
 #include "search/tree.h"
@@ -18,7 +18,7 @@ class PolicyOnly {
   explicit PolicyOnly(const SearchOptions& options) : options_(options) {}
 
   void make_ready(Tree& tree, const Node& root) const { tree.make_priors(root); }
-  void begin(Tree&, int, std::uint64_t, Effort) {}
+  void begin(Tree&, int, std::uint64_t, Budget) {}
 
   int select_root(const Tree& tree, const Node& root) const { return select_interior(tree, root); }
   int select_interior(const Tree&, const Node&) const { return assert(false), 0; }  // nothing below the root is visited

@@ -4,7 +4,7 @@
 // with log N, and the root's forced playouts with the pruned target that goes with them (Wu 2019, section 3.2).
 #pragma once
 
-#include "search/effort.h"
+#include "search/budget.h"
 #include "search/move_choice.h"
 #include "search/options.h"
 #include "search/random.h"
@@ -24,9 +24,9 @@ class Puct {
 
   // The root has its priors: flatten them and mix noise into them, where the options ask for that.  A cheap search
   // explores the root like any other node (KataGo, cpp/program/play.cpp, removeRootNoise).
-  void begin(Tree& tree, int ply, std::uint64_t seed, Effort effort) {
+  void begin(Tree& tree, int ply, std::uint64_t seed, Budget budget) {
     const Node& root = tree.nodes[0];
-    explores_root_ = effort.is_full;
+    explores_root_ = budget.is_full;
     raw_prior_.clear();
     for (std::uint32_t e = root.first_edge(); e < root.first_edge() + root.num_edges; ++e)
       raw_prior_.push_back(tree.prior(e));

@@ -39,7 +39,7 @@ class Random {
 
 // One of the legal actions of a position that is not terminal, each as likely as the others; `list` is scratch.
 template <class G>
-Action draw_action(const G& rules, const typename G::Position& p, Random& random, Action* list) {
+Action sample_action(const G& rules, const typename G::Position& p, Random& random, Action* list) {
   if constexpr (requires { rules.random_action(p, random); })
     return rules.random_action(p, random);
   else

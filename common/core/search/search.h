@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "search/effort.h"
+#include "search/budget.h"
 #include "search/graph.h"
 #include "search/move_choice.h"
 #include "search/options.h"
@@ -21,7 +21,7 @@ namespace shusaku {
 enum class Step {
   kLeaf,    // leaf() waits for expand()
   kDone,    // all simulations were made
-  kPaused,  // the budget of this call is used up, or the next leaf waits for the network already
+  kPaused,  // the simulations of this call are used up, or the next leaf waits for the network already
 };
 
 // From the root to a leaf.
@@ -61,17 +61,17 @@ class Search {
         walk_(new_walk()) {}
 
   // Starts afresh at `root`, which is not terminal.
-  void begin(const Position& root, std::uint64_t seed, Effort effort) {
+  void begin(const Position& root, std::uint64_t seed, Budget budget) {
     root_ = root;
     seed_ = seed;
-    effort_ = effort;
+    budget_ = budget;
     simulations_ = num_waiting_ = 0;
     tree_.clear();
     if constexpr (P::kSharesNodes) index_.clear();
   }
 
   // Starts at the position after `action`, with what is already known below it where the options ask for that.
-  void begin_after(Action action, const Position& root, std::uint64_t seed, Effort effort) {
+  void begin_after(Action action, const Position& root, std::uint64_t seed, Budget budget) {
     if (options_->reuse && !P::kSharesNodes) {  // a subtree could be cut off, a part of a graph not
       const Node& old = tree_.nodes[0];
       for (std::uint32_t e = old.first_edge(); e < old.first_edge() + old.num_edges; ++e) {
@@ -79,20 +79,20 @@ class Search {
         std::swap(tree_, spare_);
         root_ = root;
         seed_ = seed;
-        effort_ = effort;
+        budget_ = budget;
         simulations_ = 0;
         begin_policy();
         return;
       }
     }
-    begin(root, seed, effort);
+    begin(root, seed, budget);
   }
 
-  // Makes simulations until a leaf needs an evaluation, all are made or `budget` of them were made in this call.  With
-  // none to make, the root alone is evaluated.
-  Step run(int& budget, std::uint64_t& terminals) {
+  // Makes simulations until a leaf needs an evaluation, all are made or `simulations_left` of them were made in this
+  // call.  With none to make, the root alone is evaluated.
+  Step run(int& simulations_left, std::uint64_t& terminals) {
     while (!is_over()) {
-      if (tree_.nodes[0].is_expanded() && --budget < 0) return Step::kPaused;
+      if (tree_.nodes[0].is_expanded() && --simulations_left < 0) return Step::kPaused;
       descend();
       const Node& leaf = tree_.nodes[walk_.nodes[walk_.depth]];
       if (leaf.is_closed) {
@@ -206,7 +206,7 @@ class Search {
 
   template <class Archive>
   void archive(Archive& a) {
-    a.number(root_), a.number(seed_), a.number(effort_.simulations), a.number(effort_.is_full), a.number(simulations_);
+    a.number(root_), a.number(seed_), a.number(budget_.simulations), a.number(budget_.is_full), a.number(simulations_);
     tree_.archive(a);
     if constexpr (P::kSharesNodes) index_.archive(a);
     policy_.archive(a);
@@ -233,7 +233,7 @@ class Search {
   bool is_over() const {
     const Node& root = tree_.nodes[0];
     if constexpr (P::kSimulates)
-      return (root.is_expanded() && simulations_ + num_waiting_ >= effort_.simulations) || root.proof;
+      return (root.is_expanded() && simulations_ + num_waiting_ >= budget_.simulations) || root.proof;
     else
       return root.is_expanded();
   }
@@ -246,7 +246,7 @@ class Search {
   // The root has its evaluation.
   void begin_policy() {
     if (tree_.nodes[0].stage == Stage::kEvaluated) make_ready(tree_.nodes[0]);
-    policy_.begin(tree_, rules_->ply(root_), seed_, effort_);
+    policy_.begin(tree_, rules_->ply(root_), seed_, budget_);
   }
 
   // Walks from the root to a node without evaluation, or to a closed one; new nodes get their edges on the way.
@@ -399,7 +399,7 @@ class Search {
     for (std::uint16_t& x : here.logits) x = to_half(float(random.uniform()));
     copy_position(*rules_, here.position, here.rollout);
     Position& p = here.rollout;
-    while (!rules_->is_terminal(p)) rules_->play(p, draw_action(*rules_, p, random, here.actions.data()));
+    while (!rules_->is_terminal(p)) rules_->play(p, sample_action(*rules_, p, random, here.actions.data()));
     const bool same_player = rules_->to_play(p) == rules_->to_play(here.position);
     expand(here.logits.data(), float(same_player ? rules_->outcome(p) : -rules_->outcome(p)));
   }
@@ -412,7 +412,7 @@ class Search {
   Position root_{};
   Place place_;  // of the leaf
   std::uint64_t seed_ = 0;
-  Effort effort_;
+  Budget budget_;
   std::int32_t simulations_ = 0, num_waiting_ = 0;
   Walk walk_;  // to the leaf
   [[no_unique_address]] std::conditional_t<P::kSharesNodes, NodeIndex, Nothing> index_;

@@ -10,7 +10,7 @@
 namespace shusaku {
 
 // Simulations that one game may make in one select() without a row for the network (terminal leaves, cache hits).
-constexpr int kBudgetPerSelect = 1024;
+constexpr int kSimulationsPerSelect = 1024;
 
 template <GameRules G, class P>
 class SearchBatch {
@@ -22,7 +22,7 @@ class SearchBatch {
     if (options.leaves > 1 && !P::kKnowsWaiting)
       throw std::invalid_argument("search.leaves=" + std::to_string(options.leaves) + ": policy " + options.policy +
                                   " walks to one leaf at a time; use search.policy=puct or search.leaves=1");
-    for (int slot = 0; slot < size; ++slot) searches_.emplace_back(rules, options_, place_);
+    for (int index = 0; index < size; ++index) searches_.emplace_back(rules, options_, place_);
     states_.assign(size_t(size), State::kIdle);
     if (options.leaves > 1) walks_.assign(size_t(size) * size_t(options.leaves), searches_[0].new_walk());
   }
@@ -30,25 +30,25 @@ class SearchBatch {
 
   int size() const { return int(searches_.size()); }
 
-  void begin(int slot, const Position& position, std::uint64_t seed) {
-    searches_[size_t(slot)].begin(position, seed, {options_.simulations, true});
-    states_[size_t(slot)] = State::kRunning;
+  void begin(int index, const Position& position, std::uint64_t seed) {
+    searches_[size_t(index)].begin(position, seed, {options_.simulations, true});
+    states_[size_t(index)] = State::kRunning;
   }
 
   const Leaves& select(std::uint32_t version) {
     batch_.clear(version);
-    for (int slot = 0; slot < size(); ++slot) {
-      if (states_[size_t(slot)] != State::kRunning) continue;
-      Search<G, P>& search = searches_[size_t(slot)];
-      int budget = kBudgetPerSelect;
-      Step step = batch_.run(search, slot, budget);
+    for (int index = 0; index < size(); ++index) {
+      if (states_[size_t(index)] != State::kRunning) continue;
+      Search<G, P>& search = searches_[size_t(index)];
+      int simulations_left = kSimulationsPerSelect;
+      Step step = batch_.run(search, index, simulations_left);
       for (int k = 1; options_.leaves > 1 && step == Step::kLeaf; ++k) {
         search.set_aside(walks_[size_t(batch_.num_leaves() - 1)]);
         if (k == options_.leaves) break;
-        step = batch_.run(search, slot, budget);
+        step = batch_.run(search, index, simulations_left);
       }
       if (step == Step::kDone && !search.is_waiting()) {
-        states_[size_t(slot)] = State::kDone;
+        states_[size_t(index)] = State::kDone;
         ++batch_.counters.searches;
       }
     }
@@ -59,13 +59,13 @@ class SearchBatch {
     bool is_finite = true;
     batch_.take(
         logits, values, version,
-        [&](int leaf, int slot, const std::uint16_t* l, float v) {
-          if (options_.leaves > 1) searches_[size_t(slot)].take_up(walks_[size_t(leaf)]);
-          searches_[size_t(slot)].expand(l, v);
+        [&](int leaf, int index, const std::uint16_t* l, float v) {
+          if (options_.leaves > 1) searches_[size_t(index)].take_up(walks_[size_t(leaf)]);
+          searches_[size_t(index)].expand(l, v);
         },
-        [&](int leaf, int slot) {  // the search is given up, its other walks are not
-          if (options_.leaves > 1) searches_[size_t(slot)].take_up(walks_[size_t(leaf)]);
-          states_[size_t(slot)] = State::kIdle;
+        [&](int leaf, int index) {  // the search is given up, its other walks are not
+          if (options_.leaves > 1) searches_[size_t(index)].take_up(walks_[size_t(leaf)]);
+          states_[size_t(index)] = State::kIdle;
           is_finite = false;
         },
         [](int, int) {});
@@ -79,12 +79,12 @@ class SearchBatch {
     return true;
   }
 
-  SearchResult result(int slot) {
-    if (states_[size_t(slot)] != State::kDone)
-      throw std::invalid_argument("slot " + std::to_string(slot) +
-                                  " has no finished search; call select() until is_done()");
+  SearchResult result(int index) {
+    if (states_[size_t(index)] != State::kDone)
+      throw std::invalid_argument("search " + std::to_string(index) +
+                                  " has not finished; call select() until is_done()");
     SearchResult result;
-    searches_[size_t(slot)].conclude(result);
+    searches_[size_t(index)].conclude(result);
     return result;
   }
 

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "search/effort.h"
+#include "search/budget.h"
 #include "search/move_choice.h"
 #include "search/options.h"
 #include "search/random.h"
@@ -20,7 +20,7 @@ class Uct {
 
   // "Logits" are random numbers that order the unvisited children.
   void make_ready(Tree&, const Node&) const {}
-  void begin(Tree&, int, std::uint64_t, Effort) {}
+  void begin(Tree&, int, std::uint64_t, Budget) {}
 
   int select_root(const Tree& tree, const Node& root) const { return select_interior(tree, root); }
 

@@ -112,7 +112,7 @@ def test_a_position_is_unchanged_by_a_play_that_failed():
     ({"max_plies": 5}, "the game goes on after 5 plies, and its max_plies is 5"),
     ({"to_move": lambda self, s, a: 7}, "returned 7: must be text"),
     ({"to_move": lambda self, s, a: "a b"}, "must be a word"),
-    ({"draw": lambda self, s: None}, "returned None: must be text"),
+    ({"render": lambda self, s: None}, "returned None: must be text"),
     ({"from_move": lambda self, s, t: "x"}, "returned 'x'"),
     ({"from_move": lambda self, s, t: {}[t]}, "must raise ValueError where the text is no move"),
     ({"transposition_key": lambda self, s: "x"}, "must be a whole number, such as hash"),
@@ -120,9 +120,9 @@ def test_a_position_is_unchanged_by_a_play_that_failed():
 def test_the_end_and_the_words_are_checked_too(methods, words):
     def play_and_talk():
         for seed in range(3):
-            draw, position = np.random.default_rng(seed), game.start()
+            rng, position = np.random.default_rng(seed), game.start()
             while not position.is_terminal:
-                action = int(draw.choice(position.legal_actions))
+                action = int(rng.choice(position.legal_actions))
                 position.from_move(position.to_move(action))
                 assert str(position)
                 assert position.transposition_key
@@ -149,6 +149,7 @@ def test_the_end_and_the_words_are_checked_too(methods, words):
     ({"legal_actions": None}, r"no method legal_actions\(state\)"),
     ({"legal_actions": 7}, r"no method legal_actions\(state\)"),
     ({"play": lambda self, state: state}, r"play cannot be called as play\(state, action\)"),
+    ({"draw": lambda self, s: "", "render": property()}, r"draw\(state\) is called render\(state\) now"),
     ({"symmetries": lambda self: []}, "must be 1 to 64"),
     ({"symmetries": lambda self: [range(9), range(8)]}, r"symmetries\(\)\[1\] must say of each of the 9 cells"),
     ({"symmetries": lambda self: [[1, 0, *range(2, 9)]]}, "the first of"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from external_fixtures import Board, Pile, Takeaway, TicTacToe, python_game, records, solve
 
-from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator, UniformEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, UniformEvaluator
 from shusaku.common._core import Game, GameBatch, RowRing, SearchBatch, perft, random_games
 from shusaku.common.config.schema import SearchConfig
 from shusaku.common.config.search_options import search_options
@@ -33,7 +33,7 @@ def test_python_tic_tac_toe_is_the_cores_move_by_move():
     assert theirs.num_symmetries == ours.num_symmetries == 8
     assert [perft(theirs.start(), depth) for depth in range(7)] == [perft(ours.start(), depth) for depth in range(7)]
     for seed in range(30):
-        draw, a, b = np.random.default_rng(seed), ours.start(), theirs.start()
+        rng, a, b = np.random.default_rng(seed), ours.start(), theirs.start()
         while True:
             assert (a.ply, a.to_play, a.is_terminal, a.is_cut_off) == (b.ply, b.to_play, b.is_terminal, b.is_cut_off)
             assert a.legal_actions == b.legal_actions
@@ -42,7 +42,7 @@ def test_python_tic_tac_toe_is_the_cores_move_by_move():
                 np.testing.assert_array_equal(a.observation(symmetry), b.observation(symmetry))
             if a.is_terminal:
                 break
-            action = int(draw.choice(a.legal_actions))
+            action = int(rng.choice(a.legal_actions))
             assert a.to_move(action) == b.to_move(action)
             a.play(action)
             b.play(b.from_move(b.to_move(action)))
@@ -263,7 +263,7 @@ class Counting(TicTacToe):
         return Counted(super().play(state.board, action))
 
 
-for _name in ("to_play", "is_terminal", "outcome", "legal_actions", "observation", "draw"):
+for _name in ("to_play", "is_terminal", "outcome", "legal_actions", "observation", "render"):
     setattr(Counting, _name, lambda self, state, _name=_name: getattr(TicTacToe, _name)(
         self, state.board if isinstance(state, Counted) else state))
 

@@ -7,7 +7,7 @@ import numpy as np
 import pyspiel
 import pytest
 
-from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.common._core import Game, GameBatch, RowRing, game_names, perft, random_games
 from shusaku.common.config.schema import SearchConfig
 from shusaku.common.config.search_options import search_options
@@ -39,14 +39,14 @@ def test_an_open_spiel_game_is_the_cores_move_by_move(name):
     params, theirs, mapped = SAME[name]
     ours, adapter = Game(name, params), open_spiel(theirs)
     for seed in range(60):
-        draw, a, b = random.Random(seed), ours.start(), adapter.start()
+        rng, a, b = random.Random(seed), ours.start(), adapter.start()
         while True:
             assert a.is_terminal == b.is_terminal, (seed, str(a))
             assert sorted(map(mapped, a.legal_actions)) == b.legal_actions, (seed, str(a))
             if a.is_terminal:
                 break
             assert a.to_play == b.to_play
-            action = draw.choice(a.legal_actions)
+            action = rng.choice(a.legal_actions)
             a.play(action)
             b.play(mapped(action))
         assert first_outcome(a) == first_outcome(b), (seed, str(a))
@@ -56,13 +56,13 @@ def test_an_open_spiel_game_is_the_cores_move_by_move(name):
 def test_the_observation_is_open_spiels_and_whose_turn():
     game, state, position = open_spiel("breakthrough"), pyspiel.load_game("breakthrough").new_initial_state(), None
     position = game.start()
-    draw = random.Random(3)
+    rng = random.Random(3)
     while not position.is_terminal:
         tensor = np.array(state.observation_tensor(state.current_player()), np.float32).reshape(3, 8, 8)
         planes = position.observation()
         np.testing.assert_array_equal(planes[:3], tensor)
         assert (planes[3] == position.to_play).all()
-        action = draw.choice(position.legal_actions)
+        action = rng.choice(position.legal_actions)
         assert position.to_move(action) == state.action_to_string(state.current_player(), action)
         position.play(action)
         state.apply_action(action)
@@ -133,10 +133,10 @@ def test_who_begins_is_player_0_also_in_chess():
 def test_players_who_move_twice_keep_the_contract_and_learn(name):
     game = open_spiel(name)
     position, twice = game.start(), 0
-    draw = random.Random(5)
+    rng = random.Random(5)
     while not position.is_terminal:
         before = position.to_play
-        position.play(draw.choice(position.legal_actions))
+        position.play(rng.choice(position.legal_actions))
         twice += not position.is_terminal and position.to_play == before
     assert twice > 0
     columns = self_play(game)
@@ -158,10 +158,10 @@ def self_play(game):
 def test_margins_are_points_and_their_sign_is_the_outcome():
     game, seen = open_spiel("dots_and_boxes(utility_margin=True)"), set()
     for seed in range(20):
-        draw, position, state = random.Random(seed), game.start(), pyspiel.load_game(
+        rng, position, state = random.Random(seed), game.start(), pyspiel.load_game(
             "dots_and_boxes(utility_margin=True)").new_initial_state()
         while not position.is_terminal:
-            action = draw.choice(position.legal_actions)
+            action = rng.choice(position.legal_actions)
             position.play(action)
             state.apply_action(action)
         assert position.to_play == 0

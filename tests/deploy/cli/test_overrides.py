@@ -9,7 +9,7 @@ from shusaku.common._core import Game, game_names
 from shusaku.common.config.rules import check_self_play
 from shusaku.common.config.schema import USUAL_GAMES, Config
 from shusaku.common.errors import UsageError
-from shusaku.deploy.cli import overrides
+from shusaku.deploy.cli import overrides, presets
 from shusaku.deploy.cli.overrides import compose, compose_jobs
 from shusaku.deploy.run.composed_config import ComposedConfig, replace_settings
 from shusaku.deploy.run.game_parameters import game_defaults
@@ -55,12 +55,12 @@ def test_every_game_can_be_chosen(name: str) -> None:
     assert compose([f"game={name}"]).game.name == name
 
 
-@pytest.mark.parametrize("name", sorted(file.stem for file in (overrides.CONFIGS / "experiment").glob("*.yaml")))
+@pytest.mark.parametrize("name", sorted(file.stem for file in (presets.CONFIGS / "experiment").glob("*.yaml")))
 def test_every_experiment_composes_and_leaves_the_groups_their_say(name: str) -> None:
     assert compose([f"experiment={name}"]).experiment == name
-    body = OmegaConf.load(overrides.CONFIGS / "experiment" / f"{name}.yaml")
+    body = OmegaConf.load(presets.CONFIGS / "experiment" / f"{name}.yaml")
     for group in ("search", "network"):
-        for file in (overrides.CONFIGS / group).glob("*.yaml"):
+        for file in (presets.CONFIGS / group).glob("*.yaml"):
             if not set(body.get(group, {})) & set(OmegaConf.load(file)):
                 continue
             chosen = compose([f"experiment={name}", f"{group}={file.stem}", "learner.enabled=false"])
@@ -84,8 +84,8 @@ def test_the_presets_of_alphazero_hold_its_values(name: str, planes: tuple[int, 
 
 
 def test_an_explicit_choice_wins_over_the_experiment() -> None:
-    config = compose(["experiment=connect_four", "network=large", "search=gumbel", "game=tic_tac_toe"])
-    assert (config.network.filters, config.network.blocks, config.game.name) == (256, 20, "tic_tac_toe")
+    config = compose(["experiment=connect_four", "network=large", "search=gumbel", "game=connect_four"])
+    assert (config.network.filters, config.network.blocks, config.game.name) == (256, 20, "connect_four")
     assert (config.search.policy, config.search.noise) == ("gumbel", False)
 
 
@@ -211,7 +211,7 @@ def test_a_game_without_parameters_says_so() -> None:
 
 
 def test_every_job_of_a_multirun_has_its_own_directory() -> None:
-    jobs = compose_jobs(["search=gumbel,puct", "run.seed=range(1,3)", "run.minutes=1"])
+    jobs = [job.config for job in compose_jobs(["search=gumbel,puct", "run.seed=range(1,3)", "run.minutes=1"])]
     asked = [(job.search.policy, job.run.seed) for job in jobs]
     assert asked == [("gumbel", 1), ("gumbel", 2), ("puct", 1), ("puct", 2)]
     assert jobs[0].run.dir == "runs/connect_four/search=gumbel,run.seed=1"
@@ -220,9 +220,9 @@ def test_every_job_of_a_multirun_has_its_own_directory() -> None:
 
 
 def test_multirun_takes_globs_and_single_jobs() -> None:
-    assert [job.network.filters for job in compose_jobs(["network=glob(*l*, exclude=t*)"])] == [256, 64]
-    assert compose_jobs(["run.dir=runs/x"])[0].run.dir == "runs/x"
-    assert [job.run.dir for job in compose_jobs(["run.dir=runs/x,runs/y"])] == ["runs/x", "runs/y"]
+    assert [job.config.network.filters for job in compose_jobs(["network=glob(*l*, exclude=t*)"])] == [256, 64]
+    assert compose_jobs(["run.dir=runs/x"])[0].config.run.dir == "runs/x"
+    assert [job.config.run.dir for job in compose_jobs(["run.dir=runs/x,runs/y"])] == ["runs/x", "runs/y"]
 
 
 def test_secrets_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:

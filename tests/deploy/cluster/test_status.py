@@ -95,7 +95,7 @@ class Run:
 
     def hear(self, **figures: Any) -> None:
         """Of actor 0, with the replay's counters beside it."""
-        counters = {name: figures.pop(name, 0) for name in ("inserted", "bytes")}
+        counters = {name: figures.pop(name, 0) for name in ("inserted", "bytes", "other_epoch", "squeezed")}
         self.totals.update({0: ActorMetrics(0, 0.0, msgpack.packb(figures))},
                            {"games": figures.get("games", 0), **counters})
 
@@ -316,15 +316,17 @@ def test_a_line_for_every_source_and_the_same_figures_for_prometheus(run: Run) -
     lines = run.directory / "metrics.jsonl"
     run.write()
     assert [line.source for line in read_metrics(lines)] == ["self_play", "driver"], "nobody else has spoken"
-    run.report = report(50, 8.0, 2.0)
+    run.report = report(50, 8.0, 2.0, replay=replace(STATS, skipped=40, unreachable_s=2.5))
     run.supervisor.workers("inference")[0][1].report = server(1000.0, 5.0, 0.25)  # type: ignore[attr-defined]
-    run.hear(games=3, plies=21, resident_mb=150, inserted=21, bytes=999)
+    run.hear(games=3, plies=21, resident_mb=150, inserted=21, bytes=999, other_epoch=3, squeezed=4)
     run.write()
     by_source = {line.source: line for line in read_metrics(lines)}
     assert set(by_source) == {"self_play", "replay", "learner", "inference", "driver"}
     assert {line.step for line in by_source.values()} == {50}
     assert by_source["self_play"].values["mean_plies"] == 7
-    assert by_source["replay"].values["bytes"] == 999
+    shown = by_source["replay"].values
+    assert (shown["bytes"], shown["other_epoch"], shown["squeezed"]) == (999, 3, 4)
+    assert (shown["skipped"], shown["unreachable_s"]) == (40, 2.5)
     assert by_source["learner"].values["learning_rate"] == 1e-3
     exported = prometheus_metrics(run.view(), run.status())
     assert exported["loss/policy"] == 1.5

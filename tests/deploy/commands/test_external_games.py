@@ -73,9 +73,10 @@ def test_an_open_spiel_game_is_named_as_it_names_it(value, name, directory):
 
 
 def test_several_games_make_several_runs():
-    jobs = compose_jobs(["game=open_spiel", "game.name=breakthrough,clobber"])
+    jobs = [job.config for job in compose_jobs(["game=open_spiel", "game.name=breakthrough,clobber"])]
     assert [job.game.params["name"] for job in jobs] == ["breakthrough", "clobber"]
-    jobs = compose_jobs(["game=open_spiel", "game.name=hex(board_size=3),hex(board_size=4,swap=True),nim"])
+    named = "game.name=hex(board_size=3),hex(board_size=4,swap=True),nim"
+    jobs = [job.config for job in compose_jobs(["game=open_spiel", named])]
     assert [job.game.params["name"] for job in jobs] == ["hex(board_size=3)", "hex(board_size=4,swap=True)", "nim"]
     assert len({job.run.dir for job in jobs}) == 3
 
@@ -192,7 +193,7 @@ def test_perft_counts_games_from_outside(shusaku):
 def test_games_lists_them(shusaku):
     listed = json.loads(shusaku("games", "--json").stdout)
     assert "breakthrough" in listed["open_spiel"]
-    assert [game["name"] for game in listed["foreign"]] == ["open_spiel", "python"]
+    assert [game["name"] for game in listed["external"]] == ["open_spiel", "python"]
     text = shusaku("games").stdout
     assert all(words in text for words in ("game.name=...", "game.entry=...", "breakthrough, "))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.codec import decode_record
@@ -64,9 +64,9 @@ class Cluster:
         self.server.start()
         self.identity = RunIdentity.of(self.directory)
         control = RedisControl(self.server.url, self.identity.run_id)
-        migrate_checkpoints(self.directory)
+        self.notes: list[str] = []
         try:
-            self.notes = move_to_stream(self.directory, config, self.server.url, self.identity)
+            move_to_stream(self.directory, config, self.server.url, self.identity, self.notes.append)
         except BaseException:
             self.server.stop()
             raise
@@ -244,8 +244,10 @@ def test_an_old_run_is_migrated(old_run: Path) -> None:
     before = facts_of(old_run)
     known = {"local": 1, "cluster": 2}[old_run.name]
     assert before["format"] == known
-    assert migrate_checkpoints(old_run) == [f"checkpoints of format {known} were rewritten in format {FORMAT}"]
-    assert migrate_checkpoints(old_run) == []
+    lines: list[str] = []
+    for _ in range(2):
+        migrate_checkpoints(old_run, lines.append)
+        assert lines == [f"checkpoints of format {known} were rewritten in format {FORMAT}"]
     after = facts_of(old_run)
     assert after["learner"] == before["learner"]
     assert after["replay"] == before["replay"]
@@ -296,4 +298,4 @@ def test_an_unknown_format_is_refused(old_run: Path) -> None:
     newest = load_checkpoint(facts.parent).checkpoint
     write_checkpoint(old_run / "checkpoints", Checkpoint(newest.step, newest.tensors, {**newest.facts, "format": 9}))
     with pytest.raises(ResumeError, match="has format 9, and this program reads 1 to 3: use the program that wrote it"):
-        migrate_checkpoints(old_run)
+        migrate_checkpoints(old_run, print)

@@ -1,4 +1,4 @@
-// `Foreign` in three sizes, each in a source file of its own: what a position may hold is what its copies cost.
+// `ExternalRules` in three sizes, each in a source file of its own: what a position may hold is what its copies cost.
 #pragma once
 
 #include <memory>
@@ -8,9 +8,10 @@
 
 namespace shusaku {
 
-constexpr int kShortForeign = 512, kLongForeign = 4096, kLongestForeign = 32'768;  // plies; at most those of a record
+constexpr int kShortExternal = 512, kLongExternal = 4096,
+              kLongestExternal = 32'768;  // plies; at most those of a record
 
-using MakeForeign = std::shared_ptr<const AnyGame>(const Params& params, std::shared_ptr<const ForeignGame> game);
-MakeForeign make_short_foreign, make_long_foreign, make_longest_foreign;
+using MakeExternal = std::shared_ptr<const AnyGame>(const Params& params, std::shared_ptr<const ExternalGame> game);
+MakeExternal make_short_external, make_long_external, make_longest_external;
 
 }  // namespace shusaku

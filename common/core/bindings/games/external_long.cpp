@@ -3,9 +3,9 @@
 #include "games/external/external.h"
 
 namespace shusaku {
-using LongForeign = Foreign<kLongForeign + kForeignTextWords>;
-static_assert(GameRules<LongForeign>);
-std::shared_ptr<const AnyGame> make_long_foreign(const Params& params, std::shared_ptr<const ForeignGame> game) {
-  return std::make_shared<Model<LongForeign>>(params, LongForeign(std::move(game)));
+using LongExternal = ExternalRules<kLongExternal + kExternalTextWords>;
+static_assert(GameRules<LongExternal>);
+std::shared_ptr<const AnyGame> make_long_external(const Params& params, std::shared_ptr<const ExternalGame> game) {
+  return std::make_shared<Model<LongExternal>>(params, LongExternal(std::move(game)));
 }
 }  // namespace shusaku

@@ -3,9 +3,9 @@
 #include "games/external/external.h"
 
 namespace shusaku {
-using LongestForeign = Foreign<kLongestForeign + kForeignTextWords>;
-static_assert(GameRules<LongestForeign>);
-std::shared_ptr<const AnyGame> make_longest_foreign(const Params& params, std::shared_ptr<const ForeignGame> game) {
-  return std::make_shared<Model<LongestForeign>>(params, LongestForeign(std::move(game)));
+using LongestExternal = ExternalRules<kLongestExternal + kExternalTextWords>;
+static_assert(GameRules<LongestExternal>);
+std::shared_ptr<const AnyGame> make_longest_external(const Params& params, std::shared_ptr<const ExternalGame> game) {
+  return std::make_shared<Model<LongestExternal>>(params, LongestExternal(std::move(game)));
 }
 }  // namespace shusaku

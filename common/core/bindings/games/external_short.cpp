@@ -3,9 +3,9 @@
 #include "games/external/external.h"
 
 namespace shusaku {
-using ShortForeign = Foreign<kShortForeign + kForeignTextWords>;
-static_assert(GameRules<ShortForeign>);
-std::shared_ptr<const AnyGame> make_short_foreign(const Params& params, std::shared_ptr<const ForeignGame> game) {
-  return std::make_shared<Model<ShortForeign>>(params, ShortForeign(std::move(game)));
+using ShortExternal = ExternalRules<kShortExternal + kExternalTextWords>;
+static_assert(GameRules<ShortExternal>);
+std::shared_ptr<const AnyGame> make_short_external(const Params& params, std::shared_ptr<const ExternalGame> game) {
+  return std::make_shared<Model<ShortExternal>>(params, ShortExternal(std::move(game)));
 }
 }  // namespace shusaku

@@ -18,7 +18,7 @@ namespace shusaku {
 
 namespace {
 
-class PythonState final : public ForeignState {
+class PythonState final : public ExternalState {
  public:
   ~PythonState() override {
     if (!Py_IsInitialized()) {
@@ -31,7 +31,7 @@ class PythonState final : public ForeignState {
   nb::object value;
 };
 
-const nb::object& value_of(const ForeignState& state) { return static_cast<const PythonState&>(state).value; }
+const nb::object& value_of(const ExternalState& state) { return static_cast<const PythonState&>(state).value; }
 
 // repr() or str() of an object on one line; a class that cannot even say that is named.
 std::string spelled(nb::handle value, PyObject* (*spell)(PyObject*)) {
@@ -89,21 +89,21 @@ PythonCall::~PythonCall() {
 }
 
 PythonGame::PythonGame(nb::handle loaded) {
-  facts_.name = nb::cast<std::string>(loaded.attr("name"));
-  facts_.label = nb::cast<std::string>(loaded.attr("label"));
-  facts_.num_actions = nb::cast<int>(loaded.attr("num_actions"));
-  facts_.max_plies = nb::cast<int>(loaded.attr("max_plies"));
-  facts_.max_legal_actions = nb::cast<int>(loaded.attr("max_legal_actions"));
+  metadata_.name = nb::cast<std::string>(loaded.attr("name"));
+  metadata_.label = nb::cast<std::string>(loaded.attr("label"));
+  metadata_.num_actions = nb::cast<int>(loaded.attr("num_actions"));
+  metadata_.max_plies = nb::cast<int>(loaded.attr("max_plies"));
+  metadata_.max_legal_actions = nb::cast<int>(loaded.attr("max_legal_actions"));
   const auto [planes, height, width] = nb::cast<std::tuple<int, int, int>>(loaded.attr("observation_shape"));
   const int uniform = nb::cast<int>(loaded.attr("uniform_planes"));
-  facts_.shape = {.binary = planes - uniform, .uniform = uniform, .height = height, .width = width};
-  facts_.cached_states = nb::cast<size_t>(loaded.attr("cached_states"));
-  facts_.num_symmetries = 0;
+  metadata_.shape = {.binary = planes - uniform, .uniform = uniform, .height = height, .width = width};
+  metadata_.cached_states = nb::cast<size_t>(loaded.attr("cached_states"));
+  metadata_.num_symmetries = 0;
   for (nb::handle pair : nb::list(loaded.attr("symmetries"))) {
     const auto [cells, actions] = nb::cast<std::pair<std::vector<int>, std::vector<Action>>>(pair);
-    facts_.cells.insert(facts_.cells.end(), cells.begin(), cells.end());
-    facts_.actions.insert(facts_.actions.end(), actions.begin(), actions.end());
-    ++facts_.num_symmetries;
+    metadata_.cells.insert(metadata_.cells.end(), cells.begin(), cells.end());
+    metadata_.actions.insert(metadata_.actions.end(), actions.begin(), actions.end());
+    ++metadata_.num_symmetries;
   }
   nb::object game = loaded.attr("rules");
   ask_ = {.start = game.attr("start"),
@@ -118,7 +118,7 @@ PythonGame::PythonGame(nb::handle loaded) {
           .parse = method_or_none(game, "parse"),
           .to_move = method_or_none(game, "to_move"),
           .from_move = method_or_none(game, "from_move"),
-          .draw = method_or_none(game, "draw"),
+          .render = method_or_none(game, "render"),
           .transposition_key = method_or_none(game, "transposition_key")};
   if (PyObject_HasAttrString(game.ptr(), "hints"))
     hints_ = nb::cast<std::map<std::string, std::string>>(game.attr("hints"));
@@ -134,7 +134,7 @@ PythonGame::~PythonGame() {
 
 void PythonGame::fail(const std::string& call, const std::string& what) const {
   const auto hint = hints_.find(call.substr(0, call.find('(')));
-  throw ForeignError(facts_.label + ": " + call + " " + what + (hint == hints_.end() ? "" : "; " + hint->second));
+  throw ExternalError(metadata_.label + ": " + call + " " + what + (hint == hints_.end() ? "" : "; " + hint->second));
 }
 
 template <class... Args>
@@ -192,7 +192,7 @@ std::string PythonGame::text(nb::handle answer, const std::string& call) const {
   return {bytes, size_t(size)};
 }
 
-void PythonGame::read_legal(ForeignState& state, nb::handle answer) const {
+void PythonGame::read_legal(ExternalState& state, nb::handle answer) const {
   const char* call = "legal_actions(state)";
   nb::object list = nb::steal(PySequence_Fast(answer.ptr(), ""));
   if (!list.is_valid()) {
@@ -200,12 +200,12 @@ void PythonGame::read_legal(ForeignState& state, nb::handle answer) const {
     fail(call, "returned " + shown(answer) + ": must be a list of actions");
   }
   const Py_ssize_t count = PySequence_Fast_GET_SIZE(list.ptr());
-  if (count > facts_.max_legal_actions)
+  if (count > metadata_.max_legal_actions)
     fail(call, "returned " + std::to_string(count) + " actions, and max_legal_actions is " +
-                   std::to_string(facts_.max_legal_actions) + ": no position may have more");
+                   std::to_string(metadata_.max_legal_actions) + ": no position may have more");
   state.legal.reserve(size_t(count));
   for (Py_ssize_t i = 0; i < count; ++i) {
-    const long long action = whole(PySequence_Fast_GET_ITEM(list.ptr(), i), call, 0, facts_.num_actions - 1);
+    const long long action = whole(PySequence_Fast_GET_ITEM(list.ptr(), i), call, 0, metadata_.num_actions - 1);
     if (i > 0 && action <= state.legal.back())
       fail(call, "returned " + shown(answer) + ": must be ascending, and " + std::to_string(action) + " comes behind " +
                      std::to_string(state.legal.back()));
@@ -213,7 +213,7 @@ void PythonGame::read_legal(ForeignState& state, nb::handle answer) const {
   }
 }
 
-ForeignStatePtr PythonGame::adopt(nb::object value, const std::string& how) const {
+ExternalStatePtr PythonGame::adopt(nb::object value, const std::string& how) const {
   if (value.is_none()) fail(how, "returned None: must be a state");
   auto state = std::make_shared<PythonState>();
   state->value = std::move(value);
@@ -242,15 +242,15 @@ ForeignStatePtr PythonGame::adopt(nb::object value, const std::string& how) cons
   return state;
 }
 
-ForeignStatePtr PythonGame::start() const {
+ExternalStatePtr PythonGame::start() const {
   PythonCall call(mutex_);
-  ForeignStatePtr state = adopt(ask(ask_.start, "start", "()"), "start()");
+  ExternalStatePtr state = adopt(ask(ask_.start, "start", "()"), "start()");
   if (state->is_terminal) fail("is_terminal(state)", "is True at the start: there would be no game to play");
   if (state->to_play != 0) fail("to_play(state)", "is 1 at the start: player 0 moves first");
   return state;
 }
 
-ForeignStatePtr PythonGame::play(const ForeignState& state, Action action) const {
+ExternalStatePtr PythonGame::play(const ExternalState& state, Action action) const {
   PythonCall call(mutex_);
   const std::string arguments = "(state, " + std::to_string(action) + ")";
   nb::object next = ask(ask_.play, "play", arguments, value_of(state), int(action));
@@ -259,9 +259,9 @@ ForeignStatePtr PythonGame::play(const ForeignState& state, Action action) const
   return adopt(std::move(next), "play" + arguments);
 }
 
-ForeignStatePtr PythonGame::parse(const std::string& text) const {
+ExternalStatePtr PythonGame::parse(const std::string& text) const {
   if (ask_.parse.is_none())
-    throw std::invalid_argument(facts_.label + " sets up no positions from text: it has no method parse(text)");
+    throw std::invalid_argument(metadata_.label + " sets up no positions from text: it has no method parse(text)");
   PythonCall call(mutex_);
   nb::object state;
   try {
@@ -274,11 +274,11 @@ ForeignStatePtr PythonGame::parse(const std::string& text) const {
   return adopt(std::move(state), "parse(text)");
 }
 
-ForeignPlanes PythonGame::observe(const ForeignState& state) const {
+ExternalPlanes PythonGame::observe(const ExternalState& state) const {
   const char* name = "observation(state)";
   PythonCall call(mutex_);
   const nb::object answer = ask(ask_.observation, "observation", "(state)", value_of(state));
-  const Shape& s = facts_.shape;
+  const Shape& s = metadata_.shape;
   const auto expected = [&] {
     return ": must be a numpy array [" + std::to_string(s.planes()) + ", " + std::to_string(s.height) + ", " +
            std::to_string(s.width) + "] of numbers";
@@ -292,7 +292,7 @@ ForeignPlanes PythonGame::observe(const ForeignState& state) const {
   if (array.shape(0) != size_t(s.planes()) || array.shape(1) != size_t(s.height) || array.shape(2) != size_t(s.width))
     fail(name, "returned an array " + shown(answer.attr("shape")) + expected());
 
-  ForeignPlanes planes;
+  ExternalPlanes planes;
   planes.bits.resize(size_t(s.packed_bytes()));
   const float* values = array.data();
   const int area = s.cells(), binary = s.binary * area;
@@ -330,7 +330,7 @@ ForeignPlanes PythonGame::observe(const ForeignState& state) const {
   return planes;
 }
 
-std::optional<std::uint64_t> PythonGame::transposition_key(const ForeignState& state) const {
+std::optional<std::uint64_t> PythonGame::transposition_key(const ExternalState& state) const {
   if (ask_.transposition_key.is_none()) return std::nullopt;
   PythonCall call(mutex_);
   const nb::object answer = ask(ask_.transposition_key, "transposition_key", "(state)", value_of(state));
@@ -339,7 +339,7 @@ std::optional<std::uint64_t> PythonGame::transposition_key(const ForeignState& s
   return mix64(PyLong_AsUnsignedLongLongMask(answer.ptr()));
 }
 
-std::string PythonGame::to_move(const ForeignState& state, Action action) const {
+std::string PythonGame::to_move(const ExternalState& state, Action action) const {
   if (ask_.to_move.is_none()) return std::to_string(action);
   PythonCall call(mutex_);
   const std::string arguments = "(state, " + std::to_string(action) + ")";
@@ -350,7 +350,7 @@ std::string PythonGame::to_move(const ForeignState& state, Action action) const 
   return move;
 }
 
-int PythonGame::from_move(const ForeignState& state, const std::string& text) const {
+int PythonGame::from_move(const ExternalState& state, const std::string& text) const {
   if (ask_.from_move.is_none()) {
     for (Action action : state.legal)
       if (to_move(state, action) == text) return action;
@@ -365,43 +365,43 @@ int PythonGame::from_move(const ForeignState& state, const std::string& text) co
     if (!error.matches(PyExc_Exception)) throw;
     fail("from_move(state, text)", "raised " + described(error) + ": must raise ValueError where the text is no move");
   }
-  return answer.is_none() ? -1 : int(whole(answer, "from_move(state, text)", -1, facts_.num_actions - 1));
+  return answer.is_none() ? -1 : int(whole(answer, "from_move(state, text)", -1, metadata_.num_actions - 1));
 }
 
-std::string PythonGame::draw(const ForeignState& state) const {
+std::string PythonGame::render(const ExternalState& state) const {
   PythonCall call(mutex_);
-  if (ask_.draw.is_none()) return shown(value_of(state));
-  return text(ask(ask_.draw, "draw", "(state)", value_of(state)), "draw(state)");
+  if (ask_.render.is_none()) return shown(value_of(state));
+  return text(ask(ask_.render, "render", "(state)", value_of(state)), "render(state)");
 }
 
 namespace {
 
-// ForeignError -> common.errors.GameError, so that it is one line for the user wherever it comes up.
+// ExternalError -> common.errors.GameError, so that it is one line for the user wherever it comes up.
 void translate(const std::exception_ptr& thrown, void*) {
   try {
     std::rethrow_exception(thrown);
-  } catch (const ForeignError& error) {
+  } catch (const ExternalError& error) {
     PyErr_SetString(nb::module_::import_("shusaku.common.errors").attr("GameError").ptr(), error.what());
   }
 }
 
 }  // namespace
 
-void bind_foreign_errors() { nb::register_exception_translator(&translate); }
+void bind_external_errors() { nb::register_exception_translator(&translate); }
 
-bool is_foreign(const std::string& name) {
-  return std::find(std::begin(kForeignNames), std::end(kForeignNames), name) != std::end(kForeignNames);
+bool is_external(const std::string& name) {
+  return std::find(std::begin(kExternalNames), std::end(kExternalNames), name) != std::end(kExternalNames);
 }
 
 // The Python side finds, makes and checks the game; what it raises passes through.
-std::shared_ptr<const AnyGame> make_foreign(const std::string& name, const Params& params) {
+std::shared_ptr<const AnyGame> make_external_game(const std::string& name, const Params& params) {
   const nb::object loaded = nb::module_::import_("shusaku.common.external.loader").attr("load_game")(name, params);
   const auto game = std::make_shared<const PythonGame>(loaded);
   const Params all = nb::cast<Params>(loaded.attr("params"));
-  const int plies = game->facts().max_plies;
-  if (plies <= kShortForeign) return make_short_foreign(all, game);
-  if (plies <= kLongForeign) return make_long_foreign(all, game);
-  return make_longest_foreign(all, game);
+  const int plies = game->metadata().max_plies;
+  if (plies <= kShortExternal) return make_short_external(all, game);
+  if (plies <= kLongExternal) return make_long_external(all, game);
+  return make_longest_external(all, game);
 }
 
 }  // namespace shusaku

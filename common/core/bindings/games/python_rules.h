@@ -1,4 +1,4 @@
-// ForeignGame over a Python object: every answer is checked here, once a state, and an error names method and value.
+// ExternalGame over a Python object: every answer is checked here, once a state, and an error names method and value.
 #pragma once
 
 #include <map>
@@ -23,24 +23,24 @@ class PythonCall {
   PyGILState_STATE gil_;
 };
 
-class PythonGame final : public ForeignGame {
+class PythonGame final : public ExternalGame {
  public:
   explicit PythonGame(nb::handle loaded);  // a common.external.loader.LoadedGame; with the GIL
   ~PythonGame() override;
 
-  const ForeignFacts& facts() const override { return facts_; }
-  ForeignStatePtr start() const override;
-  ForeignStatePtr play(const ForeignState& state, Action action) const override;
-  ForeignStatePtr parse(const std::string& text) const override;
-  ForeignPlanes observe(const ForeignState& state) const override;
-  std::optional<std::uint64_t> transposition_key(const ForeignState& state) const override;
-  std::string to_move(const ForeignState& state, Action action) const override;
-  int from_move(const ForeignState& state, const std::string& text) const override;
-  std::string draw(const ForeignState& state) const override;
+  const ExternalMetadata& metadata() const override { return metadata_; }
+  ExternalStatePtr start() const override;
+  ExternalStatePtr play(const ExternalState& state, Action action) const override;
+  ExternalStatePtr parse(const std::string& text) const override;
+  ExternalPlanes observe(const ExternalState& state) const override;
+  std::optional<std::uint64_t> transposition_key(const ExternalState& state) const override;
+  std::string to_move(const ExternalState& state, Action action) const override;
+  int from_move(const ExternalState& state, const std::string& text) const override;
+  std::string render(const ExternalState& state) const override;
 
  private:
-  ForeignStatePtr adopt(nb::object value, const std::string& how) const;
-  void read_legal(ForeignState& state, nb::handle answer) const;
+  ExternalStatePtr adopt(nb::object value, const std::string& how) const;
+  void read_legal(ExternalState& state, nb::handle answer) const;
   template <class... Args>
   nb::object ask(const nb::object& method, const char* name, const std::string& arguments, const Args&... args) const;
   [[noreturn]] void fail(const std::string& call, const std::string& what) const;
@@ -50,11 +50,11 @@ class PythonGame final : public ForeignGame {
 
   struct Methods {  // none where the game has no such method
     nb::object start, play, to_play, is_terminal, legal_actions, outcome, observation, score, is_cut_off, parse,
-        to_move, from_move, draw, transposition_key;
+        to_move, from_move, render, transposition_key;
   };
 
   mutable std::recursive_mutex mutex_;
-  ForeignFacts facts_;
+  ExternalMetadata metadata_;
   Methods ask_;
   std::map<std::string, std::string> hints_;  // method -> the way out, where what it answers is wrong
   nb::object numpy_bool_;

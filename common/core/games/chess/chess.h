@@ -188,9 +188,9 @@ class Chess {
   std::string why_illegal(const Position& p, const std::string& text) const {
     return chess::why_illegal(p.board, p.dangers, text, p.to_play);
   }
-  std::string draw(const Position& p) const {
+  std::string render(const Position& p) const {
     static constexpr const char* kEnds[] = {"", "mate", "drawn", "drawn: the limit on the plies"};
-    return chess::draw(set_up(p)) +
+    return chess::render(set_up(p)) +
            (is_terminal(p) ? kEnds[p.status]
             : p.to_play    ? "black to move"
                            : "white to move") +

@@ -214,7 +214,7 @@ inline Move read_uci(std::string_view text, int to_play) {
   return {seen(from), seen(to), std::uint8_t(kind)};
 }
 
-inline std::string draw(const SetUp& s) {
+inline std::string render(const SetUp& s) {
   static constexpr const char* kFigures[2][7] = {{"·", "♟", "♞", "♝", "♜", "♛", "♚"},
                                                  {"·", "♙", "♘", "♗", "♖", "♕", "♔"}};
   const Board b = s.to_play ? s.board.turn() : s.board;

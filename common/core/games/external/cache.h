@@ -1,4 +1,4 @@
-// The states of a foreign game that were used last, by the hash of the actions that led there.
+// The states of an external game that were used last, by the hash of the actions that led there.
 #pragma once
 
 #include <list>
@@ -10,12 +10,12 @@
 
 namespace shusaku {
 
-class ForeignCache {
+class ExternalCache {
  public:
-  explicit ForeignCache(size_t capacity) : capacity_(capacity) {}
+  explicit ExternalCache(size_t capacity) : capacity_(capacity) {}
 
   // nullptr where it is not known.
-  ForeignStatePtr find(std::uint64_t key) {
+  ExternalStatePtr find(std::uint64_t key) {
     std::lock_guard lock(mutex_);
     const auto found = index_.find(key);
     if (found == index_.end()) return nullptr;
@@ -23,7 +23,7 @@ class ForeignCache {
     return found->second->second;
   }
 
-  void store(std::uint64_t key, const ForeignStatePtr& state) {
+  void store(std::uint64_t key, const ExternalStatePtr& state) {
     std::list<Entry> evicted;  // destroyed after the lock is given back: a state may wait for an interpreter to go
     std::lock_guard lock(mutex_);
     if (index_.contains(key)) return;
@@ -37,12 +37,12 @@ class ForeignCache {
 
   // The planes of a state, which `make` computes where nobody did.
   template <class Make>
-  std::shared_ptr<const ForeignPlanes> planes(ForeignState& state, Make make) {
+  std::shared_ptr<const ExternalPlanes> planes(ExternalState& state, Make make) {
     {
       std::lock_guard lock(mutex_);
       if (state.planes) return state.planes;
     }
-    auto made = std::make_shared<const ForeignPlanes>(make());  // outside of the lock, like every call of the game
+    auto made = std::make_shared<const ExternalPlanes>(make());  // outside of the lock, like every call of the game
     std::lock_guard lock(mutex_);
     if (!state.planes) state.planes = std::move(made);
     return state.planes;
@@ -54,7 +54,7 @@ class ForeignCache {
   }
 
  private:
-  using Entry = std::pair<std::uint64_t, ForeignStatePtr>;
+  using Entry = std::pair<std::uint64_t, ExternalStatePtr>;
   size_t capacity_;
   mutable std::mutex mutex_;
   std::list<Entry> order_;  // the newest first

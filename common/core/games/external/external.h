@@ -18,13 +18,13 @@
 
 namespace shusaku {
 
-constexpr int kForeignTextWords = 512;  // of every position, for the text that it was set up from
+constexpr int kExternalTextWords = 512;  // of every position, for the text that it was set up from
 
 template <int kWords>
-struct Foreign {
-  static constexpr const char* kName = "foreign";
+struct ExternalRules {
+  static constexpr const char* kName = "external";
   static constexpr bool kAlternates = false;
-  static constexpr int kMaxPlies = kWords - kForeignTextWords;
+  static constexpr int kMaxPlies = kWords - kExternalTextWords;
 
   struct Position {
     std::uint64_t key = 0;  // of the history
@@ -40,30 +40,30 @@ struct Foreign {
     std::string text() const { return {reinterpret_cast<const char*>(words), text_bytes}; }
   };
 
-  explicit Foreign(std::shared_ptr<const ForeignGame> game)
-      : facts_(game->facts()), shared_(std::make_shared<Shared>(std::move(game), facts_.cached_states)) {}
+  explicit ExternalRules(std::shared_ptr<const ExternalGame> game)
+      : metadata_(game->metadata()), shared_(std::make_shared<Shared>(std::move(game), metadata_.cached_states)) {}
   static std::vector<ParamHelp> parameters() { return {}; }  // the game's own, which bindings/ asks it for
 
-  std::string name() const { return facts_.name; }
-  int num_actions() const { return facts_.num_actions; }
-  int max_plies() const { return facts_.max_plies; }
-  int max_legal_actions() const { return facts_.max_legal_actions; }
-  Shape shape() const { return facts_.shape; }
-  int num_symmetries() const { return facts_.num_symmetries; }
+  std::string name() const { return metadata_.name; }
+  int num_actions() const { return metadata_.num_actions; }
+  int max_plies() const { return metadata_.max_plies; }
+  int max_legal_actions() const { return metadata_.max_legal_actions; }
+  Shape shape() const { return metadata_.shape; }
+  int num_symmetries() const { return metadata_.num_symmetries; }
   Action permute(int symmetry, Action action) const {
-    return facts_.actions[size_t(symmetry) * size_t(facts_.num_actions) + action];
+    return metadata_.actions[size_t(symmetry) * size_t(metadata_.num_actions) + action];
   }
   int permute_cell(int symmetry, int cell) const {
-    return facts_.cells[size_t(symmetry) * size_t(facts_.shape.cells()) + size_t(cell)];
+    return metadata_.cells[size_t(symmetry) * size_t(metadata_.shape.cells()) + size_t(cell)];
   }
 
   Position start() const { return rooted("", *shared_->start); }
   Position parse(const std::string& text) const {
-    if (text.size() > 2 * kForeignTextWords)
+    if (text.size() > 2 * kExternalTextWords)
       throw std::invalid_argument("a position of " + std::to_string(text.size()) + " bytes: at most " +
-                                  std::to_string(2 * kForeignTextWords) + " are taken");
+                                  std::to_string(2 * kExternalTextWords) + " are taken");
     if (text.empty()) throw std::invalid_argument("a position of no text: leave it out for the start");
-    const ForeignStatePtr state = shared_->game->parse(text);
+    const ExternalStatePtr state = shared_->game->parse(text);
     const Position p = rooted(text, *state);
     shared_->cache.store(p.key, state);
     return p;
@@ -83,7 +83,7 @@ struct Foreign {
 
   int legal_actions(const Position& p, Action* out) const {
     if (p.is_terminal) return 0;
-    const ForeignStatePtr known = state(p);
+    const ExternalStatePtr known = state(p);
     std::copy(known->legal.begin(), known->legal.end(), out);
     return int(known->legal.size());
   }
@@ -91,7 +91,7 @@ struct Foreign {
   // Leaves `p` as it is where the game fails.
   void play(Position& p, Action action) const {
     const std::uint64_t key = combine(p.key, action);
-    ForeignStatePtr next = shared_->cache.find(key);
+    ExternalStatePtr next = shared_->cache.find(key);
     if (!next) {
       next = located(p, [&] { return played(*state(p), action, p.ply + 1); });
       shared_->cache.store(key, next);
@@ -119,8 +119,8 @@ struct Foreign {
       std::copy(seen->bits.begin(), seen->bits.end(), bits);
       return;
     }
-    const int area = facts_.shape.cells();
-    const int* cells = &facts_.cells[size_t(symmetry) * size_t(area)];
+    const int area = metadata_.shape.cells();
+    const int* cells = &metadata_.cells[size_t(symmetry) * size_t(area)];
     std::memset(bits, 0, seen->bits.size());
     for (size_t byte = 0; byte < seen->bits.size(); ++byte)
       for (unsigned left = seen->bits[byte]; left; left &= left - 1) {
@@ -136,20 +136,20 @@ struct Foreign {
   int from_move(const Position& p, const std::string& text) const {
     return located(p, [&] { return shared_->game->from_move(*state(p), text); });
   }
-  std::string draw(const Position& p) const {
-    return located(p, [&] { return shared_->game->draw(*state(p)); });
+  std::string render(const Position& p) const {
+    return located(p, [&] { return shared_->game->render(*state(p)); });
   }
 
  private:
   struct Shared {
-    Shared(std::shared_ptr<const ForeignGame> foreign, size_t states)
-        : game(std::move(foreign)), start(game->start()), cache(states) {}
-    std::shared_ptr<const ForeignGame> game;
-    ForeignStatePtr start;
-    ForeignCache cache;
+    Shared(std::shared_ptr<const ExternalGame> rules, size_t states)
+        : game(std::move(rules)), start(game->start()), cache(states) {}
+    std::shared_ptr<const ExternalGame> game;
+    ExternalStatePtr start;
+    ExternalCache cache;
   };
 
-  static void take(Position& p, const ForeignState& state) {
+  static void take(Position& p, const ExternalState& state) {
     p.score = state.score, p.to_play = state.to_play, p.outcome = state.outcome;
     p.is_terminal = state.is_terminal, p.is_cut_off = state.is_cut_off;
   }
@@ -160,7 +160,7 @@ struct Foreign {
     return key;
   }
 
-  static Position rooted(const std::string& text, const ForeignState& state) {
+  static Position rooted(const std::string& text, const ExternalState& state) {
     Position p;
     p.key = root_key(text);
     p.text_bytes = std::uint16_t(text.size());
@@ -169,32 +169,32 @@ struct Foreign {
     return p;
   }
 
-  ForeignStatePtr played(const ForeignState& state, Action action, std::uint32_t ply) const {
-    ForeignStatePtr next = shared_->game->play(state, action);
-    if (!next->is_terminal && ply >= std::uint32_t(facts_.max_plies))
-      throw ForeignError(facts_.label + ": the game goes on after " + std::to_string(ply) + " plies, and its " +
-                         "max_plies is " + std::to_string(facts_.max_plies) + ": no game may be longer");
+  ExternalStatePtr played(const ExternalState& state, Action action, std::uint32_t ply) const {
+    ExternalStatePtr next = shared_->game->play(state, action);
+    if (!next->is_terminal && ply >= std::uint32_t(metadata_.max_plies))
+      throw ExternalError(metadata_.label + ": the game goes on after " + std::to_string(ply) + " plies, and its " +
+                          "max_plies is " + std::to_string(metadata_.max_plies) + ": no game may be longer");
     return next;
   }
 
-  ForeignStatePtr root(const Position& p) const {
+  ExternalStatePtr root(const Position& p) const {
     if (p.text_bytes == 0) return shared_->start;
     const std::string text = p.text();
-    ForeignStatePtr known = shared_->cache.find(root_key(text));
+    ExternalStatePtr known = shared_->cache.find(root_key(text));
     return known ? known : shared_->game->parse(text);
   }
 
-  ForeignStatePtr state(const Position& p) const {
-    ForeignStatePtr known = p.ply == 0 ? root(p) : shared_->cache.find(p.key);
+  ExternalStatePtr state(const Position& p) const {
+    ExternalStatePtr known = p.ply == 0 ? root(p) : shared_->cache.find(p.key);
     return known ? known : located(p, [&] { return replayed(p); });
   }
 
   // From the nearest ancestor that is known.
-  ForeignStatePtr replayed(const Position& p) const {
+  ExternalStatePtr replayed(const Position& p) const {
     std::vector<std::uint64_t> keys{root_key(p.text())};
     for (std::uint32_t k = 0; k < p.ply; ++k) keys.push_back(combine(keys.back(), p.action(k)));
     std::uint32_t k = p.ply;
-    ForeignStatePtr at;
+    ExternalStatePtr at;
     while (k > 0 && !(at = shared_->cache.find(keys[k]))) --k;
     if (k == 0) at = root(p);
     for (; k < p.ply; ++k) {
@@ -202,14 +202,14 @@ struct Foreign {
       shared_->cache.store(keys[k + 1], at);
     }
     if (at->to_play != p.to_play || at->is_terminal != p.is_terminal || at->outcome != p.outcome)
-      throw ForeignError(facts_.label +
-                         ": play() led elsewhere when the same actions were played again: the same "
-                         "actions must lead to the same state every time");
+      throw ExternalError(metadata_.label +
+                          ": play() led elsewhere when the same actions were played again: the same "
+                          "actions must lead to the same state every time");
     return at;
   }
 
-  std::shared_ptr<const ForeignPlanes> planes(const Position& p) const {
-    const ForeignStatePtr known = state(p);
+  std::shared_ptr<const ExternalPlanes> planes(const Position& p) const {
+    const ExternalStatePtr known = state(p);
     return shared_->cache.planes(*known, [&] { return located(p, [&] { return shared_->game->observe(*known); }); });
   }
 
@@ -218,9 +218,9 @@ struct Foreign {
   auto located(const Position& p, Ask ask) const -> decltype(ask()) {
     try {
       return ask();
-    } catch (const ForeignError& error) {
+    } catch (const ExternalError& error) {
       if (error.has_history) throw;
-      throw ForeignError(error.what() + history(p), true);
+      throw ExternalError(error.what() + history(p), true);
     }
   }
 
@@ -230,19 +230,19 @@ struct Foreign {
     std::string actions, moves;
     for (std::uint32_t k = 0; k < p.ply; ++k) actions += " " + std::to_string(p.action(k));
     try {
-      ForeignStatePtr at = root(p);
+      ExternalStatePtr at = root(p);
       for (std::uint32_t k = 0; k < p.ply; ++k) {
         moves += " " + shared_->game->to_move(*at, p.action(k));
         if (k + 1 < p.ply) at = shared_->game->play(*at, p.action(k));
       }
-    } catch (const ForeignError&) {
+    } catch (const ExternalError&) {
       moves.clear();  // the game cannot even say that
     }
     text += " after the actions" + actions;
     return moves.empty() || moves == actions ? text : text + ", the moves" + moves;
   }
 
-  ForeignFacts facts_;
+  ExternalMetadata metadata_;
   std::shared_ptr<Shared> shared_;
 };
 

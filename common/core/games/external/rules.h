@@ -1,6 +1,6 @@
 // A game that is written in another language, as the core sees it: virtual calls that may take microseconds, and
-// states that only the game understands.  `Foreign` (foreign.h) makes a game of the core of it; bindings/ implements it
-// over Python, so that nothing here knows of Python.
+// states that only the game understands.  `ExternalRules` (external.h) makes a game of the core of it; bindings/
+// implements it over Python, so that nothing here knows of Python.
 #pragma once
 
 #include <memory>
@@ -14,14 +14,14 @@
 namespace shusaku {
 
 // The game broke its contract; the text names the method, the rule and the value.
-struct ForeignError : std::runtime_error {
-  explicit ForeignError(const std::string& text, bool has_history = false)
+struct ExternalError : std::runtime_error {
+  explicit ExternalError(const std::string& text, bool has_history = false)
       : std::runtime_error(text), has_history(has_history) {}
   bool has_history;  // the moves that led there are in the text
 };
 
 // The planes of symmetry 0 as `observe` writes them, and their hash together with the legal actions.
-struct ForeignPlanes {
+struct ExternalPlanes {
   std::vector<std::uint8_t> bits;
   std::vector<float> uniform;
   std::uint64_t key = 0;
@@ -29,18 +29,18 @@ struct ForeignPlanes {
 
 // A state of the game and what is known of it: each question is asked once a state.  Shared, and never changed, but for
 // `planes`, which whoever asks first fills in under the lock of the cache.
-class ForeignState {
+class ExternalState {
  public:
-  virtual ~ForeignState() = default;
+  virtual ~ExternalState() = default;
   std::vector<Action> legal;  // ascending; none iff terminal
   float score = kNoScore;
   std::int8_t to_play = 0, outcome = 0;  // the outcome is for the player to move
   bool is_terminal = false, is_cut_off = false;
-  std::shared_ptr<const ForeignPlanes> planes;
+  std::shared_ptr<const ExternalPlanes> planes;
 };
-using ForeignStatePtr = std::shared_ptr<ForeignState>;
+using ExternalStatePtr = std::shared_ptr<ExternalState>;
 
-struct ForeignFacts {
+struct ExternalMetadata {
   std::string name;   // as game_names() would list it
   std::string label;  // for messages: which of the games behind that name
   int num_actions = 0, max_plies = 0, max_legal_actions = 0;
@@ -51,19 +51,19 @@ struct ForeignFacts {
   size_t cached_states = 0;     // states kept at most
 };
 
-// Every call throws ForeignError where the game breaks its contract.  Called from several threads at once.
-class ForeignGame {
+// Every call throws ExternalError where the game breaks its contract.  Called from several threads at once.
+class ExternalGame {
  public:
-  virtual ~ForeignGame() = default;
-  virtual const ForeignFacts& facts() const = 0;
-  virtual ForeignStatePtr start() const = 0;
-  virtual ForeignStatePtr play(const ForeignState& state, Action action) const = 0;
-  virtual ForeignStatePtr parse(const std::string& text) const = 0;  // std::invalid_argument naming what is wrong
-  virtual ForeignPlanes observe(const ForeignState& state) const = 0;
-  virtual std::optional<std::uint64_t> transposition_key(const ForeignState& state) const = 0;  // where it has them
-  virtual std::string to_move(const ForeignState& state, Action action) const = 0;
-  virtual int from_move(const ForeignState& state, const std::string& text) const = 0;  // -1: no move of this game
-  virtual std::string draw(const ForeignState& state) const = 0;
+  virtual ~ExternalGame() = default;
+  virtual const ExternalMetadata& metadata() const = 0;
+  virtual ExternalStatePtr start() const = 0;
+  virtual ExternalStatePtr play(const ExternalState& state, Action action) const = 0;
+  virtual ExternalStatePtr parse(const std::string& text) const = 0;  // std::invalid_argument naming what is wrong
+  virtual ExternalPlanes observe(const ExternalState& state) const = 0;
+  virtual std::optional<std::uint64_t> transposition_key(const ExternalState& state) const = 0;  // where it has them
+  virtual std::string to_move(const ExternalState& state, Action action) const = 0;
+  virtual int from_move(const ExternalState& state, const std::string& text) const = 0;  // -1: no move of this game
+  virtual std::string render(const ExternalState& state) const = 0;
 };
 
 }  // namespace shusaku

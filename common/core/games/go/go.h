@@ -219,8 +219,8 @@ class Go {
   Position parse(const std::string& text) const { return make(go_text::read(text, size_)); }
   std::string to_move(const Position&, Action action) const { return go_text::vertex(size_, action); }
   int from_move(const Position&, const std::string& text) const { return go_text::cell_of(size_, text); }
-  std::string draw(const Position& p) const {
-    return go_text::draw(size_, [&](int cell) {
+  std::string render(const Position& p) const {
+    return go_text::render(size_, [&](int cell) {
       const auto colour = p.colour[board_.point_of[size_t(cell)]];
       return colour == Board::kEmpty ? -1 : int(colour);
     });

@@ -164,7 +164,7 @@ inline SetUp read(const std::string& text, int size) {
 
 // `colour(cell)`: 0 black, 1 white, -1 empty.
 template <class F>
-std::string draw(int size, F colour) {
+std::string render(int size, F colour) {
   std::string letters = "  ";
   for (int column = 0; column < size; ++column) letters += std::string(" ") + kColumns[column];
   std::string text = letters + "\n";

@@ -172,7 +172,7 @@ class Shogi {
   std::string why_illegal(const Position& p, const std::string& text) const {
     return ShogiRefusals<N>::why_illegal(p.board, text);
   }
-  std::string draw(const Position& p) const { return Text::draw(p.board); }
+  std::string render(const Position& p) const { return Text::render(p.board); }
 
   // Of the board alone: repetitions and declarations end nothing, as is usual in published counts.
   std::uint64_t perft(const Position& p, int depth) const { return Moves::perft(p.board, depth); }

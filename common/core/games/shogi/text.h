@@ -124,7 +124,7 @@ struct ShogiText {
   }
 
   // As in Japanese diagrams: v before the second player's pieces.
-  static std::string draw(const Board& board) {
+  static std::string render(const Board& board) {
     const Board b = first_players(board);
     std::string text = "second player's hand:" + drawn_hand(b, 1) + "\n";
     for (int column = 0; column < N; ++column) text += "  " + std::string(1, char('0' + N - column));

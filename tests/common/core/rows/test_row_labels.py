@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from external_fixtures import Takeaway, TicTacToe, python_game
-from labelled_games import draw_weights, labelled_rows, random_game
+from labelled_games import labelled_rows, random_game, sampling_weights
 
 from shusaku.common._core import Game, RowRing
 from shusaku.common.config.schema import LearnerConfig
@@ -143,7 +143,8 @@ def test_surprising_rows_are_drawn_as_often_as_the_formula_says(policy: float, v
     expected: list[float] = []
     for r in records:
         share = 0.0 if r is records[5] else policy
-        weights = draw_weights(game, replace(r, surprise=np.ones(len(r), np.float32)) if not share else r, share, value)
+        record = r if share else replace(r, surprise=np.ones(len(r), np.float32))
+        weights = sampling_weights(game, record, share, value)
         assert sum(weights.values()) == pytest.approx(len(weights))
         expected += weights.values()
     ring = RowRing(game, 1000, policy_surprise=policy, value_surprise=value)

@@ -6,7 +6,7 @@ import pytest
 import reference_search as reference
 from search_fixtures import random_positions, scripted, search_all, self_play_games
 
-from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator, UniformEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, UniformEvaluator
 from shusaku.common._core import Game, GameBatch, SearchBatch
 from shusaku.common.config.schema import SearchConfig
 from shusaku.common.config.search_options import search_options, search_positions, step
@@ -192,7 +192,7 @@ def test_wrong_calls_are_refused_with_the_way_out():
     search = SearchBatch(game, options, 1, 1)
     with pytest.raises(ValueError, match="another game"):
         search.begin(0, other.start(), 1)
-    with pytest.raises(ValueError, match="slot 1"):
+    with pytest.raises(ValueError, match="index 1"):
         search.begin(1, game.start(), 1)
     with pytest.raises(ValueError, match="no finished search"):
         search.result(0)

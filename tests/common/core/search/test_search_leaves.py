@@ -7,7 +7,7 @@ from reference_graph import WaitingPuct, waiting_search
 from search_fixtures import assert_proofs_are_true, late_positions, random_positions, scripted, search_all
 
 from shusaku.actors.arena.strength_sets import strength_set
-from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator, ScriptedEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, ScriptedEvaluator
 from shusaku.common._core import Game, GameBatch, SearchBatch
 from shusaku.common.config.schema import SearchConfig
 from shusaku.common.config.search_options import search_options, search_positions
@@ -124,7 +124,7 @@ def test_a_non_finite_answer_gives_up_its_search_alone():
         else:
             batch.expand_and_backup(logits, answer.values, 0)
     assert broke
-    with pytest.raises(ValueError, match="slot 0 has no finished search"):
+    with pytest.raises(ValueError, match="search 0 has not finished"):
         batch.result(0)
     alone = search_positions(game, [other], config_of(400, 16), PseudoRandomEvaluator(game, 64))[0]
     assert batch.result(1).visits.tolist() == alone.visits.tolist()

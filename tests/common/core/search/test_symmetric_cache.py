@@ -6,7 +6,7 @@ import pytest
 from external_fixtures import Takeaway, TicTacToe, python_game
 from search_fixtures import self_play_games
 
-from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.common._core import Game, GameBatch, SearchBatch
 from shusaku.common.config.schema import SearchConfig
 from shusaku.common.config.search_options import search_options
@@ -64,7 +64,7 @@ def maps_between(game, position, image):
 
 @pytest.mark.parametrize("symmetries", [False, True])
 @pytest.mark.parametrize("name", GAMES)
-def test_mirror_images_show_the_network_the_same_view(name, symmetries):
+def test_symmetric_positions_show_the_network_the_same_view(name, symmetries):
     game, options = GAMES[name](), options_for(symmetries=symmetries)
     views = set()
     for position, image in pairs(game, 40, seed=len(name)):
@@ -92,7 +92,7 @@ def expanded(game, packed, uniform):
 
 @pytest.mark.parametrize("symmetries", [False, True])
 @pytest.mark.parametrize("name", GAMES)
-def test_mirror_images_cost_one_row_and_get_one_evaluation(name, symmetries):
+def test_symmetric_positions_cost_one_row_and_get_one_evaluation(name, symmetries):
     game = GAMES[name]()
     evaluate = PseudoRandomEvaluator(game, 1)
     for position, image in pairs(game, 40, seed=1):

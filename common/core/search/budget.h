@@ -5,9 +5,9 @@
 
 namespace shusaku {
 
-struct Effort {
+struct Budget {
   std::int32_t simulations = 0;
-  bool is_full = true;  // false: a cheap one, which moves on and is not learned from, so puct adds no noise to it
+  bool is_full = true;  // false: a cheap search, which is not learned from; puct adds no noise to it
 };
 
 }  // namespace shusaku

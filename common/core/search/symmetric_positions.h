@@ -13,11 +13,11 @@
 namespace shusaku {
 
 template <GameRules G>
-class MirrorImages {
+class SymmetricPositions {
  public:
   // `draws`: which of the views is drawn, by their key and a stream, so that what a network says of one orientation
   // better than of another averages out over a tree; else it is the one with the smallest planes.
-  MirrorImages(const G& rules, bool draws)
+  SymmetricPositions(const G& rules, bool draws)
       : rules_(&rules),
         draws_(draws),
         bytes_(size_t(rules.shape().packed_bytes())),
@@ -26,7 +26,7 @@ class MirrorImages {
         order_(size_t(rules.num_symmetries())) {}
 
   // Chooses the view of a position and of its legal actions.
-  void look(const typename G::Position& p, const Action* legal, int count, std::uint64_t stream) {
+  void choose_view(const typename G::Position& p, const Action* legal, int count, std::uint64_t stream) {
     for (int s = 0; s < int(order_.size()); ++s) rules_->observe(p, s, &planes_[size_t(s) * bytes_], uniform_.data());
     std::iota(order_.begin(), order_.end(), 0);
     const auto is_before = [&](int a,
@@ -36,8 +36,8 @@ class MirrorImages {
     };
     if (draws_) {
       std::sort(order_.begin(), order_.end(), is_before);
-      const std::uint64_t draw = combine(hash_of_planes(order_[0]), stream);
-      symmetry_ = order_[size_t((unsigned __int128)draw * order_.size() >> 64)];
+      const std::uint64_t random = combine(hash_of_planes(order_[0]), stream);
+      symmetry_ = order_[size_t((unsigned __int128)random * order_.size() >> 64)];
     } else {
       symmetry_ = *std::min_element(order_.begin(), order_.end(), is_before);
     }
