@@ -197,7 +197,7 @@ FULL_DISKS = [
     FullDisk("network.safetensors", "no checkpoint was written: ", costs_checkpoint=True),
     FullDisk("facts.json", "no checkpoint was written: ", costs_checkpoint=True),
     FullDisk("manifest.json", "no checkpoint was written: ", costs_checkpoint=True),
-    FullDisk("/weights.safetensors", "is whole, but not all beside it: "),
+    FullDisk("weights.safetensors", "is whole, but not all beside it: "),
     FullDisk("weights_first.safetensors", "no checkpoint was written: ", is_fresh=True, costs_checkpoint=True),
     FullDisk("versions.jsonl", "was not published: "),
     FullDisk("versions.jsonl", "was not published: ", is_fresh=True, times=3),
