@@ -6,7 +6,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .ONESHELL:
-.PHONY: install train test test-long oracles lint format docs clean
+.PHONY: install train test test-long oracles lint format docs results clean
 
 PYTHON ?= python3
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
@@ -86,6 +86,9 @@ lint: install
 format: install
 	$(BIN)/ruff check --fix .
 	$(BIN)/clang-format -i $(filter %.cpp %.h,$(CORE)) benchmarks/*/*.cpp
+
+results: install
+	$(BIN)/python -m benchmarks.make_results
 
 docs: install
 	$(BIN)/python -m shusaku.deploy.cli.config_reference

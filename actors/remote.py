@@ -1,7 +1,7 @@
-"""Ray's side of the actors: thin shells that build the plain classes and let the driver call them.
+"""Actors, inference servers and the evaluator as Ray actors: thin shells around the plain classes.
 
-Every class is a threaded Ray actor: `run` takes one thread for its whole life, so that its end, however it comes, is
-seen by whoever waits for it; the other methods are short.
+Every class is a threaded Ray actor: `run` takes one thread until the end, so that its caller sees every end, also an
+exception; the other methods are short.
 """
 
 import os
@@ -32,12 +32,12 @@ from shusaku.replay.stream.append import Appender
 from shusaku.replay.stream.writer import AsyncWriter
 
 FLUSH_SECONDS = 5.0  # at the end, for games that are not in Redis yet
-BUILD_SECONDS = 300.0  # that `run` may take to build what the other methods talk to: a GPU compiles and captures
+BUILD_SECONDS = 300.0  # for `run` to build the objects that the other methods use: a GPU compiles and captures graphs
 
 
 @dataclass(frozen=True)
 class ActorPlan:
-    """Everything that a self-play actor is made of; small, for it travels with every start."""
+    """Everything that a self-play actor is made of; small, because it is sent with every start."""
 
     config: Config
     config_hash: str
@@ -46,13 +46,13 @@ class ActorPlan:
     incarnation: int
     seed: int
     games: int
-    url: str  # of the replay, as reached from the actor's node
+    url: str  # of the replay, for the actor's node
     run_id: str
-    with_server: bool  # asks inference servers instead of computing by itself
+    with_server: bool  # evaluates on inference servers, not by itself
 
 
 class _Shell:
-    """`run` builds the plain object, so that whatever goes wrong there is what `run` raises; the others wait for it."""
+    """`run` builds the plain object, so that it raises what goes wrong there; the other methods wait for the object."""
 
     def __init__(self) -> None:
         self._built = threading.Event()
@@ -68,14 +68,14 @@ class _Shell:
 
 
 class SelfPlayActor(_Shell):
-    """Plays until it is told to stop."""
+    """Plays until it is stopped."""
 
     def __init__(self, plan: ActorPlan) -> None:
         super().__init__()
         self._plan = plan
 
     def run(self) -> str:
-        """Plays; returns why it stopped."""
+        """Plays, and returns why it stopped."""
         plan, config = self._plan, self._plan.config
         lower_priority(config.cluster.nice)
         game = configured_game(config.game)
@@ -117,17 +117,18 @@ class SelfPlayActor(_Shell):
         )
 
     def load(self, weights: list[Any]) -> None:
-        """Newer weights, as a list of one reference: Ray would fetch a bare one before the call."""
+        """Takes newer weights, as a list of one reference: Ray would fetch a bare one before the call."""
         self._wait_until_built()
         self._loop.offer(ray.get(weights[0]))
 
     def attach(self, servers: list[Any]) -> None:
-        """The inference servers that answer from now on."""
+        """Takes the handles of the inference servers that are ready now."""
         self._wait_until_built()
         self._transport.attach(servers)
         self._loop.set_ready()
 
     def stop(self) -> None:
+        """Asks `run` to end after the current searches."""
         self._stopping.set()
         if self._built.is_set():
             self._loop.stop()
@@ -138,21 +139,22 @@ class SelfPlayActor(_Shell):
 
 @dataclass(frozen=True)
 class ServerReport:
-    """What the driver asks a server for."""
+    """State of an inference server, for the driver."""
 
     version: int
     stats: ServerStats
-    runtime: str  # what evaluates, and why it was taken
+    runtime: str  # which runtime evaluates, and why it was chosen
 
 
 class InferenceServerActor(_Shell):
-    """Answers the leaves of all actors with one network."""
+    """Evaluates the leaves of all actors with one network."""
 
     def __init__(self, config: Config, index: int, sizes: list[int]) -> None:
         super().__init__()
         self._config, self._index, self._sizes = config, index, sizes
 
     def run(self) -> str:
+        """Serves until it is stopped, and returns why it stopped."""
         config = self._config
         game = configured_game(config.game)
 
@@ -174,18 +176,22 @@ class InferenceServerActor(_Shell):
         return ray.get_runtime_context().get_node_id(), self._door.address if self._door is not None else ""
 
     def infer(self, client: int, payload: bytes) -> bytes:
+        """Evaluates encoded leaves of a client; returns an encoded answer."""
         self._wait_until_built()
         return self._server.infer(client, payload, SERVER_SECONDS)
 
     def load(self, weights: list[Any]) -> None:
+        """Takes newer weights, as a list of one reference."""
         self._wait_until_built()
         self._server.load(ray.get(weights[0]))
 
     def report(self) -> ServerReport:
+        """State of the server."""
         self._wait_until_built()
         return ServerReport(self._server.version, self._server.stats(), self._server.description)
 
     def stop(self) -> None:
+        """Asks `run` to end."""
         self._stopping.set()
 
     def __repr__(self) -> str:
@@ -193,13 +199,14 @@ class InferenceServerActor(_Shell):
 
 
 class EvaluatorActor(_Shell):
-    """Measures strength, with what the other processes leave of the cores."""
+    """Measures strength, at the lowest priority."""
 
     def __init__(self, config: Config, nice: int, threads: int) -> None:
         super().__init__()
         self._config, self._nice, self._threads = config, nice, threads
 
     def run(self) -> str:
+        """Builds the evaluators, waits until it is stopped, and returns why."""
         lower_priority(self._nice)
         config = self._config
         game = configured_game(config.game)
@@ -215,7 +222,7 @@ class EvaluatorActor(_Shell):
         return "the evaluator was stopped"
 
     def measure(self, weights: list[Any], simulations: list[int], positions: int) -> Strength | None:
-        """The share of optimal moves of these weights on so many positions, 0: all; None when it was stopped."""
+        """The share of optimal moves of these weights on so many positions, 0: all; None if it was stopped."""
         self._wait_until_built()
         lower_priority(self._nice)  # of the threads that Ray has made since
         published: Weights = ray.get(weights[0])
@@ -230,10 +237,11 @@ class EvaluatorActor(_Shell):
             return None
 
     def report(self) -> None:
-        """Answers, so that it is known to live."""
+        """Answers, as a heartbeat."""
         self._wait_until_built()
 
     def stop(self) -> None:
+        """Asks `run` to end; a measurement returns None."""
         self._stopping.set()
 
     def __repr__(self) -> str:
@@ -241,7 +249,7 @@ class EvaluatorActor(_Shell):
 
 
 def inference_on_cpu(inference: InferenceConfig) -> InferenceConfig:
-    """The same without the GPU, which belongs to the servers."""
+    """The same settings without the GPU, which belongs to the servers."""
     if inference.device == "cpu":
         return inference
     return InferenceConfig(runtime="auto", precision="auto", device="cpu", placement="actor")

@@ -1,7 +1,8 @@
-"""The figures of a run as Ray's metrics, which Prometheus reads at the metrics port of the driver's node.
+"""The metrics of a run as Ray's metrics, which Prometheus reads at the metrics port of the driver's node.
 
 Ray puts `ray_` before every name: `shusaku_games_total` is scraped as `ray_shusaku_games_total`.  Names and units
-follow Prometheus' rules: base units, a unit at the end, `_total` for what only grows, shares as `_ratio` of 0 to 1.
+follow Prometheus' rules: base units, a unit at the end, `_total` for totals that only grow, shares as
+`_ratio` of 0 to 1.
 """
 
 import math
@@ -21,13 +22,13 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Exported:
-    """What one figure is called outside."""
+    """Name, kind and unit of one metric as Prometheus reads it."""
 
     name: str
     kind: Kind
     help: str
-    scale: float = 1.0  # from the figure's unit to Prometheus' base unit
-    tag: str = ""  # of the table's group names: what stands behind the slash
+    scale: float = 1.0  # from our unit to Prometheus' base unit
+    tag: str = ""  # for names with a slash: the tag whose value is the part behind it
 
 
 def _counter(name: str, text: str, scale: float = 1.0) -> Exported:
@@ -38,7 +39,7 @@ def _gauge(name: str, text: str, scale: float = 1.0, tag: str = "") -> Exported:
     return Exported(f"shusaku_{name}", Kind.GAUGE, text, scale, tag)
 
 
-# By the name of the figure; `loss/` stands for every figure that begins with it.
+# By our name of the metric; `loss/` stands for every metric whose name begins with it.
 EXPORTED = {
     "seconds": _counter("training_seconds", "Training time of the run directory, summed over resumes."),
     "minutes": _gauge("asked_training_seconds", "Training time asked for.", 60.0),
@@ -79,7 +80,7 @@ EXPORTED = {
 
 
 class RayMetrics:
-    """Exports figures by name; Ray must be running in this process.  Not safe to call from several threads."""
+    """Exports metrics by name; Ray must be running in this process.  Not safe to call from several threads."""
 
     def __init__(self, run_id: str, game: str) -> None:
         """`run_id` and `game` are the tags of every series."""
@@ -88,21 +89,21 @@ class RayMetrics:
         self._gauges: dict[str, Gauge] = {}
         self._totals: dict[str, float] = {}
 
-    def write(self, figures: Mapping[str, float]) -> None:
-        """Exports the figures that the table knows; one that is no finite number is passed over."""
-        for figure, value in figures.items():
-            exported, tags = _look_up(figure)
+    def write(self, metrics: Mapping[str, float]) -> None:
+        """Exports the metrics that the table has; one that is not finite is skipped."""
+        for name, value in metrics.items():
+            exported, tags = _look_up(name)
             if exported is None or not math.isfinite(value):
                 continue
             if exported.kind is Kind.COUNTER:
-                self._count(figure, exported, value)
+                self._count(name, exported, value)
             else:
                 self._gauge(exported, tags).set(value * exported.scale, tags={**self._tags, **tags})
 
-    def _count(self, figure: str, exported: Exported, total: float) -> None:
-        """Ray's counters take increments; a total that fell began anew, and what it lost is not taken back."""
-        grown = total - self._totals.get(figure, 0.0)
-        self._totals[figure] = total
+    def _count(self, name: str, exported: Exported, total: float) -> None:
+        """Ray's counters take increments; a total that fell was reset, and its increments up to then stay counted."""
+        grown = total - self._totals.get(name, 0.0)
+        self._totals[name] = total
         if exported.name not in self._counters:
             self._counters[exported.name] = Counter(exported.name, exported.help, tag_keys=tuple(self._tags))
         if grown > 0:
@@ -114,10 +115,10 @@ class RayMetrics:
         return self._gauges[exported.name]
 
 
-def _look_up(figure: str) -> tuple[Exported | None, dict[str, str]]:
-    exported = EXPORTED.get(figure)
+def _look_up(name: str) -> tuple[Exported | None, dict[str, str]]:
+    exported = EXPORTED.get(name)
     if exported is not None:
         return exported, {}
-    group, slash, member = figure.partition("/")
+    group, slash, member = name.partition("/")
     exported = EXPORTED.get(f"{group}/") if slash else None
     return exported, {exported.tag: member} if exported is not None else {}

@@ -15,6 +15,7 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -103,13 +104,11 @@ def load_latest(directory: Path) -> Found | None:
     return None
 
 
-def whole_checkpoints(directory: Path) -> list[Found]:
+def whole_checkpoints(directory: Path) -> Iterator[Found]:
     """All that are good, newest first."""
-    found = []
     for path in _candidates(directory):
         with contextlib.suppress(_Damaged):
-            found.append(Found(_read(path), path, ()))
-    return found
+            yield Found(_read(path), path, ())
 
 
 def is_checkpoint(path: Path) -> bool:

@@ -34,9 +34,11 @@ class Batch(Protocol):
     """What every learner reads of a mini-batch, and the columns of its targets; `replay.buffer.Batch` has them."""
 
     @property
-    def observations(self) -> NDArray[np.float32]: ...  # [B, C, H, W]
+    def observations(self) -> NDArray[np.float32]:
+        """[B, C, H, W]."""
     @property
-    def weight(self) -> NDArray[np.float32]: ...  # [B]
+    def weight(self) -> NDArray[np.float32]:
+        """[B]."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +75,7 @@ class Learner:
         self._positions: NDArray[np.float32] | None = None  # [N, C, H, W] for the scales; None before the first step
         self._scales: dict[str, float] = {}  # of the last publication
         self._rounding_error: QuantisationError | None = None
-        self.rate_factor = 1.0  # of the learning rate; whoever rolls back may lower it
+        self.rate_factor = 1.0  # of the learning rate; a rollback may lower it
         self.run_share = 0.0  # of the run's time that is used up, as its owner knows it; see `learning_rate`
         self._bad_steps = 0  # skipped in a row
         self._game, self._config, self._targets = game, config, make_targets(config)

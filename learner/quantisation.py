@@ -23,14 +23,14 @@ from shusaku.common.network.torch_tower import TorchTower
 from shusaku.common.network.tower import TowerShape, quantised_layers
 from shusaku.common.network.weights import folded_tensors
 
-POSITIONS, FEWEST = 256, 16  # that the scales are made of; of a large tower fewer, or nobody would learn meanwhile
+POSITIONS, FEWEST = 256, 16  # that the scales are made of; of a large tower fewer, or learning would pause too long
 WORK = 10**10  # multiplications in the blocks for all of these: half a second of a core in fp32
 MOST_POLICY_ERROR = 0.02  # nats: mean Kullback-Leibler divergence of the rounded policy from the other
 MOST_VALUE_ERROR = 0.02  # mean distance of the values
 
 
 class QuantisationError(NamedTuple):
-    """How far the rounded network strays from the one that was trained, on average over the positions."""
+    """How far the rounded network differs from the one that was trained, on average over the positions."""
 
     policy: float  # nats
     value: float
@@ -40,7 +40,7 @@ class QuantisationError(NamedTuple):
         """Why it is too much; empty where it is not."""
         if self.policy <= MOST_POLICY_ERROR and self.value <= MOST_VALUE_ERROR:
             return ""
-        return (f"in 8 bits the policy strays by {self.policy:.3g} nats (at most {MOST_POLICY_ERROR:g}) and the value "
+        return (f"in 8 bits the policy errs by {self.policy:.3g} nats (at most {MOST_POLICY_ERROR:g}) and the value "
                 f"by {self.value:.3g} (at most {MOST_VALUE_ERROR:g})")
 
 

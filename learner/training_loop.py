@@ -255,6 +255,7 @@ class TrainingLoop:
         self.publish()
         while self._published is None and not should_stop():
             on_wait()
+            self._ticks += 1
             self._stopping.wait(RETRY_SECONDS)
             self.publish()
 

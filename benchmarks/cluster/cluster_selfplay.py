@@ -1,6 +1,6 @@
 """Self-play through Ray and Redis beside plain processes, in one run: searches/s with the learner off.
 
-    python benchmarks/cluster/cluster_selfplay.py [--repeats 3] [--seconds 40] [OVERRIDES ...]
+    python -m benchmarks.cluster.cluster_selfplay [--repeats 3] [--seconds 40] [OVERRIDES ...]
 
 Each repeat measures `bench selfplay`, `train learner.enabled=false`, and `bench selfplay` again; its ratio is against
 the mean of the two.  Rates are differences of counters over `--seconds`, after a warm-up of 15 s.
@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from many_actors import status, wait_for_games
+from benchmarks.cluster.many_actors import status, wait_for_games
 
 WARM_UP_SECONDS = 15.0
 SHUSAKU = [sys.executable, "-m", "shusaku"]

@@ -197,7 +197,7 @@ class _Rules:
             self._at_least("self_play.random_plies", 0), self._at_least("self_play.policy_plies", 0),
             self._rule("self_play.policy_temperature", p.policy_temperature > 0, "must be above 0"),
             self._rule("self_play.fork_share", 0 <= p.fork_share < 1,
-                "must be at least 0 and below 1, for somebody has to begin anew"),
+                "must be at least 0 and below 1, because some games have to begin anew"),
             self._at_least("self_play.fork_plies", 0),
             self._at_least("self_play.komi_stdev", 0),
             self._rule("self_play.komi_stdev", p.komi_stdev == 0 or self._config.game.name == "go",
@@ -212,7 +212,7 @@ class _Rules:
             self._rule("self_play.decided_weight", 0 < p.decided_weight <= 1, "must lie above 0 and be at most 1"),
             self._rule("self_play.resign_errors", 0 <= p.resign_errors <= 0.5, "must lie between 0 and 0.5"),
             self._rule("self_play.never_resign_share", 0 < p.never_resign_share <= 1 or p.resign_errors == 0,
-                "must lie above 0 and be at most 1: without games played to the end nobody knows when to resign"),
+                "must lie above 0 and be at most 1: without games played to the end it is unknown when to resign"),
         ]
 
     def replay(self) -> list[Rule]:

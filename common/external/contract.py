@@ -46,6 +46,7 @@ class Report:
 
     @property
     def is_kept(self) -> bool:
+        """Whether the game keeps the contract."""
         return not self.violations
 
 

@@ -76,19 +76,24 @@ class OpenSpielGame:
         self.play = pyspiel.State.child
 
     def start(self) -> Any:
+        """The initial state."""
         return self._start
 
     def is_terminal(self, state: Any) -> bool:
+        """Whether the game is over, by its rules or by the limit of plies."""
         return bool(state.is_terminal()) or self.is_cut_off(state)
 
     def legal_actions(self, state: Any) -> list[int]:
+        """The legal actions in ascending order; none if the game is over."""
         return [] if self.is_cut_off(state) else list(state.legal_actions())
 
     def to_play(self, state: Any) -> int:
+        """0 for the player who begins, 1 for the other one."""
         player: int = state.current_player()
         return 0 if player < 0 else player ^ self._first
 
     def is_cut_off(self, state: Any) -> bool:
+        """Whether the limit of plies has ended the game."""
         return 0 < self._limit <= state.move_number() and not state.is_terminal()
 
     def outcome(self, state: Any) -> int:
@@ -96,6 +101,7 @@ class OpenSpielGame:
         return int(np.sign(self._utility(state)))
 
     def score(self, state: Any) -> float | None:
+        """The margin for the player to move; None if the game has no points."""
         return self._utility(state) if self._has_points else None
 
     def _utility(self, state: Any) -> float:
@@ -114,9 +120,11 @@ class OpenSpielGame:
         return self._planes
 
     def to_move(self, state: Any, action: int) -> str:
+        """The text of an action, without spaces."""
         return "_".join(state.action_to_string(state.current_player(), action).split())
 
     def render(self, state: Any) -> str:
+        """OpenSpiel's own text of the state."""
         return str(state)
 
     def parse(self, text: str) -> Any:

@@ -30,9 +30,11 @@ class Value:
         self.columns: tuple[str, ...] = ("outcome", "root_values") if self._root_share else ("outcome",)
 
     def head(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> nn.Module:
+        """See `Target.head`."""
         return ValueHead(board, config)
 
     def loss(self, prediction: Tensor, batch: Labels) -> Tensor:
+        """See `Target.loss`."""
         return (self._label(batch) - prediction.float()).square()  # [B]
 
     def figures(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
@@ -59,9 +61,11 @@ class ShortTermValues:
         self.weight = config.short_term_weight
 
     def head(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> nn.Module:
+        """See `Target.head`."""
         return NumbersHead(board, config, len(PLIES_A_CELL))
 
     def loss(self, prediction: Tensor, batch: Labels) -> Tensor:
+        """See `Target.loss`."""
         return (batch["short_term"] - torch.tanh(prediction.float())).square().sum(1)  # [B] of [B, K]
 
     def figures(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
@@ -82,9 +86,11 @@ class MovesLeft:
         self.weight = config.moves_left_weight
 
     def head(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> nn.Module:
+        """See `Target.head`."""
         return NumbersHead(board, config, 1)
 
     def loss(self, prediction: Tensor, batch: Labels) -> Tensor:
+        """See `Target.loss`."""
         label = batch["plies_left"] / MOVES_SCALE
         return F.huber_loss(self._scaled(prediction), label, reduction="none", delta=MOVES_DELTA / MOVES_SCALE)  # [B]
 
@@ -109,9 +115,11 @@ class Ownership:
         self.weight = config.ownership_weight
 
     def head(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> nn.Module:
+        """See `Target.head`."""
         return CellsHead(config)
 
     def loss(self, prediction: Tensor, batch: Labels) -> Tensor:
+        """See `Target.loss`."""
         share = (1 + batch["ownership"].nan_to_num(0.0)) / 2  # [B, H, W] of the player to move
         # (1 + tanh x) / 2 is the logistic function of 2 x.
         cells = F.binary_cross_entropy_with_logits(2 * prediction.float(), share, reduction="none")
@@ -136,9 +144,11 @@ class Score:
         self.weight = config.score_weight
 
     def head(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> nn.Module:
+        """See `Target.head`."""
         return NumbersHead(board, config, 1)
 
     def loss(self, prediction: Tensor, batch: Labels) -> Tensor:
+        """See `Target.loss`."""
         points, label = self._points(prediction), batch["score"].nan_to_num(0.0)
         error = F.huber_loss(points, label, reduction="none", delta=SCORE_DELTA)
         return torch.where(batch["score"].isnan(), 0.0, error)  # [B]

@@ -19,6 +19,7 @@ class Normed(nn.Module):
         self.norm.num_batches_tracked = None
 
     def forward(self, x: Tensor) -> Tensor:
+        """[B, inputs, H, W] -> [B, outputs, H, W]."""
         y: Tensor = self.norm(self.conv(x))
         return y
 
@@ -34,6 +35,7 @@ class PolicyHead(nn.Module):
         self.is_by_cell = config.policy_head == "planes"
 
     def forward(self, x: Tensor) -> Tensor:
+        """[B, F, H, W] -> logits [B, A]."""
         y = F.relu(self.features(x))
         y = y.flatten(2).transpose(1, 2) if self.is_by_cell else y.flatten(1)  # [B, H * W, P], [B, P * H * W]
         logits: Tensor = self.output(y).flatten(1)  # [B, A]
@@ -50,6 +52,7 @@ class NumbersHead(nn.Module):
         self.output = nn.Linear(config.value_hidden, outputs)
 
     def forward(self, x: Tensor) -> Tensor:
+        """[B, F, H, W] -> [B, K]."""
         y = F.relu(self.hidden(F.relu(self.features(x)).flatten(1)))
         numbers: Tensor = self.output(y).float()  # [B, K]
         return numbers
@@ -62,6 +65,7 @@ class ValueHead(NumbersHead):
         super().__init__(board, config, 1)
 
     def forward(self, x: Tensor) -> Tensor:
+        """[B, F, H, W] -> [B]."""
         return torch.tanh(super().forward(x)).squeeze(1)  # [B]
 
 
@@ -73,5 +77,6 @@ class CellsHead(nn.Module):
         self.output = nn.Conv2d(config.filters, 1, 1)
 
     def forward(self, x: Tensor) -> Tensor:
+        """[B, F, H, W] -> [B, H, W]."""
         y: Tensor = self.output(x).float().squeeze(1)  # [B, H, W]
         return y

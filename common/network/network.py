@@ -30,6 +30,7 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         # In place where autograd keeps the result anyway (ReLU) or nothing at all (sum): less memory to walk through.
+        """[B, F, H, W] -> [B, F, H, W]."""
         y = self.second(F.relu(self.first(x), inplace=True))
         return F.relu(y.add_(x), inplace=True)
 
@@ -55,6 +56,7 @@ class Network(nn.Module):
         load_tensors(self, {name: initial_tensor(name, tuple(t.shape), seed) for name, t in named_tensors(self)})
 
     def forward(self, x: Tensor) -> dict[str, Tensor]:
+        """[B, C, H, W] -> the prediction of each head by the name of its target."""
         x = self.blocks(F.relu(self.stem(x), inplace=True))  # [B, F, H, W]
         return {name: head(x) for name, head in self.heads.items()}
 

@@ -20,9 +20,11 @@ class Policy:
         pass
 
     def head(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> nn.Module:
+        """See `Target.head`."""
         return PolicyHead(board, num_actions, config)
 
     def loss(self, prediction: Tensor, batch: Labels) -> Tensor:
+        """See `Target.loss`."""
         return cross_entropy(prediction, batch["policy"])
 
     def figures(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
@@ -43,13 +45,16 @@ class SoftPolicy:
         self.weight = config.soft_policy_weight
 
     def head(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> nn.Module:
+        """See `Target.head`."""
         return PolicyHead(board, num_actions, config)
 
     def loss(self, prediction: Tensor, batch: Labels) -> Tensor:
+        """See `Target.loss`."""
         soft = batch["policy"].pow(0.25)  # [B, A]
         return cross_entropy(prediction, soft / soft.sum(1, keepdim=True))
 
     def figures(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
+        """See `Target.figures`."""
         return {}
 
 
@@ -63,9 +68,11 @@ class OpponentReply:
         self.weight = config.reply_weight
 
     def head(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> nn.Module:
+        """See `Target.head`."""
         return PolicyHead(board, num_actions, config)
 
     def loss(self, prediction: Tensor, batch: Labels) -> Tensor:
+        """See `Target.loss`."""
         return cross_entropy(prediction, batch["reply"])
 
     def figures(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:

@@ -17,11 +17,14 @@ class Target(Protocol):
     """One prediction of the network."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The key of its prediction and its loss."""
     @property
-    def weight(self) -> float: ...  # its share in the total loss
+    def weight(self) -> float:
+        """Its share in the total loss."""
     @property
-    def columns(self) -> tuple[str, ...]: ...  # that its label is made from
+    def columns(self) -> tuple[str, ...]:
+        """The columns of `Labels` that its label is made from."""
 
     def head(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> nn.Module:
         """Features [B, F, H, W] -> prediction."""

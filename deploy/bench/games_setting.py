@@ -29,7 +29,7 @@ def settle_games(config: Config) -> tuple[Config, GamesChoice | None]:
 
 
 def run_in_subprocess(function: Callable[[Config], T], config: Config) -> T:
-    """In a process of its own, so that its memory is its own and its threads end with it; whoever stops us stops it."""
+    """In a process of its own, so that its memory is its own and its threads end with it; it ends with this program."""
     context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_send_result, args=(function, config, sender), daemon=True)
@@ -65,6 +65,6 @@ def _measure(config: Config) -> GamesChoice:
 
         torch.set_num_threads(1)  # as an actor has
     weights = chosen.weights
-    with contextlib.suppress(RunFailed):  # 8 bits stray too far: the next best precision plays, and is measured
+    with contextlib.suppress(RunFailed):  # 8 bits err too much: the next best precision plays, and is measured
         weights = with_scales(config.inference, chosen.game, chosen.network, weights)
     return measure_games(replace_settings(config, network=chosen.network), chosen.game, weights)

@@ -169,7 +169,7 @@ def _sigterm_raises() -> Iterator[None]:
 
     try:
         previous = signal.signal(signal.SIGTERM, terminate)
-    except ValueError:  # not the main thread: signals are somebody else's
+    except ValueError:  # not the main thread: another thread handles signals
         yield
         return
     try:

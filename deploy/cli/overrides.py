@@ -219,6 +219,8 @@ def _settings_of_run(
     found = read_run_settings(name)
     leaves = [_Leaf(key, value, f"{text}: {key}={format_value(value)}") for key, value in found.items()]
     game = str(found.get("game.name", Config().game.name))
+    if game not in game_choices():
+        raise UsageError(f"{text}: game.name={game}: no such game; there are {', '.join(game_choices())}")
     if groups.setdefault("game", game) != game:
         raise UsageError(f"{text} game={groups['game']}: the file is a configuration of {game}; leave one of them out")
     typed = {leaf.key for leaf in settings}
@@ -370,6 +372,8 @@ def _unknown(text: str, key: str, known: Iterable[str]) -> UsageError:
 
 def _first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
+    if len(lines) > 1 and lines[0].endswith(":"):
+        lines[0] = f"{lines[0]} {lines[1].strip()}"
     cause = error.__cause__
     reason = next(iter(str(cause).strip().splitlines()), "") if cause is not None and cause.args != (None,) else ""
     return ": ".join(part for part in (lines[0] if lines else type(error).__name__, reason) if part)

@@ -263,11 +263,13 @@ class ClusterRun:
     def show(self) -> tuple[RunView, Status]:
         """Looks at the run, at most so often, and shows it; the newest view and its status."""
         now = time.monotonic()
-        if self._shown is None or now - self._shown_at >= SHOW_SECONDS:
+        is_news = self._shown is None or self._shown[0].activity != self.activity
+        if is_news or now - self._shown_at >= SHOW_SECONDS:
             self._shown_at = now
             view = self.view()
             self._shown = view, self._status_builder.build(view)
             self.console.show(self._shown[1])
+        assert self._shown is not None
         return self._shown
 
     def view(self) -> RunView:
@@ -317,8 +319,8 @@ class ClusterRun:
     def _setup(self) -> RunSetup:
         return RunSetup(
             config=self.config, layout=self.layout, epoch=self.epoch, run_id=self.identity.run_id,
-            directory=self.directory.path, url=self.store.url, actor_url=self.store.actor_url,
-            has_positions=self.positions is not None,
+            directory=self.directory.path, log_directory=self.session.log_directory,
+            url=self.store.url, actor_url=self.store.actor_url, has_positions=self.positions is not None,
             actors=lambda: self.actors, seconds=lambda: self.seconds,
             heartbeat=self.totals.last_heartbeat, fence=self.fence,
         )

@@ -21,6 +21,7 @@ class PlainOptions(argparse.ArgumentParser):
         return asked
 
     def error(self, message: str) -> NoReturn:
+        """Raises UsageError with the message."""
         raise UsageError(f"{message}; usage: {' '.join(self.format_usage().split()[1:])}")
 
 

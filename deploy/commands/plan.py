@@ -71,7 +71,7 @@ def measure(config: Config) -> Rates:
 
 
 def _measure_actor(whole: Config, alone: Config) -> tuple[dict[str, Any], float | None]:
-    """What one actor plays that waits for nobody, and the evaluations a second of all inference servers.
+    """What one actor plays that never waits, and the evaluations a second of all inference servers.
 
     With inference servers it asks a simulated GPU that answers at once, for it would wait for a real one.
     """

@@ -82,7 +82,7 @@ def make_parts(config: Config, should_stop: Callable[[], bool]) -> MatchParts:
 
 
 def kind_of(config: Config, key: str) -> str:
-    """What Seat.kind is; UsageError where nobody is named, or a network that would not be asked."""
+    """What Seat.kind is; UsageError if no player is named, or a network that would not be asked."""
     player = _player_config(config, key)
     is_mcts = player.search.policy == "mcts" and f"{key}.search.policy" in asked_keys(config)
     if player.checkpoint:

@@ -24,7 +24,7 @@ class Login:
 
     variables: dict[str, str]
     token_file: str = ""  # "" without a token, or if only a variable holds it
-    note: str = ""  # a line for the user; empty if there is nothing to tell
+    note: str = ""  # a line for the user; empty if there is none
 
     @property
     def has_token(self) -> bool:
@@ -43,7 +43,7 @@ def login_for_new_cluster(environ: Mapping[str, str] = os.environ) -> Login:
     """
     mode = _wanted_mode(environ)
     if mode == "disabled":
-        return Login({MODE: "disabled"}, note=f"Ray starts without a token, as {MODE}=disabled says: every client "
+        return Login({MODE: "disabled"}, note=f"Ray starts without a token, by {MODE}=disabled: every client "
                                               "that reaches its ports runs code as you")
     if environ.get(TOKEN):
         return Login({MODE: "token", TOKEN: environ[TOKEN]})
@@ -58,7 +58,7 @@ def login_for_new_cluster(environ: Mapping[str, str] = os.environ) -> Login:
 
 
 def login_for_joining(environ: Mapping[str, str] = os.environ) -> Login:
-    """For a cluster that runs already: what the variables say, else the default file, else no token at all.
+    """For a cluster that runs already: by the variables, else by the default file, else without a token.
 
     UsageError if a token is asked for and there is none.
     """

@@ -134,7 +134,7 @@ def _metadata(address: str) -> dict[str, str]:
     except Exception as error:
         return {"failed": f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"}
     if not metadata:
-        return {"failed": "that cluster does not say which Ray it runs"}
+        return {"failed": "that cluster does not name its version of Ray"}
     return {"ray": metadata["ray_version"], "python": metadata["python_version"],
             "nodes": ", ".join(node.node_manager_address for node in nodes) or "dead",
             "is_node": "yes" if own & {node.node_id.hex() for node in nodes} else ""}

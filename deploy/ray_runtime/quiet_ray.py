@@ -3,7 +3,7 @@
 Ray has no public setting for this, so it rests on private names of Ray and is off by default.  On a laptop Ray's own
 processes run on the cores that play, and each time one wakes up, the player loses what it had in its caches.  With two
 actors of connect four 64x5 on two cores, self-play reached 94 % of plain processes beside all of them, 97 % beside
-these, and 99 % without a dashboard (benchmarks/cluster_selfplay.py).  A cluster that is joined is left as it is.
+these, and 99 % without a dashboard (benchmarks/cluster/cluster_selfplay.py).  A cluster that is joined keeps its own.
 """
 
 import contextlib

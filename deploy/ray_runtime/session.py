@@ -199,7 +199,7 @@ def _new_directory() -> str:
     parent = os.environ.get("RAY_TMPDIR", "/tmp")
     _remove_old_directories(Path(parent))
     try:
-        return os.path.join(tempfile.mkdtemp(prefix="shusaku-", dir=parent), "ray")  # Ray opens its own to everybody
+        return os.path.join(tempfile.mkdtemp(prefix="shusaku-", dir=parent), "ray")  # Ray makes its own readable by all
     except OSError as error:
         raise UsageError(f"{parent}: Ray can not keep its sockets and logs there ({error.strerror}); name another "
                          "directory with RAY_TMPDIR") from None

@@ -20,7 +20,7 @@ GAMES, PLIES, SIMULATIONS = 16, 12, 8  # games side by side, searches of each, a
 def with_scales(inference: InferenceConfig, game: Game, network: NetworkConfig, weights: Weights) -> Weights:
     """The same weights, with scales where inference.precision=int8 wants them and can be had.
 
-    RunFailed where 8 bits would stray too far.  Less than a second for 64 filters x 5 blocks.
+    RunFailed if the error of 8 bits would be too large.  Less than a second for 64 filters x 5 blocks.
     """
     if weights.scales or not (inference.is_quantised and cpu_has_int8() and choose_runtime(inference)[0] == "openvino"):
         return weights

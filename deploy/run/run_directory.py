@@ -43,6 +43,7 @@ class RunDirectory:
         """
         self.path = Path(config.run.dir)
         self.notes: list[str] = []  # lines for the user: what differs from the start before
+        self._is_new = not self.path.exists()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = (self.path / "lock").open("a+", encoding="utf-8")
@@ -80,6 +81,9 @@ class RunDirectory:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        """A start that is refused after all leaves no run directory, unless there was one."""
+        if self._is_new and isinstance(error, UsageError):
+            shutil.rmtree(self.path, ignore_errors=True)
         self.close()
 
     def _take_lock(self) -> None:

@@ -81,7 +81,7 @@ class StatusBuilder:
         )
 
     def _limit(self, view: RunView) -> str:
-        """Which side the other one waits for; in one process they take turns, and nobody waits."""
+        """Which side the other one waits for; in one process they take turns, and neither waits."""
         paused, waiting = self._paused.share, self._waiting.share
         if not self._config.learner.enabled:
             return "self-play alone: learner.enabled=false"

@@ -102,12 +102,12 @@ def test_openvino_computes_what_the_learner_judged() -> None:
     assert not np.array_equal(policy, exact_policy)
 
 
-def test_what_strays_too_far_is_refused_with_its_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_large_an_error_is_refused_with_its_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quantisation, "MOST_POLICY_ERROR", 1e-9)
     refused, error = quantise(WEIGHTS, TOWER, positions(16))
     assert refused.scales == {}
     assert refused.rejected == error.reason
-    assert f"the policy strays by {error.policy:.3g} nats (at most 1e-09)" in error.reason
+    assert f"the policy errs by {error.policy:.3g} nats (at most 1e-09)" in error.reason
     assert QuantisationError(0.0, 0.0).reason == ""
     assert "the value by 0.5" in QuantisationError(0.0, 0.5).reason
 
@@ -139,7 +139,7 @@ def test_scales_travel_in_the_file() -> None:
 
 
 def test_a_tower_that_takes_long_is_measured_in_bf16(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scales are those of fp32 to within its rounding, and what strays in one strays in the other."""
+    """The scales are those of fp32 to within its rounding, and an error in one is an error in the other."""
     planes = positions(64)
     quantised, error = quantise(WEIGHTS, TOWER, planes)
     monkeypatch.setattr(quantisation, "WORK", 1)

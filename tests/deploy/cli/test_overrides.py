@@ -243,3 +243,85 @@ def test_the_configuration_page_is_true() -> None:
     written = (Path(__file__).resolve().parents[3] / PAGE).read_text(encoding="utf-8")
     assert written == page(), "run `make docs`"
     assert all(setting.text for setting in settings()), "every setting has a comment that says what it is"
+
+
+# --- presets and configurations of one's own -------------------------------------------------------------------------
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_preset_of_ones_own(tmp_path: Path) -> None:
+    write(tmp_path / "experiment" / "mine.yaml", "# @package _global_\ndefaults:\n  - override /game: go\n"
+          "  - override /network: wide\nexperiment: mine\ngame:\n  params:\n    size: 7\n")
+    write(tmp_path / "network" / "wide.yaml", "filters: 99\nblocks: 3\n")
+    mine = presets.Presets.read(str(tmp_path))
+    config = compose(["experiment=mine", "search.simulations=5"], mine)
+    assert (config.game.name, config.game.params, config.network.filters) == ("go", {"size": 7}, 99)
+    assert (config.experiment, config.run.dir, config.search.simulations) == ("mine", "runs/mine", 5)
+    assert compose(["network=wide"], mine).network.blocks == 3
+    with pytest.raises(UsageError, match=r"experiment=mne: no such experiment; nearest: mine"):
+        compose(["experiment=mne"], mine)
+
+
+def test_a_preset_with_a_mistake_is_one_line(tmp_path: Path) -> None:
+    file = write(tmp_path / "experiment" / "mine.yaml", "# @package _global_\nrun:\n  minuts: 3\n")
+    with pytest.raises(UsageError, match="minuts") as error:
+        compose(["experiment=mine"], presets.Presets.read(str(tmp_path)))
+    assert "\n" not in str(error.value)
+    file.rename(file.with_name("chess.yaml"))
+    with pytest.raises(UsageError, match=r"experiment/chess.yaml has the name of a preset"):
+        presets.Presets.read(str(tmp_path))
+
+
+def test_the_configuration_of_a_run_is_an_input(tmp_path: Path) -> None:
+    """What a run directory holds gives the same settings again; where it was run is no part of them."""
+    from shusaku.deploy.run.run_directory import RunDirectory
+
+    first = compose(["experiment=othello_6x6", "search.simulations=7", "network=tiny", f"run.dir={tmp_path / 'x'}"])
+    RunDirectory(first).close()
+    file = f"config={tmp_path / 'x' / 'config.yaml'}"
+    second = compose([file])
+    assert second.run.dir == "runs/othello"
+    for section in ("game", "search", "self_play", "network", "learner", "replay", "actors"):
+        assert getattr(second, section) == getattr(first, section), section
+    third = compose([file, "game.size=8", "search.simulations=9", "network=small", "run.dir=runs/y"])
+    assert (third.game.params, third.search.simulations, third.network.filters, third.run.dir) == (
+        {"size": 8}, 9, 64, "runs/y")
+    assert compose([file, "game=othello"]).game == first.game
+    for more, rule in (["experiment=chess"], "leave one out"), (["game=go"], "is a configuration of othello"):
+        with pytest.raises(UsageError, match=rule):
+            compose([file, *more])
+
+
+@pytest.mark.parametrize(("text", "rule"), [
+    ("search: {simulatins: 3}", "nearest: search.simulations"), ("search: {simulations: many}", "a whole number"),
+    ("game: {name: go, params: {siz: 9}}", "nearest: size"), ("game: {name: goo}", "no such game"),
+    ("replay: {url: 'redis://u:***@h'}", "add replay.url="), ("- 1", "is no configuration"), ("a: [", "cannot be read"),
+    ("inference: {service_ms: 3}", "inference.batch_latency_ms"),
+])
+def test_a_configuration_with_a_mistake_is_one_line(tmp_path: Path, text: str, rule: str) -> None:
+    assert rule in refusal(f"config={write(tmp_path / 'config.yaml', text)}")
+
+
+def test_a_file_that_is_missing_is_named() -> None:
+    assert refusal("config=nowhere.yaml").startswith("nowhere.yaml: cannot be read")
+    assert "must name a file" in refusal("config=")
+
+
+def test_a_preset_of_another_game_is_refused() -> None:
+    assert refusal("experiment=chess", "game=go").startswith("experiment=chess game=go: this preset plays chess")
+    assert compose(["experiment=chess", "game=chess"]).game.name == "chess"
+    assert compose(["experiment=none", "game=go"]).game.name == "go"
+
+
+@pytest.mark.parametrize("name", ["runs/ü", "runs/棋", "runs/ä b", "'runs/ü,x'"])
+def test_letters_of_every_language_name_a_directory(name: str) -> None:
+    assert compose([f"run.dir={name}"]).run.dir == name.strip("'")
+
+
+def test_letters_of_every_language_in_several_runs() -> None:
+    assert [job.config.run.dir for job in compose_jobs(["run.dir=runs/ü,runs/ö"])] == ["runs/ü", "runs/ö"]

@@ -130,7 +130,7 @@ def test_a_number_that_cannot_be_is_refused(config: Config, driver: Driver, what
         scale(what, config, as_json=False)
     assert str(error.value).startswith(text)
     time.sleep(0.1)
-    assert driver.wishes == [], "and nobody was told of it"
+    assert driver.wishes == [], "and no request was sent"
 
 
 def test_as_many_as_fit_is_no_mistake(config: Config, driver: Driver) -> None:
@@ -198,7 +198,7 @@ def test_stop_returns_when_the_run_has_let_go(
     assert time.monotonic() - driver.released < 2
     assert 2 * driver.lag <= result["seconds"] < 5
     assert capsys.readouterr().out == f"the run has ended, after {result['seconds']} s\n"
-    with pytest.raises(UsageError, match="nobody drives this run; `shusaku train` resumes it"):
+    with pytest.raises(UsageError, match="no process runs it; `shusaku train` resumes it"):
         stop(config, as_json=False)
 
 
@@ -248,7 +248,7 @@ def test_a_run_that_has_ended(config: Config, server: EmbeddedServer, driver: Dr
 def test_a_run_whose_driver_was_killed(config: Config, driver: Driver) -> None:
     driver.end()  # and its server lives on for a moment, or its socket
     (said,) = refusals(config)
-    assert said == f"run.dir={config.run.dir}: nobody drives this run; `shusaku train` resumes it"
+    assert said == f"run.dir={config.run.dir}: no process runs it; `shusaku train` resumes it"
 
 
 def test_a_driver_that_says_nothing(config: Config, driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,7 +257,7 @@ def test_a_driver_that_says_nothing(config: Config, driver: Driver, monkeypatch:
     driver.is_silent = True
     time.sleep(0.8)
     for said in refusals(config):
-        assert "nobody has said anything for 1 s" in said
+        assert "its driver has written no status for 1 s" in said
     connect(server_url(Path(config.run.dir) / "redis")).delete(RunKeys.of(driver.run_id).status)
     for said in refusals(config):
         assert "the run has not begun yet, or is over" in said

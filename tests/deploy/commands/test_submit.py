@@ -34,9 +34,9 @@ with RaySession(ClusterConfig(quiet_ray=True), notify=print) as session:  # its 
 SUBMIT = '''
 import sys
 from shusaku.deploy.run.stop_signals import Terminated
-from shusaku.deploy.commands.submit import Submission, _say, submit
+from shusaku.deploy.commands.submit import Submission, _notify, submit
 try:
-    sys.exit(submit(Submission(sys.argv[1], sys.argv[2]), sys.stdout.write, _say))
+    sys.exit(submit(Submission(sys.argv[1], sys.argv[2]), sys.stdout.write, _notify))
 except Terminated:
     sys.exit(143)
 except KeyboardInterrupt:
@@ -131,7 +131,7 @@ def test_what_is_no_dashboard_is_not_waited_for(
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             deadline.wait(seconds)
-            with contextlib.suppress(OSError):  # nobody waits any longer
+            with contextlib.suppress(OSError):  # the client no longer waits
                 self.send_response(status)
                 self.end_headers()
                 self.wfile.write(b"<html>")

@@ -95,3 +95,20 @@ def test_what_a_cluster_says_against_joining_is_told(
     login_for_new_cluster()
     with pytest.raises(UsageError, match=named):
         ray_probe.probe_cluster(listener(b""))
+
+
+def test_a_cluster_is_joined_unprobed_if_ray_lacks_a_private_name(
+    clean: Path, monkeypatch: pytest.MonkeyPatch, listener: Callable[[bytes], str]
+) -> None:
+    monkeypatch.setattr(ray_probe, "_ask", lambda *_: {"unprobed": "GcsClient"})
+    login_for_new_cluster()
+    login = ray_probe.probe_cluster(listener(b""))
+    assert login.token_file == str(clean)
+    assert login.note.endswith("is joined without a check: this Ray has no GcsClient")
+
+
+def test_the_probe_names_the_private_name_that_ray_lacks(clean: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray._private.services
+
+    monkeypatch.delattr(ray._private.services, "find_node_ids")
+    assert ray_probe.main("127.0.0.1:1")["unprobed"] == "find_node_ids"

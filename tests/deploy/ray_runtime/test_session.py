@@ -161,7 +161,7 @@ def test_another_process_joins_with_the_token_and_leaves_the_cluster_running(
     assert head.tell("ask")["where"] == head.first["where"]
 
 
-def test_the_last_words_of_a_crashed_actor_are_where_we_say(head: Driver, token_file: str, tmp_path: Path) -> None:
+def test_the_last_output_of_a_crashed_actor_is_in_its_log(head: Driver, token_file: str, tmp_path: Path) -> None:
     joined = Driver(tmp_path, RAY_AUTH_TOKEN_PATH=token_file, RAY_ADDRESS=head.facts["address"])
     try:
         pid = joined.first["where"][0]
@@ -191,7 +191,7 @@ def test_a_cluster_that_refuses_us_is_named(
 
 
 def test_ctrl_c_in_the_terminal_reaches_us_and_leaves_ray_to_our_orderly_end(head: Driver) -> None:
-    os.killpg(head.pid, signal.SIGINT)  # as a terminal does: everybody in the foreground's group
+    os.killpg(head.pid, signal.SIGINT)  # as a terminal does: to all of the foreground's group
     time.sleep(3.0)
     answer = head.tell("ask")
     assert answer["interrupts"] == 1
