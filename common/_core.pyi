@@ -81,67 +81,20 @@ def random_games(game: Game, games: int, seed: int) -> int: ...  # plies played,
 def timings(game: Game, games: int, seed: int) -> dict[str, float]: ...  # copy_ns, observe_ns, legal_actions_ns, ...
 
 class SearchOptions:
-    """The fields of common.config.schema.SearchConfig that a search needs, by the same names, and these."""
+    """The settings of common.config.search by the same names, and `symmetries`; each must be set."""
 
-    policy: str
-    simulations: int
-    c_puct: float
-    c_puct_log: float
-    c_puct_base: float
-    fpu_reduction: float
-    root_fpu_reduction: float
-    noise: bool
-    dirichlet_alpha: float
-    dirichlet_total: float
-    dirichlet_fraction: float
-    root_policy_temperature: float
-    root_policy_temperature_early: float
-    root_policy_temperature_half_life: float
-    forced_playouts: float
-    prune_policy: bool
-    temperature: float
-    temperature_half_life: float
-    temperature_final: float
-    temperature_plies: int
-    move_choice: str
-    lcb_stdevs: float
-    lcb_least_share: float
-    reuse: bool
-    proven_results: bool
-    leaves: int
-    graph: bool
-    cache: int
-    symmetric_cache: bool
-    average_symmetries: bool
-    considered_actions: int
-    gumbel_scale: float
-    gumbel_interior: str
-    value_scale: float
-    maxvisit_init: float
-    rescale_values: bool
-    c_uct: float
     symmetries: bool  # draw a symmetry for every evaluation
 
     def __init__(self) -> None: ...
+    def __getattr__(self, name: str) -> Any: ...
+    def __setattr__(self, name: str, value: Param) -> None: ...
 
 class SelfPlayOptions:
-    """The fields of common.config.schema.SelfPlayConfig, by the same names."""
-
-    random_plies: int
-    policy_plies: float
-    policy_temperature: float
-    fork_share: float
-    fork_plies: int
-    komi_stdev: float
-    cheap_share: float
-    cheap_simulations: int
-    decided_value: float
-    decided_plies: int
-    decided_weight: float
-    resign_errors: float
-    never_resign_share: float
+    """The fields of common.config.schema.SelfPlayConfig, by the same names; each must be set."""
 
     def __init__(self) -> None: ...
+    def __getattr__(self, name: str) -> Any: ...
+    def __setattr__(self, name: str, value: Param) -> None: ...
 
 class SearchResult:
     """What a search concluded."""
@@ -178,7 +131,7 @@ class GameBatch:
     """
 
     def __init__(
-        self, game: Game, options: SearchOptions, size: int, seed: int, self_play: SelfPlayOptions | None = None
+        self, game: Game, options: SearchOptions, size: int, seed: int, self_play: SelfPlayOptions
     ) -> None: ...
     def select(self, version: int) -> LeafArrays: ...  # of the weights that will answer: keys cache and symmetry
     def expand_and_backup(self, logits: NDArray[np.float32], values: NDArray[np.float32], version: int) -> None: ...

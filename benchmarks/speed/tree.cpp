@@ -27,8 +27,16 @@ template <class G, class P>
 void measure(const G& rules, std::uint64_t simulations) {
   SearchOptions options;
   options.simulations = 64, options.cache = 0, options.noise = false, options.reuse = false, options.symmetries = true;
+  // The core has no defaults of its own: these are those of common/config/search.py.
+  options.c_puct = 1.5f, options.c_puct_base = 19652.f, options.fpu_reduction = 0.2f;
+  options.temperature = 1.f, options.temperature_plies = 30, options.considered_actions = 16,
+  options.gumbel_scale = 1.f;
+  options.gumbel_interior = "improved", options.value_scale = 0.1f, options.maxvisit_init = 50.f;
+  options.rescale_values = true;
 #if __has_include("search/self_play_options.h")
-  GameBatch<G, P> games(rules, options, SelfPlayOptions{}, 16, 1);
+  SelfPlayOptions self_play;
+  self_play.policy_temperature = 1.f, self_play.decided_value = 1.f, self_play.decided_plies = 3;
+  GameBatch<G, P> games(rules, options, self_play, 16, 1);
 #else
   GameBatch<G, P> games(rules, options, 16, 1);
 #endif

@@ -260,16 +260,14 @@ class ClusterRun:
 
     # --- what is shown -----------------------------------------------------------------------------------------------
 
-    def show(self) -> tuple[RunView, Status]:
-        """Looks at the run, at most so often, and shows it; the newest view and its status."""
+    def show(self, is_last: bool = False) -> tuple[RunView, Status]:
+        """Looks at the run, at most so often unless it `is_last`, and shows it; the newest view and its status."""
         now = time.monotonic()
-        is_news = self._shown is None or self._shown[0].activity != self.activity
-        if is_news or now - self._shown_at >= SHOW_SECONDS:
+        if is_last or self._shown is None or now - self._shown_at >= SHOW_SECONDS:
             self._shown_at = now
             view = self.view()
             self._shown = view, self._status_builder.build(view)
             self.console.show(self._shown[1])
-        assert self._shown is not None
         return self._shown
 
     def view(self) -> RunView:

@@ -65,10 +65,10 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
         cluster.train()
         cluster.end_workers()
         cluster.activity = "trained" if cluster.is_over() else "stopped"
-        cluster.show()  # the totals, now that every worker has ended
+        cluster.show(is_last=True)  # with the totals, now that every worker has ended
         console.log(totals_line(
             path, cluster.seconds, config.run.minutes, games=cluster.totals.accepted, rows=cluster.totals.rows,
-            steps=cluster.report.step if cluster.report else cluster.broadcast.step, version=cluster.broadcast.version,
+            steps=cluster.report.step if cluster.report else cluster.broadcast.step,
         ))
         signals.raise_received()
         result = cluster.finish()

@@ -108,7 +108,7 @@ class LocalRun:
             config, self.game, self.buffer, directory.path, config_hash=digest, share_done=lambda: self.share_done,
             load_weights=self._load_weights, self_play=self.games,
         )
-        self.metrics = MetricsWriter(directory.path, self.console.log)
+        self.metrics = MetricsWriter(directory.path, self._log)
         self.faults = FaultCounter()
         self._status_builder = StatusBuilder(config, self.game.name, directory.path)
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="actor")

@@ -16,7 +16,8 @@ import pytest
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
-from shusaku.common.config.schema import Config, NetworkConfig, SearchConfig, SelfPlayConfig
+from shusaku.common.config.schema import Config, NetworkConfig, SelfPlayConfig
+from shusaku.common.config.search import PuctConfig
 from shusaku.common.errors import ResumeError, UsageError
 from shusaku.common.messages import Weights
 from shusaku.common.network import weights as weights_file
@@ -51,7 +52,7 @@ def make(settings: Config) -> ReplayBuffer:
 def play(buffer: ReplayBuffer, rows: int, actor: int = 0) -> None:
     game = Game("tic_tac_toe")
     player = SelfPlay(
-        game, SearchConfig(simulations=4), SelfPlayConfig(), PseudoRandomEvaluator(game, 8), games=8, seed=actor,
+        game, PuctConfig(simulations=4), SelfPlayConfig(), PseudoRandomEvaluator(game, 8), games=8, seed=actor,
         identity=ActorIdentity(actor),
     )
     for record in player.play(rows):

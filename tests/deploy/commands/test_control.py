@@ -242,7 +242,7 @@ def test_a_run_that_has_ended(config: Config, server: EmbeddedServer, driver: Dr
     driver.end()
     server.stop()
     (said,) = refusals(config)
-    assert said.startswith(f"run.dir={config.run.dir}: its replay server is not running, so the run is not either")
+    assert said.startswith(f"run.dir={config.run.dir}: its replay server is not running, so neither is the run")
 
 
 def test_a_run_whose_driver_was_killed(config: Config, driver: Driver) -> None:
@@ -291,7 +291,7 @@ def test_with_a_server_of_the_users_its_url_is_needed_and_enough(
     copy.run.dir = str(tmp_path / "elsewhere")
     Path(copy.run.dir).mkdir()
     (Path(copy.run.dir) / "run.json").write_text((Path(config.run.dir) / "run.json").read_text())
-    with pytest.raises(UsageError, match=r"if it uses a server of yours, give its replay\.url"):
+    with pytest.raises(UsageError, match=r"if it uses your own server, give its replay\.url"):
         status(copy, as_json=True)
     copy.replay.url = server.url
     assert status(copy, as_json=True)["epoch"] == 3
@@ -310,7 +310,7 @@ def test_exit_codes(
         "shusaku: scale 9: 9 actors of actors.cpus=0.5 do not fit; this cluster takes 4 at most\n"
     )
     assert cli.main(["scale", where]) == 2
-    assert "write one of N behind it" in capsys.readouterr().err
+    assert "scale: missing argument N" in capsys.readouterr().err
     driver.lag = 60.0
     assert cli.main(["scale", "2", where]) == 1
     assert capsys.readouterr().err.startswith("shusaku: scale 2: 1 of 2 actors play after ")
