@@ -14,7 +14,7 @@ import psutil
 
 from shusaku.actors.arena.strength_sets import strength_set
 from shusaku.common.config.schema import Config
-from shusaku.common.errors import ResumeError, RunFailed, UsageError
+from shusaku.common.errors import ResumeError, RunError, UsageError
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.messages import Weights
 from shusaku.common.network.weights import load_weights, random_weights
@@ -400,7 +400,7 @@ class ClusterRun:
         weights = self._saved_weights() or random_weights(self.game, config.network, config.run.seed, version=1)
         try:
             weights = with_scales(config.inference, self.game, config.network, weights)
-        except RunFailed as refused:
+        except RunError as refused:
             self.console.log(f"{refused}; the next best precision is used")
             weights = replace(weights, rejected=str(refused))
         self.store.control.record_version(weights.version)
