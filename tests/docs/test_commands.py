@@ -106,6 +106,10 @@ def test_the_command_line_is_taken(
     """Its command exists and its settings compose; what takes plain options shows its help instead."""
     monkeypatch.setenv("REPLAY_URL", "redis://localhost")
     shutil.copy(ROOT / "docs/examples/gomoku.py", tmp_path)
+    (tmp_path / "presets/experiment").mkdir(parents=True)
+    preset = re.search(r"```yaml\n(.*?)```", (ROOT / "docs/guides/presets.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert preset is not None
+    (tmp_path / "presets/experiment/mine.yaml").write_text(preset[1], encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     arguments = shown.arguments
     if arguments[0] == "submit":
