@@ -17,15 +17,16 @@ from benchmarks.lib import record
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.inference.server import InferenceServer
 from shusaku.common._core import Game, GameBatch
-from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
-from shusaku.common.config.search_options import search_options, self_play_options
+from shusaku.common.config.schema import SelfPlayConfig
+from shusaku.common.config.search import PuctConfig
 from shusaku.common.leaves_codec import LeavesCodec
 from shusaku.common.messages import Leaves, Weights
+from shusaku.common.search import search_options, self_play_options
 
 
 def request_of(game: Game, positions: int) -> bytes:
     """Openings of so many games, as a request."""
-    options = search_options(SearchConfig(cache=0), symmetries=True)
+    options = search_options(PuctConfig(cache=0), symmetries=True)
     batch = GameBatch(game, options, positions, 1, self_play_options(SelfPlayConfig(random_plies=6)))
     return LeavesCodec(game).encode(Leaves(*batch.select(0)))
 

@@ -21,7 +21,8 @@ from benchmarks.lib import record
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
-from shusaku.common.config.schema import ReplayConfig, SearchConfig, SelfPlayConfig
+from shusaku.common.config.schema import ReplayConfig, SelfPlayConfig
+from shusaku.common.config.search import PuctConfig
 from shusaku.replay.stream.append import Appender, EncodedGame
 from shusaku.replay.stream.buffer import RedisBuffer
 from shusaku.replay.stream.client import connect
@@ -35,7 +36,7 @@ BATCH = 256
 
 def prepared(game: Game, games: int) -> list[EncodedGame]:
     player = SelfPlay(
-        game, SearchConfig(simulations=8, cache=0), SelfPlayConfig(), PseudoRandomEvaluator(game, 64), games=64,
+        game, PuctConfig(simulations=8, cache=0), SelfPlayConfig(), PseudoRandomEvaluator(game, 64), games=64,
         seed=1, identity=ActorIdentity(0),
     )
     found: list[EncodedGame] = []

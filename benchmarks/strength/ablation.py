@@ -38,13 +38,19 @@ def main() -> None:
                 train(method, seed, millions, asked.runs / f"{method.replace(',', '').replace(' ', '_')}_{seed}")
 
 
+def settings_of(method: str) -> list[str]:
+    """PLAIN, changed by the method; gumbel draws its moves itself and so has no temperature."""
+    settings = [*PLAIN, *METHODS[method]]
+    return [one for one in settings if "search=gumbel" not in settings or not one.startswith("search.temperature")]
+
+
 def train(method: str, seed: int, millions: float, directory: Path) -> None:
     """Goes on to `millions` of evaluations and notes how strong the network is there."""
     known = [(line["method"], line["seed"], line["millions"]) for line in read_results(RESULTS)]
     if (method, seed, millions) in known:
         return
     overrides = [
-        "experiment=connect_four", *PLAIN, *METHODS[method], f"run.dir={directory}", f"run.seed={seed}",
+        "experiment=connect_four", *settings_of(method), f"run.dir={directory}", f"run.seed={seed}",
         f"run.evaluations={round(millions * 1e6)}", "run.minutes=100000", "strength.enabled=false",
     ]
     command = [str(Path(sys.executable).parent / "shusaku"), "local", *overrides, "--json"]

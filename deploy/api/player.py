@@ -7,9 +7,10 @@ from shusaku.actors.arena.strength import strength_search
 from shusaku.actors.evaluators.factory import make_evaluator
 from shusaku.common._core import Game, Position
 from shusaku.common.config.schema import Config
-from shusaku.common.config.search_options import search_positions
+from shusaku.common.config.search import rows_a_step
 from shusaku.common.errors import UsageError
 from shusaku.common.external.entry import trust
+from shusaku.common.search import search_positions
 from shusaku.deploy.run.calibration import with_scales
 from shusaku.deploy.run.chosen_weights import ChosenWeights, choose_weights
 
@@ -33,7 +34,7 @@ class Player:
         self.version, self.step = chosen.weights.version, chosen.weights.step
         self.simulations = chosen.search.simulations  # of a search, unless a call says otherwise
         self._search = chosen.search
-        size = chosen.search.leaves * (chosen.game.num_symmetries if chosen.search.average_symmetries else 1)
+        size = rows_a_step(chosen.search, chosen.game.num_symmetries)
         self._evaluator = make_evaluator(chosen.game, config.inference, chosen.network, size)
         self._evaluator.load(with_scales(config.inference, chosen.game, chosen.network, chosen.weights))
 

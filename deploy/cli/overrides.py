@@ -20,10 +20,12 @@ from omegaconf.errors import OmegaConfBaseException
 
 from shusaku.common.config.rules import check, names_players
 from shusaku.common.config.schema import Config, GameConfig
+from shusaku.common.config.search import DEFAULTS, PuctConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.external.entry import trust
 from shusaku.common.suggestions import nearest
 from shusaku.deploy.cli.presets import Presets, is_masked, literal, quote, read_run_settings
+from shusaku.deploy.cli.search_settings import SECTIONS, check_policy, requested_settings, typed_setting, typed_tree
 from shusaku.deploy.run.composed_config import ComposedConfig
 from shusaku.deploy.run.game_parameters import (
     KINDS,
@@ -43,7 +45,6 @@ _ZERO_IS_AUTO = ("actors.count", "actors.games_per_actor", "learner.threads", "m
 MOVED_SETTINGS = {  # settings of earlier versions -> their keys of today
     "inference.service_ms": "inference.batch_latency_ms",
 }
-_PLAYER_SEARCHES = ("first.search", "second.search")  # sections that take the choices of the group `search`
 
 
 @dataclass(frozen=True)
@@ -83,14 +84,19 @@ def compose_jobs(argv: Sequence[str], presets: Presets = PLAIN) -> list[Job]:
 def to_config(tree: DictConfig, overrides: list[str], asked: frozenset[str]) -> ComposedConfig:
     """A composed tree as dataclasses; `overrides` and `asked` are what ComposedConfig remembers."""
     try:
-        resolved = OmegaConf.to_object(tree)
+        settings = requested_settings(tree.search)
+        typed = typed_tree(tree, settings)
+        resolved = OmegaConf.to_object(typed)
     except OmegaConfBaseException as error:
         raise UsageError(_first_line(error)) from None
     assert isinstance(resolved, Config)
+    if "search" in asked or not names_players(resolved):  # else the policy is known when the run is read
+        check_policy(settings, asked)
     config = ComposedConfig(**{field.name: getattr(resolved, field.name) for field in fields(resolved)})
-    container = OmegaConf.to_container(tree, resolve=False)
+    container = OmegaConf.to_container(typed, resolve=False)
     assert isinstance(container, dict)
     config.overrides, config.asked = overrides, asked
+    config.search_settings = {name: value for name, value in settings.items() if f"search.{name}" in asked}
     config.unresolved = {str(key): value for key, value in container.items()}
     return config
 
@@ -184,6 +190,8 @@ def _compose_job(overrides: list[Override], varied: list[str], presets: Presets)
     for leaf in (*saved, *settings):
         _check_setting(leaf)
 
+    if files:  # the choice that sets nothing besides the policy of the file
+        groups.setdefault("search", next((str(leaf.value) for leaf in saved if leaf.key == "search.policy"), "puct"))
     arguments = [f"{group}={choice}" for group, choice in groups.items()]
     arguments += [f"++{leaf.key}={literal(leaf.value)}" for leaf in (*saved, *chosen, *settings)]
     try:
@@ -199,7 +207,7 @@ def _compose_job(overrides: list[Override], varied: list[str], presets: Presets)
         raise UsageError(_first_line(error)) from None
     config = to_config(tree, [override.input_line or "" for override in overrides], asked)
     check(config)
-    if config.search.graph and not names_players(config):
+    if isinstance(config.search, PuctConfig) and config.search.graph and not names_players(config):
         check_search(make_game(config.game.name, config.game.params, "search.graph=true"), config.search)
     run_dir = literal(config.unresolved["run"]["dir"])
     return Job(config, [*arguments, f"++game.params={literal(params)}", f"++run.dir={run_dir}"])
@@ -271,7 +279,7 @@ def _sort(overrides: list[Override], presets: Presets) -> tuple[dict[str, str], 
 
 def _flatten(leaf: _Leaf, presets: Presets) -> list[_Leaf]:
     """`run={minutes: 3}` -> run.minutes, `first.search=gumbel` -> what search=gumbel sets, for the first player."""
-    if leaf.key in _PLAYER_SEARCHES and leaf.value in presets.choices()["search"]:
+    if leaf.key in SECTIONS[1:] and leaf.value in presets.choices()["search"]:
         return _flatten(leaf._replace(value=presets.settings_of("search", leaf.value)), presets)
     kind, _ = _known_keys().get(leaf.key, (None, None))
     if isinstance(leaf.value, dict) and kind is not dict:
@@ -317,8 +325,12 @@ def _check_setting(leaf: _Leaf) -> None:
                          f"{', '.join(key for key in known if key.startswith(f'{leaf.key}.'))}")
     if isinstance(leaf.value, str) and "${" in leaf.value:
         return  # an interpolation is checked when it is resolved
+    section, _, name = leaf.key.rpartition(".")
     try:
-        OmegaConf.update(OmegaConf.structured(Config), leaf.key, leaf.value)
+        if section in SECTIONS:
+            typed_setting(name, leaf.value)
+        else:
+            OmegaConf.update(OmegaConf.structured(Config), leaf.key, leaf.value)
     except OmegaConfBaseException:
         rule = f"{leaf.key} must be {KINDS[kind]}, such as its default {format_value(default)}"
         raise UsageError(f"{leaf.text}: {rule}") from None
@@ -357,7 +369,10 @@ def _walk(node: Any, prefix: str) -> Iterator[tuple[str, tuple[type | None, Any]
         key = f"{prefix}{field.name}"
         if isinstance(value, GameConfig) or key == "experiment":
             continue
-        if is_dataclass(value):
+        if key in SECTIONS:
+            yield key, (None, None)
+            yield from ((f"{key}.{name}", (type(default), default)) for name, default in DEFAULTS.items())
+        elif is_dataclass(value):
             yield key, (None, None)
             yield from _walk(value, f"{key}.")
         else:

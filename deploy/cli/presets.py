@@ -18,8 +18,9 @@ from hydra.core.override_parser.types import Quote, QuotedString
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from shusaku import configs
-from shusaku.common.config.schema import Config
+from shusaku.common.config.search import migrate_search
 from shusaku.common.errors import UsageError
+from shusaku.deploy.cli.search_settings import schema_tree
 from shusaku.deploy.run.game_parameters import game_choices
 from shusaku.deploy.run.masking import MASK
 
@@ -84,7 +85,7 @@ class Presets:
     def session(self) -> Iterator[Any]:
         """Hydra with our groups: what is behind `--info`, completion and `--multirun`."""
         store = ConfigStore.instance()
-        store.store(name="schema", node=Config)
+        store.store(name="schema", node=schema_tree())
         for name in game_choices():
             store.store(group="game", name=name, node={"name": name})
         with initialize_config_dir(config_dir=str(CONFIGS.absolute()), version_base="1.3", job_name="shusaku"):
@@ -99,7 +100,8 @@ class Presets:
 
 def read_run_settings(name: str) -> dict[str, Any]:
     """`config=NAME` -> dotted key -> value: what a run's config.yaml says, without what belongs to that run alone."""
-    settings = {key: value for key, value in _flatten(read_settings(Path(name)), "") if key not in _OF_ONE_RUN}
+    tree = migrate_search(read_settings(Path(name)))
+    settings = {key: value for key, value in _flatten(tree, "") if key not in _OF_ONE_RUN}
     settings.pop("experiment", None)  # whose values the file holds already
     return settings
 

@@ -3,7 +3,7 @@
 import os
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from shusaku.actors.arena.players import Player, RandomPlayer, SearchPlayer
@@ -13,15 +13,16 @@ from shusaku.actors.opponents.player import EnginePlayer
 from shusaku.actors.opponents.session import MOVE_LIMIT, EngineSettings
 from shusaku.common._core import Game
 from shusaku.common.config.rules import ENGINES
-from shusaku.common.config.schema import Config, NetworkConfig, PlayerConfig, SearchConfig
-from shusaku.common.config.search_options import Evaluate
+from shusaku.common.config.schema import Config, NetworkConfig, PlayerConfig
+from shusaku.common.config.search import MctsConfig, SearchConfig, change_search, replace_read, rows_a_step
 from shusaku.common.errors import UsageError
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.network.weights import random_weights
+from shusaku.common.search import Evaluate
 from shusaku.deploy.match.table import PlayerText
 from shusaku.deploy.run.calibration import with_scales
 from shusaku.deploy.run.chosen_weights import ChosenWeights, check_searcher, choose_weights
-from shusaku.deploy.run.composed_config import asked_keys
+from shusaku.deploy.run.composed_config import asked_keys, asked_search
 
 KEYS = ("first", "second")
 TREE_BYTES = 1 << 30  # that the trees of one player take at most
@@ -84,7 +85,7 @@ def make_parts(config: Config, should_stop: Callable[[], bool]) -> MatchParts:
 def kind_of(config: Config, key: str) -> str:
     """What Seat.kind is; UsageError if no player is named, or a network that would not be asked."""
     player = _player_config(config, key)
-    is_mcts = player.search.policy == "mcts" and f"{key}.search.policy" in asked_keys(config)
+    is_mcts = player.search.get("policy") == "mcts"
     if player.checkpoint:
         if is_mcts:
             raise UsageError(f"{key}.search.policy=mcts: plain UCT asks no network; leave it or "
@@ -142,8 +143,7 @@ class _SeatMaker:
             weights = random_weights(self.game, network, config.run.seed, version=1)
         else:
             network, weights = found.network, found.weights
-        views = self.game.num_symmetries if search.average_symmetries else 1
-        most = min(config.actors.games, self._share * search.leaves * views)
+        most = min(config.actors.games, self._share * rows_a_step(search, self.game.num_symmetries))
         precision = _player_config(config, key).precision or config.inference.precision
         inference = replace(config.inference, precision=precision)
         weights = with_scales(inference, self.game, network, weights)
@@ -213,26 +213,17 @@ def game_text(game: Game) -> str:
 
 def _search_of(config: Config, key: str, kind: str, chosen: dict[str, ChosenWeights]) -> SearchConfig:
     """As its run was searched, or as the other's for an untrained network, but for what the command line says."""
-    if kind == "mcts":
-        search = replace(_with_asked(SearchConfig(), config, "search"), graph=False, leaves=1, average_symmetries=False)
-        return replace(_with_asked(search, config, f"{key}.search"), policy="mcts")
+    settings = _player_config(config, key).search
+    if kind == "mcts":  # section search is for both players, so the other one may read what plain UCT does not
+        search = replace_read(MctsConfig(), **asked_search(config))
+        return change_search(search, {**settings, "policy": "mcts"}, f"{key}.search")
     like = chosen.get(key) or next(iter(chosen.values()), None)
-    return _with_asked(like.search if like else config.search, config, f"{key}.search")
+    return change_search(like.search if like else config.search, settings, f"{key}.search")
 
 
 def _that_fit(game: Game, search: SearchConfig) -> int:
     """Games whose trees stay below TREE_BYTES together: 16 bytes an edge and 32 a node (common/core/search/tree.h)."""
     return max(1, TREE_BYTES // (search.simulations * (16 * game.max_legal_actions + 32)))
-
-
-def _with_asked(search: SearchConfig, config: Config, section: str) -> SearchConfig:
-    """`search` with what the command line says in `section`."""
-    said: Any = config
-    for name in section.split("."):
-        said = getattr(said, name)
-    asked = asked_keys(config)
-    names = [field.name for field in fields(search) if f"{section}.{field.name}" in asked]
-    return replace(search, **{name: getattr(said, name) for name in names})
 
 
 def _searched(search: SearchConfig) -> dict[str, Any]:

@@ -1,10 +1,9 @@
 """Parameters of a game's rules, checked against what the core says the game has."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from shusaku.common.config.schema import SearchConfig
+from shusaku.common.config.search import SearchConfig, replace_read
 from shusaku.common.errors import UsageError
 from shusaku.common.external.entry import trust
 from shusaku.common.suggestions import nearest
@@ -48,10 +47,10 @@ def make_game(name: str, params: Any, what: str) -> "Game":
 def check_search(game: "Game", search: SearchConfig) -> None:
     """UsageError where the search asks for what the game does not give, such as a key of its positions' futures."""
     from shusaku.common._core import SearchBatch
-    from shusaku.common.config.search_options import search_options
+    from shusaku.common.search import search_options
 
     try:
-        SearchBatch(game, search_options(replace(search, cache=0), symmetries=False), 1, 0)
+        SearchBatch(game, search_options(replace_read(search, cache=0), symmetries=False), 1, 0)
     except ValueError as error:
         raise UsageError(str(error)) from None
 

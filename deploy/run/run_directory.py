@@ -21,6 +21,7 @@ from typing import Any, Self
 from omegaconf import OmegaConf
 
 from shusaku.common.config.schema import Config
+from shusaku.common.config.search import DEFAULTS, make_search, migrate_search
 from shusaku.common.errors import UsageError
 from shusaku.common.metrics import drop_torn_line
 from shusaku.deploy.run.composed_config import ComposedConfig
@@ -105,9 +106,10 @@ class RunDirectory:
             raise UsageError(
                 f"run.resume=never: {self.path} holds a run already; choose another run.dir, or leave run.resume out"
             )
-        asked, defaults = _flatten(tree), _flatten(asdict(Config()))
+        asked, defaults = _flatten(tree), _flatten(asdict(Config(search=make_search(config.search.policy))))
         known = {key: defaults[key] for key in asked if key in defaults and not _is_below(key, ("game",))}
-        saved = {**known, **_flatten(read_config(self.path))}  # an older program knew fewer settings
+        saved = {**known, **_flatten(read_config(self.path))}  # an older program had fewer settings, or others
+        saved = {key: value for key, value in saved.items() if key in asked or _is_setting(key)}
         for settings in (saved, asked):
             settings["learner.targets"] = sorted(settings["learner.targets"])  # their order changes nothing
         changed = [key for key in sorted({*saved, *asked}) if saved.get(key) != asked.get(key)]
@@ -146,7 +148,7 @@ def read_config(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path / 'config.yaml'} cannot be read ({reason}); choose another run.dir") from None
     if not isinstance(tree, dict):
         raise UsageError(f"{path / 'config.yaml'} is no configuration; choose another run.dir")
-    return {str(key): value for key, value in tree.items()}
+    return migrate_search({str(key): value for key, value in tree.items()})
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -173,6 +175,12 @@ def _flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
         else:
             flat[f"{prefix}{key}"] = value
     return flat
+
+
+def _is_setting(key: str) -> bool:
+    """Whether this program has it."""
+    section, _, name = key.partition(".")
+    return section == "game" or (name in DEFAULTS if section == "search" else key in _flatten(asdict(Config())))
 
 
 def _is_below(key: str, sections: tuple[str, ...]) -> bool:

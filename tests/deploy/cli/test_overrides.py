@@ -8,9 +8,11 @@ from omegaconf import OmegaConf
 from shusaku.common._core import Game, game_names
 from shusaku.common.config.rules import check_self_play
 from shusaku.common.config.schema import USUAL_GAMES, Config
+from shusaku.common.config.search import GumbelConfig, MctsConfig, PuctConfig, SearchConfig
 from shusaku.common.errors import UsageError
 from shusaku.deploy.cli import overrides, presets
 from shusaku.deploy.cli.overrides import compose, compose_jobs
+from shusaku.deploy.cli.presets import Presets
 from shusaku.deploy.run.composed_config import ComposedConfig, replace_settings
 from shusaku.deploy.run.game_parameters import game_defaults
 from shusaku.deploy.run.masking import mask_override, mask_tree
@@ -47,7 +49,8 @@ def test_the_plain_defaults_are_the_dataclasses(argv: list[str]) -> None:
 
 
 def vars_without_origin(config: Config) -> dict[str, object]:
-    return {name: value for name, value in vars(config).items() if name not in ("overrides", "asked", "unresolved")}
+    origin = ("overrides", "asked", "search_settings", "unresolved")
+    return {name: value for name, value in vars(config).items() if name not in origin}
 
 
 @pytest.mark.parametrize("name", game_names())
@@ -64,7 +67,7 @@ def test_every_experiment_composes_and_leaves_the_groups_their_say(name: str) ->
             if not set(body.get(group, {})) & set(OmegaConf.load(file)):
                 continue
             chosen = compose([f"experiment={name}", f"{group}={file.stem}", "learner.enabled=false"])
-            said = {key: getattr(getattr(chosen, group), key) for key in OmegaConf.load(file)}
+            said = {str(key): getattr(getattr(chosen, group), str(key)) for key in OmegaConf.load(file)}
             assert said == dict(OmegaConf.load(file)), f"experiment={name} {group}={file.stem}"
 
 
@@ -86,7 +89,10 @@ def test_the_presets_of_alphazero_hold_its_values(name: str, planes: tuple[int, 
 def test_an_explicit_choice_wins_over_the_experiment() -> None:
     config = compose(["experiment=connect_four", "network=large", "search=gumbel", "game=connect_four"])
     assert (config.network.filters, config.network.blocks, config.game.name) == (256, 20, "connect_four")
-    assert (config.search.policy, config.search.noise) == ("gumbel", False)
+    assert config.search == GumbelConfig(simulations=32, value_scale=0.5, rescale_values=False)
+    config = compose(["experiment=connect_four", "search=puct"])  # the experiment's own search is gumbel
+    assert config.search == PuctConfig(simulations=32)
+    assert compose(["experiment=connect_four", "search.policy=puct"]).search == PuctConfig(simulations=32)
 
 
 @pytest.mark.parametrize(("argv", "value"), [
@@ -163,22 +169,61 @@ def test_naming_a_player_does_not_let_self_play_off() -> None:
 
 
 def test_contradictions_are_refused() -> None:
-    assert "search.noise=false" in refusal("search=gumbel", "search.noise=true")
-    assert "root of puct only" in refusal("search=gumbel", "search.forced_playouts=2")
-    assert "root of puct only" in refusal("search=gumbel", "first.search.policy=mcts", "first.search.prune_policy=true")
-    assert "knows no temperature" in refusal("search=gumbel", "search.temperature_final=0.15")
-    assert "knows no temperature" in refusal("search=gumbel", "search.temperature_half_life=9")
-    assert "has its own choice" in refusal("search=gumbel", "search.move_choice=lcb")
-    assert "walks to one leaf at a time" in refusal("search=gumbel", "search.leaves=2", "learner.enabled=false")
     assert "losses that never were" in refusal("search=puct", "search.leaves=2")
     assert "losses that never were" in refusal("search=puct", "search.leaves=2", "learner.enabled=false")
     assert "draws one symmetry for every leaf" in refusal("search.average_symmetries=true")
-    assert "grows a tree" in refusal("search=gumbel", "search.graph=true")
     assert "cannot be cut" in refusal("search=puct", "search.graph=true", "search.reuse=true")
-    assert "no tree" in refusal("search=policy_only", "learner.enabled=false", "search.proven_results=true")
     assert "own policy" in refusal("search=policy_only")
-    assert "without one" in refusal("search=puct", "search.root_policy_temperature_early=1.25")
+    assert "without a half-life" in refusal("search=puct", "search.root_policy_temperature_early=1.25")
     assert "game=connect_four already says" in refusal("game=connect_four", "game.name=tic_tac_toe")
+
+
+@pytest.mark.parametrize(("choice", "setting", "readers"), [
+    ("gumbel", "noise=true", "puct"), ("gumbel", "forced_playouts=2.0", "puct"), ("gumbel", "reuse=true", "puct"),
+    ("gumbel", "temperature_final=0.15", "puct|mcts|policy_only"), ("gumbel", "move_choice=lcb", "puct|mcts"),
+    ("gumbel", "leaves=2", "puct"), ("gumbel", "graph=true", "puct"), ("mcts", "prune_policy=true", "puct"),
+    ("mcts", "cache=1000", "puct|gumbel|policy_only"), ("puct", "gumbel_scale=0.0", "gumbel"),
+    ("puct", "c_uct=2.0", "mcts"), ("policy_only", "proven_results=true", "puct|gumbel|mcts"),
+])
+def test_a_setting_that_the_policy_does_not_read_is_refused(choice: str, setting: str, readers: str) -> None:
+    text = refusal(f"search={choice}", f"search.{setting}", "learner.enabled=false")
+    assert text == f"search.{setting}: {choice} does not read it; leave it out or use search={readers}"
+    assert "does not read it" in refusal("learner.enabled=false", f"search.policy={choice}", f"search.{setting}")
+
+
+def test_what_a_policy_lacks_can_be_switched_off() -> None:
+    argv = ["search=gumbel", "search.noise=false", "search.reuse=false", "search.graph=false", "search.leaves=1"]
+    assert compose(argv).search == GumbelConfig(simulations=32, value_scale=0.5, rescale_values=False)
+
+
+def test_a_preset_of_ones_own_is_held_to_its_policy(tmp_path: Path) -> None:
+    preset = tmp_path / "experiment" / "mine.yaml"
+    preset.parent.mkdir()
+    own = Presets(tmp_path)
+    head = "# @package _global_\ndefaults:\n  - override /game: hex\n  - override /search: gumbel\nexperiment: mine\n"
+    preset.write_text(f"{head}search:\n  c_uct: 2.0\n")
+    with pytest.raises(UsageError, match=r"^search.c_uct=2.0: gumbel does not read it"):
+        compose(["experiment=mine"], own)
+    assert compose(["experiment=mine", "search=mcts", "learner.enabled=false"], own).search == MctsConfig(c_uct=2.0)
+    preset.write_text(f"{head}search:\n  simulatons: 2\n")
+    with pytest.raises(UsageError, match=r"nearest: search.simulations"):
+        compose(["experiment=mine"], own)
+    preset.write_text(f"{head}search:\n  simulations: many\n")
+    with pytest.raises(UsageError, match=r"many"):
+        compose(["experiment=mine"], own)
+
+
+@pytest.mark.parametrize(("name", "search"), [
+    ("gumbel_at_1e2d214", GumbelConfig(simulations=32, value_scale=0.5, rescale_values=False)),
+    ("katago_at_1e2d214", compose(["search=katago", "game=hex", "search.simulations=32", "search.reuse=true"]).search),
+])
+def test_the_configuration_of_an_old_run_is_read(tmp_path: Path, name: str, search: SearchConfig) -> None:
+    text = (Path(__file__).parents[1] / "run" / f"{name}.yaml").read_text()
+    assert "c_uct" in text
+    path = tmp_path / "config.yaml"
+    path.write_text(text.replace("service_ms", "batch_latency_ms"))
+    assert compose([f"config={path}"]).search == search
+    assert compose([f"config={path}", "search=mcts", "learner.enabled=false"]).search.policy == "mcts"
 
 
 def test_parameters_reach_the_game_with_their_types(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,11 @@
-"""Search in Python: options from a SearchConfig, and the search of many positions side by side."""
+"""The C++ search in Python: its options, one round of a batch, and the search of many positions in batches."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from shusaku.common._core import Game, Position, SearchBatch, SearchOptions, SearchResult, SelfPlayOptions
-from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
+from shusaku.common.config.schema import SelfPlayConfig
+from shusaku.common.config.search import SearchConfig, all_settings
 from shusaku.common.messages import Evaluation, Leaves
 
 
@@ -12,22 +13,26 @@ class Evaluate(Protocol):
     """The part of an evaluator that a search needs."""
 
     @property
-    def version(self) -> int: ...
+    def version(self) -> int:
+        """The version of the weights; it keys cached evaluations."""
+        ...
 
-    def __call__(self, leaves: Leaves) -> Evaluation: ...
+    def __call__(self, leaves: Leaves) -> Evaluation:
+        """Logits and values of all leaves."""
+        ...
 
 
 def search_options(config: SearchConfig, *, symmetries: bool) -> SearchOptions:
-    """The options of the C++ core: the fields of SearchConfig by the same names, and that of the caller."""
+    """The options of the C++ core.  `symmetries`: a random symmetry of the game for every evaluation."""
     options = SearchOptions()
-    for name, value in vars(config).items():
+    for name, value in all_settings(config).items():
         setattr(options, name, value)
     options.symmetries = symmetries
     return options
 
 
 def self_play_options(config: SelfPlayConfig) -> SelfPlayOptions:
-    """The options of the C++ core: the fields of SelfPlayConfig by the same names."""
+    """The options of the C++ core."""
     options = SelfPlayOptions()
     for name, value in vars(config).items():
         setattr(options, name, value)
@@ -35,7 +40,7 @@ def self_play_options(config: SelfPlayConfig) -> SelfPlayOptions:
 
 
 def step(batch: SearchBatch, evaluate: Evaluate) -> None:
-    """One round: every search walks to a leaf, the leaves are evaluated together, their values go up the trees."""
+    """One round: every search selects a leaf, the leaves are evaluated as one batch and backed up."""
     leaves = Leaves(*batch.select(max(0, evaluate.version)))
     if len(leaves):
         evaluation = evaluate(leaves)
@@ -52,7 +57,7 @@ def search_positions(
     seed: int = 0,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> list[SearchResult]:
-    """One search of each position (none of them terminal), up to `batch` of them side by side, without symmetries.
+    """One search of each position (none of them terminal), up to `batch` of them at a time, without symmetries.
 
     Position i is searched with randomness of (seed, i) alone.  Stops early, with fewer results, on `should_stop`.
     """
