@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from shusaku.actors.evaluators.evaluator import make_evaluator
+from shusaku.actors.evaluators.factory import make_evaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.config.schema import Config, SelfPlayConfig

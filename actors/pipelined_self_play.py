@@ -25,7 +25,7 @@ class SplitEvaluate(Protocol):
     def finish(self) -> Evaluation: ...
 
 
-class OverlappedSelfPlay:
+class PipelinedSelfPlay:
     """Plays `games` games side by side against itself, half of them in each group.
 
     Group g plays exactly the games of `SelfPlay(..., games=group_games(games)[g], seed=group_seed(seed, g))`; all are

@@ -14,12 +14,12 @@ import ray
 from shusaku.actors.actor_loop import ActorLoop, Plays
 from shusaku.actors.arena.strength import Stopped, Strength, measure
 from shusaku.actors.arena.strength_sets import strength_set
-from shusaku.actors.evaluators.evaluator import evaluator_maker, make_evaluator
+from shusaku.actors.evaluators.factory import evaluator_maker, make_evaluator
 from shusaku.actors.inference.client import EvaluationStopped, RemoteEvaluation
 from shusaku.actors.inference.server import InferenceServer
 from shusaku.actors.inference.stats import ServerStats
 from shusaku.actors.inference.transport import SERVER_SECONDS, ServerTransport, open_door
-from shusaku.actors.pipelined_self_play import OverlappedSelfPlay
+from shusaku.actors.pipelined_self_play import PipelinedSelfPlay
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.config.schema import Config, InferenceConfig
@@ -105,7 +105,7 @@ class SelfPlayActor(_Shell):
         if plan.with_server:
             self._transport = ServerTransport(plan.actor, LeavesCodec(game))
             remote = RemoteEvaluation(self._transport, plan.actor, game, should_stop=self._stopping.is_set)
-            player = OverlappedSelfPlay(game, config.search, config.self_play, remote, timer=timer, **settings)
+            player = PipelinedSelfPlay(game, config.search, config.self_play, remote, timer=timer, **settings)
             return ActorLoop(
                 player, writer, lambda weights: None, epoch=plan.epoch, more_figures=self._transport.figures,
                 timer=timer,

@@ -6,7 +6,8 @@ from typing import Any
 
 import msgpack
 
-from shusaku.actors.evaluators.evaluator import NetworkEvaluator, Runtime
+from shusaku.actors.evaluators.evaluator import Runtime
+from shusaku.actors.evaluators.network import NetworkEvaluator
 from shusaku.common._core import Game, GameBatch
 from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
 from shusaku.common.config.search_options import Evaluate, search_options, self_play_options

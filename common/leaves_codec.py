@@ -16,6 +16,7 @@ bit.  Decoding trusts nothing: sizes are checked against the game before anythin
 import struct
 import sys
 import zlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,7 @@ class LeavesCodec:
             end = int(np.searchsorted(ends, ends[begin] + room, side="right")) - 1
             if end <= begin:
                 raise CodecError(f"position {begin} has more legal actions than the game allows: {self._max_legal}")
-            parts.append(positions(leaves, begin, end))
+            parts.append(slice_leaves(leaves, begin, end))
             begin = end
         return parts
 
@@ -117,13 +118,24 @@ class LeavesCodec:
         return _REQUEST.size + rows * self._position_bytes + actions * _U2.itemsize
 
 
-def positions(leaves: Leaves, begin: int, end: int) -> Leaves:
+def slice_leaves(leaves: Leaves, begin: int, end: int) -> Leaves:
     """Positions [begin, end) of the leaves, as views."""
     offsets = leaves.offsets[begin : end + 1]
     first, last = offsets[0], offsets[-1]
     if begin:
         offsets = offsets - first
     return Leaves(leaves.packed[begin:end], leaves.uniform[begin:end], offsets, leaves.actions[first:last])
+
+
+def concat_evaluations(parts: Sequence[Evaluation]) -> Evaluation:
+    """The answers of several parts as one, which names the version of the last; new arrays unless there is only one."""
+    if len(parts) == 1:
+        return parts[0]
+    return Evaluation(
+        np.concatenate([part.logits for part in parts]),
+        np.concatenate([part.values for part in parts]),
+        parts[-1].version,
+    )
 
 
 def to_half(numbers: NDArray[np.float32]) -> NDArray[np.float16]:

@@ -125,7 +125,7 @@ class Weights:
     params: dict[str, int | float | str | bool]
     sha256: str = ""  # of the safetensors bytes, where it was read from or written to a file
     scales: dict[str, float] = field(default_factory=dict)  # of 8 bits: layer -> largest input (learner.quantisation)
-    refused: str = ""  # why there are none although they were wanted
+    rejected: str = ""  # why there are no scales although 8 bits were asked for
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,12 @@ from shusaku.common.messages import Weights
 from shusaku.common.network.network import Network, load_tensors, tensors_of
 from shusaku.common.network.target import total_loss
 from shusaku.common.network.targets import make_targets
-from shusaku.common.network.tower import evaluated
+from shusaku.common.network.tower import evaluation_tensors
 from shusaku.common.network.weights import is_finite, tower_shape
 from shusaku.learner.ema import Average
 from shusaku.learner.optimizer_state import load_optimizer, optimizer_tensors
 from shusaku.learner.optimizers import learning_rate, make_optimizer
-from shusaku.learner.quantisation import POSITIONS, RoundingError, quantise
+from shusaku.learner.quantisation import POSITIONS, QuantisationError, quantise
 
 _SCALE = "scale/"  # before the name of a layer, in the facts of a checkpoint
 
@@ -53,10 +53,10 @@ class Learner:
     How many threads torch takes is the caller's: `torch.set_num_threads`.
     """
 
-    def __init__(self, network: Network, game: Game, config: LearnerConfig, *, is_rounding: bool = False) -> None:
+    def __init__(self, network: Network, game: Game, config: LearnerConfig, *, is_quantised: bool = False) -> None:
         """The network must have a head for each of `learner.targets`.
 
-        `is_rounding`: publications come with the scales of 8 bits, made of the positions of the newest batch.
+        `is_quantised`: publications come with the scales of 8 bits, made of the positions of the newest batch.
         """
         if config.device == "cuda" and not torch.cuda.is_available():
             raise UsageError("learner.device=cuda: torch finds no GPU that it can use; use learner.device=cpu")
@@ -69,10 +69,10 @@ class Learner:
         self.skipped_steps = 0  # batches whose loss or gradient was not finite, since this object was made
         self.refused_publications = 0  # networks that were not finite
         self.refused_roundings = 0  # publications without scales, for 8 bits would have strayed too far
-        self._is_rounding = is_rounding
+        self._is_quantised = is_quantised
         self._positions: NDArray[np.float32] | None = None  # [N, C, H, W] for the scales; None before the first step
         self._scales: dict[str, float] = {}  # of the last publication
-        self._rounding_error: RoundingError | None = None
+        self._rounding_error: QuantisationError | None = None
         self.rate_factor = 1.0  # of the learning rate; whoever rolls back may lower it
         self.run_share = 0.0  # of the run's time that is used up, as its owner knows it; see `learning_rate`
         self._bad_steps = 0  # skipped in a row
@@ -114,7 +114,7 @@ class Learner:
         self.average.update(self.network)
         self.step_count += 1
         self._bad_steps = 0
-        self._positions = batch.observations[:POSITIONS] if self._is_rounding else None
+        self._positions = batch.observations[:POSITIONS] if self._is_quantised else None
         self._grad_norm += norm
         self._note(loss, losses, predictions, labels)
         return True
@@ -151,14 +151,16 @@ class Learner:
             self.refused_publications += 1
             return None
         network = asdict(self.network.config)
-        weights = Weights(version, self.step_count, evaluated(tensors), network, self._game.name, self._game.params)
+        weights = Weights(
+            version, self.step_count, evaluation_tensors(tensors), network, self._game.name, self._game.params
+        )
         if self._positions is not None:
             weights, self._rounding_error = quantise(
                 weights, tower_shape(self._game, self.network.config), self._positions
             )
-            self.refused_roundings += bool(weights.refused)
+            self.refused_roundings += bool(weights.rejected)
             self._scales = weights.scales
-        elif self._is_rounding:
+        elif self._is_quantised:
             weights = replace(weights, scales=self._scales)  # a resumed network is the one that they were made for
         return weights
 

@@ -29,7 +29,7 @@ MOST_POLICY_ERROR = 0.02  # nats: mean Kullback-Leibler divergence of the rounde
 MOST_VALUE_ERROR = 0.02  # mean distance of the values
 
 
-class RoundingError(NamedTuple):
+class QuantisationError(NamedTuple):
     """How far the rounded network strays from the one that was trained, on average over the positions."""
 
     policy: float  # nats
@@ -44,7 +44,7 @@ class RoundingError(NamedTuple):
                 f"by {self.value:.3g} (at most {MOST_VALUE_ERROR:g})")
 
 
-def quantise(weights: Weights, tower: TowerShape, planes: NDArray[np.float32]) -> tuple[Weights, RoundingError]:
+def quantise(weights: Weights, tower: TowerShape, planes: NDArray[np.float32]) -> tuple[Weights, QuantisationError]:
     """The weights with scales from positions [N, C, H, W], or with the reason why they are refused."""
     planes = planes[: positions_for(tower)]
     # In fp32 the largest towers would keep the learner for seconds; what they are compared with is bf16 anyway.
@@ -59,10 +59,10 @@ def quantise(weights: Weights, tower: TowerShape, planes: NDArray[np.float32]) -
         rounded.load(weights)
         other_logits, other_values = rounded(x)
     policy, other = F.log_softmax(logits.float(), 1), F.log_softmax(other_logits.float(), 1)
-    error = RoundingError(
+    error = QuantisationError(
         float((policy.exp() * (policy - other)).sum(1).mean()), float((values - other_values).abs().mean())
     )
-    return replace(weights, scales={} if error.reason else scales, refused=error.reason), error
+    return replace(weights, scales={} if error.reason else scales, rejected=error.reason), error
 
 
 def positions_for(tower: TowerShape) -> int:

@@ -80,7 +80,7 @@ class Training:
             game.observation_shape, game.num_actions, config.network, make_targets(config.learner), config.run.seed
         )
         self.learner = Learner(
-            network, game, config.learner, is_rounding=config.inference.is_rounding
+            network, game, config.learner, is_quantised=config.inference.is_quantised
         )
         self._versions = VersionIndex(directory)
         self._published: Weights | None = None

@@ -25,10 +25,10 @@ class ExactSolver:
 
     def results(self, position: Position) -> dict[int, int]:
         """What each legal action leads to under best play, for the player to move; empty where the game is over."""
-        return {action: -self.value(after(position, action)) for action in position.legal_actions}
+        return {action: -self.value(play_on_copy(position, action)) for action in position.legal_actions}
 
 
-def after(position: Position, action: int) -> Position:
+def play_on_copy(position: Position, action: int) -> Position:
     """The position that `action` leads to, as one of its own; ValueError when it is illegal."""
     following = position.copy()
     following.play(action)
@@ -43,7 +43,7 @@ def decision_positions(game: Game) -> Iterator[Position]:
         following = {}
         for position in layer:
             for action in position.legal_actions:
-                reached = after(position, action)
+                reached = play_on_copy(position, action)
                 if not reached.is_terminal:
                     following[reached.transposition_key] = reached
         layer = list(following.values())

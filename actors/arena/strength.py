@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shusaku.actors.arena.solvers import after
+from shusaku.actors.arena.solvers import play_on_copy
 from shusaku.actors.arena.strength_sets import StrengthSet
-from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator, UniformEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, UniformEvaluator
 from shusaku.common._core import Game, Position, SearchResult
 from shusaku.common.config.schema import SearchConfig
 from shusaku.common.config.search_options import Evaluate, search_positions
@@ -198,7 +198,7 @@ def _holds(start: Position, side: int, move: Mapping[int, int]) -> bool:
     while waiting:
         position = waiting.pop()
         for action in [move[position.transposition_key]] if position.to_play == side else position.legal_actions:
-            reached = after(position, action)
+            reached = play_on_copy(position, action)
             if reached.is_terminal:
                 if (reached.outcome if reached.to_play == side else -reached.outcome) < 0:
                     return False

@@ -72,7 +72,7 @@ class OpenVINORuntime:
             compiled, blob = self._template.compile(constants)
             if self._wanted.name == "int8":
                 self.precision = self._float
-                self._why = f"not int8: {weights.refused or 'these weights have no scales'}"
+                self._why = f"not int8: {weights.rejected or 'these weights have no scales'}"
         request = compiled.create_infer_request()
         request.set_input_tensor(self._input)
         request.set_output_tensor(0, self._policy)

@@ -14,7 +14,7 @@ import numpy as np
 
 from shusaku.actors.evaluators.evaluator import NO_VERSION
 from shusaku.common._core import Game
-from shusaku.common.leaves_codec import MAX_REQUEST_BYTES, LeavesCodec, decode_evaluation
+from shusaku.common.leaves_codec import MAX_REQUEST_BYTES, LeavesCodec, concat_evaluations, decode_evaluation
 from shusaku.common.messages import Evaluation, Leaves
 
 MAX_IN_FLIGHT = 2  # requests of one client
@@ -130,13 +130,7 @@ class RemoteEvaluation:
                 break
             self._ask_again(parts)
         self._under_way.popleft()
-        if len(answers) == 1:
-            return answers[0]
-        return Evaluation(
-            np.concatenate([answer.logits for answer in answers]),
-            np.concatenate([answer.values for answer in answers]),
-            answers[0].version,
-        )
+        return concat_evaluations(answers)
 
     def _ask_again(self, parts: list[_Part]) -> None:
         """The weights were swapped between two requests of one evaluation, or another server took over.

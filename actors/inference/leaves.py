@@ -9,7 +9,7 @@ from shusaku.common._core import Game
 from shusaku.common.messages import Leaves
 
 
-def together(parts: Sequence[Leaves]) -> Leaves:
+def concat_leaves(parts: Sequence[Leaves]) -> Leaves:
     """One behind the other; new arrays where there are several."""
     if len(parts) == 1:
         return parts[0]

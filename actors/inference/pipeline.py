@@ -3,7 +3,8 @@
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from shusaku.actors.evaluators.evaluator import Evaluator, SplitEvaluator, of_sizes
+from shusaku.actors.evaluators.buckets import make_buckets
+from shusaku.actors.evaluators.evaluator import Evaluator, SplitEvaluator
 from shusaku.actors.inference.batching import smallest_fitting
 from shusaku.common.messages import Evaluation, Leaves, Weights
 
@@ -16,7 +17,7 @@ class BatchPipeline:
 
     def __init__(self, make_evaluator: Callable[[int], Evaluator], sizes: Sequence[int]) -> None:
         """What `make_evaluator` raises for the smallest size is raised here."""
-        made, why_not_more = of_sizes(make_evaluator, sorted(set(sizes)))
+        made, why_not_more = make_buckets(make_evaluator, sorted(set(sizes)))
         self._evaluators: dict[int, SplitEvaluator] = {
             size: evaluator if isinstance(evaluator, SplitEvaluator) else _AtOnce(evaluator)
             for size, evaluator in made.items()

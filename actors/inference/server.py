@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from shusaku.actors.evaluators.evaluator import NO_VERSION, Evaluator
 from shusaku.actors.inference.batching import FireRule, LiveClients
 from shusaku.actors.inference.client import ServerUnavailable
-from shusaku.actors.inference.leaves import non_finite_rows, sample_leaves, together
+from shusaku.actors.inference.leaves import concat_leaves, non_finite_rows, sample_leaves
 from shusaku.actors.inference.pipeline import BatchPipeline
 from shusaku.actors.inference.stats import ServerFigures, ServerStats
 from shusaku.common._core import Game
@@ -339,7 +339,7 @@ class InferenceServer:
         while len(self._pipeline) and sum(len(request.leaves) for request in requests) > self._rule.largest:
             self._finish()  # one that is larger than any batch waits for nobody's card
         try:
-            self._pipeline.begin(together([request.leaves for request in requests]))
+            self._pipeline.begin(concat_leaves([request.leaves for request in requests]))
         except Exception as error:
             self._fail(batch, error)
 

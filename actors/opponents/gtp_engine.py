@@ -1,6 +1,6 @@
 """The Go Text Protocol, version 2: a question, and its answer up to an empty line."""
 
-from shusaku.actors.opponents.process import EngineFault, EngineProcess, shown
+from shusaku.actors.opponents.process import EngineFault, EngineProcess, quote
 
 MAX_ANSWER = 1 << 16  # bytes
 
@@ -19,7 +19,7 @@ class GtpEngine(EngineProcess):
         when the match is.
         """
         if early := self.unread().strip():
-            raise EngineFault("garbage", f"said {shown(early)} before it was asked to {command}")
+            raise EngineFault("garbage", f"said {quote(early)} before it was asked to {command}")
         self.send(command)
         answer = self.receive(
             command, seconds, lambda said: _take_answer(command, said), "the empty line that ends an answer"
@@ -34,10 +34,10 @@ def _take_answer(command: str, said: bytes) -> tuple[bytes | None, bytes]:
     """Everything up to the empty line that ends an answer, and what follows it."""
     text = said.replace(b"\r", b"").lstrip(b"\n")
     if text and text[:1] not in b"=?":
-        raise EngineFault("garbage", f"answered {shown(text)} to {command}; an answer begins with = or ?")
+        raise EngineFault("garbage", f"answered {quote(text)} to {command}; an answer begins with = or ?")
     answer, end, rest = text.partition(b"\n\n")
     if end:
         return answer, rest
     if len(text) > MAX_ANSWER:
-        raise EngineFault("garbage", f"answered {command} with more than {MAX_ANSWER:,} bytes: {shown(text)}")
+        raise EngineFault("garbage", f"answered {command} with more than {MAX_ANSWER:,} bytes: {quote(text)}")
     return None, text

@@ -75,7 +75,7 @@ class EngineProcess:
         except OSError:
             raise self._crash(line) from None
         if written != len(data):
-            raise EngineFault("timeout", f"does not read what it is told, at last {shown(data)}{self._last_words()}")
+            raise EngineFault("timeout", f"does not read what it is told, at last {quote(data)}{self._last_words()}")
 
     def receive(
         self, command: str, seconds: float, take: Callable[[bytes], tuple[T | None, bytes]], end: str
@@ -95,7 +95,7 @@ class EngineProcess:
                 raise self._crash(command)
             left = deadline - time.monotonic()
             if left <= 0:
-                said = f", only {shown(self._unread)} without {end}" if self._unread.strip() else ""
+                said = f", only {quote(self._unread)} without {end}" if self._unread.strip() else ""
                 raise EngineFault("timeout", f"no answer to {command} within {seconds:g} s{said}{self._last_words()}")
             if self._should_stop():
                 raise Stopped(f"the match was stopped while an engine was asked to {command}")
@@ -168,7 +168,7 @@ class EngineProcess:
         return f"; its last words: {text}" if text else ""
 
 
-def shown(data: bytes) -> str:
+def quote(data: bytes) -> str:
     """As a message quotes it."""
     text = data.decode(errors="replace").strip()
     return repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}…")

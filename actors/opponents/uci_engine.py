@@ -5,7 +5,7 @@ UCI: Meyer-Kahlen and Huber, "Description of the universal chess interface", 200
 
 from collections.abc import Callable, Sequence
 
-from shusaku.actors.opponents.process import EngineFault, EngineProcess, shown
+from shusaku.actors.opponents.process import EngineFault, EngineProcess, quote
 from shusaku.actors.opponents.uci_options import EngineOption, parse_option
 
 MAX_LINE = 1 << 16  # bytes
@@ -38,7 +38,7 @@ class UciEngine(EngineProcess):
     def best_move(self, position: str, go: str, seconds: float) -> str:
         """The word behind `bestmove`."""
         if b"\nbestmove" in b"\n" + (early := self.unread()):
-            raise EngineFault("garbage", f"said {shown(early)} before it was asked to {go}")
+            raise EngineFault("garbage", f"said {quote(early)} before it was asked to {go}")
         self.send(position)
         self.send(go)
         words = self._await("bestmove", go, seconds)
@@ -67,10 +67,10 @@ class UciEngine(EngineProcess):
             taken += begin
             if len(said) - begin > MAX_LINE:
                 raise EngineFault("garbage", f"answered {command} with a line of more than {MAX_LINE:,} bytes: "
-                                             f"{shown(said[begin:])}")
+                                             f"{quote(said[begin:])}")
             if taken > MAX_OUTPUT:
                 raise EngineFault("garbage", f"said more than {MAX_OUTPUT:,} bytes and no {word} to {command}: "
-                                             f"{shown(said)}")
+                                             f"{quote(said)}")
             return None, said[begin:]
 
         return self.receive(command, seconds, take, f"the end of its line, or {word}")

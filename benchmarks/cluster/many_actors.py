@@ -6,9 +6,9 @@ Pseudo-random evaluators and tic-tac-toe, so that neither network nor search is 
 own in a temporary directory; the last one lasts longer, to show that memory stays flat.  Memory is the PSS of all
 processes of the run, Ray's own included, in megabytes.
 
-Whether so many actors could keep a card busy, one that takes 10 ms for a batch:
+Whether so many actors could keep a GPU busy, one that takes 10 ms for a batch:
 
-    python benchmarks/cluster/many_actors.py --actors 16 --last-minutes 2 inference.runtime=simulated_card
+    python benchmarks/cluster/many_actors.py --actors 16 --last-minutes 2 inference.runtime=simulated_gpu
 """
 
 import argparse

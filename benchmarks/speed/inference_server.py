@@ -13,7 +13,7 @@ import time
 
 import numpy as np
 
-from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.inference.server import InferenceServer
 from shusaku.common._core import Game, GameBatch
 from shusaku.common.config.schema import SearchConfig, SelfPlayConfig

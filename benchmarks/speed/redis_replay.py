@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.config.schema import ReplayConfig, SearchConfig, SelfPlayConfig

@@ -13,5 +13,5 @@ for repeat in 1 2 3; do
   done
   bench 0,1 selfplay game=tic_tac_toe network=tiny "${rules[@]}" $auto bench.seconds=10
   bench 0,1 selfplay game=go game.size=9 network=tutorial "${rules[@]}" inference.placement=server \
-    inference.runtime=simulated_card inference.service_ms=10 actors.count=16 actors.cpus=0.1 actors.games_per_actor=64 bench.seconds=15
+    inference.runtime=simulated_gpu inference.batch_latency_ms=10 actors.count=16 actors.cpus=0.1 actors.games_per_actor=64 bench.seconds=15
 done

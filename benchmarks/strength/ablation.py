@@ -18,7 +18,7 @@ from typing import Any
 
 from shusaku.actors.arena.strength import measure
 from shusaku.actors.arena.strength_sets import strength_set
-from shusaku.actors.evaluators.evaluator import make_evaluator
+from shusaku.actors.evaluators.factory import make_evaluator
 from shusaku.deploy.cli.overrides import compose
 from shusaku.deploy.run.chosen_weights import choose_weights
 

@@ -56,12 +56,12 @@ class InferenceConfig:
     placement: str = "auto"  # actor: inside each actor; server: batched for all of them; auto: server on a GPU
     servers: int = 1  # inference servers, with placement server
     deadline_ms: float = 2.0  # a server waits no longer than this for more positions
-    runtime: str = "auto"  # openvino | torch; auto: torch on a GPU; uniform | pseudo_random | simulated_card: none
-    service_ms: float = 10.0  # that a simulated card takes for a batch
-    precision: str = "auto"  # fp32 | bf16 | int8 (as long as it strays little); auto: bf16 where the processor has it
+    runtime: str = "auto"  # openvino | torch; auto: torch on a GPU; uniform | pseudo_random | simulated_gpu: none
+    batch_latency_ms: float = 10.0  # of the simulated GPU, for a batch of any size
+    precision: str = "auto"  # fp32 | bf16 | int8 (while its error is small); auto: bf16 where the processor has it
 
     @property
-    def is_rounding(self) -> bool:
+    def is_quantised(self) -> bool:
         """Whether weights need the scales of 8 bits, as far as the configuration says."""
         return self.precision == "int8" and self.device == "cpu" and self.runtime in ("auto", "openvino")
 

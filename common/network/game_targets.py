@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from shusaku.common.config.schema import LearnerConfig, NetworkConfig
 from shusaku.common.network.heads import CellsHead, NumbersHead, ValueHead
 from shusaku.common.network.row_labels import PLIES_A_CELL
-from shusaku.common.network.search_targets import among
+from shusaku.common.network.search_targets import rescale_known
 from shusaku.common.network.target import Labels
 
 SCORE_SCALE = 20.0  # of the head's output, in points (KataGo: python/model_pytorch.py, scoremean_multiplier)
@@ -120,7 +120,7 @@ class Ownership:
     def figures(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
         """error: mean of |owner - tanh|, among the rows whose game came to its end."""
         error = (batch["ownership"].nan_to_num(0.0) - torch.tanh(prediction.float())).abs().mean((1, 2))
-        return {"error": among(error, self._is_known(batch))}
+        return {"error": rescale_known(error, self._is_known(batch))}
 
     def _is_known(self, batch: Labels) -> Tensor:
         return ~batch["ownership"][:, 0, 0].isnan()  # [B] a map is known whole or not at all
@@ -146,7 +146,7 @@ class Score:
     def figures(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
         """error: in points, among the rows whose game came to its end."""
         error = (self._points(prediction) - batch["score"].nan_to_num(0.0)).abs()
-        return {"error": among(error, ~batch["score"].isnan())}
+        return {"error": rescale_known(error, ~batch["score"].isnan())}
 
     def _points(self, prediction: Tensor) -> Tensor:
         return SCORE_SCALE * prediction.float().squeeze(1)  # [B]

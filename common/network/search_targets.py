@@ -71,10 +71,10 @@ class OpponentReply:
     def figures(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
         """accuracy: the first choice is the opponent's, among the rows that have a reply."""
         is_known = batch["reply"].sum(1) > 0
-        return {"accuracy": among((prediction.argmax(1) == batch["reply"].argmax(1)).float(), is_known)}
+        return {"accuracy": rescale_known((prediction.argmax(1) == batch["reply"].argmax(1)).float(), is_known)}
 
 
-def among(values: Tensor, is_known: Tensor) -> Tensor:
+def rescale_known(values: Tensor, is_known: Tensor) -> Tensor:
     """[B] whose mean is the mean of those values that are known; 0 where none is."""
     share = is_known.float().mean().clamp(min=1e-9)
     return torch.where(is_known, values, 0.0) / share

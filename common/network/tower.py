@@ -95,7 +95,7 @@ def initial_tensors(tower: TowerShape, seed: int) -> Tensors:
     return {name: initial_tensor(name, shape, seed) for name, shape in tensor_shapes(tower).items()}
 
 
-def evaluated(tensors: Mapping[str, NDArray[np.float32]]) -> Tensors:
+def evaluation_tensors(tensors: Mapping[str, NDArray[np.float32]]) -> Tensors:
     """The tensors that an evaluator computes with: heads other than policy and value only teach the tower."""
     own = ("heads.policy.", "heads.value.")
     return {name: t for name, t in tensors.items() if not name.startswith("heads.") or name.startswith(own)}

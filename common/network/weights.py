@@ -16,7 +16,7 @@ from safetensors.numpy import save
 from shusaku.common.config.schema import NetworkConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.messages import Weights
-from shusaku.common.network.tower import TowerShape, evaluated, fold, folded_shapes, initial_tensors
+from shusaku.common.network.tower import TowerShape, evaluation_tensors, fold, folded_shapes, initial_tensors
 
 if TYPE_CHECKING:
     from shusaku.common._core import Game
@@ -41,7 +41,7 @@ def weights_of(network: "Network", game: "Game", version: int, step: int) -> Wei
     """The network as it is now: its tower, policy and value; other heads stay behind."""
     from shusaku.common.network.network import tensors_of  # torch, only for those who train
 
-    tensors = evaluated(tensors_of(network))
+    tensors = evaluation_tensors(tensors_of(network))
     return Weights(version, step, tensors, dataclasses.asdict(network.config), game.name, game.params)
 
 
@@ -71,7 +71,7 @@ def weights_to_bytes(weights: Weights) -> bytes:
         "game": weights.game,
         "params": weights.params,
         **({"scales": weights.scales} if weights.scales else {}),
-        **({"refused": weights.refused} if weights.refused else {}),
+        **({"refused": weights.rejected} if weights.rejected else {}),
     }
     tensors = {name: np.ascontiguousarray(t, "<f4") for name, t in weights.tensors.items()}
     return save(tensors, {FACTS: json.dumps({**facts, "digest": _digest(facts, tensors)}, sort_keys=True)})
@@ -95,7 +95,7 @@ def weights_from_bytes(data: bytes, source: str) -> Weights:
         params=facts["params"],
         sha256=hashlib.sha256(data).hexdigest(),
         scales=facts.get("scales", {}),
-        refused=facts.get("refused", ""),
+        rejected=facts.get("refused", ""),
     )
 
 

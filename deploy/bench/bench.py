@@ -60,7 +60,7 @@ def _inference(config: Config) -> dict[str, Any]:
 
 def _replay(config: Config) -> dict[str, Any]:
     """Appending whole games with validation, and sampling ready mini-batches, each on one thread."""
-    from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator
+    from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
     from shusaku.actors.self_play import ActorIdentity, SelfPlay
     from shusaku.replay.backends import make_buffer
 

@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 from typing import TypeVar
 
 from shusaku.actors.batch_size import GamesChoice, measure_games
-from shusaku.actors.evaluators.evaluator import choose_runtime
+from shusaku.actors.evaluators.factory import choose_runtime
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import RunFailed, UsageError
 from shusaku.deploy.cluster.layout import placement_of

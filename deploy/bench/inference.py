@@ -5,12 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from shusaku.actors.evaluators.evaluator import choose_runtime, network_maker, of_sizes, raw_rate
+from shusaku.actors.evaluators.buckets import make_buckets
+from shusaku.actors.evaluators.factory import choose_runtime, network_maker
 from shusaku.common.config.schema import Config, InferenceConfig
 from shusaku.common.errors import RunFailed
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.hardware import choose_precision
 from shusaku.common.network.weights import random_weights
+from shusaku.deploy.bench.raw_rate import raw_rate
 from shusaku.deploy.cluster.layout import LARGEST_BATCH, batch_buckets
 from shusaku.deploy.run.calibration import with_scales
 
@@ -23,10 +25,10 @@ def measure_inference(config: Config) -> dict[str, Any]:
     game = configured_game(config.game)
     weights = random_weights(game, config.network, config.run.seed, version=1)
     choices = list(_runtimes(config))
-    is_card = config.inference.device != "cpu"
-    batches = batch_buckets(LARGEST_BATCH) if is_card else BATCHES
+    is_gpu = config.inference.device != "cpu"
+    batches = batch_buckets(LARGEST_BATCH) if is_gpu else BATCHES
     seconds = config.bench.seconds / (len(choices) * len(batches))
-    if not is_card and any(runtime == "torch" for runtime, _ in choices):
+    if not is_gpu and any(runtime == "torch" for runtime, _ in choices):
         import torch
 
         torch.set_num_threads(1)  # as an actor has
@@ -38,8 +40,8 @@ def measure_inference(config: Config) -> dict[str, Any]:
         except RunFailed:
             if config.inference.precision != "auto":
                 raise
-            continue  # 8 bits stray too far here; nobody asked for them
-        made, _ = of_sizes(network_maker(game, inference, config.network), batches)
+            continue  # the quantisation error is too large here, and int8 was not asked for
+        made, _ = make_buckets(network_maker(game, inference, config.network), batches)
         for batch, evaluator in made.items():
             begin = time.perf_counter()
             evaluator.load(loaded)
@@ -47,10 +49,10 @@ def measure_inference(config: Config) -> dict[str, Any]:
             rate = raw_rate(evaluator, seconds)
             rows.append({"runtime": choose_runtime(inference)[0], "precision": evaluator.precision, "batch": batch,
                          "positions_per_s": rate, "batch_ms": 1000 * batch / rate, "load_ms": load_ms})
-    return {"game": game.name, "rows": rows, "advice": advice(rows, is_card=is_card)}
+    return {"game": game.name, "rows": rows, "advice": advice(rows, is_gpu=is_gpu)}
 
 
-def advice(rows: Sequence[Mapping[str, Any]], *, is_card: bool = False) -> dict[str, Any]:
+def advice(rows: Sequence[Mapping[str, Any]], *, is_gpu: bool = False) -> dict[str, Any]:
     """The fastest runtime and precision, and the smallest batch with `ENOUGH` of its rate.
 
     A smaller batch means fewer games side by side, which end sooner and are played by newer weights.
@@ -60,8 +62,8 @@ def advice(rows: Sequence[Mapping[str, Any]], *, is_card: bool = False) -> dict[
     chosen = min((row for row in same if row["positions_per_s"] >= ENOUGH * best["positions_per_s"]),
                  key=lambda row: row["batch"])
     rate = f"{chosen['positions_per_s']:,.0f} positions/s"
-    where = (f"inference.device=cuda, {rate} a card in batches of {chosen['batch']}, which actors.games_per_actor=auto "
-             "fills" if is_card else f"actors.games_per_actor={chosen['batch']}, {rate} a core")
+    where = (f"inference.device=cuda, {rate} a GPU in batches of {chosen['batch']}, which actors.games_per_actor=auto "
+             "fills" if is_gpu else f"actors.games_per_actor={chosen['batch']}, {rate} a core")
     text = f"advice: inference.runtime={best['runtime']} inference.precision={best['precision']} {where}"
     if chosen is not best:
         share = chosen["positions_per_s"] / best["positions_per_s"]

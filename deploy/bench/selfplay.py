@@ -9,12 +9,13 @@ from typing import Any
 
 import psutil
 
-from shusaku.actors.evaluators.evaluator import make_network_evaluator, raw_rate
+from shusaku.actors.evaluators.factory import network_maker
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common.config.schema import Config
 from shusaku.common.stage_timer import StageTimer, shares
 from shusaku.deploy.bench.games_setting import run_in_subprocess, settle_games
 from shusaku.deploy.bench.processes import collect_answers, put_answer
+from shusaku.deploy.bench.raw_rate import raw_rate
 from shusaku.deploy.run.calibration import with_scales
 from shusaku.deploy.run.chosen_weights import choose_weights
 from shusaku.deploy.run.composed_config import replace_settings
@@ -65,7 +66,7 @@ def _measure_one(config: Config, scales: dict[str, float], actor: int, barrier: 
     chosen = choose_weights(replace_settings(config, checkpoint=config.checkpoint or "random"))
     game = chosen.game
     timer = StageTimer()
-    evaluator = make_network_evaluator(game, config.inference, chosen.network, config.actors.games, timer)
+    evaluator = network_maker(game, config.inference, chosen.network, timer)(config.actors.games)
     evaluator.load(replace(chosen.weights, scales=scales))
     player = SelfPlay(
         game, config.search, config.self_play, evaluator, games=config.actors.games,

@@ -1,7 +1,7 @@
 """`shusaku bench selfplay inference.placement=server`: many processes that play, and one that evaluates for them.
 
 Without Ray: the server's own process, clients through shared memory.  What a GPU would be kept busy by is measured so,
-and without a GPU what a simulated card would be.
+and without a GPU what a simulated GPU would be.
 """
 
 import math
@@ -15,17 +15,19 @@ from typing import Any
 
 import psutil
 
-from shusaku.actors.evaluators.evaluator import Evaluator, NetworkAlone, evaluator_maker, raw_rate
+from shusaku.actors.evaluators.evaluator import Evaluator, MeasurableEvaluator
+from shusaku.actors.evaluators.factory import evaluator_maker
 from shusaku.actors.inference.client import RemoteEvaluation
 from shusaku.actors.inference.server import InferenceServer
 from shusaku.actors.inference.shm_client import SharedTransport
 from shusaku.actors.inference.shm_server import SharedDoor
-from shusaku.actors.pipelined_self_play import OverlappedSelfPlay
+from shusaku.actors.pipelined_self_play import PipelinedSelfPlay
 from shusaku.actors.self_play import ActorIdentity
 from shusaku.common.config.schema import Config
 from shusaku.common.leaves_codec import LeavesCodec
 from shusaku.common.stage_timer import StageTimer, shares
 from shusaku.deploy.bench.processes import collect_answers, put_answer
+from shusaku.deploy.bench.raw_rate import raw_rate
 from shusaku.deploy.cluster.layout import Layout, layout_of
 from shusaku.deploy.run.calibration import with_scales
 from shusaku.deploy.run.chosen_weights import choose_weights
@@ -87,7 +89,7 @@ def _serve(config: Config, layout: Layout, barrier: Barrier, addresses: Any) -> 
     server = InferenceServer(chosen.game, remembered, sizes=layout.sizes, deadline_ms=config.inference.deadline_ms)
     server.load(with_scales(config.inference, chosen.game, chosen.network, chosen.weights))
     largest = made[max(made)]
-    network: NetworkAlone | None = largest if isinstance(largest, NetworkAlone) else None
+    network: MeasurableEvaluator | None = largest if isinstance(largest, MeasurableEvaluator) else None
     seconds = config.bench.seconds
 
     def measure_raw() -> float:  # while the server's thread has nothing to do
@@ -122,7 +124,7 @@ def _play(config: Config, layout: Layout, barrier: Barrier, addresses: Any, acto
     evaluate = RemoteEvaluation(
         transport, actor, chosen.game, should_stop=lambda: transport.is_closed, timeout=2 * ANSWER_SECONDS
     )
-    player = OverlappedSelfPlay(
+    player = PipelinedSelfPlay(
         chosen.game, config.search, config.self_play, evaluate, games=layout.games, seed=config.run.seed + actor,
         identity=ActorIdentity(actor), timer=timer,
     )

@@ -42,6 +42,9 @@ CONFIGS = Path(configs.__file__).parent
 DEFAULT_EXPERIMENT = "connect_four"
 _SWEEPS = ("choice", "glob", "interval", "range", "shuffle", "sort")  # what Hydra's grammar calls by a name
 _ZERO_IS_AUTO = ("actors.count", "actors.games_per_actor", "learner.threads", "match.engines")
+MOVED_SETTINGS = {  # settings of earlier versions -> their keys of today
+    "inference.service_ms": "inference.batch_latency_ms",
+}
 _PLAYER_SEARCHES = ("first.search", "second.search")  # sections that take the choices of the group `search`
 
 
@@ -310,6 +313,8 @@ def _walk(node: Any, prefix: str) -> Iterator[tuple[str, tuple[type | None, Any]
 
 
 def _unknown(text: str, key: str, known: Iterable[str]) -> UsageError:
+    if key in MOVED_SETTINGS:
+        return UsageError(f"{text}: {key} is called {MOVED_SETTINGS[key]} now")
     return UsageError(f"{text}: there is no setting {key}; nearest: {nearest(key, known)}")
 
 

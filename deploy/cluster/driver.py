@@ -401,7 +401,7 @@ class ClusterRun:
             weights = with_scales(config.inference, self.game, config.network, weights)
         except RunFailed as refused:
             self.console.log(f"{refused}; the next best precision is used")
-            weights = replace(weights, refused=str(refused))
+            weights = replace(weights, rejected=str(refused))
         self.store.control.record_version(weights.version)
         return weights
 

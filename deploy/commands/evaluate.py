@@ -6,7 +6,7 @@ from typing import Any
 
 from shusaku.actors.arena.strength import measure
 from shusaku.actors.arena.strength_sets import strength_set
-from shusaku.actors.evaluators.evaluator import make_evaluator
+from shusaku.actors.evaluators.factory import make_evaluator
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import UsageError
 from shusaku.deploy.run.calibration import with_scales

@@ -15,7 +15,7 @@ from shusaku.deploy.cluster.layout import placement_of
 from shusaku.deploy.run.composed_config import replace_settings
 from shusaku.replay.backends import make_buffer
 
-AT_ONCE_MS = 0.01  # of a card that nobody waits for
+SHORTEST_LATENCY_MS = 0.01  # of a simulated GPU that limits nothing
 
 
 def run(config: Config, as_json: bool) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def measure(config: Config) -> Rates:
 def _measure_actor(whole: Config, alone: Config) -> tuple[dict[str, Any], float | None]:
     """What one actor plays that waits for nobody, and the evaluations a second of all inference servers.
 
-    Beside servers it asks a card that answers at once, for a real one would be waited for.
+    With inference servers it asks a simulated GPU that answers at once, for it would wait for a real one.
     """
     from shusaku.deploy.bench.selfplay import measure_selfplay
     from shusaku.deploy.bench.served import measure_served
@@ -81,7 +81,7 @@ def _measure_actor(whole: Config, alone: Config) -> tuple[dict[str, Any], float 
     if placement_of(alone) == "actor":
         return measure_selfplay(alone), None
     raw = measure_served(whole)["raw_evaluations_per_s"]  # in the batches that all actors fill
-    at_once = replace(alone.inference, runtime="simulated_card", device="cpu", service_ms=AT_ONCE_MS)
+    at_once = replace(alone.inference, runtime="simulated_gpu", device="cpu", batch_latency_ms=SHORTEST_LATENCY_MS)
     at_once.placement = "server"
     return measure_served(replace_settings(alone, inference=at_once)), whole.inference.servers * raw or None
 

@@ -55,7 +55,7 @@ def save_run(run: "LocalRun") -> None:
         "version": published.version,
         "version_step": published.step,
         "scales": published.scales,
-        "refused": published.refused,
+        "refused": published.rejected,
         "sequences": [actor.sequence for actor in run.actors],
         "run": {**asdict(run.state), "seconds": run.seconds, "evaluations": run.evaluations},
     }
@@ -98,7 +98,7 @@ def load_run(run: "LocalRun", *, learner_only: bool = False, cause: Diverged | N
     run.published = Weights(
         int(facts["version"]), int(facts["version_step"]), dict(checkpoint.tensors["published"]),
         asdict(run.config.network), run.game.name, run.game.params,
-        scales=facts.get("scales", {}), refused=facts.get("refused", ""),
+        scales=facts.get("scales", {}), rejected=facts.get("refused", ""),
     )
     notes.append(f"goes on after {run.state.seconds / 60:.1f} minutes, {run.learner.step_count:,} steps and "
                  f"{run.state.games:,} games")

@@ -16,7 +16,8 @@ import torch
 
 from shusaku.actors.arena.strength import Stopped, Strength, measure
 from shusaku.actors.arena.strength_sets import StrengthSet, strength_set
-from shusaku.actors.evaluators.evaluator import Evaluator, make_evaluator
+from shusaku.actors.evaluators.evaluator import Evaluator
+from shusaku.actors.evaluators.factory import make_evaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common.config.rules import check_self_play
 from shusaku.common.config.schema import Config, config_hash
@@ -82,7 +83,7 @@ class LocalRun:
             config.run.seed,
         )
         self.learner = Learner(
-            network, self.game, config.learner, is_rounding=config.inference.is_rounding
+            network, self.game, config.learner, is_quantised=config.inference.is_quantised
         )
         timers = [StageTimer() for _ in range(count)]
         self.evaluators = evaluators or [

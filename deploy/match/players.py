@@ -7,7 +7,8 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from shusaku.actors.arena.players import Player, RandomPlayer, SearchPlayer
-from shusaku.actors.evaluators.evaluator import UniformEvaluator, make_ladder
+from shusaku.actors.evaluators.dummies import UniformEvaluator
+from shusaku.actors.evaluators.factory import make_bucketed_evaluator
 from shusaku.actors.opponents.player import EnginePlayer
 from shusaku.actors.opponents.session import MOVE_LIMIT, EngineSettings
 from shusaku.common._core import Game
@@ -148,7 +149,7 @@ class _SeatMaker:
         weights = with_scales(inference, self.game, network, weights)
         evaluators = []
         for _ in range(self.threads):
-            evaluator = make_ladder(self.game, inference, network, most)
+            evaluator = make_bucketed_evaluator(self.game, inference, network, most)
             evaluator.load(weights)
             evaluators.append(evaluator)
         what = "untrained" if name == "random" else f"version {weights.version}, step {weights.step:,}"

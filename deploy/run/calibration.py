@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from shusaku.actors.evaluators.evaluator import choose_runtime, make_evaluator
+from shusaku.actors.evaluators.factory import choose_runtime, make_evaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.config.schema import InferenceConfig, NetworkConfig, SearchConfig, SelfPlayConfig
@@ -22,7 +22,7 @@ def with_scales(inference: InferenceConfig, game: Game, network: NetworkConfig, 
 
     RunFailed where 8 bits would stray too far.  Less than a second for 64 filters x 5 blocks.
     """
-    if weights.scales or not (inference.is_rounding and cpu_has_int8() and choose_runtime(inference)[0] == "openvino"):
+    if weights.scales or not (inference.is_quantised and cpu_has_int8() and choose_runtime(inference)[0] == "openvino"):
         return weights
     from shusaku.learner.quantisation import positions_for, quantise  # torch, only for those who round
 
@@ -30,8 +30,8 @@ def with_scales(inference: InferenceConfig, game: Game, network: NetworkConfig, 
     planes = _positions(replace(inference, precision="auto"), game, network, weights)
     spread = np.linspace(0, len(planes) - 1, min(positions_for(tower), len(planes))).astype(int)
     quantised, _ = quantise(weights, tower, planes[spread])
-    if quantised.refused:
-        raise RunFailed(f"inference.precision=int8 is refused: {quantised.refused}; use inference.precision=auto")
+    if quantised.rejected:
+        raise RunFailed(f"inference.precision=int8 is refused: {quantised.rejected}; use inference.precision=auto")
     return quantised
 
 

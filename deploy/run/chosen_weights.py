@@ -11,7 +11,7 @@ from shusaku.common.config.schema import Config, NetworkConfig, SearchConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.messages import Weights
-from shusaku.common.network.tower import evaluated
+from shusaku.common.network.tower import evaluation_tensors
 from shusaku.common.network.weights import load_weights, random_weights
 from shusaku.deploy.run.composed_config import asked_keys
 from shusaku.deploy.run.game_parameters import check_search
@@ -84,7 +84,7 @@ def _of_directory(path: Path, config: Config, key: str) -> ChosenWeights:
     facts, saved = found.checkpoint.facts, read_config(run)
     network = dict(saved["network"])
     weights = Weights(
-        int(facts["version"]), found.checkpoint.step, evaluated(found.checkpoint.tensors["average"]), network,
+        int(facts["version"]), found.checkpoint.step, evaluation_tensors(found.checkpoint.tensors["average"]), network,
         str(facts["game"]), dict(saved["game"].get("params") or {}),
     )
     chosen = _of(weights, search_of_run(saved, config))

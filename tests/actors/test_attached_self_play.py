@@ -5,7 +5,8 @@ import pytest
 from numpy.typing import NDArray
 
 from shusaku.actors.evaluators.channels_last import Inputs
-from shusaku.actors.evaluators.evaluator import NetworkEvaluator, PseudoRandomEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
+from shusaku.actors.evaluators.network import NetworkEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game, GameBatch, SearchOptions
 from shusaku.common.config.schema import SearchConfig, SelfPlayConfig

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from inference_fixtures import GAME, ThreadTransport, weights
 
-from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.inference.client import EvaluationStopped, RemoteEvaluation
 from shusaku.actors.inference.server import InferenceServer
-from shusaku.actors.pipelined_self_play import OverlappedSelfPlay, group_games, group_seed
+from shusaku.actors.pipelined_self_play import PipelinedSelfPlay, group_games, group_seed
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
@@ -69,7 +69,7 @@ def test_overlapping_changes_nothing_but_the_order(name: str, games: int, seed: 
     game = Game(name)
     steps = 150
     sizes = group_games(games)
-    player = OverlappedSelfPlay(game, SEARCH, SELF_PLAY, Split(game), games=games, seed=seed, identity=WHO)
+    player = PipelinedSelfPlay(game, SEARCH, SELF_PLAY, Split(game), games=games, seed=seed, identity=WHO)
     turns = [player.step() for _ in range(steps * len(sizes))]
     for group, size in enumerate(sizes):
         mine = [record for turn in turns[group :: len(sizes)] for record in turn]
@@ -87,7 +87,7 @@ def test_through_a_server_the_games_are_the_same() -> None:
     server.load(weights(0))
     transport = ThreadTransport(7, server)
     remote = RemoteEvaluation(transport, 7, GAME, max_bytes=200)
-    player = OverlappedSelfPlay(GAME, SEARCH, SELF_PLAY, remote, games=20, seed=5, identity=WHO)
+    player = PipelinedSelfPlay(GAME, SEARCH, SELF_PLAY, remote, games=20, seed=5, identity=WHO)
     turns = [player.step() for _ in range(600)]
     server.close()
     transport.close()
@@ -99,7 +99,7 @@ def test_through_a_server_the_games_are_the_same() -> None:
 
 def test_while_one_group_is_awaited_the_other_is_under_way() -> None:
     evaluate = Split()
-    player = OverlappedSelfPlay(GAME, SEARCH, SELF_PLAY, evaluate, games=16, seed=1, identity=WHO)
+    player = PipelinedSelfPlay(GAME, SEARCH, SELF_PLAY, evaluate, games=16, seed=1, identity=WHO)
     for _ in range(200):
         player.step()
     assert evaluate.under_way.count(2) > 190  # fewer only where the cache knew all leaves of a group
@@ -108,8 +108,8 @@ def test_while_one_group_is_awaited_the_other_is_under_way() -> None:
 
 def test_a_stopped_step_leaves_everything_where_it_stands() -> None:
     evaluate = Split()
-    stopped = OverlappedSelfPlay(GAME, SEARCH, SELF_PLAY, evaluate, games=9, seed=3, identity=WHO)
-    through = OverlappedSelfPlay(GAME, SEARCH, SELF_PLAY, Split(), games=9, seed=3, identity=WHO)
+    stopped = PipelinedSelfPlay(GAME, SEARCH, SELF_PLAY, evaluate, games=9, seed=3, identity=WHO)
+    through = PipelinedSelfPlay(GAME, SEARCH, SELF_PLAY, Split(), games=9, seed=3, identity=WHO)
     records, expected = [], []
     for turn in range(300):
         if turn % 7 == 0:
@@ -129,7 +129,7 @@ def test_a_stopped_step_leaves_everything_where_it_stands() -> None:
 
 
 def test_counters_are_of_both_groups() -> None:
-    player = OverlappedSelfPlay(GAME, SEARCH, SELF_PLAY, Split(), games=8, seed=3, identity=WHO)
+    player = PipelinedSelfPlay(GAME, SEARCH, SELF_PLAY, Split(), games=8, seed=3, identity=WHO)
     for _ in range(100):
         player.step()
     counters = player.counters()

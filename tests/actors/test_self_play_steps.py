@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from shusaku.actors.evaluators.evaluator import NO_VERSION, PseudoRandomEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
+from shusaku.actors.evaluators.evaluator import NO_VERSION
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.config.schema import SearchConfig, SelfPlayConfig

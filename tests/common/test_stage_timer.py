@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from shusaku.actors.evaluators.evaluator import NetworkEvaluator
+from shusaku.actors.evaluators.network import NetworkEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.config.schema import SearchConfig, SelfPlayConfig

@@ -240,7 +240,7 @@ def test_metrics_are_means_since_the_last_call() -> None:
 def test_scales_of_8_bits_go_with_publications_and_outlive_a_stop() -> None:
     def learner() -> Learner:
         network = Network(GAME.observation_shape, GAME.num_actions, NETWORK, seed=3)
-        return Learner(network, GAME, CONFIG, is_rounding=True)
+        return Learner(network, GAME, CONFIG, is_quantised=True)
 
     first = learner()
     before = first.publish(1)

@@ -8,7 +8,8 @@ import torch
 from numpy.typing import NDArray
 
 from shusaku.actors.evaluators.channels_last import channels_last
-from shusaku.actors.evaluators.evaluator import NetworkEvaluator, make_network_evaluator
+from shusaku.actors.evaluators.factory import make_evaluator
+from shusaku.actors.evaluators.network import NetworkEvaluator
 from shusaku.common import hardware
 from shusaku.common._core import Game
 from shusaku.common.config.schema import InferenceConfig, NetworkConfig
@@ -18,7 +19,7 @@ from shusaku.common.network.network import Network
 from shusaku.common.network.tower import quantised_layers
 from shusaku.common.network.weights import random_weights, tower_shape, weights_from_bytes, weights_of, weights_to_bytes
 from shusaku.learner import quantisation
-from shusaku.learner.quantisation import MOST_POLICY_ERROR, MOST_VALUE_ERROR, POSITIONS, RoundingError, quantise
+from shusaku.learner.quantisation import MOST_POLICY_ERROR, MOST_VALUE_ERROR, POSITIONS, QuantisationError, quantise
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 GAME = Game("connect_four")
@@ -55,7 +56,7 @@ WEIGHTS = trained()
 
 
 def answers(weights: Weights, planes: NDArray[np.float32], precision: str) -> tuple[NDArray[np.float32], ...]:
-    evaluator = make_network_evaluator(GAME, InferenceConfig(precision=precision), CONFIG, len(planes))
+    evaluator = make_evaluator(GAME, InferenceConfig(precision=precision), CONFIG, len(planes))
     assert isinstance(evaluator, NetworkEvaluator)
     evaluator.load(weights)
     assert evaluator.precision == precision
@@ -105,15 +106,15 @@ def test_what_strays_too_far_is_refused_with_its_figures(monkeypatch: pytest.Mon
     monkeypatch.setattr(quantisation, "MOST_POLICY_ERROR", 1e-9)
     refused, error = quantise(WEIGHTS, TOWER, positions(16))
     assert refused.scales == {}
-    assert refused.refused == error.reason
+    assert refused.rejected == error.reason
     assert f"the policy strays by {error.policy:.3g} nats (at most 1e-09)" in error.reason
-    assert RoundingError(0.0, 0.0).reason == ""
-    assert "the value by 0.5" in RoundingError(0.0, 0.5).reason
+    assert QuantisationError(0.0, 0.0).reason == ""
+    assert "the value by 0.5" in QuantisationError(0.0, 0.5).reason
 
 
 @pytest.mark.skipif(not cpu_has_int8(), reason="this CPU computes no products of 8-bit numbers")
 def test_weights_without_scales_are_answered_in_the_next_precision() -> None:
-    evaluator = make_network_evaluator(GAME, InferenceConfig(precision="int8"), CONFIG, 8)
+    evaluator = make_evaluator(GAME, InferenceConfig(precision="int8"), CONFIG, 8)
     other = "bf16" if hardware.cpu_has_bf16() else "fp32"
     evaluator.load(WEIGHTS)
     assert evaluator.precision == other
@@ -122,7 +123,7 @@ def test_weights_without_scales_are_answered_in_the_next_precision() -> None:
     evaluator.load(replace(quantised, version=2))
     assert evaluator.precision == "int8"
     assert "int8 (inference.precision=int8)" in evaluator.description
-    evaluator.load(replace(WEIGHTS, version=3, refused="they stray"))
+    evaluator.load(replace(WEIGHTS, version=3, rejected="they stray"))
     assert evaluator.precision == other
     assert "not int8: they stray" in evaluator.description
 
@@ -131,8 +132,8 @@ def test_scales_travel_in_the_file() -> None:
     quantised, _ = quantise(WEIGHTS, TOWER, positions(32))
     again = weights_from_bytes(weights_to_bytes(quantised), "memory")
     assert again.scales == quantised.scales
-    assert again.refused == ""
-    assert weights_from_bytes(weights_to_bytes(replace(WEIGHTS, refused="why")), "memory").refused == "why"
+    assert again.rejected == ""
+    assert weights_from_bytes(weights_to_bytes(replace(WEIGHTS, rejected="why")), "memory").rejected == "why"
     plain = weights_to_bytes(WEIGHTS)
     assert b"scales" not in plain, "files without them stay as they were"
 
@@ -153,7 +154,7 @@ def test_a_tower_that_takes_long_is_measured_in_bf16(monkeypatch: pytest.MonkeyP
     assert other.value == pytest.approx(error.value, rel=0.5)
     wild = replace(WEIGHTS, tensors={name: t * 30 if name == "heads.value.output.weight" else t
                                      for name, t in WEIGHTS.tensors.items()})
-    assert quantise(wild, TOWER, planes)[0].refused
+    assert quantise(wild, TOWER, planes)[0].rejected
 
 
 def test_a_large_tower_is_measured_with_fewer_positions() -> None:

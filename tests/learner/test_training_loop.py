@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.config.schema import Config, NetworkConfig, SearchConfig, SelfPlayConfig

@@ -7,7 +7,7 @@ import pytest
 
 from shusaku.actors.arena.arena import Arena, MatchResult, openings
 from shusaku.actors.arena.players import Forfeit, OpenGame, Player, RandomPlayer, SearchPlayer
-from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator, ScriptedEvaluator, UniformEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, ScriptedEvaluator, UniformEvaluator
 from shusaku.common._core import Game
 from shusaku.common.config.schema import SearchConfig
 from shusaku.common.errors import UsageError

@@ -27,7 +27,7 @@ from shusaku.actors.arena.strength import (
     strength_search,
 )
 from shusaku.actors.arena.strength_sets import ILLEGAL, StrengthSet, strength_set
-from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator, ScriptedEvaluator, UniformEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, ScriptedEvaluator, UniformEvaluator
 from shusaku.common._core import Game
 from shusaku.common.config.schema import SearchConfig
 from shusaku.common.errors import UsageError

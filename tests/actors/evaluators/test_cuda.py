@@ -11,21 +11,18 @@ from evaluator_fixtures import CONFIG, assert_same, expected, trained_network
 from evaluator_fixtures import leaves_of as random_leaves
 from inference_fixtures import CODEC, GAME, ask, leaves_of, weights
 
-from shusaku.actors.evaluators.cuda import DEPTH, Card, CardEvaluator
-from shusaku.actors.evaluators.evaluator import (
-    BatchTooLarge,
-    Evaluator,
-    PseudoRandomEvaluator,
-    make_evaluator,
-    raw_rate,
-)
-from shusaku.actors.evaluators.simulated_gpu import SimulatedCard
+from shusaku.actors.evaluators.cuda import DEPTH, CudaEvaluator, DeviceNetwork
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
+from shusaku.actors.evaluators.evaluator import BatchTooLarge, Evaluator
+from shusaku.actors.evaluators.factory import make_evaluator
+from shusaku.actors.evaluators.simulated_gpu import SimulatedGpu
 from shusaku.actors.inference.pipeline import BatchPipeline
 from shusaku.actors.inference.server import InferenceServer
 from shusaku.common._core import Game
 from shusaku.common.config.schema import InferenceConfig, NetworkConfig
 from shusaku.common.hardware import Precision
 from shusaku.common.network.weights import random_weights, tower_shape, weights_of
+from shusaku.deploy.bench.raw_rate import raw_rate
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 GAMES = [
@@ -34,8 +31,8 @@ GAMES = [
 ]
 
 
-def card_of(game: Game, config: NetworkConfig = CONFIG) -> Card:
-    return Card(game, tower_shape(game, config), Precision("fp32", "for the test"), "cpu")
+def device_network(game: Game, config: NetworkConfig = CONFIG) -> DeviceNetwork:
+    return DeviceNetwork(game, tower_shape(game, config), Precision("fp32", "for the test"), "cpu")
 
 
 @pytest.mark.parametrize(("name", "params", "head"), GAMES)
@@ -45,7 +42,7 @@ def test_it_agrees_with_the_training_network(name: str, params: dict[str, int], 
     game = Game(name, params)
     config = NetworkConfig(filters=8, blocks=1, policy_head=head)
     network = trained_network(game, config)
-    evaluator = CardEvaluator(card_of(game, config), 8)
+    evaluator = CudaEvaluator(device_network(game, config), 8)
     evaluator.load(weights_of(network, game, version=4, step=0))
     leaves = random_leaves(game, count)
     evaluation = evaluator(leaves)
@@ -55,7 +52,7 @@ def test_it_agrees_with_the_training_network(name: str, params: dict[str, int], 
 
 def test_two_batches_are_under_way_and_keep_their_versions() -> None:
     network = trained_network(GAME)
-    evaluator = CardEvaluator(card_of(GAME), 8)
+    evaluator = CudaEvaluator(device_network(GAME), 8)
     evaluator.load(weights_of(network, GAME, version=1, step=0))
     first, second = random_leaves(GAME, 8, seed=1), random_leaves(GAME, 5, seed=2)
     evaluator.begin(first)
@@ -70,8 +67,8 @@ def test_two_batches_are_under_way_and_keep_their_versions() -> None:
 
 
 def test_sizes_share_one_network() -> None:
-    card = card_of(GAME)
-    small, large = CardEvaluator(card, 4), CardEvaluator(card, 16)
+    network = device_network(GAME)
+    small, large = CudaEvaluator(network, 4), CudaEvaluator(network, 16)
     small.load(random_weights(GAME, CONFIG, 1, version=3))
     assert large.version == 3
     leaves = random_leaves(GAME, 4)
@@ -83,7 +80,7 @@ def test_sizes_share_one_network() -> None:
 
 
 class NoRoom(PseudoRandomEvaluator):
-    """A card whose memory ends at 32 positions."""
+    """A GPU whose memory ends at 32 positions."""
 
     def __init__(self, size: int) -> None:
         if size > 32:
@@ -96,22 +93,22 @@ class NoRoom(PseudoRandomEvaluator):
     RuntimeError("CUDA error: out of memory"), RuntimeError("CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"),
 ])
 def test_no_room_on_the_card_is_said_as_such(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    def refuse(evaluator: CardEvaluator) -> None:
+    def refuse(evaluator: CudaEvaluator) -> None:
         raise error
 
-    monkeypatch.setattr(CardEvaluator, "_new_buffers", refuse)
+    monkeypatch.setattr(CudaEvaluator, "_new_buffers", refuse)
     with pytest.raises(BatchTooLarge, match="a batch of 8 positions does not fit") as refusal:
-        CardEvaluator(card_of(GAME), 8)
+        CudaEvaluator(device_network(GAME), 8)
     assert "\n" not in str(refusal.value)
 
 
 def test_another_error_of_the_card_stays_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(evaluator: CardEvaluator) -> None:
+    def refuse(evaluator: CudaEvaluator) -> None:
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
-    monkeypatch.setattr(CardEvaluator, "_new_buffers", refuse)
+    monkeypatch.setattr(CudaEvaluator, "_new_buffers", refuse)
     with pytest.raises(RuntimeError, match="illegal memory access"):
-        CardEvaluator(card_of(GAME), 8)
+        CudaEvaluator(device_network(GAME), 8)
 
 
 def test_where_memory_ends_smaller_batches_do() -> None:
@@ -130,11 +127,11 @@ def test_where_memory_ends_smaller_batches_do() -> None:
 
 
 def test_the_next_batch_is_queued_before_the_first_is_done() -> None:
-    """So a card that takes 100 ms a batch answers a batch each 100 ms, whatever the host does between."""
+    """So a GPU that takes 100 ms a batch answers a batch each 100 ms, whatever the host does between."""
     service = 0.1
 
     def make(size: int) -> Evaluator:
-        return SimulatedCard(GAME, size, service)
+        return SimulatedGpu(GAME, size, service)
 
     server = InferenceServer(GAME, make, sizes=[64], deadline_ms=0.1)
     try:
@@ -150,14 +147,14 @@ def test_the_next_batch_is_queued_before_the_first_is_done() -> None:
         time.sleep(2.5 * service)
         assert len(settled) == 2
         assert settled[0] - begin >= service
-        assert settled[1] - settled[0] < 1.75 * service, "the second waited for nothing but the card"
+        assert settled[1] - settled[0] < 1.75 * service, "the second waited for nothing but the GPU"
     finally:
         server.close()
 
 
 def test_closing_answers_what_is_under_way_with_a_refusal() -> None:
     def make(size: int) -> Evaluator:
-        return SimulatedCard(GAME, size, 0.2)
+        return SimulatedGpu(GAME, size, 0.2)
 
     server = InferenceServer(GAME, make, sizes=[64], deadline_ms=0.1)
     server.load(weights(1))
@@ -170,27 +167,27 @@ def test_closing_answers_what_is_under_way_with_a_refusal() -> None:
     assert all("closed" in str(error) for error in errors)
 
 
-def test_a_client_finds_the_card_behind_the_server() -> None:
-    """Requests of several sizes, through the ladder, answered as by the network alone."""
+def test_a_client_reaches_the_network_behind_the_server() -> None:
+    """Requests of several sizes, through the buckets, answered as by the network alone."""
     network = trained_network(GAME)
-    card = card_of(GAME)
-    server = InferenceServer(GAME, lambda size: CardEvaluator(card, size), sizes=[8, 16, 32], deadline_ms=0.5)
+    device = device_network(GAME)
+    server = InferenceServer(GAME, lambda size: CudaEvaluator(device, size), sizes=[8, 16, 32], deadline_ms=0.5)
     try:
         server.load(weights_of(network, GAME, version=1, step=0))
         for count in (3, 8, 20, 32, 50):
             leaves = random_leaves(GAME, count, seed=count)
             logits, values = expected(network, GAME, leaves)
             answer = ask(server, leaves)
-            np.testing.assert_allclose(answer.logits, logits, rtol=2e-3, atol=2e-3)  # half floats on the way
+            np.testing.assert_allclose(answer.logits, logits, rtol=2e-3, atol=2e-3)  # the answer travels as half floats
             np.testing.assert_allclose(answer.values, values, rtol=2e-3, atol=2e-3)
     finally:
         server.close()
 
 
 def test_a_request_larger_than_any_batch_waits_for_what_is_under_way() -> None:
-    """After a card had no room for the larger sizes: such a one goes in parts, behind the batches before it."""
+    """After a GPU had no room for the larger sizes: such a one goes in parts, behind the batches before it."""
     def make(size: int) -> Evaluator:
-        return SimulatedCard(GAME, size, 0.05)
+        return SimulatedGpu(GAME, size, 0.05)
 
     server = InferenceServer(GAME, make, sizes=[8], deadline_ms=0.1)
     try:
@@ -207,7 +204,7 @@ def test_a_request_larger_than_any_batch_waits_for_what_is_under_way() -> None:
 
 
 def test_buffers_come_back_from_a_batch_that_failed() -> None:
-    evaluator = CardEvaluator(card_of(GAME), 8)
+    evaluator = CudaEvaluator(device_network(GAME), 8)
     evaluator.load(weights_of(trained_network(GAME), GAME, version=1, step=0))
     good = random_leaves(GAME, 8)
     bad = replace(good, uniform=np.zeros((8, 3), np.float32))

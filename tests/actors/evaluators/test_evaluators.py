@@ -6,24 +6,19 @@ import numpy as np
 import pytest
 from evaluator_fixtures import CONFIG, assert_same, expected, leaves_of, trained_network
 
+from shusaku.actors.evaluators.buckets import BucketedEvaluator
 from shusaku.actors.evaluators.channels_last import channels_last
-from shusaku.actors.evaluators.evaluator import (
-    Evaluator,
-    LadderEvaluator,
-    NetworkEvaluator,
-    PseudoRandomEvaluator,
-    ScriptedEvaluator,
-    UniformEvaluator,
-    make_evaluator,
-    make_ladder,
-    raw_rate,
-)
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, ScriptedEvaluator, UniformEvaluator
+from shusaku.actors.evaluators.evaluator import Evaluator
+from shusaku.actors.evaluators.factory import make_bucketed_evaluator, make_evaluator
+from shusaku.actors.evaluators.network import NetworkEvaluator
 from shusaku.common import hardware
 from shusaku.common._core import Game
 from shusaku.common.config.schema import InferenceConfig, NetworkConfig
 from shusaku.common.hardware import choose_precision, cpu_flags, cpu_has_bf16
 from shusaku.common.messages import Evaluation, Leaves, Weights
 from shusaku.common.network.weights import random_weights, weights_of
+from shusaku.deploy.bench.raw_rate import raw_rate
 
 GAMES = ("tic_tac_toe", "connect_four")
 RUNTIMES = ("openvino", "torch")
@@ -227,7 +222,7 @@ def test_what_the_processor_lacks_is_replaced_and_said(
 
 def test_without_openvino_torch_computes_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     game = Game("tic_tac_toe")
-    monkeypatch.setattr("shusaku.actors.evaluators.evaluator.find_spec", lambda name: None)
+    monkeypatch.setattr("shusaku.actors.evaluators.factory.find_spec", lambda name: None)
     for precision in ("fp32", "int8"):
         evaluator = make_evaluator(game, InferenceConfig(precision=precision), CONFIG, 8)
         assert evaluator.description.startswith("torch ")
@@ -242,38 +237,38 @@ def test_openvino_and_linux_agree_on_bf16() -> None:
         assert cpu_has_bf16() == ("BF16" in ov.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"))
 
 
-def test_a_ladder_takes_the_smallest_that_holds_the_positions() -> None:
+def test_a_bucketed_evaluator_takes_the_smallest_that_holds_the_positions() -> None:
     game = Game("connect_four")
     asked: list[tuple[int, int]] = []
 
-    class Rung(UniformEvaluator):
+    class Bucket(UniformEvaluator):
         def __call__(self, leaves: Leaves) -> Evaluation:
             asked.append((self.size, len(leaves)))
             return super().__call__(leaves)
 
-    rungs: dict[int, Evaluator] = {}
+    buckets: dict[int, Evaluator] = {}
     for size in (16, 2, 8):
-        rungs[size] = Rung(game, size)
-        rungs[size].size = size  # type: ignore[attr-defined]
-    ladder = LadderEvaluator(rungs)
-    ladder.load(random_weights(game, CONFIG, 1, version=5))
-    assert ladder.version == 5
+        buckets[size] = Bucket(game, size)
+        buckets[size].size = size  # type: ignore[attr-defined]
+    bucketed = BucketedEvaluator(buckets)
+    bucketed.load(random_weights(game, CONFIG, 1, version=5))
+    assert bucketed.version == 5
     for count in (1, 2, 3, 8, 9, 16, 40):
-        evaluation = ladder(leaves_of(game, count))
+        evaluation = bucketed(leaves_of(game, count))
         assert (len(evaluation.values), evaluation.version) == (count, 5)
     assert asked == [(2, 1), (2, 2), (8, 3), (8, 8), (16, 9), (16, 16), (16, 40)]
-    with pytest.raises(ValueError, match="needs an evaluator"):
-        LadderEvaluator({})
+    with pytest.raises(ValueError, match="needs at least one evaluator"):
+        BucketedEvaluator({})
 
 
 def test_every_rung_says_the_same() -> None:
     game = Game("connect_four")
     weights = random_weights(game, CONFIG, 1, version=1)
-    ladder = make_ladder(game, InferenceConfig(precision="fp32"), CONFIG, 20)
+    bucketed = make_bucketed_evaluator(game, InferenceConfig(precision="fp32"), CONFIG, 20)
     single = make_evaluator(game, InferenceConfig(precision="fp32"), CONFIG, 20)
-    for evaluator in (ladder, single):
+    for evaluator in (bucketed, single):
         evaluator.load(weights)
     for count in (1, 4, 5, 16, 17, 33):
         leaves = leaves_of(game, count)
-        logits = ladder(leaves).logits.copy()
+        logits = bucketed(leaves).logits.copy()
         assert np.allclose(logits, single(leaves).logits, atol=1e-5)

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from inference_fixtures import GAME, Scripted, ThreadTransport, leaves_of, weights
 
-from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.inference.client import MAX_IN_FLIGHT, EvaluationStopped, RemoteEvaluation, ServerUnavailable
 from shusaku.actors.inference.server import InferenceServer
-from shusaku.actors.pipelined_self_play import OverlappedSelfPlay
+from shusaku.actors.pipelined_self_play import PipelinedSelfPlay
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common.codec import CodecError
 from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
@@ -269,7 +269,7 @@ def rows_of_wrong_version(client: type[RemoteEvaluation], max_bytes: int, cache:
     remote._wait = lambda: None  # type: ignore[method-assign]
     config = SearchConfig(simulations=16, cache=cache)
     for player in (
-        OverlappedSelfPlay(GAME, config, SelfPlayConfig(random_plies=4), remote, games=24, seed=1,
+        PipelinedSelfPlay(GAME, config, SelfPlayConfig(random_plies=4), remote, games=24, seed=1,
                            identity=ActorIdentity(0)),
         SelfPlay(GAME, config, SelfPlayConfig(random_plies=4), remote, games=24, seed=2, identity=ActorIdentity(0)),
     ):

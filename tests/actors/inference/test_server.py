@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from inference_fixtures import CODEC, GAME, Scripted, ask, eventually, hammer, leaves_of, serving, weights
 
-from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator, make_evaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
+from shusaku.actors.evaluators.factory import make_evaluator
 from shusaku.actors.inference.server import (
     AnswerLate,
     EvaluationFailed,
@@ -124,7 +125,7 @@ def test_a_third_of_the_clients_need_not_wait_for_the_deadline() -> None:
         assert time.monotonic() - begin < 1.5
 
 
-def test_a_network_answers_through_the_ladder_as_it_does_alone() -> None:
+def test_a_network_answers_through_the_buckets_as_it_does_alone() -> None:
     network = NetworkConfig(filters=8, blocks=1)
     inference = InferenceConfig(runtime="openvino", precision="fp32")
     loaded = random_weights(GAME, network, 1)

@@ -20,13 +20,13 @@ import psutil
 import pytest
 from inference_fixtures import CODEC, GAME, Scripted, ThreadTransport, eventually, leaves_of, serving, weights
 
-from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.inference.client import MAX_IN_FLIGHT, RemoteEvaluation, ServerUnavailable
 from shusaku.actors.inference.server import InferenceServer
 from shusaku.actors.inference.shm_client import SharedTransport
 from shusaku.actors.inference.shm_segment import Segment, Status
 from shusaku.actors.inference.shm_server import HELLO, HELLO_MARK, MAX_SLOT_BYTES, MAX_SLOTS, WELCOME, SharedDoor
-from shusaku.actors.pipelined_self_play import OverlappedSelfPlay
+from shusaku.actors.pipelined_self_play import PipelinedSelfPlay
 from shusaku.actors.self_play import ActorIdentity
 from shusaku.common.codec import CodecError
 from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
@@ -100,7 +100,7 @@ def test_two_are_under_way_and_may_be_received_in_either_order() -> None:
 
 def test_self_play_is_what_it_is_by_calls() -> None:
     def play(evaluate: object) -> list[list[int]]:
-        player = OverlappedSelfPlay(
+        player = PipelinedSelfPlay(
             GAME, SearchConfig(simulations=12), SelfPlayConfig(random_plies=2), evaluate, games=8,  # type: ignore[arg-type]
             seed=5, identity=ActorIdentity(0),
         )
@@ -274,7 +274,7 @@ def test_what_a_departed_client_asked_is_not_computed() -> None:
         evaluators[64].entered.clear()
         evaluators[64].free.clear()
         ticket = other.send(CODEC.encode(leaves_of(3)))
-        assert evaluators[64].entered.wait(10)  # the card is busy, so that what comes now waits
+        assert evaluators[64].entered.wait(10)  # the GPU is busy, so that what comes now waits
         for seed in range(2):
             leaver.send(CODEC.encode(leaves_of(7, seed=seed)))
         assert eventually(lambda: server.stats().waiting == 2)
@@ -315,8 +315,8 @@ def test_a_bad_payload_is_refused_and_the_next_one_answered() -> None:
 def test_what_the_server_cannot_answer_now_is_said() -> None:
     with a_door() as (_, evaluators, door):
         transport = client_of(door)
-        evaluators[64].error = RuntimeError("the card is gone")
-        with pytest.raises(ServerUnavailable, match="the card is gone"):
+        evaluators[64].error = RuntimeError("the GPU is gone")
+        with pytest.raises(ServerUnavailable, match="the GPU is gone"):
             transport.receive(transport.send(CODEC.encode(leaves_of(2))), 10)
         assert not transport.is_closed
         assert transport.receive(transport.send(CODEC.encode(leaves_of(2))), 10)

@@ -154,8 +154,8 @@ def test_another_server_is_asked_when_one_fails(handles: list[Served]) -> None:
     handles += [Served(), Served(node="another")]
     transport = ServerTransport(0, CODEC)
     transport.attach(list(handles))
-    handles[0].evaluator.error = RuntimeError("the card is gone")
-    with pytest.raises(ServerUnavailable, match="the card is gone"):
+    handles[0].evaluator.error = RuntimeError("the GPU is gone")
+    with pytest.raises(ServerUnavailable, match="the GPU is gone"):
         ask(transport)
     assert ask(transport)
     assert handles[1].calls == 1, "the next one"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from external_fixtures import Board, Pile, Takeaway, TicTacToe, python_game, records, solve
 
-from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator, UniformEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, UniformEvaluator
 from shusaku.common._core import Game, GameBatch, RowRing, SearchBatch, perft, random_games
 from shusaku.common.config.schema import SearchConfig
 from shusaku.common.config.search_options import search_options

@@ -7,7 +7,7 @@ import numpy as np
 import pyspiel
 import pytest
 
-from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.common._core import Game, GameBatch, RowRing, game_names, perft, random_games
 from shusaku.common.config.schema import SearchConfig
 from shusaku.common.config.search_options import search_options

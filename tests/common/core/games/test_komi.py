@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from search_fixtures import played_games, self_play_games
 
-from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator, UniformEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, UniformEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game, GameBatch
 from shusaku.common.codec import decode_record, encode_record

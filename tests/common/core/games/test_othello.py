@@ -7,7 +7,7 @@ import pytest
 import rust_reversi
 from reference_othello import Reference, count
 
-from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.common._core import Game, perft, random_games
 from shusaku.common.config.schema import SearchConfig
 from shusaku.common.config.search_options import search_positions

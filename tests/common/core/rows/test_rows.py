@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game, RowRing
 from shusaku.common.config.schema import SearchConfig, SelfPlayConfig

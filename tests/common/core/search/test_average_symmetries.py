@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from search_fixtures import random_positions, scripted
 
-from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator, ScriptedEvaluator, UniformEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, ScriptedEvaluator, UniformEvaluator
 from shusaku.common._core import Game, GameBatch, SearchBatch
 from shusaku.common.config.schema import SearchConfig
 from shusaku.common.config.search_options import search_options, search_positions, step

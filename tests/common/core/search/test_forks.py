@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from search_fixtures import played_games
 
-from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator, ScriptedEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, ScriptedEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game, GameBatch, RowRing
 from shusaku.common.config.schema import SearchConfig, SelfPlayConfig

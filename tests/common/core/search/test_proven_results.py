@@ -8,7 +8,7 @@ from external_fixtures import Takeaway, python_game, solve
 from search_fixtures import assert_proofs_are_true, late_positions, scripted, search_all, self_play_games
 
 from shusaku.actors.arena.strength_sets import strength_set
-from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.common._core import Game
 from shusaku.common.config.schema import SearchConfig
 from shusaku.common.config.search_options import search_options, search_positions

@@ -6,7 +6,7 @@ import pytest
 import reference_search as reference
 from search_fixtures import random_positions, scripted, search_all, self_play_games
 
-from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator, UniformEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, UniformEvaluator
 from shusaku.common._core import Game, GameBatch, SearchBatch
 from shusaku.common.config.schema import SearchConfig
 from shusaku.common.config.search_options import search_options, search_positions, step

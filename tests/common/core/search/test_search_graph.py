@@ -16,7 +16,7 @@ from search_fixtures import (
 )
 
 from shusaku.actors.arena.strength_sets import strength_set
-from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.common._core import Game, GameBatch, SearchBatch
 from shusaku.common.config.schema import SearchConfig
 from shusaku.common.config.search_options import search_options, search_positions, step

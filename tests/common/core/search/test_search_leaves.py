@@ -7,7 +7,7 @@ from reference_graph import WaitingPuct, waiting_search
 from search_fixtures import assert_proofs_are_true, late_positions, random_positions, scripted, search_all
 
 from shusaku.actors.arena.strength_sets import strength_set
-from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator, ScriptedEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, ScriptedEvaluator
 from shusaku.common._core import Game, GameBatch, SearchBatch
 from shusaku.common.config.schema import SearchConfig
 from shusaku.common.config.search_options import search_options, search_positions

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from search_fixtures import played_games
 
-from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator, ScriptedEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, ScriptedEvaluator
 from shusaku.common._core import Game, GameBatch
 from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
 from shusaku.common.config.search_options import search_options, self_play_options

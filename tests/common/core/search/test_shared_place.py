@@ -4,7 +4,7 @@
 import pytest
 from search_fixtures import played_games
 
-from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.common._core import Game
 from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
 

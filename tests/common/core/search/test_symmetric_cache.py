@@ -6,7 +6,7 @@ import pytest
 from external_fixtures import Takeaway, TicTacToe, python_game
 from search_fixtures import self_play_games
 
-from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.common._core import Game, GameBatch, SearchBatch
 from shusaku.common.config.schema import SearchConfig
 from shusaku.common.config.search_options import search_options

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import reference_search as reference
 
-from shusaku.actors.evaluators.evaluator import PseudoRandomEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.common._core import Game
 from shusaku.common.config.schema import SearchConfig
 from shusaku.common.config.search_options import search_positions

@@ -1,0 +1,66 @@
+"""Batch-size buckets: evaluators of a few fixed sizes, of which the smallest that holds a batch is used."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from shusaku.actors.evaluators.evaluator import BatchTooLarge, Evaluator, MeasurableEvaluator
+from shusaku.common.messages import Evaluation, Leaves, Weights
+
+E = TypeVar("E", bound=Evaluator)
+
+
+class BucketedEvaluator:
+    """Several evaluators with the same weights, used as one: a small batch does not run in a large bucket."""
+
+    def __init__(self, evaluators: Mapping[int, Evaluator]) -> None:
+        """`evaluators`: batch size -> evaluator; ValueError if there is none."""
+        if not evaluators:
+            raise ValueError("a bucketed evaluator needs at least one evaluator")
+        self._buckets = sorted(evaluators.items())
+
+    @property
+    def largest(self) -> Evaluator:
+        """The evaluator of the largest batches."""
+        return self._buckets[-1][1]
+
+    @property
+    def version(self) -> int:
+        """The version of the weights."""
+        return self.largest.version
+
+    @property
+    def description(self) -> str:
+        """Runtime, precision and why it was chosen."""
+        return self.largest.description
+
+    @property
+    def precision(self) -> str:
+        """The precision that is in use now (fp32 | bf16 | int8); empty for dummy evaluators."""
+        return self.largest.precision if isinstance(self.largest, MeasurableEvaluator) else ""
+
+    def load(self, weights: Weights) -> None:
+        """Loads the weights into every bucket."""
+        for _, evaluator in self._buckets:
+            evaluator.load(weights)
+
+    def __call__(self, leaves: Leaves) -> Evaluation:
+        """Evaluates any number of positions."""
+        fitting = (evaluator for size, evaluator in self._buckets if size >= len(leaves))
+        return next(fitting, self.largest)(leaves)
+
+
+def make_buckets(make: Callable[[int], E], sizes: Sequence[int]) -> tuple[dict[int, E], str]:
+    """One evaluator of each of the ascending sizes.
+
+    If the device has no memory for a size, only the smaller ones are returned, with the device's error as text.
+    BatchTooLarge if it has no memory for the smallest.
+    """
+    made: dict[int, E] = {}
+    for size in sizes:
+        try:
+            made[size] = make(size)
+        except BatchTooLarge as error:
+            if not made:
+                raise
+            return made, str(error)
+    return made, ""
