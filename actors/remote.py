@@ -1,7 +1,7 @@
-"""Ray's side of the actors: thin shells that build the plain classes and let the driver call them.
+"""Actors, inference servers and the evaluator as Ray actors: thin shells around the plain classes.
 
-Every class is a threaded Ray actor: `run` takes one thread for its whole life, so that its end, however it comes, is
-seen by whoever waits for it; the other methods are short.
+Every class is a threaded Ray actor: `run` takes one thread until the end, so that its caller sees every end, also an
+exception; the other methods are short.
 """
 
 import os
@@ -11,14 +11,15 @@ from typing import Any
 
 import ray
 
-from shusaku.actors.actor_loop import ActorLoop, Plays
+from shusaku.actors.actor_loop import ActorLoop, GamePlayer
 from shusaku.actors.arena.strength import Stopped, Strength, measure
 from shusaku.actors.arena.strength_sets import strength_set
 from shusaku.actors.evaluators.factory import evaluator_maker, make_evaluator
-from shusaku.actors.inference.client import EvaluationStopped, RemoteEvaluation
+from shusaku.actors.inference.client import EvaluationStopped, RemoteEvaluator
 from shusaku.actors.inference.server import InferenceServer
+from shusaku.actors.inference.shm_server import SharedMemoryServer
 from shusaku.actors.inference.stats import ServerStats
-from shusaku.actors.inference.transport import SERVER_SECONDS, ServerTransport, open_door
+from shusaku.actors.inference.transport import SERVER_SECONDS, ServerTransport
 from shusaku.actors.pipelined_self_play import PipelinedSelfPlay
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
@@ -32,12 +33,12 @@ from shusaku.replay.stream.append import Appender
 from shusaku.replay.stream.writer import AsyncWriter
 
 FLUSH_SECONDS = 5.0  # at the end, for games that are not in Redis yet
-BUILD_SECONDS = 300.0  # that `run` may take to build what the other methods talk to: a GPU compiles and captures
+BUILD_SECONDS = 300.0  # for `run` to build the objects that the other methods use: a GPU compiles and captures graphs
 
 
 @dataclass(frozen=True)
 class ActorPlan:
-    """Everything that a self-play actor is made of; small, for it travels with every start."""
+    """Everything that a self-play actor is made of; small, because it is sent with every start."""
 
     config: Config
     config_hash: str
@@ -46,13 +47,13 @@ class ActorPlan:
     incarnation: int
     seed: int
     games: int
-    url: str  # of the replay, as reached from the actor's node
+    url: str  # of the replay, for the actor's node
     run_id: str
-    with_server: bool  # asks inference servers instead of computing by itself
+    with_server: bool  # evaluates on inference servers, not by itself
 
 
 class _Shell:
-    """`run` builds the plain object, so that whatever goes wrong there is what `run` raises; the others wait for it."""
+    """`run` builds the plain object, so that it raises what goes wrong there; the other methods wait for the object."""
 
     def __init__(self) -> None:
         self._built = threading.Event()
@@ -68,14 +69,14 @@ class _Shell:
 
 
 class SelfPlayActor(_Shell):
-    """Plays until it is told to stop."""
+    """Plays until it is stopped."""
 
     def __init__(self, plan: ActorPlan) -> None:
         super().__init__()
         self._plan = plan
 
     def run(self) -> str:
-        """Plays; returns why it stopped."""
+        """Plays, and returns why it stopped."""
         plan, config = self._plan, self._plan.config
         lower_priority(config.cluster.nice)
         game = configured_game(config.game)
@@ -100,14 +101,14 @@ class SelfPlayActor(_Shell):
         settings: dict[str, Any] = {
             "games": plan.games, "seed": plan.seed, "identity": identity, "config_hash": plan.config_hash,
         }
-        player: Plays
+        player: GamePlayer
         timer = StageTimer()
         if plan.with_server:
             self._transport = ServerTransport(plan.actor, LeavesCodec(game))
-            remote = RemoteEvaluation(self._transport, plan.actor, game, should_stop=self._stopping.is_set)
+            remote = RemoteEvaluator(self._transport, plan.actor, game, should_stop=self._stopping.is_set)
             player = PipelinedSelfPlay(game, config.search, config.self_play, remote, timer=timer, **settings)
             return ActorLoop(
-                player, writer, lambda weights: None, epoch=plan.epoch, more_figures=self._transport.figures,
+                player, writer, lambda weights: None, epoch=plan.epoch, more_metrics=self._transport.metrics,
                 timer=timer,
             )
         evaluator = make_evaluator(game, config.inference, config.network, plan.games, timer)
@@ -117,17 +118,18 @@ class SelfPlayActor(_Shell):
         )
 
     def load(self, weights: list[Any]) -> None:
-        """Newer weights, as a list of one reference: Ray would fetch a bare one before the call."""
+        """Takes newer weights, as a list of one reference: Ray would fetch a bare one before the call."""
         self._wait_until_built()
         self._loop.offer(ray.get(weights[0]))
 
     def attach(self, servers: list[Any]) -> None:
-        """The inference servers that answer from now on."""
+        """Takes the handles of the inference servers that are ready now."""
         self._wait_until_built()
         self._transport.attach(servers)
         self._loop.set_ready()
 
     def stop(self) -> None:
+        """Asks `run` to end after the current searches."""
         self._stopping.set()
         if self._built.is_set():
             self._loop.stop()
@@ -138,54 +140,63 @@ class SelfPlayActor(_Shell):
 
 @dataclass(frozen=True)
 class ServerReport:
-    """What the driver asks a server for."""
+    """State of an inference server, for the driver."""
 
     version: int
     stats: ServerStats
-    runtime: str  # what evaluates, and why it was taken
+    runtime: str  # which runtime evaluates, and why it was chosen
 
 
 class InferenceServerActor(_Shell):
-    """Answers the leaves of all actors with one network."""
+    """Evaluates the leaves of all actors with one network."""
 
     def __init__(self, config: Config, index: int, sizes: list[int]) -> None:
         super().__init__()
         self._config, self._index, self._sizes = config, index, sizes
 
     def run(self) -> str:
+        """Serves until it is stopped, and returns why it stopped."""
         config = self._config
         game = configured_game(config.game)
 
         make = evaluator_maker(game, config.inference, config.network)
         self._server = InferenceServer(game, make, sizes=self._sizes, deadline_ms=config.inference.deadline_ms)
-        self._door = open_door(self._server)
+        try:
+            self._shared_memory: SharedMemoryServer | None = SharedMemoryServer(self._server)
+        except OSError:  # the system has no abstract sockets: clients call through Ray
+            self._shared_memory = None
         self._built.set()
         while not self._stopping.wait(0.5):
             if not self._server.is_alive:
                 raise RuntimeError("the thread of the inference server ended; see its log")
-        if self._door is not None:
-            self._door.close()
+        if self._shared_memory is not None:
+            self._shared_memory.close()
         self._server.close()
         return "the server was stopped"
 
-    def door(self) -> tuple[str, str]:
-        """Its node, and the address at which clients of that node share memory with it; empty where there is none."""
+    def shared_memory(self) -> tuple[str, str]:
+        """The server's node, and its address for clients of that node; empty if it has no shared memory."""
         self._wait_until_built()
-        return ray.get_runtime_context().get_node_id(), self._door.address if self._door is not None else ""
+        address = self._shared_memory.address if self._shared_memory is not None else ""
+        return ray.get_runtime_context().get_node_id(), address
 
     def infer(self, client: int, payload: bytes) -> bytes:
+        """Evaluates encoded leaves of a client; returns an encoded answer."""
         self._wait_until_built()
         return self._server.infer(client, payload, SERVER_SECONDS)
 
     def load(self, weights: list[Any]) -> None:
+        """Takes newer weights, as a list of one reference."""
         self._wait_until_built()
         self._server.load(ray.get(weights[0]))
 
     def report(self) -> ServerReport:
+        """State of the server."""
         self._wait_until_built()
         return ServerReport(self._server.version, self._server.stats(), self._server.description)
 
     def stop(self) -> None:
+        """Asks `run` to end."""
         self._stopping.set()
 
     def __repr__(self) -> str:
@@ -193,13 +204,14 @@ class InferenceServerActor(_Shell):
 
 
 class EvaluatorActor(_Shell):
-    """Measures strength, with what the other processes leave of the cores."""
+    """Measures strength, at the lowest priority."""
 
     def __init__(self, config: Config, nice: int, threads: int) -> None:
         super().__init__()
         self._config, self._nice, self._threads = config, nice, threads
 
     def run(self) -> str:
+        """Builds the evaluators, waits until it is stopped, and returns why."""
         lower_priority(self._nice)
         config = self._config
         game = configured_game(config.game)
@@ -215,7 +227,7 @@ class EvaluatorActor(_Shell):
         return "the evaluator was stopped"
 
     def measure(self, weights: list[Any], simulations: list[int], positions: int) -> Strength | None:
-        """The share of optimal moves of these weights on so many positions, 0: all; None when it was stopped."""
+        """The share of optimal moves of these weights on so many positions, 0: all; None if it was stopped."""
         self._wait_until_built()
         lower_priority(self._nice)  # of the threads that Ray has made since
         published: Weights = ray.get(weights[0])
@@ -230,10 +242,11 @@ class EvaluatorActor(_Shell):
             return None
 
     def report(self) -> None:
-        """Answers, so that it is known to live."""
+        """Answers, as a heartbeat."""
         self._wait_until_built()
 
     def stop(self) -> None:
+        """Asks `run` to end; a measurement returns None."""
         self._stopping.set()
 
     def __repr__(self) -> str:
@@ -241,7 +254,7 @@ class EvaluatorActor(_Shell):
 
 
 def inference_on_cpu(inference: InferenceConfig) -> InferenceConfig:
-    """The same without the GPU, which belongs to the servers."""
+    """The same settings without the GPU, which belongs to the servers."""
     if inference.device == "cpu":
         return inference
     return InferenceConfig(runtime="auto", precision="auto", device="cpu", placement="actor")

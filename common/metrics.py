@@ -1,4 +1,4 @@
-"""Where figures go: one JSON line each in `metrics.jsonl`, and TensorBoard's event files beside it.
+"""Metrics of a run: JSON lines in `metrics.jsonl` and TensorBoard's event files beside it, and rates of counters.
 
 Tags are `group/name` with the gradient step on the x axis.  TensorBoard's own writer is used, which needs no torch.
 """
@@ -18,7 +18,7 @@ from shusaku.common.stage_timer import STAGES, shares
 
 
 class MetricsSink:
-    """Writes Metrics below a run directory; safe to call from several threads.
+    """Writes metrics below a run directory; any thread may call it.
 
     A line is `{"time", "step", "seconds", "source", "values": {name: value}}`.  An existing file is continued: the
     last line is dropped when a kill tore it.
@@ -33,9 +33,9 @@ class MetricsSink:
         self._lock = threading.Lock()
 
     def write(self, metrics: Metrics) -> None:
-        """Appends one moment; a value that is no finite number is null in the JSON and absent from TensorBoard."""
+        """Appends the metrics of one moment; values that are not finite are null in JSON, absent from TensorBoard."""
         now = time.time()
-        values = {name: _plain(value) for name, value in metrics.values.items()}
+        values = {name: _to_json(value) for name, value in metrics.values.items()}
         line = {
             "time": round(now, 3),
             "step": metrics.step,
@@ -50,6 +50,7 @@ class MetricsSink:
                 self._events.write(now, metrics.step, dict(_tags(metrics.source, values)))
 
     def close(self) -> None:
+        """Writes what is buffered and closes the files."""
         with self._lock:
             self._lines.close()
             if self._events is not None:
@@ -65,7 +66,7 @@ class MetricsSink:
 
 
 def mean_plies(totals: Mapping[str, int]) -> float:
-    """Plies played, those of open games included, by games ended; 0 before one has."""
+    """Plies played, including those of unfinished games, per finished game; 0 before the first one has finished."""
     return totals.get("plies", 0) / totals["games"] if totals.get("games") else 0.0
 
 
@@ -76,7 +77,7 @@ class TimeShares:
         self._rates = {part: Rate(window, clock) for part in STAGES}
 
     def update(self, totals: Mapping[str, int | float]) -> dict[str, float]:
-        """Notes the counters now; part -> share, empty before time has passed."""
+        """Records the counters; returns part -> share, empty before time has passed."""
         rates = {f"{part}_us": rate.update(totals.get(f"{part}_us", 0)) for part, rate in self._rates.items()}
         return shares({}, rates)
 
@@ -87,15 +88,16 @@ class Rate:
     def __init__(self, window: float = 30.0, clock: Callable[[], float] = time.monotonic) -> None:
         self._window = window
         self._clock = clock
-        self._samples: deque[tuple[float, ...]] = deque()  # time, total; the oldest is at least `window` old
+        self._samples: deque[tuple[float, ...]] = deque()  # time, total; from the beginning of the window on
 
     def update(self, total: float) -> float:
-        """Notes the counter's value now; the rate since the oldest note of the window, 0 before the second one."""
-        _sample(self._samples, self._window, self._clock(), total)
+        """Records the counter; returns its rate since the oldest record of the window, 0 before the second one."""
+        _add_sample(self._samples, self._window, self._clock(), total)
         return self.per_second
 
     @property
     def per_second(self) -> float:
+        """The rate at the last update."""
         if len(self._samples) < 2:
             return 0.0
         (begin, low), (end, high) = self._samples[0], self._samples[-1]
@@ -108,15 +110,16 @@ class Share:
     def __init__(self, window: float = 30.0, clock: Callable[[], float] = time.monotonic) -> None:
         self._window = window
         self._clock = clock
-        self._samples: deque[tuple[float, ...]] = deque()  # time, part, whole; the oldest is at least `window` old
+        self._samples: deque[tuple[float, ...]] = deque()  # time, part, whole; from the beginning of the window on
 
     def update(self, part: float, whole: float) -> float:
-        """Notes the counters' values now; the share since the oldest note of the window, 0 before the second one."""
-        _sample(self._samples, self._window, self._clock(), part, whole)
+        """Records the counters; returns the share since the oldest record of the window, 0 before the second one."""
+        _add_sample(self._samples, self._window, self._clock(), part, whole)
         return self.share
 
     @property
     def share(self) -> float:
+        """The share at the last update."""
         if len(self._samples) < 2:
             return 0.0
         (_, part_before, before), (_, part_now, now) = self._samples[0], self._samples[-1]
@@ -124,7 +127,7 @@ class Share:
 
 
 def read_metrics(path: Path, source: str = "") -> Iterator[Metrics]:
-    """The lines of a `metrics.jsonl`, of one source if given; a torn last line is passed over."""
+    """Reads the lines of a `metrics.jsonl`, of one source if given; skips a torn last line."""
     if not path.exists():
         return
     with path.open(encoding="utf-8") as lines:
@@ -137,7 +140,7 @@ def read_metrics(path: Path, source: str = "") -> Iterator[Metrics]:
 
 
 def drop_torn_line(path: Path) -> None:
-    """Cuts a file of lines after its last newline; no file is no error."""
+    """Cuts a file after its last newline; does nothing if there is no file."""
     if not path.exists():
         return
     with path.open("rb+") as file:
@@ -153,8 +156,8 @@ def drop_torn_line(path: Path) -> None:
         file.truncate(end)
 
 
-def _sample(samples: deque[tuple[float, ...]], window: float, now: float, *counters: float) -> None:
-    """Appends the moment and drops what the window has left; earlier ones go where the last counter began anew."""
+def _add_sample(samples: deque[tuple[float, ...]], window: float, now: float, *counters: float) -> None:
+    """Appends a sample and drops those older than the window, or all of them if the last counter began anew."""
     if samples and counters[-1] < samples[-1][-1]:
         samples.clear()
     samples.append((now, *counters))
@@ -183,7 +186,7 @@ class _EventFile:
 
 
 def _tags(group: str, values: dict[str, Any]) -> Iterator[tuple[str, float]]:
-    """Numbers by `group/name`; a name that brings its own group keeps it, nested figures are named by their path."""
+    """Yields numbers by `group/name`; a name with its own group keeps it, nested values are named by their path."""
     for name, value in values.items():
         tag = name if "/" in name else f"{group}/{name}"
         if isinstance(value, dict):
@@ -192,12 +195,12 @@ def _tags(group: str, values: dict[str, Any]) -> Iterator[tuple[str, float]]:
             yield tag, float(value)
 
 
-def _plain(value: Any) -> Any:
-    """A value that JSON knows: numpy scalars become Python's, NaN and infinities become None."""
+def _to_json(value: Any) -> Any:
+    """Converts numpy scalars to Python's, and NaN and infinities to None."""
     if isinstance(value, dict):
-        return {str(key): _plain(low) for key, low in value.items()}
+        return {str(key): _to_json(low) for key, low in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(low) for low in value]
+        return [_to_json(low) for low in value]
     if hasattr(value, "item"):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):

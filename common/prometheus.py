@@ -1,7 +1,8 @@
-"""The figures of a run as Ray's metrics, which Prometheus reads at the metrics port of the driver's node.
+"""The metrics of a run as Ray's metrics, which Prometheus reads at the metrics port of the driver's node.
 
 Ray puts `ray_` before every name: `shusaku_games_total` is scraped as `ray_shusaku_games_total`.  Names and units
-follow Prometheus' rules: base units, a unit at the end, `_total` for what only grows, shares as `_ratio` of 0 to 1.
+follow Prometheus' rules: base units, a unit at the end, `_total` for totals that only grow, shares as
+`_ratio` of 0 to 1.
 """
 
 import math
@@ -13,19 +14,21 @@ from ray.util.metrics import Counter, Gauge
 
 
 class Kind(Enum):
-    COUNTER = auto()  # the figure is a total that grows
+    """How a metric changes."""
+
+    COUNTER = auto()  # the metric is a total that grows
     GAUGE = auto()
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What one figure is called outside."""
+    """Name, kind and unit of one metric as Prometheus reads it."""
 
     name: str
     kind: Kind
     help: str
-    scale: float = 1.0  # from the figure's unit to Prometheus' base unit
-    tag: str = ""  # of the table's group names: what stands behind the slash
+    scale: float = 1.0  # from our unit to Prometheus' base unit
+    tag: str = ""  # for names with a slash: the tag whose value is the part behind it
 
 
 def _counter(name: str, text: str, scale: float = 1.0) -> Exported:
@@ -36,7 +39,7 @@ def _gauge(name: str, text: str, scale: float = 1.0, tag: str = "") -> Exported:
     return Exported(f"shusaku_{name}", Kind.GAUGE, text, scale, tag)
 
 
-# By the name of the figure; `loss/` stands for every figure that begins with it.
+# By our name of the metric; `loss/` stands for every metric whose name begins with it.
 EXPORTED = {
     "seconds": _counter("training_seconds", "Training time of the run directory, summed over resumes."),
     "minutes": _gauge("asked_training_seconds", "Training time asked for.", 60.0),
@@ -73,11 +76,15 @@ EXPORTED = {
     "inference/wait_p50_ms": _gauge("inference_wait_p50_seconds", "Median of a request's wait for its batch.", 1e-3),
     "inference/wait_p99_ms": _gauge("inference_wait_p99_seconds", "99th percentile of a request's wait.", 1e-3),
     "inference/idle_share": _gauge("inference_idle_ratio", "Share of their time that the servers have nothing to do."),
+    "inference/refused": _counter("inference_refused_requests", "Requests that an inference server did not accept."),
+    "inference/failed": _counter("inference_failed_requests", "Requests whose batch failed in the evaluator."),
+    "inference/non_finite": _counter("inference_non_finite_rows", "Positions answered with NaN or infinity."),
+    "inference/stale_weights": _counter("inference_stale_weights", "Publications ignored by a server with newer ones."),
 }
 
 
 class RayMetrics:
-    """Exports figures by name; Ray must be running in this process.  Not safe to call from several threads."""
+    """Exports metrics by name; Ray must be running in this process.  Not safe to call from several threads."""
 
     def __init__(self, run_id: str, game: str) -> None:
         """`run_id` and `game` are the tags of every series."""
@@ -86,21 +93,21 @@ class RayMetrics:
         self._gauges: dict[str, Gauge] = {}
         self._totals: dict[str, float] = {}
 
-    def write(self, figures: Mapping[str, float]) -> None:
-        """Exports the figures that the table knows; one that is no finite number is passed over."""
-        for figure, value in figures.items():
-            exported, tags = _look_up(figure)
+    def write(self, metrics: Mapping[str, float]) -> None:
+        """Exports the metrics that the table has; one that is not finite is skipped."""
+        for name, value in metrics.items():
+            exported, tags = _look_up(name)
             if exported is None or not math.isfinite(value):
                 continue
             if exported.kind is Kind.COUNTER:
-                self._count(figure, exported, value)
+                self._count(name, exported, value)
             else:
                 self._gauge(exported, tags).set(value * exported.scale, tags={**self._tags, **tags})
 
-    def _count(self, figure: str, exported: Exported, total: float) -> None:
-        """Ray's counters take increments; a total that fell began anew, and what it lost is not taken back."""
-        grown = total - self._totals.get(figure, 0.0)
-        self._totals[figure] = total
+    def _count(self, name: str, exported: Exported, total: float) -> None:
+        """Ray's counters take increments; a total that fell was reset, and its increments up to then stay counted."""
+        grown = total - self._totals.get(name, 0.0)
+        self._totals[name] = total
         if exported.name not in self._counters:
             self._counters[exported.name] = Counter(exported.name, exported.help, tag_keys=tuple(self._tags))
         if grown > 0:
@@ -112,10 +119,10 @@ class RayMetrics:
         return self._gauges[exported.name]
 
 
-def _look_up(figure: str) -> tuple[Exported | None, dict[str, str]]:
-    exported = EXPORTED.get(figure)
+def _look_up(name: str) -> tuple[Exported | None, dict[str, str]]:
+    exported = EXPORTED.get(name)
     if exported is not None:
         return exported, {}
-    group, slash, member = figure.partition("/")
+    group, slash, member = name.partition("/")
     exported = EXPORTED.get(f"{group}/") if slash else None
     return exported, {exported.tag: member} if exported is not None else {}

@@ -22,7 +22,7 @@ class Prefetcher(Generic[T]):
     from a window that still grows, so which rows batch k holds does not depend on the threads' timing.
 
     Where `sample` answers None (the limiter says wait), `next` returns None and the same index is tried again later.
-    `index` is the whole state: batches made but not consumed are made again by whoever goes on from it.
+    `index` is the whole state: batches made but not consumed are made again by the process that goes on from it.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Prefetcher(Generic[T]):
         self._index = index  # of the next batch to be consumed
         self._end = end  # first index that may not be made yet; None: no bound
         self._ready: deque[T] = deque()  # batches index, index + 1, …
-        self._dry = False  # the last sample was None, and nobody has asked since
+        self._dry = False  # the last sample was None, and `next` was not called since
         self._error: BaseException | None = None
         self._stopped = False
         self._is_sampling = False  # the thread makes a batch right now
@@ -49,7 +49,7 @@ class Prefetcher(Generic[T]):
 
     @property
     def ahead(self) -> int:
-        """Batches that were made and not consumed: whoever goes on from `index` makes them again."""
+        """Batches that were made and not consumed: the process that goes on from `index` makes them again."""
         with self._changed:
             return len(self._ready) + self._is_sampling
 
@@ -62,7 +62,7 @@ class Prefetcher(Generic[T]):
     def close(self) -> int:
         """Makes no more than what is made or being made; the index after that, up to which `next` has batches.
 
-        Whoever consumes them all leaves nothing behind that the limiter counted and nobody learned from.
+        A caller that consumes them all leaves no sample that the limiter counted and that was not learned from.
         """
         with self._changed:
             self._end = self._index + len(self._ready) + self._is_sampling

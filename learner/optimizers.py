@@ -50,7 +50,7 @@ def make_optimizer(network: nn.Module, config: LearnerConfig) -> torch.optim.Opt
 def learning_rate(step: int, config: LearnerConfig, run_share: float = 0.0) -> float:
     """The rate of gradient step `step` (from 0): a linear warm-up times the schedule.
 
-    `run_share`: of the run's time that is used up, 0 to 1; what `cooldown` goes by, for nobody knows beforehand how
+    `run_share`: of the run's time that is used up, 0 to 1; what `cooldown` goes by, as it is unknown beforehand how
     many steps a machine will make.
     """
     warmup = min(1.0, (step + 1) / config.warmup_steps) if config.warmup_steps else 1.0

@@ -1,4 +1,4 @@
-"""Ray's side of the learner: a thin shell around `learner.training_loop.Training`."""
+"""Ray's side of the learner: a thin shell around `learner.training_loop.TrainingLoop`."""
 
 import os
 import threading
@@ -13,7 +13,7 @@ from shusaku.common.config.schema import Config
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.messages import Weights
 from shusaku.common.network.row_labels import row_labels
-from shusaku.learner.training_loop import Training, TrainingReport
+from shusaku.learner.training_loop import TrainingLoop, TrainingReport
 from shusaku.replay.backends import make_buffer
 
 
@@ -33,16 +33,16 @@ class LearnerPlan:
 
 
 class LearnerActor:
-    """Learns until it is told to stop; a threaded Ray actor: `run` takes one thread for its whole life."""
+    """Learns until it is stopped; a threaded Ray actor, in which `run` takes one thread until the end."""
 
     def __init__(self, plan: LearnerPlan) -> None:
         self._plan = plan
-        self._training: Training | None = None
+        self._training: TrainingLoop | None = None
         self._built = threading.Event()
         self._is_stopped = False
 
     def run(self) -> TrainingReport:
-        """Learns; how it ended.  Passes on what it cannot go on from."""
+        """Learns and returns how it ended; raises what it cannot recover from."""
         plan, config = self._plan, self._plan.config
         torch.set_num_threads(plan.threads)
         game = configured_game(config.game)
@@ -53,8 +53,8 @@ class LearnerActor:
             error_buffer=float(config.learner.publish_every * config.learner.batch_size),
         )
         try:
-            self._training = Training(config, game, buffer, Path(plan.directory), config_hash=plan.config_hash,
-                                      seconds=plan.seconds)
+            self._training = TrainingLoop(config, game, buffer, Path(plan.directory), config_hash=plan.config_hash,
+                                          seconds=plan.seconds)
             if self._is_stopped:
                 self._training.stop()
             self._built.set()
@@ -67,15 +67,17 @@ class LearnerActor:
         return ray.get_runtime_context().get_node_id(), os.getpid()
 
     def report(self) -> TrainingReport:
-        """Waits until checkpoint and window are read."""
+        """State of the training; waits until checkpoint and window are read."""
         self._built.wait()
         assert self._training is not None
         return self._training.report()
 
     def weights(self) -> Weights | None:
+        """Newest published weights; None before the first."""
         return self._training.weights() if self._training else None
 
     def stop(self) -> None:
+        """Asks `run` to write a checkpoint and end."""
         self._is_stopped = True
         if self._training:
             self._training.stop()

@@ -31,8 +31,8 @@ class RateLimiter:
     Traffic comes in chunks: up to `rows_per_insert` rows in a game, `rows_per_sample` in a mini-batch.  Both sides can
     never wait at once when error_buffer >= max(rows_per_insert * samples_per_position, rows_per_sample) and
     capacity >= minimum + rows_per_insert: if both waited with size >= minimum, twice the error buffer would be less
-    than what one insert and one sample change.  A smaller error buffer is raised to that, by `raised_by`; too small a
-    capacity is a UsageError.
+    than what one insert and one sample change.  A smaller error buffer is raised to that; too small a capacity is a
+    UsageError.
     """
 
     def __init__(
@@ -64,7 +64,6 @@ class RateLimiter:
         self.rows_per_sample = rows_per_sample
         self.enabled = enabled
         self.error_buffer = max(error_buffer, needed)  # in samples
-        self.raised_by = self.error_buffer - error_buffer
         self._centre = minimum * samples_per_position
         self.inserted = 0
         self.sampled = 0

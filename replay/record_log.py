@@ -147,11 +147,6 @@ class RecordLog:
                 self._games.pop(segment, None)
             return len(old)
 
-    def nbytes(self) -> int:
-        """Size on the disk, in bytes."""
-        with self._lock:
-            return sum(self._path(segment).stat().st_size for segment in self._segments())
-
     def close(self) -> None:
         """Forces what was written to the disk and closes the file."""
         with self._lock:

@@ -1,6 +1,6 @@
 """Self-play through Ray and Redis beside plain processes, in one run: searches/s with the learner off.
 
-    python benchmarks/cluster/cluster_selfplay.py [--repeats 3] [--seconds 40] [OVERRIDES ...]
+    python -m benchmarks.cluster.cluster_selfplay [--repeats 3] [--seconds 40] [OVERRIDES ...]
 
 Each repeat measures `bench selfplay`, `train learner.enabled=false`, and `bench selfplay` again; its ratio is against
 the mean of the two.  Rates are differences of counters over `--seconds`, after a warm-up of 15 s.
@@ -17,7 +17,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from many_actors import status, wait_for_games
+from benchmarks.cluster.many_actors import status, wait_for_games
+from benchmarks.lib import record
 
 WARM_UP_SECONDS = 15.0
 SHUSAKU = [sys.executable, "-m", "shusaku"]
@@ -38,6 +39,8 @@ def main() -> None:
         print(f"bench selfplay {before:.0f} and {after:.0f} searches/s, train {cluster:.0f}: {ratios[-1]:.1%}",
               flush=True)
     print(json.dumps({"ratio": statistics.median(ratios), "ratios": ratios}))
+    record("cluster_selfplay.jsonl", " ".join(["python -m benchmarks.cluster.cluster_selfplay", *options.overrides]),
+           runs=[{"ratio": ratio} for ratio in ratios])
 
 
 def plain(overrides: list[str]) -> float:

@@ -1,6 +1,6 @@
 """What a learner beside two actors costs them beyond the processor time that it takes.
 
-    python benchmarks/cluster/interference.py [--seconds 60] [--rounds 2] [KEY=VALUE ...]
+    python -m benchmarks.cluster.interference [--seconds 60] [--rounds 2] [KEY=VALUE ...]
 
 Two runs take turns, with the learner off and on, connect four, 64 filters x 5 blocks, batches of 256.  Positions are
 learned from so seldom that the learner waits for rows now and then and the actors never pause.  With L the learner's
@@ -25,7 +25,9 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from many_actors import status, wait_for_games
+
+from benchmarks.cluster.many_actors import status, wait_for_games
+from benchmarks.lib import record
 
 OVERRIDES = (
     "experiment=connect_four", "network.filters=64", "network.blocks=5", "learner.batch_size=256", "search=puct",
@@ -54,6 +56,8 @@ def main() -> None:
         print(rounds[-1], file=sys.stderr, flush=True)
     medians = {name: statistics.median(one[name] for one in rounds) for name in FIGURES}
     print(json.dumps({**medians, "rounds": rounds}))
+    command = ["python -m benchmarks.cluster.interference", *options.overrides]
+    record("interference.jsonl", " ".join(command), runs=rounds)
 
 
 def measure(seconds: float, overrides: list[str]) -> dict[str, float]:

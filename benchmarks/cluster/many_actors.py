@@ -1,6 +1,6 @@
 """Many small actors against one inference server and one Redis: what the wiring itself carries.
 
-    python benchmarks/cluster/many_actors.py [--actors 1,2,4,8,16] [--minutes 1] [--last-minutes 9] [KEY=VALUE]
+    python -m benchmarks.cluster.many_actors [--actors 1,2,4,8,16] [--minutes 1] [--last-minutes 10] [KEY=VALUE ...]
 
 Pseudo-random evaluators and tic-tac-toe, so that neither network nor search is in the way.  Each row is a run of its
 own in a temporary directory; the last one lasts longer, to show that memory stays flat.  Memory is the PSS of all
@@ -8,7 +8,7 @@ processes of the run, Ray's own included, in megabytes.
 
 Whether so many actors could keep a GPU busy, one that takes 10 ms for a batch:
 
-    python benchmarks/cluster/many_actors.py --actors 16 --last-minutes 2 inference.runtime=simulated_gpu
+    python -m benchmarks.cluster.many_actors --actors 16 --last-minutes 2 inference.runtime=simulated_gpu
 """
 
 import argparse
@@ -25,6 +25,8 @@ from typing import Any
 
 import psutil
 
+from benchmarks.lib import record
+
 OVERRIDES = (
     "experiment=tic_tac_toe", "search=puct", "search.noise=false", "search.simulations=8", "search.cache=0",
     "actors.cpus=0.1", "actors.games_per_actor=32", "inference.placement=server", "inference.runtime=pseudo_random",
@@ -38,17 +40,16 @@ def main() -> None:
     parser.add_argument("--actors", default="1,2,4,8,16")
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--last-minutes", type=float, default=10.0)
-    parser.add_argument("--json", action="store_true")
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="settings of the run")
     options = parser.parse_args()
     counts = [int(text) for text in options.actors.split(",")]
-    rows = []
     for count in counts:
         minutes = options.last_minutes if count == counts[-1] else options.minutes
-        rows.append(measure(count, minutes, options.overrides))
-        print("  ".join(f"{key}={value}" for key, value in rows[-1].items()), file=sys.stderr, flush=True)
-    if options.json:
-        print(json.dumps({"rows": rows}))
+        row = measure(count, minutes, options.overrides)
+        print("  ".join(f"{key}={value}" for key, value in row.items()), flush=True)
+        command = f"python -m benchmarks.cluster.many_actors --actors {count}"
+        record("many_actors.jsonl", " ".join([command, *options.overrides]),
+               name=f"{count} actors, {minutes:g} minutes", runs=[row])
 
 
 def measure(actors: int, minutes: float, overrides: list[str]) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Ours and the peers in one run, taking turns: what the README's table of peers is made of.
 
-    python benchmarks/peers/compare.py [--games connect_four go_9x9] [--rounds 3] [--seconds 10]
+    python -m benchmarks.peers.compare [--games connect_four go_9x9] [--rounds 3] [--seconds 10]
 
-Everybody plays 64 simulations a move with a network of the same size and random weights, one process of one thread a
+Each plays 64 simulations a move with a network of the same size and random weights, one process of one thread a
 core, all cores at once.  The peers' packages are installed into an environment of their own below `build/peers` the
 first time.  Figures are medians over the rounds, ratios are taken within a round; a line of JSON for each game goes to
 benchmarks/results/peers.jsonl, and the table to the terminal.
@@ -11,7 +11,6 @@ benchmarks/results/peers.jsonl, and the table to the terminal.
 import argparse
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -19,10 +18,10 @@ import venv
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+from benchmarks.lib import ROOT, record
+
 PEERS = ROOT / "build" / "peers"
 PACKAGES = ("jax==0.10.2", "mctx==0.0.71", "pgx==2.6.0")  # OpenSpiel is among our own test extras
-RESULTS = ROOT / "benchmarks" / "results" / "peers.jsonl"
 GAMES: dict[str, dict[str, Any]] = {
     "connect_four": {"pgx": "connect_four", "open_spiel": "connect_four", "ours": ["game=connect_four"], "blocks": 5},
     "go_9x9": {"pgx": "go_9x9", "open_spiel": "go(board_size=9)", "ours": ["game=go", "game.size=9"], "blocks": 4},
@@ -42,9 +41,7 @@ def main() -> None:
     for game in options.games:
         rounds = [{who: measure(who, game, options.seconds, python) for who in options.who}
                   for _ in range(options.rounds)]
-        line = {"game": game, "machine": machine(), "rounds": rounds}
-        with RESULTS.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        record("peers.jsonl", f"python -m benchmarks.peers.compare --games {game}", game=game, rounds=rounds)
         print(table(game, rounds))
 
 
@@ -111,12 +108,6 @@ def peers_environment() -> Path:
         venv.create(PEERS, with_pip=True)
         subprocess.run([str(python), "-m", "pip", "install", "--quiet", *PACKAGES], check=True)
     return python
-
-
-def machine() -> str:
-    text = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
-    model = next((line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")), "")
-    return f"{len(os.sched_getaffinity(0))} cores of {model or platform.processor()}"
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What the Python part of the inference server costs: client threads in one process, an evaluator that is nearly free.
 
-    python benchmarks/speed/inference_server.py --clients 16 --positions 64 --seconds 5
+    python -m benchmarks.speed.inference_server --clients 16 --positions 64 --seconds 5
 
 `cpu_us_per_call` is processor time of the whole process for one call of infer(): decoding, queueing, laying into a
 batch, the hash that stands for the network, rounding, encoding and the switches between threads.
@@ -13,18 +13,20 @@ import time
 
 import numpy as np
 
+from benchmarks.lib import record
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.inference.server import InferenceServer
 from shusaku.common._core import Game, GameBatch
-from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
-from shusaku.common.config.search_options import search_options, self_play_options
+from shusaku.common.config.schema import SelfPlayConfig
+from shusaku.common.config.search import PuctConfig
 from shusaku.common.leaves_codec import LeavesCodec
 from shusaku.common.messages import Leaves, Weights
+from shusaku.common.search import search_options, self_play_options
 
 
 def request_of(game: Game, positions: int) -> bytes:
     """Openings of so many games, as a request."""
-    options = search_options(SearchConfig(cache=0), symmetries=True)
+    options = search_options(PuctConfig(cache=0), symmetries=True)
     batch = GameBatch(game, options, positions, 1, self_play_options(SelfPlayConfig(random_plies=6)))
     return LeavesCodec(game).encode(Leaves(*batch.select(0)))
 
@@ -74,7 +76,9 @@ def main() -> None:
     options = parser.parse_args()
     game = Game(options.game)
     for clients in options.clients:
-        print(json.dumps(measure(game, clients, options.positions, options.seconds, options.deadline_ms)), flush=True)
+        measured = measure(game, clients, options.positions, options.seconds, options.deadline_ms)
+        print(json.dumps(measured), flush=True)
+        record("inference_server.jsonl", "python -m benchmarks.speed.inference_server", runs=[measured])
 
 
 if __name__ == "__main__":

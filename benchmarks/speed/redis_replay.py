@@ -1,6 +1,6 @@
 """Rows a second through Redis: appended by one client, ingested by a learner with validation, sampled.
 
-    python benchmarks/speed/redis_replay.py [--game connect_four] [--seconds 5] [--capacity 500000] [--json]
+    python -m benchmarks.speed.redis_replay [--game connect_four] [--seconds 5] [--capacity 500000] [--json]
 
 The server is an embedded one, with its append-only file, over the unix socket.  The client sends prepared records of
 self-play, 16 games a call and one call at a time, so at most 16 are in flight; the window is full for most of the
@@ -17,10 +17,12 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.lib import record
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
-from shusaku.common.config.schema import ReplayConfig, SearchConfig, SelfPlayConfig
+from shusaku.common.config.schema import ReplayConfig, SelfPlayConfig
+from shusaku.common.config.search import PuctConfig
 from shusaku.replay.stream.append import Appender, EncodedGame
 from shusaku.replay.stream.buffer import RedisBuffer
 from shusaku.replay.stream.client import connect
@@ -34,7 +36,7 @@ BATCH = 256
 
 def prepared(game: Game, games: int) -> list[EncodedGame]:
     player = SelfPlay(
-        game, SearchConfig(simulations=8, cache=0), SelfPlayConfig(), PseudoRandomEvaluator(game, 64), games=64,
+        game, PuctConfig(simulations=8, cache=0), SelfPlayConfig(), PseudoRandomEvaluator(game, 64), games=64,
         seed=1, identity=ActorIdentity(0),
     )
     found: list[EncodedGame] = []
@@ -132,6 +134,7 @@ def main() -> None:
         print(f"{name:32} {value if isinstance(value, str) else f'{value:,.4g}' if value < 100 else f'{value:,.0f}'}")
     if options.json:
         print(json.dumps(figures))
+    record("redis_replay.jsonl", f"python -m benchmarks.speed.redis_replay --game {options.game}", runs=[figures])
 
 
 if __name__ == "__main__":

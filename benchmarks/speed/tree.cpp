@@ -1,5 +1,5 @@
-// The tree alone in one process, for benchmarks/speed/tree.sh: tree GAME POLICY SIMULATIONS -> simulations/s by CPU time.
-// Includes the core of any revision, so that two of them can be timed in turn on a machine whose speed changes.
+// Times the tree alone in one process, for benchmarks/speed/tree.sh: `tree GAME POLICY SIMULATIONS` prints
+// simulations/s of CPU time.  Includes the core of any revision, so that two revisions can be timed in turn.
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -11,8 +11,12 @@
 #include "search/game_batch.h"
 #include "search/gumbel.h"
 #include "search/puct.h"
-#if __has_include("games/go.h")
+#if __has_include("games/go/go.h")
 #include "games/go/go.h"
+#define HAS_GO
+#elif __has_include("games/go.h")
+#include "games/go.h"
+#define HAS_GO
 #endif
 
 using namespace shusaku;
@@ -27,8 +31,16 @@ template <class G, class P>
 void measure(const G& rules, std::uint64_t simulations) {
   SearchOptions options;
   options.simulations = 64, options.cache = 0, options.noise = false, options.reuse = false, options.symmetries = true;
+  // The core has no defaults of its own: these are those of common/config/search.py.
+  options.c_puct = 1.5f, options.c_puct_base = 19652.f, options.fpu_reduction = 0.2f;
+  options.temperature = 1.f, options.temperature_plies = 30, options.considered_actions = 16,
+  options.gumbel_scale = 1.f;
+  options.gumbel_interior = "improved", options.value_scale = 0.1f, options.maxvisit_init = 50.f;
+  options.rescale_values = true;
 #if __has_include("search/self_play_options.h")
-  GameBatch<G, P> games(rules, options, SelfPlayOptions{}, 16, 1);
+  SelfPlayOptions self_play;
+  self_play.policy_temperature = 1.f, self_play.decided_value = 1.f, self_play.decided_plies = 3;
+  GameBatch<G, P> games(rules, options, self_play, 16, 1);
 #else
   GameBatch<G, P> games(rules, options, 16, 1);
 #endif
@@ -74,7 +86,7 @@ int main(int argc, char** argv) {
     with_policy(ConnectFour(Params{}), policy, simulations);
   else if (game == "othello")
     with_policy(Othello<8>(Params{}), policy, simulations);
-#if __has_include("games/go.h")
+#ifdef HAS_GO
   else if (game == "go")
     with_policy(Go<9>(go_params(9)), policy, simulations);
   else if (game == "go_19x19")

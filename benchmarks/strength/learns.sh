@@ -10,9 +10,7 @@ PATH="$PATH:${XDG_CACHE_HOME:-$HOME/.cache}/shusaku/oracles/bin:/usr/games"
 .venv/bin/shusaku train experiment="$experiment" run.checkpoint_seconds=300 run.keep_checkpoints=1000 "${@:2}"
 : > "$out"
 match() {  # NAME OVERRIDES...
-  local name=$1; shift
-  echo "match $*" >&2
-  printf '{"name": "%s", "command": "match %s", "result": %s}\n' "$name" "${*//\"/\\\"}" "$(.venv/bin/shusaku match "$@" --json 2>/dev/null | tail -n 1)" >> "$out"
+  .venv/bin/python -m benchmarks.lib "$out" --append --name "$1" -- match "${@:2}"
 }
 ours="first.checkpoint=$run"
 uct="second.engine=mcts second.search.simulations=1000"
@@ -29,7 +27,7 @@ othello_6x6)
   match uct_1000_400 $ours first.search.simulations=64 $uct games=400 ;;
 go_9x9)
   match gnugo_1 $ours first.search.simulations=64 second.engine=gtp games=100 \
-    "second.command='gnugo --mode gtp --level 1 --chinese-rules --capture-all-dead --positional-superko'" ;;
+    'second.command="gnugo --mode gtp --level 1 --chinese-rules --capture-all-dead --positional-superko"' ;;
 minishogi)
   match random $ours first.search.simulations=64 second.engine=random games=100
   match fairy_stockfish $ours first.search.simulations=64 second.engine=usi second.command=fairy-stockfish games=100 \
@@ -38,4 +36,4 @@ esac
 for checkpoint in "$run"/checkpoints/*/; do # the curve
   match curve first.checkpoint="${checkpoint%/}" first.search.simulations=64 $uct games=40
 done
-.venv/bin/python benchmarks/strength/plot_matches.py "$out" "$run" "docs/images/$experiment.png"
+.venv/bin/python -m benchmarks.strength.plot_matches "$out" "$run" "docs/images/$experiment.png"

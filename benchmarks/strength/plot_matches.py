@@ -12,7 +12,7 @@ def main(results: Path, run: Path, picture: Path) -> None:
     """Score against plain UCT with 1,000 rollouts by minutes of training; the lines of name `curve`."""
     lines = [json.loads(text) for text in results.read_text(encoding="utf-8").splitlines()]
     metrics = [json.loads(text) for text in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-    matches = [line["result"] for line in lines if line["name"] == "curve"]
+    matches = [line["runs"][0] for line in lines if line["name"] == "curve"]
     points = sorted((minutes_of(match["first"]["step"], metrics), match["score"]) for match in matches)
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.subplots()

@@ -7,8 +7,9 @@ from itertools import pairwise
 from math import isfinite
 from typing import Any
 
-from shusaku.common.config.schema import Config, PlayerConfig, SearchConfig
-from shusaku.common.errors import UsageError
+from shusaku.common.config.rule import Rule, raise_first
+from shusaku.common.config.schema import Config, PlayerConfig
+from shusaku.common.config.search import EvaluationConfig, PuctConfig, search_rules, value_rules
 from shusaku.common.suggestions import nearest
 
 # The names of `common.network.targets`, which needs torch.
@@ -17,12 +18,10 @@ TARGETS = ("policy", "value", "short_term", "soft_policy", "reply", "moves_left"
 ENGINES = {"gtp": "gnugo --mode gtp", "uci": "stockfish", "usi": "fairy-stockfish"}
 PRECISIONS = ("auto", "fp32", "bf16", "int8")
 
-Rule = tuple[str, Any, bool, str]  # the setting, its value, whether it holds, what it must be
-
 
 def check(config: Config) -> None:
     """Raises UsageError naming value, rule and way out for the first setting that cannot work."""
-    _raise_first([*_finite(config), *_Rules(config).all()])
+    raise_first([*_finite(config), *_Rules(config).all()])
 
 
 def names_players(config: Config) -> bool:
@@ -30,30 +29,10 @@ def names_players(config: Config) -> bool:
     return bool(config.checkpoint) or config.first != PlayerConfig() or config.second != PlayerConfig()
 
 
-def check_player(search: SearchConfig, key: str) -> None:
-    """The same for a search that only plays and stands in no configuration as a whole, for most of it is its run's.
-
-    `key`: search | first.search | second.search, by which the settings are named.
-    """
-    configs = {
-        "search": Config(search=search), "first.search": Config(first=PlayerConfig(search=search)),
-        "second.search": Config(second=PlayerConfig(search=search)),
-    }
-    _raise_first(_Rules(configs[key]).search(key))
-
-
 def check_self_play(config: Config) -> None:
     """What `check` leaves to the commands that play to learn, where a configuration names players too."""
     rules = _Rules(config)
-    _raise_first([*rules.search("search"), *rules.search_to_learn(), *rules.self_play()])
-
-
-def _raise_first(rules: list[Rule]) -> None:
-    for key, value, holds, text in rules:
-        if not holds:
-            shown = str(value).lower() if isinstance(value, bool) else value
-            shown = f"[{','.join(map(str, value))}]" if isinstance(value, list) else shown
-            raise UsageError(f"{key}={shown}: {text}")
+    raise_first([*search_rules(config.search, "search"), *rules.search_to_learn(), *rules.self_play()])
 
 
 def _finite(config: Any, prefix: str = "") -> Iterator[Rule]:
@@ -73,8 +52,8 @@ class _Rules:
         c = self._config
         rules = [*self.run(), *self.actors(), *self.replay(), *self.network(), *self.learner(), *self.match()]
         if names_players(c):
-            return rules  # nothing is learned, and the searches are known when their runs are read: check_player
-        return [*rules, *self.search("search"), *self.search_to_learn(), *self.self_play()]
+            return rules  # nothing is learned, and the searches are known when their runs are read
+        return [*rules, *search_rules(c.search, "search"), *self.search_to_learn(), *self.self_play()]
 
     def run(self) -> list[Rule]:
         c = self._config
@@ -111,77 +90,23 @@ class _Rules:
                 "openvino runs on the CPU; with inference.device=cuda use inference.runtime=torch"),
         ]
 
-    def search(self, key: str) -> list[Rule]:
-        s = self._get(key)
-        return [
-            self._one_of(f"{key}.policy", "puct", "gumbel", "mcts", "policy_only"),
-            self._one_of(f"{key}.move_choice", "visits", "lcb"),
-            self._rule(f"{key}.move_choice", s.move_choice == "visits" or s.policy in ("puct", "mcts"),
-                f"{s.policy} has its own choice; use {key}.move_choice=visits"),
-            self._at_least(f"{key}.lcb_stdevs", 0), self._share(f"{key}.lcb_least_share"),
-            self._rule(f"{key}.proven_results", not (s.proven_results and s.policy == "policy_only"),
-                "policy_only grows no tree that could prove anything; leave it out"),
-            self._at_least(f"{key}.simulations", 1),
-            self._rule(f"{key}.simulations", s.simulations <= 1 << 20, "must be at most 1048576"),
-            self._at_least(f"{key}.c_puct", 0), self._at_least(f"{key}.c_uct", 0),
-            self._at_least(f"{key}.fpu_reduction", 0),
-            self._at_least(f"{key}.root_fpu_reduction", 0), self._at_least(f"{key}.c_puct_log", 0),
-            self._rule(f"{key}.c_puct_base", s.c_puct_base > 0,
-                f"must be above 0; {key}.c_puct_log=0 switches growth off"),
-            self._at_least(f"{key}.dirichlet_total", 0),
-            self._rule(f"{key}.root_policy_temperature", s.root_policy_temperature > 0,
-                "must be above 0; 1 changes nothing"),
-            self._rule(f"{key}.root_policy_temperature_early", s.root_policy_temperature_early > 0,
-                "must be above 0; 1 changes nothing"),
-            self._at_least(f"{key}.root_policy_temperature_half_life", 0),
-            self._rule(f"{key}.root_policy_temperature_early",
-                s.root_policy_temperature_early == 1 or s.root_policy_temperature_half_life > 0,
-                f"has no effect without one; give {key}.root_policy_temperature_half_life"),
-            self._at_least(f"{key}.forced_playouts", 0),
-            *(self._rule(f"{key}.{name}", s.policy == "puct" or not on,
-                  f"works at the root of puct only, not of {s.policy}; leave it out or take puct")
-              for name, on in (("forced_playouts", s.forced_playouts > 0), ("prune_policy", s.prune_policy),
-                               ("root_policy_temperature", s.root_policy_temperature != 1),
-                               ("root_policy_temperature_half_life", s.root_policy_temperature_half_life > 0))),
-            self._rule(f"{key}.dirichlet_alpha", s.dirichlet_alpha > 0,
-                f"must be above 0; {key}.noise=false switches noise off"),
-            self._share(f"{key}.dirichlet_fraction"), self._at_least(f"{key}.temperature", 0),
-            self._at_least(f"{key}.temperature_plies", 0),
-            self._at_least(f"{key}.temperature_half_life", 0), self._at_least(f"{key}.temperature_final", 0),
-            *(self._rule(f"{key}.{name}", s.policy != "gumbel" or not on,
-                  "gumbel plays by its own draw, which knows no temperature; leave it out or take puct")
-              for name, on in (("temperature_half_life", s.temperature_half_life > 0),
-                               ("temperature_final", s.temperature_final > 0))),
-            self._rule(f"{key}.leaves", 1 <= s.leaves <= 64, "must lie between 1 and 64"),
-            self._rule(f"{key}.leaves", s.leaves == 1 or s.policy == "puct",
-                f"{s.policy} walks to one leaf at a time; use {key}.policy=puct or {key}.leaves=1"),
-            self._rule(f"{key}.graph", not s.graph or s.policy == "puct",
-                f"{s.policy} grows a tree; use {key}.policy=puct or {key}.graph=false"),
-            self._at_least(f"{key}.cache", 0),
-            self._rule(f"{key}.cache", s.cache <= 1 << 28, "must be at most 268435456 positions"),
-            self._at_least(f"{key}.considered_actions", 1), self._at_least(f"{key}.gumbel_scale", 0),
-            self._one_of(f"{key}.gumbel_interior", "improved", "puct"),
-            self._rule(f"{key}.value_scale", s.value_scale > 0, "must be above 0"),
-            self._at_least(f"{key}.maxvisit_init", 0),
-        ]
-
     def search_to_learn(self) -> list[Rule]:
         s, n = self._config.search, self._config.learner
-        return [
-            self._rule("search.reuse", not (s.reuse and s.policy != "puct"),
-                f"search.policy={s.policy} starts every search afresh; use search=puct or search.reuse=false"),
-            self._rule("search.reuse", not (s.reuse and s.graph),
-                "a graph cannot be cut where the move was played; use search.reuse=false or search.graph=false"),
-            self._rule("search.leaves", s.leaves == 1,
-                "self-play walks to one leaf a game at a time, or its visits would be learned with losses that never "
-                "were; use search.leaves=1 (evaluate and match know more)"),
-            self._rule("search.average_symmetries", not s.average_symmetries,
+        rules = []
+        if isinstance(s, PuctConfig):
+            rules += [
+                self._rule("search.reuse", not (s.reuse and s.graph),
+                    "a graph cannot be cut where the move was played; use search.reuse=false or search.graph=false"),
+                self._rule("search.leaves", s.leaves == 1,
+                    "self-play walks to one leaf a game at a time, or its visits would be learned with losses that "
+                    "never were; use search.leaves=1 (evaluate and match know more)"),
+            ]
+        if isinstance(s, EvaluationConfig):
+            rules.append(self._rule("search.average_symmetries", not s.average_symmetries,
                 "self-play draws one symmetry for every leaf; use search.average_symmetries=false (evaluate and match "
-                "know the mean)"),
-            self._rule("search.noise", not (s.noise and s.policy == "policy_only"),
-                "policy_only plays what the network says; use search.noise=false or search=puct"),
-            self._rule("search.noise", not (s.noise and s.policy == "gumbel"),
-                "gumbel explores by its own draw, noise would spoil it; use search.noise=false or search=puct"),
+                "know the mean)"))
+        return [
+            *rules,
             self._rule("search.policy", s.policy != "mcts" or not n.enabled,
                 "plain UCT uses no network, so nothing can be learned; use search=puct or search=gumbel, or "
                 "learner.enabled=false"),
@@ -197,7 +122,7 @@ class _Rules:
             self._at_least("self_play.random_plies", 0), self._at_least("self_play.policy_plies", 0),
             self._rule("self_play.policy_temperature", p.policy_temperature > 0, "must be above 0"),
             self._rule("self_play.fork_share", 0 <= p.fork_share < 1,
-                "must be at least 0 and below 1, for somebody has to begin anew"),
+                "must be at least 0 and below 1, because some games have to begin anew"),
             self._at_least("self_play.fork_plies", 0),
             self._at_least("self_play.komi_stdev", 0),
             self._rule("self_play.komi_stdev", p.komi_stdev == 0 or self._config.game.name == "go",
@@ -212,7 +137,7 @@ class _Rules:
             self._rule("self_play.decided_weight", 0 < p.decided_weight <= 1, "must lie above 0 and be at most 1"),
             self._rule("self_play.resign_errors", 0 <= p.resign_errors <= 0.5, "must lie between 0 and 0.5"),
             self._rule("self_play.never_resign_share", 0 < p.never_resign_share <= 1 or p.resign_errors == 0,
-                "must lie above 0 and be at most 1: without games played to the end nobody knows when to resign"),
+                "must lie above 0 and be at most 1: without games played to the end it is unknown when to resign"),
         ]
 
     def replay(self) -> list[Rule]:
@@ -327,7 +252,7 @@ class _Rules:
             self._rule(f"{key}.precision", not (p.precision and p.engine),
                 f"is of a network, and {key}.engine={p.engine} has none; leave it out"),
             *self.move_limits(key, {"nodes": p.nodes, "depth": p.depth, "movetime_ms": p.movetime_ms}),
-            *self.search(f"{key}.search"),
+            *value_rules(p.search, f"{key}.search"),
         ]
 
     def move_limits(self, key: str, limits: dict[str, int]) -> list[Rule]:

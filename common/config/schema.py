@@ -10,6 +10,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from shusaku.common.config.search import PuctConfig, SearchConfig, all_settings
+
 USUAL_GAMES = 64  # side by side in one actor
 
 
@@ -66,49 +68,6 @@ class InferenceConfig:
         return self.precision == "int8" and self.device == "cpu" and self.runtime in ("auto", "openvino")
 
     device: str = "cpu"  # cpu | cuda
-
-
-@dataclass
-class SearchConfig:
-    """How a move is searched.  Values of AlphaZero (2018) and Gumbel AlphaZero (2022) unless said otherwise."""
-
-    policy: str = "puct"  # puct | gumbel | mcts (plain UCT with random rollouts, no network) | policy_only (no search)
-    simulations: int = 64  # a search
-    c_puct: float = 1.5  # exploration constant of puct (and of gumbel's puct interior)
-    c_puct_log: float = 0.0  # puct: c = c_puct + this * log((N + c_puct_base) / c_puct_base) (AlphaZero 1, KataGo 0.45)
-    c_puct_base: float = 19652.0  # where that growth sets in (AlphaZero; KataGo 500, lc0 38739)
-    fpu_reduction: float = 0.2  # unvisited child: parent's value - this * sqrt(visited prior) (KataGo, lc0)
-    root_fpu_reduction: float = 0.0  # the same at the root (KataGo: 0 where noise explores)
-    noise: bool = True  # Dirichlet noise on the root prior, puct only
-    dirichlet_alpha: float = 1.0  # about 10 / number of legal moves (AlphaZero: 0.3 chess, 0.03 Go)
-    dirichlet_total: float = 0.0  # instead of alpha: alphas adding up to this, half of it by the prior (KataGo 10.83)
-    dirichlet_fraction: float = 0.25  # share of the noise in the root prior
-    root_policy_temperature: float = 1.0  # flattens the root prior before the noise, puct only (KataGo 1.1)
-    root_policy_temperature_early: float = 1.0  # the same at ply 0, where there is a half-life (KataGo 1.25)
-    root_policy_temperature_half_life: float = 0.0  # plies (KataGo: the board's side); 0: no early one
-    forced_playouts: float = 0.0  # k: a visited root action gets at least sqrt(k * P * N) visits, puct only (KataGo 2)
-    prune_policy: bool = False  # takes visits that PUCT would not give with hindsight from move and target (KataGo)
-    temperature: float = 1.0  # moves are drawn with probability visits^(1/temperature); not gumbel
-    temperature_half_life: float = 0.0  # plies half-way to the final one (KataGo: the board's side); 0: it stays
-    temperature_final: float = 0.0  # in the end (KataGo 0.15); 0: the most visited move is played
-    temperature_plies: int = 30  # from this ply on the temperature is the final one (AlphaGo Zero)
-    move_choice: str = "visits"  # at temperature 0: visits | lcb (highest lower confidence bound, KataGo); not gumbel
-    lcb_stdevs: float = 5.0  # the bound lies so many standard errors below the mean, by Student's quantile (KataGo)
-    lcb_least_share: float = 0.15  # of the most visited action's visits that an action needs for it (KataGo)
-    reuse: bool = False  # keep the subtree of the move that was played; puct only
-    proven_results: bool = False  # wins, draws and losses proven by the tree bind values, move and target (MCTS-Solver)
-    leaves: int = 1  # of a game that are evaluated together, puct only: for play, never for self-play (virtual loss)
-    graph: bool = False  # positions with the same future are one node, puct only (KataGo, docs/GraphSearch.md)
-    cache: int = 1 << 18  # positions whose evaluation an actor remembers; 0: none
-    symmetric_cache: bool = False  # a position and its mirror images are evaluated, and remembered, as one of them
-    average_symmetries: bool = False  # evaluations are means over all symmetries: for play, not for self-play (KataGo)
-    considered_actions: int = 16  # m, actions that gumbel considers at the root
-    gumbel_scale: float = 1.0  # scale of the Gumbel draw; 0 when playing for strength
-    gumbel_interior: str = "improved"  # improved: deterministic, as in the paper; puct
-    value_scale: float = 0.1  # c_scale of sigma(q) = (c_visit + max visits) * c_scale * q, q in [0, 1] when rescaled
-    maxvisit_init: float = 50.0  # c_visit
-    rescale_values: bool = True  # completed values of a node stretched to [0, 1] (mctx's default)
-    c_uct: float = 1.4  # exploration constant of mcts
 
 
 @dataclass
@@ -216,7 +175,8 @@ class StrengthConfig:
 class ClusterConfig:
     """Ray, for `shusaku train`; the address to join is RAY_ADDRESS, without it Ray is started here."""
 
-    dashboard: bool = True  # start Ray's dashboard and metrics with it, where Ray is started here
+    dashboard: bool = True  # start Ray's dashboard and metrics with it, if Ray is started here
+    quiet_ray: bool = False  # start fewer and quieter processes of Ray, by private names of Ray; if it is started here
     nice: int = 5  # actors run at this lower priority, so that learning on the same cores comes first
 
 
@@ -239,7 +199,7 @@ class PlayerConfig:
     depth: int = 0  # uci, usi: or plies that it searches deep
     movetime_ms: int = 0  # uci, usi: or the time that it takes; 100 where none of the three is given
     precision: str = ""  # of its network, as in inference.precision; empty: that one
-    search: SearchConfig = field(default_factory=SearchConfig)  # as in section search; else as the run
+    search: dict[str, Any] = field(default_factory=dict)  # as in section search; else as the run
 
 
 @dataclass
@@ -262,7 +222,7 @@ class Config:
     run: RunConfig = field(default_factory=RunConfig)
     actors: ActorsConfig = field(default_factory=ActorsConfig)
     inference: InferenceConfig = field(default_factory=InferenceConfig)
-    search: SearchConfig = field(default_factory=SearchConfig)
+    search: SearchConfig = field(default_factory=PuctConfig)
     self_play: SelfPlayConfig = field(default_factory=SelfPlayConfig)
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
@@ -279,5 +239,5 @@ class Config:
 
 def config_hash(config: Config) -> str:
     """Names the settings that decide what a record means: game, search and self-play."""
-    parts = [asdict(part) for part in (config.game, config.search, config.self_play)]
+    parts = [asdict(config.game), all_settings(config.search), asdict(config.self_play)]
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]

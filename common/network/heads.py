@@ -1,4 +1,4 @@
-"""The heads that predictions come from, as torch modules; their names of parts are those of `common.network.tower`."""
+"""The heads of the network as torch modules; their parts have the names of `common.network.tower`."""
 
 import torch
 import torch.nn.functional as F
@@ -19,12 +19,13 @@ class Normed(nn.Module):
         self.norm.num_batches_tracked = None
 
     def forward(self, x: Tensor) -> Tensor:
+        """[B, inputs, H, W] -> [B, outputs, H, W]."""
         y: Tensor = self.norm(self.conv(x))
         return y
 
 
 class PolicyHead(nn.Module):
-    """1x1 convolution, norm, ReLU, linear to one logit an action: of the board as a whole, or cell by cell."""
+    """1x1 convolution, norm, ReLU, linear to one logit per action: from the whole board, or cell by cell."""
 
     def __init__(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> None:
         super().__init__()
@@ -34,6 +35,7 @@ class PolicyHead(nn.Module):
         self.is_by_cell = config.policy_head == "planes"
 
     def forward(self, x: Tensor) -> Tensor:
+        """[B, F, H, W] -> [B, A]."""
         y = F.relu(self.features(x))
         y = y.flatten(2).transpose(1, 2) if self.is_by_cell else y.flatten(1)  # [B, H * W, P], [B, P * H * W]
         logits: Tensor = self.output(y).flatten(1)  # [B, A]
@@ -50,6 +52,7 @@ class NumbersHead(nn.Module):
         self.output = nn.Linear(config.value_hidden, outputs)
 
     def forward(self, x: Tensor) -> Tensor:
+        """[B, F, H, W] -> [B, K]."""
         y = F.relu(self.hidden(F.relu(self.features(x)).flatten(1)))
         numbers: Tensor = self.output(y).float()  # [B, K]
         return numbers
@@ -62,16 +65,18 @@ class ValueHead(NumbersHead):
         super().__init__(board, config, 1)
 
     def forward(self, x: Tensor) -> Tensor:
+        """[B, F, H, W] -> [B]."""
         return torch.tanh(super().forward(x)).squeeze(1)  # [B]
 
 
 class CellsHead(nn.Module):
-    """1x1 convolution to one number a cell."""
+    """1x1 convolution to one number per cell."""
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
         self.output = nn.Conv2d(config.filters, 1, 1)
 
     def forward(self, x: Tensor) -> Tensor:
+        """[B, F, H, W] -> [B, H, W]."""
         y: Tensor = self.output(x).float().squeeze(1)  # [B, H, W]
         return y

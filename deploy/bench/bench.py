@@ -7,14 +7,15 @@ from typing import Any
 
 from shusaku.common._core import Game, GameBatch, external_names
 from shusaku.common.config.rules import check_self_play
-from shusaku.common.config.schema import Config
-from shusaku.common.config.search_options import search_options
+from shusaku.common.config.schema import Config, SelfPlayConfig
+from shusaku.common.config.search import replace_read
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.network.row_labels import row_labels
+from shusaku.common.search import search_options, self_play_options
 
 
 def run(what: str, config: Config, as_json: bool) -> dict[str, Any]:
-    """Measures for about `bench.seconds`, prints the figures and returns them under the keys of DESIGN §9."""
+    """Measures for about `bench.seconds`, prints the results and returns them under the keys of DESIGN §9."""
     if what in ("search", "selfplay"):
         check_self_play(config)
     result = _BENCHES[what](config)
@@ -38,8 +39,9 @@ def _search(config: Config) -> dict[str, Any]:
     Openings and cheap searches of `self_play` are left out, so that every search is a full one.
     """
     game = _game(config)
-    search = replace(config.search, cache=0)
-    games = GameBatch(game, search_options(search, symmetries=True), config.actors.games, config.run.seed)
+    search = replace_read(config.search, cache=0)
+    games = GameBatch(game, search_options(search, symmetries=True), config.actors.games, config.run.seed,
+                      self_play_options(SelfPlayConfig()))
     some = 500 if game.name in external_names() else 200_000
     games.play_pseudo_random(some)  # warm-up
     before = games.counters()
@@ -65,7 +67,7 @@ def _replay(config: Config) -> dict[str, Any]:
     from shusaku.replay.backends import make_buffer
 
     game = _game(config)
-    search = replace(config.search, simulations=8, cache=0)
+    search = replace_read(config.search, simulations=8, cache=0)
     size = config.actors.games
     player = SelfPlay(game, search, config.self_play, PseudoRandomEvaluator(game, size), games=size, seed=1,
                       identity=ActorIdentity(0))

@@ -64,7 +64,7 @@ def plan_of(rates: Rates, asked: Asked) -> Plan:
     per_core, threads = rates.rows_per_s, rates.learner_threads
     bounds = {"self-play": min(asked.actors, asked.cores) * per_core,
               "the network": rates.served_rows_per_s or math.inf}
-    played = min(bounds.values())  # while nobody waits for the learner
+    played = min(bounds.values())  # while no actor waits for the learner
     learner_cores = 0.0
     if asked.is_learning:
         bounds["the learner"] = rates.learner_rows_per_s / asked.samples_per_position

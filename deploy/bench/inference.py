@@ -8,7 +8,7 @@ from typing import Any
 from shusaku.actors.evaluators.buckets import make_buckets
 from shusaku.actors.evaluators.factory import choose_runtime, network_maker
 from shusaku.common.config.schema import Config, InferenceConfig
-from shusaku.common.errors import RunFailed
+from shusaku.common.errors import RunError
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.hardware import choose_precision
 from shusaku.common.network.weights import random_weights
@@ -17,7 +17,7 @@ from shusaku.deploy.cluster.layout import LARGEST_BATCH, batch_buckets
 from shusaku.deploy.run.calibration import with_scales
 
 BATCHES = (1, 8, 16, 32, 64, 128, 256)  # of an actor, whose network computes on one core
-ENOUGH = 0.95  # of the best rate: more games side by side are not worth the rest
+ENOUGH = 0.95  # of the best rate: more parallel games are not worth the rest
 
 
 def measure_inference(config: Config) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def measure_inference(config: Config) -> dict[str, Any]:
         inference = replace(config.inference, runtime=runtime, precision=precision)
         try:
             loaded = with_scales(inference, game, config.network, weights)
-        except RunFailed:
+        except RunError:
             if config.inference.precision != "auto":
                 raise
             continue  # the quantisation error is too large here, and int8 was not asked for
@@ -55,7 +55,7 @@ def measure_inference(config: Config) -> dict[str, Any]:
 def advice(rows: Sequence[Mapping[str, Any]], *, is_gpu: bool = False) -> dict[str, Any]:
     """The fastest runtime and precision, and the smallest batch with `ENOUGH` of its rate.
 
-    A smaller batch means fewer games side by side, which end sooner and are played by newer weights.
+    A smaller batch means fewer parallel games, which end sooner and are played by newer weights.
     """
     best = max(rows, key=lambda row: row["positions_per_s"])
     same = [row for row in rows if (row["runtime"], row["precision"]) == (best["runtime"], best["precision"])]

@@ -6,8 +6,9 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import shusaku.common.config.schema
+from shusaku.common.config import schema, search
 from shusaku.common.config.schema import Config
+from shusaku.common.config.search import DEFAULTS, POLICIES, policies_with
 from shusaku.deploy.run.game_parameters import format_value
 
 PAGE = Path("docs/configuration.md")
@@ -15,9 +16,10 @@ _INTRODUCTION = """\
 # Configuration
 
 Every setting of every command, `key=value` on the command line. This page is made from `common/config/schema.py`
-(`make docs`); a test keeps it true. The defaults below are the plain ones; `experiment=NAME`
-(`connect_four` where neither it nor `game` is given) and the choices `search=`, `network=` change some of them, and
-`--cfg job` prints what a command would use. `game.<parameter>=` sets the rules: `shusaku games` lists them.
+and `common/config/search.py` (`make docs`); a test keeps it true. The defaults below are the plain ones;
+`experiment=NAME` (`connect_four` if neither it nor `game` is given) and the choices `search=`, `network=` change some
+of them, and `--cfg job` prints what a command would use. `game.<parameter>=` sets the rules: `shusaku games` lists
+them.
 """
 
 
@@ -37,6 +39,9 @@ def settings() -> list[Setting]:
     lines: list[Setting] = []
     for field in fields(Config):
         value = getattr(Config(), field.name)
+        if field.name == "search":
+            lines += _search_settings(comments)
+            continue
         if not is_dataclass(value):
             lines.append(_setting("", field.name, value, comments[Config.__name__, field.name]))
             continue
@@ -44,10 +49,22 @@ def settings() -> list[Setting]:
         lines.append(Setting(field.name, "", "", "", inspect.cleandoc(value.__doc__ or "")))
         for low in fields(value):
             key = f"{field.name}.{low.name}"
-            if is_dataclass(getattr(value, low.name)):  # documented in the section of that name
+            if low.name == "search":  # of a player of a match: documented in the section of that name
                 lines.append(Setting(field.name, f"{key}.<setting>", "", "of the run", comments[kind, low.name]))
                 continue
             lines.append(_setting(field.name, key, getattr(value, low.name), comments[kind, low.name]))
+    return lines
+
+
+def _search_settings(comments: dict[tuple[str, str], str]) -> list[Setting]:
+    """The settings of all policies, each with the policies that read it."""
+    policies = [f"- `{name}`: {inspect.cleandoc(policy.__doc__ or '')}" for name, policy in POLICIES.items()]
+    lines = [Setting("search", "", "", "", "\n".join(["How a move is searched.\n\nThe policies:\n", *policies]))]
+    for name, default in DEFAULTS.items():
+        readers = policies_with(name)
+        owner = next(base.__name__ for base in POLICIES[readers[0]].mro()[::-1] if (base.__name__, name) in comments)
+        prefix = "" if len(readers) == len(POLICIES) else f"{', '.join(readers)}: "
+        lines.append(_setting("search", f"search.{name}", default, prefix + comments[owner, name]))
     return lines
 
 
@@ -77,11 +94,12 @@ def _setting(section: str, key: str, value: Any, text: str) -> Setting:
 
 def _comments() -> dict[tuple[str, str], str]:
     """(class, field) -> the comment behind its line."""
-    source = inspect.getsource(shusaku.common.config.schema)
-    lines = source.splitlines()
     found = {}
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.ClassDef):
+    for source in (inspect.getsource(schema), inspect.getsource(search)):
+        lines = source.splitlines()
+        for node in ast.parse(source).body:
+            if not isinstance(node, ast.ClassDef):
+                continue
             for item in node.body:
                 if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
                     rest = lines[item.end_lineno - 1 if item.end_lineno else 0][item.end_col_offset or 0 :]

@@ -8,65 +8,97 @@ against what the core says of them.
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, fields, is_dataclass
-from pathlib import Path
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from hydra import compose as hydra_compose
-from hydra import initialize_config_dir
-from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Glob, Override, OverrideType
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from shusaku import configs
 from shusaku.common.config.rules import check, names_players
 from shusaku.common.config.schema import Config, GameConfig
+from shusaku.common.config.search import DEFAULTS, PuctConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.external.entry import trust
 from shusaku.common.suggestions import nearest
+from shusaku.deploy.cli.presets import Presets, is_masked, literal, quote, read_run_settings
+from shusaku.deploy.cli.search_settings import SECTIONS, check_policy, requested_settings, typed_setting, typed_tree
 from shusaku.deploy.run.composed_config import ComposedConfig
 from shusaku.deploy.run.game_parameters import (
     KINDS,
     check_search,
     format_value,
+    game_choices,
     game_defaults,
     make_game,
     parameter_value,
 )
 from shusaku.deploy.run.masking import mask_tree
 
-CONFIGS = Path(configs.__file__).parent
 DEFAULT_EXPERIMENT = "connect_four"
+PLAIN = Presets()
 _SWEEPS = ("choice", "glob", "interval", "range", "shuffle", "sort")  # what Hydra's grammar calls by a name
 _ZERO_IS_AUTO = ("actors.count", "actors.games_per_actor", "learner.threads", "match.engines")
 MOVED_SETTINGS = {  # settings of earlier versions -> their keys of today
     "inference.service_ms": "inference.batch_latency_ms",
 }
-_PLAYER_SEARCHES = ("first.search", "second.search")  # sections that take the choices of the group `search`
 
 
-def compose(argv: Sequence[str]) -> ComposedConfig:
+@dataclass(frozen=True)
+class Job:
+    """One composed configuration, and the overrides by which Hydra composes the same one."""
+
+    config: ComposedConfig
+    hydra_overrides: list[str]
+
+
+def compose(argv: Sequence[str], presets: Presets = PLAIN) -> ComposedConfig:
     """The configuration that these overrides ask for; UsageError on anything that cannot be meant."""
+    return compose_job(argv, presets).config
+
+
+def compose_job(argv: Sequence[str], presets: Presets = PLAIN) -> Job:
+    """As `compose`, with Hydra's overrides."""
     overrides = [_parse(text) for text in argv]
     for override in overrides:
         if override.is_sweep_override():
             text = override.input_line
             raise UsageError(f"{text}: several values make several runs; add --multirun, or quote the value")
-    return _compose_job(overrides, varied=[])
+    return _compose_job(overrides, [], presets)
 
 
-def compose_jobs(argv: Sequence[str]) -> list[ComposedConfig]:
+def compose_jobs(argv: Sequence[str], presets: Presets = PLAIN) -> list[Job]:
     """One configuration for each combination of the swept values (`--multirun`), each with its own run.dir."""
     parsed = [_parse(text) for text in argv]
-    choices = [list(_values(override)) for override in parsed]
+    choices = [list(_values(override, presets)) for override in parsed]
     jobs = []
     for combination in itertools.product(*choices):
         varied = [text for override, text in zip(parsed, combination, strict=True) if override.is_sweep_override()]
-        jobs.append(_compose_job([_parse(text) for text in combination], varied))
+        jobs.append(_compose_job([_parse(text) for text in combination], varied, presets))
     return jobs
+
+
+def to_config(tree: DictConfig, overrides: list[str], asked: frozenset[str]) -> ComposedConfig:
+    """A composed tree as dataclasses; `overrides` and `asked` are what ComposedConfig remembers."""
+    try:
+        settings = requested_settings(tree.search)
+        typed = typed_tree(tree, settings)
+        resolved = OmegaConf.to_object(typed)
+    except OmegaConfBaseException as error:
+        raise UsageError(_first_line(error)) from None
+    assert isinstance(resolved, Config)
+    if "search" in asked or not names_players(resolved):  # else the policy is known when the run is read
+        check_policy(settings, asked)
+    config = ComposedConfig(**{field.name: getattr(resolved, field.name) for field in fields(resolved)})
+    container = OmegaConf.to_container(typed, resolve=False)
+    assert isinstance(container, dict)
+    config.overrides, config.asked = overrides, asked
+    config.search_settings = {name: value for name, value in settings.items() if f"search.{name}" in asked}
+    config.unresolved = {str(key): value for key, value in container.items()}
+    return config
 
 
 def as_yaml(config: Config) -> str:
@@ -84,38 +116,51 @@ class _Leaf(NamedTuple):
 
 def _parse(text: str) -> Override:
     try:
-        override = OverridesParser.create().parse_override(_quoted_game(text))
+        override = OverridesParser.create().parse_override(_quote_value(text))
     except HydraException as error:
         reason = f": {_first_line(error)}; a value with , = ( ) [ ] {{ }} in it wants quotes" if "=" in text else ""
-        raise UsageError(f"{text!r} is not an override{reason}; write key=value") from None
+        raise UsageError(f"{text!r} is not an override{reason}; {_hint(text)}") from None
     if not override.key_or_group:
         raise UsageError(f"{text!r} is not an override: it has no key; write key=value")
     return override
 
 
-def _quoted_game(text: str) -> str:
-    """`game.name=hex(board_size=5)` as Hydra takes it, to which that would be a call: a shell eats the quotes."""
+def _hint(text: str) -> str:
+    """How to write what was most likely meant by this word."""
+    choices = Presets().choices()
+    near = get_close_matches(text, [name for group in ("experiment", "game") for name in choices[group]], 1, 0.75)
+    meant = [f"{group}={near[0]}" for group in ("experiment", "game") if near and near[0] in choices[group]]
+    return f"write {' or '.join(meant)}" if meant else "write key=value"
+
+
+def _quote_value(text: str) -> str:
+    """Quotes the value of an override if Hydra's grammar needs it.
+
+    A shell removes the quotes around `hex(board_size=5)`, which Hydra would then call; letters beyond ASCII are not in
+    its grammar.
+    """
     key, _, value = text.partition("=")
-    if key.lstrip("+") not in ("game.name", "game.params.name") or value.partition("(")[0] in _SWEEPS:
+    is_game = key.lstrip("+") in ("game.name", "game.params.name") and value.partition("(")[0] not in _SWEEPS
+    one = r"\w+(?:\([^()'\"]*\))?" if is_game else r"[^,'\"(){}\[\]$]+"
+    if not is_game and (value.isascii() or not text.isprintable()):
         return text
-    one = r"\w+(?:\([^()'\"]*\))?"
     if re.fullmatch(f"{one}(,{one})*", value):  # several, for --multirun
-        return f"{key}={re.sub(one, lambda found: _quoted(found[0]), value)}"
-    return f"{key}={_quoted(value)}" if re.fullmatch(r"\w+\([^'\"]*\)", value) else text
+        return f"{key}={re.sub(one, lambda found: _quote_if_needed(found[0]), value)}"
+    return f"{key}={_quote_if_needed(value)}" if is_game and re.fullmatch(r"\w+\([^'\"]*\)", value) else text
 
 
-def _quoted(value: str) -> str:
-    return f"'{value}'" if "(" in value else value
+def _quote_if_needed(value: str) -> str:
+    return quote(value) if "(" in value or not value.isascii() else value
 
 
-def _values(override: Override) -> Iterator[str]:
+def _values(override: Override, presets: Presets) -> Iterator[str]:
     """The override once for each value it sweeps over, or itself."""
     if not override.is_sweep_override():
         yield override.input_line or ""
         return
     value = override.value()
     if isinstance(value, Glob):
-        names = group_choices().get(override.key_or_group)
+        names = presets.choices().get(override.key_or_group)
         if names is None:
             key = override.key_or_group
             raise UsageError(f"{override.input_line}: glob chooses among the names of a group; {key} has none")
@@ -127,52 +172,91 @@ def _values(override: Override) -> Iterator[str]:
     yield from (f"{override.get_key_element()}={text}" for text in texts)
 
 
-def _compose_job(overrides: list[Override], varied: list[str]) -> ComposedConfig:
-    groups, leaves = _sort(overrides)
+def _compose_job(overrides: list[Override], varied: list[str], presets: Presets) -> Job:
+    files = [override for override in overrides if override.key_or_group == "config"]
+    groups, leaves = _sort([override for override in overrides if override not in files], presets)
     asked_game, parameters, settings = _split_game(groups.get("game"), leaves)
     if asked_game is not None:
         groups["game"] = asked_game
     asked = frozenset([*groups, *(leaf.key for leaf in settings), *(f"game.{leaf.key}" for leaf in parameters)])
-    if "experiment" not in groups and "game" not in groups:
+    saved, saved_parameters = _settings_of_run(files, groups, settings)
+    if not files and "experiment" not in groups and "game" not in groups:
         groups["experiment"] = DEFAULT_EXPERIMENT
     if groups.get("experiment") == "none":
         del groups["experiment"]
-    for leaf in settings:
+    _check_game(groups, presets)
+    chosen = [  # what the user chose wins over what the experiment sets of its own
+        _Leaf(f"{group}.{key}", value, f"{group}={groups[group]}") for group in ("search", "network")
+        if group in groups for key, value in presets.settings_of(group, groups[group]).items()
+    ]
+    for leaf in (*saved, *settings):
         _check_setting(leaf)
 
+    if files:  # the choice that sets nothing besides the policy of the file
+        groups.setdefault("search", next((str(leaf.value) for leaf in saved if leaf.key == "search.policy"), "puct"))
+    arguments = [f"{group}={choice}" for group, choice in groups.items()]
+    arguments += [f"++{leaf.key}={literal(leaf.value)}" for leaf in (*saved, *chosen, *settings)]
     try:
-        tree = _hydra_tree([f"{group}={choice}" for group, choice in groups.items()])
-        for group in ("search", "network"):  # what the user chose wins over what the experiment sets of its own
-            if group in groups:
-                tree[group].merge_with(OmegaConf.load(CONFIGS / group / f"{groups[group]}.yaml"))
-        for leaf in settings:
-            OmegaConf.update(tree, leaf.key, leaf.value, merge=False, force_add=isinstance(leaf.value, dict))
-        _set_parameters(tree.game, parameters)
+        tree = presets.compose(arguments)
+        _set_parameters(tree.game, saved_parameters, parameters)
         if not any(leaf.key == "run.dir" for leaf in settings):
             tree.run.dir = f"runs/{tree.experiment or _game_label(tree.game)}"
         others = [text for text in varied if not text.startswith("run.dir=")]
         if others:
             tree.run.dir = f"{tree.run.dir}/{','.join(others).replace('/', '_')}"
-        resolved = OmegaConf.to_object(tree)
+        params = OmegaConf.to_container(tree.game.params, resolve=False)
     except (HydraException, OmegaConfBaseException) as error:
         raise UsageError(_first_line(error)) from None
-    assert isinstance(resolved, Config)
-    check(resolved)
-    if resolved.search.graph and not names_players(resolved):
-        check_search(make_game(resolved.game.name, resolved.game.params, "search.graph=true"), resolved.search)
-
-    config = ComposedConfig(**{field.name: getattr(resolved, field.name) for field in fields(resolved)})
-    config.overrides = [override.input_line or "" for override in overrides]
-    config.asked = asked
-    container = OmegaConf.to_container(tree, resolve=False)
-    assert isinstance(container, dict)
-    config.unresolved = {str(key): value for key, value in container.items()}
-    return config
+    config = to_config(tree, [override.input_line or "" for override in overrides], asked)
+    check(config)
+    if isinstance(config.search, PuctConfig) and config.search.graph and not names_players(config):
+        check_search(make_game(config.game.name, config.game.params, "search.graph=true"), config.search)
+    run_dir = literal(config.unresolved["run"]["dir"])
+    return Job(config, [*arguments, f"++game.params={literal(params)}", f"++run.dir={run_dir}"])
 
 
-def _sort(overrides: list[Override]) -> tuple[dict[str, str], list[_Leaf]]:
+def _settings_of_run(
+    files: list[Override], groups: dict[str, str], settings: list[_Leaf]
+) -> tuple[list[_Leaf], list[_Leaf]]:
+    """What `config=FILE` says: its game goes to `groups`, its settings and its game's parameters are returned."""
+    if not files:
+        return [], []
+    text, name = files[-1].input_line or "", files[-1].value()
+    if not isinstance(name, str) or not name:
+        raise UsageError(f"{text}: must name a file, such as config=runs/first/config.yaml")
+    if "experiment" in groups:
+        raise UsageError(f"{text} experiment={groups['experiment']}: each is a whole configuration; leave one out")
+    found = read_run_settings(name)
+    leaves = [_Leaf(key, value, f"{text}: {key}={format_value(value)}") for key, value in found.items()]
+    game = str(found.get("game.name", Config().game.name))
+    if game not in game_choices():
+        raise UsageError(f"{text}: game.name={game}: no such game; there are {', '.join(game_choices())}")
+    if groups.setdefault("game", game) != game:
+        raise UsageError(f"{text} game={groups['game']}: the file is a configuration of {game}; leave one of them out")
+    typed = {leaf.key for leaf in settings}
+    for leaf in leaves:
+        if is_masked(leaf.value) and leaf.key not in typed:
+            raise UsageError(f"{text}: the secret in {leaf.key} was not saved; add {leaf.key}=...")
+    params = found.get("game.params") or {}
+    known = _known_keys()
+    saved = [leaf for leaf in leaves if not leaf.key.startswith("game.")]
+    return ([leaf for leaf in saved if leaf.key not in known or leaf.value != known[leaf.key][1]],
+            [_Leaf(str(key), value, f"{text}: game.{key}={value}") for key, value in params.items()])
+
+
+def _check_game(groups: dict[str, str], presets: Presets) -> None:
+    """UsageError if both a preset and a game are chosen, and the preset is one of another game."""
+    if "experiment" not in groups or "game" not in groups:
+        return
+    name, game = groups["experiment"], groups["game"]
+    own = presets.compose([f"experiment={name}"]).game.name
+    if own != game:
+        raise UsageError(f"experiment={name} game={game}: this preset plays {own}; leave one of them out")
+
+
+def _sort(overrides: list[Override], presets: Presets) -> tuple[dict[str, str], list[_Leaf]]:
     """Overrides -> choices of groups, and settings; UsageError on a key that does not exist."""
-    known, groups = _known_keys(), group_choices()
+    known, groups = _known_keys(), presets.choices()
     chosen: dict[str, str] = {}
     leaves: list[_Leaf] = []
     for override in overrides:
@@ -186,7 +270,7 @@ def _sort(overrides: list[Override]) -> tuple[dict[str, str], list[_Leaf]]:
             raise UsageError(f"{text}: settings cannot be removed; leave {key} out and it has its default")
         value = override.value()
         if key not in groups:
-            leaves += _flatten(_Leaf(key, value, text))
+            leaves += _flatten(_Leaf(key, value, text), presets)
         elif str(value) not in groups[key] or not isinstance(value, str):
             hint = f"; nearest: {nearest(str(value), groups[key])}" if isinstance(value, str) and value else ""
             raise UsageError(f"{text}: no such {key}{hint}; there are {', '.join(groups[key])}")
@@ -195,15 +279,14 @@ def _sort(overrides: list[Override]) -> tuple[dict[str, str], list[_Leaf]]:
     return chosen, leaves
 
 
-def _flatten(leaf: _Leaf) -> list[_Leaf]:
+def _flatten(leaf: _Leaf, presets: Presets) -> list[_Leaf]:
     """`run={minutes: 3}` -> run.minutes, `first.search=gumbel` -> what search=gumbel sets, for the first player."""
-    if leaf.key in _PLAYER_SEARCHES and leaf.value in group_choices()["search"]:
-        choice = OmegaConf.to_container(OmegaConf.load(CONFIGS / "search" / f"{leaf.value}.yaml"))
-        return _flatten(leaf._replace(value=choice))
+    if leaf.key in SECTIONS[1:] and leaf.value in presets.choices()["search"]:
+        return _flatten(leaf._replace(value=presets.settings_of("search", leaf.value)), presets)
     kind, _ = _known_keys().get(leaf.key, (None, None))
     if isinstance(leaf.value, dict) and kind is not dict:
         inner = [_Leaf(f"{leaf.key}.{key}", value, leaf.text) for key, value in leaf.value.items()]
-        return [low for setting in inner for low in _flatten(setting)]
+        return [low for setting in inner for low in _flatten(setting, presets)]
     return [leaf._replace(value=0) if leaf.value == "auto" and leaf.key in _ZERO_IS_AUTO else leaf]
 
 
@@ -223,7 +306,7 @@ def _split_game(asked: str | None, leaves: list[_Leaf]) -> tuple[str | None, lis
     if name is not None:
         if asked is not None and asked != name.value:
             raise UsageError(f"{name.text}: game={asked} already says which game; leave one of them out")
-        games = group_choices()["game"]
+        games = game_choices()
         if name.value not in games:
             raise UsageError(f"{name.text}: no such game; there are {', '.join(games)}; one of OpenSpiel's is "
                              f"game=open_spiel {name.text}")
@@ -244,25 +327,29 @@ def _check_setting(leaf: _Leaf) -> None:
                          f"{', '.join(key for key in known if key.startswith(f'{leaf.key}.'))}")
     if isinstance(leaf.value, str) and "${" in leaf.value:
         return  # an interpolation is checked when it is resolved
+    section, _, name = leaf.key.rpartition(".")
     try:
-        OmegaConf.update(OmegaConf.structured(Config), leaf.key, leaf.value)
+        if section in SECTIONS:
+            typed_setting(name, leaf.value)
+        else:
+            OmegaConf.update(OmegaConf.structured(Config), leaf.key, leaf.value)
     except OmegaConfBaseException:
         rule = f"{leaf.key} must be {KINDS[kind]}, such as its default {format_value(default)}"
         raise UsageError(f"{leaf.text}: {rule}") from None
 
 
-def _set_parameters(game: DictConfig, asked: list[_Leaf]) -> None:
+def _set_parameters(game: DictConfig, saved: list[_Leaf], asked: list[_Leaf]) -> None:
     """Puts the parameters of the rules into game.params; UsageError on one that the game does not have or take."""
-    if game.name == "python":  # only what was typed: a preset's entry is code of somebody else
+    if game.name == "python":  # only what was typed: a preset's entry is code of another author
         for leaf in asked:
             if leaf.key == "entry":
                 trust(str(leaf.value))
     preset = [_Leaf(str(key), value, f"game.{key}={value}") for key, value in game.params.items()]
-    leaves = [*preset, *asked]
+    leaves = [*preset, *saved, *asked]
     known = game_defaults(game.name, {leaf.key: leaf.value for leaf in leaves})
     game.params = {leaf.key: parameter_value(game.name, known, leaf.key, leaf.value, leaf.text) for leaf in leaves}
-    said = " ".join(leaf.text for leaf in asked or preset) or f"game={game.name}"
-    make_game(game.name, OmegaConf.to_container(game.params, resolve=True), said)
+    text = " ".join(leaf.text for leaf in asked or preset) or f"game={game.name}"
+    make_game(game.name, OmegaConf.to_container(game.params, resolve=True), text)
 
 
 def _game_label(game: DictConfig) -> str:
@@ -271,27 +358,6 @@ def _game_label(game: DictConfig) -> str:
         return str(game.name)
     which = game.params.get("name") or game.params.get("entry") or ""
     return f"{game.name}-{re.sub('[^A-Za-z0-9_.]+', '-', str(which)).strip('-')}".rstrip("-")
-
-
-def _hydra_tree(choices: list[str]) -> DictConfig:
-    store = ConfigStore.instance()
-    store.store(name="schema", node=Config)
-    for name in group_choices()["game"]:
-        store.store(group="game", name=name, node={"name": name})
-    with initialize_config_dir(config_dir=str(CONFIGS.absolute()), version_base="1.3"):
-        return hydra_compose("config", overrides=choices)
-
-
-def group_choices() -> dict[str, list[str]]:
-    """Choices of every group: the files of `configs/`, and the games that the core has."""
-    from shusaku.common._core import external_names, game_names
-
-    found = {
-        folder.name: sorted(file.stem for file in folder.glob("*.yaml"))
-        for folder in sorted(CONFIGS.iterdir())
-        if folder.is_dir() and any(folder.glob("*.yaml"))
-    }
-    return {**found, "experiment": [*found["experiment"], "none"], "game": [*game_names(), *external_names()]}
 
 
 def _known_keys() -> dict[str, tuple[type | None, Any]]:
@@ -305,7 +371,10 @@ def _walk(node: Any, prefix: str) -> Iterator[tuple[str, tuple[type | None, Any]
         key = f"{prefix}{field.name}"
         if isinstance(value, GameConfig) or key == "experiment":
             continue
-        if is_dataclass(value):
+        if key in SECTIONS:
+            yield key, (None, None)
+            yield from ((f"{key}.{name}", (type(default), default)) for name, default in DEFAULTS.items())
+        elif is_dataclass(value):
             yield key, (None, None)
             yield from _walk(value, f"{key}.")
         else:
@@ -320,6 +389,8 @@ def _unknown(text: str, key: str, known: Iterable[str]) -> UsageError:
 
 def _first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
+    if len(lines) > 1 and lines[0].endswith(":"):
+        lines[0] = f"{lines[0]} {lines[1].strip()}"
     cause = error.__cause__
     reason = next(iter(str(cause).strip().splitlines()), "") if cause is not None and cause.args != (None,) else ""
     return ": ".join(part for part in (lines[0] if lines else type(error).__name__, reason) if part)

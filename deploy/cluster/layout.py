@@ -56,7 +56,7 @@ def layout_of(config: Config, nodes: Sequence[float], gpus: float) -> Layout:
 
 
 def placement_of(config: Config) -> str:
-    """actor | server: on a CPU a server can only lose, and one actor cannot fill a GPU."""
+    """Returns actor or server: on a CPU a server can only lose, and one actor cannot fill a GPU."""
     if config.inference.placement != "auto":
         return config.inference.placement
     return "server" if config.inference.device == "cuda" else "actor"

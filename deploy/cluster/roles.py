@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import ray
 
@@ -28,6 +29,7 @@ class RunSetup:
     epoch: int
     run_id: str
     directory: Path  # the run directory
+    log_directory: str  # of Ray, on this node
     url: str  # of the replay, as reached from this node
     actor_url: str  # of the replay, as reached from any node
     has_positions: bool  # the game has positions with known results, so that its strength can be measured
@@ -40,6 +42,7 @@ class RunSetup:
 def make_roles(setup: RunSetup) -> list[tuple[RayRole, int]]:
     """Each role with the number of its workers."""
     config, epoch, layout = without_secrets(setup.config), setup.epoch, setup.layout
+    common: dict[str, Any] = {"epoch": epoch, "log_directory": setup.log_directory}
     own_node = ray.get_runtime_context().get_node_id()
     digest, run_id = config_hash(setup.config), setup.run_id
     cores = len(os.sched_getaffinity(0))
@@ -59,16 +62,16 @@ def make_roles(setup: RunSetup) -> list[tuple[RayRole, int]]:
     roles = []
     if config.learner.enabled:
         gpus = 1.0 if config.learner.device == "cuda" else 0.0
-        roles.append((RayRole("learner", LearnerActor, learner_plan, epoch, gpus=gpus, node=own_node,
-                              start_seconds=LEARNER_START_SECONDS), 1))
+        roles.append((RayRole("learner", LearnerActor, learner_plan, gpus=gpus, node=own_node,
+                              start_seconds=LEARNER_START_SECONDS, **common), 1))
     if layout.placement == "server":
         gpus = 1.0 if config.inference.device == "cuda" else 0.0
         sizes = list(layout.sizes)
-        roles.append((RayRole("inference", InferenceServerActor, lambda index, _: (config, index, sizes), epoch,
-                              gpus=gpus, start_seconds=BUILD_SECONDS), config.inference.servers))
-    roles.append((RayRole("self_play", SelfPlayActor, actor_plan, epoch, cpus=config.actors.cpus,
-                          heartbeat=setup.heartbeat, refuse_earlier=setup.fence), layout.actors))
+        roles.append((RayRole("inference", InferenceServerActor, lambda index, _: (config, index, sizes),
+                              gpus=gpus, start_seconds=BUILD_SECONDS, **common), config.inference.servers))
+    roles.append((RayRole("self_play", SelfPlayActor, actor_plan, cpus=config.actors.cpus, heartbeat=setup.heartbeat,
+                          refuse_earlier=setup.fence, **common), layout.actors))
     if setup.has_positions and config.learner.enabled:
-        roles.append((RayRole("evaluator", EvaluatorActor, lambda *_: (config, EVALUATOR_NICE, cores), epoch,
-                              node=own_node, start_seconds=EVALUATOR_START_SECONDS, is_vital=False), 1))
+        roles.append((RayRole("evaluator", EvaluatorActor, lambda *_: (config, EVALUATOR_NICE, cores),
+                              node=own_node, start_seconds=EVALUATOR_START_SECONDS, is_vital=False, **common), 1))
     return roles

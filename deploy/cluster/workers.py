@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -12,9 +13,14 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from shusaku.common.errors import ResumeError, UsageError
+from shusaku.deploy.ray_runtime.worker_logs import last_output
 
 POLL_SECONDS = 0.5  # between two calls of a worker's `report`
 THREADS = 8  # calls that a worker may answer at once beside `run`
+
+# In the errors of Ray: the constructor of an actor raised, such as by an import; the process died without an exception.
+FAILED_CREATION = "an error raised in its creation task"
+DEAD_PROCESS = re.compile(r"died unexpectedly.*\bpid: (\d+)", re.DOTALL)
 
 Heartbeat = Callable[[int, int], float | None]  # index, incarnation -> seconds since the newest heartbeat
 
@@ -22,15 +28,20 @@ Heartbeat = Callable[[int, int], float | None]  # index, incarnation -> seconds 
 class RayWorker:
     """One incarnation: `run` was called, and its end is the worker's end.  See `deploy.cluster.supervisor.Worker`."""
 
-    def __init__(self, handle: Any, incarnation: int, heartbeat: Callable[[], float | None] | None = None) -> None:
-        """`heartbeat`: tells the age of the newest heartbeat; without it, the answers of `report` are heartbeats."""
+    def __init__(
+        self, handle: Any, heartbeat: Callable[[], float | None] | None = None, log_directory: str = ""
+    ) -> None:
+        """`heartbeat`: tells the age of the newest heartbeat; without it, the answers of `report` are heartbeats.
+
+        `log_directory`: of Ray's logs on this node, which hold the last output of the worker.
+        """
         self.handle = handle
-        self.incarnation = incarnation
         self.report: Any = None  # newest answer of `report`
         self.result: Any = None  # what `run` returned
         self.failure: BaseException | None = None  # what `run` raised, or why `give_up` was called
         self.pid: int | None = None  # of its process, once known and if that runs on this node
         self._heartbeat = heartbeat
+        self._log_directory = log_directory
         self._exit_reason: str | None = None
         self._is_given_up = False
         self._ticks: Any = None  # of the newest report: a worker that answers without going on is stuck
@@ -89,7 +100,13 @@ class RayWorker:
             self._exit_reason = str(getattr(self.result, "reason", self.result))
         except Exception as error:
             self.failure = error
-            self._exit_reason = first_line(error)
+            self._exit_reason = self._diagnosis(error)
+
+    def _diagnosis(self, error: BaseException) -> str:
+        """What happened, in one line; of a process that died without an exception, with its last output."""
+        reason, process = first_line(error), DEAD_PROCESS.search(str(error))
+        output = last_output(self._log_directory, int(process[1])) if process and self._log_directory else ""
+        return f"{reason} Its last output: {output}" if output else reason
 
     def _collect_report(self) -> None:
         if self._report_call is None or not ray.wait([self._report_call], timeout=0)[0]:
@@ -158,6 +175,7 @@ class RayRole:
     node: str = ""  # id of the node that it must run on; empty: spread over all
     start_seconds: float = 60.0
     is_vital: bool = True
+    log_directory: str = ""  # of Ray, on this node
     heartbeat: Heartbeat | None = None  # None: the answers of `report` are the heartbeats
     refuse_earlier: Callable[[int, int], None] | None = None  # index, incarnation; None: its results need no fence
 
@@ -183,20 +201,22 @@ class RayRole:
         }
         handle: Any = ray.remote(self.actor_class).options(**options).remote(*self.arguments(index, incarnation))
         heartbeat = self.heartbeat
-        return RayWorker(handle, incarnation, None if heartbeat is None else lambda: heartbeat(index, incarnation))
+        age = None if heartbeat is None else lambda: heartbeat(index, incarnation)
+        return RayWorker(handle, age, self.log_directory)
 
 
 def first_line(error: BaseException) -> str:
-    """The line of a Ray error that says what happened: the last of a worker's own traceback, the first otherwise."""
+    """The line of a Ray error that tells what happened: the last of a worker's own traceback, the first otherwise."""
     if isinstance(error, UsageError | ResumeError):
         return " ".join(str(cause_of(error)).split())
     lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
-    if isinstance(error, ray.exceptions.RayTaskError):
-        return lines[-1] if lines else type(error).__name__
-    return lines[0] if lines else type(error).__name__
+    if not lines:
+        return type(error).__name__
+    has_traceback = isinstance(error, ray.exceptions.RayTaskError) or FAILED_CREATION in lines[0]
+    return lines[-1] if has_traceback else lines[0]
 
 
 def cause_of(error: BaseException) -> BaseException:
-    """What the worker itself raised."""
+    """The exception that the worker itself raised."""
     cause = getattr(error, "cause", None)
     return cause if isinstance(cause, BaseException) else error

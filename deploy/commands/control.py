@@ -1,4 +1,4 @@
-"""`shusaku scale N`, `status`, `stop`: talk to a run that goes on, through its replay server."""
+"""`shusaku scale N`, `status`, `stop`: requests to a running run, through its replay server."""
 
 import contextlib
 import fcntl
@@ -10,16 +10,16 @@ from typing import Any
 from rich.console import Console as Terminal
 
 from shusaku.common.config.schema import Config
-from shusaku.common.errors import RunFailed, UsageError
+from shusaku.common.errors import RunError, UsageError
 from shusaku.deploy.run.console import Status, block
 from shusaku.deploy.run.run_identity import RunIdentity
 from shusaku.replay.stream.client import ReplayUnavailable
 from shusaku.replay.stream.control import RedisControl
 from shusaku.replay.stream.server import server_url
 
-EFFECT_SECONDS = 15.0  # until a change should be in effect
-STALE_SECONDS = 15.0  # a status older than that is nobody's
-STOP_SECONDS = 60.0  # until a run that was asked to stop has ended
+EFFECT_SECONDS = 15.0  # within which a change should take effect
+STALE_SECONDS = 15.0  # a status older than that belongs to no running driver
+STOP_SECONDS = 60.0  # within which a run that was asked to stop should end
 
 
 def scale(what: str, config: Config, as_json: bool) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def scale(what: str, config: Config, as_json: bool) -> dict[str, Any]:
     control.set_actors(count)
     alive = -1
     while time.monotonic() - begin < 2 * EFFECT_SECONDS:
-        with contextlib.suppress(UsageError):  # one answer that did not come; the wish stands
+        with contextlib.suppress(UsageError):  # one missing answer; the request stays
             state = _state(control, config)
         alive = state["alive_actors"]
         if state["desired_actors"] == count and alive == count:
@@ -50,13 +50,13 @@ def scale(what: str, config: Config, as_json: bool) -> dict[str, Any]:
     if is_done and not as_json:
         print(f"{alive} actors play, after {seconds} s")
     if not is_done:
-        raise RunFailed(f"scale {count}: {alive} of {count} actors play after {seconds} s; the run goes on trying, "
+        raise RunError(f"scale {count}: {alive} of {count} actors play after {seconds} s; the run goes on trying, "
                         "`shusaku status` shows it")
     return {"actors": count, "alive": alive, "seconds": seconds}
 
 
 def status(config: Config, as_json: bool) -> dict[str, Any]:
-    """Prints the block of a running run once."""
+    """Prints the status of a running run once."""
     state = _state(_control(config), config)
     if not as_json:
         Terminal(highlight=False).print(block(Status(**{
@@ -80,7 +80,7 @@ def stop(config: Config, as_json: bool) -> dict[str, Any]:
     seconds = round(time.monotonic() - begin, 1)
     ended = not _is_running(Path(config.run.dir))
     if not ended:
-        raise RunFailed(f"run.dir={config.run.dir}: the run was asked to stop {seconds} s ago and has not ended yet")
+        raise RunError(f"run.dir={config.run.dir}: the run was asked to stop {seconds} s ago and has not ended yet")
     if not as_json:
         print(f"the run has ended, after {seconds} s")
     return {"seconds": seconds}
@@ -92,10 +92,10 @@ def _control(config: Config) -> RedisControl:
         raise UsageError(f"run.dir={directory} holds no run of `shusaku train`; name the one that is running")
     url = config.replay.url or server_url(directory / "redis")
     if not url:
-        raise UsageError(f"run.dir={directory}: its replay server is not running, so the run is not either; if it uses "
-                         "a server of yours, give its replay.url")
+        raise UsageError(f"run.dir={directory}: its replay server is not running, so neither is the run; if it uses "
+                         "your own server, give its replay.url")
     if not _is_running(directory) and not config.replay.url:
-        raise UsageError(f"run.dir={directory}: nobody drives this run; `shusaku train` resumes it")
+        raise UsageError(f"run.dir={directory}: no process runs it; `shusaku train` resumes it")
     return RedisControl(url, RunIdentity.of(directory).run_id)
 
 
@@ -109,8 +109,8 @@ def _state(control: RedisControl, config: Config) -> dict[str, Any]:
     state: dict[str, Any] = json.loads(data)
     age = time.time() - state["time"]
     if age > STALE_SECONDS:
-        raise UsageError(f"run.dir={config.run.dir}: nobody has said anything for {age:.0f} s, so the run is not "
-                         "going on; `shusaku train` resumes it")
+        raise UsageError(f"run.dir={config.run.dir}: its driver has written no status for {age:.0f} s, so the run does "
+                         "not go on; `shusaku train` resumes it")
     return state
 
 

@@ -1,4 +1,4 @@
-"""`shusaku plan`: measures the parts of a run here for a moment, and says what the run would be like."""
+"""`shusaku plan`: measures the parts of a run here for a moment, and estimates what the run would be like."""
 
 import os
 from dataclasses import asdict, replace
@@ -71,7 +71,7 @@ def measure(config: Config) -> Rates:
 
 
 def _measure_actor(whole: Config, alone: Config) -> tuple[dict[str, Any], float | None]:
-    """What one actor plays that waits for nobody, and the evaluations a second of all inference servers.
+    """What one actor plays that never waits, and the evaluations a second of all inference servers.
 
     With inference servers it asks a simulated GPU that answers at once, for it would wait for a real one.
     """

@@ -14,25 +14,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shusaku.common.errors import RunFailed, UsageError
+from shusaku.common.errors import RunError, UsageError
 from shusaku.common.suggestions import nearest
 from shusaku.deploy.commands.plain_options import PlainOptions
 from shusaku.deploy.commands.table import COMMANDS
 from shusaku.deploy.ray_runtime.auth import Login, login_for_joining, ray_environment
 from shusaku.deploy.run.stop_signals import StopSignals
 
-DEFAULT_ADDRESS = "http://127.0.0.1:8265"  # where `ray start --head` and `shusaku train` put the dashboard
-ANSWER_S = 10.0  # that a cluster has for its first answer
-STOP_S = 90  # that a job has to write its checkpoint when it is stopped; Ray would give it 3
+DEFAULT_ADDRESS = "http://127.0.0.1:8265"  # of the dashboard of `ray start --head` and `shusaku train`
+ANSWER_S = 10.0  # for the first answer of a cluster
+STOP_S = 90  # for a stopped job to write its checkpoint; Ray would give it 3
 POLL_S = 0.2
-AGENTS_S = 20.0  # that a cluster has to find an agent for the job
+AGENTS_S = 20.0  # for the cluster to find an agent for the job
 NO_AGENT = "No available agent"  # in Ray's answer
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True)
 class Submission:
-    """What `shusaku submit` was asked for."""
+    """The request of `shusaku submit`."""
 
     address: str  # of the dashboard
     entrypoint: str  # the job's command line, for a shell
@@ -41,11 +41,11 @@ class Submission:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Submits what stands behind `--` and returns its exit code, 0 with `--no-wait`; UsageError as everywhere."""
+    """Submits the command behind `--`; returns its exit code, 0 with `--no-wait`.  UsageError for wrong usage."""
     submission = _parse(arguments)
     login = _login(submission.address)
     with ray_environment(login.variables):
-        return submit(submission, sys.stdout.write, _say)
+        return submit(submission, sys.stdout.write, _notify)
 
 
 def _parse(arguments: Sequence[str]) -> Submission:
@@ -55,7 +55,7 @@ def _parse(arguments: Sequence[str]) -> Submission:
                                                        "-- COMMAND [key=value ...]",
                           description=__doc__, allow_abbrev=False)
     parser.add_argument("--address", metavar="URL", default="", help=f"of the dashboard; {DEFAULT_ADDRESS} unless "
-                                                                     "RAY_API_SERVER_ADDRESS says otherwise")
+                                                                     "RAY_API_SERVER_ADDRESS is set")
     parser.add_argument("--working-dir", metavar="DIR", default="", help="sent to the cluster, the job begins in it")
     parser.add_argument("--no-wait", action="store_true", help="return as soon as the job is submitted")
     options = parser.parse_args(arguments[:cut])
@@ -124,13 +124,13 @@ def _refused(address: str, login: Login, code: int) -> UsageError:
                           "of mode 600 and name that with RAY_AUTH_TOKEN_PATH=FILE")
     if code == 403:
         where = login.token_file or "RAY_AUTH_TOKEN"
-        return UsageError(f"--address {address}: that cluster refuses the token in {where}; get the right one from who "
-                          "started it and name its file with RAY_AUTH_TOKEN_PATH=FILE")
+        return UsageError(f"--address {address}: that cluster refuses the token in {where}; get the right one from its "
+                          "owner and name its file with RAY_AUTH_TOKEN_PATH=FILE")
     return UsageError(f"--address {address}: what answers there is no dashboard of Ray (HTTP {code})")
 
 
-def submit(submission: Submission, write: Callable[[str], object], say: Callable[[str], None]) -> int:
-    """Submits and follows a job; `write` gets its log as it comes, `say` lines about the job itself."""
+def submit(submission: Submission, write: Callable[[str], object], notify: Callable[[str], None]) -> int:
+    """Submits and follows a job; `write` gets its log as it comes, `notify` gets lines about the job itself."""
     from ray.job_submission import JobSubmissionClient
 
     client = JobSubmissionClient(submission.address)
@@ -141,13 +141,13 @@ def submit(submission: Submission, write: Callable[[str], object], say: Callable
         environment["working_dir"] = submission.working_dir
     with StopSignals() as signals:
         job = _accepted(client, submission, environment)
-        say(f"job {job} at {submission.address}")
+        notify(f"job {job} at {submission.address}")
         if not submission.wait:
             return 0
         try:
-            code = asyncio.run(_follow(client, job, signals, write, say))
+            code = asyncio.run(_follow(client, job, signals, write, notify))
         except KeyboardInterrupt:
-            say(f"not waiting for job {job} any longer; see it with: ray job logs --follow --address "
+            notify(f"not waiting for job {job} any longer; see it with: ray job logs --follow --address "
                 f"{submission.address} {job}")
             raise
         signals.raise_received()
@@ -163,15 +163,15 @@ def _accepted(client: Any, submission: Submission, environment: dict[str, Any]) 
         except (RuntimeError, ValueError, OSError) as error:
             if NO_AGENT not in str(error) or time.monotonic() > deadline:
                 reason = " ".join(str(error).split())[:500]
-                raise RunFailed(f"--address {submission.address}: the cluster takes no job: {reason}") from None
+                raise RunError(f"--address {submission.address}: the cluster takes no job: {reason}") from None
         time.sleep(0.5)
 
 
 async def _follow(
-    client: Any, job: str, signals: StopSignals, write: Callable[[str], object], say: Callable[[str], None]
+    client: Any, job: str, signals: StopSignals, write: Callable[[str], object], notify: Callable[[str], None]
 ) -> int:
     """Passes the job's log on until its end; the first Ctrl-C stops the job, the second one only stops waiting."""
-    stopping = asyncio.create_task(_stop_when_asked(client, job, signals, say))
+    stopping = asyncio.create_task(_stop_when_asked(client, job, signals, notify))
     shown = 0
     try:
         while True:
@@ -183,7 +183,7 @@ async def _follow(
                 sys.stdout.flush()
             info = await asyncio.to_thread(client.get_job_info, job)
             if info.status.is_terminal():
-                return _exit_code(info, say)
+                return _exit_code(info, notify)
             await asyncio.sleep(POLL_S)
     finally:
         stopping.cancel()
@@ -198,28 +198,28 @@ async def _lines(client: Any, job: str) -> AsyncIterator[str]:
         await asyncio.sleep(1.0)
 
 
-async def _stop_when_asked(client: Any, job: str, signals: StopSignals, say: Callable[[str], None]) -> None:
+async def _stop_when_asked(client: Any, job: str, signals: StopSignals, notify: Callable[[str], None]) -> None:
     while not signals.should_stop():
         await asyncio.sleep(POLL_S)
-    say(f"stopping job {job}: it writes its checkpoint first, for up to {STOP_S} s; again to stop waiting for it")
+    notify(f"stopping job {job}: it writes its checkpoint first, for up to {STOP_S} s; again to stop waiting for it")
     await asyncio.to_thread(client.stop_job, job)
 
 
-def _exit_code(info: Any, say: Callable[[str], None]) -> int:
+def _exit_code(info: Any, notify: Callable[[str], None]) -> int:
     """The exit code of the job's command; 1 where it never had one."""
     if info.status == "SUCCEEDED":
         return 0
     if info.status == "STOPPED":
-        say("the job was stopped")
+        notify("the job was stopped")
         return 1
     if info.driver_exit_code is None:
-        say(f"the job failed: {' '.join(str(info.message).split())[:500]}")
+        notify(f"the job failed: {' '.join(str(info.message).split())[:500]}")
         return 1
     if info.driver_exit_code == 127:
-        say("the cluster's PATH has no shusaku: install it there and start the head with its bin directory on PATH")
+        notify("the cluster's PATH has no shusaku: install it there and start the head with its bin directory on PATH")
     code = int(info.driver_exit_code)
-    return code if code >= 0 else 128 - code  # a signal, as a shell says it
+    return code if code >= 0 else 128 - code  # a signal, as a shell reports it
 
 
-def _say(line: str) -> None:
+def _notify(line: str) -> None:
     print(f"shusaku: {line}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""`shusaku train`: learns on Ray and Redis, here or on the cluster of RAY_ADDRESS; the same command goes on."""
+"""`shusaku train`: learns on Ray and Redis, here or on the cluster of RAY_ADDRESS; the same command resumes."""
 
 import math
 import os
@@ -12,12 +12,12 @@ from shusaku.common.errors import UsageError
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.network.row_labels import row_labels
 from shusaku.deploy.bench.games_setting import settle_games
-from shusaku.deploy.cluster.driver import ClusterRun
 from shusaku.deploy.cluster.layout import layout_of
 from shusaku.deploy.ray_runtime.session import RaySession
 from shusaku.deploy.run.console import Console
 from shusaku.deploy.run.run_directory import RunDirectory
-from shusaku.deploy.run.run_identity import RunIdentity, check_wiring
+from shusaku.deploy.run.run_identity import RunIdentity, RunProgress
+from shusaku.deploy.run.run_summary import resume_line, totals_line
 from shusaku.deploy.run.stop_signals import StopSignals
 from shusaku.replay.stream.client import check_server
 
@@ -25,13 +25,12 @@ from shusaku.replay.stream.client import check_server
 def run(config: Config, as_json: bool) -> dict[str, Any]:
     """Trains until `run.minutes` are used up, then measures the strength."""
     path = Path(config.run.dir)
-    check_wiring(path, "train")
     check_self_play(config)
     if config.run.evaluations:
         raise UsageError(f"run.evaluations={config.run.evaluations}: only one process can count them exactly; "
                          "use shusaku local, or run.minutes here")
     if not os.environ.get("RAY_ADDRESS"):
-        layout_of(config, [len(os.sched_getaffinity(0))], math.inf)  # what cannot be is refused before anything is made
+        layout_of(config, [len(os.sched_getaffinity(0))], math.inf)  # refuses an impossible layout early
     row_labels(configured_game(config.game), config.learner)  # and targets that the game cannot give
     if config.replay.url:
         check_server(config.replay.url, run_id=RunIdentity.of(path, config.run.name).run_id)
@@ -41,17 +40,21 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
         console = stack.enter_context(Console())
         for note in directory.notes:
             console.log(note)
+        if directory.is_resumed:
+            console.log(resume_line(path, RunProgress.load(path).seconds, config.run.minutes))
         identity = RunIdentity.of(path, config.run.name)
         settled, choice = settle_games(config)
         if choice is not None:
             console.log(f"actors.games_per_actor=auto: {choice}")
         signals.raise_received()
         session = RaySession(
-            config.cluster, directory.path, say=console.log, namespace=f"shusaku-{identity.run_id}"
+            config.cluster, notify=console.log, namespace=f"shusaku-{identity.run_id}"
         )
         session.start()
         stack.callback(session.stop)
         signals.raise_received()
+        from shusaku.deploy.cluster.driver import ClusterRun  # imports Ray, after its variables are set
+
         cluster = ClusterRun(settled, directory, identity, signals, session, console)
         stack.callback(cluster.close)
         cluster.start()
@@ -61,6 +64,12 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
                     f"in the {cluster.layout.placement}; run {cluster.identity.run_id}, epoch {cluster.epoch}")
         cluster.train()
         cluster.end_workers()
+        cluster.activity = "trained" if cluster.is_over() else "stopped"
+        cluster.show(is_last=True)  # with the totals, now that every worker has ended
+        console.log(totals_line(
+            path, cluster.seconds, config.run.minutes, games=cluster.totals.accepted, rows=cluster.totals.rows,
+            steps=cluster.report.step if cluster.report else cluster.broadcast.step,
+        ))
         signals.raise_received()
         result = cluster.finish()
         signals.raise_received()

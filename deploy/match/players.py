@@ -1,9 +1,9 @@
-"""Who `first.…` and `second.…` are: from the settings of a match to its game and its two players."""
+"""From the settings `first.…` and `second.…` of a match to its game and its two players."""
 
 import os
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from shusaku.actors.arena.players import Player, RandomPlayer, SearchPlayer
@@ -13,15 +13,16 @@ from shusaku.actors.opponents.player import EnginePlayer
 from shusaku.actors.opponents.session import MOVE_LIMIT, EngineSettings
 from shusaku.common._core import Game
 from shusaku.common.config.rules import ENGINES
-from shusaku.common.config.schema import Config, NetworkConfig, PlayerConfig, SearchConfig
-from shusaku.common.config.search_options import Evaluate
+from shusaku.common.config.schema import Config, NetworkConfig, PlayerConfig
+from shusaku.common.config.search import MctsConfig, SearchConfig, change_search, replace_read, rows_a_step
 from shusaku.common.errors import UsageError
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.network.weights import random_weights
+from shusaku.common.search import Evaluate
 from shusaku.deploy.match.table import PlayerText
 from shusaku.deploy.run.calibration import with_scales
 from shusaku.deploy.run.chosen_weights import ChosenWeights, check_searcher, choose_weights
-from shusaku.deploy.run.composed_config import asked_keys
+from shusaku.deploy.run.composed_config import asked_keys, asked_search
 
 KEYS = ("first", "second")
 TREE_BYTES = 1 << 30  # that the trees of one player take at most
@@ -31,12 +32,12 @@ ENGINES_A_CORE = 4  # so that a network that meets them still has a batch
 
 @dataclass(frozen=True)
 class Seat:
-    """One player, and what is said of it."""
+    """One player, and its description."""
 
     player: Player
     kind: str  # checkpoint | mcts | random | gtp | uci | usi
-    facts: dict[str, Any]  # of the JSON
-    describe: Callable[[], PlayerText]  # an engine says its name only when it has started
+    metadata: dict[str, Any]  # for the JSON report
+    describe: Callable[[], PlayerText]  # a function, because an engine tells its name only when it has started
 
 
 @dataclass(frozen=True)
@@ -82,9 +83,9 @@ def make_parts(config: Config, should_stop: Callable[[], bool]) -> MatchParts:
 
 
 def kind_of(config: Config, key: str) -> str:
-    """What Seat.kind is; UsageError where nobody is named, or a network that would not be asked."""
+    """What Seat.kind is; UsageError if no player is named, or a network that would not be asked."""
     player = _player_config(config, key)
-    is_mcts = player.search.policy == "mcts" and f"{key}.search.policy" in asked_keys(config)
+    is_mcts = player.search.get("policy") == "mcts"
     if player.checkpoint:
         if is_mcts:
             raise UsageError(f"{key}.search.policy=mcts: plain UCT asks no network; leave it or "
@@ -142,8 +143,7 @@ class _SeatMaker:
             weights = random_weights(self.game, network, config.run.seed, version=1)
         else:
             network, weights = found.network, found.weights
-        views = self.game.num_symmetries if search.average_symmetries else 1
-        most = min(config.actors.games, self._share * search.leaves * views)
+        most = min(config.actors.games, self._share * rows_a_step(search, self.game.num_symmetries))
         precision = _player_config(config, key).precision or config.inference.precision
         inference = replace(config.inference, precision=precision)
         weights = with_scales(inference, self.game, network, weights)
@@ -155,16 +155,16 @@ class _SeatMaker:
         what = "untrained" if name == "random" else f"version {weights.version}, step {weights.step:,}"
         answered = evaluators[0].precision
         text = PlayerText(name, f"{what}; {search.policy}, {search.simulations:,} simulations; {answered}")
-        facts = {"name": name, "version": weights.version, "step": weights.step, "precision": answered,
+        metadata = {"name": name, "version": weights.version, "step": weights.step, "precision": answered,
                  **_searched(search)}
-        return Seat(self._search_player(key, name, search, evaluators), "checkpoint", facts, lambda: text)
+        return Seat(self._search_player(key, name, search, evaluators), "checkpoint", metadata, lambda: text)
 
     def _mcts(self, key: str) -> Seat:
         search = self.searches[key]
         never_asked = [UniformEvaluator(self.game, 1) for _ in range(self.threads)]
         text = PlayerText("plain UCT", f"{search.simulations:,} random rollouts a move")
-        facts = {"name": text.name, **_searched(search)}
-        return Seat(self._search_player(key, text.name, search, never_asked), "mcts", facts, lambda: text)
+        metadata = {"name": text.name, **_searched(search)}
+        return Seat(self._search_player(key, text.name, search, never_asked), "mcts", metadata, lambda: text)
 
     def _random(self, key: str) -> Seat:
         player = RandomPlayer(seed=self._seed(key))
@@ -182,12 +182,12 @@ class _SeatMaker:
             EngineSettings(command, settings.options, match.start_seconds, match.move_seconds, settings.engine, limit),
             threads=self.threads, should_stop=self.should_stop,
         )
-        facts: dict[str, Any] = {"command": settings.command, "options": dict(settings.options)}
+        metadata: dict[str, Any] = {"command": settings.command, "options": dict(settings.options)}
         if settings.engine == "gtp":
-            return Seat(player, "gtp", facts, lambda: PlayerText(player.name, settings.command))
+            return Seat(player, "gtp", metadata, lambda: PlayerText(player.name, settings.command))
         name, count = limit
         what = f"{count:,} ms" if name == "movetime_ms" else f"{name} {count:,}"
-        return Seat(player, settings.engine, {**facts, name: count},
+        return Seat(player, settings.engine, {**metadata, name: count},
                     lambda: PlayerText(player.name, f"{settings.command}; {what} a move"))
 
     def _search_player(self, key: str, name: str, search: SearchConfig, evaluators: list[Any]) -> SearchPlayer:
@@ -213,26 +213,17 @@ def game_text(game: Game) -> str:
 
 def _search_of(config: Config, key: str, kind: str, chosen: dict[str, ChosenWeights]) -> SearchConfig:
     """As its run was searched, or as the other's for an untrained network, but for what the command line says."""
-    if kind == "mcts":
-        search = replace(_with_asked(SearchConfig(), config, "search"), graph=False, leaves=1, average_symmetries=False)
-        return replace(_with_asked(search, config, f"{key}.search"), policy="mcts")
+    settings = _player_config(config, key).search
+    if kind == "mcts":  # section search is for both players, so the other one may read what plain UCT does not
+        search = replace_read(MctsConfig(), **asked_search(config))
+        return change_search(search, {**settings, "policy": "mcts"}, f"{key}.search")
     like = chosen.get(key) or next(iter(chosen.values()), None)
-    return _with_asked(like.search if like else config.search, config, f"{key}.search")
+    return change_search(like.search if like else config.search, settings, f"{key}.search")
 
 
 def _that_fit(game: Game, search: SearchConfig) -> int:
     """Games whose trees stay below TREE_BYTES together: 16 bytes an edge and 32 a node (common/core/search/tree.h)."""
     return max(1, TREE_BYTES // (search.simulations * (16 * game.max_legal_actions + 32)))
-
-
-def _with_asked(search: SearchConfig, config: Config, section: str) -> SearchConfig:
-    """`search` with what the command line says in `section`."""
-    said: Any = config
-    for name in section.split("."):
-        said = getattr(said, name)
-    asked = asked_keys(config)
-    names = [field.name for field in fields(search) if f"{section}.{field.name}" in asked]
-    return replace(search, **{name: getattr(said, name) for name in names})
 
 
 def _searched(search: SearchConfig) -> dict[str, Any]:

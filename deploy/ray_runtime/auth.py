@@ -1,14 +1,14 @@
-"""Ray's token: where it lies, who may read it, and the variables that say so to every Ray process.
+"""Ray's token: its file, the file's permissions, and the variables that name it to every Ray process.
 
 The token of clusters that we start is `~/.ray/auth_token`: Ray's own tools look there without being told, and it is
-the user's alone.  Not in the run directory: that one is copied, shared and attached to reports, and whoever holds the
-token runs code as the user.  Ray writes that file readable by all; here it is 0600.
+the user's alone.  Not in the run directory: that one is copied, shared and attached to reports, and with the token
+one runs code as the user.  Ray writes that file readable by all; here it is 0600.
 """
 
 import contextlib
-import importlib
 import os
 import secrets
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,43 +23,44 @@ class Login:
     """How to authenticate: the variables for this process and its children, and the file if there is one."""
 
     variables: dict[str, str]
-    token_file: str = ""  # "" without a token, or with one that only a variable holds
-    note: str = ""  # a line for the user, if something is remarkable
+    token_file: str = ""  # "" without a token, or if only a variable holds it
+    note: str = ""  # a line for the user; empty if there is none
 
     @property
     def has_token(self) -> bool:
+        """Whether a token is used at all."""
         return self.variables[MODE] == "token"
 
     def token(self) -> str:
-        """The token itself, for a request's header; UsageError when the file cannot be read."""
+        """The token itself, for a request's header; UsageError if the file cannot be read."""
         return self.variables.get(TOKEN) or _read(Path(self.token_file))
 
 
 def login_for_new_cluster(environ: Mapping[str, str] = os.environ) -> Login:
-    """For a Ray that we start: always a token, made at need, unless RAY_AUTH_MODE=disabled asks for none.
+    """For a Ray that we start: always a token, made if there is none, unless RAY_AUTH_MODE=disabled is set.
 
-    UsageError when the token file can be neither read nor written.
+    UsageError if the token file can be neither read nor written.
     """
     mode = _wanted_mode(environ)
     if mode == "disabled":
-        return Login({MODE: "disabled"}, note=f"Ray starts without a token, as {MODE}=disabled says: whoever reaches "
-                                              "its ports runs code as you")
+        return Login({MODE: "disabled"}, note=f"Ray starts without a token, by {MODE}=disabled: every client "
+                                              "that reaches its ports runs code as you")
     if environ.get(TOKEN):
         return Login({MODE: "token", TOKEN: environ[TOKEN]})
     path = Path(environ.get(TOKEN_PATH) or _default_path())
     try:
         note = _make_private(path)
     except OSError as error:
-        raise UsageError(f"{path}: Ray's token can not be kept there ({error.strerror}); name another file with "
+        raise UsageError(f"{path}: Ray's token cannot be kept there ({error.strerror}); name another file with "
                          f"{TOKEN_PATH}=FILE") from None
     _read(path)
     return Login({MODE: "token", TOKEN_PATH: str(path)}, str(path), note)
 
 
 def login_for_joining(environ: Mapping[str, str] = os.environ) -> Login:
-    """For a cluster that runs already: what the variables say, else the default file, else no token at all.
+    """For a cluster that runs already: by the variables, else by the default file, else without a token.
 
-    UsageError when a token is asked for and there is none.
+    UsageError if a token is asked for and there is none.
     """
     mode = _wanted_mode(environ)
     if mode == "disabled":
@@ -74,17 +75,9 @@ def login_for_joining(environ: Mapping[str, str] = os.environ) -> Login:
                                           "is absent, so the cluster is joined without one")
 
 
-def shell_prefix(login: Login) -> str:
-    """What to write before a `ray` command in another terminal so that it uses the same token."""
-    if not login.has_token:
-        return f"{MODE}=disabled "
-    is_default = login.token_file in ("", str(_default_path()))
-    return f"{MODE}=token " + ("" if is_default else f"{TOKEN_PATH}={login.token_file} ")
-
-
 @contextlib.contextmanager
 def ray_environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Sets variables and makes Ray's compiled part read them again, which it otherwise does once at import."""
+    """Sets variables within it; Ray reads some of them once, at import, and is made to read them again."""
     removed = {TOKEN, TOKEN_PATH} if MODE in variables else set()
     before = {name: os.environ.get(name) for name in {*variables, *removed}}
     for name in removed - set(variables):
@@ -103,9 +96,12 @@ def ray_environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def _reread() -> None:
-    compiled = importlib.import_module("ray._raylet")
-    compiled.Config.initialize("")
-    compiled.AuthenticationTokenLoader.instance().reset_cache()
+    """For tests and programs that imported Ray before; our commands import it later, and need no private name."""
+    compiled = sys.modules.get("ray._raylet")
+    if compiled is not None:
+        with contextlib.suppress(AttributeError):
+            compiled.Config.initialize("")
+            compiled.AuthenticationTokenLoader.instance().reset_cache()
 
 
 def _wanted_mode(environ: Mapping[str, str]) -> str:
@@ -120,7 +116,7 @@ def _default_path() -> Path:
 
 
 def _make_private(path: Path) -> str:
-    """Makes the token if there is none, and takes it from other users' eyes; a line if they could read it before."""
+    """Makes the token if there is none, and unreadable for other users; returns a line if they could read it."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not path.exists() or path.stat().st_size == 0:
         fresh = path.with_name(f"{path.name}.{os.getpid()}")
@@ -128,7 +124,7 @@ def _make_private(path: Path) -> str:
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
             file.write(secrets.token_hex(32))
         with contextlib.suppress(FileNotFoundError):
-            if path.stat().st_size == 0:  # left by a writer that died
+            if path.stat().st_size == 0:  # a writer died
                 path.unlink()
         with contextlib.suppress(FileExistsError):  # another process was faster: its token is the one
             os.link(fresh, path)
@@ -146,8 +142,8 @@ def _read(path: Path) -> str:
         token = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "no text"
-        raise UsageError(f"{path}: Ray's token can not be read ({reason}); get it from who started the cluster, or "
+        raise UsageError(f"{path}: Ray's token cannot be read ({reason}); get it from the cluster's owner, or "
                          f"name its file with {TOKEN_PATH}=FILE") from None
     if not token:
-        raise UsageError(f"{path}: is empty and should hold Ray's token; get it from who started the cluster")
+        raise UsageError(f"{path}: is empty and should hold Ray's token; get it from the cluster's owner")
     return token

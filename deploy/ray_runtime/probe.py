@@ -1,6 +1,6 @@
-"""Asks a Ray cluster who it is, in a process of its own: Ray's client blocks for 40 s and takes no deadline.
+"""Asks a Ray cluster for its version and nodes, in a process of its own: Ray's client blocks for 40 s.
 
-    python -m shusaku.deploy.ray_runtime.probe ADDRESS      one JSON object on the last line of stdout
+`python -m shusaku.deploy.ray_runtime.probe ADDRESS` prints one JSON object on its last line of output.
 """
 
 import importlib
@@ -11,25 +11,29 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 from shusaku.common.errors import UsageError
 from shusaku.deploy.ray_runtime.auth import MODE, TOKEN, TOKEN_PATH, Login, login_for_joining, ray_environment
 
 ALIVE = 0  # of ray.rpc.GcsNodeInfo.GcsNodeState
-DEADLINE = 15.0  # seconds of the whole probe: the user sees a line within 20
+DEADLINE = 15.0  # seconds of the whole probe, so that the user sees a line within 20 s
 
 
 def probe_cluster(address: str, deadline: float = DEADLINE) -> Login:
-    """How to log in at the cluster at `host:port`.
+    """Finds out how to log in at the cluster at `host:port`.
 
-    UsageError when nothing or something else answers there, when its Ray or Python is another than ours, or when it
-    refuses the token that we have.  A cluster without tokens is joined without: with one, its workers would be refused
-    by us and every actor would die at once.
+    UsageError if nothing or something else answers there, if its Ray or Python is not the same as ours, or if it
+    refuses our token.  A cluster without tokens is joined without one: with one, this process would refuse the
+    cluster's workers, and every actor would die at once.  The probe uses private names of Ray; a Ray without them is
+    joined unprobed.
     """
     end = time.monotonic() + deadline
     login = login_for_joining()
     _check_port(address, min(5.0, deadline))
     answer = _ask(address, login, end - time.monotonic())
+    if "unprobed" in answer:
+        return replace(login, note=f"{address} is joined without a check: this Ray has no {answer['unprobed']}")
     if "failed" in answer:
         raise UsageError(f"RAY_ADDRESS={address}: {answer['failed']}")
     if "refused" in answer:
@@ -43,11 +47,12 @@ def probe_cluster(address: str, deadline: float = DEADLINE) -> Login:
         raise UsageError(f"RAY_ADDRESS={address}: this machine is no node of that cluster, whose nodes are "
                          f"{answer['nodes']}; make it one with `ray start --address={address}`, or run the command "
                          "there with `shusaku submit`")
-    if answer["takes"] == "everybody" and login.has_token:
+    if answer["accepts"] == "every client" and login.has_token:
         if os.environ.get(MODE, "").lower() == "token":
             raise UsageError(f"RAY_ADDRESS={address}: that cluster asks for no token, against {MODE}=token; start it "
                              f"with one, or join it as it is with {MODE}=disabled")
-        return Login({MODE: "disabled"}, note=f"{address} asks for no token: whoever reaches it runs code there")
+        note = f"{address} asks for no token: every client that reaches it runs code there"
+        return Login({MODE: "disabled"}, note=note)
     return login
 
 
@@ -92,7 +97,7 @@ def _refusal(address: str, login: Login) -> UsageError:
         return UsageError(f"RAY_ADDRESS={address}: that cluster asks for a token and there is none here; put it into "
                           f"a file of mode 600 and name that with {TOKEN_PATH}=FILE")
     return UsageError(f"RAY_ADDRESS={address}: that cluster refuses the token in {login.token_file or TOKEN}; get the "
-                      f"right one from who started it and name its file with {TOKEN_PATH}=FILE")
+                      f"right one from its owner and name its file with {TOKEN_PATH}=FILE")
 
 
 def _ray_version() -> str:
@@ -102,31 +107,34 @@ def _ray_version() -> str:
 
 
 def main(address: str) -> dict[str, str]:
-    """What the cluster says, asked without the token of the environment first: its versions and whom it takes."""
+    """The cluster's versions and nodes and whether it wants a token; first asked without that of the environment."""
     with ray_environment({MODE: "disabled"}):
         answer = _metadata(address)
     if "refused" in answer and os.environ.get(MODE) == "token":
-        return {**_metadata(address), "takes": "the token"}
-    return {**answer, "takes": "everybody"}
+        return {**_metadata(address), "accepts": "the token"}
+    return {**answer, "accepts": "every client"}
 
 
 def _metadata(address: str) -> dict[str, str]:
-    from ray._common.usage.usage_lib import get_cluster_metadata
-    from ray._private.services import find_node_ids
     from ray.exceptions import AuthenticationError
 
-    client = importlib.import_module("ray._raylet").GcsClient
+    try:
+        get_cluster_metadata = importlib.import_module("ray._common.usage.usage_lib").get_cluster_metadata
+        find_node_ids = importlib.import_module("ray._private.services").find_node_ids
+        client = importlib.import_module("ray._raylet").GcsClient
+    except (ImportError, AttributeError) as error:
+        return {"unprobed": error.name or str(error)}
     try:
         asked = client(address=address)
         metadata = get_cluster_metadata(asked)
-        own = set(find_node_ids())  # type: ignore[no-untyped-call]
+        own = set(find_node_ids())
         nodes = [node for node in asked.get_all_node_info(timeout=5).values() if node.state == ALIVE]
     except AuthenticationError:
         return {"refused": "yes"}
     except Exception as error:
         return {"failed": f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"}
     if not metadata:
-        return {"failed": "that cluster does not say which Ray it runs"}
+        return {"failed": "that cluster does not name its version of Ray"}
     return {"ray": metadata["ray_version"], "python": metadata["python_version"],
             "nodes": ", ".join(node.node_manager_address for node in nodes) or "dead",
             "is_node": "yes" if own & {node.node_id.hex() for node in nodes} else ""}

@@ -1,4 +1,4 @@
-"""Ray for one command: started here, or the cluster of RAY_ADDRESS joined; and what is to be known about it."""
+"""Ray for one command: started here, or the cluster of RAY_ADDRESS joined; with its addresses and resources."""
 
 import contextlib
 import logging
@@ -16,62 +16,58 @@ from types import TracebackType
 from typing import Any, Self
 
 from shusaku.common.config.schema import ClusterConfig
-from shusaku.common.errors import RunFailed, UsageError
+from shusaku.common.errors import RunError, UsageError
 from shusaku.common.hardware import THREADS_WAIT
 from shusaku.deploy.ray_runtime import watchdog as ray_watchdog
-from shusaku.deploy.ray_runtime.auth import Login, login_for_new_cluster, ray_environment, shell_prefix
+from shusaku.deploy.ray_runtime.auth import Login, login_for_new_cluster, ray_environment
+from shusaku.deploy.ray_runtime.command_line import mask_command_line
 from shusaku.deploy.ray_runtime.probe import probe_cluster
-from shusaku.deploy.ray_runtime.processes import leave_out_processes, own_periods
-from shusaku.deploy.run.masking import mask_override
+from shusaku.deploy.ray_runtime.quiet_ray import fewer_processes, own_periods
 from shusaku.deploy.run.stop_signals import Terminated
 
 SHARED_MEMORY = Path("/dev/shm")
 MOST_OBJECTS = 512 << 20  # bytes of Ray's object store: a few versions of the weights, games do not pass through it
 LEAST_OBJECTS = 80 << 20  # Ray refuses less than 75 MiB
 KEEP_LOGS_SECONDS = 3 * 86_400.0  # after their last line
+ADDRESS_FILE = "ray_current_cluster"  # in Ray's temporary directory; jobs and RAY_ADDRESS=auto read it
 WORKERS_LEAVE_S = 2.0  # a worker notices the end of its raylet by itself in about a second
 
-VARIABLES = {  # for Ray's own processes, where we start them
+VARIABLES = {  # for Ray's own processes, if we start them
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_worker_niceness": "0",  # Ray's 15 would put the learner behind everybody; actors lower themselves
+    "RAY_worker_niceness": "0",  # Ray's 15 would put the learner behind all processes; actors lower themselves
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # Ray warns otherwise
     **THREADS_WAIT,
 }
 
 
 class RaySession:
-    """Ray between `start()` and `stop()`; the facts below hold in between.
+    """Ray between `start()` and `stop()`; the attributes below are set in between.
 
-    What Ray says goes to files below `log_directory`, not to the terminal.
+    Output of Ray's processes goes to files below `log_directory`, not to the terminal.
     """
 
     address = ""  # HOST:PORT of the cluster's head
-    dashboard_url = ""  # "" where there is none
+    dashboard_url = ""  # "" without a dashboard
     is_local = False  # whether it was started here, and ends with this process
-    token_file = ""  # "" without a token, or where only a variable holds it
-    own_address = ""  # of this node, as the other nodes reach it
-    num_cpus = 0.0  # of the whole cluster, as Ray counts them
-    num_gpus = 0.0
+    own_address = ""  # of this node, for the other nodes
+    num_gpus = 0.0  # of the whole cluster, as Ray counts them
     node_cpus: tuple[float, ...] = ()  # of each node
-    node_count = 0
-    metrics_port = 0  # of this node, in Prometheus' format below /metrics
-    log_directory = ""  # on this node: worker-*.err holds what a crashed actor said last
+    log_directory = ""  # on this node: worker-*.err holds the last output of a crashed actor
 
     def __init__(
-        self, cluster: ClusterConfig, run_dir: Path, *, say: Callable[[str], None], namespace: str = "shusaku"
+        self, cluster: ClusterConfig, *, notify: Callable[[str], None], namespace: str = "shusaku"
     ) -> None:
-        """`run_dir` is only named in texts: nothing of Ray's is kept there.  `say` gets lines for the user."""
+        """`notify` gets lines for the user."""
         self.namespace = namespace
         self._cluster = cluster
-        self._run_dir = run_dir
-        self._say = say
+        self._notify = notify
         self._login = Login({})
         self._open = contextlib.ExitStack()
 
     def start(self) -> None:
         """Starts Ray here, or joins the cluster of RAY_ADDRESS.
 
-        UsageError within 20 s where no such cluster answers, where it refuses the token, or runs other versions.
+        UsageError within 20 s if no such cluster answers, refuses the token, or runs other versions.
         Must be called by the main thread, which Ray's daemons do not survive.
         """
         assert threading.current_thread() is threading.main_thread()
@@ -81,7 +77,7 @@ class RaySession:
                 self._start_here()
             else:
                 self._join(asked)
-            self._note_facts()
+            self._read_cluster()
         except BaseException:
             self._open.close()
             raise
@@ -106,29 +102,24 @@ class RaySession:
         if not self.dashboard_url:
             return f"Ray at {self.address}, without a dashboard; {logs}"
         if not self._login.has_token:
-            return f"dashboard: {self.dashboard_url} (open to whoever reaches it); {logs}"
-        where = f"cat {self.token_file}" if self.token_file else "the one in RAY_AUTH_TOKEN"
+            return f"dashboard: {self.dashboard_url} (without a token: every client that reaches it runs code); {logs}"
+        token_file = self._login.token_file
+        where = f"cat {token_file}" if token_file else "the one in RAY_AUTH_TOKEN"
         return f"dashboard: {self.dashboard_url} (it asks for a token: {where}); {logs}"
 
-    @property
-    def ray_command_prefix(self) -> str:
-        """The variables before `ray ...` in another terminal, with a trailing blank."""
-        return f"RAY_ADDRESS={self.address} {shell_prefix(self._login)}"
-
     def _start_here(self) -> None:
-        from ray._private.utils import write_ray_address
-
         self._login = login_for_new_cluster()
         if self._login.note:
-            self._say(self._login.note)
+            self._notify(self._login.note)
         directory = _new_directory()
         watchdog = self._open.enter_context(_watchdog())
         # A job's `shusaku` and `python` are the PATH's of the head that it is submitted to.
         path = os.pathsep.join((os.path.join(sys.prefix, "bin"), os.environ.get("PATH", os.defpath)))
-        self._open.enter_context(ray_environment({**VARIABLES, **own_periods(), "PATH": path, **self._login.variables}))
+        periods = own_periods() if self._cluster.quiet_ray else {}
+        self._open.enter_context(ray_environment({**VARIABLES, **periods, "PATH": path, **self._login.variables}))
         self._open.callback(_shut_down)
         try:
-            with _agent_on_a_free_port():
+            with fewer_processes(self._notify) if self._cluster.quiet_ray else contextlib.nullcontext():
                 context = self._init(
                     address="local",
                     num_cpus=len(os.sched_getaffinity(0)),
@@ -138,14 +129,14 @@ class RaySession:
                 )
         except Exception as error:
             if type(error) is not Exception and not isinstance(error, OSError | RuntimeError | ValueError):
-                raise  # Ray raises bare ones where its daemons are late
+                raise  # Ray raises a bare Exception if its daemons are late
             logs = f"{directory}/session_latest/logs"
-            raise RunFailed(f"Ray does not start: {_in_short(error)}; its logs: {logs}") from error
+            raise RunError(f"Ray does not start: {_shorten(error)}; its logs: {logs}") from error
         self.is_local = True
-        self._facts = context.address_info
-        write_ray_address(self._facts["gcs_address"], directory)  # where a job's supervisor looks
+        self._addresses = context.address_info
+        Path(directory, ADDRESS_FILE).write_text(self._addresses["gcs_address"], encoding="ascii")
         assert watchdog.stdin is not None
-        watchdog.stdin.write(self._facts["session_dir"] + "\n")
+        watchdog.stdin.write(self._addresses["session_dir"] + "\n")
         watchdog.stdin.flush()
 
     def _join(self, asked: str) -> None:
@@ -155,23 +146,18 @@ class RaySession:
         address = _running_here() if asked == "auto" else asked
         self._login = probe_cluster(address)
         if self._login.note:
-            self._say(self._login.note)
+            self._notify(self._login.note)
         self._open.enter_context(ray_environment({**THREADS_WAIT, **self._login.variables}))
         self._open.callback(_shut_down)
         try:
-            self._facts = self._init(address=address).address_info
+            self._addresses = self._init(address=address).address_info
         except (ConnectionError, RuntimeError) as error:
-            raise UsageError(f"RAY_ADDRESS={asked}: joining that cluster failed: {_in_short(error)}") from error
+            raise UsageError(f"RAY_ADDRESS={asked}: joining that cluster failed: {_shorten(error)}") from error
 
     def _init(self, **arguments: Any) -> Any:
         import ray
-        from ray._private import utils, worker
 
-        leave_out_processes()
-        # Ray keeps the command line for its dashboard, with whatever password stands in it.
-        utils.get_entrypoint_name = lambda: " ".join(["shusaku", *map(mask_override, sys.argv[1:])])
-        if hasattr(worker, "print_to_stdstream"):  # "(raylet) A worker died ...": the supervisor says it in one line
-            worker.print_to_stdstream = _say_nothing
+        mask_command_line()  # which Ray keeps for its dashboard
         # Ray replaces the handler of SIGTERM by one that exits on the spot.
         handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -184,52 +170,43 @@ class RaySession:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
 
-    def _note_facts(self) -> None:
+    def _read_cluster(self) -> None:
         import ray
 
-        facts = self._facts
-        self.address = facts["gcs_address"]
-        url = facts["webui_url"] or ""
+        addresses = self._addresses
+        self.address = addresses["gcs_address"]
+        url = addresses["webui_url"] or ""
         self.dashboard_url = url if not url or "://" in url else f"http://{url}"
-        self.token_file = self._login.token_file
-        self.own_address = facts["node_ip_address"]
-        self.log_directory = os.path.join(facts["session_dir"], "logs")
+        self.own_address = addresses["node_ip_address"]
+        self.log_directory = os.path.join(addresses["session_dir"], "logs")
         nodes = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
-        self.node_count = len(nodes)
-        resources = ray.cluster_resources()  # type: ignore[no-untyped-call]
         self.node_cpus = tuple(float(node["Resources"].get("CPU", 0)) for node in nodes)
-        self.num_cpus, self.num_gpus = float(resources.get("CPU", 0)), float(resources.get("GPU", 0))
-        own = [node for node in nodes if node["NodeID"] == ray.get_runtime_context().get_node_id()]
-        self.metrics_port = int(own[0]["MetricsExportPort"]) if own else 0
-
-
-def _say_nothing(*data: object, **options: object) -> None:
-    """In place of Ray's own lines."""
+        self.num_gpus = sum(float(node["Resources"].get("GPU", 0)) for node in nodes)
 
 
 def object_store_bytes() -> int:
-    """How much shared memory Ray's object store may take, given what /dev/shm has free (a container often 64 MB)."""
+    """Bytes of shared memory for Ray's object store: a share of what /dev/shm has free (in a container often 64 MB)."""
     free = shutil.disk_usage(SHARED_MEMORY).free if SHARED_MEMORY.is_dir() else MOST_OBJECTS
     return max(LEAST_OBJECTS, min(MOST_OBJECTS, int(free * 0.8)))
 
 
 def _new_directory() -> str:
-    """For Ray's sockets, logs and the address that jobs join, for nobody else's eyes.
+    """Makes a directory for Ray's sockets, logs and the address that jobs join, which no other user can read.
 
     In the directory that all Rays of a machine share by default, a job joins any of them, and the second user cannot
-    write.  The path is short: it begins those of sockets, of which the system takes 107 bytes.
+    write.  The path is short, because it is the beginning of sockets' paths, which may have 107 bytes.
     """
     parent = os.environ.get("RAY_TMPDIR", "/tmp")
     _remove_old_directories(Path(parent))
     try:
-        return os.path.join(tempfile.mkdtemp(prefix="shusaku-", dir=parent), "ray")  # Ray opens its own to everybody
+        return os.path.join(tempfile.mkdtemp(prefix="shusaku-", dir=parent), "ray")  # Ray makes its own readable by all
     except OSError as error:
         raise UsageError(f"{parent}: Ray can not keep its sockets and logs there ({error.strerror}); name another "
                          "directory with RAY_TMPDIR") from None
 
 
 def _remove_old_directories(parent: Path) -> None:
-    """Logs of our Rays that ended days ago; one that writes no more has ended."""
+    """Removes logs of our Rays that ended days ago; a Ray that no longer writes has ended."""
     for directory in parent.glob("shusaku-????????"):
         with contextlib.suppress(OSError):
             logs = directory / "ray" / "session_latest" / "logs"
@@ -239,31 +216,12 @@ def _remove_old_directories(parent: Path) -> None:
 
 
 def _running_here() -> str:
-    from ray._private.utils import read_ray_address
-
-    address = read_ray_address(None)
+    file = Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray", ADDRESS_FILE)
+    address = file.read_text(encoding="utf-8").strip() if file.exists() else ""
     if not address:
         raise UsageError("RAY_ADDRESS=auto: no Ray was started on this machine; start one with `ray start --head`, or "
                          "unset RAY_ADDRESS and one is started here")
-    return str(address)
-
-
-@contextlib.contextmanager
-def _agent_on_a_free_port() -> Iterator[None]:
-    """The one port that `ray.init` fixes and nobody may choose: beside another Ray it starts late and takes no jobs."""
-    from ray._private import parameter
-
-    original = parameter.RayParams
-
-    class Parameters(original):  # type: ignore[misc, valid-type]
-        def __init__(self, *positional: Any, **named: Any) -> None:
-            super().__init__(*positional, **{"dashboard_agent_listen_port": 0, **named})
-
-    parameter.RayParams = Parameters  # type: ignore[misc]
-    try:
-        yield
-    finally:
-        parameter.RayParams = original  # type: ignore[misc]
+    return address
 
 
 @contextlib.contextmanager
@@ -281,7 +239,7 @@ def _watchdog() -> Iterator[subprocess.Popen[str]]:
             process.wait(ray_watchdog.PATIENCE + 5)
 
 
-def _in_short(error: BaseException) -> str:
+def _shorten(error: BaseException) -> str:
     return " ".join(str(error).split())[:300]
 
 

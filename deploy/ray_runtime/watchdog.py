@@ -1,12 +1,12 @@
-"""Ends what is left of a Ray that we started when its driver is gone, however it went.
+"""Ends what is left of a Ray that we started after its driver has ended, in whatever way.
 
 Ray's daemons die with the driver by themselves, but its two agents outlive it for most of a minute, and a worker that
-hangs in native code for ever.  So a small process in a session of its own, which no Ctrl-C reaches, holds the read end
-of a pipe whose other end only the driver has; the end of that file is the driver's end.
+hangs in native code never ends.  So a small process in a session of its own, which no Ctrl-C reaches, holds the read
+end of a pipe whose other end only the driver has: when the pipe closes, the driver has ended.
 
     python -I -S ray_watchdog.py DRIVER_PID GRACE_SECONDS     stdin: the pipe
 
-While Ray starts, the watchdog notes who belongs to it.  The driver then writes the session's directory, and from there
+While Ray starts, the watchdog records Ray's processes.  The driver then writes the session's directory, and from then
 on nothing is done until the end.  Imports nothing but the standard library: it starts in 20 ms.
 """
 
@@ -18,40 +18,40 @@ import sys
 import time
 from typing import NamedTuple
 
-PATIENCE = 20.0  # seconds after which whoever is still there can not be ended by us
+PATIENCE = 20.0  # seconds after which processes that are left cannot be ended by us
 DAEMON = f"{os.sep}ray{os.sep}"  # in the command of Ray's own daemons: they run from its package
 
 
 class Process(NamedTuple):
-    """A process that no other one is taken for after its number was given out again."""
+    """A process, told from a later one with the same number by its start."""
 
     pid: int
     began: int  # clock ticks after boot
 
 
 def main(driver: int, grace: float) -> None:
-    """Follows the driver until its end and then ends what it left."""
-    noted: set[Process] = set()
+    """Waits for the end of the driver and then ends the processes that it left."""
+    recorded: set[Process] = set()
     session = b""
     while True:
         started = session.endswith(b"\n")
         ready, _, _ = select.select([0], [], [], None if started else 0.3)
         if not started:
-            noted |= ray_processes(driver)
+            recorded |= ray_processes(driver)
         if ready:
             read = os.read(0, 4096)
             if not read:
                 break
             session += read
-            noted |= ray_processes(driver)
-    end(noted, session.decode().strip(), grace)
+            recorded |= ray_processes(driver)
+    end(recorded, session.decode().strip(), grace)
 
 
-def end(noted: set[Process], session: str, grace: float) -> None:
-    """Gives the processes `grace` seconds to go by themselves and kills whoever stays."""
+def end(recorded: set[Process], session: str, grace: float) -> None:
+    """Gives the processes `grace` seconds to end by themselves and kills those that stay."""
     began = time.monotonic()
     while time.monotonic() - began < PATIENCE:
-        left = (noted & set(_alive())) | workers(session)
+        left = (recorded & set(_alive())) | workers(session)
         if not left:
             return
         if time.monotonic() - began >= grace:
@@ -74,9 +74,9 @@ def ray_processes(driver: int) -> set[Process]:
 
 
 def workers(session: str) -> set[Process]:
-    """Processes whose output goes into a file of the session, as that of every worker does and nobody else's.
+    """Processes whose output goes into a file of the session, as that of every worker does and of no other process.
 
-    Neither name nor environment tells: Ray overwrites both with its titles, and a worker's parent is gone by now.
+    Neither name nor environment identifies them: Ray overwrites both with its titles, and a worker's parent has ended.
     """
     if not session:
         return set()

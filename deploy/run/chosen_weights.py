@@ -4,16 +4,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from shusaku.actors.arena.strength import strength_search
 from shusaku.common._core import Game
-from shusaku.common.config.rules import check_player
-from shusaku.common.config.schema import Config, NetworkConfig, SearchConfig
+from shusaku.common.config.rule import raise_first
+from shusaku.common.config.schema import Config, NetworkConfig
+from shusaku.common.config.search import (
+    POLICIES,
+    SearchConfig,
+    change_search,
+    make_search,
+    search_rules,
+    without_exploration,
+)
 from shusaku.common.errors import UsageError
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.messages import Weights
 from shusaku.common.network.tower import evaluation_tensors
 from shusaku.common.network.weights import load_weights, random_weights
-from shusaku.deploy.run.composed_config import asked_keys
+from shusaku.deploy.run.composed_config import asked_keys, asked_search
 from shusaku.deploy.run.game_parameters import check_search
 from shusaku.deploy.run.run_directory import read_config
 from shusaku.learner.checkpoints import Found, is_checkpoint, load_checkpoint, load_latest
@@ -44,8 +51,8 @@ def choose_weights(config: Config, key: str = "checkpoint", name: str | None = N
 
 
 def check_searcher(game: Game, search: SearchConfig, key: str) -> None:
-    """UsageError where who plays for strength with this search, named by `key`, cannot."""
-    check_player(strength_search(search, search.simulations), key)
+    """UsageError if a player for strength cannot use this search, whose settings begin with `key`."""
+    raise_first(search_rules(without_exploration(search), key))
     check_search(game, search)
 
 
@@ -98,11 +105,14 @@ def _of(weights: Weights, search: SearchConfig) -> ChosenWeights:
 
 def search_of_run(saved: dict[str, Any], config: Config) -> SearchConfig:
     """As the run with this saved tree was searched, but for what this command line asks for."""
-    asked = asked_keys(config)
-    if "search" in asked:
+    if "search" in asked_keys(config):
         return config.search
-    known = {
-        key: value for key, value in saved["search"].items()
-        if key in vars(config.search) and f"search.{key}" not in asked
-    }
-    return replace(config.search, **known)
+    return change_search(_saved_search(saved), asked_search(config), "search")
+
+
+def _saved_search(saved: dict[str, Any]) -> SearchConfig:
+    section = saved["search"]
+    if section["policy"] not in POLICIES:
+        raise UsageError(f"the run was searched with policy {section['policy']}, which this program does not have; "
+                         f"use search={'|'.join(POLICIES)}")
+    return make_search(section["policy"], **section)

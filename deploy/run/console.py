@@ -78,6 +78,7 @@ class Status:
 
     @property
     def seconds_left(self) -> float:
+        """Seconds of `minutes` that are left, at least 0."""
         return max(0.0, self.minutes * 60 - self.seconds)
 
 

@@ -21,6 +21,7 @@ from typing import Any, Self
 from omegaconf import OmegaConf
 
 from shusaku.common.config.schema import Config
+from shusaku.common.config.search import DEFAULTS, make_search, migrate_search
 from shusaku.common.errors import UsageError
 from shusaku.common.metrics import drop_torn_line
 from shusaku.deploy.run.composed_config import ComposedConfig
@@ -43,6 +44,7 @@ class RunDirectory:
         """
         self.path = Path(config.run.dir)
         self.notes: list[str] = []  # lines for the user: what differs from the start before
+        self._is_new = not self.path.exists()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = (self.path / "lock").open("a+", encoding="utf-8")
@@ -61,17 +63,21 @@ class RunDirectory:
 
     @property
     def checkpoints(self) -> Path:
+        """The folder of the checkpoints."""
         return self.path / "checkpoints"
 
     @property
     def records(self) -> Path:
+        """The folder of the record log."""
         return self.path / "records"
 
     @property
     def metrics(self) -> Path:
+        """The file of the metrics."""
         return self.path / "metrics.jsonl"
 
     def close(self) -> None:
+        """Unlocks the directory."""
         self._lock.close()  # which releases the lock
 
     def __enter__(self) -> Self:
@@ -80,6 +86,9 @@ class RunDirectory:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        """A start that is refused after all leaves no run directory, unless there was one."""
+        if self._is_new and isinstance(error, UsageError):
+            shutil.rmtree(self.path, ignore_errors=True)
         self.close()
 
     def _take_lock(self) -> None:
@@ -101,9 +110,10 @@ class RunDirectory:
             raise UsageError(
                 f"run.resume=never: {self.path} holds a run already; choose another run.dir, or leave run.resume out"
             )
-        asked, defaults = _flatten(tree), _flatten(asdict(Config()))
+        asked, defaults = _flatten(tree), _flatten(asdict(Config(search=make_search(config.search.policy))))
         known = {key: defaults[key] for key in asked if key in defaults and not _is_below(key, ("game",))}
-        saved = {**known, **_flatten(read_config(self.path))}  # an older program knew fewer settings
+        saved = {**known, **_flatten(read_config(self.path))}  # an older program had fewer settings, or others
+        saved = {key: value for key, value in saved.items() if key in asked or _is_setting(key)}
         for settings in (saved, asked):
             settings["learner.targets"] = sorted(settings["learner.targets"])  # their order changes nothing
         changed = [key for key in sorted({*saved, *asked}) if saved.get(key) != asked.get(key)]
@@ -142,7 +152,7 @@ def read_config(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path / 'config.yaml'} cannot be read ({reason}); choose another run.dir") from None
     if not isinstance(tree, dict):
         raise UsageError(f"{path / 'config.yaml'} is no configuration; choose another run.dir")
-    return {str(key): value for key, value in tree.items()}
+    return migrate_search({str(key): value for key, value in tree.items()})
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -169,6 +179,12 @@ def _flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
         else:
             flat[f"{prefix}{key}"] = value
     return flat
+
+
+def _is_setting(key: str) -> bool:
+    """Whether this program has it."""
+    section, _, name = key.partition(".")
+    return section == "game" or (name in DEFAULTS if section == "search" else key in _flatten(asdict(Config())))
 
 
 def _is_below(key: str, sections: tuple[str, ...]) -> bool:

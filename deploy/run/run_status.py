@@ -7,6 +7,7 @@ from typing import Any
 import psutil
 
 from shusaku.actors.arena.strength import Strength
+from shusaku.actors.inference.stats import SERVER_FAULTS
 from shusaku.common.config.schema import Config
 from shusaku.common.messages import Metrics
 from shusaku.common.metrics import MetricsSink, Rate, Share, TimeShares, mean_plies
@@ -81,7 +82,7 @@ class StatusBuilder:
         )
 
     def _limit(self, view: RunView) -> str:
-        """Which side the other one waits for; in one process they take turns, and nobody waits."""
+        """Which side the other one waits for; in one process they take turns, and neither waits."""
         paused, waiting = self._paused.share, self._waiting.share
         if not self._config.learner.enabled:
             return "self-play alone: learner.enabled=false"
@@ -168,11 +169,12 @@ def _replay_metrics(view: RunView, status: Status) -> dict[str, Any]:
     metrics = {
         "rows": stats.rows, "window": stats.window, "inserted": stats.inserted, "sampled": stats.sampled,
         "samples_per_position": stats.samples_per_position, "quarantined": status.quarantined,
-        "duplicates": stats.duplicates, "fenced": stats.fenced, "bytes": stats.nbytes,
+        "duplicates": stats.duplicates, "fenced": stats.fenced, "other_epoch": stats.other_epoch, "bytes": stats.nbytes,
         "skipped": stats.skipped, "unreachable_s": stats.unreachable_s,
     }
     if view.workers is not None:
-        metrics |= {name: view.workers.replay_counters.get(name, 0) for name in ("duplicates", "fenced", "bytes")}
+        counted = ("duplicates", "fenced", "other_epoch", "squeezed", "bytes")
+        metrics |= {name: view.workers.replay_counters.get(name, 0) for name in counted}
         metrics |= {"restarts": view.workers.replay_restarts, "losses": view.workers.replay_losses}
     return metrics
 
@@ -203,6 +205,7 @@ def _worker_metrics(workers: WorkersView) -> list[tuple[str, str]]:
             (f"{server['wait_p50_ms']:.1f}/{server['wait_p99_ms']:.1f}", "ms wait p50/p99"),
             (f"{server['call_p50_ms']:.1f}/{server['call_p99_ms']:.1f}", "ms a call p50/p99"),
             (f"{server['idle_share']:.0%}", "idle"),
+            *((f"{server[name]:,.0f}", unit) for name, unit in SERVER_FAULTS.items() if server[name]),
         ]
     restarts = workers.restarts + workers.replay_restarts
     if restarts:

@@ -17,6 +17,7 @@ class StopSignals:
         self._previous: dict[int, object] = {}
 
     def should_stop(self) -> bool:
+        """Whether a signal has come."""
         return self._received is not None
 
     def raise_received(self, *found: dict[str, Any]) -> None:
@@ -33,7 +34,7 @@ class StopSignals:
         try:
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._previous[number] = signal.signal(number, self._receive)
-        except ValueError:  # not the main thread: signals are somebody else's
+        except ValueError:  # not the main thread: another thread handles signals
             pass
         return self
 

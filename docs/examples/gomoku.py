@@ -10,7 +10,7 @@ class State(NamedTuple):
 
     stones: bytes  # [size * size] b"X" of player 0, b"O" of player 1, b"." none
     ply: int
-    is_won: bool  # by whoever moved last
+    is_won: bool  # by the player who moved last
 
 
 class Gomoku:

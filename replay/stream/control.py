@@ -107,11 +107,6 @@ class RedisControl:
         with translate_redis_errors(self._url):
             return self._client.hget(self._keys.control, "wish") == b"1"
 
-    def are_actors_stopped(self) -> bool:
-        """Whether the driver has told the actors to end."""
-        with translate_redis_errors(self._url):
-            return self._client.hget(self._keys.control, "stop") == b"1"
-
     def actor_metrics(self) -> dict[int, ActorMetrics]:
         """By actor, for all that ever sent a heartbeat in this run; age and incarnation tell which ones live."""
         with translate_redis_errors(self._url):

@@ -3,14 +3,17 @@
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from search_fixtures import plain_game_batch
 
 from shusaku.actors.evaluators.channels_last import Inputs
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.evaluators.network import NetworkEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
-from shusaku.common._core import Game, GameBatch, SearchOptions
-from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
+from shusaku.common._core import Game
+from shusaku.common.config.schema import SelfPlayConfig
+from shusaku.common.config.search import PuctConfig
 from shusaku.common.messages import GameRecord, Weights
+from shusaku.common.search import search_options
 from shusaku.common.stage_timer import StageTimer
 
 GAMES = 6
@@ -56,7 +59,7 @@ def player(
     runtime, timer = Projection(game, size, is_bf16, broken_share), StageTimer()
     evaluator = kind(game, runtime, timer)
     evaluator.load(Weights(3, 0, {}, {}, game.name, {}))
-    search = SearchConfig(policy="puct", simulations=6, cache=cache)
+    search = PuctConfig(simulations=6, cache=cache)
     return SelfPlay(game, search, SelfPlayConfig(random_plies=4), evaluator, games=GAMES, seed=2,
                     identity=ActorIdentity(1), timer=timer), runtime
 
@@ -116,7 +119,7 @@ def test_a_batch_smaller_than_the_games_is_handed_over_in_parts() -> None:
 def test_without_weights_nothing_is_played() -> None:
     game = Game("connect_four")
     evaluator = NetworkEvaluator(game, Projection(game, GAMES, False))
-    play = SelfPlay(game, SearchConfig(), SelfPlayConfig(), evaluator, games=GAMES, seed=1, identity=ActorIdentity(0))
+    play = SelfPlay(game, PuctConfig(), SelfPlayConfig(), evaluator, games=GAMES, seed=1, identity=ActorIdentity(0))
     with pytest.raises(RuntimeError, match="before it had weights"):
         play.step()
 
@@ -124,7 +127,7 @@ def test_without_weights_nothing_is_played() -> None:
 def test_other_evaluators_are_handed_over_to() -> None:
     game = Game("connect_four")
     evaluate = PseudoRandomEvaluator(game, 4)
-    play = SelfPlay(game, SearchConfig(simulations=2), SelfPlayConfig(), evaluate, games=4, seed=1,
+    play = SelfPlay(game, PuctConfig(simulations=2), SelfPlayConfig(), evaluate, games=4, seed=1,
                     identity=ActorIdentity(0))
     for _ in range(10):
         play.step()
@@ -133,7 +136,7 @@ def test_other_evaluators_are_handed_over_to() -> None:
 
 def test_arrays_that_do_not_fit_are_refused() -> None:
     game = Game("go", {"size": 5})
-    batch = GameBatch(game, SearchOptions(), 4, 1)
+    batch = plain_game_batch(game, search_options(PuctConfig(), symmetries=True), 4, 1)
     c, h, w = game.observation_shape
     inputs, policy = np.zeros((4, h, w, c), np.float32), np.zeros((4, game.num_actions), np.float32)
     values = np.zeros(4, np.float32)

@@ -6,7 +6,8 @@ import pytest
 
 from shusaku.actors.batch_size import ENOUGH, SIZES, SLICES, Pace, choose_games, measure_games
 from shusaku.common._core import Game
-from shusaku.common.config.schema import ActorsConfig, Config, GameConfig, InferenceConfig, NetworkConfig, SearchConfig
+from shusaku.common.config.schema import ActorsConfig, Config, GameConfig, InferenceConfig, NetworkConfig
+from shusaku.common.config.search import PuctConfig
 from shusaku.common.network.weights import random_weights
 
 
@@ -81,7 +82,7 @@ def test_a_size_at_which_caches_fail_is_passed_over() -> None:
 
 def test_a_real_machine_has_an_answer() -> None:
     config = Config(
-        game=GameConfig("tic_tac_toe"), network=NetworkConfig(filters=8, blocks=1), search=SearchConfig(simulations=8),
+        game=GameConfig("tic_tac_toe"), network=NetworkConfig(filters=8, blocks=1), search=PuctConfig(simulations=8),
         inference=InferenceConfig(runtime="openvino", precision="fp32"), actors=ActorsConfig(games_per_actor=0),
     )
     game = Game("tic_tac_toe")

@@ -7,14 +7,15 @@ from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.evaluators.evaluator import NO_VERSION
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
-from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
+from shusaku.common.config.schema import SelfPlayConfig
+from shusaku.common.config.search import PuctConfig
 from shusaku.common.messages import Evaluation, Leaves
 
 GAME = Game("connect_four")
 
 
 def player(evaluate: PseudoRandomEvaluator, cache: int = 4096) -> SelfPlay:
-    return SelfPlay(GAME, SearchConfig(simulations=12, cache=cache), SelfPlayConfig(random_plies=3), evaluate, games=8,
+    return SelfPlay(GAME, PuctConfig(simulations=12, cache=cache), SelfPlayConfig(random_plies=3), evaluate, games=8,
                     seed=4, identity=ActorIdentity(0))
 
 
@@ -50,7 +51,7 @@ def test_open_games_of_other_rules_are_not_gone_on_with() -> None:
     """Komi changes no size and no bit of a position, only who has won."""
     def go(komi: float) -> SelfPlay:
         game = Game("go", {"size": 5, "komi": komi})
-        return SelfPlay(game, SearchConfig(simulations=4), SelfPlayConfig(), PseudoRandomEvaluator(game, 2), games=2,
+        return SelfPlay(game, PuctConfig(simulations=4), SelfPlayConfig(), PseudoRandomEvaluator(game, 2), games=2,
                         seed=1, identity=ActorIdentity(0))
 
     player = go(7.5)

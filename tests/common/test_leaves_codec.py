@@ -8,19 +8,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inference_fixtures import encode_evaluation
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.codec import CodecError
-from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
-from shusaku.common.leaves_codec import (
-    MAX_REQUEST_BYTES,
-    MAX_VERSION,
-    LeavesCodec,
-    decode_evaluation,
-    encode_evaluation,
-)
+from shusaku.common.config.schema import SelfPlayConfig
+from shusaku.common.config.search import PuctConfig
+from shusaku.common.leaves_codec import MAX_REQUEST_BYTES, MAX_VERSION, LeavesCodec, decode_evaluation
 from shusaku.common.messages import Evaluation, GameRecord, Leaves
 
 GAMES = {name: Game(name) for name in ("tic_tac_toe", "connect_four")}
@@ -249,7 +245,7 @@ def test_games_are_the_same_over_the_wire_bit_for_bit(name: str, cache: int) -> 
     game = GAMES[name]
 
     def play(evaluate: OverTheWire | PseudoRandomEvaluator) -> list[GameRecord]:
-        player = SelfPlay(game, SearchConfig(simulations=24, cache=cache), SelfPlayConfig(random_plies=3), evaluate,
+        player = SelfPlay(game, PuctConfig(simulations=24, cache=cache), SelfPlayConfig(random_plies=3), evaluate,
                           games=8, seed=11, identity=ActorIdentity(0))
         return player.play(600)
 

@@ -95,7 +95,7 @@ def test_a_share_is_that_of_its_window() -> None:
     now = 0.0
     share = Share(window=10, clock=lambda: now)
     assert share.share == 0
-    assert share.update(50, 100) == 0, "of one note nothing is known"
+    assert share.update(50, 100) == 0, "one sample gives no rate"
     for second in range(1, 31):
         now = float(second)
         share.update(50 + 8 * min(second, 10), 100 + 10 * second)

@@ -24,14 +24,16 @@ from shusaku.common.config.schema import ClusterConfig
 from shusaku.common.prometheus import RayMetrics
 from shusaku.deploy.ray_runtime.session import RaySession
 
-with RaySession(ClusterConfig(dashboard=False), Path("unused"), say=print) as session:
+with RaySession(ClusterConfig(dashboard=False), notify=print) as session:
+    import ray
+    port = ray.nodes()[0]["MetricsExportPort"]
     metrics = RayMetrics("run-1", "connect_four")
     for figures in json.loads(sys.argv[1]):
         metrics.write(figures)
     wanted = json.loads(sys.argv[2])
     deadline = time.monotonic() + 40
     while True:
-        url = f"http://{session.own_address}:{session.metrics_port}/metrics"
+        url = f"http://{session.own_address}:{port}/metrics"
         text = urllib.request.urlopen(url, timeout=10).read().decode()
         lines = [line for line in text.splitlines() if "shusaku" in line]
         if all(any(name in line for line in lines) for name in wanted) or time.monotonic() > deadline:

@@ -6,7 +6,8 @@ import pytest
 from shusaku.actors.evaluators.network import NetworkEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
-from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
+from shusaku.common.config.schema import SelfPlayConfig
+from shusaku.common.config.search import PuctConfig
 from shusaku.common.messages import Weights
 from shusaku.common.metrics import TimeShares
 from shusaku.common.stage_timer import STAGES, StageTimer, shares
@@ -86,7 +87,7 @@ def test_a_slow_network_is_seen_in_self_play() -> None:
     begin = clock.now
     evaluate = NetworkEvaluator(game, SlowRuntime(game, 8, clock), timer)
     evaluate.load(Weights(1, 0, {}, {}, game.name, {}))
-    play = SelfPlay(game, SearchConfig(simulations=16), SelfPlayConfig(), evaluate, games=8, seed=1,
+    play = SelfPlay(game, PuctConfig(simulations=16), SelfPlayConfig(), evaluate, games=8, seed=1,
                     identity=ActorIdentity(0), timer=timer)
     assert sum(len(play.step()) for _ in range(80)) > 0  # games that ended: without one there is nothing to record
     assert sum(timer.seconds.values()) == pytest.approx(clock.now - begin, abs=1e-9)

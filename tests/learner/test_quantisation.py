@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from network_fixtures import weights_of
 from numpy.typing import NDArray
 
 from shusaku.actors.evaluators.channels_last import channels_last
@@ -17,7 +18,7 @@ from shusaku.common.hardware import cpu_has_int8
 from shusaku.common.messages import Weights
 from shusaku.common.network.network import Network
 from shusaku.common.network.tower import quantised_layers
-from shusaku.common.network.weights import random_weights, tower_shape, weights_from_bytes, weights_of, weights_to_bytes
+from shusaku.common.network.weights import random_weights, tower_shape, weights_from_bytes, weights_to_bytes
 from shusaku.learner import quantisation
 from shusaku.learner.quantisation import MOST_POLICY_ERROR, MOST_VALUE_ERROR, POSITIONS, QuantisationError, quantise
 
@@ -91,7 +92,7 @@ def test_openvino_computes_what_the_learner_judged() -> None:
     quantised, _ = quantise(WEIGHTS, TOWER, planes)
     policy, values = answers(quantised, planes, "int8")
     exact_policy, exact_values = answers(WEIGHTS, planes, "fp32")
-    rounded = quantisation._Rounded(TOWER, quantised.scales, "fp32")
+    rounded = quantisation._Quantised(TOWER, quantised.scales, "fp32")
     rounded.load(WEIGHTS)
     with torch.inference_mode():
         judged_policy, judged_values = (t.numpy() for t in rounded(torch.from_numpy(planes)))
@@ -102,12 +103,12 @@ def test_openvino_computes_what_the_learner_judged() -> None:
     assert not np.array_equal(policy, exact_policy)
 
 
-def test_what_strays_too_far_is_refused_with_its_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_large_an_error_is_refused_with_its_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quantisation, "MOST_POLICY_ERROR", 1e-9)
     refused, error = quantise(WEIGHTS, TOWER, positions(16))
     assert refused.scales == {}
     assert refused.rejected == error.reason
-    assert f"the policy strays by {error.policy:.3g} nats (at most 1e-09)" in error.reason
+    assert f"the policy errs by {error.policy:.3g} nats (at most 1e-09)" in error.reason
     assert QuantisationError(0.0, 0.0).reason == ""
     assert "the value by 0.5" in QuantisationError(0.0, 0.5).reason
 
@@ -123,9 +124,9 @@ def test_weights_without_scales_are_answered_in_the_next_precision() -> None:
     evaluator.load(replace(quantised, version=2))
     assert evaluator.precision == "int8"
     assert "int8 (inference.precision=int8)" in evaluator.description
-    evaluator.load(replace(WEIGHTS, version=3, rejected="they stray"))
+    evaluator.load(replace(WEIGHTS, version=3, rejected="the error is too large"))
     assert evaluator.precision == other
-    assert "not int8: they stray" in evaluator.description
+    assert "not int8: the error is too large" in evaluator.description
 
 
 def test_scales_travel_in_the_file() -> None:
@@ -139,7 +140,7 @@ def test_scales_travel_in_the_file() -> None:
 
 
 def test_a_tower_that_takes_long_is_measured_in_bf16(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scales are those of fp32 to within its rounding, and what strays in one strays in the other."""
+    """The scales are those of fp32 to within its rounding, and an error in one is an error in the other."""
     planes = positions(64)
     quantised, error = quantise(WEIGHTS, TOWER, planes)
     monkeypatch.setattr(quantisation, "WORK", 1)

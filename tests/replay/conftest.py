@@ -30,7 +30,7 @@ def make_record() -> MakeRecord:
 
 @pytest.fixture(scope="session")
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
-    """One for all tests that do no harm to it; each has runs of its own in it."""
+    """A server shared by all tests that do not harm it; each test uses runs of its own."""
     server = EmbeddedServer(tmp_path_factory.mktemp("redis"), max_megabytes=256, bind="127.0.0.1")
     server.start()
     yield server
@@ -39,7 +39,7 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedS
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[EmbeddedServer]:
-    """One that the test may spoil, kill and freeze."""
+    """A server that the test may damage, kill and freeze."""
     server = EmbeddedServer(tmp_path / "redis", max_megabytes=32, bind="127.0.0.1")
     server.start()
     yield server
@@ -48,7 +48,7 @@ def server(tmp_path: Path) -> Iterator[EmbeddedServer]:
 
 @pytest.fixture(scope="session")
 def make_run() -> MakeRun:
-    """Names of runs that nobody has used."""
+    """Run names that are new."""
     numbers = itertools.count()
     return lambda: f"test-{os.getpid()}-{next(numbers)}"
 

@@ -57,7 +57,7 @@ def make(kind: str, game: Game, begin: Callable[..., dict[str, Any]]) -> MakeBuf
 
 @pytest.fixture
 def resume(kind: str, make: MakeBuffer, request: pytest.FixtureRequest, make_run: Callable[[], str]) -> MakeBuffer:
-    """A buffer that goes on from the state of another, and from records that are all that is left of its games.
+    """A buffer that continues from the state of another and from the records that are left of its games.
 
     The buffer, and how many of the records were bad.
     """
@@ -247,14 +247,14 @@ def test_a_game_is_counted_once(make: MakeBuffer, game: Game, make_record: MakeR
     assert append(3, 1, 0, 0) == (2, 1, 0, 0)  # another actor
     assert append(3, 0, 0, 1) == (3, 1, 0, 0)
     assert append(3, 0, 0, 0) == (3, 2, 0, 0)
-    assert append(3, 0, 1, 0) == (4, 2, 0, 0)  # the actor's next life
+    assert append(3, 0, 1, 0) == (4, 2, 0, 0)  # the actor's next incarnation
     assert append(3, 0, 0, 2) == (4, 2, 1, 0)  # the former one is fenced
     assert append(2, 0, 0, 9) == (4, 2, 1, 1)  # a former driver's
-    assert append(4, 0, 0, 0) == (4, 2, 1, 2)  # nobody's
+    assert append(4, 0, 0, 0) == (4, 2, 1, 2)  # of another epoch
     buffer.fence(1, 2)
     assert append(3, 1, 1, 0) == (4, 2, 2, 2)
     assert append(3, 1, 2, 0) == (5, 2, 2, 2)
-    buffer.fence(1, 1)  # fencing an earlier life changes nothing
+    buffer.fence(1, 1)  # fencing an earlier incarnation changes nothing
     assert append(3, 1, 2, 1) == (6, 2, 2, 2)
     assert buffer.stats().quarantined == {}
     assert buffer.control().epoch == 3
@@ -337,7 +337,7 @@ def test_a_lost_window_is_made_up_for(
     assert stats.inserted == first.stats().inserted
     assert stats.rows == sum(decode_record(data).num_rows for data in log[len(log) - stats.games :])
     samples = 0
-    for _ in range(200):  # nobody waits for ever
+    for _ in range(200):  # neither side waits forever
         is_throttled = resumed.control().throttle
         if not is_throttled:
             resumed.append(make_record(game, sequence))

@@ -1,4 +1,4 @@
-"""Records that must not be learned from, and where they go."""
+"""Records that must not be learned from go to the quarantine."""
 
 from collections.abc import Callable
 from dataclasses import replace

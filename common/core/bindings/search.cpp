@@ -15,9 +15,6 @@ namespace shusaku {
 
 using namespace nb::literals;
 
-std::shared_ptr<const AnyGame> rules_of(nb::handle game);
-const AnyPosition& state_of(nb::handle position);
-
 namespace {
 
 template <class Batch>
@@ -42,7 +39,7 @@ void check_size(int size) {
   require(size >= 1 && size <= 65536, "size " + std::to_string(size) + ": must lie in [1, 65536]");
 }
 
-// What the core's arithmetic relies on; the commands check more (common/config/rules.py).
+// What the core's arithmetic relies on; the commands check more (common/config/search.py).
 void check(const SearchOptions& o) {
   require(o.simulations >= 1 && o.simulations <= 1 << 20,
           "simulations " + std::to_string(o.simulations) + ": must lie in [1, 1048576]");
@@ -135,7 +132,7 @@ void pseudo_random(In<std::uint8_t, 2> packed, In<float, 2> uniform, In<std::int
                          actions.data(), int(rows), logits.data(), values.data());
 }
 
-// out[i]: the logit of legal action i in the row of `policy` that it belongs to; not a number where there is none.
+// out[i]: the logit of legal action i in the row of `policy` that it belongs to; NaN if there is none.
 void gather(const float* policy, size_t width, const std::int32_t* offsets, const Action* actions, size_t rows,
             float* out) {
   for (size_t row = 0; row < rows; ++row, policy += width)
@@ -202,62 +199,17 @@ void gather_logits(In<float, 2> policy, In<std::int32_t, 1> offsets, In<Action, 
 }  // namespace
 
 void bind_search(nb::module_& m) {
-  nb::class_<SearchOptions>(m, "SearchOptions")
-      .def(nb::init<>())
-      .def_rw("policy", &SearchOptions::policy)
-      .def_rw("simulations", &SearchOptions::simulations)
-      .def_rw("c_puct", &SearchOptions::c_puct)
-      .def_rw("c_puct_log", &SearchOptions::c_puct_log)
-      .def_rw("c_puct_base", &SearchOptions::c_puct_base)
-      .def_rw("fpu_reduction", &SearchOptions::fpu_reduction)
-      .def_rw("root_fpu_reduction", &SearchOptions::root_fpu_reduction)
-      .def_rw("noise", &SearchOptions::noise)
-      .def_rw("dirichlet_alpha", &SearchOptions::dirichlet_alpha)
-      .def_rw("dirichlet_total", &SearchOptions::dirichlet_total)
-      .def_rw("dirichlet_fraction", &SearchOptions::dirichlet_fraction)
-      .def_rw("root_policy_temperature", &SearchOptions::root_policy_temperature)
-      .def_rw("root_policy_temperature_early", &SearchOptions::root_policy_temperature_early)
-      .def_rw("root_policy_temperature_half_life", &SearchOptions::root_policy_temperature_half_life)
-      .def_rw("forced_playouts", &SearchOptions::forced_playouts)
-      .def_rw("prune_policy", &SearchOptions::prune_policy)
-      .def_rw("temperature", &SearchOptions::temperature)
-      .def_rw("temperature_half_life", &SearchOptions::temperature_half_life)
-      .def_rw("temperature_final", &SearchOptions::temperature_final)
-      .def_rw("temperature_plies", &SearchOptions::temperature_plies)
-      .def_rw("move_choice", &SearchOptions::move_choice)
-      .def_rw("lcb_stdevs", &SearchOptions::lcb_stdevs)
-      .def_rw("lcb_least_share", &SearchOptions::lcb_least_share)
-      .def_rw("reuse", &SearchOptions::reuse)
-      .def_rw("proven_results", &SearchOptions::proven_results)
-      .def_rw("leaves", &SearchOptions::leaves)
-      .def_rw("graph", &SearchOptions::graph)
-      .def_rw("cache", &SearchOptions::cache)
-      .def_rw("symmetric_cache", &SearchOptions::symmetric_cache)
-      .def_rw("average_symmetries", &SearchOptions::average_symmetries)
-      .def_rw("considered_actions", &SearchOptions::considered_actions)
-      .def_rw("gumbel_scale", &SearchOptions::gumbel_scale)
-      .def_rw("gumbel_interior", &SearchOptions::gumbel_interior)
-      .def_rw("value_scale", &SearchOptions::value_scale)
-      .def_rw("maxvisit_init", &SearchOptions::maxvisit_init)
-      .def_rw("rescale_values", &SearchOptions::rescale_values)
-      .def_rw("c_uct", &SearchOptions::c_uct)
-      .def_rw("symmetries", &SearchOptions::symmetries);
+  nb::class_<SearchOptions> search_options(m, "SearchOptions");
+  search_options.def(nb::init<>());
+#define SHUSAKU_BIND(type, name) search_options.def_rw(#name, &SearchOptions::name);
+  SHUSAKU_SEARCH_OPTIONS(SHUSAKU_BIND)
+#undef SHUSAKU_BIND
 
-  nb::class_<SelfPlayOptions>(m, "SelfPlayOptions")
-      .def(nb::init<>())
-      .def_rw("random_plies", &SelfPlayOptions::random_plies)
-      .def_rw("policy_plies", &SelfPlayOptions::policy_plies)
-      .def_rw("policy_temperature", &SelfPlayOptions::policy_temperature)
-      .def_rw("fork_share", &SelfPlayOptions::fork_share)
-      .def_rw("fork_plies", &SelfPlayOptions::fork_plies)
-      .def_rw("komi_stdev", &SelfPlayOptions::komi_stdev)
-      .def_rw("cheap_share", &SelfPlayOptions::cheap_share)
-      .def_rw("cheap_simulations", &SelfPlayOptions::cheap_simulations)
-      .def_rw("decided_value", &SelfPlayOptions::decided_value)
-      .def_rw("decided_plies", &SelfPlayOptions::decided_plies)
-      .def_rw("decided_weight", &SelfPlayOptions::decided_weight)
-      .def_rw("resign_errors", &SelfPlayOptions::resign_errors)
-      .def_rw("never_resign_share", &SelfPlayOptions::never_resign_share);
+  nb::class_<SelfPlayOptions> self_play_options(m, "SelfPlayOptions");
+  self_play_options.def(nb::init<>());
+#define SHUSAKU_BIND(type, name) self_play_options.def_rw(#name, &SelfPlayOptions::name);
+  SHUSAKU_SELF_PLAY_OPTIONS(SHUSAKU_BIND)
+#undef SHUSAKU_BIND
 
   nb::class_<SearchResult>(m, "SearchResult")
       .def_ro("action", &SearchResult::action)
@@ -315,15 +267,13 @@ void bind_search(nb::module_& m) {
       .def(
           "__init__",
           [](PyGameBatch* self, nb::handle game, const SearchOptions& o, int size, std::uint64_t seed,
-             std::optional<SelfPlayOptions> p) {
-            const SelfPlayOptions self_play = p.value_or(SelfPlayOptions());
+             const SelfPlayOptions& self_play) {
             check_size(size), check(o), check(self_play);
             auto rules = rules_of(game);
             auto batch = rules->game_batch(o, self_play, size, seed);
             new (self) PyGameBatch{{std::move(rules), std::move(batch)}};
           },
-          "game"_a, "options"_a, "size"_a, "seed"_a,
-          "self_play"_a = nb::none())  // an object here would be reported as leaked
+          "game"_a, "options"_a, "size"_a, "seed"_a, "self_play"_a)
       .def("select", &select<PyGameBatch>, "version"_a)
       .def("expand_and_backup", &expand_and_backup<PyGameBatch>, "logits"_a, "values"_a, "version"_a)
       .def("take_finished", &take_finished)

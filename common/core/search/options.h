@@ -1,4 +1,4 @@
-// What a search is told and what it concludes.  Fields are documented in common/config/schema.py, SearchConfig.
+// What a search is told and what it concludes.
 #pragma once
 
 #include <cstdint>
@@ -9,45 +9,53 @@
 
 namespace shusaku {
 
+// The options of a search: type and name.  The list is the struct and its binding, so that an option is one line here
+// and one field of a dataclass in common/config/search.py, which documents it and holds its default.
+#define SHUSAKU_SEARCH_OPTIONS(OPTION)             \
+  OPTION(std::string, policy)                      \
+  OPTION(int, simulations)                         \
+  OPTION(float, c_puct)                            \
+  OPTION(float, c_puct_log)                        \
+  OPTION(float, c_puct_base)                       \
+  OPTION(float, fpu_reduction)                     \
+  OPTION(float, root_fpu_reduction)                \
+  OPTION(bool, noise)                              \
+  OPTION(float, dirichlet_alpha)                   \
+  OPTION(float, dirichlet_total)                   \
+  OPTION(float, dirichlet_fraction)                \
+  OPTION(float, root_policy_temperature)           \
+  OPTION(float, root_policy_temperature_early)     \
+  OPTION(float, root_policy_temperature_half_life) \
+  OPTION(float, forced_playouts)                   \
+  OPTION(bool, prune_policy)                       \
+  OPTION(float, temperature)                       \
+  OPTION(float, temperature_half_life)             \
+  OPTION(float, temperature_final)                 \
+  OPTION(int, temperature_plies)                   \
+  OPTION(std::string, move_choice)                 \
+  OPTION(float, lcb_stdevs)                        \
+  OPTION(float, lcb_least_share)                   \
+  OPTION(bool, reuse)                              \
+  OPTION(bool, proven_results)                     \
+  OPTION(int, leaves)                              \
+  OPTION(bool, graph)                              \
+  OPTION(std::int64_t, cache)                      \
+  OPTION(bool, symmetric_cache)                    \
+  OPTION(bool, average_symmetries)                 \
+  OPTION(int, considered_actions)                  \
+  OPTION(float, gumbel_scale)                      \
+  OPTION(std::string, gumbel_interior)             \
+  OPTION(float, value_scale)                       \
+  OPTION(float, maxvisit_init)                     \
+  OPTION(bool, rescale_values)                     \
+  OPTION(float, c_uct)                             \
+  OPTION(bool, symmetries)
+
+// Every option must be set: there are no defaults here.
 struct SearchOptions {
-  std::string policy = "puct";
-  int simulations = 64;
-  float c_puct = 1.5f;
-  float c_puct_log = 0.f;
-  float c_puct_base = 19652.f;
-  float fpu_reduction = 0.2f;
-  float root_fpu_reduction = 0.f;
-  bool noise = false;
-  float dirichlet_alpha = 1.f;
-  float dirichlet_total = 0.f;
-  float dirichlet_fraction = 0.25f;
-  float root_policy_temperature = 1.f;
-  float root_policy_temperature_early = 1.f;
-  float root_policy_temperature_half_life = 0.f;
-  float forced_playouts = 0.f;
-  bool prune_policy = false;
-  float temperature = 1.f;
-  float temperature_half_life = 0.f;
-  float temperature_final = 0.f;
-  int temperature_plies = 30;
-  std::string move_choice = "visits";
-  float lcb_stdevs = 5.f;
-  float lcb_least_share = 0.15f;
-  bool reuse = false;
-  bool proven_results = false;
-  int leaves = 1;
-  bool graph = false;
-  std::int64_t cache = 0;
-  bool symmetric_cache = false;
-  bool average_symmetries = false;
-  int considered_actions = 16;
-  float gumbel_scale = 1.f;
-  std::string gumbel_interior = "improved";
-  float value_scale = 0.1f;
-  float maxvisit_init = 50.f;
-  bool rescale_values = true;
-  float c_uct = 1.4f;
-  bool symmetries = true;
+#define SHUSAKU_FIELD(type, name) type name{};
+  SHUSAKU_SEARCH_OPTIONS(SHUSAKU_FIELD)
+#undef SHUSAKU_FIELD
 };
 
 // All lists are over the legal actions of the root, ascending.

@@ -1,22 +1,28 @@
-// How games are made, apart from the search.  Fields are documented in common/config/schema.py, SelfPlayConfig.
+// How games are made, apart from the search.
 #pragma once
 
 namespace shusaku {
 
+// As SHUSAKU_SEARCH_OPTIONS; the dataclass is SelfPlayConfig in common/config/schema.py.
+#define SHUSAKU_SELF_PLAY_OPTIONS(OPTION) \
+  OPTION(int, random_plies)               \
+  OPTION(float, policy_plies)             \
+  OPTION(float, policy_temperature)       \
+  OPTION(float, fork_share)               \
+  OPTION(int, fork_plies)                 \
+  OPTION(float, komi_stdev)               \
+  OPTION(float, cheap_share)              \
+  OPTION(int, cheap_simulations)          \
+  OPTION(float, decided_value)            \
+  OPTION(int, decided_plies)              \
+  OPTION(float, decided_weight)           \
+  OPTION(float, resign_errors)            \
+  OPTION(float, never_resign_share)
+
 struct SelfPlayOptions {
-  int random_plies = 0;
-  float policy_plies = 0.f;
-  float policy_temperature = 1.f;
-  float fork_share = 0.f;
-  int fork_plies = 20;
-  float komi_stdev = 0.f;
-  float cheap_share = 0.f;
-  int cheap_simulations = 0;
-  float decided_value = 1.f;
-  int decided_plies = 3;
-  float decided_weight = 0.1f;
-  float resign_errors = 0.f;
-  float never_resign_share = 0.1f;
+#define SHUSAKU_FIELD(type, name) type name{};
+  SHUSAKU_SELF_PLAY_OPTIONS(SHUSAKU_FIELD)
+#undef SHUSAKU_FIELD
 };
 
 }  // namespace shusaku

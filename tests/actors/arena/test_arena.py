@@ -9,15 +9,15 @@ from shusaku.actors.arena.arena import Arena, MatchResult, openings
 from shusaku.actors.arena.players import Forfeit, OpenGame, Player, RandomPlayer, SearchPlayer
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, ScriptedEvaluator, UniformEvaluator
 from shusaku.common._core import Game
-from shusaku.common.config.schema import SearchConfig
+from shusaku.common.config.search import MctsConfig, PuctConfig, SearchConfig, make_search
 from shusaku.common.errors import UsageError
 
-PUCT = SearchConfig(policy="puct", simulations=32)
+PUCT = PuctConfig(simulations=32)
 
 
 def uct(game: Game, rollouts: int, seed: int, threads: int = 2, at_once: int = 64) -> SearchPlayer:
     evaluators = [UniformEvaluator(game, 1) for _ in range(threads)]
-    search = SearchConfig(policy="mcts", simulations=rollouts)
+    search = MctsConfig(simulations=rollouts)
     return SearchPlayer("uct", game, search, evaluators, games_at_once=at_once, seed=seed)
 
 
@@ -116,7 +116,7 @@ def test_more_rollouts_are_stronger() -> None:
 @pytest.mark.parametrize("policy", ["puct", "gumbel"])
 def test_networks_play_without_chance(policy: str) -> None:
     game = Game("tic_tac_toe")
-    search = SearchConfig(policy=policy, simulations=16, noise=policy == "puct")
+    search = make_search(policy, simulations=16, noise=policy == "puct")
     results = [meet(game, puct(game, search=search), puct(game, threads=1, search=search), seed=5) for _ in range(2)]
     assert facts(results[0]) == facts(results[1])
 

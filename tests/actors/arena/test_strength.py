@@ -29,7 +29,7 @@ from shusaku.actors.arena.strength import (
 from shusaku.actors.arena.strength_sets import ILLEGAL, StrengthSet, strength_set
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, ScriptedEvaluator, UniformEvaluator
 from shusaku.common._core import Game
-from shusaku.common.config.schema import SearchConfig
+from shusaku.common.config.search import PuctConfig, make_search
 from shusaku.common.errors import UsageError
 from shusaku.deploy.run.strength_table import strength_table
 
@@ -256,7 +256,7 @@ def test_a_perfect_and_an_always_worst_network(connect_four: StrengthSet) -> Non
 
 @pytest.mark.parametrize("policy", ["puct", "gumbel"])
 def test_a_network_that_knows_tic_tac_toe_makes_no_mistake(tic_tac_toe: StrengthSet, policy: str) -> None:
-    strength = measure(tic_tac_toe, [_scripted(tic_tac_toe, True)], SearchConfig(policy=policy), (64,))
+    strength = measure(tic_tac_toe, [_scripted(tic_tac_toe, True)], make_search(policy), (64,))
     assert strength.policy.optimal == 1.0
     assert strength.searches[64].mistakes == 0
     assert strength.never_loses is True
@@ -318,13 +318,13 @@ def test_the_baselines_of_connect_four_stand_where_they_should(connect_four: Str
 def test_neither_batch_nor_threads_change_the_figures(connect_four: StrengthSet, policy: str) -> None:
     some = connect_four.subset(60)
     evaluators = [PseudoRandomEvaluator(some.game, 512) for _ in range(3)]
-    first = measure(some, evaluators[:1], SearchConfig(policy=policy), (16, 64))
-    assert measure(some, evaluators[:1], SearchConfig(policy=policy), (16, 64), batch=7) == first
-    assert measure(some, evaluators, SearchConfig(policy=policy), (16, 64)) == first
+    first = measure(some, evaluators[:1], make_search(policy), (16, 64))
+    assert measure(some, evaluators[:1], make_search(policy), (16, 64), batch=7) == first
+    assert measure(some, evaluators, make_search(policy), (16, 64)) == first
 
 
 def test_noise_and_temperature_are_off() -> None:
-    explores = SearchConfig(noise=True, temperature=1.0, temperature_half_life=9.0, temperature_final=0.15, reuse=True,
+    explores = PuctConfig(noise=True, temperature=1.0, temperature_half_life=9.0, temperature_final=0.15, reuse=True,
                             c_puct=2.5)
     search = strength_search(explores, 400)
     assert (search.temperature_half_life, search.temperature_final, search.temperature_plies) == (0.0, 0.0, 0)
@@ -336,14 +336,14 @@ def test_a_measurement_can_be_stopped(connect_four: StrengthSet) -> None:
     calls: Iterator[bool] = iter([False] * 5 + [True] * 100)
     with pytest.raises(Stopped, match="of 60 positions"):
         measure(
-            connect_four.subset(60), [UniformEvaluator(Game("connect_four"), 64)], SearchConfig(), (400,),
+            connect_four.subset(60), [UniformEvaluator(Game("connect_four"), 64)], PuctConfig(), (400,),
             should_stop=lambda: next(calls),
         )
 
 
 def test_the_report_and_the_table(connect_four: StrengthSet) -> None:
     some = connect_four.subset(60)
-    strength = measure(some, [UniformEvaluator(some.game, 64)], SearchConfig(), (16, 64), with_baselines=True)
+    strength = measure(some, [UniformEvaluator(some.game, 64)], PuctConfig(), (16, 64), with_baselines=True)
     report = json.loads(json.dumps(strength.to_json()))
     assert set(report) == {"game", "positions", "policy", "search_16", "search_64", "baselines"}
     for entry in (report["policy"], report["search_16"], report["search_64"], *report["baselines"].values()):
@@ -354,11 +354,11 @@ def test_the_report_and_the_table(connect_four: StrengthSet) -> None:
     for text in ("network alone", "64 simulations", "random mover", "PUCT-64, uniform prior",
                  "plain UCT, 64 rollouts", "plain UCT, 400 rollouts", "medium", "60 positions"):
         assert text in table
-    assert search_actions(some, [UniformEvaluator(some.game, 64)], SearchConfig(), 16).shape == (60,)
+    assert search_actions(some, [UniformEvaluator(some.game, 64)], PuctConfig(), 16).shape == (60,)
 
 
 def test_the_table_of_tic_tac_toe(tic_tac_toe: StrengthSet) -> None:
-    table = strength_table(measure(tic_tac_toe, [UniformEvaluator(tic_tac_toe.game, 512)], SearchConfig(), (16,)))
+    table = strength_table(measure(tic_tac_toe, [UniformEvaluator(tic_tac_toe.game, 512)], PuctConfig(), (16,)))
     assert "4,520 positions" in table
     assert "never loses" in table
     assert "mistakes" in table

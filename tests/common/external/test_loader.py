@@ -8,13 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from external_fixtures import Board, Pile, Takeaway, TicTacToe, python_game, records, solve
+from search_fixtures import plain_game_batch
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, UniformEvaluator
-from shusaku.common._core import Game, GameBatch, RowRing, SearchBatch, perft, random_games
-from shusaku.common.config.schema import SearchConfig
-from shusaku.common.config.search_options import search_options
+from shusaku.common._core import Game, RowRing, SearchBatch, perft, random_games
+from shusaku.common.config.search import PuctConfig, make_search
 from shusaku.common.external.loader import CACHED_STATES
 from shusaku.common.messages import Leaves
+from shusaku.common.search import search_options
 
 
 def assert_equal_records(first, second):
@@ -78,16 +79,16 @@ def test_records_of_a_python_game_are_replayed_and_sampled():
 
 def test_open_games_are_saved_and_go_on_in_another_process_world():
     """Positions are their own history: a snapshot needs none of the states of the game that made it."""
-    options = search_options(SearchConfig(simulations=10, cache=0), symmetries=True)
+    options = search_options(PuctConfig(simulations=10, cache=0), symmetries=True)
     finished = []
     for stop_after in (None, 15):
         game = python_game(TicTacToe)
-        batch, evaluate, found = GameBatch(game, options, 3, 5), PseudoRandomEvaluator(game, 3), []
+        batch, evaluate, found = plain_game_batch(game, options, 3, 5), PseudoRandomEvaluator(game, 3), []
         for step in range(400):
             if step == stop_after:
                 bytes_ = batch.snapshot()
                 game = python_game(TicTacToe)
-                batch, evaluate = GameBatch(game, options, 3, 5), PseudoRandomEvaluator(game, 3)
+                batch, evaluate = plain_game_batch(game, options, 3, 5), PseudoRandomEvaluator(game, 3)
                 batch.restore(bytes_)
             leaves = Leaves(*batch.select(0))
             if len(leaves):
@@ -110,7 +111,7 @@ def test_searches_find_what_wins_where_players_move_twice(policy, pile):
     if pile % 2:  # also from within a turn
         state = rules.play(state, 1)
         position.play(1)
-    config = SearchConfig(policy=policy, simulations=1500, noise=False, temperature_plies=0)
+    config = make_search(policy, simulations=1500, noise=False, temperature_plies=0)
     batch = SearchBatch(game, search_options(config, symmetries=False), 1, 1)
     batch.begin(0, position, 3)
     evaluate = UniformEvaluator(game, 1)
@@ -174,10 +175,10 @@ def test_positions_are_set_up_from_text():
     position.play(8)
     random_games(python_game(type("Small", (TicTacToe,), {"cached_states": 16})), 10, 1)
     assert str(position) == "X O .\n. X .\n. . O\n"
-    batch = SearchBatch(python_game(TicTacToe), search_options(SearchConfig(), symmetries=True), 1, 1)
+    batch = SearchBatch(python_game(TicTacToe), search_options(PuctConfig(), symmetries=True), 1, 1)
     batch.begin(0, position, 1)
     with pytest.raises(ValueError, match="of another game"):
-        SearchBatch(python_game(Takeaway), search_options(SearchConfig(), symmetries=True), 1, 1).begin(0, position, 1)
+        SearchBatch(python_game(Takeaway), search_options(PuctConfig(), symmetries=True), 1, 1).begin(0, position, 1)
     for text, reason in (("XO", "no board of nine"), ("", "no text"), ("X" * 2000, "2000 bytes")):
         with pytest.raises(ValueError, match=reason):
             game.position(text)

@@ -6,16 +6,17 @@ import sys
 import numpy as np
 import pyspiel
 import pytest
+from search_fixtures import plain_game_batch
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
-from shusaku.common._core import Game, GameBatch, RowRing, game_names, perft, random_games
-from shusaku.common.config.schema import SearchConfig
-from shusaku.common.config.search_options import search_options
+from shusaku.common._core import Game, RowRing, game_names, perft, random_games
+from shusaku.common.config.search import PuctConfig
 from shusaku.common.errors import GameError, UsageError
 from shusaku.common.external.contract import check_game
 from shusaku.common.external.loader import load_game
 from shusaku.common.external.open_spiel import OpenSpielGame, playable_names
 from shusaku.common.messages import Leaves
+from shusaku.common.search import search_options
 
 
 def open_spiel(name, **params):
@@ -144,8 +145,8 @@ def test_players_who_move_twice_keep_the_contract_and_learn(name):
 
 
 def self_play(game):
-    options = search_options(SearchConfig(simulations=8), symmetries=True)
-    batch, evaluate, found = GameBatch(game, options, 4, 3), PseudoRandomEvaluator(game, 4), []
+    options = search_options(PuctConfig(simulations=8), symmetries=True)
+    batch, evaluate, found = plain_game_batch(game, options, 4, 3), PseudoRandomEvaluator(game, 4), []
     while not found:
         leaves = Leaves(*batch.select(0))
         if len(leaves):

@@ -8,9 +8,11 @@ from omegaconf import OmegaConf
 from shusaku.common._core import Game, game_names
 from shusaku.common.config.rules import check_self_play
 from shusaku.common.config.schema import USUAL_GAMES, Config
+from shusaku.common.config.search import GumbelConfig, MctsConfig, PuctConfig, SearchConfig
 from shusaku.common.errors import UsageError
-from shusaku.deploy.cli import overrides
+from shusaku.deploy.cli import overrides, presets
 from shusaku.deploy.cli.overrides import compose, compose_jobs
+from shusaku.deploy.cli.presets import Presets
 from shusaku.deploy.run.composed_config import ComposedConfig, replace_settings
 from shusaku.deploy.run.game_parameters import game_defaults
 from shusaku.deploy.run.masking import mask_override, mask_tree
@@ -47,7 +49,8 @@ def test_the_plain_defaults_are_the_dataclasses(argv: list[str]) -> None:
 
 
 def vars_without_origin(config: Config) -> dict[str, object]:
-    return {name: value for name, value in vars(config).items() if name not in ("overrides", "asked", "unresolved")}
+    origin = ("overrides", "asked", "search_settings", "unresolved")
+    return {name: value for name, value in vars(config).items() if name not in origin}
 
 
 @pytest.mark.parametrize("name", game_names())
@@ -55,16 +58,16 @@ def test_every_game_can_be_chosen(name: str) -> None:
     assert compose([f"game={name}"]).game.name == name
 
 
-@pytest.mark.parametrize("name", sorted(file.stem for file in (overrides.CONFIGS / "experiment").glob("*.yaml")))
+@pytest.mark.parametrize("name", sorted(file.stem for file in (presets.CONFIGS / "experiment").glob("*.yaml")))
 def test_every_experiment_composes_and_leaves_the_groups_their_say(name: str) -> None:
     assert compose([f"experiment={name}"]).experiment == name
-    body = OmegaConf.load(overrides.CONFIGS / "experiment" / f"{name}.yaml")
+    body = OmegaConf.load(presets.CONFIGS / "experiment" / f"{name}.yaml")
     for group in ("search", "network"):
-        for file in (overrides.CONFIGS / group).glob("*.yaml"):
+        for file in (presets.CONFIGS / group).glob("*.yaml"):
             if not set(body.get(group, {})) & set(OmegaConf.load(file)):
                 continue
             chosen = compose([f"experiment={name}", f"{group}={file.stem}", "learner.enabled=false"])
-            said = {key: getattr(getattr(chosen, group), key) for key in OmegaConf.load(file)}
+            said = {str(key): getattr(getattr(chosen, group), str(key)) for key in OmegaConf.load(file)}
             assert said == dict(OmegaConf.load(file)), f"experiment={name} {group}={file.stem}"
 
 
@@ -84,9 +87,12 @@ def test_the_presets_of_alphazero_hold_its_values(name: str, planes: tuple[int, 
 
 
 def test_an_explicit_choice_wins_over_the_experiment() -> None:
-    config = compose(["experiment=connect_four", "network=large", "search=gumbel", "game=tic_tac_toe"])
-    assert (config.network.filters, config.network.blocks, config.game.name) == (256, 20, "tic_tac_toe")
-    assert (config.search.policy, config.search.noise) == ("gumbel", False)
+    config = compose(["experiment=connect_four", "network=large", "search=gumbel", "game=connect_four"])
+    assert (config.network.filters, config.network.blocks, config.game.name) == (256, 20, "connect_four")
+    assert config.search == GumbelConfig(simulations=32, value_scale=0.5, rescale_values=False)
+    config = compose(["experiment=connect_four", "search=puct"])  # the experiment's own search is gumbel
+    assert config.search == PuctConfig(simulations=32)
+    assert compose(["experiment=connect_four", "search.policy=puct"]).search == PuctConfig(simulations=32)
 
 
 @pytest.mark.parametrize(("argv", "value"), [
@@ -163,22 +169,61 @@ def test_naming_a_player_does_not_let_self_play_off() -> None:
 
 
 def test_contradictions_are_refused() -> None:
-    assert "search.noise=false" in refusal("search=gumbel", "search.noise=true")
-    assert "root of puct only" in refusal("search=gumbel", "search.forced_playouts=2")
-    assert "root of puct only" in refusal("search=gumbel", "first.search.policy=mcts", "first.search.prune_policy=true")
-    assert "knows no temperature" in refusal("search=gumbel", "search.temperature_final=0.15")
-    assert "knows no temperature" in refusal("search=gumbel", "search.temperature_half_life=9")
-    assert "has its own choice" in refusal("search=gumbel", "search.move_choice=lcb")
-    assert "walks to one leaf at a time" in refusal("search=gumbel", "search.leaves=2", "learner.enabled=false")
     assert "losses that never were" in refusal("search=puct", "search.leaves=2")
     assert "losses that never were" in refusal("search=puct", "search.leaves=2", "learner.enabled=false")
     assert "draws one symmetry for every leaf" in refusal("search.average_symmetries=true")
-    assert "grows a tree" in refusal("search=gumbel", "search.graph=true")
     assert "cannot be cut" in refusal("search=puct", "search.graph=true", "search.reuse=true")
-    assert "no tree" in refusal("search=policy_only", "learner.enabled=false", "search.proven_results=true")
     assert "own policy" in refusal("search=policy_only")
-    assert "without one" in refusal("search=puct", "search.root_policy_temperature_early=1.25")
+    assert "without a half-life" in refusal("search=puct", "search.root_policy_temperature_early=1.25")
     assert "game=connect_four already says" in refusal("game=connect_four", "game.name=tic_tac_toe")
+
+
+@pytest.mark.parametrize(("choice", "setting", "readers"), [
+    ("gumbel", "noise=true", "puct"), ("gumbel", "forced_playouts=2.0", "puct"), ("gumbel", "reuse=true", "puct"),
+    ("gumbel", "temperature_final=0.15", "puct|mcts|policy_only"), ("gumbel", "move_choice=lcb", "puct|mcts"),
+    ("gumbel", "leaves=2", "puct"), ("gumbel", "graph=true", "puct"), ("mcts", "prune_policy=true", "puct"),
+    ("mcts", "cache=1000", "puct|gumbel|policy_only"), ("puct", "gumbel_scale=0.0", "gumbel"),
+    ("puct", "c_uct=2.0", "mcts"), ("policy_only", "proven_results=true", "puct|gumbel|mcts"),
+])
+def test_a_setting_that_the_policy_does_not_read_is_refused(choice: str, setting: str, readers: str) -> None:
+    text = refusal(f"search={choice}", f"search.{setting}", "learner.enabled=false")
+    assert text == f"search.{setting}: {choice} does not read it; leave it out or use search={readers}"
+    assert "does not read it" in refusal("learner.enabled=false", f"search.policy={choice}", f"search.{setting}")
+
+
+def test_what_a_policy_lacks_can_be_switched_off() -> None:
+    argv = ["search=gumbel", "search.noise=false", "search.reuse=false", "search.graph=false", "search.leaves=1"]
+    assert compose(argv).search == GumbelConfig(simulations=32, value_scale=0.5, rescale_values=False)
+
+
+def test_a_preset_of_ones_own_is_held_to_its_policy(tmp_path: Path) -> None:
+    preset = tmp_path / "experiment" / "mine.yaml"
+    preset.parent.mkdir()
+    own = Presets(tmp_path)
+    head = "# @package _global_\ndefaults:\n  - override /game: hex\n  - override /search: gumbel\nexperiment: mine\n"
+    preset.write_text(f"{head}search:\n  c_uct: 2.0\n")
+    with pytest.raises(UsageError, match=r"^search.c_uct=2.0: gumbel does not read it"):
+        compose(["experiment=mine"], own)
+    assert compose(["experiment=mine", "search=mcts", "learner.enabled=false"], own).search == MctsConfig(c_uct=2.0)
+    preset.write_text(f"{head}search:\n  simulatons: 2\n")
+    with pytest.raises(UsageError, match=r"nearest: search.simulations"):
+        compose(["experiment=mine"], own)
+    preset.write_text(f"{head}search:\n  simulations: many\n")
+    with pytest.raises(UsageError, match=r"many"):
+        compose(["experiment=mine"], own)
+
+
+@pytest.mark.parametrize(("name", "search"), [
+    ("gumbel_at_1e2d214", GumbelConfig(simulations=32, value_scale=0.5, rescale_values=False)),
+    ("katago_at_1e2d214", compose(["search=katago", "game=hex", "search.simulations=32", "search.reuse=true"]).search),
+])
+def test_the_configuration_of_an_old_run_is_read(tmp_path: Path, name: str, search: SearchConfig) -> None:
+    text = (Path(__file__).parents[1] / "run" / f"{name}.yaml").read_text()
+    assert "c_uct" in text
+    path = tmp_path / "config.yaml"
+    path.write_text(text.replace("service_ms", "batch_latency_ms"))
+    assert compose([f"config={path}"]).search == search
+    assert compose([f"config={path}", "search=mcts", "learner.enabled=false"]).search.policy == "mcts"
 
 
 def test_parameters_reach_the_game_with_their_types(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +256,7 @@ def test_a_game_without_parameters_says_so() -> None:
 
 
 def test_every_job_of_a_multirun_has_its_own_directory() -> None:
-    jobs = compose_jobs(["search=gumbel,puct", "run.seed=range(1,3)", "run.minutes=1"])
+    jobs = [job.config for job in compose_jobs(["search=gumbel,puct", "run.seed=range(1,3)", "run.minutes=1"])]
     asked = [(job.search.policy, job.run.seed) for job in jobs]
     assert asked == [("gumbel", 1), ("gumbel", 2), ("puct", 1), ("puct", 2)]
     assert jobs[0].run.dir == "runs/connect_four/search=gumbel,run.seed=1"
@@ -220,9 +265,9 @@ def test_every_job_of_a_multirun_has_its_own_directory() -> None:
 
 
 def test_multirun_takes_globs_and_single_jobs() -> None:
-    assert [job.network.filters for job in compose_jobs(["network=glob(*l*, exclude=t*)"])] == [256, 64]
-    assert compose_jobs(["run.dir=runs/x"])[0].run.dir == "runs/x"
-    assert [job.run.dir for job in compose_jobs(["run.dir=runs/x,runs/y"])] == ["runs/x", "runs/y"]
+    assert [job.config.network.filters for job in compose_jobs(["network=glob(*l*, exclude=t*)"])] == [256, 64]
+    assert compose_jobs(["run.dir=runs/x"])[0].config.run.dir == "runs/x"
+    assert [job.config.run.dir for job in compose_jobs(["run.dir=runs/x,runs/y"])] == ["runs/x", "runs/y"]
 
 
 def test_secrets_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,3 +288,85 @@ def test_the_configuration_page_is_true() -> None:
     written = (Path(__file__).resolve().parents[3] / PAGE).read_text(encoding="utf-8")
     assert written == page(), "run `make docs`"
     assert all(setting.text for setting in settings()), "every setting has a comment that says what it is"
+
+
+# --- presets and configurations of one's own -------------------------------------------------------------------------
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_preset_of_ones_own(tmp_path: Path) -> None:
+    write(tmp_path / "experiment" / "mine.yaml", "# @package _global_\ndefaults:\n  - override /game: go\n"
+          "  - override /network: wide\nexperiment: mine\ngame:\n  params:\n    size: 7\n")
+    write(tmp_path / "network" / "wide.yaml", "filters: 99\nblocks: 3\n")
+    mine = presets.Presets.read(str(tmp_path))
+    config = compose(["experiment=mine", "search.simulations=5"], mine)
+    assert (config.game.name, config.game.params, config.network.filters) == ("go", {"size": 7}, 99)
+    assert (config.experiment, config.run.dir, config.search.simulations) == ("mine", "runs/mine", 5)
+    assert compose(["network=wide"], mine).network.blocks == 3
+    with pytest.raises(UsageError, match=r"experiment=mne: no such experiment; nearest: mine"):
+        compose(["experiment=mne"], mine)
+
+
+def test_a_preset_with_a_mistake_is_one_line(tmp_path: Path) -> None:
+    file = write(tmp_path / "experiment" / "mine.yaml", "# @package _global_\nrun:\n  minuts: 3\n")
+    with pytest.raises(UsageError, match="minuts") as error:
+        compose(["experiment=mine"], presets.Presets.read(str(tmp_path)))
+    assert "\n" not in str(error.value)
+    file.rename(file.with_name("chess.yaml"))
+    with pytest.raises(UsageError, match=r"experiment/chess.yaml has the name of a preset"):
+        presets.Presets.read(str(tmp_path))
+
+
+def test_the_configuration_of_a_run_is_an_input(tmp_path: Path) -> None:
+    """What a run directory holds gives the same settings again; where it was run is no part of them."""
+    from shusaku.deploy.run.run_directory import RunDirectory
+
+    first = compose(["experiment=othello_6x6", "search.simulations=7", "network=tiny", f"run.dir={tmp_path / 'x'}"])
+    RunDirectory(first).close()
+    file = f"config={tmp_path / 'x' / 'config.yaml'}"
+    second = compose([file])
+    assert second.run.dir == "runs/othello"
+    for section in ("game", "search", "self_play", "network", "learner", "replay", "actors"):
+        assert getattr(second, section) == getattr(first, section), section
+    third = compose([file, "game.size=8", "search.simulations=9", "network=small", "run.dir=runs/y"])
+    assert (third.game.params, third.search.simulations, third.network.filters, third.run.dir) == (
+        {"size": 8}, 9, 64, "runs/y")
+    assert compose([file, "game=othello"]).game == first.game
+    for more, rule in (["experiment=chess"], "leave one out"), (["game=go"], "is a configuration of othello"):
+        with pytest.raises(UsageError, match=rule):
+            compose([file, *more])
+
+
+@pytest.mark.parametrize(("text", "rule"), [
+    ("search: {simulatins: 3}", "nearest: search.simulations"), ("search: {simulations: many}", "a whole number"),
+    ("game: {name: go, params: {siz: 9}}", "nearest: size"), ("game: {name: goo}", "no such game"),
+    ("replay: {url: 'redis://u:***@h'}", "add replay.url="), ("- 1", "is no configuration"), ("a: [", "cannot be read"),
+    ("inference: {service_ms: 3}", "inference.batch_latency_ms"),
+])
+def test_a_configuration_with_a_mistake_is_one_line(tmp_path: Path, text: str, rule: str) -> None:
+    assert rule in refusal(f"config={write(tmp_path / 'config.yaml', text)}")
+
+
+def test_a_file_that_is_missing_is_named() -> None:
+    assert refusal("config=nowhere.yaml").startswith("nowhere.yaml: cannot be read")
+    assert "must name a file" in refusal("config=")
+
+
+def test_a_preset_of_another_game_is_refused() -> None:
+    assert refusal("experiment=chess", "game=go").startswith("experiment=chess game=go: this preset plays chess")
+    assert compose(["experiment=chess", "game=chess"]).game.name == "chess"
+    assert compose(["experiment=none", "game=go"]).game.name == "go"
+
+
+@pytest.mark.parametrize("name", ["runs/ü", "runs/棋", "runs/ä b", "'runs/ü,x'"])
+def test_letters_of_every_language_name_a_directory(name: str) -> None:
+    assert compose([f"run.dir={name}"]).run.dir == name.strip("'")
+
+
+def test_letters_of_every_language_in_several_runs() -> None:
+    assert [job.config.run.dir for job in compose_jobs(["run.dir=runs/ü,runs/ö"])] == ["runs/ü", "runs/ö"]

@@ -1,4 +1,4 @@
-"""Weights from the learner to whoever evaluates: never back, to everybody, and never a queue."""
+"""Weights from the learner to the evaluating workers: never older ones, to all of them, and never a queue."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -40,7 +40,7 @@ class World:
         self.supervisor.reconcile()
 
     def deliver(self) -> None:
-        """Everybody takes what is sent, and once more for what is then new."""
+        """All workers take what is sent, and once more what is new then."""
         for _ in range(2):
             self.broadcast.deliver()
             for actor in self.ray.actors:
@@ -196,7 +196,7 @@ def test_servers_get_the_weights_and_actors_the_ready_servers(served: World) -> 
     world.deliver()
     assert sent(world.handle("inference", 0)) == sent(world.handle("inference", 1)) == [1]
     assert sent(world.handle("self_play", 0)) == []
-    assert attached(world.handle("self_play", 0)) == [], "nobody is ready yet"
+    assert attached(world.handle("self_play", 0)) == [], "no server is ready yet"
     say(world, 0, -1)
     say(world, 1, 1)
     world.deliver()

@@ -137,7 +137,7 @@ def test_kill_9_of_the_driver_leaves_no_process_and_the_same_command_goes_on(sta
     assert again.check_games() >= games
     pid = again.hurt("replay 0", signal.SIGSTOP)
     try:
-        assert again.stop(signal.SIGTERM, 25) == 143, "a replay server that answers nobody holds nobody up"
+        assert again.stop(signal.SIGTERM, 25) == 143, "a replay server that does not answer delays no end"
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
@@ -163,7 +163,7 @@ def test_scaled_up_and_down_stopped_and_over(start: Start) -> None:
     stopped = run.command("stop", "--json")
     assert stopped.returncode == 0, stopped.stderr
     assert run.process.wait(5) == 0
-    assert "ended: " not in run.text, "nobody who obeyed was taken for dead"
+    assert "ended: " not in run.text, "no worker that stopped was taken for dead"
     assert "wrote no last checkpoint" not in run.text
     run.until_nothing_is_left(10)
     assert run.command("stop").returncode == 2
@@ -203,7 +203,7 @@ def test_a_stopped_redis_costs_nothing_but_time(start: Start) -> None:
     after = run.status()
     searches = after["totals"]["searches"] - state["totals"]["searches"]
     assert searches > 0.5 * rate * 20, "they played on meanwhile: 4 s of playing would be a fifth of that"
-    assert incarnations(after) == incarnations(state), "nobody was replaced for it"
+    assert incarnations(after) == incarnations(state), "no worker was replaced for it"
     assert after["alive_actors"] == 2
     run.check_games()
     assert run.counters().get("fenced", 0) == 0
@@ -295,7 +295,7 @@ def test_poisoned_records_hurt_nobody(start: Start) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_killed_again_and_again(start: Start, seed: int) -> None:
-    """Anybody at any moment, also in the middle of a checkpoint: they are written all the time here."""
+    """Any process at any moment, also in the middle of a checkpoint: they are written all the time here."""
     random = np.random.default_rng(seed)
     run = start("actors.count=2", "run.checkpoint_seconds=0.05")
     state = run.until_learning()
@@ -322,3 +322,27 @@ def test_killed_again_and_again(start: Start, seed: int) -> None:
     assert run.published() == sorted(set(run.published()))
     assert run.stop() == 143
     run.until_nothing_is_left(30)
+
+
+BROKEN_IMPORT = '''
+import sys
+class Broken:
+    def find_spec(self, name, path=None, target=None):
+        if name == "shusaku.actors.self_play":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+if any("default_worker" in word for word in sys.orig_argv):
+    sys.meta_path.insert(0, Broken())
+'''
+
+
+def test_a_broken_import_in_a_worker_is_named(tmp_path: Path) -> None:
+    """The driver has the module, the workers do not: as with another installation on the cluster."""
+    (tmp_path / "sitecustomize.py").write_text(BROKEN_IMPORT)
+    run = ClusterProcess(tmp_path / "run", environment={"PYTHONPATH": str(tmp_path)})
+    try:
+        assert run.process.wait(180) == 1
+        (last,) = [line for line in run.text.splitlines() if line.startswith("shusaku: ")]
+        assert "self_play 0 failed 6 times in a row" in last or "self_play 1 failed 6 times in a row" in last
+        assert "No module named 'shusaku.actors.self_play'" in last
+    finally:
+        run.close()

@@ -142,7 +142,7 @@ def test_a_frozen_server_is_waited_for_and_not_replaced(tended: Tended) -> None:
 
 
 def test_damaged_files_are_said_and_tried_again_with_pauses(tended: Tended, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody may put a good copy there; until then nothing is raised, and nothing wiped."""
+    """The user may put a good copy there; until then nothing is raised, and nothing deleted."""
     monkeypatch.setattr(replay_store, "RESTART_PAUSES", (0.0, 0.3, 0.6, 0.9))
     tended.play(100)
     tended.kill()
@@ -204,7 +204,7 @@ def test_a_beginning_that_fails_is_begun_again(tended: Tended, moment: str) -> N
 
 
 def test_the_first_beginning_may_fail_loudly(tmp_path: Path) -> None:
-    """Nobody plays yet: the command ends."""
+    """No actor plays yet: the command ends."""
     tended = Tended(tmp_path)
     tended.fail_before = [ReplayUnavailable("no answer in time")]
     try:
@@ -269,7 +269,7 @@ def test_a_server_of_the_users_is_never_started_by_us(tmp_path: Path, server: Em
 
 @pytest.fixture
 def say(server: EmbeddedServer) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Somebody who writes this status again and again, with the time of then where it has none."""
+    """A thread that writes this status again and again, with the current time if it has none."""
     control = RedisControl(server.url, RUN)
     control.begin(1, capacity=1000, max_bytes=1 << 20, actors=2)
     done = threading.Event()
@@ -305,7 +305,7 @@ def test_a_second_driver_of_the_same_run_is_refused(
 
 
 @pytest.mark.parametrize("age", [0.0, 30.0, 1e6])
-def test_who_says_nothing_new_drives_nothing(
+def test_a_status_that_does_not_change_is_of_no_driver(
     tmp_path: Path, server: EmbeddedServer, say: Callable[[dict[str, Any]], None], age: float
 ) -> None:
     say({"time": time.time() - age, "driver": 4711, "host": "node-9", "run_dir": "/runs/go"})
@@ -313,7 +313,7 @@ def test_who_says_nothing_new_drives_nothing(
 
 
 @pytest.mark.parametrize("status", [b"", b"{", b"[1, 2]", b"\xff\xfe"])
-def test_a_status_that_is_none_keeps_nobody_out(tmp_path: Path, server: EmbeddedServer, status: bytes) -> None:
+def test_an_invalid_status_is_of_no_driver(tmp_path: Path, server: EmbeddedServer, status: bytes) -> None:
     RedisControl(server.url, RUN).put_status(status)
     Tended(tmp_path, server.url).start().store.stop()
 

@@ -46,7 +46,7 @@ class Run:
 
     def start_evaluator(self) -> FakeHandle:
         handle = FakeHandle()
-        self.evaluator = RayWorker(handle, 0)
+        self.evaluator = RayWorker(handle)
         return handle
 
     def publish(self, step: int) -> None:

@@ -1,4 +1,4 @@
-"""A run on a cluster of two nodes that somebody else started, one of which goes away and comes back."""
+"""A run on a cluster of two nodes that was started before, one of which goes away and comes back."""
 
 import os
 import subprocess
@@ -76,7 +76,7 @@ def test_a_node_that_goes_away_and_comes_back(nodes: TwoNodes, tmp_path: Path) -
         step = state["status"]["step"]
         run.until(lambda s: s["status"]["step"] > step + 20, 60, "learning to go on with one actor")
         time.sleep(5)
-        assert doubled(run.games()) == [], "whoever survived its node was fenced"
+        assert doubled(run.games()) == [], "an actor that survived its node was fenced"
         nodes.tell("add")
         run.until(lambda s: s["alive_actors"] == 2, 120, "the second actor to come back")
         assert doubled(run.games()) == []

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -46,7 +47,7 @@ def poll_exit(worker: RayWorker) -> str | None:
 
 @pytest.fixture
 def worker(handle: FakeHandle) -> RayWorker:
-    return RayWorker(handle, 0)
+    return RayWorker(handle)
 
 
 # --- heartbeats ------------------------------------------------------------------------------------------------------
@@ -114,10 +115,10 @@ def test_a_report_that_fails_is_no_heartbeat_and_no_end(worker: RayWorker, handl
 
 
 def test_heartbeats_of_actors_come_through_the_replay(handle: FakeHandle) -> None:
-    worker = RayWorker(handle, 3, lambda: 4.5)
+    worker = RayWorker(handle, lambda: 4.5)
     assert poll(worker) == 4.5
     assert handle.calls("report") == []
-    assert poll(RayWorker(handle, 3, lambda: None)) is None
+    assert poll(RayWorker(handle, lambda: None)) is None
 
 
 # --- the end ---------------------------------------------------------------------------------------------------------
@@ -139,13 +140,55 @@ def test_the_reason_of_a_report_is_quoted(worker: RayWorker, handle: FakeHandle)
 
 
 def test_what_it_raised_is_told_from_a_death(handle: FakeHandle) -> None:
-    mistaken, dead = RayWorker(handle, 0), RayWorker(FakeHandle(), 0)
+    mistaken, dead = RayWorker(handle), RayWorker(FakeHandle())
     handle.newest("run").fail(task_error(RuntimeError("CUDA out of memory")))
     assert poll_exit(mistaken) == "RuntimeError: CUDA out of memory"
     assert mistaken.has_raised()
     dead.handle.newest("run").fail(death("The node died.\nMore about it"))
     assert poll_exit(dead) == "The node died."
     assert not dead.has_raised()
+
+
+DIED = "The actor died unexpectedly before finishing this task.\n\tclass_name: A\n\tpid: 4711\n\tip: 192.0.2.2\nMore"
+
+
+@pytest.mark.parametrize(("output", "quoted"), [
+    (":job_id:01\n:actor_name:A\nwarning\nModuleNotFoundError: No module named 'x'\n\nbye\n",
+     "ModuleNotFoundError: No module named 'x'"),
+    ("*** SIGSEGV ***\nFatal Python error: Segmentation fault\n\n  File \"x.py\", line 1 in f\n",
+     "Fatal Python error: Segmentation fault"),
+    ("the first words\nthe last words\n", "the last words"),
+    ("ValueError: old\n" + "x" * 50_000, "x" * 300),
+])
+def test_the_last_output_of_a_dead_process_is_quoted(
+    handle: FakeHandle, tmp_path: Path, output: str, quoted: str
+) -> None:
+    (tmp_path / "worker-ab12-01000000-4711.err").write_text(output)
+    (tmp_path / "worker-ab12-01000000-711.err").write_text("of another worker")
+    worker = RayWorker(handle, log_directory=str(tmp_path))
+    handle.newest("run").fail(death(DIED))
+    assert poll_exit(worker) == (
+        f"The actor died unexpectedly before finishing this task. Its last output: {quoted}"
+    )
+
+
+@pytest.mark.parametrize("output", [None, "", ":job_id:01\n:actor_name:A\n"])
+def test_without_output_a_death_is_told_as_ray_tells_it(
+    handle: FakeHandle, tmp_path: Path, output: str | None
+) -> None:
+    if output is not None:
+        (tmp_path / "worker-ab12-01000000-4711.err").write_text(output)
+    worker = RayWorker(handle, log_directory=str(tmp_path))
+    handle.newest("run").fail(death(DIED))
+    assert poll_exit(worker) == "The actor died unexpectedly before finishing this task."
+
+
+def test_an_exception_of_the_constructor_is_quoted(worker: RayWorker, handle: FakeHandle) -> None:
+    handle.newest("run").fail(death(
+        "The actor died because of an error raised in its creation task, ray::A.__init__() (pid=3557)\n"
+        "  File \"x.py\", line 6, in f\nModuleNotFoundError: No module named 'x'"
+    ))
+    assert poll_exit(worker) == "ModuleNotFoundError: No module named 'x'"
 
 
 def test_one_line_of_an_error() -> None:
@@ -218,7 +261,7 @@ def test_a_process_that_is_gone_or_never_said_where_it_is(worker: RayWorker, sle
     sleeper.wait()
     worker.kill()
     assert worker.handle.is_killed
-    lost = RayWorker(FakeHandle(), 0, )
+    lost = RayWorker(FakeHandle())
     lost.handle.newest("location").fail(death())
     lost.poll()
     assert lost.pid is None

@@ -73,9 +73,10 @@ def test_an_open_spiel_game_is_named_as_it_names_it(value, name, directory):
 
 
 def test_several_games_make_several_runs():
-    jobs = compose_jobs(["game=open_spiel", "game.name=breakthrough,clobber"])
+    jobs = [job.config for job in compose_jobs(["game=open_spiel", "game.name=breakthrough,clobber"])]
     assert [job.game.params["name"] for job in jobs] == ["breakthrough", "clobber"]
-    jobs = compose_jobs(["game=open_spiel", "game.name=hex(board_size=3),hex(board_size=4,swap=True),nim"])
+    named = "game.name=hex(board_size=3),hex(board_size=4,swap=True),nim"
+    jobs = [job.config for job in compose_jobs(["game=open_spiel", named])]
     assert [job.game.params["name"] for job in jobs] == ["hex(board_size=3)", "hex(board_size=4,swap=True)", "nim"]
     assert len({job.run.dir for job in jobs}) == 3
 

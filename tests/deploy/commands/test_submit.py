@@ -27,16 +27,16 @@ import sys
 from pathlib import Path
 from shusaku.common.config.schema import ClusterConfig
 from shusaku.deploy.ray_runtime.session import RaySession
-with RaySession(ClusterConfig(), Path("unused"), say=print) as session:
+with RaySession(ClusterConfig(quiet_ray=True), notify=print) as session:  # its agent's port is its own
     print("ADDRESS", session.dashboard_url, flush=True)
     sys.stdin.read()
 '''
 SUBMIT = '''
 import sys
 from shusaku.deploy.run.stop_signals import Terminated
-from shusaku.deploy.commands.submit import Submission, _say, submit
+from shusaku.deploy.commands.submit import Submission, _notify, submit
 try:
-    sys.exit(submit(Submission(sys.argv[1], sys.argv[2]), sys.stdout.write, _say))
+    sys.exit(submit(Submission(sys.argv[1], sys.argv[2]), sys.stdout.write, _notify))
 except Terminated:
     sys.exit(143)
 except KeyboardInterrupt:
@@ -50,10 +50,10 @@ from shusaku.common.config.schema import ClusterConfig
 from shusaku.deploy.ray_runtime.session import RaySession
 asked = []
 signal.signal(signal.SIGTERM, lambda *_: asked.append(1))
-with RaySession(ClusterConfig(), Path("unused"), say=print) as session:
+with RaySession(ClusterConfig(), notify=print) as session:
     import ray
     where = ray.remote(lambda: os.getpid())
-    print("JOINED", session.is_local, session.num_cpus > 0, ray.get(where.remote()) != os.getpid(), flush=True)
+    print("JOINED", session.is_local, sum(session.node_cpus) > 0, ray.get(where.remote()) != os.getpid(), flush=True)
     while not asked:
         time.sleep(0.05)
     time.sleep(5.0)  # longer than the 3 s that Ray gives by itself
@@ -131,7 +131,7 @@ def test_what_is_no_dashboard_is_not_waited_for(
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             deadline.wait(seconds)
-            with contextlib.suppress(OSError):  # nobody waits any longer
+            with contextlib.suppress(OSError):  # the client no longer waits
                 self.send_response(status)
                 self.end_headers()
                 self.wfile.write(b"<html>")

@@ -30,7 +30,7 @@ def test_an_address_without_ray_is_one_line_at_once(
     before = dict(os.environ)
     began = time.monotonic()
     with pytest.raises(UsageError) as error:
-        RaySession(ClusterConfig(), Path("unused"), say=print).start()
+        RaySession(ClusterConfig(), notify=print).start()
     assert time.monotonic() - began < 10
     assert f"RAY_ADDRESS={address}" in str(error.value)
     assert named in str(error.value)
@@ -77,8 +77,8 @@ def test_something_else_that_listens_there_is_not_waited_for(
 
 
 @pytest.mark.parametrize(("answer", "named"), [
-    ({"takes": "the token", "is_node": "", "nodes": "10.0.0.7"}, "10.0.0.7"),
-    ({"takes": "everybody", "is_node": "yes", "nodes": "10.0.0.7"}, "RAY_AUTH_MODE=disabled"),
+    ({"accepts": "the token", "is_node": "", "nodes": "10.0.0.7"}, "10.0.0.7"),
+    ({"accepts": "every client", "is_node": "yes", "nodes": "10.0.0.7"}, "RAY_AUTH_MODE=disabled"),
     ({"failed": "RpcError: no"}, "RpcError: no"),
 ])
 def test_what_a_cluster_says_against_joining_is_told(
@@ -95,3 +95,20 @@ def test_what_a_cluster_says_against_joining_is_told(
     login_for_new_cluster()
     with pytest.raises(UsageError, match=named):
         ray_probe.probe_cluster(listener(b""))
+
+
+def test_a_cluster_is_joined_unprobed_if_ray_lacks_a_private_name(
+    clean: Path, monkeypatch: pytest.MonkeyPatch, listener: Callable[[bytes], str]
+) -> None:
+    monkeypatch.setattr(ray_probe, "_ask", lambda *_: {"unprobed": "GcsClient"})
+    login_for_new_cluster()
+    login = ray_probe.probe_cluster(listener(b""))
+    assert login.token_file == str(clean)
+    assert login.note.endswith("is joined without a check: this Ray has no GcsClient")
+
+
+def test_the_probe_names_the_private_name_that_ray_lacks(clean: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray._private.services
+
+    monkeypatch.delattr(ray._private.services, "find_node_ids")
+    assert ray_probe.main("127.0.0.1:1")["unprobed"] == "find_node_ids"

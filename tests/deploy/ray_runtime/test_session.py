@@ -18,10 +18,11 @@ from ray_driver import DRIVER, ROOT, Driver
 from ray_variables import environment_without_ray
 
 from shusaku.common.config.schema import ClusterConfig
-from shusaku.common.errors import RunFailed, UsageError
+from shusaku.common.errors import RunError, UsageError
 from shusaku.deploy.ray_runtime import probe as ray_probe
+from shusaku.deploy.ray_runtime import quiet_ray
 from shusaku.deploy.ray_runtime.auth import login_for_new_cluster
-from shusaku.deploy.ray_runtime.processes import METRICS_VARIABLES, PERIODS, dashboard_parts, own_periods
+from shusaku.deploy.ray_runtime.quiet_ray import METRICS_VARIABLES, PERIODS, dashboard_parts, own_periods
 from shusaku.deploy.ray_runtime.session import RaySession
 
 
@@ -49,10 +50,8 @@ def http_status(url: str, token: str = "") -> int:
 def test_a_ray_that_is_started_here(head: Driver, token_file: str) -> None:
     facts = head.facts
     assert facts["is_local"]
-    assert facts["num_cpus"] == len(os.sched_getaffinity(0))
-    assert facts["node_count"] == 1
+    assert facts["node_cpus"] == [len(os.sched_getaffinity(0))]
     assert facts["own_address"] == facts["address"].rpartition(":")[0]
-    assert facts["token_file"] == token_file
     assert head.first["namespace"] == "n1"
     directory = Path(facts["log_directory"]).parent.parent
     assert (directory / "ray_current_cluster").read_text() == facts["address"]  # which jobs are told to join
@@ -75,7 +74,19 @@ def test_the_dashboard_wants_the_token_and_the_terminal_does_not_show_it(head: D
     assert http_status(f"http://{head.facts['own_address']}:{head.facts['metrics_port']}/metrics") == 200
 
 
-def test_no_more_of_ray_runs_than_is_used_and_the_dashboard_has_what_it_shows(head: Driver, token_file: str) -> None:
+def test_a_quiet_ray_runs_fewer_processes_and_its_dashboard_has_what_it_shows(
+    tmp_path: Path, token_file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_PROMETHEUS_HOST", "")
+    head = Driver(tmp_path, {"quiet_ray": True}, RAY_AUTH_TOKEN_PATH=token_file)
+    try:
+        check_quiet(head, token_file)
+        assert head.first["lines"] == []
+    finally:
+        head.close()
+
+
+def check_quiet(head: Driver, token_file: str) -> None:
     commands = [" ".join(process.cmdline()) for process in all_below(head.pid)]
     parts = {command.partition("-0 ")[0] for command in commands if command.startswith("ray-dashboard-")}
     assert parts == {f"ray-dashboard-{part}" for part in ("NodeHead", "ReportHead", "JobHead", "StateHead")}
@@ -86,8 +97,37 @@ def test_no_more_of_ray_runs_than_is_used_and_the_dashboard_has_what_it_shows(he
     assert {page: http_status(url + page, token) for page in pages} == dict.fromkeys(pages, 200)
 
 
+@pytest.mark.parametrize(("module", "name"), [
+    (quiet_ray.PARAMETERS, "RayParams"), (quiet_ray.SERVICES, "start_ray_process"),
+    (quiet_ray.WORKER, "print_to_stdstream"),
+])
+def test_a_ray_without_a_private_name_is_one_line_and_runs_as_it_is(
+    module: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import importlib
+
+    monkeypatch.delattr(importlib.import_module(module), name)
+    before = vars(importlib.import_module(quiet_ray.SERVICES)).copy()
+    lines: list[str] = []
+    with quiet_ray.fewer_processes(lines.append):
+        assert vars(importlib.import_module(quiet_ray.SERVICES)) == before
+    assert lines == [f"cluster.quiet_ray=true has no effect: this version of Ray has no {module}.{name}"]
+
+
+@pytest.mark.parametrize(("table", "missing"), [
+    ("DAEMONS", "ray._private.parameter.RayParams(gone=)"), ("DASHBOARD_PARTS", "ray.dashboard.modules.gone.Gone"),
+])
+def test_a_ray_without_a_part_or_parameter_is_noticed(
+    table: str, missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert quiet_ray.missing_name() == ""
+    gone = {"gone": 0} if table == "DAEMONS" else {"Gone": "gone"}
+    monkeypatch.setattr(quiet_ray, table, {**getattr(quiet_ray, table), **gone})
+    assert quiet_ray.missing_name() == missing
+
+
 @pytest.mark.parametrize(("variable", "has_metrics"), [("RAY_GRAFANA_HOST", True), ("", False)])
-def test_who_has_grafana_gets_its_figures_in_the_dashboard(
+def test_with_grafana_the_dashboard_shows_its_plots(
     variable: str, has_metrics: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in METRICS_VARIABLES:
@@ -121,7 +161,7 @@ def test_another_process_joins_with_the_token_and_leaves_the_cluster_running(
     assert head.tell("ask")["where"] == head.first["where"]
 
 
-def test_the_last_words_of_a_crashed_actor_are_where_we_say(head: Driver, token_file: str, tmp_path: Path) -> None:
+def test_the_last_output_of_a_crashed_actor_is_in_its_log(head: Driver, token_file: str, tmp_path: Path) -> None:
     joined = Driver(tmp_path, RAY_AUTH_TOKEN_PATH=token_file, RAY_ADDRESS=head.facts["address"])
     try:
         pid = joined.first["where"][0]
@@ -151,7 +191,7 @@ def test_a_cluster_that_refuses_us_is_named(
 
 
 def test_ctrl_c_in_the_terminal_reaches_us_and_leaves_ray_to_our_orderly_end(head: Driver) -> None:
-    os.killpg(head.pid, signal.SIGINT)  # as a terminal does: everybody in the foreground's group
+    os.killpg(head.pid, signal.SIGINT)  # as a terminal does: to all of the foreground's group
     time.sleep(3.0)
     answer = head.tell("ask")
     assert answer["interrupts"] == 1
@@ -184,8 +224,8 @@ def test_a_ray_that_cannot_start_says_why_in_one_line(
     long.mkdir()
     monkeypatch.setenv("RAY_TMPDIR", str(long))
     before = set(all_below(os.getpid()))
-    with pytest.raises(RunFailed, match=r"Ray does not start: .*107 bytes") as error:
-        RaySession(ClusterConfig(), Path("unused"), say=print).start()
+    with pytest.raises(RunError, match=r"Ray does not start: .*107 bytes") as error:
+        RaySession(ClusterConfig(), notify=print).start()
     assert "\n" not in str(error.value)
     assert set(all_below(os.getpid())) == before
 
@@ -193,7 +233,7 @@ def test_a_ray_that_cannot_start_says_why_in_one_line(
 @pytest.mark.long
 def test_kill_9_while_ray_starts_leaves_nothing(tmp_path: Path, token_file: str) -> None:
     for seconds in (1.5, 3.0, 4.5, 6.0):
-        process = subprocess.Popen([sys.executable, "-c", DRIVER, "true"], cwd=ROOT, start_new_session=True,
+        process = subprocess.Popen([sys.executable, "-c", DRIVER, "{}"], cwd=ROOT, start_new_session=True,
                                    env={**environment_without_ray(), "RAY_AUTH_TOKEN_PATH": token_file},
                                    stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(seconds)

@@ -28,7 +28,7 @@ def sleeper() -> Iterator[Callable[..., psutil.Process]]:
         process.wait()
 
 
-def test_the_watchdog_ends_workers_and_noted_processes_and_nobody_else(
+def test_the_watchdog_ends_workers_and_recorded_processes_and_no_others(
     tmp_path: Path, sleeper: Callable[..., psutil.Process]
 ) -> None:
     session = tmp_path / "session_1"
@@ -36,7 +36,7 @@ def test_the_watchdog_ends_workers_and_noted_processes_and_nobody_else(
     log = session / "worker.out"
     with log.open("w") as out, (tmp_path / "session_12.out").open("w") as other:
         worker, neighbour = sleeper(stdout=out), sleeper(stdout=other)
-        reader = sleeper(stdin=log.open(), pass_fds=[out.fileno()])  # somebody who looks at the log
+        reader = sleeper(stdin=log.open(), pass_fds=[out.fileno()])  # a reader of the log
     noted, reused = sleeper(), sleeper()
     began = {process.pid: process.began for process in ray_watchdog._alive()}
     ray_watchdog.end({

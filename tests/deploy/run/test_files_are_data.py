@@ -14,6 +14,7 @@ from shusaku.common.errors import UsageError
 from shusaku.common.network.weights import load_weights, save_weights
 from shusaku.deploy.cli.main import main
 from shusaku.deploy.cli.overrides import compose
+from shusaku.deploy.cli.presets import Presets
 
 ROOT = Path(__file__).resolve().parents[3]
 SMALL = ["actors.games_per_actor=4", "search.simulations=4", "replay.minimum=20", "replay.capacity=500",
@@ -75,20 +76,46 @@ def test_no_command_imports_what_a_file_names(hostile, name, command):
     assert not (hostile / "has_run").exists()
 
 
-def test_a_preset_names_no_class(tmp_path, monkeypatch):
-    """Only what is typed counts: a preset is a file like any other."""
-    from shusaku.deploy.cli import overrides
+EVIL_GAME = "game:\n  name: python\n  params: {entry: 'evil_preset:Timer'}\n"
 
-    presets = tmp_path / "configs"
-    shutil.copytree(overrides.CONFIGS, presets)
-    (presets / "experiment" / "evil.yaml").write_text(
-        "# @package _global_\nexperiment: evil\ngame:\n  name: python\n  params: {entry: 'evil_preset:Timer'}\n")
-    (tmp_path / "evil_preset.py").write_text("from pathlib import Path\nPath('has_run').touch()\n")
-    monkeypatch.setattr(overrides, "CONFIGS", presets)
+
+@pytest.fixture
+def presets(tmp_path, monkeypatch):
+    """A directory of presets beside a module that does something when it is imported."""
+    (tmp_path / "presets" / "experiment").mkdir(parents=True)
+    (tmp_path / "evil_preset.py").write_text(f"from pathlib import Path\n{RUNS_CODE}\nclass Timer:\n    pass\n")
     monkeypatch.chdir(tmp_path)
+    return tmp_path / "presets"
+
+
+def test_a_preset_names_no_class(presets):
+    """Only what is typed counts: a preset is a file like any other."""
+    (presets / "experiment" / "evil.yaml").write_text(f"# @package _global_\nexperiment: evil\n{EVIL_GAME}")
     with pytest.raises(UsageError, match=r"game.entry=evil_preset:Timer: named by a file"):
-        compose(["experiment=evil"])
-    assert not (tmp_path / "has_run").exists()
+        compose(["experiment=evil"], Presets.read(str(presets)))
+    assert not Path("has_run").exists()
+
+
+def test_the_configuration_of_a_run_names_no_class(presets):
+    (presets / "config.yaml").write_text(f"{EVIL_GAME}run:\n  minutes: 3\n")
+    with pytest.raises(UsageError, match=r"game.entry=evil_preset:Timer: named by a file"):
+        compose([f"config={presets / 'config.yaml'}"])
+    assert not Path("has_run").exists()
+
+
+@pytest.mark.parametrize("body", [
+    "hydra:\n  job_logging:\n    handlers:\n      evil: {class: evil_preset.Timer}\n",
+    "hydra:\n  launcher: {_target_: evil_preset.Timer}\n", "hydra:\n  callbacks: {e: {_target_: evil_preset.Timer}}\n",
+    "hydra:\n  job: {env_set: {PYTHONPATH: here}}\n",
+])
+def test_a_preset_says_nothing_of_hydra(presets, body, capsys):
+    """What stands below `hydra` may name code that Hydra would run."""
+    (presets / "experiment" / "evil.yaml").write_text(f"# @package _global_\nexperiment: evil\n{body}")
+    for more in ([], ["--multirun"], ["--info"], ["--cfg", "job"]):
+        assert main(["local", "--config-dir", str(presets), "experiment=evil", *more]) == 2
+        [line] = capsys.readouterr().err.strip().splitlines()
+        assert "a preset sets hydra." in line
+    assert not Path("has_run").exists()
 
 
 def test_a_class_that_is_typed_is_imported(trained, tmp_path):

@@ -2,16 +2,20 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from shusaku.common.config.search import GumbelConfig, PuctConfig, SearchConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.messages import Metrics
 from shusaku.common.metrics import MetricsSink
 from shusaku.deploy.cli.overrides import compose
+from shusaku.deploy.run.chosen_weights import search_of_run
 from shusaku.deploy.run.composed_config import ComposedConfig
 from shusaku.deploy.run.plots import plot_strength
 from shusaku.deploy.run.run_directory import RunDirectory, read_config
@@ -65,13 +69,42 @@ def test_resuming_notes_what_differs(tmp_path: Path) -> None:
 
 
 def test_a_run_of_an_older_program_had_the_defaults_of_what_it_did_not_know(tmp_path: Path) -> None:
-    RunDirectory(config(tmp_path)).close()
+    RunDirectory(config(tmp_path, "search=puct")).close()
     path = tmp_path / "config.yaml"
     lines = path.read_text().splitlines()
     path.write_text("\n".join(line for line in lines if "average_symmetries" not in line and "lcb_stdevs" not in line))
-    with RunDirectory(config(tmp_path, "search.lcb_stdevs=4")) as run:
+    with RunDirectory(config(tmp_path, "search=puct", "search.lcb_stdevs=4")) as run:
         assert len(run.notes) == 1
         assert run.notes[0].endswith("settings that differ from the last start: search.lcb_stdevs 5.0 -> 4.0")
+
+
+OLD_RUNS = [
+    ("gumbel_at_1e2d214.yaml", ["experiment=connect_four"],
+     GumbelConfig(simulations=32, value_scale=0.5, rescale_values=False)),
+    ("katago_at_1e2d214.yaml", ["game=tic_tac_toe", "search=katago", "search.reuse=true", "search.simulations=32"],
+     PuctConfig(simulations=32, c_puct=1.1, dirichlet_total=10.83, root_policy_temperature=1.1,
+                root_policy_temperature_early=1.25, root_policy_temperature_half_life=19.0, forced_playouts=2.0,
+                prune_policy=True, temperature=0.75, temperature_half_life=19.0, temperature_final=0.15,
+                temperature_plies=1_000_000, reuse=True)),
+]
+
+
+@pytest.mark.parametrize(("file", "argv", "search"), OLD_RUNS)
+def test_a_run_that_was_saved_with_the_settings_of_all_policies_goes_on(
+    tmp_path: Path, file: str, argv: list[str], search: SearchConfig
+) -> None:
+    """Its config.yaml is of commit 1e2d214, where the section search had the settings of every policy."""
+    shutil.copy(Path(__file__).parent / file, tmp_path / "config.yaml")
+    saved = read_config(tmp_path)
+    assert "c_uct" not in saved["search"]
+    assert search_of_run(saved, compose(["checkpoint=elsewhere"])) == search
+    assert search_of_run(saved, compose(["checkpoint=elsewhere", "search.cache=5"])) == replace(search, cache=5)
+    assert search_of_run(saved, compose(["checkpoint=elsewhere", "search=mcts"])).policy == "mcts"
+    asked = config(tmp_path, *argv)
+    assert asked.search == search
+    with RunDirectory(asked) as run:
+        assert run.is_resumed
+        assert run.notes == []
 
 
 def test_the_order_of_the_targets_changes_nothing(tmp_path: Path) -> None:
@@ -85,14 +118,14 @@ def test_the_order_of_the_targets_changes_nothing(tmp_path: Path) -> None:
     ("network.blocks=9", "network.blocks"),
 ])
 def test_other_shapes_are_refused_and_named(tmp_path: Path, override: str, difference: str) -> None:
-    RunDirectory(config(tmp_path, "experiment=connect_four")).close()
+    RunDirectory(config(tmp_path, "game=connect_four")).close()
     before = (tmp_path / "config.yaml").read_text()
     with pytest.raises(UsageError) as error:
-        RunDirectory(config(tmp_path, "experiment=connect_four", override))
+        RunDirectory(config(tmp_path, override))
     assert difference in str(error.value)
     assert "choose another run.dir" in str(error.value)
     assert (tmp_path / "config.yaml").read_text() == before
-    RunDirectory(config(tmp_path, "experiment=connect_four")).close()
+    RunDirectory(config(tmp_path, "game=connect_four")).close()
 
 
 def test_never_resume_refuses_a_directory_that_holds_a_run(tmp_path: Path) -> None:

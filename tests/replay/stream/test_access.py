@@ -1,4 +1,4 @@
-"""Servers that are not ours: what is wrong with them, who may do what, and TLS."""
+"""Servers of the user's own: their faults, the rights of each role, and TLS."""
 
 import socket
 import ssl
@@ -131,7 +131,7 @@ def test_masking() -> None:
 
 
 def test_roles(server: EmbeddedServer, make_record: MakeRecord) -> None:
-    """Each role can do its part of a run, and an actor nothing else of note."""
+    """Each role can do its part of a run, and an actor little else."""
     client = admin(server)
     urls = {}
     for role, rules in acl_rules("mine").items():
@@ -166,7 +166,7 @@ def test_roles(server: EmbeddedServer, make_record: MakeRecord) -> None:
     assert control.actor_metrics()[0].metrics == b"metrics"
     assert control.quarantined() == {"source": 2}
     control.drop_actor_metrics()
-    assert control.are_actors_stopped()
+    assert buffer.control().stop
     assert not control.is_lost()
     buffer.close()
     stranger = connect(urls["actor"])
@@ -190,7 +190,7 @@ def openssl(directory: Path, *arguments: str) -> None:
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """ca.pem, and server.pem with server.key for localhost signed by it; other.pem of somebody else."""
+    """ca.pem, and server.pem with server.key for localhost signed by it; other.pem of another authority."""
     directory = tmp_path_factory.mktemp("tls")
     for name in ("ca", "other"):
         openssl(directory, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days",

@@ -196,9 +196,9 @@ def test_control_comes_with_every_reply(run: tuple[str, str, RedisControl]) -> N
     control.record_version(4)
     control.set_actors(9)
     control.stop_actors()
-    control.begin(1, capacity=1000, max_bytes=1 << 20, actors=8, limit=15)  # forgets the request
-    assert not control.are_actors_stopped()
+    control.begin(1, capacity=1000, max_bytes=1 << 20, actors=8, limit=15)  # drops the request
     reply = appender.append(games(0, 1))
+    assert not reply.control.stop
     assert (reply.control.version, reply.control.actors, reply.control.throttle) == (5, 8, False)
     control.stop_actors()
     reply = appender.append(games(1, 1), b"metrics")

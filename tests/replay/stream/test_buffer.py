@@ -277,7 +277,7 @@ def test_an_actor_waits_and_goes_on_when_told(run: Run) -> None:
     def play() -> None:
         nonlocal played
         while not stop.is_set():
-            if writer.control.throttle or writer.stats().queued >= 8:  # so few it has not heard an answer to
+            if writer.control.throttle or writer.stats().queued >= 8:  # so few games wait for a reply
                 stop.wait(0.002)
             elif writer.put(replace(run.make_record(GAME, played % 50), game_id=GameId(0, 0, 0, played))):
                 played += 1

@@ -37,7 +37,7 @@ def records(make_record: MakeRecord) -> list[GameRecord]:
 
 
 class Player:
-    """Puts games into a writer as fast as it takes them, and remembers how many it took."""
+    """Puts games into a writer as fast as it accepts them, and counts those that it accepted."""
 
     def __init__(self, url: str, actor: int, records: list[GameRecord], pause: float = 0.001,
                  keep_seconds: float = 1.0) -> None:
@@ -138,7 +138,7 @@ def test_lost_data_is_noticed_and_made_up_for(server: EmbeddedServer, records: l
     assert buffer.sample(32, 0) is None
     assert "lost; it waits for the driver" in stats.waits_for
     acknowledged = player.writer.stats().acknowledged
-    assert RedisControl(server.url, RUN).counters() == {}  # nobody writes into the void
+    assert RedisControl(server.url, RUN).counters() == {}  # nothing is written without a run
     control = RedisControl(server.url, RUN)
     assert control.is_lost()
     control.begin(0, capacity=CONFIG.capacity, max_bytes=1 << 28, actors=0, fences={0: 0})
@@ -249,7 +249,7 @@ def test_games_lost_with_the_power_are_sent_again(server: EmbeddedServer, record
     put(range(60, 70))
     assert sorted(in_stream(server.url)) == [(actor, k) for actor in range(2) for k in range(70)]
     for actor in range(2):
-        assert [k for who, k in in_stream(server.url) if who == actor] == list(range(70))
+        assert [k for sender, k in in_stream(server.url) if sender == actor] == list(range(70))
     wait_for(lambda: buffer.stats().games == 140)
     assert (buffer.stats().quarantined, buffer.stats().trouble) == ({}, "")
     assert buffer.stats().duplicates == sum(writer.stats().duplicates for writer in writers) > 0
@@ -275,7 +275,7 @@ def test_a_hanging_server_doubles_nothing(server: EmbeddedServer, records: list[
                 call()
             assert time.monotonic() - started < 1
         assert player.slowest < 0.5
-        assert buffer.sample(32, 0) is not None  # goes on with what is there
+        assert buffer.sample(32, 0) is not None  # continues with the rows in memory
         wait_for(lambda: buffer.stats().unreachable_s > 1)
         assert "no answer in time" in buffer.stats().trouble
         stats = player.writer.stats()
@@ -342,7 +342,7 @@ def test_late_and_lost_replies(server: EmbeddedServer, records: list[GameRecord]
     wire.delay = 0.6
     with pytest.raises(ReplayUnavailable, match="no answer in time"):
         appender.append(games[4:8])
-    time.sleep(0.5)  # the reply is there by now, and nobody may take it for another one's
+    time.sleep(0.5)  # the reply has arrived by now, and must not be read as the answer to another call
     wire.delay = 0
     reply = appender.append(games[4:9])
     assert (reply.appended, reply.duplicates) == (1, 4)

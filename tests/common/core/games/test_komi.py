@@ -12,11 +12,12 @@ from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, UniformEval
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game, GameBatch
 from shusaku.common.codec import decode_record, encode_record
-from shusaku.common.config.schema import ReplayConfig, SearchConfig, SelfPlayConfig
-from shusaku.common.config.search_options import search_options, self_play_options
+from shusaku.common.config.schema import ReplayConfig, SelfPlayConfig
+from shusaku.common.config.search import PuctConfig
+from shusaku.common.search import search_options, self_play_options
 from shusaku.replay.memory_buffer import MemoryBuffer
 
-SEARCH = SearchConfig(policy="puct", simulations=6, noise=False, cache=0)
+SEARCH = PuctConfig(simulations=6, noise=False, cache=0)
 KOMI = SelfPlayConfig(komi_stdev=1.0, random_plies=4)
 
 

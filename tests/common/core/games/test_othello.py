@@ -9,8 +9,8 @@ from reference_othello import Reference, count
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.common._core import Game, perft, random_games
-from shusaku.common.config.schema import SearchConfig
-from shusaku.common.config.search_options import search_positions
+from shusaku.common.config.search import PuctConfig
+from shusaku.common.search import search_positions
 
 PASS = 64
 LAST = "XOOOOOO./" + "/".join(["XXXXXXXX"] * 7)  # one empty cell, which only X can take
@@ -296,7 +296,7 @@ def test_a_grid_of_the_wrong_size_is_refused():
 def test_a_search_goes_through_a_pass():
     """O must pass and X then takes the last disc: the root's value is a loss once that was seen."""
     game = Game("othello")
-    search = SearchConfig(simulations=40, cache=0)
+    search = PuctConfig(simulations=40, cache=0)
     result = search_positions(game, [game.position(LAST + " O")], search, PseudoRandomEvaluator(game, 1))[0]
     assert (list(result.actions), result.action) == ([PASS], PASS)
     assert result.value < -0.9

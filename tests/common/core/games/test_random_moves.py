@@ -6,7 +6,8 @@ import pytest
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
-from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
+from shusaku.common.config.schema import SelfPlayConfig
+from shusaku.common.config.search import PuctConfig
 from shusaku.common.messages import RowKind
 
 PLIES = 80  # so many that pieces are in hand and on their way to promotion
@@ -19,7 +20,7 @@ PLIES = 80  # so many that pieces are in hand and on their way to promotion
 def test_random_plies_are_legal_and_each_as_likely(name, params):
     """u = (place of the move among the legal ones + a random number) / their number is even in [0, 1)."""
     game, random, drawn, drops = Game(name, params), np.random.default_rng(3), [], []
-    player = SelfPlay(game, SearchConfig(simulations=2), SelfPlayConfig(random_plies=PLIES),
+    player = SelfPlay(game, PuctConfig(simulations=2), SelfPlayConfig(random_plies=PLIES),
                       PseudoRandomEvaluator(game, 32), games=32, seed=7, identity=ActorIdentity(0))
     while len(drawn) < 6000:
         for record in player.step():

@@ -6,11 +6,12 @@ import pytest
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game, RowRing
-from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
+from shusaku.common.config.schema import SelfPlayConfig
+from shusaku.common.config.search import PuctConfig
 
 
 def games_of(game, count, seed=1):
-    player = SelfPlay(game, SearchConfig(simulations=12, cache=0), SelfPlayConfig(random_plies=3),
+    player = SelfPlay(game, PuctConfig(simulations=12, cache=0), SelfPlayConfig(random_plies=3),
                       PseudoRandomEvaluator(game, 8), games=8, seed=seed, identity=ActorIdentity(0))
     records = []
     while len(records) < count:

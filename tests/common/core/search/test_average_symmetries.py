@@ -3,13 +3,13 @@
 
 import numpy as np
 import pytest
-from search_fixtures import random_positions, scripted
+from search_fixtures import plain_game_batch, random_positions, scripted
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, ScriptedEvaluator, UniformEvaluator
-from shusaku.common._core import Game, GameBatch, SearchBatch
-from shusaku.common.config.schema import SearchConfig
-from shusaku.common.config.search_options import search_options, search_positions, step
+from shusaku.common._core import Game, SearchBatch
+from shusaku.common.config.search import make_search
 from shusaku.common.messages import Leaves
+from shusaku.common.search import search_options, search_positions, step
 
 GAMES = {
     "tic_tac_toe": Game("tic_tac_toe"), "connect_four": Game("connect_four"), "othello": Game("othello", {"size": 6}),
@@ -18,7 +18,7 @@ GAMES = {
 
 
 def config_of(policy="policy_only", simulations=1, **changes):
-    return SearchConfig(**{"policy": policy, "simulations": simulations, "noise": False, "temperature": 0, "cache": 0,
+    return make_search(policy, **{"simulations": simulations, "noise": False, "temperature": 0, "cache": 0,
                            "average_symmetries": True, **changes})
 
 
@@ -136,4 +136,4 @@ def test_one_view_that_is_not_finite_spoils_the_leaf(view, poison):
 
 def test_self_play_refuses_it():
     with pytest.raises(ValueError, match=r"search.average_symmetries=true: self-play draws one"):
-        GameBatch(GAMES["connect_four"], search_options(config_of("puct", 5), symmetries=True), 1, 0)
+        plain_game_batch(GAMES["connect_four"], search_options(config_of("puct", 5), symmetries=True), 1, 0)

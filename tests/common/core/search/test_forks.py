@@ -4,16 +4,17 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from search_fixtures import played_games
+from search_fixtures import plain_game_batch, played_games
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, ScriptedEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
-from shusaku.common._core import Game, GameBatch, RowRing
-from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
-from shusaku.common.config.search_options import search_options
+from shusaku.common._core import Game, RowRing
+from shusaku.common.config.schema import SelfPlayConfig
+from shusaku.common.config.search import PuctConfig
 from shusaku.common.messages import Leaves, RowKind
+from shusaku.common.search import search_options
 
-SEARCH = SearchConfig(policy="puct", simulations=2, noise=False, cache=0)
+SEARCH = PuctConfig(simulations=2, noise=False, cache=0)
 
 
 def games_of_one_slot(game, count, **self_play):
@@ -46,7 +47,7 @@ def test_a_fork_repeats_its_parent_up_to_an_early_ply_and_then_plays_another_mov
 def test_the_other_move_is_drawn_from_the_networks_policy():
     game = Game("connect_four")
     games, openings = games_of_one_slot(game, 3000, fork_share=0.8, fork_plies=0, policy_temperature=0.5)
-    leaves = Leaves(*GameBatch(game, search_options(SEARCH, symmetries=False), 1, 1).select(0))
+    leaves = Leaves(*plain_game_batch(game, search_options(SEARCH, symmetries=False), 1, 1).select(0))
     weights = np.exp(PseudoRandomEvaluator(game, 1)(leaves).logits.astype(float) / 0.5)
     checked = 0
     for avoided in range(7):
@@ -85,7 +86,7 @@ def test_a_policy_that_knows_one_move_only_is_answered_by_any_other():
 @pytest.mark.parametrize("name", ["connect_four", "othello"])
 def test_the_rows_of_forks_are_replayed_from_the_start_and_their_openings_not_learned(name):
     game = Game(name)
-    player = SelfPlay(game, SearchConfig(simulations=6), SelfPlayConfig(fork_share=0.6, fork_plies=9, random_plies=2),
+    player = SelfPlay(game, PuctConfig(simulations=6), SelfPlayConfig(fork_share=0.6, fork_plies=9, random_plies=2),
                       PseudoRandomEvaluator(game, 8), games=8, seed=1, identity=ActorIdentity(0))
     ring, forks = RowRing(game, 100_000), 0
     for r in player.play(4000):

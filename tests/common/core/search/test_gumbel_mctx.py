@@ -14,9 +14,9 @@ from external_fixtures import python_game
 from reference_search import Random, combine
 
 from shusaku.common._core import SearchBatch
-from shusaku.common.config.schema import SearchConfig
-from shusaku.common.config.search_options import search_options, step
+from shusaku.common.config.search import GumbelConfig
 from shusaku.common.messages import Evaluation
+from shusaku.common.search import search_options, step
 
 ROOTS = 32
 
@@ -150,7 +150,7 @@ def theirs(jax, mctx, bush, tables, config, monkeypatch):
 def test_it_is_the_search_of_its_authors(width, depth, simulations, considered, settings, monkeypatch):
     jax, mctx = oracles.package("jax"), oracles.package("mctx")
     bush = Bush(width, depth)
-    config = SearchConfig(policy="gumbel", simulations=simulations, considered_actions=considered, noise=False, cache=0,
+    config = GumbelConfig(simulations=simulations, considered_actions=considered, cache=0,
                           **settings)
     tables = random_tables(bush, seed=simulations, spread=1.5)
     expected = theirs(jax, mctx, bush, tables, config, monkeypatch)

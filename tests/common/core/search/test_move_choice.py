@@ -7,7 +7,7 @@ import reference_search as reference
 from search_fixtures import random_positions, scripted, search_all
 
 from shusaku.common._core import Game
-from shusaku.common.config.schema import SearchConfig
+from shusaku.common.config.search import PolicyOnlyConfig, PuctConfig
 
 
 def lower_bound(values, stdevs):
@@ -22,7 +22,7 @@ def lower_bound(values, stdevs):
 def test_the_move_with_the_highest_lower_bound_is_played(name, proves):
     game = Game(name)
     positions = random_positions(game, 25, seed=2)
-    config = SearchConfig(policy="puct", simulations=120, noise=False, temperature=0, cache=0, move_choice="lcb",
+    config = PuctConfig(simulations=120, noise=False, temperature=0, cache=0, move_choice="lcb",
                           lcb_stdevs=0.3, lcb_least_share=0.1, fpu_reduction=0.2, proven_results=proves)
     differ = 0
     for position, result in zip(positions, search_all(game, positions, config, range(25)), strict=True):
@@ -42,7 +42,7 @@ def test_the_move_with_the_highest_lower_bound_is_played(name, proves):
 
 def test_a_temperature_goes_before_the_bound():
     game = Game("connect_four")
-    config = SearchConfig(policy="puct", simulations=30, noise=False, temperature=1.0, move_choice="lcb")
+    config = PuctConfig(simulations=30, noise=False, temperature=1.0, move_choice="lcb")
     results = search_all(game, [game.start()] * 200, config, range(200))
     assert len({result.action for result in results}) > 3
 
@@ -50,7 +50,7 @@ def test_a_temperature_goes_before_the_bound():
 def test_the_policy_alone_is_played_with_one_evaluation():
     game = Game("connect_four")
     positions = random_positions(game, 20, seed=6)
-    cold = SearchConfig(policy="policy_only", noise=False, temperature=0, simulations=64)
+    cold = PolicyOnlyConfig(temperature=0, simulations=64)
     for position, result in zip(positions, search_all(game, positions, cold, range(20)), strict=True):
         logits, value = scripted(position.observation(), game.num_actions)
         prior = reference.half(reference.softmax(reference.half(logits[position.legal_actions])))
@@ -64,7 +64,7 @@ def test_the_policy_alone_is_played_with_one_evaluation():
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
 def test_the_policy_alone_is_drawn_by_temperature(temperature):
     game = Game("connect_four")
-    config = SearchConfig(policy="policy_only", noise=False, temperature=temperature)
+    config = PolicyOnlyConfig(temperature=temperature)
     results = search_all(game, [game.start()] * 3000, config, range(3000))
     weights = results[0].prior ** (1 / temperature)
     share = np.bincount([result.action for result in results], minlength=7) / 3000

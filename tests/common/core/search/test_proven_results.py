@@ -10,8 +10,8 @@ from search_fixtures import assert_proofs_are_true, late_positions, scripted, se
 from shusaku.actors.arena.strength_sets import strength_set
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.common._core import Game
-from shusaku.common.config.schema import SearchConfig
-from shusaku.common.config.search_options import search_options, search_positions
+from shusaku.common.config.search import PuctConfig, make_search
+from shusaku.common.search import search_options, search_positions
 
 # Name -> policy, its options, and the rule of the reference for a seed and a number of simulations.
 RULES = {
@@ -39,7 +39,7 @@ def test_it_grows_the_golden_tree(name, simulations, rules):
     game = Game(name)
     policy, options, rule_of = RULES[rules]
     positions = late_positions(game, 1 if name == "othello" else 8, seed=simulations)
-    config = SearchConfig(**{"policy": policy, "simulations": simulations, "noise": False, "temperature": 0, "cache": 0,
+    config = make_search(policy, **{"simulations": simulations, "noise": False, "temperature": 0, "cache": 0,
                              "proven_results": True, **options})
     proven = 0
     for seed, (position, result) in enumerate(
@@ -66,7 +66,7 @@ def test_every_proven_result_is_true(name, simulations, least, policy):
     known = strength_set(name)
     if len(known) > 1000:
         known = known.subset(1000)
-    config = SearchConfig(policy=policy, simulations=simulations, noise=False, temperature=0, proven_results=True)
+    config = make_search(policy, simulations=simulations, noise=False, temperature=0, proven_results=True)
     results = search_positions(known.game, known.positions, config, PseudoRandomEvaluator(known.game, 512))
     roots = assert_proofs_are_true(known.positions, results, known.results)
     for result, truth in zip(results, known.results, strict=True):
@@ -85,7 +85,7 @@ def test_every_proven_result_is_true(name, simulations, least, policy):
 @pytest.mark.parametrize("pile", range(2, 16))
 def test_they_are_true_where_a_player_may_move_twice(policy, pile):
     rules, game = Takeaway(pile), python_game(Takeaway, pile=pile)
-    config = SearchConfig(policy=policy, simulations=600, noise=False, temperature=0, proven_results=True)
+    config = make_search(policy, simulations=600, noise=False, temperature=0, proven_results=True)
     result = search_positions(game, [game.start()], config, PseudoRandomEvaluator(game, 1))[0]
     assert result.proven_value == result.value == solve(rules, rules.start())
     assert result.visits.sum() < 600
@@ -97,7 +97,7 @@ def test_they_are_true_where_a_player_may_move_twice(policy, pile):
 
 def test_a_limit_on_the_plies_proves_nothing():
     game = Game("go", {"size": 3, "max_plies": 2})
-    config = SearchConfig(policy="puct", simulations=500, noise=False, proven_results=True)
+    config = PuctConfig(simulations=500, noise=False, proven_results=True)
     result = search_positions(game, [game.start()], config, PseudoRandomEvaluator(game, 1))[0]
     assert np.isnan(result.proven_value)
     assert result.visits.sum() == 500
@@ -108,7 +108,7 @@ def test_a_limit_on_the_plies_proves_nothing():
 def test_games_go_on_across_a_snapshot(name, policy, reuse):
     """The proofs of open games lie in the nodes, and travel with them."""
     game = Game(name)
-    config = SearchConfig(policy=policy, simulations=40, noise=False, reuse=reuse, proven_results=True, cache=0)
+    config = make_search(policy, simulations=40, noise=False, reuse=reuse, proven_results=True, cache=0)
     options, evaluate = search_options(config, symmetries=False), PseudoRandomEvaluator(game, 6)
     whole = self_play_games(game, evaluate, options, 6, 50)
     assert self_play_games(game, evaluate, options, 6, 50, interrupt=3) == whole

@@ -7,7 +7,7 @@ import reference_search as reference
 from search_fixtures import random_positions, scripted, search_all
 
 from shusaku.common._core import Game
-from shusaku.common.config.schema import SearchConfig
+from shusaku.common.config.search import PuctConfig
 
 # Name -> the options of the core, and the same for the reference.
 OPTIONS = {
@@ -32,7 +32,7 @@ def test_every_option_grows_the_golden_tree(name, simulations, option):
     game = Game(name)
     ours, theirs = OPTIONS[option]
     positions = random_positions(game, 1 if name == "othello" else 5, seed=simulations)
-    config = SearchConfig(**{"policy": "puct", "simulations": simulations, "noise": False, "temperature": 0, "cache": 0,
+    config = PuctConfig(**{"simulations": simulations, "noise": False, "temperature": 0, "cache": 0,
                              "c_puct": 1.7, "fpu_reduction": 0.3, "root_fpu_reduction": 0.1, **ours})
     for seed, (position, result) in enumerate(
         zip(positions, search_all(game, positions, config, range(len(positions))), strict=True)
@@ -50,9 +50,9 @@ def test_the_root_temperature_falls_with_its_half_life():
     game = Game("connect_four")
     position = game.start()
     for expected in (2.0, 1.75, 1.625, 1.5625):  # 1.5 + 0.5 * 0.5^(ply / 2) at plies 0, 2, 4, 6
-        config = SearchConfig(policy="puct", simulations=200, noise=False, temperature=0, root_policy_temperature=1.5,
+        config = PuctConfig(simulations=200, noise=False, temperature=0, root_policy_temperature=1.5,
                               root_policy_temperature_early=2.0, root_policy_temperature_half_life=2.0)
-        constant = SearchConfig(policy="puct", simulations=200, noise=False, temperature=0,
+        constant = PuctConfig(simulations=200, noise=False, temperature=0,
                                 root_policy_temperature=expected)
         falling, fixed = (search_all(game, [position], c, [0])[0].visits.tolist() for c in (config, constant))
         assert falling == fixed
@@ -65,7 +65,7 @@ def test_forced_playouts_reach_their_number_and_pruning_takes_most_of_them_back(
     positions = random_positions(game, 30, seed=4)
     shares = {}
     for forced in (0, 2):
-        config = SearchConfig(policy="puct", simulations=400, noise=False, forced_playouts=forced,
+        config = PuctConfig(simulations=400, noise=False, forced_playouts=forced,
                               prune_policy=forced > 0)
         results = search_all(game, positions, config, range(30))
         shares[forced] = [result.policy.max() for result in results]

@@ -9,6 +9,7 @@ from reference_graph import graph_search
 from search_fixtures import (
     assert_proofs_are_true,
     late_positions,
+    plain_game_batch,
     random_positions,
     scripted,
     search_all,
@@ -17,13 +18,13 @@ from search_fixtures import (
 
 from shusaku.actors.arena.strength_sets import strength_set
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
-from shusaku.common._core import Game, GameBatch, SearchBatch
-from shusaku.common.config.schema import SearchConfig
-from shusaku.common.config.search_options import search_options, search_positions, step
+from shusaku.common._core import Game, SearchBatch
+from shusaku.common.config.search import PuctConfig
+from shusaku.common.search import search_options, search_positions, step
 
 
 def graph_config(simulations, **changes):
-    return SearchConfig(**{"policy": "puct", "simulations": simulations, "noise": False, "temperature": 0, "cache": 0,
+    return PuctConfig(**{"simulations": simulations, "noise": False, "temperature": 0, "cache": 0,
                            "graph": True, "c_puct": 1.7, "fpu_reduction": 0.3, "root_fpu_reduction": 0.1, **changes})
 
 
@@ -126,7 +127,7 @@ def test_games_without_a_key_and_other_policies_are_refused():
     with pytest.raises(ValueError, match="no transposition_key"):
         SearchBatch(python_game(Takeaway), options, 1, 1)
     with pytest.raises(ValueError, match="no transposition_key"):
-        GameBatch(python_game(Takeaway), options, 1, 1)
+        plain_game_batch(python_game(Takeaway), options, 1, 1)
     options.policy = "gumbel"
     with pytest.raises(ValueError, match="gumbel grows a tree"):
         SearchBatch(Game("tic_tac_toe"), options, 1, 1)

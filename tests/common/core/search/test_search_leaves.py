@@ -4,18 +4,25 @@
 import numpy as np
 import pytest
 from reference_graph import WaitingPuct, waiting_search
-from search_fixtures import assert_proofs_are_true, late_positions, random_positions, scripted, search_all
+from search_fixtures import (
+    assert_proofs_are_true,
+    late_positions,
+    plain_game_batch,
+    random_positions,
+    scripted,
+    search_all,
+)
 
 from shusaku.actors.arena.strength_sets import strength_set
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, ScriptedEvaluator
-from shusaku.common._core import Game, GameBatch, SearchBatch
-from shusaku.common.config.schema import SearchConfig
-from shusaku.common.config.search_options import search_options, search_positions
+from shusaku.common._core import Game, SearchBatch
+from shusaku.common.config.search import PuctConfig
 from shusaku.common.messages import Leaves
+from shusaku.common.search import search_options, search_positions
 
 
 def config_of(simulations, leaves, **changes):
-    return SearchConfig(**{"policy": "puct", "simulations": simulations, "leaves": leaves, "noise": False,
+    return PuctConfig(**{"simulations": simulations, "leaves": leaves, "noise": False,
                            "temperature": 0, "cache": 0, "c_puct": 1.7, "fpu_reduction": 0.3, "root_fpu_reduction": 0.1,
                            **changes})
 
@@ -91,7 +98,7 @@ def test_self_play_and_other_policies_refuse_it():
     game = Game("tic_tac_toe")
     options = search_options(config_of(10, 2), symmetries=False)
     with pytest.raises(ValueError, match="self-play walks to one leaf"):
-        GameBatch(game, options, 1, 1)
+        plain_game_batch(game, options, 1, 1)
     for policy in ("gumbel", "mcts", "policy_only"):
         options.policy = policy
         with pytest.raises(ValueError, match=f"policy {policy} walks to one leaf"):

@@ -7,9 +7,10 @@ from search_fixtures import played_games
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, ScriptedEvaluator
 from shusaku.common._core import Game, GameBatch
-from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
-from shusaku.common.config.search_options import search_options, self_play_options
+from shusaku.common.config.schema import SelfPlayConfig
+from shusaku.common.config.search import GumbelConfig, PuctConfig, make_search
 from shusaku.common.messages import Evaluation, Leaves, RowKind
+from shusaku.common.search import search_options, self_play_options
 
 SLOTS = 8
 
@@ -21,7 +22,7 @@ def rows(games, name):
 @pytest.mark.parametrize("policy", ["puct", "gumbel"])
 def test_cheap_searches_are_as_many_as_asked_for_and_leave_no_rows(policy):
     game = Game("connect_four")
-    search = SearchConfig(policy=policy, simulations=30, noise=policy == "puct", cache=0)
+    search = make_search(policy, simulations=30, noise=policy == "puct", cache=0)
     games, totals = played_games(game, search, SelfPlayConfig(cheap_share=0.75, cheap_simulations=5),
                          PseudoRandomEvaluator(game, SLOTS), 150)
     kind, weight = rows(games, "kind"), rows(games, "row_weight")
@@ -43,7 +44,7 @@ def test_a_cheap_search_does_not_explore():
     game = Game("connect_four")
     found = []
     for noise in (False, True):
-        search = SearchConfig(policy="puct", simulations=12, noise=noise, temperature_plies=0, cache=0)
+        search = PuctConfig(simulations=12, noise=noise, temperature_plies=0, cache=0)
         self_play = SelfPlayConfig(cheap_share=0.999999, cheap_simulations=8)
         games, _ = played_games(game, search, self_play, PseudoRandomEvaluator(game, SLOTS), 20)
         found.append([tuple(g["actions"]) for g in games])
@@ -70,7 +71,7 @@ def test_searches_of_decided_games_shrink_with_their_weight(name):
 
     self_play = SelfPlayConfig(decided_value=0.8, decided_plies=3, decided_weight=0.2, cheap_simulations=4,
                                random_plies=2)
-    search = SearchConfig(policy="puct", simulations=40, noise=False, cache=0)
+    search = PuctConfig(simulations=40, noise=False, cache=0)
     games, totals = played_games(game, search, self_play, ScriptedEvaluator(game, says), 12)
     shrunk = simulations = 0
     for g in games:
@@ -94,7 +95,7 @@ def test_searches_of_decided_games_shrink_with_their_weight(name):
 
 def test_policy_openings_are_drawn_from_the_networks_policy():
     game = Game("connect_four")
-    search = SearchConfig(policy="puct", simulations=1, noise=False, cache=0)
+    search = PuctConfig(simulations=1, noise=False, cache=0)
     evaluate = PseudoRandomEvaluator(game, 64)
     games, _ = played_games(game, search, SelfPlayConfig(policy_plies=4, policy_temperature=0.5), evaluate, 4000,
                             symmetries=False, size=64)
@@ -138,7 +139,7 @@ def lowest_of_who_did_not_lose(game, columns):
     return worst[0] if outcome > 0 else worst[1] if outcome < 0 else min(worst), position
 
 
-OTHELLO = SearchConfig(policy="puct", simulations=20, noise=False, cache=0)
+OTHELLO = PuctConfig(simulations=20, noise=False, cache=0)
 
 
 def test_the_threshold_is_the_quantile_of_games_played_to_the_end():
@@ -175,7 +176,7 @@ def test_resigned_games_are_lost_by_who_moved_last(interrupt):
 
 def test_with_everything_off_games_are_those_of_before():
     game = Game("connect_four")
-    search = SearchConfig(policy="gumbel", simulations=16, noise=False, cache=0)
+    search = GumbelConfig(simulations=16, cache=0)
     evaluate = PseudoRandomEvaluator(game, SLOTS)
     plain, _ = played_games(game, search, SelfPlayConfig(random_plies=3), evaluate, 20)
     unused = SelfPlayConfig(random_plies=3, cheap_simulations=3, decided_weight=0.5, never_resign_share=0.9,
@@ -187,7 +188,7 @@ def test_with_everything_off_games_are_those_of_before():
 @pytest.mark.parametrize("name", ["connect_four", "othello"])
 def test_interruptions_change_no_game_with_everything_on(name):
     game = Game(name)
-    search = SearchConfig(policy="puct", simulations=20, cache=0)
+    search = PuctConfig(simulations=20, cache=0)
     self_play = SelfPlayConfig(random_plies=2, policy_plies=2, cheap_share=0.5, cheap_simulations=4, decided_value=0.1,
                                fork_share=0.3, fork_plies=10)
     evaluate = PseudoRandomEvaluator(game, SLOTS)

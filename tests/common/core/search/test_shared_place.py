@@ -6,7 +6,8 @@ from search_fixtures import played_games
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.common._core import Game
-from shusaku.common.config.schema import SearchConfig, SelfPlayConfig
+from shusaku.common.config.schema import SelfPlayConfig
+from shusaku.common.config.search import PuctConfig
 
 GAMES = [("go", {"size": 5}), ("go", {"size": 5, "planes": "tutorial", "superko": "situational"}), ("go", {"size": 9}),
          ("minishogi", {}), ("chess", {"max_plies": 60}), ("connect_four", {})]
@@ -14,7 +15,7 @@ GAMES = [("go", {"size": 5}), ("go", {"size": 5, "planes": "tutorial", "superko"
 
 def games_of(game, size, count, **search):
     """The first games of `size` slots, as far as they can be compared."""
-    config = SearchConfig(policy="puct", simulations=10, **search)
+    config = PuctConfig(simulations=10, **search)
     evaluate = PseudoRandomEvaluator(game, size)
     found, counters = played_games(game, config, SelfPlayConfig(random_plies=6), evaluate, count, size=size)
     return [(tuple(g["actions"]), tuple(g["policy_shares"]), tuple(g["root_values"])) for g in found], counters

@@ -4,13 +4,13 @@
 import numpy as np
 import pytest
 from external_fixtures import Takeaway, TicTacToe, python_game
-from search_fixtures import self_play_games
+from search_fixtures import plain_game_batch, self_play_games
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
-from shusaku.common._core import Game, GameBatch, SearchBatch
-from shusaku.common.config.schema import SearchConfig
-from shusaku.common.config.search_options import search_options
+from shusaku.common._core import Game, SearchBatch
+from shusaku.common.config.search import make_search
 from shusaku.common.messages import Leaves
+from shusaku.common.search import search_options
 
 GAMES = {
     "tic_tac_toe": lambda: Game("tic_tac_toe"),
@@ -43,7 +43,7 @@ def pairs(game, count, seed):
 
 
 def options_for(policy="policy_only", symmetries=True, cache=1024, joins=True, simulations=1):
-    config = SearchConfig(policy=policy, simulations=simulations, noise=False, cache=cache, symmetric_cache=joins)
+    config = make_search(policy, simulations=simulations, noise=False, cache=cache, symmetric_cache=joins)
     return search_options(config, symmetries=symmetries)
 
 
@@ -134,7 +134,7 @@ def test_it_answers_more_leaves_from_memory_in_connect_four():
     shares = {}
     for joins in (False, True):
         options = options_for("puct", cache=1 << 16, joins=joins, simulations=50)
-        batch = GameBatch(Game("connect_four"), options, 16, 1)
+        batch = plain_game_batch(Game("connect_four"), options, 16, 1)
         batch.play_pseudo_random(60_000)
         counters = batch.counters()
         shares[joins] = counters["cache_hits"] / (counters["cache_hits"] + counters["evaluations"])

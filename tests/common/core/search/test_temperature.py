@@ -7,8 +7,8 @@ import reference_search as reference
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.common._core import Game
-from shusaku.common.config.schema import SearchConfig
-from shusaku.common.config.search_options import search_positions
+from shusaku.common.config.search import make_search
+from shusaku.common.search import search_positions
 
 SEARCHES = 1000
 
@@ -38,7 +38,7 @@ def after(game, plies):
 def test_moves_are_drawn_by_the_temperature_of_their_ply(policy, schedule):
     game = Game("connect_four")
     temperature, half_life, final, plies = SCHEDULES[schedule]
-    config = SearchConfig(policy=policy, simulations=24, noise=False, temperature=temperature,
+    config = make_search(policy, simulations=24, noise=False, temperature=temperature,
                           temperature_half_life=half_life, temperature_final=final, temperature_plies=plies)
     for ply in (0, 3, 4, 8, 12):
         results = search_positions(game, [after(game, ply)] * SEARCHES, config, PseudoRandomEvaluator(game, SEARCHES),

@@ -1,0 +1,250 @@
+"""How a move is searched: one dataclass for each search policy, which holds exactly the settings that the policy reads.
+
+The defaults here are the only ones.  The C++ core (common/core/search/options.h) has the same names and no defaults.
+Values are those of AlphaZero (2018) and Gumbel AlphaZero (2022) unless the comment says otherwise.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from math import isfinite
+from typing import Any
+
+from shusaku.common.config.rule import Rule, raise_first
+
+
+@dataclass
+class SearchConfig:
+    """How a move is searched.  Every policy reads these settings."""
+
+    policy: str = ""  # puct | gumbel | mcts (plain UCT with random rollouts, no network) | policy_only (no search)
+    simulations: int = 64  # a search
+
+
+@dataclass
+class EvaluationConfig:
+    """How evaluations of the network are shared between positions."""
+
+    cache: int = 1 << 18  # positions whose evaluation an actor remembers; 0: none
+    symmetric_cache: bool = False  # a position and its mirror images are evaluated, and remembered, as one of them
+    average_symmetries: bool = False  # evaluations are means over all symmetries: for play, not for self-play (KataGo)
+
+
+@dataclass
+class TreeConfig:
+    """What a tree knows besides visits and values."""
+
+    proven_results: bool = False  # wins, draws and losses proven by the tree bind values, move and target (MCTS-Solver)
+
+
+@dataclass
+class PriorConfig:
+    """How strongly the prior of the network guides a search."""
+
+    c_puct: float = 1.5  # exploration constant of puct (and of gumbel's puct interior)
+
+
+@dataclass
+class MoveChoiceConfig:
+    """Which action is played at temperature 0."""
+
+    move_choice: str = "visits"  # at temperature 0: visits | lcb (highest lower confidence bound, KataGo)
+    lcb_stdevs: float = 5.0  # the bound lies so many standard errors below the mean, by Student's quantile (KataGo)
+    lcb_least_share: float = 0.15  # of the most visited action's visits that an action needs for it (KataGo)
+
+
+@dataclass
+class TemperatureConfig:
+    """How moves are drawn at random."""
+
+    temperature: float = 1.0  # moves are drawn with probability visits^(1/temperature)
+    temperature_half_life: float = 0.0  # plies half-way to the final one (KataGo: the board's side); 0: it stays
+    temperature_final: float = 0.0  # in the end (KataGo 0.15); 0: the most visited move is played
+    temperature_plies: int = 30  # from this ply on the temperature is the final one (AlphaGo Zero)
+
+
+@dataclass
+class ExplorationConfig(TemperatureConfig):
+    """How self-play explores: noise, temperature and forced playouts at the root, and moves drawn at random."""
+
+    noise: bool = True  # Dirichlet noise on the root prior
+    dirichlet_alpha: float = 1.0  # about 10 / number of legal moves (AlphaZero: 0.3 chess, 0.03 Go)
+    dirichlet_total: float = 0.0  # instead of alpha: alphas adding up to this, half of it by the prior (KataGo 10.83)
+    dirichlet_fraction: float = 0.25  # share of the noise in the root prior
+    root_policy_temperature: float = 1.0  # flattens the root prior before the noise (KataGo 1.1)
+    root_policy_temperature_early: float = 1.0  # the same at ply 0, if there is a half-life (KataGo 1.25)
+    root_policy_temperature_half_life: float = 0.0  # plies (KataGo: the board's side); 0: no early one
+    forced_playouts: float = 0.0  # k: a visited root action gets at least sqrt(k * P * N) visits (KataGo 2)
+    prune_policy: bool = False  # takes visits that PUCT would not give with hindsight from move and target (KataGo)
+
+
+@dataclass
+class PuctConfig(ExplorationConfig, MoveChoiceConfig, PriorConfig, TreeConfig, EvaluationConfig, SearchConfig):
+    """UCT guided by the prior (AlphaZero)."""
+
+    policy: str = "puct"
+    c_puct_log: float = 0.0  # c = c_puct + this * log((N + c_puct_base) / c_puct_base) (AlphaZero 1, KataGo 0.45)
+    c_puct_base: float = 19652.0  # where that growth sets in (AlphaZero; KataGo 500, lc0 38739)
+    fpu_reduction: float = 0.2  # unvisited child: parent's value - this * sqrt(visited prior) (KataGo, lc0)
+    root_fpu_reduction: float = 0.0  # the same at the root (KataGo: 0 where noise explores)
+    reuse: bool = False  # keep the subtree of the move that was played
+    leaves: int = 1  # of a game that are evaluated together: for play, never for self-play (virtual loss)
+    graph: bool = False  # positions with the same future are one node (KataGo, docs/GraphSearch.md)
+
+
+@dataclass
+class GumbelConfig(PriorConfig, TreeConfig, EvaluationConfig, SearchConfig):
+    """Sequential halving at the root, whose own draw explores (Gumbel AlphaZero)."""
+
+    policy: str = "gumbel"
+    considered_actions: int = 16  # m, actions that are considered at the root
+    gumbel_scale: float = 1.0  # scale of the Gumbel draw; 0 when playing for strength
+    gumbel_interior: str = "improved"  # improved: deterministic, as in the paper; puct
+    value_scale: float = 0.1  # c_scale of sigma(q) = (c_visit + max visits) * c_scale * q, q in [0, 1] when rescaled
+    maxvisit_init: float = 50.0  # c_visit
+    rescale_values: bool = True  # completed values of a node stretched to [0, 1] (mctx's default)
+
+
+@dataclass
+class MctsConfig(TemperatureConfig, MoveChoiceConfig, TreeConfig, SearchConfig):
+    """Plain UCT with random rollouts and no network (Kocsis and Szepesvari 2006)."""
+
+    policy: str = "mcts"
+    c_uct: float = 1.4  # exploration constant
+
+
+@dataclass
+class PolicyOnlyConfig(TemperatureConfig, EvaluationConfig, SearchConfig):
+    """The network's policy without any search (Silver et al. 2016)."""
+
+    policy: str = "policy_only"
+
+
+POLICIES: dict[str, type[SearchConfig]] = {
+    "puct": PuctConfig, "gumbel": GumbelConfig, "mcts": MctsConfig, "policy_only": PolicyOnlyConfig,
+}
+
+# Every setting of every policy.
+DEFAULTS: dict[str, Any] = {
+    field.name: field.default for policy in POLICIES.values() for field in fields(policy)
+} | {"policy": "puct"}
+# What the C++ core is told of a setting that the policy does not read.
+UNREAD: dict[str, Any] = DEFAULTS | {"noise": False}
+
+_NO_EXPLORATION = {
+    "noise": False, "temperature": 0.0, "temperature_half_life": 0.0, "temperature_final": 0.0, "temperature_plies": 0,
+    "gumbel_scale": 0.0, "reuse": False, "forced_playouts": 0.0, "prune_policy": False, "root_policy_temperature": 1.0,
+    "root_policy_temperature_early": 1.0, "root_policy_temperature_half_life": 0.0,
+}
+
+
+def make_search(policy: str, /, **settings: Any) -> SearchConfig:
+    """The search of this policy, with those of the settings that the policy reads; KeyError on an unknown policy."""
+    return replace_read(POLICIES[policy](), **settings)
+
+
+def replace_read(search: SearchConfig, /, **settings: Any) -> SearchConfig:
+    """`search` with those of the settings that its policy reads."""
+    read = {name: value for name, value in settings.items() if name in vars(search) and name != "policy"}
+    return replace(search, **read)
+
+
+def migrate_search(tree: dict[str, Any]) -> dict[str, Any]:
+    """A saved configuration with only those settings of the search that its policy reads: older files have all."""
+    search = tree.get("search")
+    if not isinstance(search, dict) or search.get("policy") not in POLICIES:
+        return tree
+    return tree | {"search": {name: value for name, value in search.items()
+                              if name not in DEFAULTS or search["policy"] in policies_with(name)}}
+
+
+def change_search(search: SearchConfig, settings: Mapping[str, Any], key: str) -> SearchConfig:
+    """`search` with all of these settings, which may name another policy; UsageError on one that it does not read."""
+    policy = settings.get("policy", search.policy)
+    raise_first([*value_rules(settings, key), *unread_rules(policy, settings, key)])
+    return replace_read(make_search(policy, **vars(search)), **settings)
+
+
+def without_exploration(search: SearchConfig) -> SearchConfig:
+    """`search` as it plays for strength: nothing is drawn at random or explored for the sake of learning."""
+    return replace_read(search, **_NO_EXPLORATION)
+
+
+def rows_a_step(search: SearchConfig, num_symmetries: int) -> int:
+    """How many rows of the network one step of one search asks for at most."""
+    leaves = search.leaves if isinstance(search, PuctConfig) else 1
+    return leaves * num_symmetries if isinstance(search, EvaluationConfig) and search.average_symmetries else leaves
+
+
+def all_settings(search: SearchConfig) -> dict[str, Any]:
+    """Every setting of every policy, with the value that this search works with."""
+    return UNREAD | vars(search)
+
+
+def policies_with(setting: str) -> list[str]:
+    """The policies that read this setting."""
+    return [name for name, policy in POLICIES.items() if setting in policy.__dataclass_fields__]
+
+
+def unread_rules(policy: str, settings: Mapping[str, Any], key: str) -> Iterator[Rule]:
+    """The policy must read each setting that asks for anything.  `key`: search | first.search | second.search."""
+    for name, value in settings.items():
+        readers = policies_with(name)
+        asks = value is not False and value != UNREAD[name]
+        yield (f"{key}.{name}", value, policy in readers or not asks,
+               f"{policy} does not read it; leave it out or use {key}={'|'.join(readers)}")
+
+
+def value_rules(settings: Mapping[str, Any], key: str) -> Iterator[Rule]:
+    """What the value of each of these settings must be, whatever the policy."""
+    for name, value in settings.items():
+        if isinstance(value, float):
+            yield f"{key}.{name}", value, isfinite(value), "must be a finite number"
+        if name in _VALUES:
+            holds, text = _VALUES[name]
+            yield f"{key}.{name}", value, holds(value), text.format(key=key)
+
+
+def search_rules(search: SearchConfig, key: str) -> list[Rule]:
+    """What this search must hold to."""
+    rules = [*value_rules(vars(search), key)]
+    if isinstance(search, PuctConfig):
+        rules.append((f"{key}.root_policy_temperature_early", search.root_policy_temperature_early,
+            search.root_policy_temperature_early == 1 or search.root_policy_temperature_half_life > 0,
+            f"has no effect without a half-life; give {key}.root_policy_temperature_half_life"))
+    return rules
+
+
+_Value = tuple[Callable[[Any], bool], str]  # whether the value is possible, and what it must be
+
+
+def _at_least(low: float) -> _Value:
+    return lambda value: value >= low, f"must be at least {low:g}"
+
+
+def _between(low: float, high: float) -> _Value:
+    return lambda value: low <= value <= high, f"must be at least {low:g} and at most {high}"
+
+
+def _above_0(hint: str) -> _Value:
+    return lambda value: value > 0, f"must be above 0{hint}"
+
+
+def _one_of(*names: str) -> _Value:
+    return lambda value: value in names, f"must be one of {', '.join(names)}"
+
+
+_VALUES: dict[str, _Value] = {
+    "policy": _one_of(*POLICIES), "simulations": _between(1, 1 << 20), "cache": _between(0, 1 << 28),
+    "c_puct": _at_least(0), "c_puct_log": _at_least(0), "c_uct": _at_least(0),
+    "c_puct_base": _above_0("; {key}.c_puct_log=0 switches growth off"),
+    "fpu_reduction": _at_least(0), "root_fpu_reduction": _at_least(0), "leaves": _between(1, 64),
+    "move_choice": _one_of("visits", "lcb"), "lcb_stdevs": _at_least(0), "lcb_least_share": _between(0, 1),
+    "temperature": _at_least(0), "temperature_half_life": _at_least(0), "temperature_final": _at_least(0),
+    "temperature_plies": _at_least(0),
+    "dirichlet_alpha": _above_0("; {key}.noise=false switches noise off"), "dirichlet_total": _at_least(0),
+    "dirichlet_fraction": _between(0, 1), "forced_playouts": _at_least(0),
+    "root_policy_temperature": _above_0("; 1 changes nothing"),
+    "root_policy_temperature_early": _above_0("; 1 changes nothing"), "root_policy_temperature_half_life": _at_least(0),
+    "considered_actions": _at_least(1), "gumbel_scale": _at_least(0), "gumbel_interior": _one_of("improved", "puct"),
+    "value_scale": _above_0(""), "maxvisit_init": _at_least(0),
+}

@@ -1,0 +1,20 @@
+"""Lines about a whole run: how far it came when it is started again, and its totals when it ends."""
+
+from pathlib import Path
+
+from shusaku.deploy.run.console import clock
+
+
+def resume_line(directory: Path, seconds: float, minutes: float) -> str:
+    """What a command that finds a run says first; `seconds` of training are done, `minutes` are asked for."""
+    if seconds >= minutes * 60:
+        return (f"the {minutes:g} minutes of {directory} are used up; go on with "
+                f"run.minutes={2 * max(minutes, seconds / 60):.3g}")
+    return f"{directory} goes on: {clock(seconds)} of {clock(minutes * 60)} minutes are done"
+
+
+def totals_line(directory: Path, seconds: float, minutes: float, *, games: int, rows: int, steps: int) -> str:
+    """What a run says last: its totals since its beginning, and how to go on if it was stopped."""
+    line = f"{directory}: {games:,} games, {rows:,} rows and {steps:,} steps in {clock(seconds)} of training"
+    return line if seconds >= minutes * 60 else (
+        f"{line}; stopped before its {clock(minutes * 60)} minutes, the same command goes on")

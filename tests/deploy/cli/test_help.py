@@ -1,0 +1,89 @@
+"""What `shusaku COMMAND --help` says: the settings that the command reads, in a length that fits its use."""
+
+import ast
+import inspect
+import re
+
+import pytest
+
+from shusaku.deploy.cli import main as cli
+from shusaku.deploy.cli.config_reference import settings
+from shusaku.deploy.commands import control, evaluate
+from shusaku.deploy.commands.table import COMMANDS, Takes
+
+COMPOSED = [name for name, command in COMMANDS.items() if command.takes in (Takes.CONFIG, Takes.WHAT_AND_CONFIG)]
+
+
+def help_of(name: str, capsys: pytest.CaptureFixture[str]) -> str:
+    assert cli.main([name, "--help"]) == 0
+    return capsys.readouterr().out
+
+
+def shown_settings(text: str) -> set[str]:
+    return set(re.findall(r"^  ([a-z_]+(?:\.[a-z_]+)*)=(?=\S+ {1,})(?!.* \| )", text, re.M)) & {
+        setting.key for setting in settings()
+    }
+
+
+@pytest.mark.parametrize("name", ["status", "scale", "stop"])
+def test_help_of_a_small_command_is_short(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = help_of(name, capsys)
+    assert len(text.splitlines()) <= 60
+    assert shown_settings(text) == {"run.dir", "replay.url"}
+    assert "search=" not in text
+
+
+def read_settings(module: object) -> set[str]:
+    """`config.a` and `config.a.b` of a module's source, as far as they are settings."""
+    keys = {setting.key for setting in settings() if setting.key}
+    tree = ast.parse(inspect.getsource(module))  # type: ignore[arg-type]
+    chains = {ast.unparse(node).removeprefix("config.") for node in ast.walk(tree)
+              if isinstance(node, ast.Attribute) and ast.unparse(node).startswith("config.")}
+    return {key for key in keys if key in chains}
+
+
+def test_help_lists_what_the_command_reads() -> None:
+    assert read_settings(control) == {"run.dir", "replay.url"}
+    for key in read_settings(evaluate):
+        assert COMMANDS["evaluate"].reads_setting(key), key
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+def test_settings_stand_below_headings(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = help_of(name, capsys)
+    assert text.startswith(f"usage: shusaku {name} ")
+    assert f"shusaku {COMMANDS[name].example}" in text
+    for part in text.strip().split("\n\n")[3:]:
+        heading, *lines = part.splitlines()
+        assert re.match(r"[a-z_]+: |choices \(", heading), heading
+        assert all(line.startswith("  ") for line in lines)
+
+
+def test_every_setting_is_listed_by_a_command() -> None:
+    for setting in settings():
+        if setting.key and setting.key != "experiment" and not setting.key.endswith("<setting>"):
+            assert any(command.reads_setting(setting.key) for command in COMMANDS.values()), setting.key
+
+
+def test_what_is_listed_exists() -> None:
+    known = {setting.key for setting in settings()} | {setting.section for setting in settings()}
+    for command in COMMANDS.values():
+        for name in command.reads:
+            assert name in known or any(key.startswith(f"{name}.") for key in known), name
+
+
+@pytest.mark.parametrize(("words", "text"), [
+    (["bench"], "bench: missing argument WHAT (one of rules, search, inference, selfplay, replay, learner)"),
+    (["bench", "serch"], "bench serch: unknown WHAT; nearest: search"),
+    (["scale"], "scale: missing argument N; for example: shusaku scale 4"),
+    (["scale", "-1"], "scale -1: must be at least 1"), (["scale", "many"], "scale many: must be a number of actors"),
+    (["train", "connect_four"], "write experiment=connect_four or game=connect_four"),
+    (["local", "tictactoe"], "write experiment=tic_tac_toe or game=tic_tac_toe"), (["local", "go"], "write game=go"),
+    (["train", "-1"], "'-1' is not an override; write key=value"),
+])
+def test_what_was_meant_is_named(capsys: pytest.CaptureFixture[str], words: list[str], text: str) -> None:
+    assert cli.main(words) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    [line] = err.splitlines()
+    assert text in line
