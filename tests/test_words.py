@@ -34,8 +34,6 @@ RETIRED = {  # word -> what we say
     "wish": "request",
 }
 ALLOWED = (  # the beginning of a path, the word there, and what it means there
-    ("learner/training_loop.py", "", "being mended"),
-    ("deploy/local/driver.py", "", "being mended"),
     ("docs/results/", "card", "in command lines that were recorded with the names of their time"),
     ("actors/inference/", "slot", "of a shared-memory segment"),
     ("docs/design/architecture.md", "slot", "of a shared-memory segment"),
