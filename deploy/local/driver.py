@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from shusaku.actors.arena.strength import Stopped, Strength, measure
+from shusaku.actors.arena.strength import StoppedError, Strength, measure
 from shusaku.actors.arena.strength_sets import StrengthSet, strength_set
 from shusaku.actors.evaluators.evaluator import Evaluator
 from shusaku.actors.evaluators.factory import make_evaluator
@@ -269,7 +269,7 @@ class LocalRun:
         self.progress.show(self.console)
         try:
             strength = self.measure(self.positions, (16, 64, 400))
-        except Stopped:
+        except StoppedError:
             return summary
         self._note_strength(strength, "final_strength")  # of the whole set: no point of the curve
         return {**summary, **conclude(strength, self.positions, self.directory.path, self.console.log).to_json()}
@@ -335,7 +335,7 @@ class LocalRun:
         self.progress.show(self.console)
         try:
             strength = self.measure(self.subset, (self.config.strength.simulations,))
-        except Stopped:
+        except StoppedError:
             return
         self.state.measurements = due
         self.state.strength.append((self.seconds, strength.searches[self.config.strength.simulations].optimal))
@@ -345,7 +345,7 @@ class LocalRun:
         self.sink.write(Metrics(self.learner.step_count, self.seconds, source, strength_metrics(strength)))
 
     def measure(self, positions: StrengthSet, simulations: tuple[int, ...]) -> Strength:
-        """The share of optimal moves of what the evaluators hold now; Stopped when the run is told to stop."""
+        """The share of optimal moves of what the evaluators hold now; StoppedError when the run is told to stop."""
         return measure(
             positions, self.evaluators, self.config.search, simulations, should_stop=self.signals.should_stop
         )
