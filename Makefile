@@ -1,6 +1,6 @@
 # make install   .venv with everything, built for this machine's processor
 # make train     learns connect four           make test        what continuous integration runs
-# make test-long the tests that take minutes   make lint        ruff, mypy, clang-format, clang-tidy
+# make test-long the tests that take minutes   make lint        ruff, mypy, words, clang-format, clang-tidy
 # make oracles   fetches the engines, game records and packages that the tests compare with
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -81,6 +81,7 @@ lint: install
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	@if command -v luac >/dev/null; then luac -p replay/stream/*.lua; else echo "luac (Debian: lua5.1) is missing: Lua files are not checked"; fi
+	$(BIN)/python -m pytest -q tests/test_words.py
 	$(BIN)/clang-format --dry-run --Werror $(filter %.cpp %.h,$(CORE)) benchmarks/*/*.cpp
 	$(MAKE) --no-print-directory build/.tidied
 
