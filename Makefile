@@ -1,6 +1,6 @@
 # make install   .venv with everything, built for this machine's processor
 # make train     learns connect four           make test        what continuous integration runs
-# make test-long the tests that take minutes   make lint        ruff, mypy, clang-format, clang-tidy
+# make test-long the tests that take minutes   make lint        ruff, mypy, words, clang-format, clang-tidy
 # make oracles   fetches the engines, game records and packages that the tests compare with
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -81,14 +81,17 @@ lint: install
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	@if command -v luac >/dev/null; then luac -p replay/stream/*.lua; else echo "luac (Debian: lua5.1) is missing: Lua files are not checked"; fi
+	$(BIN)/python -m pytest -q tests/test_words.py
 	$(BIN)/clang-format --dry-run --Werror $(filter %.cpp %.h,$(CORE)) benchmarks/*/*.cpp
 	$(MAKE) --no-print-directory build/.tidied
 
-# clang-tidy takes about a minute on two cores, so it runs only after a change of the core.  Left out are source files
-# whose templates another file instantiates too.
+# clang-tidy takes about a minute on two cores, so it runs only after a change of the core; these files include its
+# search, rows and bindings, and the games that it holds for so far.
+TIDY := $(addprefix common/core/bindings/,games.cpp registry.cpp rows.cpp search.cpp) \
+  $(addprefix common/core/bindings/games/,chess.cpp external_short.cpp go.cpp python_rules.cpp tic_tac_toe.cpp)
 build/.tidied: .clang-tidy $(CORE) | $(VENV)/.installed
 	commands=$$(ls -t build/*/compile_commands.json | head -1)
-	printf '%s\n' $(filter-out %_long.cpp %_longest.cpp %/minishogi.cpp,$(filter %.cpp,$(CORE))) | xargs -n 1 -P "$$(nproc)" $(BIN)/clang-tidy --quiet -p "$${commands%/*}"
+	printf '%s\n' $(TIDY) | xargs -n 1 -P "$$(nproc)" $(BIN)/clang-tidy --quiet -p "$${commands%/*}"
 	touch $@
 
 format: install

@@ -5,7 +5,7 @@
                           facts.json              plain numbers and texts
                           manifest.json           length and SHA-256 of every other file; written last
 
-A new one is made under a temporary name, brought to the disk, and renamed.  Whoever writes a step again, after a fault,
+A new one is made under a temporary name, brought to the disk, and renamed.  Writing a step again, after a fault,
 moves the old directory aside first, so that at every moment at least one whole checkpoint has a name.
 """
 

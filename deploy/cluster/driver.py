@@ -130,7 +130,7 @@ class ClusterRun:
         self._prometheus = RayMetrics(self.identity.run_id, self.game.name)
 
     def train(self) -> None:
-        """Until the time is used up or somebody stops the run."""
+        """Until the time is used up or the run is stopped."""
         if not self.config.learner.enabled:
             self.broadcast.adopt(self._weights_without_learner())
         while not self.is_over() and not self.signals.should_stop() and not self.was_asked_to_stop:
@@ -240,6 +240,7 @@ class ClusterRun:
         return self.progress_state.seconds + since
 
     def is_over(self) -> bool:
+        """Whether the run is to end."""
         return self.seconds >= self.config.run.minutes * 60
 
     def save_progress(self) -> None:
@@ -271,7 +272,7 @@ class ClusterRun:
         return self._shown
 
     def view(self) -> RunView:
-        """The run now, as far as everybody was heard from; asks nobody."""
+        """The run now, as far as its workers have reported; it asks none of them."""
         troubles = [f"replay: {self.store.trouble or 'no answer'}; finished games wait"]
         if self.is_replay_answering:
             trouble = self.report.replay.trouble if self.report else ""

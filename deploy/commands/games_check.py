@@ -12,8 +12,7 @@ from shusaku.deploy.run.game_parameters import game_choices, make_game, parse_pa
 
 
 def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
-    """Prints each rule; {"game", "games", "plies", "rules": [{rule, text, violation}]}.  RunError where one is broken.
-    """
+    """Prints each rule; {"game", "games", "plies", "rules": [{rule, text, violation}]}.  RunError if one is broken."""
     parser = PlainOptions(prog="shusaku games check", description="Check that a game keeps the contract.")
     parser.add_argument("game", metavar="NAME", help="a game of `shusaku games`, or module:Class")
     parser.add_argument("--param", metavar="k=v", action="append", default=[], help="a parameter of the rules")
@@ -51,7 +50,7 @@ def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
 
 
 def _name(word: str) -> str:
-    """The name of the game that the word means; UsageError where there is none."""
+    """The name of the game that the word means; UsageError if there is none."""
     if word in game_choices():
         return word
     if word.startswith("open_spiel:"):
