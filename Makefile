@@ -1,6 +1,6 @@
 # make install   .venv with everything, built for this machine's processor
 # make train     learns connect four           make test        what continuous integration runs
-# make test-long the tests that take minutes   make lint        ruff and mypy
+# make test-long the tests that take minutes   make lint        ruff, mypy, words, clang-format, clang-tidy
 # make oracles   fetches the engines, game records and packages that the tests compare with
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -18,7 +18,7 @@ TRAIN_ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-CORE := $(shell find common/core -name '*.cpp' -o -name '*.h' -o -name CMakeLists.txt)
+CORE := $(shell find common/core -name '*.cpp' -o -name '*.h' -o -name '*.def' -o -name CMakeLists.txt)
 PACKAGES := actors learner replay common configs deploy
 ORACLES := $(shell sed -n 's/^oracles = \[\(.*\)\].*/\1/p' pyproject.toml | tr ',' ' ')
 TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
@@ -81,7 +81,16 @@ lint: install
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	@if command -v luac >/dev/null; then luac -p replay/stream/*.lua; else echo "luac (Debian: lua5.1) is missing: Lua files are not checked"; fi
+	$(BIN)/python -m pytest -q tests/test_words.py
 	$(BIN)/clang-format --dry-run --Werror $(filter %.cpp %.h,$(CORE)) benchmarks/*/*.cpp
+	$(MAKE) --no-print-directory build/.tidied
+
+# clang-tidy takes about a minute on two cores, so it runs only after a change of the core.  Left out are source files
+# whose templates another file instantiates too.
+build/.tidied: .clang-tidy $(CORE) | $(VENV)/.installed
+	commands=$$(ls -t build/*/compile_commands.json | head -1)
+	printf '%s\n' $(filter-out %_long.cpp %_longest.cpp %/minishogi.cpp,$(filter %.cpp,$(CORE))) | xargs -n 1 -P "$$(nproc)" $(BIN)/clang-tidy --quiet -p "$${commands%/*}"
+	touch $@
 
 format: install
 	$(BIN)/ruff check --fix .

@@ -1,8 +1,8 @@
-"""How many games an actor plays side by side, which is also the batch of its network: chosen by a short measurement.
+"""How many parallel games an actor plays, which is also the batch of its network: chosen by a short measurement.
 
-A step of self-play costs a fixed part (Python, one call of the runtime, cold caches) and a part for each position.
-More games spread the fixed part, but end later, are played by older weights and take more memory; so the fewest are
-taken that come close to the best.
+A step of self-play has a fixed cost (Python, one call of the runtime, cold caches) and a cost for each position.  More
+games share the fixed cost, but end later, are played by older weights and take more memory; so the smallest number is
+chosen whose rate is close to the best.
 """
 
 import time
@@ -18,22 +18,22 @@ from shusaku.common.messages import Weights
 
 SIZES = (16, 32, 64, 96, 128, 192, 256)
 ENOUGH = 0.99  # of the best rate
-SLOW_STEP = 0.1  # seconds: beside such a step no fixed part matters
-SLICES, SLICE_SECONDS = 5, 0.05  # the best of so many: what disturbs a measurement only makes it slower
+SLOW_STEP = 0.1  # seconds: the fixed cost does not matter in such a step
+SLICES, SLICE_SECONDS = 5, 0.05  # the best of five slices: disturbances only make a slice slower
 
 
 class Pace(NamedTuple):
-    """What one size reaches."""
+    """The speed of one size."""
 
     evaluations_per_s: float
     step_seconds: float
 
 
 class GamesChoice(NamedTuple):
-    """What was chosen and why."""
+    """The chosen number of games, and the measurement behind it."""
 
     games: int
-    rates: dict[int, float]  # size -> evaluations a second, of the sizes that were tried
+    rates: dict[int, float]  # size -> evaluations a second, of the measured sizes
 
     def __str__(self) -> str:
         best = max(self.rates.values())
@@ -44,7 +44,7 @@ class GamesChoice(NamedTuple):
 def choose_games(slice_of: Callable[[int], Pace], sizes: Sequence[int] = SIZES) -> GamesChoice:
     """The smallest size with ENOUGH of the best rate; none larger than the first whose step is slow.
 
-    The sizes take turns, so that a machine that is slow for a second is slow for all of them.
+    The sizes are measured in turns, so that a machine that is slow for a second is slow for all of them.
     """
     paces: dict[int, Pace] = {}  # the best of each
     for _ in range(SLICES):
@@ -62,7 +62,7 @@ def choose_games(slice_of: Callable[[int], Pace], sizes: Sequence[int] = SIZES) 
 def measure_games(config: Config, game: Game, weights: Weights) -> GamesChoice:
     """Self-play of the configured search on this machine, every position evaluated: two or three seconds.
 
-    UsageError when the runtime, the device or the precision is not to be had here.
+    UsageError if the runtime, the device or the precision is not available on this machine.
     """
     search = replace_read(config.search, cache=0)  # else the first moves of all games are one position
     players: dict[int, SelfPlay] = {}

@@ -1,4 +1,4 @@
-"""Self-play of one actor in two groups: while the answers of one are under way, the other searches."""
+"""Self-play of one actor in two groups: while the leaves of one group are evaluated, the other searches."""
 
 from collections import Counter, deque
 from typing import Protocol
@@ -14,23 +14,31 @@ GROUPS = 2
 
 
 class SplitEvaluate(Protocol):
-    """An evaluator in two steps, such as actors.inference.client.RemoteEvaluation: first begun, first finished."""
+    """An evaluator with two halves, such as `actors.inference.client.RemoteEvaluator`: first begun, first finished."""
 
     @property
-    def version(self) -> int: ...
+    def version(self) -> int:
+        """The version of the weights."""
+        ...
 
-    def __call__(self, leaves: Leaves) -> Evaluation: ...
+    def __call__(self, leaves: Leaves) -> Evaluation:
+        """Begins and finishes."""
+        ...
 
-    def begin(self, leaves: Leaves) -> None: ...  # has done with the arrays when it returns
+    def begin(self, leaves: Leaves) -> None:
+        """Starts an evaluation; the arrays of the leaves are free when this returns."""
+        ...
 
-    def finish(self) -> Evaluation: ...
+    def finish(self) -> Evaluation:
+        """Waits for the oldest evaluation."""
+        ...
 
 
 class PipelinedSelfPlay:
-    """Plays `games` games side by side against itself, half of them in each group.
+    """Plays a batch of `games` parallel games against itself, half of them in each group.
 
-    Group g plays exactly the games of `SelfPlay(..., games=group_games(games)[g], seed=group_seed(seed, g))`; all are
-    signed by one identity and numbered in the order in which they are returned.
+    Group g plays exactly the games of `SelfPlay(..., games=group_games(games)[g], seed=group_seed(seed, g))`; all have
+    one identity and are numbered in the order in which they are returned.
     """
 
     def __init__(
@@ -57,20 +65,20 @@ class PipelinedSelfPlay:
             for group, size in enumerate(group_games(games))
         ]
         self._next = 0  # group that searches next
-        self._under_way: deque[tuple[SelfPlay, bool]] = deque()  # begun, and whether an answer comes
+        self._in_flight: deque[tuple[SelfPlay, bool]] = deque()  # group, and whether it waits for an answer
 
     def step(self) -> list[GameRecord]:
-        """One group searches, then the answers of the other are awaited and backed up; the games that ended there.
+        """One group searches, then the other group's answers are awaited and backed up; the games that ended there.
 
-        What `evaluate.finish()` raises leaves everything where it stands: the next step goes on.
+        An error of `evaluate.finish()` changes nothing: the next step tries again.
         """
-        while len(self._under_way) < len(self._groups):
+        while len(self._in_flight) < len(self._groups):
             self._begin(self._groups[self._next])
             self._next = (self._next + 1) % len(self._groups)
-        group, is_asked = self._under_way[0]
-        evaluation = self.evaluate.finish() if is_asked else None
+        group, has_leaves = self._in_flight[0]
+        evaluation = self.evaluate.finish() if has_leaves else None
         self._timer.charge("wait")
-        self._under_way.popleft()
+        self._in_flight.popleft()
         group.sequence = self.sequence
         records = group.end_step(evaluation)
         self.sequence = group.sequence
@@ -88,14 +96,14 @@ class PipelinedSelfPlay:
         if leaves is not None:
             self.evaluate.begin(leaves)
             self._timer.charge("encode")
-        self._under_way.append((group, leaves is not None))
+        self._in_flight.append((group, leaves is not None))
 
 
 def group_games(games: int) -> list[int]:
-    """How many games each group has: half and half, and no empty one."""
+    """How many games each group has: half and half, without an empty group."""
     return [size for size in ((games + 1) // GROUPS, games // GROUPS) if size]
 
 
 def group_seed(seed: int, group: int) -> int:
-    """64 bits of which no other group and no neighbouring seed makes the same (Weyl sequence, golden ratio)."""
+    """64 bits that differ for every group and for neighbouring seeds (Weyl sequence, golden ratio)."""
     return (seed + (group + 1) * 0x9E3779B97F4A7C15) % 2**64

@@ -11,14 +11,15 @@ from typing import Any
 
 import ray
 
-from shusaku.actors.actor_loop import ActorLoop, Plays
+from shusaku.actors.actor_loop import ActorLoop, GamePlayer
 from shusaku.actors.arena.strength import Stopped, Strength, measure
 from shusaku.actors.arena.strength_sets import strength_set
 from shusaku.actors.evaluators.factory import evaluator_maker, make_evaluator
-from shusaku.actors.inference.client import EvaluationStopped, RemoteEvaluation
+from shusaku.actors.inference.client import EvaluationStopped, RemoteEvaluator
 from shusaku.actors.inference.server import InferenceServer
+from shusaku.actors.inference.shm_server import SharedMemoryServer
 from shusaku.actors.inference.stats import ServerStats
-from shusaku.actors.inference.transport import SERVER_SECONDS, ServerTransport, open_door
+from shusaku.actors.inference.transport import SERVER_SECONDS, ServerTransport
 from shusaku.actors.pipelined_self_play import PipelinedSelfPlay
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
@@ -100,14 +101,14 @@ class SelfPlayActor(_Shell):
         settings: dict[str, Any] = {
             "games": plan.games, "seed": plan.seed, "identity": identity, "config_hash": plan.config_hash,
         }
-        player: Plays
+        player: GamePlayer
         timer = StageTimer()
         if plan.with_server:
             self._transport = ServerTransport(plan.actor, LeavesCodec(game))
-            remote = RemoteEvaluation(self._transport, plan.actor, game, should_stop=self._stopping.is_set)
+            remote = RemoteEvaluator(self._transport, plan.actor, game, should_stop=self._stopping.is_set)
             player = PipelinedSelfPlay(game, config.search, config.self_play, remote, timer=timer, **settings)
             return ActorLoop(
-                player, writer, lambda weights: None, epoch=plan.epoch, more_figures=self._transport.figures,
+                player, writer, lambda weights: None, epoch=plan.epoch, more_metrics=self._transport.metrics,
                 timer=timer,
             )
         evaluator = make_evaluator(game, config.inference, config.network, plan.games, timer)
@@ -160,20 +161,24 @@ class InferenceServerActor(_Shell):
 
         make = evaluator_maker(game, config.inference, config.network)
         self._server = InferenceServer(game, make, sizes=self._sizes, deadline_ms=config.inference.deadline_ms)
-        self._door = open_door(self._server)
+        try:
+            self._shared_memory: SharedMemoryServer | None = SharedMemoryServer(self._server)
+        except OSError:  # the system has no abstract sockets: clients call through Ray
+            self._shared_memory = None
         self._built.set()
         while not self._stopping.wait(0.5):
             if not self._server.is_alive:
                 raise RuntimeError("the thread of the inference server ended; see its log")
-        if self._door is not None:
-            self._door.close()
+        if self._shared_memory is not None:
+            self._shared_memory.close()
         self._server.close()
         return "the server was stopped"
 
-    def door(self) -> tuple[str, str]:
-        """Its node, and the address at which clients of that node share memory with it; empty where there is none."""
+    def shared_memory(self) -> tuple[str, str]:
+        """The server's node, and its address for clients of that node; empty if it has no shared memory."""
         self._wait_until_built()
-        return ray.get_runtime_context().get_node_id(), self._door.address if self._door is not None else ""
+        address = self._shared_memory.address if self._shared_memory is not None else ""
+        return ray.get_runtime_context().get_node_id(), address
 
     def infer(self, client: int, payload: bytes) -> bytes:
         """Evaluates encoded leaves of a client; returns an encoded answer."""

@@ -1,4 +1,4 @@
-"""Self-play: games side by side in C++, their leaves evaluated together, finished games as records."""
+"""Self-play: a batch of parallel games in C++, whose leaves are evaluated in one call; finished games as records."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from shusaku.common.stage_timer import StageTimer
 
 @dataclass(frozen=True, slots=True)
 class ActorIdentity:
-    """Who signs the games: see common.messages.GameId."""
+    """The actor's part of `common.messages.GameId`."""
 
     actor: int
     epoch: int = 0
@@ -26,11 +26,11 @@ class ActorIdentity:
 
 
 class SelfPlay:
-    """Plays `games` games side by side against itself, without end.
+    """Plays a batch of `games` parallel games against itself; a finished game is replaced by a new one.
 
-    Game k of slot s is played with randomness of (seed, s, k) alone, and where it branches off, then from game k - 1 of
-    the slot: the same games come out whatever the others do, whatever the cache knows and whenever the program was
-    stopped and resumed, as long as the evaluations are the same.
+    Game k of game index i depends on the randomness of (seed, i, k) alone, and on game k - 1 of the same index if it
+    branches off from that.  With the same evaluations the same games come out, whatever the other games do, whatever
+    the cache holds, and wherever the program was stopped and resumed.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class SelfPlay:
         self._batch = self._games(seed)
 
     def step(self) -> list[GameRecord]:
-        """One round: every game walks to a leaf, the leaves are evaluated together; the games that ended."""
+        """One round: selects a leaf in every game and evaluates the leaves in one call; the games that ended."""
         version, runtime = self.evaluate.version, self._runtime
         if runtime is not None and version >= 0:
             return self._step_attached(runtime, version)
@@ -71,9 +71,10 @@ class SelfPlay:
         return self.end_step(evaluation)
 
     def begin_step(self) -> Leaves | None:
-        """The first half of a step: every game walks to a leaf.
+        """The first half of a step: selects a leaf in every game.
 
-        None where all of them were known already: `end_step(None)` then.  The arrays hold until the next call.
+        None if the cache or the rules had all answers: call `end_step(None)` then.  The arrays are valid until the
+        next call.
         """
         leaves = Leaves(*self._batch.select(max(0, self.evaluate.version)))
         self.timer.charge("select")
@@ -87,7 +88,7 @@ class SelfPlay:
         return self._take_finished()
 
     def _step_attached(self, runtime: Runtime, version: int) -> list[GameRecord]:
-        """A step without arrays between C++ and Python: after a network has run, every line here is far away."""
+        """A step without arrays between C++ and Python: Python is slow after a network has emptied the CPU's caches."""
         batch, charge = self._batch, self.timer.charge
         rows = batch.select_attached(version)
         charge("select")
@@ -106,7 +107,7 @@ class SelfPlay:
         return records
 
     def play(self, rows: int, should_stop: Callable[[], bool] = lambda: False) -> list[GameRecord]:
-        """Plays until games with at least `rows` rows have ended, or until it is told to stop; those games."""
+        """Plays until games with at least `rows` rows have ended, or until `should_stop()`; the games that ended."""
         finished: list[GameRecord] = []
         self.timer.charge("wait")  # while the caller asked for no step
         while rows > 0 and not should_stop():
@@ -120,14 +121,14 @@ class SelfPlay:
         return self._batch.counters()
 
     def snapshot(self) -> bytes:
-        """Every open game where it stands, between two steps."""
+        """The state of every unfinished game, between two steps."""
         packed: bytes = msgpack.packb(
             {"rules": self._rules(), "sequence": self.sequence, "seed": self._seed, "games": self._batch.snapshot()}
         )
         return packed
 
     def restore(self, snapshot: bytes) -> None:
-        """Goes on from a snapshot.  ValueError unless it is of the same game, search and number of games."""
+        """Continues from a snapshot.  ValueError unless it is of the same game, search and number of games."""
         try:
             state = msgpack.unpackb(snapshot)
             sequence, seed, games = int(state["sequence"]), int(state["seed"]), bytes(state["games"])
@@ -140,7 +141,7 @@ class SelfPlay:
         self._batch, self._seed, self.sequence = batch, seed, sequence
 
     def begin_anew(self, sequence: int) -> None:
-        """New games, numbered from `sequence` on and unlike those before, where the open ones were lost."""
+        """Starts new games, numbered from `sequence` and with another seed, because the unfinished ones were lost."""
         self.sequence = sequence
         self._seed = (self._seed + sequence + 1) % 2**64
         self._batch = self._games(self._seed)
@@ -155,8 +156,8 @@ class SelfPlay:
         return [self._name, self._params]
 
     def _record(self, columns: dict[str, object]) -> GameRecord:
-        who = self._identity
-        game_id = GameId(who.epoch, who.actor, who.incarnation, self.sequence)
+        identity = self._identity
+        game_id = GameId(identity.epoch, identity.actor, identity.incarnation, self.sequence)
         self.sequence += 1
         params: dict[str, Any] = dict(self._params)
         if "komi" in columns:  # of this game alone
@@ -171,5 +172,5 @@ class SelfPlay:
 
 
 def _attachable(evaluate: Evaluate, games: int) -> Runtime | None:
-    """The runtime of an evaluator that adds nothing to it, if it takes a leaf of every game at once."""
+    """The runtime of a plain network evaluator, if its batch holds a leaf of every game."""
     return evaluate.runtime if type(evaluate) is NetworkEvaluator and evaluate.size >= games else None

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 Param = int | float | str | bool
 
 def game_names() -> list[str]: ...
-def external_names() -> list[str]: ...  # of Game, too: games from outside, see common/external/loader.py
+def external_names() -> list[str]: ...  # names of Game, too: external games, see common/external/loader.py
 def game_parameters(name: str) -> list[tuple[str, Param, str]]: ...  # name, default, one line of help
 
 class Game:
@@ -35,12 +35,12 @@ class Game:
     @property
     def num_symmetries(self) -> int: ...  # symmetry 0 is the identity
     def start(self) -> Position: ...
-    def position(self, text: str) -> Position: ...  # set up as the game's text says; ValueError naming what is wrong
+    def position(self, text: str) -> Position: ...  # in the game's own notation; ValueError names what is wrong
     def permute_action(self, symmetry: int, action: int) -> int: ...
     def expand_channels_last(
         self, packed: NDArray[np.uint8], uniform: NDArray[np.float32], out: NDArray[np.float32] | NDArray[np.uint16]
     ) -> None:
-        """The same with all planes of a cell side by side: out [>= B, H, W, C], of float32, or uint16 for bf16."""
+        """The same with the planes as the last axis: out [>= B, H, W, C], of float32, or uint16 for bf16."""
     def expand(self, packed: NDArray[np.uint8], uniform: NDArray[np.float32], out: NDArray[np.float32]) -> None:
         """[B, bytes], [B, U] -> out [>= B, C, H, W] float32; the GIL is released."""
 
@@ -83,7 +83,7 @@ def timings(game: Game, games: int, seed: int) -> dict[str, float]: ...  # copy_
 class SearchOptions:
     """The settings of common.config.search by the same names, and `symmetries`; each must be set."""
 
-    symmetries: bool  # draw a symmetry for every evaluation
+    symmetries: bool  # sample a symmetry for every evaluation
 
     def __init__(self) -> None: ...
     def __getattr__(self, name: str) -> Any: ...
@@ -97,24 +97,24 @@ class SelfPlayOptions:
     def __setattr__(self, name: str, value: Param) -> None: ...
 
 class SearchResult:
-    """What a search concluded."""
+    """The result of a search."""
 
     action: int  # to play
     value: float  # of the root, for the player to move
-    raw_value: float  # what the network said of the root
+    raw_value: float  # the network's value of the root
     actions: NDArray[np.uint16]  # [L] legal, ascending
     policy: NDArray[np.float32]  # [L] to learn; sums to 1
     visits: NDArray[np.int32]  # [L]
     q_values: NDArray[np.float32]  # [L] of the visited actions, NaN for the others
-    prior: NDArray[np.float32]  # [L] what the network said, without noise and temperature
+    prior: NDArray[np.float32]  # [L] the network's policy, without noise and temperature
     surprise: float  # KL(policy || prior)
-    proven_value: float  # result of the root under best play, for the player to move; NaN where the tree proves none
+    proven_value: float  # result of the root under best play, for the player to move; NaN if the tree proves none
     proven_values: NDArray[np.float32]  # [L] the same of the actions
 
 LeafArrays = tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.int32], NDArray[np.uint16]]
 
 class SearchBatch:
-    """`size` searches side by side, cut at the network: select, evaluate outside, expand_and_backup."""
+    """A batch of `size` searches, cut at the network: select, evaluate outside, expand_and_backup."""
 
     def __init__(self, game: Game, options: SearchOptions, size: int, seed: int) -> None: ...
     def begin(self, index: int, position: Position, seed: int) -> None: ...  # a new search of this position
@@ -125,25 +125,25 @@ class SearchBatch:
     def counters(self) -> dict[str, int]: ...  # simulations, searches, evaluations, cache_hits, terminals
 
 class GameBatch:
-    """`size` games of self-play side by side; slot s plays its k-th game with randomness of (seed, s, k) alone.
+    """A batch of `size` parallel games of self-play; the k-th game with index i depends on (seed, i, k) alone.
 
-    With resignation, its threshold comes from the games of all slots, so that they depend on each other.
+    With resignation, the threshold comes from all games, so they depend on each other.
     """
 
     def __init__(
         self, game: Game, options: SearchOptions, size: int, seed: int, self_play: SelfPlayOptions
     ) -> None: ...
-    def select(self, version: int) -> LeafArrays: ...  # of the weights that will answer: keys cache and symmetry
+    def select(self, version: int) -> LeafArrays: ...  # of the weights: a key of cache and symmetry
     def expand_and_backup(self, logits: NDArray[np.float32], values: NDArray[np.float32], version: int) -> None: ...
     def take_finished(self) -> list[dict[str, Any]]: ...  # columns of common.messages.GameRecord, in order of finishing
     def attach(self, inputs: NDArray[Any], policy: NDArray[np.float32], values: NDArray[np.float32]) -> None: ...
-    # ^ the arrays of a network that takes S positions, no fewer than there are games: inputs [S, H, W, C] float32, or
+    # the arrays of a network that takes S positions, no fewer than there are games: inputs [S, H, W, C] float32, or
     #   bf16 in uint16; policy [S, A]; values [S]
     def select_attached(self, version: int) -> int: ...  # select() without its arrays: the number of leaves
     def encode_attached(self) -> None: ...  # the leaves into `inputs`
     def expand_attached(self, version: int) -> int: ...  # from `policy` and `values`; how many finished games wait
     @property
-    def resign_value(self) -> float: ...  # who to move sees less resigns; -1 until enough games were played out
+    def resign_value(self) -> float: ...  # a player who sees less resigns; -1 until enough games have ended
     def counters(self) -> dict[str, int]: ...  # as above, and games, plies
     def snapshot(self) -> bytes: ...  # every open game with its search
     def play_pseudo_random(self, simulations: int) -> None: ...  # a benchmark: no Python in its loop
@@ -180,7 +180,7 @@ class RowRing:
     ) -> None:
         """Labels besides policy and outcome: see common.network.row_labels.RowLabels; the surprises: see ReplayConfig.
 
-        ValueError when a number is out of its range, or when the game has no ownership that is asked for.
+        ValueError when a number is out of its range, or when `ownership` is set and the game has none.
         """
     @property
     def capacity(self) -> int: ...
@@ -205,16 +205,16 @@ class RowRing:
         ended_by: str,
         komi: float = ...,
     ) -> int:
-        """Replays the game, checks it against the rules and keeps its rows of weight > 0; how many they were.
+        """Replays the game, checks it against the rules and keeps its rows of weight > 0; returns their number.
 
         ValueError with the reason, and nothing kept, when an action is illegal, a policy is not on legal actions or
         does not sum to 65,535, a number is not finite, outcome or score is not the rules', or the game does not end
-        where `ended_by` says.
+        as `ended_by` tells.
         """
     def sample(self, count: int, begin: int, end: int, seed: int, symmetries: bool, threads: int) -> dict[str, Any]:
-        """`count` rows of [begin, end), drawn by `seed` alone and ready for training; the GIL is released.
+        """`count` rows of [begin, end), sampled by `seed` alone and ready for training; the GIL is released.
 
         observations [B, C, H, W], policy [B, A], outcome [B], root_values [B], weight [B], plies_left [B]: float32;
-        versions [B] uint32, rows [B] int64.  Where the ring was asked for them, float32 too: short_term [B, K],
+        versions [B] uint32, rows [B] int64.  If the ring was made with these labels, float32 too: short_term [B, K],
         ownership [B, H, W] and score [B] (NaN: not known), reply [B, A] (all 0: there is none).
         """

@@ -1,12 +1,12 @@
-"""GameRecord and Control as bytes: the only place where what crosses processes is packed and unpacked.
+"""GameRecord as bytes: the only place where records are packed and unpacked.
 
 A record is ONE msgpack map of a small header and ten columns, each a little-endian `bin`:
 
     schema game params game_id config_hash outcome score ended_by | actions policy_offsets ... surprise
 
 `decode_record` trusts nothing: all sizes are bounded before anything is allocated, keys are known and unique, columns
-are as long as the header implies, and whatever is wrong is a CodecError with the reason.  What the numbers mean for
-the rules of a game is not its business: `replay.validation` and `common._core.RowRing` look at that.
+are as long as the header implies, and every defect is a CodecError with the reason.  What the numbers mean for
+the rules of a game is checked elsewhere: `replay.validation` and `common._core.RowRing` look at that.
 """
 
 import math
@@ -16,14 +16,13 @@ import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
-from shusaku.common.messages import SCHEMA, Control, EndedBy, GameId, GameRecord
+from shusaku.common.messages import SCHEMA, EndedBy, GameId, GameRecord
 
 MAX_RECORD_BYTES = 8 << 20  # a 722-ply game of 19x19 Go with every policy dense is 1.1 MB
 MAX_PLIES = 32_768
-MAX_CONTROL_BYTES = 256
 MAX_TEXT = 128  # bytes of UTF-8 in any string of the header
 MAX_PARAMS = 32
-MAX_COUNTER = (1 << 63) - 1  # of the numbers of a GameId and of a Control
+MAX_COUNTER = (1 << 63) - 1  # of the numbers of a GameId
 
 _PLIES, _BOUNDS, _ENTRIES = 0, 1, 2  # how long a column is: T, T + 1, N
 _COLUMNS: tuple[tuple[str, np.dtype[Any], int], ...] = (
@@ -41,15 +40,14 @@ _COLUMNS: tuple[tuple[str, np.dtype[Any], int], ...] = (
 _HEADER = ("schema", "game", "params", "game_id", "config_hash", "outcome", "score", "ended_by")
 _KEYS = frozenset(_HEADER) | frozenset(name for name, _, _ in _COLUMNS)
 _ENDED_BY = {ended_by.value: ended_by for ended_by in EndedBy}
-_CONTROL_KEYS = frozenset(("throttle", "stop", "version", "epoch", "actors"))
 
 
 class CodecError(ValueError):
-    """Bytes that are no message of ours, or a message that cannot be written; the text gives the reason."""
+    """Bytes that are not a valid message, or a message that cannot be encoded; the text gives the reason."""
 
 
 def encode_record(record: GameRecord) -> bytes:
-    """The record as bytes that `decode_record` takes; CodecError when it would not."""
+    """The record as bytes that `decode_record` accepts; CodecError if it would not."""
     for name in ("actions", "policy_actions"):
         if not isinstance(getattr(record, name), np.ndarray):
             raise CodecError(f"column {name} must be an array, not {_brief(getattr(record, name))}")
@@ -85,7 +83,7 @@ def encode_record(record: GameRecord) -> bytes:
 
 def decode_record(data: bytes) -> GameRecord:
     """The record that `encode_record` wrote; its columns are read-only.  CodecError on anything else."""
-    fields = _unpack(data, MAX_RECORD_BYTES)
+    fields = _unpack(data)
     schema = fields.get("schema")
     if type(schema) is not int or schema != SCHEMA:
         raise CodecError(f"schema {_brief(schema)} is unknown; this program reads schema {SCHEMA}")
@@ -119,34 +117,18 @@ def decode_record(data: bytes) -> GameRecord:
     )
 
 
-def encode_control(control: Control) -> bytes:
-    """The control as bytes that `decode_control` takes; CodecError when it would not."""
-    fields = {key: getattr(control, key) for key in _CONTROL_KEYS}
-    _check_control(fields)
-    data: bytes = msgpack.packb(fields)
-    return data
-
-
-def decode_control(data: bytes) -> Control:
-    """The control that `encode_control` wrote; CodecError on anything else."""
-    fields = _unpack(data, MAX_CONTROL_BYTES)
-    _check_keys(fields, _CONTROL_KEYS)
-    _check_control(fields)
-    return Control(**fields)
-
-
-def _unpack(data: bytes, limit: int) -> dict[str, Any]:
+def _unpack(data: bytes) -> dict[str, Any]:
     if not isinstance(data, bytes | bytearray | memoryview):
         raise CodecError(f"expected bytes, not {type(data).__name__}")
-    if len(data) > limit:
-        raise CodecError(f"{len(data):,} bytes; at most {limit:,} are read")
+    if len(data) > MAX_RECORD_BYTES:
+        raise CodecError(f"{len(data):,} bytes; at most {MAX_RECORD_BYTES:,} are read")
     try:
         # The largest array is a GameId and the largest map a record: nested headers cannot ask for much memory.
         fields = msgpack.unpackb(
             data,
             object_pairs_hook=_unique,
             max_str_len=MAX_TEXT,
-            max_bin_len=limit,
+            max_bin_len=MAX_RECORD_BYTES,
             max_array_len=4,
             max_map_len=max(len(_KEYS), MAX_PARAMS),
             max_ext_len=0,
@@ -181,7 +163,12 @@ def _check_header(fields: dict[str, Any]) -> None:
     if not fields["game"]:
         raise CodecError("game must not be empty")
     _check_text("config_hash", fields["config_hash"])
-    params = fields["params"]
+    _check_params(fields["params"])
+    _check_game_id(fields["game_id"])
+    _check_result(fields)
+
+
+def _check_params(params: Any) -> None:
     if type(params) is not dict or len(params) > MAX_PARAMS:
         raise CodecError(f"params must be a map of at most {MAX_PARAMS}, not {_brief(params)}")
     for key, value in params.items():
@@ -193,12 +180,17 @@ def _check_header(fields: dict[str, Any]) -> None:
                 raise CodecError(f"params.{key} must be finite, not {value}")
         elif type(value) is not int and type(value) is not bool:
             raise CodecError(f"params.{key} must be a number, a string or a bool, not {_brief(value)}")
-    game_id = fields["game_id"]
+
+
+def _check_game_id(game_id: Any) -> None:
     if not isinstance(game_id, list | tuple) or len(game_id) != 4:
         raise CodecError(f"game_id must be four numbers, not {_brief(game_id)}")
     for number in game_id:
         if type(number) is not int or not 0 <= number <= MAX_COUNTER:
             raise CodecError(f"game_id must be numbers from 0 to 2^63 - 1, not {_brief(number)}")
+
+
+def _check_result(fields: dict[str, Any]) -> None:
     outcome = fields["outcome"]
     if type(outcome) is not int or not -1 <= outcome <= 1:
         raise CodecError(f"outcome must be -1, 0 or 1, not {_brief(outcome)}")
@@ -233,17 +225,8 @@ def _check_offsets(offsets: NDArray[np.uint32], end: int) -> None:
         raise CodecError(f"policy_offsets must rise from 0 to the {end} entries of the policy columns")
 
 
-def _check_control(fields: dict[str, Any]) -> None:
-    for key in ("throttle", "stop"):
-        if type(fields[key]) is not bool:
-            raise CodecError(f"{key} must be true or false, not {_brief(fields[key])}")
-    for key in ("version", "epoch", "actors"):
-        if type(fields[key]) is not int or not 0 <= fields[key] <= MAX_COUNTER:
-            raise CodecError(f"{key} must be a number from 0 to 2^63 - 1, not {_brief(fields[key])}")
-
-
 def _brief(value: Any) -> str:
-    """A value for an error text, however large or odd it is."""
+    """A short text of any value, for an error message."""
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 64:
         return f"an integer of {value.bit_length()} bits"
     if isinstance(value, str | bytes) and len(value) > 40:

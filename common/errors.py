@@ -1,4 +1,4 @@
-"""The errors that a user may see as one line: everything else is a defect of ours."""
+"""The errors that a user sees as one line; any other exception is a defect."""
 
 from typing import Any
 
@@ -8,13 +8,13 @@ class UsageError(ValueError):
 
 
 class ResumeError(RuntimeError):
-    """A run cannot be resumed from what its directory holds; the text says what to do. Exit code 3."""
+    """A run cannot be resumed from its directory; the text names the way out. Exit code 3."""
 
 
-class RunFailed(RuntimeError):
+class RunError(RuntimeError):
     """A run cannot go on, for a reason that is neither a mistake nor a defect; the text is the diagnosis. Exit code 1.
 
-    `result` is what the command would have returned, where there is something to show all the same.
+    `result` is what the command would have returned, if there is something to show.
     """
 
     def __init__(self, text: str, result: dict[str, Any] | None = None) -> None:
@@ -23,4 +23,4 @@ class RunFailed(RuntimeError):
 
 
 class GameError(UsageError):
-    """A game from outside the core broke its contract; the text names method, rule, value and the moves so far."""
+    """An external game broke its contract; the text names method, rule, value and the moves so far."""

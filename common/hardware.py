@@ -1,4 +1,4 @@
-"""What the processor can compute in, found without importing a numeric library."""
+"""The number formats that the processor computes in, found without importing a numeric library."""
 
 import contextlib
 import os
@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 # Linux names of the instructions that multiply bfloat16: x86 (AVX512-BF16, AMX) and ARMv8.6.
 BF16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
-# And of those that add up products of 8-bit numbers: AVX512-VNNI, AVX-VNNI, AMX, ARMv8.2's dot products.
+# The same for sums of products of 8-bit numbers: AVX512-VNNI, AVX-VNNI, AMX, ARMv8.2's dot products.
 INT8_FLAGS = frozenset({"avx512_vnni", "avx_vnni", "amx_int8", "asimddp"})
 
-# For the environment, before torch is first imported: how its threads wait for each other (libgomp's manual).  Where
-# they spin on, they starve whoever else needs a core: beside foreign load, learning on two cores fell to a seventh.
-# Where they sleep at once, waking costs more than two threads gain (32 filters x 4: 7,500 rows/s, one thread 10,000).
-# A spin of about 50 microseconds keeps both: 14,400 rows/s, and beside foreign load as many as without it.
+# Set in the environment before torch is first imported: how its threads wait for each other (libgomp's manual).  If
+# they spin, they take cores from other processes: beside another load, learning on two cores fell to a seventh.  If
+# they sleep at once, waking costs more than two threads gain (32 filters x 4: 7,500 rows/s, one thread 10,000).  A spin
+# of about 50 microseconds avoids both: 14,400 rows/s, and as many beside another load.
 THREADS_WAIT = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "10000"}
 
 
@@ -27,7 +27,7 @@ class Precision(NamedTuple):
 
 
 def cpu_flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> frozenset[str]:
-    """The instruction set extensions that Linux lists; empty where that file cannot be read."""
+    """The instruction set extensions that Linux lists; empty if that file cannot be read."""
     try:
         text = cpuinfo.read_text(encoding="ascii", errors="replace")
     except OSError:
@@ -54,26 +54,26 @@ def cpu_has_int8() -> bool:
 def choose_precision(wanted: str, device: str, key: str) -> Precision:
     """The format to compute in, given `auto`, `fp32`, `bf16` or `int8` and the device `cpu` or `cuda`.
 
-    What the device would only imitate slowly is not taken: the next best is, and the reason names the setting `key`.
+    A format that the device would emulate is replaced by the next best one, and the reason names the setting `key`.
     Every GPU that the supported torch versions run on takes bf16.
     """
     if wanted == "fp32":
         return Precision("fp32", f"{key}=fp32")
     if device != "cpu":
-        refused = f"{key}=int8 is for CPUs; " if wanted == "int8" else ""
-        return Precision("bf16", f"{refused}the {device} device computes in bf16")
+        rejected = f"{key}=int8 is for CPUs; " if wanted == "int8" else ""
+        return Precision("bf16", f"{rejected}the {device} device computes in bf16")
     if wanted == "int8" and cpu_has_int8():
         return Precision("int8", f"{key}=int8")
-    refused = f"{key}=int8 would be slow on this {platform.machine()} CPU; " if wanted == "int8" else ""
+    rejected = f"{key}=int8 would be slow on this {platform.machine()} CPU; " if wanted == "int8" else ""
     if cpu_has_bf16():
-        return Precision("bf16", f"{refused}the CPU computes in bf16")
+        return Precision("bf16", f"{rejected}the CPU computes in bf16")
     if wanted == "bf16":
         return Precision("fp32", f"{key}=bf16 would be slow on this {platform.machine()} CPU")
-    return Precision("fp32", f"{refused}this CPU does not compute in bf16")
+    return Precision("fp32", f"{rejected}this CPU does not compute in bf16")
 
 
 def lower_priority(nice: int) -> None:
     """Gives every thread of this process this niceness, 0 to 19; on Linux it belongs to threads, not to processes."""
     for task in Path("/proc/self/task").iterdir():
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # it ended, or it is nicer already
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # the thread has ended, or is nicer already
             os.setpriority(os.PRIO_PROCESS, int(task.name), nice)

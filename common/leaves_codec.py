@@ -144,13 +144,8 @@ def to_half(numbers: NDArray[np.float32]) -> NDArray[np.float16]:
         return numbers.astype(_F2)
 
 
-def encode_evaluation(evaluation: Evaluation) -> bytes:
-    """An answer, rounded to half floats.  CodecError when the version is none."""
-    return encode_answer(to_half(evaluation.logits), to_half(evaluation.values), evaluation.version)
-
-
 def encode_answer(logits: NDArray[np.float16], values: NDArray[np.float16], version: int) -> bytes:
-    """The same from half floats: logits [N], values [B]."""
+    """An answer of half floats: logits [N], values [B].  CodecError for an invalid version."""
     if not 0 <= version <= MAX_VERSION:
         raise CodecError(f"version {version}; a version is a number from 0 to {MAX_VERSION}")
     header = _ANSWER.pack(_ANSWER_MARK, len(values), len(logits), version)

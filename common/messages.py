@@ -1,7 +1,8 @@
-"""All that crosses processes: plain dataclasses of numpy arrays, never changed once sent.
+"""The messages between processes: plain dataclasses of numpy arrays, never changed once sent.
 
 Letters of the shapes: B positions of a batch, T plies of a game, A actions of a game, C x H x W planes, U uniform
-planes, N the legal actions of all positions of a batch laid end to end.  Bytes are made only in `common.codec`.
+planes, N the legal actions of all positions of a batch laid end to end.  Bytes are made only in `common.codec` and
+`common.leaves_codec`.
 """
 
 from dataclasses import dataclass, field
@@ -11,14 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-SCHEMA = 1  # of GameRecord on the wire and on disk; a reader refuses any other
+SCHEMA = 1  # of GameRecord in messages and files; a reader refuses any other
 
 
 @dataclass(frozen=True, slots=True)
 class Leaves:
     """Positions that wait for the network, with a symmetry already applied to planes and actions alike.
 
-    The arrays are views of buffers that the search owns: they hold until its next `select()`.
+    The arrays are views of buffers that the search owns: they are valid until its next `select()`.
     """
 
     packed: NDArray[np.uint8]  # [B, ceil(C*H*W / 8)] binary planes, bit i of byte j is cell 8j + i (little endian)
@@ -27,12 +28,13 @@ class Leaves:
     actions: NDArray[np.uint16]  # [N] legal actions
 
     def __len__(self) -> int:
+        """Positions, B."""
         return len(self.packed)
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What the network says of `Leaves`: everything for the player to move."""
+    """The network's answer to `Leaves`, for the player to move."""
 
     logits: NDArray[np.float32]  # [N] of the legal actions, at the offsets of the leaves
     values: NDArray[np.float32]  # [B] in [-1, 1]
@@ -45,7 +47,6 @@ class RowKind(IntEnum):
     OPENING = 0  # drawn without a search; weight 0
     FULL = 1  # a full search
     CHEAP = 2  # a search with fewer simulations; weight 0 unless asked for
-    IMPORTED = 3  # from somebody else's game
 
 
 class EndedBy(StrEnum):
@@ -57,7 +58,7 @@ class EndedBy(StrEnum):
 
 
 class GameId(NamedTuple):
-    """Names a game for ever: the driver's life, the actor, the actor's life, the game's number in it."""
+    """Identifies a game: the driver's epoch, the actor, its incarnation, the number of the game in that incarnation."""
 
     epoch: int
     actor: int
@@ -67,7 +68,7 @@ class GameId(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GameRecord:
-    """One finished game: facts only, targets are derived from them later (KataGo: cpp/dataio/trainingwrite.h).
+    """One finished game: only facts, from which targets are derived later (KataGo: cpp/dataio/trainingwrite.h).
 
     Row t is the tuple (s, pi, z): s the position after the first t actions, pi the search policy there, z the
     outcome for the player to move there.
@@ -78,17 +79,17 @@ class GameRecord:
     game_id: GameId
     config_hash: str
     outcome: int  # for the FIRST player: -1, 0 or 1
-    score: float  # for the first player, in points; NaN where the game has none
+    score: float  # for the first player, in points; NaN if the game has none
     ended_by: EndedBy
     actions: NDArray[np.uint16]  # [T]
     policy_offsets: NDArray[np.uint32]  # [T + 1] into the next two columns; equal neighbours: no policy
     policy_actions: NDArray[np.uint16]  # [N] legal at their row, ascending
     policy_shares: NDArray[np.uint16]  # [N] of 65,535, summing to it in every row that has a policy
-    root_values: NDArray[np.float32]  # [T] what the search said, for the player to move
-    raw_values: NDArray[np.float32]  # [T] what the network said, for the player to move
+    root_values: NDArray[np.float32]  # [T] of the search, for the player to move
+    raw_values: NDArray[np.float32]  # [T] of the network, for the player to move
     versions: NDArray[np.uint32]  # [T] weights that evaluated the root
     kind: NDArray[np.uint8]  # [T] RowKind
-    row_weight: NDArray[np.float32]  # [T] 0: replayed but never learned from
+    row_weight: NDArray[np.float32]  # [T] 0: the row is never sampled
     surprise: NDArray[np.float32]  # [T] KL(policy || prior) at the root
     schema: int = SCHEMA
 
@@ -104,7 +105,7 @@ class GameRecord:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """What the replay tells a self-play actor in the reply to an append."""
+    """The replay's reply to an append, which controls a self-play actor."""
 
     throttle: bool = False  # pause the games where they stand
     stop: bool = False
@@ -117,20 +118,20 @@ class Control:
 class Weights:
     """One publication of the network: the averaged parameters that every evaluator uses."""
 
-    version: int  # publication number, strictly increasing over the life of a run directory
+    version: int  # publication number, strictly increasing in a run directory
     step: int  # gradient steps behind it
     tensors: dict[str, NDArray[np.float32]]  # state_dict of `common.network.Network`, batch norms not folded
     network: dict[str, int | str]  # fields of NetworkConfig
     game: str
     params: dict[str, int | float | str | bool]
-    sha256: str = ""  # of the safetensors bytes, where it was read from or written to a file
+    sha256: str = ""  # of the safetensors file, if the weights were read from one or written to one
     scales: dict[str, float] = field(default_factory=dict)  # of 8 bits: layer -> largest input (learner.quantisation)
     rejected: str = ""  # why there are no scales although 8 bits were asked for
 
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """Figures of one moment."""
+    """Metrics of one moment."""
 
     step: int  # gradient steps
     seconds: float  # training time of the run, summed over resumes

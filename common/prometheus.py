@@ -76,6 +76,10 @@ EXPORTED = {
     "inference/wait_p50_ms": _gauge("inference_wait_p50_seconds", "Median of a request's wait for its batch.", 1e-3),
     "inference/wait_p99_ms": _gauge("inference_wait_p99_seconds", "99th percentile of a request's wait.", 1e-3),
     "inference/idle_share": _gauge("inference_idle_ratio", "Share of their time that the servers have nothing to do."),
+    "inference/refused": _counter("inference_refused_requests", "Requests that an inference server did not accept."),
+    "inference/failed": _counter("inference_failed_requests", "Requests whose batch failed in the evaluator."),
+    "inference/non_finite": _counter("inference_non_finite_rows", "Positions answered with NaN or infinity."),
+    "inference/stale_weights": _counter("inference_stale_weights", "Publications ignored by a server with newer ones."),
 }
 
 

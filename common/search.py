@@ -66,13 +66,13 @@ def search_positions(
     searches = SearchBatch(game, options, max(1, min(batch, len(positions))), seed)
     for first in range(0, len(positions), batch):
         some = positions[first : first + batch]
-        for slot, position in enumerate(some):
-            searches.begin(slot, position, _position_seed(seed, first + slot))
+        for index, position in enumerate(some):
+            searches.begin(index, position, _position_seed(seed, first + index))
         while not searches.is_done():
             if should_stop():
                 return results
             step(searches, evaluate)
-        results.extend(searches.result(slot) for slot in range(len(some)))
+        results.extend(searches.result(index) for index in range(len(some)))
     return results
 
 

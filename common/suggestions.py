@@ -1,4 +1,4 @@
-"""The word that somebody who mistyped most likely meant."""
+"""The known word that a mistyped one most likely stands for."""
 
 from collections.abc import Iterable
 from difflib import SequenceMatcher

@@ -5,15 +5,17 @@
                           facts.json              plain numbers and texts
                           manifest.json           length and SHA-256 of every other file; written last
 
-A new one is made under a temporary name, brought to the disk, and renamed.  Whoever writes a step again, after a fault,
+A new one is made under a temporary name, brought to the disk, and renamed.  Writing a step again, after a fault,
 moves the old directory aside first, so that at every moment at least one whole checkpoint has a name.
 """
 
+import contextlib
 import hashlib
 import json
 import os
 import re
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -100,6 +102,13 @@ def load_latest(directory: Path) -> Found | None:
         raise ResumeError(f"no checkpoint in {directory} is whole: {'; '.join(damaged)}. Put a good copy there, "
                           "or begin a new run with another run.dir")
     return None
+
+
+def whole_checkpoints(directory: Path) -> Iterator[Found]:
+    """All that are good, newest first."""
+    for path in _candidates(directory):
+        with contextlib.suppress(_Damaged):
+            yield Found(_read(path), path, ())
 
 
 def is_checkpoint(path: Path) -> bool:

@@ -70,11 +70,11 @@ class Learner:
         self.step_count = 0  # gradient steps done, over the life of the run
         self.skipped_steps = 0  # batches whose loss or gradient was not finite, since this object was made
         self.refused_publications = 0  # networks that were not finite
-        self.refused_roundings = 0  # publications without scales, for 8 bits would have strayed too far
+        self.rejected_quantisations = 0  # publications without scales, because the quantisation error was too large
         self._is_quantised = is_quantised
         self._positions: NDArray[np.float32] | None = None  # [N, C, H, W] for the scales; None before the first step
         self._scales: dict[str, float] = {}  # of the last publication
-        self._rounding_error: QuantisationError | None = None
+        self._quantisation_error: QuantisationError | None = None
         self.rate_factor = 1.0  # of the learning rate; a rollback may lower it
         self.run_share = 0.0  # of the run's time that is used up, as its owner knows it; see `learning_rate`
         self._bad_steps = 0  # skipped in a row
@@ -131,10 +131,10 @@ class Learner:
         names = list(self._sums)
         values = (torch.stack([self._sums[name] for name in names]) / self._summed).tolist()
         figures = dict(zip(names, values, strict=True))
-        if self._rounding_error is not None:
-            error = self._rounding_error
+        if self._quantisation_error is not None:
+            error = self._quantisation_error
             figures |= {"int8_policy_error": error.policy, "int8_value_error": error.value,
-                        "int8_refused": self.refused_roundings}
+                        "int8_rejected": self.rejected_quantisations}
         figures["grad_norm"] = self._grad_norm / self._summed
         figures["learning_rate"] = self._rate(max(0, self.step_count - 1))
         self._sums, self._summed, self._grad_norm = {}, 0, 0.0
@@ -157,10 +157,10 @@ class Learner:
             version, self.step_count, evaluation_tensors(tensors), network, self._game.name, self._game.params
         )
         if self._positions is not None:
-            weights, self._rounding_error = quantise(
+            weights, self._quantisation_error = quantise(
                 weights, tower_shape(self._game, self.network.config), self._positions
             )
-            self.refused_roundings += bool(weights.rejected)
+            self.rejected_quantisations += bool(weights.rejected)
             self._scales = weights.scales
         elif self._is_quantised:
             weights = replace(weights, scales=self._scales)  # a resumed network is the one that they were made for
@@ -222,7 +222,7 @@ class Learner:
     ) -> None:
         figures = {"loss/total": loss} | {f"loss/{name}": value for name, value in losses.items()}
         for target in self._targets:
-            for name, rows in target.figures(predictions[target.name], labels).items():
+            for name, rows in target.metrics(predictions[target.name], labels).items():
                 figures[f"{target.name}/{name}"] = rows.mean()
         for name, value in figures.items():
             self._sums[name] = self._sums[name] + value.detach() if name in self._sums else value.detach()

@@ -25,7 +25,7 @@ from shusaku.common.network.weights import folded_tensors
 
 POSITIONS, FEWEST = 256, 16  # that the scales are made of; of a large tower fewer, or learning would pause too long
 WORK = 10**10  # multiplications in the blocks for all of these: half a second of a core in fp32
-MOST_POLICY_ERROR = 0.02  # nats: mean Kullback-Leibler divergence of the rounded policy from the other
+MOST_POLICY_ERROR = 0.02  # nats: mean Kullback-Leibler divergence of the quantised policy from the other
 MOST_VALUE_ERROR = 0.02  # mean distance of the values
 
 
@@ -37,7 +37,7 @@ class QuantisationError(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """Why it is too much; empty where it is not."""
+        """Why the error is too large; empty if it is not."""
         if self.policy <= MOST_POLICY_ERROR and self.value <= MOST_VALUE_ERROR:
             return ""
         return (f"in 8 bits the policy errs by {self.policy:.3g} nats (at most {MOST_POLICY_ERROR:g}) and the value "
@@ -45,7 +45,7 @@ class QuantisationError(NamedTuple):
 
 
 def quantise(weights: Weights, tower: TowerShape, planes: NDArray[np.float32]) -> tuple[Weights, QuantisationError]:
-    """The weights with scales from positions [N, C, H, W], or with the reason why they are refused."""
+    """The weights with scales from positions [N, C, H, W], or with the reason why they are rejected."""
     planes = planes[: positions_for(tower)]
     # In fp32 the largest towers would keep the learner for seconds; what they are compared with is bf16 anyway.
     precision = "bf16" if len(planes) * _work(tower) > WORK and cpu_has_bf16() else "fp32"
@@ -55,9 +55,9 @@ def quantise(weights: Weights, tower: TowerShape, planes: NDArray[np.float32]) -
     with torch.inference_mode():
         logits, values = exact(x)
         scales = {name: exact.largest[name] or 1.0 for name in quantised_layers(tower)}  # a layer may be dead
-        rounded = _Rounded(tower, scales, precision)
-        rounded.load(weights)
-        other_logits, other_values = rounded(x)
+        quantised = _Quantised(tower, scales, precision)
+        quantised.load(weights)
+        other_logits, other_values = quantised(x)
     policy, other = F.log_softmax(logits.float(), 1), F.log_softmax(other_logits.float(), 1)
     error = QuantisationError(
         float((policy.exp() * (policy - other)).sum(1).mean()), float((values - other_values).abs().mean())
@@ -88,7 +88,7 @@ class _Watched(TorchTower):
         return super().convolution(x, name)
 
 
-class _Rounded(TorchTower):
+class _Quantised(TorchTower):
     """Computes with the whole numbers that 8 bits would hold; fp32 and bf16 hold all of them."""
 
     def __init__(self, tower: TowerShape, scales: dict[str, float], precision: str) -> None:

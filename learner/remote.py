@@ -1,4 +1,4 @@
-"""The learner as a Ray actor: a thin shell around `learner.training_loop.Training`."""
+"""Ray's side of the learner: a thin shell around `learner.training_loop.TrainingLoop`."""
 
 import os
 import threading
@@ -13,7 +13,7 @@ from shusaku.common.config.schema import Config
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.messages import Weights
 from shusaku.common.network.row_labels import row_labels
-from shusaku.learner.training_loop import Training, TrainingReport
+from shusaku.learner.training_loop import TrainingLoop, TrainingReport
 from shusaku.replay.backends import make_buffer
 
 
@@ -37,7 +37,7 @@ class LearnerActor:
 
     def __init__(self, plan: LearnerPlan) -> None:
         self._plan = plan
-        self._training: Training | None = None
+        self._training: TrainingLoop | None = None
         self._built = threading.Event()
         self._is_stopped = False
 
@@ -53,8 +53,8 @@ class LearnerActor:
             error_buffer=float(config.learner.publish_every * config.learner.batch_size),
         )
         try:
-            self._training = Training(config, game, buffer, Path(plan.directory), config_hash=plan.config_hash,
-                                      seconds=plan.seconds)
+            self._training = TrainingLoop(config, game, buffer, Path(plan.directory), config_hash=plan.config_hash,
+                                          seconds=plan.seconds)
             if self._is_stopped:
                 self._training.stop()
             self._built.set()

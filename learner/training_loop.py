@@ -1,15 +1,15 @@
-"""A learner's life beside actors that play: draw, step, publish, save, and go on from the last checkpoint.
+"""The life of a learner: draw, step, publish, save, and go on from the last checkpoint.
 
-`deploy/local/driver.py` takes turns of playing and learning in one process; here nobody takes turns, the limiter of the
-replay decides alone.  No Ray in this file: `learner.remote` wraps it.
+The same loop serves both wirings.  On a cluster it runs by itself (`run`, in `learner.remote`) beside actors that fill
+the buffer; in one process (`deploy/local/driver.py`) playing and learning take turns (`learn_turn`).  No Ray here.
 """
 
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import psutil
 
@@ -21,23 +21,41 @@ from shusaku.common.network.network import Network
 from shusaku.common.network.targets import make_targets
 from shusaku.common.network.weights import save_weights
 from shusaku.learner.batches import Prefetcher
-from shusaku.learner.checkpoints import Checkpoint, keep_first_weights, load_latest, prune, write_checkpoint
+from shusaku.learner.checkpoints import Checkpoint, Found, keep_first_weights, load_latest, prune, write_checkpoint
 from shusaku.learner.learner import Diverged, Learner, LearnerState
 from shusaku.learner.optimizers import run_share
 from shusaku.learner.version_index import VersionIndex
 from shusaku.replay.buffer import Batch, ReplayBuffer, ReplayStats
 
-FORMAT = 2  # of the facts below; 1 is `shusaku local`'s
-WAIT_SECONDS = 0.02  # between questions for data that is not there yet
+FORMAT = 3  # of the facts of a checkpoint; `deploy.run.old_formats` rewrites the two before
+WAIT_SECONDS = 0.02  # between two tries to draw rows that are not there yet
+RETRY_SECONDS = 1.0  # between two tries to publish the first version
+MAX_NOTES = 100  # kept for a driver that does not ask
+
+
+class SelfPlayState(Protocol):
+    """The part of a checkpoint that only a process which also plays has: its games, and the window on its disk."""
+
+    def save(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """Facts and files for the checkpoint; OSError if games that the window counts are not on the disk."""
+
+    def open_window(self, facts: dict[str, Any] | None) -> Iterable[bytes]:
+        """The encoded records of the window, oldest first; later ones are dropped.  None: there is no checkpoint."""
+
+    def restore(self, facts: dict[str, Any], files: dict[str, bytes]) -> list[str]:
+        """Goes on with the games of the checkpoint, after the window was read; lines for the user."""
+
+    def trim_log(self) -> None:
+        """Drops what no checkpoint needs any more; called when one was written."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingReport:
-    """What the driver asks for a few times a second; counters are totals since this process began."""
+    """What the driver polls a few times a second; counters are totals since this process began."""
 
     step: int  # gradient steps, over the life of the run
     version: int  # newest published
-    ticks: int  # rounds of the loop: whoever answers and stands still is stuck
+    ticks: int  # rounds of the loop: a learner that answers and makes none is stuck
     learning_seconds: float
     waiting_seconds: float  # for data
     losses: dict[str, float]  # means since the last publication
@@ -50,13 +68,13 @@ class TrainingReport:
     replay: ReplayStats
     notes: list[str] = field(default_factory=list)  # lines for the user since the last report
     reason: str = "the learner was stopped"  # of the last report: why it ended
-    description: str = ""  # what computes
+    description: str = ""  # runtime and precision
 
 
-class Training:
+class TrainingLoop:
     """Owns network, checkpoints and version numbers of a run directory; the buffer is the caller's.
 
-    `run` belongs to one thread; `report`, `weights` and `stop` may be called by others.
+    One thread learns; any thread may call `report`, `weights` and `stop`.
     """
 
     def __init__(
@@ -69,21 +87,26 @@ class Training:
         config_hash: str,
         seconds: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
+        share_done: Callable[[], float] | None = None,
+        load_weights: Callable[[Weights], None] = lambda weights: None,
+        self_play: SelfPlayState | None = None,
     ) -> None:
-        """Goes on from the newest good checkpoint below `directory`; `seconds`: training time of the run before.
+        """Goes on from the newest good checkpoint below `directory`.
 
-        ResumeError when none is good, or when they are of another format; UsageError when they are of another network.
+        `seconds`: training time of the run before; `share_done`: the share of the run that is over, if its time is not
+        what counts; `load_weights` is called with each publication; `self_play`: for a process that also plays.
+        ResumeError if no checkpoint is good, or if they have another format; UsageError if the network is another one.
         """
         self._config, self._game, self._buffer, self._directory = config, game, buffer, directory
-        self._config_hash, self._clock = config_hash, clock
+        self._config_hash, self._clock, self._self_play = config_hash, clock, self_play
+        self._load_weights = load_weights
         network = Network(
             game.observation_shape, game.num_actions, config.network, make_targets(config.learner), config.run.seed
         )
-        self.learner = Learner(
-            network, game, config.learner, is_quantised=config.inference.is_quantised
-        )
-        self._versions = VersionIndex(directory)
+        self.learner = Learner(network, game, config.learner, is_quantised=config.inference.is_quantised)
+        self.versions = VersionIndex(directory)
         self._published: Weights | None = None
+        self._restored: Weights | None = None  # what was published last when the checkpoint was written
         self._rollbacks = 0
         self._saved_step = 0
         self._ticks = 0
@@ -94,43 +117,80 @@ class Training:
         self._stopping = threading.Event()
         self._saved_at = clock()
         self._seconds_before, self._began = seconds, clock()
+        self._share_done = share_done or self._time_share
+        self._steps_left = 0  # of a turn that was stopped
         first = self._resume()
         self._batches: Prefetcher[Batch] = Prefetcher(
-            lambda seed: buffer.sample(config.learner.batch_size, seed), config.run.seed, config.learner.prefetch, first
+            lambda seed: buffer.sample(config.learner.batch_size, seed), config.run.seed, config.learner.prefetch,
+            first, end=None if self_play is None else first,
         )
 
     def run(self) -> TrainingReport:
-        """Publishes, then learns until `stop`; ends with a checkpoint, and says how it ended.
+        """Publishes, then learns until `stop`; ends with a checkpoint, and reports how it ended.
 
-        Raises Diverged where nothing can be rolled back to, and what the buffer's own threads met.
+        Raises Diverged if there is nothing to roll back to, and what the threads of the buffer raised.
         """
-        self._began = self._clock()  # what it took to read the window back is no training time
+        self._began = self._clock()  # the time to read the window back is no training time
         try:
-            self._publish()
+            self._publish_first(self._stopping.is_set)
             while not self._stopping.is_set():
-                self._ticks += 1
                 begin = self._clock()
-                batch = self._batches.next()
-                if batch is None:
+                if not self._advance():
                     self._stopping.wait(WAIT_SECONDS)
                     self._waiting += self._clock() - begin
-                else:
-                    self._learn(batch)
-                    self._learning += self._clock() - begin
-                seconds = self._config.run.checkpoint_seconds
-                if seconds and self._clock() - self._saved_at >= seconds:
-                    self.checkpoint()
+                self.checkpoint_if_due()
             self.checkpoint()
             return self.report()
         finally:
-            self._batches.stop()
+            self.close()
+
+    def begin_turns(self, should_stop: Callable[[], bool], on_wait: Callable[[], None] = lambda: None) -> None:
+        """Before the first `learn_turn`: what was published when the run was saved is in use again.
+
+        Without a checkpoint the first version is published; `on_wait` is called while the disk does not take it.
+        """
+        self._saved_at = self._clock()
+        if self._restored is None:
+            self._publish_first(should_stop, on_wait)
+        else:
+            self._use(self._restored)
+
+    def learn_turn(self, should_stop: Callable[[], bool], on_step: Callable[[], None] = lambda: None) -> None:
+        """Gradient steps until the next publication, or until the buffer has no more rows.
+
+        No batch is drawn ahead of the turn's end, so which rows it holds does not depend on any thread's timing.  What
+        is left of a turn that was stopped is made up for by the next one, also after a restart.
+        """
+        every, rollbacks = self._config.learner.publish_every, self._rollbacks
+        goal = end = self._batches.index + (self._steps_left or every - self.learner.step_count % every)
+        self._steps_left = 0
+        self._batches.allow(end)
+        while self._batches.index < end and self._rollbacks == rollbacks:
+            if should_stop():
+                end = self._batches.close()  # what was drawn is learned from, too
+                self._steps_left = goal - end
+                if self._batches.index >= end:
+                    return
+            if not self._advance():
+                self._steps_left = 0
+                return
+            on_step()
+
+    @property
+    def has_steps_left(self) -> bool:
+        """Whether a turn of learning was stopped before its end."""
+        return self._steps_left > 0
 
     def stop(self) -> None:
         """Makes `run` return after the running step and a checkpoint."""
         self._stopping.set()
 
+    def close(self) -> None:
+        """Ends the thread that draws batches."""
+        self._batches.stop()
+
     def report(self) -> TrainingReport:
-        """Figures of now; hands each note out once."""
+        """The state of now; returns each note once."""
         stats = self._buffer.stats()
         with self._lock:
             notes, self._notes = self._notes, []
@@ -158,8 +218,30 @@ class Training:
         with self._lock:
             return self._published
 
+    def publish(self) -> None:
+        """Publishes under a number that was never used before; a network that is not finite is never published."""
+        weights = self.learner.publish(self.versions.newest + 1)
+        if weights is None:
+            self._roll_back(Diverged("the averaged network is not finite"))
+            return
+        try:
+            self.versions.append(weights)
+        except OSError as error:
+            self._note(f"version {weights.version} was not published: {error}; the next one will be tried")
+            return
+        metrics = self.learner.metrics()
+        with self._lock:
+            self._metrics = metrics or self._metrics
+        self._use(weights)
+
+    def checkpoint_if_due(self) -> None:
+        """A checkpoint each `run.checkpoint_seconds`; 0: only at the end."""
+        seconds = self._config.run.checkpoint_seconds
+        if seconds and self._clock() - self._saved_at >= seconds:
+            self.checkpoint()
+
     def checkpoint(self) -> None:
-        """Everything that learning needs to go on; a full disk costs this checkpoint, not the run."""
+        """Everything that is needed to go on; a full disk costs this checkpoint, not the run."""
         try:
             self._save()
         except OSError as error:
@@ -168,35 +250,43 @@ class Training:
             self._roll_back(error)
         self._saved_at = self._clock()
 
-    def _learn(self, batch: Batch) -> None:
-        seconds = self._seconds_before + self._clock() - self._began
-        self.learner.run_share = run_share(seconds, self._config.run)
+    def _publish_first(self, should_stop: Callable[[], bool], on_wait: Callable[[], None] = lambda: None) -> None:
+        """Nothing can play before a version is in the index, so it is tried again and again."""
+        self.publish()
+        while self._published is None and not should_stop():
+            on_wait()
+            self._ticks += 1
+            self._stopping.wait(RETRY_SECONDS)
+            self.publish()
+
+    def _advance(self) -> bool:
+        """One gradient step, and a publication if it is due; False if the buffer gave no rows."""
+        self._ticks += 1
+        begin = self._clock()
+        batch = self._batches.next()
+        if batch is None:
+            return False
+        self.learner.run_share = self._share_done()
         try:
             self.learner.step(batch)
         except Diverged as error:
             self._roll_back(error)
-            return
-        every = self._config.learner.publish_every
-        if self.learner.step_count % every == 0 and self._published and self.learner.step_count > self._published.step:
-            self._publish()
+        else:
+            published, step = self._published, self.learner.step_count
+            if step % self._config.learner.publish_every == 0 and (published is None or step > published.step):
+                self.publish()
+        self._learning += self._clock() - begin
+        return True
 
-    def _publish(self) -> None:
-        """Under a number that was never used before; a network that is not finite is never published."""
-        weights = self.learner.publish(self._versions.newest + 1)
-        if weights is None:
-            self._roll_back(Diverged("the averaged network is not finite"))
-            return
-        try:
-            self._versions.note(weights)
-        except OSError as error:
-            self._note(f"version {weights.version} was not published: {error}; the next one will be tried")
-            return
-        # Records may name the version only after the replay knows it, so it is told before anybody plays with it.
+    def _time_share(self) -> float:
+        return run_share(self._seconds_before + self._clock() - self._began, self._config.run)
+
+    def _use(self, weights: Weights) -> None:
+        # Records may name the version only after the replay knows it, so it is told before anything plays with it.
         self._buffer.record_version(weights.version)
-        metrics = self.learner.metrics()
+        self._load_weights(weights)
         with self._lock:
             self._published = weights
-            self._metrics = metrics or self._metrics
 
     def _roll_back(self, cause: Diverged) -> None:
         """Loads the last checkpoint and halves the learning rate, or the same batches would diverge again."""
@@ -209,15 +299,16 @@ class Training:
         factor = self.learner.rate_factor
         self.learner.restore(LearnerState(found.checkpoint.tensors, found.checkpoint.facts["learner"]))
         self.learner.rate_factor = min(factor, self.learner.rate_factor) * 0.5
-        self._publish()
+        self.publish()
 
     def _save(self) -> None:
         published = self._published
         if published is None:
             return
         learner = self.learner.state()
+        local, files = self._self_play.save() if self._self_play else (None, {})
         replay = self._buffer.state()
-        # What was drawn ahead is drawn again by whoever goes on from here.
+        # What was drawn ahead is drawn again after a restart.
         replay["sampled"] = max(0, replay["sampled"] - self._batches.ahead * self._config.learner.batch_size)
         facts: dict[str, Any] = {
             "format": FORMAT,
@@ -227,40 +318,62 @@ class Training:
             "replay": replay,
             "version": published.version,
             "version_step": published.step,
+            "scales": published.scales,
+            "refused": published.rejected,
             "next_batch": self._batches.index,
+            "steps_left": self._steps_left,
+            "local": local,
         }
         checkpoints = self._directory / "checkpoints"
         tensors = {**learner.tensors, "published": dict(published.tensors)}
         keep_first_weights(self._directory, published)
-        write_checkpoint(checkpoints, Checkpoint(self.learner.step_count, tensors, facts))
-        prune(checkpoints, self._config.run.keep_checkpoints)
-        save_weights(self._directory / "weights.safetensors", published)
+        write_checkpoint(checkpoints, Checkpoint(self.learner.step_count, tensors, facts, files))
         with self._lock:
             self._saved_step = self.learner.step_count
+        try:
+            prune(checkpoints, self._config.run.keep_checkpoints)
+            save_weights(self._directory / "weights.safetensors", published)
+            if self._self_play is not None:
+                self._self_play.trim_log()
+        except OSError as error:
+            self._note(f"the checkpoint of step {self.learner.step_count:,} is whole, but not all beside it: {error}")
 
     def _resume(self) -> int:
-        """Restores learner and window; the index of the next mini-batch."""
+        """Restores learner, window and games; the index of the next mini-batch."""
         found = load_latest(self._directory / "checkpoints")
         if found is None:
-            self._buffer.restore(self._buffer.state(), ())
+            records = self._self_play.open_window(None) if self._self_play else ()
+            self._buffer.restore(self._buffer.state(), records)
             return 0
         for line in found.damaged:
             self._note(f"damaged and passed over: {line}")
         facts = found.checkpoint.facts
-        if facts.get("format") != FORMAT:
-            raise ResumeError(f"{found.path} has format {facts.get('format')!r}; this command reads {FORMAT}: "
-                              "begin a new run with another run.dir")
+        if facts.get("format") != FORMAT or (facts["local"] is None) != (self._self_play is None):
+            raise ResumeError(f"{found.path} has format {facts.get('format')!r}, and format {FORMAT} of this wiring is "
+                              "expected: start the command again, or begin a new run with another run.dir")
         self.learner.restore(LearnerState(found.checkpoint.tensors, facts["learner"]))
-        bad = self._buffer.restore(facts["replay"], ())
+        records = self._self_play.open_window(facts["local"]) if self._self_play else ()
+        bad = self._buffer.restore(facts["replay"], records)
+        self._restored = self._published_weights(found)
         # Redis may have seen later ones than a copy of the run directory knows.
-        self._versions.newest = max(self._versions.newest, int(facts["version"]), self._buffer.control().version)
-        self._saved_step = self.learner.step_count
+        self.versions.newest = max(self.versions.newest, int(facts["version"]), self._buffer.control().version)
+        self._saved_step, self._steps_left = self.learner.step_count, int(facts["steps_left"])
         stats = self._buffer.stats()
         self._note(f"learning goes on after {self.learner.step_count:,} steps with {stats.rows:,} rows in the window"
                    + (f"; {bad:,} records of it were not valid and are left out" if bad else ""))
+        if self._self_play is not None:
+            for line in self._self_play.restore(facts["local"], found.checkpoint.extra):
+                self._note(line)
         return int(facts["next_batch"])
+
+    def _published_weights(self, found: Found) -> Weights:
+        facts, tensors = found.checkpoint.facts, found.checkpoint.tensors["published"]
+        return Weights(
+            int(facts["version"]), int(facts["version_step"]), dict(tensors), asdict(self._config.network),
+            self._game.name, self._game.params, scales=facts["scales"], rejected=facts["refused"],
+        )
 
     def _note(self, line: str) -> None:
         with self._lock:
             self._notes.append(line)
-            del self._notes[:-100]  # nobody has asked for a long time
+            del self._notes[:-MAX_NOTES]

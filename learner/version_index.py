@@ -24,8 +24,8 @@ class VersionIndex:
             for line in self._path.read_text(encoding="utf-8").splitlines():
                 self.newest = max(self.newest, int(json.loads(line)["version"]))
 
-    def note(self, weights: Weights) -> None:
-        """Writes down that these weights were published."""
+    def append(self, weights: Weights) -> None:
+        """Records that these weights were published; OSError, and nothing changed, if the disk does not take it."""
         assert weights.version > self.newest, f"version {weights.version} after {self.newest}"
         digest = hashlib.sha256(weights_to_bytes(weights)).hexdigest()
         line = {"version": weights.version, "step": weights.step, "sha256": digest}

@@ -1,14 +1,17 @@
-"""docs/adding-a-game.md says what is so: its gomoku is short, is the file beside it, and plays gomoku."""
+"""docs/adding-a-game.md is true: its gomoku is the file beside it and plays gomoku; its steps in C++ make a game."""
 
+import json
+import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from shusaku.common._core import Game, perft
+from shusaku.common._core import Game, game_names, perft
 from shusaku.common.external.contract import check_game
 from shusaku.common.external.entry import trust
 from shusaku.common.external.loader import METHODS, OPTIONAL_METHODS, load_game
@@ -71,8 +74,69 @@ def test_the_figures_of_the_page():
 def test_the_command_of_the_page():
     done = subprocess.run(
         [sys.executable, "-m", "shusaku", "games", "check", "gomoku:Gomoku", "--param", "size=5", "--games", "3"],
-        cwd=FILE.parent, env={**__import__("os").environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
+        cwd=FILE.parent, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("ok ") >= 14
+
+
+def cpp_steps():
+    """File -> code block, in the order of the page's steps in C++."""
+    return dict(re.findall(r"^\d\. [^`]*`(common/core/[\w./]+)`.*?```cpp\n(.*?)```", PAGE, re.S | re.M))
+
+
+def test_the_steps_in_cpp_are_a_header_a_binding_file_and_one_line():
+    header, binding, table = cpp_steps().items()
+    assert (header[0], binding[0]) == ("common/core/games/takeaway.h", "common/core/bindings/games/takeaway.cpp")
+    assert table == ("common/core/bindings/games/list.def", "GAME(kTakeaway)\n")
+    listed = re.findall(r"GAME\((\w+)\)", (ROOT / table[0]).read_text(encoding="utf-8"))
+    assert len(listed) == len(game_names())
+
+
+PLAY = """
+import json, random
+from shusaku.common._core import Game, game_names, perft
+game = Game("takeaway", {"stones": 9})
+position, rng = game.start(), random.Random(1)
+while not position.is_terminal:
+    position.play(rng.choice(position.legal_actions))
+print(json.dumps({"names": game_names(), "perft": perft(game.start(), 4), "outcome": position.outcome,
+                  "default": Game("takeaway").params, "left": str(game.position("2"))}))
+"""
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_the_steps_in_cpp_make_a_game_that_keeps_the_contract(tmp_path):
+    copy = tmp_path / "checkout"
+    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".*", "build", "dist", "runs", "*.so", "__pycache__"))
+    for path, block in cpp_steps().items():
+        file = copy / path
+        before = file.read_text(encoding="utf-8") if file.exists() else ""
+        file.write_text(before + block, encoding="utf-8")
+
+    site = tmp_path / "site"
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps", "--no-index",
+         "--target", site, copy],
+        check=True, cwd=tmp_path, env={**os.environ, "SHUSAKU_NATIVE": "1"},
+    )
+
+    def run(*arguments):
+        packages = [str(site), *(path for path in sys.path if path.endswith("site-packages"))]
+        done = subprocess.run(
+            # -S: the checkout's own editable installation must not come first
+            [sys.executable, "-S", *arguments], cwd=tmp_path, capture_output=True, text=True, check=False,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(packages)},
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    played = json.loads(run("-c", PLAY))
+    assert "takeaway" in played["names"]
+    assert played["perft"] == 3**4 - 3 - 6 - 6  # less: no stone is left after 3 moves, or 1, or 2
+    assert (played["outcome"], played["default"], played["left"]) == (-1, {"stones": 21}, "oo\n")
+    checked = run("-m", "shusaku", "games", "check", "takeaway", "--param", "stones=9", "--games", "10")
+    assert checked.count("ok ") >= 13
+    assert json.loads(run("-m", "shusaku", "perft", "takeaway", "4", "--json").splitlines()[-1])["nodes"] == 81

@@ -18,7 +18,7 @@ def test_tic_tac_toe_learns_from_nothing(tmp_path):
         run = LocalRun(config, directory, signals)
         assert run.positions is not None
         run.is_over = lambda: run.buffer.stats().inserted >= ROWS  # type: ignore[method-assign]
-        run.publish()
+        run.training.begin_turns(signals.should_stop)
         before = run.measure(run.positions, (64,))
         run.train()
         after = run.measure(run.positions, (64,))

@@ -1,4 +1,4 @@
-"""Two players meet: pairs of games from random openings with the sides swapped, many at once, and what came of them."""
+"""A match of two players: pairs of games from random openings with swapped sides, many at once, and its result."""
 
 import itertools
 from collections import Counter
@@ -14,7 +14,7 @@ from shusaku.actors.arena.strength import Stopped
 from shusaku.common._core import Game
 from shusaku.common.errors import UsageError
 
-MAX_DRAWS = 200  # of an opening that ended the game or was there before
+MAX_SAMPLES = 200  # for one opening, each of which ended the game or was used before
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,8 @@ class FinishedGame:
     moves: tuple[str, ...]
     actions: tuple[int, ...]
     ended_by: str  # rules | ply_limit | resignation | a kind of fault
-    loser: int | None = None  # 0 the first player, 1 the second one, where somebody forfeited
-    message: str = ""  # what is known of a fault
+    loser: int | None = None  # 0 the first player, 1 the second one, if it forfeited
+    message: str = ""  # the details of a fault
 
     def to_json(self) -> dict[str, Any]:
         """One line of `match.file`."""
@@ -46,6 +46,7 @@ class Tally:
 
     @property
     def games(self) -> int:
+        """All games."""
         return self.wins + self.draws + self.losses
 
     @property
@@ -56,28 +57,29 @@ class Tally:
 
 @dataclass(slots=True)
 class MatchResult:
-    """Everything that was played; grows while the arena plays."""
+    """The games of a match; grows while the arena plays."""
 
     games: list[FinishedGame] = field(default_factory=list)  # in the order in which they ended
 
     def tally(self, side: int | None = None) -> Tally:
-        """Of all games, or of those in which the first player had this side (0 moves first)."""
+        """The tally of all games, or of those in which the first player had this side (0 moves first)."""
         counts = Counter(game.points for game in self.games if side is None or game.side == side)
         return Tally(counts[1.0], counts[0.5], counts[0.0])
 
     def elo(self) -> EloEstimate:
-        """Of the first player over the second one, with its 95 % interval; ValueError before the first game."""
+        """The first player's advantage in Elo with its 95 % interval; ValueError before the first game."""
         pairs: dict[int, list[float]] = {}
         for game in self.games:
             pairs.setdefault(game.number // 2, []).append(game.points)
         return estimate_elo(list(pairs.values()))
 
     def forfeits(self, player: int) -> dict[str, int]:
-        """Why this player (0 the first, 1 the second) gave games away: reason -> how often."""
+        """The forfeits of this player (0 the first, 1 the second): reason -> how often."""
         return dict(Counter(game.ended_by for game in self.games if game.loser == player))
 
     @property
     def mean_plies(self) -> float:
+        """The mean number of plies of a game."""
         return sum(len(game.actions) for game in self.games) / len(self.games)
 
     @property
@@ -166,7 +168,7 @@ class Arena:
 
 
 def openings(game: Game, plies: int, seed: int) -> Iterator[Sequence[int]]:
-    """Random legal actions, passes left out; each a new position as long as one is found within MAX_DRAWS.
+    """Random legal actions, passes left out; each a new position as long as one is found within MAX_SAMPLES.
 
     UsageError where none is found that leaves the game open.
     """
@@ -174,22 +176,22 @@ def openings(game: Game, plies: int, seed: int) -> Iterator[Sequence[int]]:
     seen: set[int] = set()
     while True:
         opening: list[int] | None = None
-        for _ in range(MAX_DRAWS):
-            drawn = _draw_opening(game, plies, random)
-            if drawn is None:
+        for _ in range(MAX_SAMPLES):
+            sampled = _sample_opening(game, plies, random)
+            if sampled is None:
                 continue
-            opening, key = drawn
+            opening, key = sampled
             if key not in seen:
                 seen.add(key)
                 break
         if opening is None:
-            raise UsageError(f"match.opening_plies={plies}: {game.name} was over within them in {MAX_DRAWS} tries; "
+            raise UsageError(f"match.opening_plies={plies}: {game.name} was over within them in {MAX_SAMPLES} tries; "
                              "ask for fewer")
         yield opening
 
 
-def _draw_opening(game: Game, plies: int, random: np.random.Generator) -> tuple[list[int], int] | None:
-    """The actions and what is reached; None where that is the end of the game."""
+def _sample_opening(game: Game, plies: int, random: np.random.Generator) -> tuple[list[int], int] | None:
+    """The actions and the key of the position; None if the game ended."""
     position = game.start()
     actions: list[int] = []
     for _ in range(plies):

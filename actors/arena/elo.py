@@ -1,9 +1,10 @@
-"""From the results of games to an Elo difference with its 95 % interval.
+"""The Elo difference of two players, with its 95 % interval, from the results of their games.
 
-Two games from one opening are one sample: their results hang together, for who moves first in a lopsided opening wins
-both times.  The interval is Wilson's (1927, "Probable inference") on the score, with Kish's effective number of games
-(1965, "Survey sampling") in place of the number: n / D, where D compares the variance of the mean as the pairs show it
-with that of n independent won or lost games.  Draws and opposite results of a pair make D small, equal results large.
+Two games from one opening are one sample: their results are correlated, because the same side of an uneven opening
+wins both times.  The interval is Wilson's (1927, "Probable inference") on the score, with Kish's effective number of
+games (1965, "Survey sampling") in place of the number: n / D, where D is the ratio of the variance of the mean, as the
+pairs show it, to that of n independent won or lost games.  Draws and opposite results of a pair make D small, equal
+results large.
 """
 
 from collections.abc import Sequence
@@ -11,12 +12,12 @@ from dataclasses import dataclass
 from math import inf, log10, sqrt
 
 Z_95 = 1.959964  # the normal distribution's 97.5 % point
-PRIOR_GAMES = 4  # independent games that D is estimated with besides the real ones: few pairs say little about it
+PRIOR_GAMES = 4  # independent games that are added to the estimate of D, because few pairs say little about it
 
 
 @dataclass(frozen=True, slots=True)
 class EloEstimate:
-    """How much stronger the first player is; -inf and inf where it lost, or won, everything."""
+    """How much stronger the first player is; -inf and inf if it lost, or won, every game."""
 
     score: float  # its share of the points, a draw counts half
     elo: float
@@ -50,7 +51,7 @@ def estimate_elo(samples: Sequence[Sequence[float]]) -> EloEstimate:
 
 
 def _dispersion(samples: Sequence[Sequence[float]], score: float, games: int) -> float:
-    """D: the variance of the sum of points over that of as many independent won or lost games; 1 where none varies."""
+    """D: the variance of the sum of points over that of as many independent won or lost games; 1 if it is 0."""
     variance = score * (1 - score)
     if variance == 0:
         return 1.0
@@ -63,7 +64,7 @@ def _wilson(score: float, games: float) -> tuple[float, float]:
     weight = Z_95**2 / games
     middle = (score + weight / 2) / (1 + weight)
     half = Z_95 / (1 + weight) * sqrt(score * (1 - score) / games + Z_95**2 / (4 * games**2))
-    # At the ends the formula says 0 or 1 but for rounding.
+    # At the ends the formula gives 0 or 1 except for rounding.
     low = 0.0 if score <= 0 else max(0.0, middle - half)
     high = 1.0 if score >= 1 else min(1.0, middle + half)
     return low, high

@@ -1,6 +1,6 @@
-"""Who chooses moves in a match: a search of many games side by side, or a random mover (engines: engine_player.py).
+"""The players of a match: a search of many parallel games, or a random mover (engines: `actors.opponents.player`).
 
-Players are told of games, not of positions, for an engine has to be told the moves that led to one.
+Players get games, not positions, because an engine needs the moves that led to a position.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,15 +21,15 @@ ShouldStop = Callable[[], bool]
 
 @dataclass(slots=True, eq=False)
 class OpenGame:
-    """A game under way; games 2k and 2k + 1 are a pair with one opening, in which the players swap sides."""
+    """A running game; games 2k and 2k + 1 are a pair with one opening, in which the players swap sides."""
 
     number: int
     position: Position
     actions: list[int] = field(default_factory=list)
-    moves: list[tuple[int, str]] = field(default_factory=list)  # who made it (0 moves first), and its text
+    moves: list[tuple[int, str]] = field(default_factory=list)  # player (0 moves first) and text
 
     def play(self, action: int) -> None:
-        """ValueError, and nothing changed, when it is illegal."""
+        """Plays the action; ValueError, and nothing changed, if it is illegal."""
         mover, text = self.position.to_play, self.position.to_move(action)
         self.position.play(action)
         self.actions.append(action)
@@ -38,37 +38,39 @@ class OpenGame:
 
 @dataclass(frozen=True, slots=True)
 class Forfeit:
-    """Instead of a move: the game is lost, and why."""
+    """Instead of a move: the game is lost, for this reason."""
 
     reason: str  # `resignation`, or a kind of fault of actors.opponents.process
     message: str
 
 
 class Player(Protocol):
-    """One of two who meet; the arena calls it from one thread."""
+    """One of the two players of a match; the arena calls it from one thread."""
 
     @property
-    def name(self) -> str: ...  # what a table shows
+    def name(self) -> str:
+        """The name in tables."""
+        ...
 
     def choose(self, games: Sequence[OpenGame]) -> Sequence[int | Forfeit]:
-        """An action for each game, in all of which it is this player's turn; raises Stopped when told to stop."""
+        """An action for each game, in all of which it is this player's turn; Stopped if the match is stopped."""
         ...
 
     def end(self, game: OpenGame) -> None:
-        """The game is over: what was kept for it may go."""
+        """Releases what was kept for a game that is over."""
         ...
 
     def close(self) -> None:
-        """The match is over."""
+        """Releases everything after the match."""
         ...
 
 
 class SearchPlayer:
-    """Searches for strength: no noise, temperature 0, no Gumbel draw, no symmetries.
+    """Searches for strength: no noise, temperature 0, no Gumbel noise, no symmetries.
 
     Every evaluator, all of the same weights, gets a thread and its share of the games.  A game's searches depend on
-    (seed, number of the game, ply), not on the games beside it but for the last bits of a network's batches (and with
-    `search.leaves` for what the cache knows).
+    (seed, number of the game, ply) and not on the other games, except for the last bits of a network's batches (and
+    with `search.leaves` for the content of the cache).
     """
 
     def __init__(
@@ -90,25 +92,27 @@ class SearchPlayer:
         self._pool = ThreadPoolExecutor(len(evaluators), "search")
 
     def choose(self, games: Sequence[OpenGame]) -> list[int]:
+        """Searches all games; Stopped if the match is stopped."""
         threads = min(len(self._evaluators), len(games))
         parts = list(self._pool.map(lambda thread: self._search(thread, games[thread::threads]), range(threads)))
         return [parts[row % threads][row // threads] for row in range(len(games))]
 
     def end(self, game: OpenGame) -> None:
-        pass
+        """Keeps nothing of a game."""
 
     def close(self) -> None:
+        """Ends the threads."""
         self._pool.shutdown()
 
     def _search(self, thread: int, games: Sequence[OpenGame]) -> list[int]:
         searches = self._searches[thread]
-        for slot, game in enumerate(games):
-            searches.begin(slot, game.position, _search_seed(self._seed, game))
+        for index, game in enumerate(games):
+            searches.begin(index, game.position, _search_seed(self._seed, game))
         while not searches.is_done():
             if self._should_stop():
                 raise Stopped("the match was stopped during a search")
             step(searches, self._evaluators[thread])
-        return [searches.result(slot).action for slot in range(len(games))]
+        return [searches.result(index).action for index in range(len(games))]
 
 
 class RandomPlayer:
@@ -119,15 +123,16 @@ class RandomPlayer:
         self._seed = seed
 
     def choose(self, games: Sequence[OpenGame]) -> list[int]:
-        return [self._draw(game) for game in games]
+        """A random legal action for each game, the same for the same seed, game and ply."""
+        return [self._sample(game) for game in games]
 
     def end(self, game: OpenGame) -> None:
-        pass
+        """Keeps nothing of a game."""
 
     def close(self) -> None:
-        pass
+        """Holds no resources."""
 
-    def _draw(self, game: OpenGame) -> int:
+    def _sample(self, game: OpenGame) -> int:
         random = np.random.default_rng(_search_seed(self._seed, game))
         return int(random.choice(game.position.legal_actions))
 

@@ -6,7 +6,7 @@ from shusaku.common._core import Game, Position
 
 
 class ExactSolver:
-    """Negamax to the end of the game that remembers every position; seconds for tic-tac-toe, hopeless for more.
+    """Negamax to the end of the game with a table of positions: seconds for tic-tac-toe, infeasible for larger games.
 
     Values are for the player to move: 1 a win under best play, 0 a draw, -1 a loss.
     """
@@ -24,19 +24,19 @@ class ExactSolver:
         return self._values[key]
 
     def results(self, position: Position) -> dict[int, int]:
-        """What each legal action leads to under best play, for the player to move; empty where the game is over."""
+        """The result of each legal action under best play, for the player to move; empty if the game is over."""
         return {action: -self.value(play_on_copy(position, action)) for action in position.legal_actions}
 
 
 def play_on_copy(position: Position, action: int) -> Position:
-    """The position that `action` leads to, as one of its own; ValueError when it is illegal."""
+    """A new position: `position` after `action`; ValueError if it is illegal."""
     following = position.copy()
     following.play(action)
     return following
 
 
 def decision_positions(game: Game) -> Iterator[Position]:
-    """Every position in which somebody has to move, once each, those with fewer plies first."""
+    """Every position that is not terminal, once each, those with fewer plies first."""
     layer = [game.start()]
     while layer:
         yield from layer

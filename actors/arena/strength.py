@@ -21,7 +21,7 @@ from shusaku.common.messages import Evaluation, Leaves
 from shusaku.common.search import Evaluate, search_positions
 
 SIMULATIONS = (16, 64, 400)  # of the full table
-BATCH = 512  # positions searched side by side; evaluators of a small fixed batch (64) cut it with little waste
+BATCH = 512  # positions searched in parallel; evaluators of a small fixed batch (64) cut it with little waste
 
 ShouldStop = Callable[[], bool]
 
@@ -58,7 +58,7 @@ class Strength:
 
 
 class Stopped(Exception):
-    """A measurement was given up because `should_stop()` became true."""
+    """A measurement or match ended because `should_stop()` became true."""
 
 
 def measure(
@@ -74,18 +74,18 @@ def measure(
     """Measures the network alone and with searches as `search` configures them, without noise and temperature.
 
     Each evaluator, all of the same weights, gets a thread and its share of the positions.  The same weights give the
-    same figures.  Raises Stopped soon after `should_stop()` has become true.
+    same result.  Raises Stopped soon after `should_stop()` has become true.
     """
     policy = share_of(positions, policy_actions(positions, evaluators, batch=batch, should_stop=should_stop))
     actions = {
         n: search_actions(positions, evaluators, search, n, batch=batch, should_stop=should_stop) for n in simulations
     }
-    loses_never = None
+    is_unbeaten = None
     if positions.is_complete and actions:
-        loses_never = never_loses(positions, actions[min(actions, key=lambda n: abs(n - 64))])
+        is_unbeaten = never_loses(positions, actions[min(actions, key=lambda n: abs(n - 64))])
     shares = {n: share_of(positions, chosen) for n, chosen in actions.items()}
     baselines = measure_baselines(positions) if with_baselines else {}
-    return Strength(positions.game.name, len(positions), policy, shares, loses_never, baselines)
+    return Strength(positions.game.name, len(positions), policy, shares, is_unbeaten, baselines)
 
 
 def policy_actions(
@@ -95,7 +95,7 @@ def policy_actions(
     batch: int = BATCH,
     should_stop: ShouldStop = lambda: False,
 ) -> NDArray[np.intp]:
-    """The action that the network prefers in each position without any search.  [P]"""
+    """The action that the network prefers in each position without any search: [P]."""
     alone = strength_search(PolicyOnlyConfig(cache=0), 1)
     results = _search(positions, alone, evaluators, batch, should_stop)
     return np.array([result.actions[int(np.argmax(result.prior))] for result in results], np.intp)
@@ -110,13 +110,13 @@ def search_actions(
     batch: int = BATCH,
     should_stop: ShouldStop = lambda: False,
 ) -> NDArray[np.intp]:
-    """The action that a search of so many simulations plays in each position.  [P]"""
+    """The action that a search of this many simulations plays in each position: [P]."""
     results = _search(positions, strength_search(search, simulations), evaluators, batch, should_stop)
     return np.array([result.action for result in results], np.intp)
 
 
 def strength_search(search: SearchConfig, simulations: int) -> SearchConfig:
-    """`search` as it plays for strength: nothing drawn at random, nothing explored for the sake of learning."""
+    """`search` as it plays for strength: no random choice, no exploration for learning."""
     return replace(without_exploration(search), simulations=simulations)
 
 
@@ -175,7 +175,7 @@ def _share(positions: StrengthSet, chances: NDArray[np.float64], mistakes: float
 def never_loses(positions: StrengthSet, actions: NDArray[np.intp]) -> bool:
     """Whether a player that always chooses `actions` [P] loses no game, from either side, whatever the replies.
 
-    ValueError unless the set holds every position of the game in which somebody has to move.
+    ValueError unless the set holds every position of the game in which a player has to move.
     """
     if not positions.is_complete:
         raise ValueError(f"the set of {positions.game.name} is not the whole game, so not every reply can be tried")
@@ -214,10 +214,10 @@ def _plain_uct(positions: StrengthSet, rollouts: int) -> Share:
 
 
 class _TieBreakingUniform:
-    """Every action alike to within about 1 %, every position even.
+    """Priors that differ by about 1 %, value 0 for every position.
 
-    With priors that are exactly equal the first legal action would win every tie, and would make a player that is
-    worse than a random mover where nothing is in sight; a hash of position and action breaks ties without a bias.
+    With exactly equal priors the first legal action would win every tie, and the player would be worse than a random
+    mover wherever the search sees no difference; a hash of position and action breaks ties without a bias.
     """
 
     version = 0

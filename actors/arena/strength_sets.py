@@ -1,4 +1,4 @@
-"""Positions whose every move has a known result, to measure strength against: which games have them, and loading.
+"""Positions with a known result for every move, to measure strength: which games have them, and how they are loaded.
 
 Letters of the shapes: P positions of a set, A actions of its game.
 """
@@ -27,29 +27,29 @@ class StrengthSet:
     results: NDArray[np.int8]  # [P, A] 1 win, 0 draw, -1 loss, ILLEGAL
     buckets: NDArray[np.intp]  # [P] indices of `bucket_names`
     bucket_names: tuple[str, ...]
-    is_complete: bool = False  # whether it holds every position of the game in which somebody has to move
+    is_complete: bool = False  # whether it holds every position of the game in which a player has to move
 
     def __len__(self) -> int:
         """Positions, P."""
         return len(self.positions)
 
     @property
-    def legal(self) -> NDArray[np.bool_]:
-        """Whether the action is legal.  [P, A]"""
+    def legal(self) -> NDArray[np.bool_]:  # [P, A]
+        """Whether the action is legal."""
         legal: NDArray[np.bool_] = self.results != ILLEGAL
         return legal
 
     @property
-    def optimal(self) -> NDArray[np.bool_]:
-        """Whether the action keeps the result of the position under best play.  [P, A]"""
+    def optimal(self) -> NDArray[np.bool_]:  # [P, A]
+        """Whether the action keeps the result of the position under best play."""
         best: NDArray[np.bool_] = self.results == self.results.max(axis=1, keepdims=True)
         return best
 
     def subset(self, count: int) -> "StrengthSet":
-        """`count` positions, always the same, equally many of every bucket; the whole set where it has no more.
+        """`count` positions, always the same, equally many of every bucket; the whole set if it has no more.
 
-        They lie evenly spread over each bucket in the order of the set, which is random in the committed set and by
-        plies in a complete one.  Where `count` does not divide, the first buckets get one more.  UsageError below 1.
+        They are spread evenly over each bucket in the order of the set, which is random in the committed set and by
+        plies in a complete one.  If `count` does not divide, the first buckets get one more.  UsageError below 1.
         """
         if count < 1:
             raise UsageError(f"strength.positions={count}: must be at least 1; strength.enabled=false measures nothing")
@@ -74,13 +74,13 @@ class StrengthSet:
 
 
 def strength_set(game_name: str) -> StrengthSet | None:
-    """The set of a game with its default parameters, or None where there is none."""
+    """The set of a game with its default parameters, or None if there is none."""
     load = _SETS.get(game_name)
     return load() if load else None
 
 
 def _every_position_of_tic_tac_toe() -> StrengthSet:
-    """All 4,520 positions in which somebody has to move, solved here (5,478 are reachable, 958 of them final)."""
+    """All 4,520 positions in which a player has to move, solved here (5,478 are reachable, 958 of them final)."""
     game, solver = Game("tic_tac_toe"), ExactSolver()
     positions = list(decision_positions(game))
     results = np.full((len(positions), game.num_actions), ILLEGAL, np.int8)  # [P, A]

@@ -84,7 +84,7 @@ def network_maker(
 
 
 def choose_runtime(inference: InferenceConfig) -> tuple[str, str]:
-    """openvino | torch, and why it is not the one that was asked for; empty if it is."""
+    """The runtime (openvino | torch), and why it is not the one that was asked for; empty if it is."""
     if inference.runtime == "torch" or inference.device != "cpu":
         return "torch", ""
     if find_spec("openvino") is not None:

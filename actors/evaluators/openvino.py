@@ -2,11 +2,11 @@
 
 Compiling a graph takes 45 to 140 ms for 64 filters x 5 blocks, too long between two batches of self-play.  New weights
 only change the constants, so a graph full of marker numbers is compiled and exported once in a process; each load
-copies that blob, writes the new constants where the markers lie, and imports it: 12 to 16 ms.  Where an OpenVINO
-version keeps the constants in another form, or the check at the end of `_Template` fails, every load compiles.
+copies that blob, writes the new constants where the markers lie, and imports it: 12 to 16 ms.  If an OpenVINO
+version stores the constants in another form, or the check at the end of `_Template` fails, every load compiles.
 
-In 8 bits every load compiles, for scales and rounded weights are part of the graph.  Weights without scales are
-answered in the next best precision: whoever trained them says why.
+In 8 bits every load compiles, because scales and quantised weights are part of the graph.  Weights without scales are
+used in the next best precision, and their metadata gives the reason.
 """
 
 import threading
@@ -35,11 +35,11 @@ class OpenVINORuntime:
 
     def __init__(self, tower: TowerShape, batch_size: int, precision: Precision) -> None:
         self._wanted = precision
-        self._float = "bf16" if cpu_has_bf16() else "fp32"  # of what is not rounded to 8 bits
+        self._float = "bf16" if cpu_has_bf16() else "fp32"  # of the layers that are not quantised
         self.precision = self._float if precision.name == "int8" else precision.name
         self._why = precision.reason
         self._tower = tower
-        # OpenVINO owns these three for good; every compiled network reads and writes the same memory.
+        # OpenVINO owns these three; every compiled network reads and writes the same memory.
         c, h, w = tower.planes
         self._input = ov.Tensor(_TYPES[self.precision], ov.Shape([batch_size, h, w, c]))
         self._policy = ov.Tensor(ov.Type.f32, ov.Shape([batch_size, tower.num_actions]))
@@ -54,19 +54,19 @@ class OpenVINORuntime:
 
     @property
     def description(self) -> str:
-        """Which precision answers now, and why."""
+        """Version, the precision that is in use now, and why."""
         return f"openvino {ov.__version__.split('-')[0]}, {self.precision} ({self._why})"
 
     @property
     def swaps_fast(self) -> bool:
-        """Whether `load` writes constants into a compiled graph; otherwise it compiles."""
+        """Whether `load` writes constants into a compiled graph instead of compiling."""
         return self._template.is_fast
 
     def load(self, weights: Weights) -> None:
-        """ValueError when the tensors are not this tower's; the old weights go on answering then."""
+        """Uses these weights from now on; ValueError, and no change, if they belong to another tower."""
         constants = folded_tensors(weights, self._tower)
         if self._wanted.name == "int8" and weights.scales:
-            compiled, blob = self._template.compile_rounded(constants, weights.scales), b""
+            compiled, blob = self._template.compile_quantised(constants, weights.scales), b""
             self.precision, self._why = "int8", self._wanted.reason
         else:
             compiled, blob = self._template.compile(constants)
@@ -82,7 +82,7 @@ class OpenVINORuntime:
 
     def run(self, rows: int) -> None:
         """Evaluates the whole batch in the calling thread; the GIL is released."""
-        self._request.infer(share_outputs=True)  # else it copies what lies in our arrays already
+        self._request.infer(share_outputs=True)  # without this it copies the outputs, which our arrays already hold
 
 
 def build_graph(
@@ -91,18 +91,18 @@ def build_graph(
 ) -> ov.Model:
     """[S, H, W, C] -> policy logits [S, A], value [S, 1], from the folded tensors of `common.network.tower.fold`.
 
-    The inputs are of `precision` (fp32 | bf16).  The layers of `scales` are rounded to 8 bits, as in
+    The inputs are of `precision` (fp32 | bf16).  The layers of `scales` are quantised to 8 bits, as in
     `learner.quantisation`.
     """
     (c, h, w), n = tower.planes, tower.network
-    rounded = scales or {}
+    quantised = scales or {}
 
     def convolution(x: Any, name: str) -> Any:
         kernel = constants[f"{name}.weight"]
         pad = [kernel.shape[2] // 2] * 2
-        if name in rounded:
-            x = _rounded_input(x, rounded[name])
-            weights = _rounded_kernel(kernel)
+        if name in quantised:
+            x = _quantised_input(x, quantised[name])
+            weights = _quantised_kernel(kernel)
         else:
             weights = op.constant(kernel)
         y = op.convolution(x, weights, [1, 1], pad, pad, [1, 1])
@@ -130,20 +130,20 @@ def build_graph(
     return ov.Model([p, op.tanh(linear(v, "heads.value.output"))], [planes])
 
 
-def _rounded_input(x: Any, largest: float) -> Any:
+def _quantised_input(x: Any, largest: float) -> Any:
     """256 steps from 0; OpenVINO computes with the steps where it can."""
     low, high = (op.constant(np.full((1, 1, 1, 1), bound, np.float32)) for bound in (0.0, largest))
     return op.fake_quantize(x, low, high, low, high, 256)
 
 
-def _rounded_kernel(kernel: NDArray[np.float32]) -> Any:
+def _quantised_kernel(kernel: NDArray[np.float32]) -> Any:
     """255 steps around 0, of a size for each output channel."""
     step = np.maximum(np.abs(kernel).max((1, 2, 3), keepdims=True), 1e-12).astype(np.float32) / np.float32(127)
     return op.multiply(op.convert(op.constant(np.round(kernel / step).astype(np.int8)), np.float32), op.constant(step))
 
 
 def _template(tower: TowerShape, batch_size: int, precision: str) -> "_Template":
-    """The template of this process for these sizes, made by the first who asks."""
+    """The template of this process for these sizes, made at the first call."""
     with _lock:
         key = f"{tower} {batch_size} {precision}"
         if key not in _templates:
@@ -197,7 +197,7 @@ class _Template:
         data = blob.tobytes()
         return _core_of_process().import_model(data, "CPU", self._options), data
 
-    def compile_rounded(self, constants: Tensors, scales: Mapping[str, float]) -> Any:
+    def compile_quantised(self, constants: Tensors, scales: Mapping[str, float]) -> Any:
         """The same with the layers of `scales` in 8 bits."""
         return self._compile_graph(constants, scales)
 

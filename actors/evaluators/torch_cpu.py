@@ -1,6 +1,6 @@
-"""The network in torch on a CPU, where OpenVINO is missing or torch was asked for.
+"""The network in torch on a CPU, if OpenVINO is missing or torch was asked for.
 
-The caller decides how many threads torch takes (`torch.set_num_threads`); one a self-play thread is right.
+The caller decides how many threads torch takes (`torch.set_num_threads`); one per self-play thread is right.
 """
 
 import numpy as np
@@ -31,7 +31,7 @@ class TorchRuntime:
         self.values: NDArray[np.float32] = self._value.numpy().reshape(batch_size)
 
     def load(self, weights: Weights) -> None:
-        """ValueError when the tensors are not this tower's; the old weights go on answering then."""
+        """Uses these weights from now on; ValueError, and no change, if they belong to another tower."""
         self._network.load(weights)
 
     @torch.inference_mode()

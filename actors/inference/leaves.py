@@ -1,4 +1,4 @@
-"""Positions of several requests as one batch, and what is read off its answer."""
+"""The positions of several requests as one batch, and the check of its answer."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from shusaku.common.messages import Leaves
 
 
 def concat_leaves(parts: Sequence[Leaves]) -> Leaves:
-    """One behind the other; new arrays where there are several."""
+    """The leaves of all parts in order; new arrays unless there is only one part."""
     if len(parts) == 1:
         return parts[0]
     offsets = np.zeros(1 + sum(map(len, parts)), np.int32)
@@ -28,7 +28,7 @@ def concat_leaves(parts: Sequence[Leaves]) -> Leaves:
 
 
 def non_finite_rows(parts: Sequence[Leaves], logits: NDArray[np.float16], values: NDArray[np.float16]) -> int:
-    """How many positions were answered, by logits [N] and values [B] of all parts, with a number that is not finite."""
+    """How many positions have a number that is not finite in their answer: logits [N], values [B] of all parts."""
     if not parts or (np.isfinite(logits).all() and np.isfinite(values).all()):
         return 0
     bad = ~np.isfinite(values)  # [B]
@@ -39,7 +39,7 @@ def non_finite_rows(parts: Sequence[Leaves], logits: NDArray[np.float16], values
 
 
 def sample_leaves(game: Game, count: int) -> Leaves:
-    """The first position of the game, `count` times over."""
+    """The first position of the game, `count` times."""
     position = game.start()
     planes = position.observation()  # [C, H, W], binary planes first
     binary = len(planes) - game.num_uniform_planes

@@ -1,4 +1,4 @@
-"""The evaluators of an inference server, one a batch size, and the batches under way in them."""
+"""The evaluators of an inference server, one per batch-size bucket, and the batches in flight in them."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -10,69 +10,70 @@ from shusaku.common.messages import Evaluation, Leaves, Weights
 
 
 class BatchPipeline:
-    """Batches are begun and finished in the same order, `depth` of them under way.  Used by one thread.
+    """Begins and finishes batches in the same order; up to `depth` are in flight.  Used by one thread.
 
-    Where the device has no room for a size, those below it are used and `description` says so.
+    If the device has no memory for a size, only smaller sizes are used and `description` says so.
     """
 
     def __init__(self, make_evaluator: Callable[[int], Evaluator], sizes: Sequence[int]) -> None:
-        """What `make_evaluator` raises for the smallest size is raised here."""
-        made, why_not_more = make_buckets(make_evaluator, sorted(set(sizes)))
+        """An error of `make_evaluator` for the smallest size is raised here."""
+        made, memory_error = make_buckets(make_evaluator, sorted(set(sizes)))
         self._evaluators: dict[int, SplitEvaluator] = {
-            size: evaluator if isinstance(evaluator, SplitEvaluator) else _AtOnce(evaluator)
+            size: evaluator if isinstance(evaluator, SplitEvaluator) else _Synchronous(evaluator)
             for size, evaluator in made.items()
         }
         self.sizes = list(made)  # ascending
-        self._note = f"; batches of at most {self.sizes[-1]}: {why_not_more}" if why_not_more else ""
+        self._note = f"; batches of at most {self.sizes[-1]}: {memory_error}" if memory_error else ""
         self.depth = min(evaluator.depth for evaluator in self._evaluators.values())
         self._last_size = self.sizes[-1]
-        self._weights: Weights | None = None  # what answers; loaded into an evaluator when that is next used
-        self._under_way: deque[tuple[SplitEvaluator, int, int]] = deque()  # and how many positions and actions
+        self._weights: Weights | None = None  # the newest; an evaluator loads them when it is next used
+        self._in_flight: deque[tuple[SplitEvaluator, int, int]] = deque()  # evaluator, positions, actions
 
     @property
     def description(self) -> str:
-        """What evaluated last, and why it was taken."""
+        """Runtime and precision of the evaluator that was used last, and why they were chosen."""
         return self._evaluators[self._last_size].description + self._note
 
     def __len__(self) -> int:
-        """Batches under way."""
-        return len(self._under_way)
+        """Batches in flight."""
+        return len(self._in_flight)
 
     def load(self, weights: Weights, sample: Callable[[int], Leaves]) -> None:
-        """New weights for the batches from now on; the first ones go into every size, each of which answers once to
-        `sample(size)`.  ValueError when they do not fit: the old ones go on answering.
+        """New weights for the next batches; the first ones go into every size, which evaluates `sample(size)` once.
+
+        ValueError if they do not fit the network: the old weights stay in use.
         """
         if self._weights is None:
             for size, evaluator in self._evaluators.items():
                 evaluator.load(weights)
                 evaluator(sample(size))
-        else:  # the one used last finds out whether they fit; the others load when they are next used
+        else:  # the last evaluator checks that they fit; the others load them when they are next used
             self._evaluators[self._last_size].load(weights)
         self._weights = weights
 
     def begin(self, leaves: Leaves) -> None:
-        """Into the smallest evaluator that holds them, with the newest weights.
+        """Starts a batch in the smallest evaluator that holds it, with the newest weights.
 
-        More than the largest holds are computed at once, in parts: nothing else may be under way then.
+        A batch larger than the largest evaluator is computed synchronously, in parts; no other may be in flight then.
         """
         assert self._weights is not None, "load() first"
-        assert len(leaves) <= self.sizes[-1] or not self._under_way, "finish() what was begun first"
+        assert len(leaves) <= self.sizes[-1] or not self._in_flight, "finish() the batches that were begun before"
         self._last_size = smallest_fitting(self.sizes, len(leaves))
         evaluator = self._evaluators[self._last_size]
         if evaluator.version != self._weights.version:
             evaluator.load(self._weights)
         if len(leaves) > self._last_size:
-            evaluator = _AtOnce(evaluator)
+            evaluator = _Synchronous(evaluator)
         evaluator.begin(leaves)
-        self._under_way.append((evaluator, len(leaves), len(leaves.actions)))
+        self._in_flight.append((evaluator, len(leaves), len(leaves.actions)))
 
     def is_done(self) -> bool:
-        """Whether `finish` would not wait."""
-        return self._under_way[0][0].is_done()
+        """Whether `finish` would return without waiting."""
+        return self._in_flight[0][0].is_done()
 
     def finish(self) -> Evaluation:
-        """The answer to what was begun first; its arrays hold until the next call.  ValueError for a wrong shape."""
-        evaluator, rows, actions = self._under_way.popleft()
+        """Waits for the oldest batch; its arrays are valid until the next call.  ValueError for a wrong shape."""
+        evaluator, rows, actions = self._in_flight.popleft()
         evaluation = evaluator.finish()
         if len(evaluation.logits) != actions or len(evaluation.values) != rows:
             raise ValueError(f"{len(evaluation.logits)} logits and {len(evaluation.values)} values for "
@@ -80,8 +81,8 @@ class BatchPipeline:
         return evaluation
 
 
-class _AtOnce:
-    """An evaluator that computes in the calling thread, as one of which a single batch is under way."""
+class _Synchronous:
+    """Adapts an evaluator without halves: `begin` computes the batch in the calling thread."""
 
     depth = 1
 

@@ -1,10 +1,11 @@
-"""Memory that a client of an inference server shares with it: a slot for each request under way.
+"""Memory that a client of an inference server shares with it, and the handshake by which the server accepts it.
 
     slot    status u4 | size u4 | written at f8, seconds of the host's monotonic clock | body [slot_bytes]
 
-An answer takes the place of its request, which is never smaller.  The memory has no name: it is a Linux memfd whose
-descriptor travels over a socket, so nothing is left behind however anybody dies.  All of it is allocated at once, for
-want of memory is an error then and a fault later; and it is sealed, so that neither side can take it from the other.
+There is a slot for each request in flight; the answer, which is never larger, overwrites its request.  The memory is a
+Linux memfd without a name whose descriptor travels over a socket, so that nothing is left behind when a process dies.
+All of it is allocated at once, so that too little memory is an error now and not a fault later, and it is sealed, so
+that neither side can shrink it.
 """
 
 import fcntl
@@ -14,6 +15,11 @@ import struct
 import time
 from enum import IntEnum
 from typing import NamedTuple
+
+HANDSHAKE = struct.Struct("<8sIII")  # mark, number of the client, slots, bytes of a slot
+HANDSHAKE_MARK = b"SHUSHM01"
+ACCEPTED = b"\xff"  # the server's answer to a handshake
+MAX_SLOTS, MAX_SLOT_BYTES = 8, 1 << 20  # of one client
 
 _HEAD = struct.Struct("<IId")
 _ALIGN = 64
@@ -25,12 +31,12 @@ class Status(IntEnum):
 
     REQUEST = 0
     ANSWER = 1
-    REFUSED = 2  # why the request cannot be answered by anybody, as text
-    UNAVAILABLE = 3  # why it was not answered here and now, as text
+    REFUSED = 2  # the reason, as text, why no server can answer this request
+    UNAVAILABLE = 3  # the reason, as text, why this server did not answer now
 
 
 class Body(NamedTuple):
-    """What lies in a slot."""
+    """The content of a slot."""
 
     status: Status
     data: bytes
@@ -38,14 +44,12 @@ class Body(NamedTuple):
 
 
 class Segment:
-    """`slots` bodies of at most `slot_bytes`.  A slot belongs to one side at a time; who is told by other means."""
+    """`slots` bodies of at most `slot_bytes`.  A slot belongs to one side at a time, which other messages decide."""
 
     def __init__(self, descriptor: int, slots: int, slot_bytes: int) -> None:
-        """Maps the memory behind a descriptor, which it owns from now on: ValueError unless it is sealed and of this
-        size.
-        """
+        """Maps and owns the memory behind a descriptor; ValueError unless it is sealed and of this size."""
         self.slots, self.slot_bytes, self.descriptor = slots, slot_bytes, descriptor
-        self._stride = -(-(_HEAD.size + slot_bytes) // _ALIGN) * _ALIGN
+        self._stride = _stride(slot_bytes)
         size = slots * self._stride
         try:
             found = os.fstat(descriptor).st_size
@@ -54,7 +58,7 @@ class Segment:
                 raise ValueError(f"shared memory of {found:,} bytes, seals {seals:#x}; {slots} slots of "
                                  f"{slot_bytes:,} bytes take {size:,} and seals {_SEALS:#x}")
             self._map = mmap.mmap(descriptor, size)
-        except OSError as error:  # no memfd at all
+        except OSError as error:  # the descriptor is no memfd
             os.close(descriptor)
             raise ValueError(f"not shared memory: {error}") from None
         except ValueError:
@@ -63,12 +67,12 @@ class Segment:
 
     @classmethod
     def create(cls, slots: int, slot_bytes: int) -> "Segment":
-        """New memory; OSError where there is too little of it, or the system knows no memfd."""
+        """New memory; OSError if there is too little, or if the system has no memfd."""
         if not hasattr(os, "memfd_create"):
             raise OSError("this system has no memfd")
         descriptor = os.memfd_create("shusaku", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
-            size = slots * (-(-(_HEAD.size + slot_bytes) // _ALIGN) * _ALIGN)
+            size = slots * _stride(slot_bytes)
             os.ftruncate(descriptor, size)
             os.posix_fallocate(descriptor, 0, size)
             fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
@@ -86,7 +90,7 @@ class Segment:
         _HEAD.pack_into(self._map, slot * self._stride, status, len(body), time.monotonic())
 
     def read(self, slot: int) -> Body:
-        """A copy: whatever the other side writes later, it stays as it is.  ValueError for what no side writes."""
+        """A copy, which later writes of the other side do not change.  ValueError for an invalid header."""
         status, size, written_at = _HEAD.unpack_from(self._map, slot * self._stride)
         if size > self.slot_bytes:
             raise ValueError(f"a body of {size:,} bytes; a slot takes {self.slot_bytes:,}")
@@ -94,6 +98,11 @@ class Segment:
         return Body(Status(status), self._map[begin : begin + size], written_at)
 
     def close(self) -> None:
-        """Neither `read` nor `write` may follow."""
+        """Releases the memory; neither `read` nor `write` may follow."""
         self._map.close()
         os.close(self.descriptor)
+
+
+def _stride(slot_bytes: int) -> int:
+    """Bytes from one slot to the next."""
+    return -(-(_HEAD.size + slot_bytes) // _ALIGN) * _ALIGN

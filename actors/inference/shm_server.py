@@ -1,9 +1,9 @@
-"""The inference server's door for clients of its own host: requests and answers in shared memory, a byte to say so.
+"""The inference server's listener for clients of its own host: requests and answers in shared memory.
 
 A client connects to a Unix socket, hands over the descriptor of a `Segment`, and writes the number of a slot whenever
-a request lies there; the server writes it back when the answer does.  A connection belongs to one life of the server
-and to one of the client: when either ends, the other reads the end of the stream at once.  The socket lies in Linux's
-abstract namespace, where no file is left behind, and takes nobody but its own user.
+a request lies there; the server writes the number back when the answer does.  A connection belongs to one server
+process and one client process: if either ends, the other reads the end of the stream at once.  The socket lies in
+Linux's abstract namespace, which leaves no file behind, and only processes of the same user are accepted.
 """
 
 import contextlib
@@ -15,26 +15,30 @@ import struct
 import threading
 from functools import partial
 
-from shusaku.actors.inference.client import ServerUnavailable
+from shusaku.actors.inference.protocol import ServerUnavailable
 from shusaku.actors.inference.server import InferenceServer, Request
-from shusaku.actors.inference.shm_segment import Segment, Status
+from shusaku.actors.inference.shm_segment import (
+    ACCEPTED,
+    HANDSHAKE,
+    HANDSHAKE_MARK,
+    MAX_SLOT_BYTES,
+    MAX_SLOTS,
+    Segment,
+    Status,
+)
 from shusaku.common.codec import CodecError
 from shusaku.common.leaves_codec import encode_answer
 
-HELLO = struct.Struct("<8sIII")  # mark, number of the client, slots, bytes of a slot
-HELLO_MARK = b"SHUDOOR1"
-WELCOME = b"\xff"
-MAX_SLOTS, MAX_SLOT_BYTES = 8, 1 << 20  # of one client
 MAX_CLIENTS = 4096
-FULL_SECONDS = 0.05  # between two looks whether a file may be opened again
+RETRY_SECONDS = 0.05  # until a connection is accepted again, after the process had too many open files
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 
 
-class SharedDoor:
-    """Lets clients of this host in; a thread of its own takes their requests, the server's thread answers them."""
+class SharedMemoryServer:
+    """Accepts clients of this host; its own thread takes their requests, the inference thread answers them."""
 
     def __init__(self, server: InferenceServer) -> None:
-        """OSError where the system has no such sockets."""
+        """OSError if the system has no abstract sockets."""
         self.address = f"\0shusaku-{secrets.token_hex(16)}"
         self._server = server
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -45,18 +49,18 @@ class SharedDoor:
         self._wake, self._woken = socket.socketpair()
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._selector.register(self._woken, selectors.EVENT_READ)
-        self._guests: set[_Guest] = set()
-        self._thread = threading.Thread(target=self._run, name="door", daemon=True)
+        self._connections: set[_Connection] = set()
+        self._thread = threading.Thread(target=self._run, name="shared memory", daemon=True)
         self._thread.start()
 
     @property
     def clients(self) -> int:
-        """How many are connected."""
-        return len(self._guests)
+        """How many clients are connected."""
+        return len(self._connections)
 
     def close(self) -> None:
-        """Every client reads the end of its connection; a second time, nothing happens."""
-        with contextlib.suppress(OSError):  # the thread has ended and closed it
+        """Ends every connection; closing it again does nothing."""
+        with contextlib.suppress(OSError):  # the thread has ended and closed the socket
             self._wake.send(b"x")
         self._thread.join()
 
@@ -67,128 +71,127 @@ class SharedDoor:
                     if key.fileobj is self._woken:
                         return
                     if key.fileobj is self._listener:
-                        self._let_in()
+                        self._accept()
                     else:
                         self._serve(key.data)
         finally:
             self._selector.close()
-            for guest in self._guests:
-                guest.close()
-            self._guests.clear()
+            for connection in self._connections:
+                connection.close()
+            self._connections.clear()
             for one in (self._listener, self._wake, self._woken):
                 one.close()
 
-    def _let_in(self) -> None:
+    def _accept(self) -> None:
         try:
-            connection, _ = self._listener.accept()
-        except BlockingIOError:  # it went away again
+            client, _ = self._listener.accept()
+        except BlockingIOError:  # the client left before it was accepted
             return
-        except OSError:  # too many files are open: it stays in the queue
-            self._woken.settimeout(FULL_SECONDS)
+        except OSError:  # too many open files: the client stays in the queue
+            self._woken.settimeout(RETRY_SECONDS)
             with contextlib.suppress(TimeoutError):
                 self._woken.recv(1, socket.MSG_PEEK)
             return
-        _, uid, _ = _CREDENTIALS.unpack(
-            connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        )
-        if uid != os.getuid() or len(self._guests) >= MAX_CLIENTS:
-            connection.close()
+        _, uid, _ = _CREDENTIALS.unpack(client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+        if uid != os.getuid() or len(self._connections) >= MAX_CLIENTS:
+            client.close()
             return
-        connection.setblocking(False)
-        guest = _Guest(connection)
-        self._selector.register(connection, selectors.EVENT_READ, guest)
-        self._guests.add(guest)
+        client.setblocking(False)
+        connection = _Connection(client)
+        self._selector.register(client, selectors.EVENT_READ, connection)
+        self._connections.add(connection)
 
-    def _serve(self, guest: "_Guest") -> None:
+    def _serve(self, connection: "_Connection") -> None:
         try:
-            if guest.segment is None:
-                guest.introduce()
+            if connection.segment is None:
+                connection.accept_handshake()
                 return
-            slot = guest.next_slot()
+            slot = connection.next_slot()
         except BlockingIOError:
             return
         except (OSError, ValueError, EOFError):
-            self._let_go(guest)
+            self._drop(connection)
             return
         try:
-            body = guest.segment.read(slot)
+            body = connection.segment.read(slot)
             if body.status is not Status.REQUEST:
                 raise CodecError(f"slot {slot} holds no request")
-            guest.asked[slot] = self._server.submit(guest.client, body.data, partial(guest.settle, slot))
+            settled = partial(connection.answer_request, slot)
+            connection.requests[slot] = self._server.submit(connection.client, body.data, settled)
         except (CodecError, ValueError) as error:
-            guest.answer(slot, Status.REFUSED, str(error).encode())
+            connection.answer(slot, Status.REFUSED, str(error).encode())
         except ServerUnavailable as error:
-            guest.answer(slot, Status.UNAVAILABLE, str(error).encode())
+            connection.answer(slot, Status.UNAVAILABLE, str(error).encode())
 
-    def _let_go(self, guest: "_Guest") -> None:
-        self._selector.unregister(guest.connection)
-        guest.close()
-        for request in guest.asked.values():  # nobody computes what nobody reads
+    def _drop(self, connection: "_Connection") -> None:
+        self._selector.unregister(connection.socket)
+        connection.close()
+        for request in connection.requests.values():  # the answer would have no reader
             self._server.withdraw(request)
-        self._guests.discard(guest)  # last, so that who counts clients finds nothing left of it
+        self._connections.discard(connection)  # last, so that `clients` counts it until everything is released
 
 
-class _Guest:
-    """A connected client, as the server sees it.  Its answers are written by the server's thread."""
+class _Connection:
+    """A connected client, as the server sees it.  The inference thread writes its answers."""
 
     def __init__(self, connection: socket.socket) -> None:
-        self.connection = connection
+        self.socket = connection
         self.client = -1
         self.segment: Segment | None = None
-        self.asked: dict[int, Request] = {}  # the newest of each slot, answered or not; the door's thread alone uses it
-        self._lock = threading.Lock()  # nobody writes into memory that is being given back
+        self.requests: dict[int, Request] = {}  # the newest of each slot; used by the listener's thread alone
+        self._lock = threading.Lock()  # so that no answer is written into memory that is being released
 
-    def introduce(self) -> None:
-        """Reads who it is and takes its memory; ValueError, EOFError or OSError unless all is right."""
-        message, descriptors, _, _ = socket.recv_fds(self.connection, HELLO.size, 4)
+    def accept_handshake(self) -> None:
+        """Reads the client's number and maps its memory; ValueError, EOFError or OSError if the handshake is wrong."""
+        message, descriptors, _, _ = socket.recv_fds(self.socket, HANDSHAKE.size, 4)
         try:
             if not message:
                 raise EOFError
-            if len(message) != HELLO.size or len(descriptors) != 1:
-                raise ValueError("no hello")
-            mark, self.client, slots, slot_bytes = HELLO.unpack(message)
-            if mark != HELLO_MARK or not 1 <= slots <= MAX_SLOTS or not 1 <= slot_bytes <= MAX_SLOT_BYTES:
-                raise ValueError(f"a hello of {mark!r} with {slots} slots of {slot_bytes:,} bytes")
+            if len(message) != HANDSHAKE.size or len(descriptors) != 1:
+                raise ValueError("not a handshake")
+            mark, self.client, slots, slot_bytes = HANDSHAKE.unpack(message)
+            if mark != HANDSHAKE_MARK or not 1 <= slots <= MAX_SLOTS or not 1 <= slot_bytes <= MAX_SLOT_BYTES:
+                raise ValueError(f"a handshake of {mark!r} with {slots} slots of {slot_bytes:,} bytes")
         except (EOFError, ValueError):
             for descriptor in descriptors:
                 os.close(descriptor)
             raise
         self.segment = Segment(descriptors[0], slots, slot_bytes)
-        self.connection.send(WELCOME)
+        self.socket.send(ACCEPTED)
 
     def next_slot(self) -> int:
-        """The slot of the next request; EOFError when the client has gone, ValueError for a number without a slot."""
+        """The slot of the next request; EOFError if the client has ended, ValueError for a number without a slot."""
         assert self.segment is not None
-        message = self.connection.recv(1)
+        message = self.socket.recv(1)
         if not message:
             raise EOFError
         if message[0] >= self.segment.slots:
             raise ValueError(f"there is no slot {message[0]}")
         return message[0]
 
-    def settle(self, slot: int, request: Request) -> None:
-        """The server is done with the request of this slot."""
+    def answer_request(self, slot: int, request: Request) -> None:
+        """Writes the answer, or the error, of the request in this slot."""
         if request.error is not None:
             self.answer(slot, Status.UNAVAILABLE, str(request.error).encode())
         else:
             self.answer(slot, Status.ANSWER, encode_answer(request.logits, request.values, request.version))
 
     def answer(self, slot: int, status: Status, body: bytes) -> None:
-        """Writes into the slot and tells the client; who has gone is not answered."""
+        """Writes into the slot and notifies the client; does nothing if the connection has ended."""
         with self._lock:
             if self.segment is None:
                 return
             self.segment.write(slot, status, body if status is Status.ANSWER else body[: self.segment.slot_bytes])
             try:
-                self.connection.send(bytes([slot]))
-            except OSError:  # it died, or it does not read; the door's thread sees the end and alone closes
+                self.socket.send(bytes([slot]))
+            except OSError:  # the client died or does not read; the listener's thread sees the end and closes
                 with contextlib.suppress(OSError):
-                    self.connection.shutdown(socket.SHUT_RDWR)
+                    self.socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """By the door's thread, which has taken it out of its selector."""
+        """Releases socket and memory; called by the listener's thread after it left the selector."""
         with self._lock:
             segment, self.segment = self.segment, None
-            self.connection.close()
+            self.socket.close()
             if segment is not None:
                 segment.close()

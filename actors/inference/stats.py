@@ -1,4 +1,4 @@
-"""What an inference server counts, and the figures that are made of it."""
+"""What an inference server counts, and the statistics made of it."""
 
 from collections import Counter, deque
 from dataclasses import dataclass
@@ -6,13 +6,17 @@ from typing import Self
 
 import numpy as np
 
-RATE_SECONDS = 10.0  # the rates of the figures are of this time
-REMEMBERED = 4096  # requests and batches that the figures look back at, at most
+RATE_SECONDS = 10.0  # rates are of this time
+SERVER_FAULTS = {  # totals of ServerStats that should stay 0 -> their unit
+    "refused": "requests refused", "failed": "requests failed", "non_finite": "answers not finite",
+    "stale_weights": "stale weights",
+}
+HISTORY = 4096  # requests and batches that the statistics look back at, at most
 
 
 @dataclass(frozen=True, slots=True)
 class ServerStats:
-    """Figures of a server.  Totals are since it was made; rates and waits are of the last seconds."""
+    """Statistics of a server.  Totals are since it was made; rates and waits are of the last seconds."""
 
     version: int  # of the weights that answer; -1: none yet
     rows: int  # positions answered
@@ -22,27 +26,27 @@ class ServerStats:
     wait_p50_ms: float  # from a request's arrival to its answer
     wait_p99_ms: float
     idle_share: float  # of the time in which no batch ran
-    busy_seconds: float  # in which one ran: a total
-    clients: int  # heard of in the last LIVE_SECONDS
+    busy_seconds: float  # total time in which a batch ran
+    clients: int  # that sent a request in the last LIVE_SECONDS
     waiting: int  # requests in the queue now
     refused: int  # requests: closed, queue full, late, no weights, bad payload
-    failed: int  # requests whose batch the evaluator failed
+    failed: int  # requests whose batch failed in the evaluator
     non_finite: int  # positions whose answer held a number that is not finite
     stale_weights: int  # publications ignored because newer ones had come
 
 
-class ServerFigures:
+class ServerCounters:
     """Written by every thread of a server, under the server's lock."""
 
     def __init__(self, now: float) -> None:
         self.counts: Counter[str] = Counter()  # rows, batches, refused, failed, non_finite, stale_weights
-        self.waits: deque[float] = deque(maxlen=REMEMBERED)  # seconds
-        self._batches: deque[tuple[float, float, int]] = deque(maxlen=REMEMBERED)  # begin, end, positions
+        self.waits: deque[float] = deque(maxlen=HISTORY)  # seconds
+        self._batches: deque[tuple[float, float, int]] = deque(maxlen=HISTORY)  # begin, end, positions
         self._started_at = self._last_end = now
         self._busy = 0.0  # seconds
 
-    def note_batch(self, begin: float, end: float, rows: int, non_finite: int) -> None:
-        """A batch that was answered; where several are under way, each is charged from the end of the one before."""
+    def record_batch(self, begin: float, end: float, rows: int, non_finite: int) -> None:
+        """Counts an answered batch; if several overlap, each is charged from the end of the one before."""
         begin, self._last_end = max(begin, self._last_end), end
         self._busy += end - begin
         self.counts["rows"] += rows
@@ -51,18 +55,18 @@ class ServerFigures:
         self._batches.append((begin, end, rows))
 
     def copy(self) -> Self:
-        """As they are now, to be read without the lock."""
-        figures = type(self)(self._started_at)
-        figures.counts.update(self.counts)
-        figures.waits.extend(self.waits)
-        figures._batches.extend(self._batches)
-        figures._busy = self._busy
-        return figures
+        """A copy that can be read without the lock."""
+        copy = type(self)(self._started_at)
+        copy.counts.update(self.counts)
+        copy.waits.extend(self.waits)
+        copy._batches.extend(self._batches)
+        copy._busy = self._busy
+        return copy
 
     def stats(self, now: float, *, version: int, clients: int, waiting: int) -> ServerStats:
-        """Together with what the server itself knows."""
+        """The statistics at this time, with the numbers that the server itself knows."""
         since = max(self._started_at, now - RATE_SECONDS)
-        if len(self._batches) == REMEMBERED:
+        if len(self._batches) == HISTORY:
             since = max(since, self._batches[0][0])
         recent = [batch for batch in self._batches if batch[1] > since]
         rows = sum(rows for _, _, rows in recent)

@@ -1,4 +1,4 @@
-"""How a self-play actor reaches the inference servers: through shared memory on their host, through Ray calls else."""
+"""How a self-play actor reaches the inference servers: through shared memory on their host, otherwise Ray calls."""
 
 import threading
 import time
@@ -7,63 +7,54 @@ from typing import Any
 
 import ray
 
-from shusaku.actors.inference.client import ServerUnavailable
-from shusaku.actors.inference.server import InferenceServer
-from shusaku.actors.inference.shm_client import SharedTransport
-from shusaku.actors.inference.shm_server import SharedDoor
+from shusaku.actors.inference.protocol import ServerUnavailable
+from shusaku.actors.inference.shm_client import SharedMemoryTransport
 from shusaku.common.codec import CodecError
 from shusaku.common.leaves_codec import LeavesCodec
 
-TIMED_EVERY, TIMED_CALLS = 8, 500  # one Ray call in so many is timed; the percentiles are of the newest so many calls
+TIMED_EVERY, TIMED_CALLS = 8, 500  # every 8th Ray call is timed; percentiles are of the newest 500 timed calls
 SERVER_SECONDS = 5.0  # that a server may take over one call
-DOOR_SECONDS = 5.0  # to learn where a server's door is
-RETRY_SECONDS = 60.0  # until a door that failed is tried again
-
-
-def open_door(server: InferenceServer) -> SharedDoor | None:
-    """None where the system has no abstract sockets: clients call through Ray then."""
-    try:
-        return SharedDoor(server)
-    except OSError:
-        return None
+ADDRESS_SECONDS = 5.0  # to learn the address of a server's shared memory
+RETRY_SECONDS = 60.0  # until shared memory that failed is tried again
 
 
 class ServerTransport:
-    """`actors.inference.client.Transport` to one of several inference servers, and to the next one when it fails.
+    """`actors.inference.protocol.Transport` to one of several inference servers, and to the next one if it fails.
 
-    `attach` may be called by any thread, everything else by one.  A server's door that fails is not tried
-    again for a minute; the server is called through Ray meanwhile.
+    `attach` may be called by any thread, everything else by one.  If shared memory with a server fails, the server is
+    called through Ray and shared memory is tried again after RETRY_SECONDS.
     """
 
     def __init__(self, client: int, codec: LeavesCodec) -> None:
-        """`client` numbers this actor; `codec` bounds the requests."""
+        """`client`: the number of this actor; `codec` bounds the size of a request."""
         self._client, self._slot_bytes = client, codec.max_bytes
-        self._servers: list[tuple[Any, str]] = []  # handle, address of its door or empty
+        self._servers: list[tuple[Any, str]] = []  # actor handle, address of its shared memory or empty
         self._changed = threading.Condition()
         self._next = client  # actors are spread over the servers
-        self._doors: dict[str, SharedTransport] = {}  # address -> connection
-        self._failed_at: dict[str, float] = {}  # address -> when its door last failed
-        self._way = "an inference server"  # how the last request went, for people
-        self._seconds: deque[float] = deque(maxlen=TIMED_CALLS)  # that the newest of the timed calls took
+        self._connections: dict[str, SharedMemoryTransport] = {}  # by address
+        self._failed_at: dict[str, float] = {}  # address -> when its shared memory last failed
+        self._route = "an inference server"  # of the last request, as text for the user
+        self._seconds: deque[float] = deque(maxlen=TIMED_CALLS)  # of the newest timed calls
         self._calls = 0
 
-    def figures(self) -> dict[str, int | float | str]:
-        """How servers are reached; milliseconds of a call, there and back: the median and the 99th percentile."""
+    def metrics(self) -> dict[str, int | float | str]:
+        """How servers are reached, and the median and 99th percentile of a call's round trip in milliseconds."""
         seconds = sorted(self._seconds.copy())
         if not seconds:
-            return {"runtime": self._way}
+            return {"runtime": self._route}
         percentiles = {p: seconds[min(len(seconds) - 1, len(seconds) * p // 100)] for p in (50, 99)}
-        return {"runtime": self._way, **{f"call_p{p}_ms": 1000 * value for p, value in percentiles.items()}}
+        return {"runtime": self._route, **{f"call_p{p}_ms": 1000 * value for p, value in percentiles.items()}}
 
     def attach(self, servers: list[Any]) -> None:
-        """The servers from now on."""
-        here = ray.get_runtime_context().get_node_id()
-        known = [(server, _address(server, here)) for server in servers]
+        """Uses these servers from now on."""
+        node = ray.get_runtime_context().get_node_id()
+        with_addresses = [(server, _local_address(server, node)) for server in servers]
         with self._changed:
-            self._servers = known
+            self._servers = with_addresses
             self._changed.notify_all()
 
     def send(self, payload: bytes) -> Any:
+        """Sends a request to the current server; see `Transport`."""
         with self._changed:
             if not self._servers:
                 self._changed.wait(1.0)
@@ -71,82 +62,86 @@ class ServerTransport:
                 raise ServerUnavailable("no inference server is known")
             server, address = self._servers[self._next % len(self._servers)]
             known = {address for _, address in self._servers}
-        self._forget_all_but(known)
-        door = self._door(address)
-        if door is not None:
-            return door, door.send(payload)
+        self._drop_unknown(known)
+        connection = self._connect(address)
+        if connection is not None:
+            return connection, connection.send(payload)
         reference, sent = server.infer.remote(self._client, payload), time.monotonic()
         self._calls += 1
-        if self._calls % TIMED_EVERY == 0:  # when the answer is here, not when somebody asks for it
+        if self._calls % TIMED_EVERY == 0:  # when the answer arrives, not when the caller asks for it
             reference.future().add_done_callback(lambda _: self._seconds.append(time.monotonic() - sent))
         return reference, sent
 
     def receive(self, ticket: Any, timeout: float) -> bytes:
-        where, what = ticket
-        return self._from_door(where, what, timeout) if isinstance(where, SharedTransport) else (
-            self._from_ray(where, what, timeout))
+        """The answer to a request; see `Transport`."""
+        carrier, handle = ticket
+        if isinstance(carrier, SharedMemoryTransport):
+            return self._receive_from_memory(carrier, handle, timeout)
+        return self._receive_from_ray(carrier, handle, timeout)
 
-    def _from_door(self, door: SharedTransport, slot: int, timeout: float) -> bytes:
+    def _receive_from_memory(self, connection: SharedMemoryTransport, slot: int, timeout: float) -> bytes:
         try:
-            return door.receive(slot, timeout)
+            return connection.receive(slot, timeout)
         except ServerUnavailable:
-            if not door.is_closed:  # the server refused this one; another may not
+            if not connection.is_closed:  # the server refused this request; another server may accept it
                 self._next += 1
             raise
 
-    def _from_ray(self, reference: Any, sent: float, timeout: float) -> bytes:
+    def _receive_from_ray(self, reference: Any, sent: float, timeout: float) -> bytes:
         try:
             answer: bytes = ray.get(reference, timeout=timeout)
             return answer
         except ray.exceptions.GetTimeoutError:
             if time.monotonic() - sent < 2 * SERVER_SECONDS:
                 raise TimeoutError from None
-            self._next += 1  # frozen: another one may answer
+            self._next += 1  # this server is stuck; another one may answer
             raise ServerUnavailable(f"no answer for {2 * SERVER_SECONDS:.0f} s") from None
         except ray.exceptions.RayError as error:
             if isinstance(getattr(error, "cause", None), CodecError):
-                raise  # a defect of ours, which no other server mends
+                raise  # a defect of the client, the same at every server
             self._next += 1
             lines = str(error).strip().splitlines()
             raise ServerUnavailable(lines[-1] if lines else type(error).__name__) from None
 
-    def _door(self, address: str) -> SharedTransport | None:
-        """The open door at this address; None: call through Ray."""
+    def _connect(self, address: str) -> SharedMemoryTransport | None:
+        """The open connection to this address; None: call through Ray."""
         if not address:
-            self._way = "an inference server, through Ray calls, for it is on another host or has no door"
+            self._route = ("an inference server, through Ray calls, because it is on another host or has no shared "
+                           "memory")
             return None
-        door = self._doors.get(address)
-        if door is not None and not door.is_closed:
-            return door
+        connection = self._connections.get(address)
+        if connection is not None and not connection.is_closed:
+            return connection
         now = time.monotonic()
-        if door is not None:
-            del self._doors[address]
+        if connection is not None:
+            del self._connections[address]
             self._failed_at[address] = now
-            self._way = "an inference server, through Ray calls, for its door closed"
+            self._route = "an inference server, through Ray calls, because its shared-memory connection closed"
         if now - self._failed_at.get(address, -RETRY_SECONDS) < RETRY_SECONDS:
             return None
         try:
-            self._doors[address] = SharedTransport(
-                address, self._client, self._slot_bytes, deadline=SERVER_SECONDS, note_seconds=self._seconds.append
+            self._connections[address] = SharedMemoryTransport(
+                address, self._client, self._slot_bytes, deadline=SERVER_SECONDS, record_seconds=self._seconds.append
             )
         except OSError as error:
             self._failed_at[address] = now
-            self._way = f"an inference server, through Ray calls, for there is no shared memory: {error}"
+            self._route = f"an inference server, through Ray calls, because there is no shared memory: {error}"
             return None
-        self._way = "an inference server, through shared memory"
-        return self._doors[address]
+        self._route = "an inference server, through shared memory"
+        return self._connections[address]
 
-    def _forget_all_but(self, known: set[str]) -> None:
-        for address in self._doors.keys() - known:
-            self._doors.pop(address).close()
+    def _drop_unknown(self, known: set[str]) -> None:
+        """Closes the connections to servers that are no longer attached."""
+        for address in self._connections.keys() - known:
+            self._connections.pop(address).close()
         for address in self._failed_at.keys() - known:
             del self._failed_at[address]
 
 
-def _address(server: Any, here: str) -> str:
-    """Of the server's door, if it is on this node; empty where it is not, or does not say in time."""
+def _local_address(server: Any, node: str) -> str:
+    """The address of the server's shared memory; empty if it is on another node or does not answer in time."""
     try:
-        node, address = ray.get(server.door.remote(), timeout=DOOR_SECONDS)
+        server_node, address = ray.get(server.shared_memory.remote(), timeout=ADDRESS_SECONDS)
     except (ray.exceptions.RayError, TimeoutError):
         return ""
-    return address if node == here else ""
+    return address if server_node == node else ""

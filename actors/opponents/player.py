@@ -1,4 +1,4 @@
-"""A player that is a program of somebody else's: one engine process for each game under way, and its faults."""
+"""A player that is an external program: one engine process for each running game, and its faults."""
 
 import shutil
 import threading
@@ -15,22 +15,22 @@ from shusaku.actors.opponents.uci_games import known_game
 from shusaku.common._core import Game
 from shusaku.common.errors import UsageError
 
-GAMES = "/usr/games:/usr/local/games"  # where Debian puts engines, and root's PATH does not look
+GAMES = "/usr/games:/usr/local/games"  # Debian's folder for engines, which is not in root's PATH
 
 
 class EnginePlayer:
     """Speaks GTP, UCI or USI.
 
-    A crash, an illegal move, an answer that is none, or no answer in time is a Forfeit; the next game gets a new
-    process.  At most `threads` engines think at once, so that a time limit is not spent waiting for a core.
+    A crash, an illegal move, an invalid answer, or no answer in time is a Forfeit; the next game gets a new process.
+    At most `threads` engines think at once, so that a time limit is not spent waiting for a core.
     """
 
     def __init__(
         self, key: str, game: Game, settings: EngineSettings, *, threads: int, should_stop: ShouldStop = lambda: False
     ) -> None:
-        """`key`: how the user calls this player, for errors about its command.
+        """`key`: the setting of this player, for errors about its command.
 
-        UsageError without such a program, and where its protocol does not know the game.
+        UsageError if there is no such program, or if its protocol does not know the game.
         """
         program = shutil.which(settings.command[0]) or shutil.which(settings.command[0], path=GAMES)
         if program is None:
@@ -42,21 +42,22 @@ class EnginePlayer:
         self._program, self._settings = program, settings
         self._is_closing = threading.Event()
         self._name = ""
-        self._sessions: dict[int, EngineSession] = {}  # number of the game -> who plays it
+        self._sessions: dict[int, EngineSession] = {}  # by the number of the game
         self._idle: list[EngineSession] = []
         self._lock = threading.Lock()  # of the two above and the name
         self._pool = ThreadPoolExecutor(threads, "engine")
 
     @property
     def name(self) -> str:
-        """What the engine calls itself; the program's name before it has said so."""
+        """The engine's own name; the program's name until the engine has sent it."""
         return self._name or self._settings.command[0].rpartition("/")[2]
 
     def choose(self, games: Sequence[OpenGame]) -> list[int | Forfeit]:
-        """UsageError when the engine will not play this game at all, by its answer to the set-up."""
+        """A move for each game; UsageError if the engine refuses the set-up of this game."""
         return list(self._pool.map(self._choose, games))
 
     def end(self, game: OpenGame) -> None:
+        """Sends the result to the engine and keeps its process for another game."""
         with self._lock:
             session = self._sessions.pop(game.number, None)
         if session is None:
@@ -67,10 +68,11 @@ class EnginePlayer:
             self._idle.append(session)
 
     def close(self) -> None:
+        """Ends all engines."""
         self._is_closing.set()  # after an error in one game others may still wait for a move
         self._pool.shutdown(cancel_futures=True)
         engines = [session.engine for session in [*self._sessions.values(), *self._idle]]
-        with ThreadPoolExecutor(len(engines) + 1) as pool:  # each may take its time
+        with ThreadPoolExecutor(len(engines) + 1) as pool:  # an engine may take a second to quit
             list(pool.map(lambda engine: engine.close(), engines))
         self._sessions.clear()
         self._idle.clear()
@@ -82,7 +84,7 @@ class EnginePlayer:
         except EngineFault as fault:
             self._abandon(game)
             return Forfeit(fault.kind, str(fault))
-        except BaseException:  # stopped in the middle of an answer, which nobody waits for any more
+        except BaseException:  # stopped in the middle of an answer, so the process cannot be used again
             self._abandon(game)
             raise
 
@@ -93,13 +95,13 @@ class EnginePlayer:
             session.engine.close(at_once=True)
 
     def _begin(self, game: OpenGame) -> EngineSession:
-        """An engine that is ready for a game: one that is free, or a new one."""
+        """An engine that is ready for a game: an idle one or a new one."""
         with self._lock:
             session = self._idle.pop() if self._idle else None
         if session is not None:
             try:
                 session.begin(self._settings.move_seconds)
-            except EngineFault:  # it died, or fell silent, between two games, which loses neither
+            except EngineFault:  # it failed between two games, which loses neither
                 session.engine.close(at_once=True)
                 session = None
             except BaseException:

@@ -1,6 +1,6 @@
-"""The process of an engine: one line in, what comes back within a time, and everything that can go wrong with it.
+"""The process of an engine: sends a line, reads the answer within a time limit, and reports every fault.
 
-No threads: while an answer is awaited, stdout and stderr are read together, so neither fills up, and the wait ends with
+There are no threads: during a wait stdout and stderr are both read, so that neither fills up, and the wait ends with
 the answer, the time limit, the engine's death, or too much output.  The engine leads a process group of its own, which
 is ended as a whole.
 """
@@ -17,19 +17,19 @@ from typing import TypeVar
 from shusaku.actors.arena.strength import Stopped
 from shusaku.common.errors import UsageError
 
-FAULTS = ("crash", "timeout", "garbage", "illegal_move", "refusal")  # kinds; a refusal is of a legal move of ours
+FAULTS = ("crash", "timeout", "garbage", "illegal_move", "refusal")  # kinds; refusal: the engine rejects a legal move
 CHUNK = 1 << 16  # bytes that are read at once
 KEPT_STDERR = 4096  # last bytes that a message may quote
-SHOWN = 200  # characters that it does
-SLICE_SECONDS = 0.1  # between looks at `should_stop`
-QUIT_SECONDS = 1.0  # that an engine has to leave by itself
-TERMINATE_SECONDS = 0.5  # and after a SIGTERM to put its things in order
+SHOWN = 200  # characters that a message quotes
+SLICE_SECONDS = 0.1  # between two checks of `should_stop`
+QUIT_SECONDS = 1.0  # for an engine to end by itself
+TERMINATE_SECONDS = 0.5  # for an engine to end after a SIGTERM
 
 T = TypeVar("T")
 
 
 class EngineFault(Exception):
-    """The engine cannot go on; it lost its game."""
+    """The engine cannot continue and loses its game."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -37,10 +37,10 @@ class EngineFault(Exception):
 
 
 class EngineProcess:
-    """What every protocol needs of its engine.  One thread at a time uses it."""
+    """An engine's process, for every protocol.  One thread at a time uses it."""
 
     def __init__(self, command: Sequence[str], should_stop: Callable[[], bool] = lambda: False) -> None:
-        """UsageError when the program is not to be had."""
+        """UsageError if the program cannot be started."""
         try:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
@@ -55,20 +55,21 @@ class EngineProcess:
         self._open = {self._stdout.fileno(), self._stderr.fileno()}  # not at their end yet
         for descriptor in (*self._open, self._stdin.fileno()):
             os.set_blocking(descriptor, False)
-        self._unread = b""  # what came on stdout and is not consumed
-        self._errors = b""  # the end of what came on stderr
+        self._unread = b""  # bytes of stdout that are not consumed yet
+        self._errors = b""  # the last bytes of stderr
 
     @property
     def pid(self) -> int:
+        """The process id."""
         return self._process.pid
 
     def unread(self) -> bytes:
-        """What it has said that nobody has asked for, a chunk at most."""
+        """Output that no command has asked for, at most one chunk."""
         self._read(0.0)
         return self._unread
 
     def send(self, line: str) -> None:
-        """EngineFault when it is gone, or has left so much unread that the line does not fit into the pipe."""
+        """Sends a line; EngineFault if the engine has ended, or the line does not fit into its full pipe."""
         data = line.encode() + b"\n"
         try:
             written = self._stdin.write(data)
@@ -80,11 +81,11 @@ class EngineProcess:
     def receive(
         self, command: str, seconds: float, take: Callable[[bytes], tuple[T | None, bytes]], end: str
     ) -> T:
-        """What `take` makes of the engine's words, after everything so far that it has not consumed.
+        """Reads until `take` returns an answer.
 
-        `take` gives an answer, or None where there is none yet, and what it leaves for the next time; it keeps that
-        short, or raises EngineFault.  `command` and `end`, how an answer ends, are for messages.  EngineFault when the
-        engine dies or takes longer; Stopped when the match is.
+        `take` gets the output that is not consumed yet and returns an answer (None: not complete yet) and the rest
+        that stays unconsumed; it keeps the rest short or raises EngineFault.  `command` and `end`, how an answer ends,
+        are for messages.  EngineFault if the engine dies or takes longer; Stopped if the match is stopped.
         """
         deadline = time.monotonic() + seconds
         while True:
@@ -100,10 +101,10 @@ class EngineProcess:
             if self._should_stop():
                 raise Stopped(f"the match was stopped while an engine was asked to {command}")
             if not self._read(min(left, SLICE_SECONDS)) and self._exit_status():
-                raise self._crash(command)  # though a child of it holds its output open
+                raise self._crash(command)  # although a child process holds its output open
 
     def close(self, at_once: bool = False) -> None:
-        """Asks it to quit, then to end, unless `at_once`; ends it and whatever it started, and waits for it."""
+        """Sends `quit`, then SIGTERM, unless `at_once`; then kills its process group and waits for it."""
         if not at_once:
             with contextlib.suppress(OSError):
                 self._stdin.write(b"quit\n")  # in GTP, UCI and USI alike
@@ -117,12 +118,12 @@ class EngineProcess:
         self._stderr.close()
 
     def _signal(self, number: signal.Signals) -> None:
-        """To its group.  It is not reaped yet, so its number still belongs to it and to its group."""
+        """Signals its process group.  It is not reaped yet, so the number cannot belong to another process."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
 
     def _read(self, seconds: float) -> bool:
-        """Takes what is there, or comes within the time; whether anything did."""
+        """Reads what is there or arrives within the time; whether anything did."""
         ready = select.select(list(self._open), [], [], seconds)[0] if self._open else []
         for descriptor in ready:
             try:
@@ -138,22 +139,22 @@ class EngineProcess:
         return bool(ready)
 
     def _crash(self, command: str) -> EngineFault:
-        """What to say of an engine that is gone, or has closed its output."""
+        """The fault of an engine that has ended, or has closed its output."""
         status = self._await_exit(SLICE_SECONDS) or "closed its output"
-        for _ in range(64):  # its last words; a child of it may speak for ever
+        for _ in range(64):  # its last output; a child process may write for ever
             if not self._open or not self._read(0.0):
                 break
         return EngineFault("crash", f"{status} when asked to {command}{self._last_words()}")
 
     def _await_exit(self, seconds: float) -> str:
-        """How it ended within the time, in words; empty where it did not."""
+        """How it ended within the time, as text; empty if it still runs."""
         deadline = time.monotonic() + seconds
         while not (status := self._exit_status()) and time.monotonic() < deadline:
             time.sleep(0.005)
         return status
 
     def _exit_status(self) -> str:
-        """How it ended, empty while it lives.  It stays a zombie, so that its number is not given to anybody else."""
+        """How it ended; empty while it runs.  It stays a zombie, so that its number is not reused."""
         found = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if found is None:
             return ""
@@ -169,6 +170,6 @@ class EngineProcess:
 
 
 def quote(data: bytes) -> str:
-    """As a message quotes it."""
+    """A quotation for a message, shortened."""
     text = data.decode(errors="replace").strip()
     return repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}…")

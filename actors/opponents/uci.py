@@ -1,23 +1,95 @@
-"""A game with an engine that speaks UCI or USI, which is told all moves from the start before each of its own."""
+"""Engines that speak UCI, or its twin for shogi USI: lines whose first word says what they are.
 
-from collections.abc import Sequence
+UCI: Meyer-Kahlen and Huber, "Description of the universal chess interface", 2004.  USI: Tord Romstad, 2007.
+"""
+
+from collections.abc import Callable, Sequence
 
 from shusaku.actors.arena.players import Forfeit, OpenGame, ShouldStop
-from shusaku.actors.opponents.process import EngineFault
+from shusaku.actors.opponents.process import EngineFault, EngineProcess, quote
 from shusaku.actors.opponents.session import EngineSettings
-from shusaku.actors.opponents.uci_engine import UciEngine
 from shusaku.actors.opponents.uci_games import from_engine, known_game, start_words, to_engine
-from shusaku.actors.opponents.uci_options import EngineOption, option_commands
+from shusaku.actors.opponents.uci_options import EngineOption, option_commands, parse_option
 from shusaku.common._core import Game
 from shusaku.common.errors import UsageError
 
-VARIANT = "UCI_Variant"  # the option by which an engine of many games learns which one is played; USI_Variant, too
-NO_MOVE = ("(none)", "0000", "null", "none")  # what engines say where they see no legal move
+VARIANT = "UCI_Variant"  # the option that chooses the game, in engines for several; some call it USI_Variant
+NO_MOVE = ("(none)", "0000", "null", "none")  # what engines answer if they see no legal move
 RESULTS = {1: "win", 0: "draw", -1: "lose"}
+MAX_LINE = 1 << 16  # bytes
+MAX_OUTPUT = 1 << 25  # bytes before an answer: enough for the output of a minute's search, and a bound for a flood
+
+
+class UciEngine(EngineProcess):
+    """One process that speaks UCI or USI; one command at a time.  Unknown lines are ignored, as UCI demands."""
+
+    def introduce(self, protocol: str, seconds: float) -> tuple[str, list[EngineOption]]:
+        """The engine's name and its options; `protocol`: uci | usi."""
+        names: list[str] = []
+        options: list[EngineOption] = []
+
+        def collect(line: str) -> None:
+            words = line.split()
+            if words[:2] == ["id", "name"]:
+                names.append(" ".join(words[2:]))
+            elif words[:2] == ["option", "name"] and (option := parse_option(line)) is not None:
+                options.append(option)
+
+        self.send(protocol)
+        self._await(f"{protocol}ok", protocol, seconds, collect)
+        return " ".join(names[:1]), options
+
+    def wait_until_ready(self, seconds: float) -> None:
+        """Returns when the engine has processed every command so far."""
+        self.send("isready")
+        self._await("readyok", "isready", seconds)
+
+    def best_move(self, position: str, go: str, seconds: float) -> str:
+        """The word behind `bestmove`."""
+        if b"\nbestmove" in b"\n" + (early := self.unread()):
+            raise EngineFault("garbage", f"said {quote(early)} before it was asked to {go}")
+        self.send(position)
+        self.send(go)
+        words = self._await("bestmove", go, seconds)
+        if len(words) < 2:
+            raise EngineFault("garbage", f"answered 'bestmove' without a move to {go}")
+        return words[1]
+
+    def _await(
+        self, word: str, command: str, seconds: float, other_line: Callable[[str], None] = lambda line: None
+    ) -> Sequence[str]:
+        """The words of the line that begins with `word`; lines before it go to `other_line`."""
+        taken = 0
+
+        def take(said: bytes) -> tuple[Sequence[str] | None, bytes]:
+            nonlocal taken
+            begin = 0
+            while (end := said.find(b"\n", begin)) >= 0:
+                line = said[begin:end].decode(errors="replace")
+                begin = end + 1
+                words = line.split()
+                if words[:1] == [word]:
+                    return words, said[begin:]
+                if words[:1] == ["bestmove"]:
+                    raise EngineFault("garbage", f"said {line.strip()!r} when it was asked to {command}")
+                other_line(line)
+            taken += begin
+            if len(said) - begin > MAX_LINE:
+                raise EngineFault("garbage", f"answered {command} with a line of more than {MAX_LINE:,} bytes: "
+                                             f"{quote(said[begin:])}")
+            if taken > MAX_OUTPUT:
+                raise EngineFault("garbage", f"said more than {MAX_OUTPUT:,} bytes and no {word} to {command}: "
+                                             f"{quote(said)}")
+            return None, said[begin:]
+
+        return self.receive(command, seconds, take, f"the end of its line, or {word}")
 
 
 class UciSession:
-    """Moves travel as the texts of our games, which for chess are UCI's and for shogi USI's (see uci_games)."""
+    """Plays games with one process, which gets all moves from the start with each request for a move.
+
+    Moves are written as in our games, which is UCI's notation for chess and USI's for shogi (see uci_games).
+    """
 
     def __init__(
         self, key: str, program: str, game: Game, settings: EngineSettings, should_stop: ShouldStop
@@ -26,12 +98,13 @@ class UciSession:
         self._known = known_game(key, settings.protocol, game)
         self._position = f"position {start_words(self._known, game)}"
         self._is_usi = settings.protocol == "usi"
-        self._side = 0  # the engine's, in the game under way
+        self._side = 0  # of the engine in the current game
         self._has_resigned = False
         self.name = ""
         self.engine = UciEngine([program, *settings.command[1:]], should_stop)
 
     def start(self) -> None:
+        """Makes the engine ready for its first game; see `EngineSession`."""
         settings, seconds = self._settings, self._settings.start_seconds
         self.name, options = self.engine.introduce(settings.protocol, seconds)
         commands = option_commands(f"{self._key}.options", options, settings.options)
@@ -41,7 +114,7 @@ class UciSession:
         self.begin(seconds)
 
     def begin(self, seconds: float) -> None:
-        """UCI says that a game is new and then waits; USI waits first, for what may take long."""
+        """Announces a new game: UCI waits after the announcement, USI before it."""
         if self._is_usi:
             self.engine.wait_until_ready(seconds)
             self.engine.send("usinewgame")
@@ -51,6 +124,7 @@ class UciSession:
         self._has_resigned = False
 
     def choose(self, game: OpenGame) -> int | Forfeit:
+        """Sends the position and asks for a move."""
         self._side = game.position.to_play
         moves = " ".join(to_engine(self._known, text) for _, text in game.moves)
         position = f"{self._position} moves {moves}" if moves else self._position
@@ -61,27 +135,28 @@ class UciSession:
         return self._action(game, move)
 
     def end(self, game: OpenGame) -> None:
+        """Sends the result, for which only USI has a command."""
         if self._is_usi:
             self.engine.send(f"gameover {RESULTS[self._result(game)]}")
 
     def _result(self, game: OpenGame) -> int:
-        """For the engine: 1, 0, -1."""
+        """The result for the engine: 1, 0 or -1."""
         if self._has_resigned:
             return -1
-        if not game.position.is_terminal:  # the other one gave up; what this one does wrong ends its process
+        if not game.position.is_terminal:  # the opponent forfeited; a fault of this engine would have ended its process
             return 1
         outcome = game.position.outcome
         return outcome if game.position.to_play == self._side else -outcome
 
     def _go(self) -> str:
-        """USI's own words for a time are byoyomi without any other: gpsshogi knows nothing else."""
+        """The search command; in USI a time per move is byoyomi alone, the only limit that gpsshogi knows."""
         name, count = self._settings.limit
         if name != "movetime_ms":
             return f"go {name} {count}"
         return f"go btime 0 wtime 0 byoyomi {count}" if self._is_usi else f"go movetime {count}"
 
     def _action(self, game: OpenGame, move: str) -> int:
-        """EngineFault where our rules do not allow it; `win` is a move where the rules have a declaration."""
+        """EngineFault if our rules do not allow the move; `win` is a move if the rules have a declaration."""
         position = game.position
         if move.lower() in NO_MOVE:
             raise EngineFault("illegal_move", f"at ply {position.ply}: says {move} for no move, where "
@@ -95,7 +170,7 @@ class UciSession:
             raise EngineFault("illegal_move", f"at ply {position.ply}: {what}{said}{str(error)[:120]}") from None
 
     def _check_variant(self, options: Sequence[EngineOption]) -> None:
-        """UsageError where it would play another game than ours, as far as it says which it plays."""
+        """UsageError if the engine announces that it plays another game."""
         wanted = self._known.variant
         option = next((o for o in options if o.name.lower() in (VARIANT.lower(), "usi_variant")), None)
         if option is None:

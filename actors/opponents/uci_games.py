@@ -1,4 +1,4 @@
-"""Which games engines play over UCI and USI, how they call them, and how they write their moves."""
+"""Which games engines play over UCI and USI, the names of the games there, and the notation of their moves."""
 
 import re
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ CHESS_MOVE = re.compile(r"(?:([A-Z])@|([a-i][1-9]))([a-i][1-9])(\+?)")
 
 @dataclass(frozen=True, slots=True)
 class KnownGame:
-    """What a protocol, or an engine of many games, means by a game of ours."""
+    """One of our games in a protocol, or in an engine for several games."""
 
-    variant: str  # of the option UCI_Variant, where an engine has one
+    variant: str  # of the option UCI_Variant, if an engine has one
     start: str  # the position that `startpos` is, as FEN or SFEN
-    set_up: str  # the word in `position` before another one: fen | sfen
-    side: int = 0  # of a shogi board whose squares are named as chess names them; 0: moves are written as ours
+    set_up: str  # the word in `position` before another start: fen | sfen
+    side: int = 0  # of a shogi board with chess's names of squares; 0: moves are written as ours
 
 
 CHESS = KnownGame("chess", "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1", "fen")
@@ -40,7 +40,7 @@ KNOWN: dict[str, dict[str, KnownGame]] = {
 
 
 def known_game(key: str, protocol: str, game: Game) -> KnownGame:
-    """UsageError where the protocol has no word for the game; `key`: how the user calls the player."""
+    """The game in this protocol; UsageError if it has none.  `key`: the setting of the player."""
     found = KNOWN[protocol].get(game.name)
     if found is None:
         others = [f"{key}.engine={other}" for other in KNOWN if game.name in KNOWN[other]]
@@ -51,16 +51,16 @@ def known_game(key: str, protocol: str, game: Game) -> KnownGame:
 
 
 def start_words(known: KnownGame, game: Game) -> str:
-    """What follows `position`: `startpos`, or where the game begins elsewhere, that position."""
+    """The words behind `position`: `startpos`, or the position if the game begins elsewhere."""
     try:
         text = game.start().text
-    except ValueError:  # the game does not write its positions, and so has but one beginning
+    except ValueError:  # the game has no notation of positions, so it has only one start
         return "startpos"
     return "startpos" if text == known.start else f"{known.set_up} {text}"
 
 
 def to_engine(known: KnownGame, move: str) -> str:
-    """A move of ours as the engine reads it: 7g7f -> c3c4, P*5e -> P@e5 where it names squares as chess does."""
+    """A move in the engine's notation: 7g7f -> c3c4, P*5e -> P@e5 if it names squares as chess does."""
     found = OUR_MOVE.fullmatch(move) if known.side else None
     if found is None:
         return move
@@ -69,7 +69,7 @@ def to_engine(known: KnownGame, move: str) -> str:
 
 
 def from_engine(known: KnownGame, move: str) -> str:
-    """The reverse; what is no move stays as it is, for our rules to say so."""
+    """The inverse; a text that is no move is returned unchanged, and our rules reject it."""
     found = CHESS_MOVE.fullmatch(move) if known.side else None
     if found is None:
         return move
@@ -83,5 +83,5 @@ def _chess_square(square: str, side: int) -> str:
 
 
 def _shogi_square(square: str, side: int) -> str:
-    """c3 -> 7g; a square that the board lacks stays none."""
+    """c3 -> 7g; a square outside the board stays invalid."""
     return f"{side - FILES.index(square[0])}{FILES[side - int(square[1])]}"

@@ -1,4 +1,4 @@
-"""Options of an engine over UCI or USI: what it announces, and whether a value fits."""
+"""Options of an engine over UCI or USI: which it announces, and whether a value is valid."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 from shusaku.common.errors import UsageError
 from shusaku.common.suggestions import nearest
 
-EMPTY = "<empty>"  # how the protocols write a string of no characters
+EMPTY = "<empty>"  # the protocols' notation of an empty string
 CHECK = ("false", "true")
 
 
@@ -23,15 +23,15 @@ class EngineOption:
     values: tuple[str, ...]  # of a combo
 
     def command(self, key: str, value: Any) -> str:
-        """`setoption ...`; UsageError naming `key`, the value and the rule where it does not fit."""
+        """`setoption ...`; UsageError naming `key`, the value and the rule if the value is invalid."""
         shown = str(value).lower() if isinstance(value, bool) else "null" if value is None else str(value)
         try:
-            text = self._written(value, "" if value is None else shown)
+            text = self._format(value, "" if value is None else shown)
         except ValueError as error:
             raise UsageError(f"{key}={{{self.name}: {shown}}}: {error}") from None
         return f"setoption name {self.name}" + (f" value {text}" if self.kind != "button" else "")
 
-    def _written(self, value: Any, text: str) -> str:
+    def _format(self, value: Any, text: str) -> str:
         if "\n" in text or "\r" in text:
             raise ValueError("must be one line")
         if self.kind == "button":
@@ -61,7 +61,7 @@ class EngineOption:
 
 
 def parse_option(line: str) -> EngineOption | None:
-    """What an engine announces; None where it is not understood, and then cannot be set."""
+    """The option that a line announces; None if the line is not understood, so that it cannot be set."""
     name, is_typed, rest = line.partition(" type ")
     kind, *words = rest.split() or [""]
     name = " ".join(name.split()[2:])  # without `option name`
@@ -86,10 +86,9 @@ def parse_option(line: str) -> EngineOption | None:
 
 
 def option_commands(key: str, known: Sequence[EngineOption], wanted: Mapping[str, Any]) -> list[str]:
-    """`setoption` for every option that is wanted; names may be written in any case.
+    """`setoption` for every option that the user set; names are case-insensitive.
 
-    UsageError, with `key` as the user calls the options, for a name that was not announced and a value that does not
-    fit.
+    UsageError, naming the setting `key`, for a name that was not announced and for an invalid value.
     """
     by_name = {option.name.lower(): option for option in known}
     commands = []

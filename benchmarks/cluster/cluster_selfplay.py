@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.cluster.many_actors import status, wait_for_games
+from benchmarks.lib import record
 
 WARM_UP_SECONDS = 15.0
 SHUSAKU = [sys.executable, "-m", "shusaku"]
@@ -38,6 +39,8 @@ def main() -> None:
         print(f"bench selfplay {before:.0f} and {after:.0f} searches/s, train {cluster:.0f}: {ratios[-1]:.1%}",
               flush=True)
     print(json.dumps({"ratio": statistics.median(ratios), "ratios": ratios}))
+    record("cluster_selfplay.jsonl", " ".join(["python -m benchmarks.cluster.cluster_selfplay", *options.overrides]),
+           runs=[{"ratio": ratio} for ratio in ratios])
 
 
 def plain(overrides: list[str]) -> float:

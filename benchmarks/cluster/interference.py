@@ -27,6 +27,7 @@ from typing import Any
 import psutil
 
 from benchmarks.cluster.many_actors import status, wait_for_games
+from benchmarks.lib import record
 
 OVERRIDES = (
     "experiment=connect_four", "network.filters=64", "network.blocks=5", "learner.batch_size=256", "search=puct",
@@ -55,6 +56,8 @@ def main() -> None:
         print(rounds[-1], file=sys.stderr, flush=True)
     medians = {name: statistics.median(one[name] for one in rounds) for name in FIGURES}
     print(json.dumps({**medians, "rounds": rounds}))
+    command = ["python -m benchmarks.cluster.interference", *options.overrides]
+    record("interference.jsonl", " ".join(command), runs=rounds)
 
 
 def measure(seconds: float, overrides: list[str]) -> dict[str, float]:

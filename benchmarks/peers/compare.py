@@ -2,7 +2,7 @@
 
     python -m benchmarks.peers.compare [--games connect_four go_9x9] [--rounds 3] [--seconds 10]
 
-Everybody plays 64 simulations a move with a network of the same size and random weights, one process of one thread a
+Each plays 64 simulations a move with a network of the same size and random weights, one process of one thread a
 core, all cores at once.  The peers' packages are installed into an environment of their own below `build/peers` the
 first time.  Figures are medians over the rounds, ratios are taken within a round; a line of JSON for each game goes to
 benchmarks/results/peers.jsonl, and the table to the terminal.

@@ -1,6 +1,6 @@
 """What the Python part of the inference server costs: client threads in one process, an evaluator that is nearly free.
 
-    python benchmarks/speed/inference_server.py --clients 16 --positions 64 --seconds 5
+    python -m benchmarks.speed.inference_server --clients 16 --positions 64 --seconds 5
 
 `cpu_us_per_call` is processor time of the whole process for one call of infer(): decoding, queueing, laying into a
 batch, the hash that stands for the network, rounding, encoding and the switches between threads.
@@ -13,6 +13,7 @@ import time
 
 import numpy as np
 
+from benchmarks.lib import record
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.inference.server import InferenceServer
 from shusaku.common._core import Game, GameBatch
@@ -75,7 +76,9 @@ def main() -> None:
     options = parser.parse_args()
     game = Game(options.game)
     for clients in options.clients:
-        print(json.dumps(measure(game, clients, options.positions, options.seconds, options.deadline_ms)), flush=True)
+        measured = measure(game, clients, options.positions, options.seconds, options.deadline_ms)
+        print(json.dumps(measured), flush=True)
+        record("inference_server.jsonl", "python -m benchmarks.speed.inference_server", runs=[measured])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Seconds that the scales of 8 bits take beside a learner, by tower: `learner.quantisation.quantise` with one thread.
 
-    taskset -c 0 python benchmarks/speed/int8_scales.py [--repeats 5]
+    taskset -c 0 python -m benchmarks.speed.int8_scales [--repeats 5]
 
 Connect four 64 x 5 and 128 x 10, Go 9x9 64 x 4, Go 19x19 256 x 20, with random weights and planes; a line of JSON each.
 """
@@ -13,6 +13,7 @@ import time
 import numpy as np
 import torch
 
+from benchmarks.lib import record
 from shusaku.common._core import Game
 from shusaku.common.config.schema import NetworkConfig
 from shusaku.common.network.weights import random_weights, tower_shape
@@ -40,11 +41,13 @@ def main() -> None:
             begin = time.perf_counter()
             quantise(weights, tower, planes)
             seconds.append(time.perf_counter() - begin)
-        print(json.dumps({
+        measured = {
             "game": name, **params, "filters": network.filters, "blocks": network.blocks,
             "positions": positions_for(tower), "seconds": statistics.median(seconds),
             "range": [min(seconds), max(seconds)],
-        }))
+        }
+        print(json.dumps(measured))
+        record("int8_scales.jsonl", "python -m benchmarks.speed.int8_scales", runs=[measured])
 
 
 if __name__ == "__main__":

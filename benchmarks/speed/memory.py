@@ -16,7 +16,7 @@ from shusaku.common.metrics import read_metrics
 
 def resident(run: Path) -> list[tuple[float, float]]:
     """Minute of training and megabytes, a pair a turn."""
-    lines = read_metrics(run / "metrics.jsonl", "replay")
+    lines = read_metrics(run / "metrics.jsonl", "learner")
     return [(line.seconds / 60, float(line.values["resident_megabytes"])) for line in lines]
 
 

@@ -1,6 +1,6 @@
 """Rows a second through Redis: appended by one client, ingested by a learner with validation, sampled.
 
-    python benchmarks/speed/redis_replay.py [--game connect_four] [--seconds 5] [--capacity 500000] [--json]
+    python -m benchmarks.speed.redis_replay [--game connect_four] [--seconds 5] [--capacity 500000] [--json]
 
 The server is an embedded one, with its append-only file, over the unix socket.  The client sends prepared records of
 self-play, 16 games a call and one call at a time, so at most 16 are in flight; the window is full for most of the
@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.lib import record
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
@@ -133,6 +134,7 @@ def main() -> None:
         print(f"{name:32} {value if isinstance(value, str) else f'{value:,.4g}' if value < 100 else f'{value:,.0f}'}")
     if options.json:
         print(json.dumps(figures))
+    record("redis_replay.jsonl", f"python -m benchmarks.speed.redis_replay --game {options.game}", runs=[figures])
 
 
 if __name__ == "__main__":

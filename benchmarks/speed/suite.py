@@ -1,4 +1,4 @@
-"""The speed of every part, into benchmarks/results/NAME.jsonl: the tables of docs/results/speed.md.
+"""The speed of every part, into a file of benchmarks/results/: the tables of docs/results/speed.md.
 
     python -m benchmarks.speed.suite parts          # rules, tree, replay, learner, network alone: connect four
     python -m benchmarks.speed.suite games          # rules (OpenSpiel beside them) and tree of every game

@@ -1,5 +1,5 @@
-// The tree alone in one process, for benchmarks/speed/tree.sh: tree GAME POLICY SIMULATIONS -> simulations/s by CPU time.
-// Includes the core of any revision, so that two of them can be timed in turn on a machine whose speed changes.
+// Times the tree alone in one process, for benchmarks/speed/tree.sh: `tree GAME POLICY SIMULATIONS` prints
+// simulations/s of CPU time.  Includes the core of any revision, so that two revisions can be timed in turn.
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -11,8 +11,12 @@
 #include "search/game_batch.h"
 #include "search/gumbel.h"
 #include "search/puct.h"
-#if __has_include("games/go.h")
+#if __has_include("games/go/go.h")
 #include "games/go/go.h"
+#define HAS_GO
+#elif __has_include("games/go.h")
+#include "games/go.h"
+#define HAS_GO
 #endif
 
 using namespace shusaku;
@@ -82,7 +86,7 @@ int main(int argc, char** argv) {
     with_policy(ConnectFour(Params{}), policy, simulations);
   else if (game == "othello")
     with_policy(Othello<8>(Params{}), policy, simulations);
-#if __has_include("games/go.h")
+#ifdef HAS_GO
   else if (game == "go")
     with_policy(Go<9>(go_params(9)), policy, simulations);
   else if (game == "go_19x19")

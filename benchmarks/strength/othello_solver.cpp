@@ -1,6 +1,7 @@
-// Who wins on a 6 x 6 Othello board under best play, for benchmarks/strength/othello_losses.py: a line "ID CELLS" of the 36
-// cells as the player to move sees them (X own, O the opponent's, . empty) -> "ID -1|0|1".  Rules of its own, written
-// without a look at common/core: alpha-beta with a table of bounds, moves that leave the opponent the fewest first.
+// Who wins on a 6 x 6 Othello board under best play, for benchmarks/strength/othello_losses.py: a line "ID CELLS" of
+// the 36 cells as the player to move sees them (X own, O the opponent's, . empty) -> "ID -1|0|1".  Rules of its own,
+// written without a look at common/core: alpha-beta with a table of bounds, moves that leave the opponent the fewest
+// first.
 #include <algorithm>
 #include <bit>
 #include <cstdint>

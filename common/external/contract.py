@@ -1,7 +1,7 @@
-"""The contract of a game as checks that anybody can run: `shusaku games check`, and the tests.
+"""The contract of a game as checks: `shusaku games check` and the tests run them.
 
-Random games are played with a fixed seed, and every position is held against every rule.  A rule that is broken keeps
-its first violation, with the actions and moves that lead there.
+Random games are played with a fixed seed, and every rule is checked at every position.  Of a broken rule the first
+violation is kept, with the actions and moves that lead there.
 """
 
 import contextlib
@@ -17,19 +17,19 @@ from shusaku.common.errors import GameError
 
 RULES = {
     "legal": "legal actions are ascending, in [0, num_actions), and at most max_legal_actions",
-    "terminal": "a position is terminal exactly where no action is legal",
+    "terminal": "a position is terminal exactly if no action is legal",
     "illegal": "an illegal action is refused and leaves the position as it is",
     "turns": "player 0 moves first, and to_play is 0 or 1",
     "moves": "the moves of a position differ, and each names its action",
     "copies": "playing on a copy leaves the position as it is",
     "replay": "the same actions lead to the same position again",
     "length": "a game ends within max_plies",
-    "outcome": "the outcome is -1, 0 or 1, and only where the game is over",
+    "outcome": "the outcome is -1, 0 or 1, and only if the game is over",
     "observation": "the observation has its shape, finite numbers, and 0 and 1 in its binary planes",
     "symmetries": "the mirrored game is the same game: legal actions, observations and the end",
     "keys": "equal evaluation keys mean equal observations and equal legal actions",
     "states": "play makes a new state and leaves the one that it was given as it is",
-    "adapter": "no method raises or answers what it must not",
+    "adapter": "no method raises or returns what it must not",
 }
 SOME = 8  # illegal actions, and moves to read, that are tried in a position
 KEYS_KEPT = 200_000
@@ -37,21 +37,21 @@ KEYS_KEPT = 200_000
 
 @dataclass
 class Report:
-    """What `check_game` found."""
+    """The result of `check_game`."""
 
     games: int = 0
     plies: int = 0
     violations: dict[str, str] = field(default_factory=dict)  # rule -> its first violation
-    unchecked: set[str] = field(default_factory=set)  # rules that were not looked at
+    unchecked: set[str] = field(default_factory=set)  # rules that were not checked
 
     @property
     def is_kept(self) -> bool:
-        """Whether the game keeps the contract."""
+        """Whether no rule is broken."""
         return not self.violations
 
 
 def check_game(game: Game, games: int = 50, seed: int = 1, rules: Any = None) -> Report:
-    """Plays random games and checks every rule; `rules` is the object behind a game from outside the core."""
+    """Plays random games and checks every rule; `rules` is the object behind an external game."""
     return _Checks(game, rules).run(games, seed)
 
 
@@ -69,7 +69,7 @@ class _Checks:
         if self.rules is None:
             self.report.unchecked.add("states")
         for number in range(min(games, 10) if self.rules is not None else 0):
-            with contextlib.suppress(Exception):  # the adapter says it better
+            with contextlib.suppress(Exception):  # the adapter reports it better
                 self._play_states(np.random.default_rng((seed, number)))
         if not self.report.is_kept:  # states that change, or are not the same twice, break everything else
             self.report.unchecked = set(RULES) - set(self.report.violations)
@@ -78,7 +78,7 @@ class _Checks:
             actions: list[int] = []
             try:
                 self._play(np.random.default_rng((seed, number)), actions, number % self.game.num_symmetries)
-            except GameError as error:  # says itself where
+            except GameError as error:  # its text tells where
                 self.report.violations.setdefault("adapter", str(error))
             except ValueError as error:
                 self._broken("adapter", f"{error}{self._after(actions)}")
@@ -86,7 +86,7 @@ class _Checks:
         return self.report
 
     def _play(self, rng: np.random.Generator, actions: list[int], symmetry: int) -> None:
-        """One game; the mirrored one is played beside it."""
+        """Plays one game, and the mirrored one with it."""
         game, position, permuted = self.game, self.game.start(), self._permuted[symmetry]
         mirrored = game.start()
         self._rule("turns", position.to_play == 0, "player 1 moves first", actions)
@@ -157,7 +157,7 @@ class _Checks:
         elif not np.isfinite(planes).all():
             yield "observation", "a number is not finite"
         elif not ((binary == 0) | (binary == 1)).all():
-            yield "observation", "a binary plane holds something else than 0 and 1"
+            yield "observation", "a binary plane holds another number than 0 and 1"
         facts = planes.tobytes() + np.array(position.legal_actions).tobytes()
         if len(self._seen) < KEYS_KEPT and self._seen.setdefault(position.evaluation_key, facts) != facts:
             yield "keys", f"the key {position.evaluation_key} is that of another position too"
@@ -183,7 +183,7 @@ class _Checks:
         return position
 
     def _play_states(self, rng: np.random.Generator) -> None:
-        """A game of the object itself: the adapter remembers answers and would not see a state that changes."""
+        """Plays a game with the object itself: the adapter caches results and would not see a state that changes."""
         rules, state = self.rules, self.rules.start()
         actions: list[int] = []
         while not rules.is_terminal(state) and len(actions) < self.game.max_plies:

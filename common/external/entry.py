@@ -1,4 +1,4 @@
-"""`game.entry=module:Class` -> the class, or the one line that says why there is none."""
+"""`game.entry=module:Class` -> the class, or an error of one line."""
 
 import importlib
 import os

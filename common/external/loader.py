@@ -1,7 +1,7 @@
-"""Games from outside the core: `game=python game.entry=module:Class` and `game=open_spiel game.name=...`.
+"""External games: `game=python game.entry=module:Class` and `game=open_spiel game.name=...`.
 
 Both are an object with the methods that docs/adding-a-game.md lists.  Here it is found, made and checked before the
-first move; what it answers while it plays is checked by the C++ adapter, common/core/bindings/games/python_rules.cpp.
+first move; its results during play are checked by the C++ adapter, common/core/bindings/games/python_rules.cpp.
 """
 
 import inspect
@@ -16,7 +16,7 @@ from shusaku.common._core import external_names
 from shusaku.common.errors import UsageError
 from shusaku.common.external.entry import find_class, where
 
-METHODS = {  # that a game must have, with what they take
+METHODS = {  # required methods and their arguments
     "start": (),
     "to_play": ("state",),
     "is_terminal": ("state",),
@@ -46,7 +46,7 @@ _SCALARS: dict[str, type] = {"int": int, "float": float, "str": str, "bool": boo
 
 
 class Parameter(NamedTuple):
-    """One that `game.<name>=` may set."""
+    """A parameter that `game.<name>=` may set."""
 
     name: str
     default: Param | None  # None: it must be given
@@ -56,7 +56,7 @@ class Parameter(NamedTuple):
 
 @dataclass(frozen=True)
 class LoadedGame:
-    """A game that was found and whose facts are in order; what the C++ adapter is made from."""
+    """A game that was found and whose attributes are valid; the C++ adapter is made from it."""
 
     name: str  # open_spiel or python
     label: str  # for messages
@@ -98,14 +98,14 @@ def load_game(name: str, params: Mapping[str, Param]) -> LoadedGame:
 
 
 def parameters(name: str, given: Mapping[str, Any]) -> list[Parameter]:
-    """What `game.<name>=` may set, given what is set: a Python game's own follow from its entry."""
+    """The parameters of a game, given those that are set: a Python game's own follow from its entry."""
     return _game_class(name, given)[1]
 
 
 def _game_class(name: str, given: Mapping[str, Any]) -> tuple[Any, list[Parameter]]:
     assert name in external_names(), name
     if name == "open_spiel":
-        from shusaku.common.external.open_spiel import OpenSpielGame  # here: it wants the extra [open_spiel]
+        from shusaku.common.external.open_spiel import OpenSpielGame  # here: it needs the extra [open_spiel]
 
         return OpenSpielGame, _constructor_parameters(OpenSpielGame)
     entry = Parameter("entry", None, str, "module:Class, from the current directory or installed")
@@ -158,7 +158,7 @@ def _made(cls: Any, label: str, arguments: dict[str, Param]) -> Any:
 
 
 def _checked(name: str, label: str, params: dict[str, Param], rules: Any) -> LoadedGame:
-    """The facts of the game; UsageError on a method or an attribute that is missing or impossible."""
+    """The game with its attributes; UsageError on a method or an attribute that is missing or impossible."""
     _check_methods(label, rules)
 
     def number(key: str, low: int, high: int, default: int | None = None) -> int:
@@ -207,7 +207,7 @@ def _check_methods(label: str, rules: Any) -> None:
         except TypeError as error:
             raise UsageError(f"{label}: {method} cannot be called as {call}: {error}; {CONTRACT}") from None
         except ValueError:
-            continue  # a compiled function that does not say what it takes
+            continue  # a compiled function without a signature
 
 
 def _symmetries(label: str, rules: Any, cells: int, actions: int) -> list[tuple[list[int], list[int]]]:
@@ -239,8 +239,8 @@ def _permutation(label: str, number: int, what: str, given: Any, size: int) -> l
     except (TypeError, ValueError):
         values = []
     if sorted(values) != list(range(size)):
-        raise UsageError(f"{label}: symmetries()[{number}] must say of each of the {size} {what} where it goes, all to "
-                         f"different places; it is {_brief(given)}; write (cells, actions) where the two differ")
+        raise UsageError(f"{label}: symmetries()[{number}] must map each of the {size} {what} to a different "
+                         f"place; it is {_brief(given)}; write (cells, actions) where the two differ")
     return values
 
 

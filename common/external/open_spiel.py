@@ -1,13 +1,13 @@
 """A game of OpenSpiel behind the contract of docs/adding-a-game.md (Lanctot et al. 2019; the extra [open_spiel]).
 
-Taken are games for two players in turn, without chance and hidden information, where one wins what the other loses.
-The player who begins is our player 0, whoever that is for OpenSpiel (in chess it is its player 1).
+It must be a game for two players in turn, without chance and hidden information, in which one wins what the other
+loses.  The player who begins is our player 0 (in OpenSpiel's chess that is its player 1).
 
-**Planes.**  OpenSpiel's tensors say nothing of their numbers, so random games are played with a fixed seed and looked
-at: a plane that held only 0 and 1 is binary, one that held a single number everywhere on the board is uniform.  Where
-some plane is neither, or the tensor has one dimension, every number is a plane of its own on a board of one cell.
-Binary planes come first, and behind all of them a uniform one says whose turn it is, for many tensors do not.  A plane
-that turns out otherwise later is an error that names the way out, `game.planes=flat`: every number a uniform plane.
+**Planes.**  OpenSpiel does not describe the numbers of its tensors, so random games with a fixed seed show them: a
+plane that held only 0 and 1 is binary, one that held a single number everywhere on the board is uniform.  If some plane
+is neither, or the tensor has one dimension, every number becomes a plane on a board of one cell.  Binary planes come
+first.  The last plane is uniform and tells whose turn it is, which many tensors do not.  If a plane breaks its kind
+later, an error names the way out, `game.planes=flat`: every number a uniform plane.
 """
 
 import math
@@ -76,32 +76,32 @@ class OpenSpielGame:
         self.play = pyspiel.State.child
 
     def start(self) -> Any:
-        """The initial state."""
+        """The first state."""
         return self._start
 
     def is_terminal(self, state: Any) -> bool:
-        """Whether the game is over, by its rules or by the limit of plies."""
+        """Whether the game is over, by its rules or by the limit on the plies."""
         return bool(state.is_terminal()) or self.is_cut_off(state)
 
     def legal_actions(self, state: Any) -> list[int]:
-        """The legal actions in ascending order; none if the game is over."""
+        """OpenSpiel's, ascending; none once the game is over."""
         return [] if self.is_cut_off(state) else list(state.legal_actions())
 
     def to_play(self, state: Any) -> int:
-        """0 for the player who begins, 1 for the other one."""
+        """0 for the player who began, else 1; 0 once the game is over."""
         player: int = state.current_player()
         return 0 if player < 0 else player ^ self._first
 
     def is_cut_off(self, state: Any) -> bool:
-        """Whether the limit of plies has ended the game."""
+        """Whether the limit on the plies has ended the game."""
         return 0 < self._limit <= state.move_number() and not state.is_terminal()
 
     def outcome(self, state: Any) -> int:
-        """The sign of what the player to move gets: margins are reported by `score`."""
+        """The sign of the utility for the player to move; `score` has its size."""
         return int(np.sign(self._utility(state)))
 
     def score(self, state: Any) -> float | None:
-        """The margin for the player to move; None if the game has no points."""
+        """The utility for the player to move; None if it is only -1, 0 or 1."""
         return self._utility(state) if self._has_points else None
 
     def _utility(self, state: Any) -> float:
@@ -120,11 +120,11 @@ class OpenSpielGame:
         return self._planes
 
     def to_move(self, state: Any, action: int) -> str:
-        """The text of an action, without spaces."""
+        """OpenSpiel's text of the action, without blanks."""
         return "_".join(state.action_to_string(state.current_player(), action).split())
 
     def render(self, state: Any) -> str:
-        """OpenSpiel's own text of the state."""
+        """OpenSpiel's text of the state."""
         return str(state)
 
     def parse(self, text: str) -> Any:
@@ -135,13 +135,13 @@ class OpenSpielGame:
             reason = " ".join(str(error).split())[:200]
             raise ValueError(f"OpenSpiel sets up no {self._name} from '{text[:60]}': {reason}") from None
         if state.is_terminal() or state.current_player() < 0:
-            raise ValueError(f"OpenSpiel's {self._name} from '{text[:60]}': nobody is to move there")
+            raise ValueError(f"OpenSpiel's {self._name} from '{text[:60]}': no player is to move there")
         return state
 
     # --- the planes --------------------------------------------------------------------------------------------------
 
     def _look(self, planes: str) -> int:
-        """Plays random games and decides on the planes; the most legal actions that a position had."""
+        """Plays random games and decides on the planes; returns the most legal actions that a position had."""
         tensors, most = self._probe()
         shape = _board_shape(self._tensor_shape(), self.num_actions)
         kinds = _kinds(tensors.reshape(len(tensors), *shape)) if planes == "auto" else None
@@ -182,7 +182,7 @@ class OpenSpielGame:
 
 
 def playable_names() -> list[str]:
-    """Names in OpenSpiel of the games that can be played here, by what their types say."""
+    """OpenSpiel's names of the games that can be played here, judged by their types."""
     pyspiel = _pyspiel()
     return [
         kind.short_name for kind in pyspiel.registered_games()
@@ -202,7 +202,7 @@ def _load(pyspiel: Any, name: str) -> Any:
         given = pyspiel.game_parameters_from_string(name)
         known = next(k for k in pyspiel.registered_games() if k.short_name == short).parameter_specification
         unknown = [key for key in given if key not in known and key != "name"]
-        if unknown:  # said here, because OpenSpiel also prints its errors
+        if unknown:  # checked here, because OpenSpiel also prints its errors
             takes = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
             raise UsageError(f"game.name={name}: OpenSpiel's {short} has no parameter {unknown[0]}: {takes}")
         return pyspiel.load_game(name)
@@ -211,7 +211,7 @@ def _load(pyspiel: Any, name: str) -> Any:
 
 
 def _wrong_properties(pyspiel: Any, kind: Any) -> Any:
-    """What of the game's type does not fit, each with the property's name and value."""
+    """The properties of the game's type that do not fit, each with its name and value."""
     wanted = {
         "dynamics": (kind.dynamics, pyspiel.GameType.Dynamics.SEQUENTIAL, "the players must move in turn"),
         "chance_mode": (kind.chance_mode, pyspiel.GameType.ChanceMode.DETERMINISTIC, "there must be no chance"),
@@ -236,7 +236,7 @@ def _check_properties(pyspiel: Any, name: str, game: Any) -> None:
 
 
 def _reader(game: Any) -> tuple[NDArray[np.float32], Any]:
-    """An array [size], and what writes a state's tensor into it, seen by a player of OpenSpiel's."""
+    """An array [size], and a function that writes a state's tensor into it, seen by a player (OpenSpiel's number)."""
     from open_spiel.python.observation import make_observation
 
     if game.get_type().provides_observation_tensor:
@@ -263,7 +263,7 @@ def _board_shape(shape: tuple[int, ...], actions: int) -> tuple[int, int, int]:
 
 
 def _kinds(tensors: NDArray[np.float32]) -> NDArray[np.bool_] | None:
-    """[N, C, H, W] -> of each plane whether it is binary; None where one is neither binary nor uniform."""
+    """[N, C, H, W] -> of each plane whether it is binary; None if one is neither binary nor uniform."""
     binary: NDArray[np.bool_] = ((tensors == 0) | (tensors == 1)).all(axis=(0, 2, 3))
     uniform = (tensors == tensors[:, :, :1, :1]).all(axis=(0, 2, 3))
     return binary if (binary | uniform).all() else None

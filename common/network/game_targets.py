@@ -1,4 +1,4 @@
-"""What is learned from how the game went on."""
+"""Targets that are learned from the rest of the game."""
 
 import torch
 import torch.nn.functional as F
@@ -17,9 +17,9 @@ MOVES_DELTA = 10.0  # plies from which an error counts linearly (the same)
 
 
 class Value:
-    """How the game ends: (y - v)^2 with y = (1 - r) z + r q; r is 0 where only the end of the game counts.
+    """How the game ends: (y - v)^2 with y = (1 - r) z + r q; r is 0 if only the end of the game counts.
 
-    q is what the search said of the root (lc0: q_ratio).  `learner.blunder_gap` decides how far back z reaches.
+    q is the search's value of the root (lc0: q_ratio).  `learner.blunder_gap` decides how far back z reaches.
     """
 
     name = "value"
@@ -30,14 +30,14 @@ class Value:
         self.columns: tuple[str, ...] = ("outcome", "root_values") if self._root_share else ("outcome",)
 
     def head(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> nn.Module:
-        """See `Target.head`."""
+        """See `Target`."""
         return ValueHead(board, config)
 
     def loss(self, prediction: Tensor, batch: Labels) -> Tensor:
-        """See `Target.loss`."""
+        """See `Target`."""
         return (self._label(batch) - prediction.float()).square()  # [B]
 
-    def figures(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
+    def metrics(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
         """error: |z - v|."""
         return {"error": (batch["outcome"] - prediction.float()).abs()}
 
@@ -48,10 +48,11 @@ class Value:
 
 
 class ShortTermValues:
-    """What the searches of the next plies say, looking 64, 21 and 7 plies ahead on 19x19: sum over k of (s_k - v_k)^2.
+    """The values of the searches 64, 21 and 7 plies ahead on 19x19: sum over k of (s_k - v_k)^2.
 
-    Less noisy than the end of the game, and sooner right than the search of now (KataGo: docs/KataGoMethods.md,
-    "Short-term Value and Score Targets"); `common.network.row_labels.horizons` says how far on other boards.
+    They are less noisy than the end of the game, and more accurate than the current search (KataGo:
+    docs/KataGoMethods.md, "Short-term Value and Score Targets").  For other boards see
+    `common.network.row_labels.horizons`.
     """
 
     name = "short_term"
@@ -61,14 +62,14 @@ class ShortTermValues:
         self.weight = config.short_term_weight
 
     def head(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> nn.Module:
-        """See `Target.head`."""
+        """See `Target`."""
         return NumbersHead(board, config, len(PLIES_A_CELL))
 
     def loss(self, prediction: Tensor, batch: Labels) -> Tensor:
-        """See `Target.loss`."""
+        """See `Target`."""
         return (batch["short_term"] - torch.tanh(prediction.float())).square().sum(1)  # [B] of [B, K]
 
-    def figures(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
+    def metrics(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
         """error: mean of |s_k - v_k|."""
         return {"error": (batch["short_term"] - torch.tanh(prediction.float())).abs().mean(1)}
 
@@ -76,7 +77,7 @@ class ShortTermValues:
 class MovesLeft:
     """How many plies the game still lasts: Huber loss of n / 20 (lc0: tf/tfprocess.py, moves_left_loss).
 
-    Where somebody resigned, or the plies ran out, the game lasted until then.
+    A game that ended by resignation or by the ply limit lasted until then.
     """
 
     name = "moves_left"
@@ -86,26 +87,26 @@ class MovesLeft:
         self.weight = config.moves_left_weight
 
     def head(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> nn.Module:
-        """See `Target.head`."""
+        """See `Target`."""
         return NumbersHead(board, config, 1)
 
     def loss(self, prediction: Tensor, batch: Labels) -> Tensor:
-        """See `Target.loss`."""
+        """See `Target`."""
         label = batch["plies_left"] / MOVES_SCALE
         return F.huber_loss(self._scaled(prediction), label, reduction="none", delta=MOVES_DELTA / MOVES_SCALE)  # [B]
 
-    def figures(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
+    def metrics(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
         """error: in plies."""
         return {"error": (MOVES_SCALE * self._scaled(prediction) - batch["plies_left"]).abs()}
 
     def _scaled(self, prediction: Tensor) -> Tensor:
-        return F.softplus(prediction.float().squeeze(1))  # [B] never negative, and never without a gradient
+        return F.softplus(prediction.float().squeeze(1))  # [B] never negative, with a gradient everywhere
 
 
 class Ownership:
     """Who owns each cell at the end: cross entropy, mean over the cells (KataGo: python/metrics_pytorch.py).
 
-    The head's tanh is the owner: 1 the player to move, -1 the other one.  Games that were resigned teach nothing.
+    The head's tanh is the owner: 1 the player to move, -1 the other one.  Resigned games do not count.
     """
 
     name = "ownership"
@@ -115,23 +116,23 @@ class Ownership:
         self.weight = config.ownership_weight
 
     def head(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> nn.Module:
-        """See `Target.head`."""
+        """See `Target`."""
         return CellsHead(config)
 
     def loss(self, prediction: Tensor, batch: Labels) -> Tensor:
-        """See `Target.loss`."""
+        """See `Target`."""
         share = (1 + batch["ownership"].nan_to_num(0.0)) / 2  # [B, H, W] of the player to move
         # (1 + tanh x) / 2 is the logistic function of 2 x.
         cells = F.binary_cross_entropy_with_logits(2 * prediction.float(), share, reduction="none")
         return torch.where(self._is_known(batch), cells.mean((1, 2)), 0.0)  # [B]
 
-    def figures(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
-        """error: mean of |owner - tanh|, among the rows whose game came to its end."""
+    def metrics(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
+        """error: mean of |owner - tanh|, of the rows whose game was played to its end."""
         error = (batch["ownership"].nan_to_num(0.0) - torch.tanh(prediction.float())).abs().mean((1, 2))
         return {"error": rescale_known(error, self._is_known(batch))}
 
     def _is_known(self, batch: Labels) -> Tensor:
-        return ~batch["ownership"][:, 0, 0].isnan()  # [B] a map is known whole or not at all
+        return ~batch["ownership"][:, 0, 0].isnan()  # [B] a map is known completely or not at all
 
 
 class Score:
@@ -144,17 +145,17 @@ class Score:
         self.weight = config.score_weight
 
     def head(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> nn.Module:
-        """See `Target.head`."""
+        """See `Target`."""
         return NumbersHead(board, config, 1)
 
     def loss(self, prediction: Tensor, batch: Labels) -> Tensor:
-        """See `Target.loss`."""
+        """See `Target`."""
         points, label = self._points(prediction), batch["score"].nan_to_num(0.0)
         error = F.huber_loss(points, label, reduction="none", delta=SCORE_DELTA)
         return torch.where(batch["score"].isnan(), 0.0, error)  # [B]
 
-    def figures(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
-        """error: in points, among the rows whose game came to its end."""
+    def metrics(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
+        """error: in points, of the rows whose game was played to its end."""
         error = (self._points(prediction) - batch["score"].nan_to_num(0.0)).abs()
         return {"error": rescale_known(error, ~batch["score"].isnan())}
 

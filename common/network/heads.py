@@ -1,4 +1,4 @@
-"""The heads that predictions come from, as torch modules; their names of parts are those of `common.network.tower`."""
+"""The heads of the network as torch modules; their parts have the names of `common.network.tower`."""
 
 import torch
 import torch.nn.functional as F
@@ -25,7 +25,7 @@ class Normed(nn.Module):
 
 
 class PolicyHead(nn.Module):
-    """1x1 convolution, norm, ReLU, linear to one logit an action: of the board as a whole, or cell by cell."""
+    """1x1 convolution, norm, ReLU, linear to one logit per action: from the whole board, or cell by cell."""
 
     def __init__(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class PolicyHead(nn.Module):
         self.is_by_cell = config.policy_head == "planes"
 
     def forward(self, x: Tensor) -> Tensor:
-        """[B, F, H, W] -> logits [B, A]."""
+        """[B, F, H, W] -> [B, A]."""
         y = F.relu(self.features(x))
         y = y.flatten(2).transpose(1, 2) if self.is_by_cell else y.flatten(1)  # [B, H * W, P], [B, P * H * W]
         logits: Tensor = self.output(y).flatten(1)  # [B, A]
@@ -70,7 +70,7 @@ class ValueHead(NumbersHead):
 
 
 class CellsHead(nn.Module):
-    """1x1 convolution to one number a cell."""
+    """1x1 convolution to one number per cell."""
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()

@@ -29,8 +29,8 @@ class Block(nn.Module):
         self.second = Normed(filters, filters, 3)
 
     def forward(self, x: Tensor) -> Tensor:
-        # In place where autograd keeps the result anyway (ReLU) or nothing at all (sum): less memory to walk through.
         """[B, F, H, W] -> [B, F, H, W]."""
+        # In place where autograd keeps the result anyway (ReLU) or keeps nothing (sum): less memory traffic.
         y = self.second(F.relu(self.first(x), inplace=True))
         return F.relu(y.add_(x), inplace=True)
 
@@ -56,7 +56,7 @@ class Network(nn.Module):
         load_tensors(self, {name: initial_tensor(name, tuple(t.shape), seed) for name, t in named_tensors(self)})
 
     def forward(self, x: Tensor) -> dict[str, Tensor]:
-        """[B, C, H, W] -> the prediction of each head by the name of its target."""
+        """Planes [B, C, H, W] -> {target: prediction}."""
         x = self.blocks(F.relu(self.stem(x), inplace=True))  # [B, F, H, W]
         return {name: head(x) for name, head in self.heads.items()}
 
@@ -74,13 +74,13 @@ def tensors_of(network: nn.Module) -> Tensors:
 
 
 def load_tensors(network: nn.Module, tensors: Mapping[str, NDArray[np.float32]]) -> None:
-    """Copies the tensors into the network; UsageError when names or shapes are not the network's."""
+    """Copies the tensors into the network; UsageError if names or shapes are not the network's."""
     fill(dict(named_tensors(network)), tensors)
 
 
 @torch.no_grad()
 def fill(own: Mapping[str, Tensor], tensors: Mapping[str, NDArray[np.float32]]) -> None:
-    """Copies each array into the tensor of its name; UsageError, and nothing copied, when they do not match."""
+    """Copies each array into the tensor of its name; UsageError, and nothing copied, if they do not match."""
     if own.keys() != tensors.keys():
         wrong = sorted(own.keys() ^ tensors.keys())
         raise UsageError(f"these weights belong to another network: {', '.join(wrong[:3])} "

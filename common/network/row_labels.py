@@ -1,4 +1,4 @@
-"""Which labels the replay works out for its rows, as `learner.targets` ask; no torch, so that a driver can ask too."""
+"""Which labels the replay computes for its rows, for `learner.targets`; without torch, so that a driver can use it."""
 
 import math
 import random
@@ -8,7 +8,7 @@ from shusaku.common._core import Game
 from shusaku.common.config.schema import LearnerConfig
 from shusaku.common.errors import UsageError
 
-# Plies a cell of the board by which a horizon is longer than one ply: 64, 21 and 7 plies on 19x19, 8, 3 and 2 in
+# Plies per cell of the board by which a horizon is longer than one ply: 64, 21 and 7 plies on 19x19, 8, 3 and 2 in
 # connect four (KataGo: cpp/dataio/trainingwrite.cpp, calls of fillValueTDTargets).
 PLIES_A_CELL = (0.176, 0.056, 0.016)
 
@@ -18,7 +18,7 @@ class RowLabels:
     """Options of `common._core.RowRing`; without any the rows have policy and outcome alone."""
 
     horizons: tuple[float, ...] = ()  # of the short-term values, in plies, at least 1 each
-    blunder_gap: float = 0.0  # the outcome is deblundered where a move loses more than this; 0: never
+    blunder_gap: float = 0.0  # the outcome is corrected after a move that loses more than this; 0: never
     blunder_width: float = 0.0  # of the transition around the gap
     ownership: bool = False
     score: bool = False
@@ -26,7 +26,7 @@ class RowLabels:
 
 
 def row_labels(game: Game, config: LearnerConfig) -> RowLabels:
-    """What the targets need; UsageError with the reason where the game cannot give it."""
+    """The labels that the targets need; UsageError with the reason if the game cannot give them."""
     targets = config.targets
     if "ownership" in targets:
         _check_ownership(game)
@@ -43,26 +43,26 @@ def row_labels(game: Game, config: LearnerConfig) -> RowLabels:
 
 
 def horizons(game: Game) -> tuple[float, ...]:
-    """[K] of the short-term values, in plies."""
+    """The horizons [K] of the short-term values, in plies."""
     _, height, width = game.observation_shape
     return tuple(1 + factor * height * width for factor in PLIES_A_CELL)
 
 
 def _check_ownership(game: Game) -> None:
     try:
-        game.start().ownership  # noqa: B018 - asked for its refusal
+        game.start().ownership  # noqa: B018 - raises if the game has none
     except ValueError as error:
-        raise _refused("ownership", f"{error}, so nobody owns any at the end") from None
+        raise _unavailable("ownership", f"{error}, so no player owns any at the end") from None
 
 
 def _check_score(game: Game) -> None:
-    """By the end of one random game: rules say only of a position that is over what it is worth."""
-    position, draw = game.start(), random.Random(1)
+    """Plays one random game, because only a final position has a score."""
+    position, generator = game.start(), random.Random(1)
     while not position.is_terminal:
-        position.play(draw.choice(position.legal_actions))
+        position.play(generator.choice(position.legal_actions))
     if math.isnan(position.score):
-        raise _refused("score", f"{game.name} counts no points, so a game has none at its end")
+        raise _unavailable("score", f"{game.name} counts no points, so a game has none at its end")
 
 
-def _refused(target: str, reason: str) -> UsageError:
+def _unavailable(target: str, reason: str) -> UsageError:
     return UsageError(f"learner.targets names {target}: {reason}; leave {target} out")

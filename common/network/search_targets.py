@@ -1,4 +1,4 @@
-"""What is learned from the searches: how they would play."""
+"""Targets that are learned from the searches: their policies."""
 
 import torch
 import torch.nn.functional as F
@@ -10,7 +10,7 @@ from shusaku.common.network.target import Labels
 
 
 class Policy:
-    """What the search would play: cross entropy -pi . log p over all actions."""
+    """The policy of the search: cross entropy -pi . log p over all actions."""
 
     name = "policy"
     weight = 1.0
@@ -20,20 +20,20 @@ class Policy:
         pass
 
     def head(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> nn.Module:
-        """See `Target.head`."""
+        """See `Target`."""
         return PolicyHead(board, num_actions, config)
 
     def loss(self, prediction: Tensor, batch: Labels) -> Tensor:
-        """See `Target.loss`."""
+        """See `Target`."""
         return cross_entropy(prediction, batch["policy"])
 
-    def figures(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
+    def metrics(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
         """accuracy: the network's first choice is the search's."""
         return {"accuracy": (prediction.argmax(1) == batch["policy"].argmax(1)).float()}
 
 
 class SoftPolicy:
-    """The same policy flattened to pi^(1/4) and normalised again, so that what it says of lesser moves counts, too.
+    """The policy flattened to pi^(1/4) and normalised again, so that lesser moves count, too.
 
     KataGo: docs/KataGoMethods.md, "Auxiliary Soft Policy Target".
     """
@@ -45,21 +45,21 @@ class SoftPolicy:
         self.weight = config.soft_policy_weight
 
     def head(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> nn.Module:
-        """See `Target.head`."""
+        """See `Target`."""
         return PolicyHead(board, num_actions, config)
 
     def loss(self, prediction: Tensor, batch: Labels) -> Tensor:
-        """See `Target.loss`."""
+        """See `Target`."""
         soft = batch["policy"].pow(0.25)  # [B, A]
         return cross_entropy(prediction, soft / soft.sum(1, keepdim=True))
 
-    def figures(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
-        """See `Target.figures`."""
+    def metrics(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
+        """Has no metrics besides its loss."""
         return {}
 
 
 class OpponentReply:
-    """What the opponent's next search would play; rows without one teach nothing (KataGo: paper, section 3.4)."""
+    """The policy of the opponent's next search; rows without one do not count (KataGo: paper, section 3.4)."""
 
     name = "reply"
     columns: tuple[str, ...] = ("reply",)
@@ -68,25 +68,25 @@ class OpponentReply:
         self.weight = config.reply_weight
 
     def head(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> nn.Module:
-        """See `Target.head`."""
+        """See `Target`."""
         return PolicyHead(board, num_actions, config)
 
     def loss(self, prediction: Tensor, batch: Labels) -> Tensor:
-        """See `Target.loss`."""
+        """See `Target`."""
         return cross_entropy(prediction, batch["reply"])
 
-    def figures(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
-        """accuracy: the first choice is the opponent's, among the rows that have a reply."""
+    def metrics(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
+        """accuracy: the first choice is the opponent's, of the rows that have a reply."""
         is_known = batch["reply"].sum(1) > 0
         return {"accuracy": rescale_known((prediction.argmax(1) == batch["reply"].argmax(1)).float(), is_known)}
 
 
 def rescale_known(values: Tensor, is_known: Tensor) -> Tensor:
-    """[B] whose mean is the mean of those values that are known; 0 where none is."""
+    """Scales known values and drops others, so that the mean [B] is that of the known ones; 0 if there are none."""
     share = is_known.float().mean().clamp(min=1e-9)
     return torch.where(is_known, values, 0.0) / share
 
 
 def cross_entropy(logits: Tensor, policy: Tensor) -> Tensor:
-    """[B] of logits [B, A] under policies [B, A]; 0 where a policy is all zeros."""
+    """The cross entropy [B] of logits [B, A] under policies [B, A]; 0 for a policy of zeros."""
     return -(policy * F.log_softmax(logits.float(), dim=1)).sum(1)

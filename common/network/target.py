@@ -1,4 +1,4 @@
-"""What a target is, and how the losses of several become one."""
+"""The interface of a target, and the sum of the losses of several."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from shusaku.common.config.schema import NetworkConfig
 
-# Columns of `replay.buffer.Batch` by name, [B, ...] each, already on the learner's device; everything in them is for
-# the player to move.  `weight` [B] counts in every loss and is above 0.
+# Columns of `replay.buffer.Batch` by name, [B, ...] each, already on the learner's device, for the player to
+# move.  `weight` [B] is above 0 and scales every loss.
 Labels = Mapping[str, Tensor]
 
 
@@ -18,24 +18,29 @@ class Target(Protocol):
 
     @property
     def name(self) -> str:
-        """The key of its prediction and its loss."""
+        """The name of its head and its loss."""
+        ...
+
     @property
     def weight(self) -> float:
-        """Its share in the total loss."""
+        """The factor of its loss in the total loss."""
+        ...
+
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of `Labels` that its label is made from."""
+        """The columns that its label is made from."""
+        ...
 
     def head(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> nn.Module:
-        """Features [B, F, H, W] -> prediction."""
+        """A module: features [B, F, H, W] -> prediction."""
         ...
 
     def loss(self, prediction: Tensor, batch: Labels) -> Tensor:
-        """[B] the loss of each row, float32; 0 where the row has no such label."""
+        """The loss [B] of each row, float32; 0 if the row has no such label."""
         ...
 
-    def figures(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
-        """Name -> [B], what people want to see of it besides the loss."""
+    def metrics(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
+        """Metrics besides the loss: name -> [B]."""
         ...
 
 

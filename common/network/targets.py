@@ -1,6 +1,6 @@
-"""What the network learns to predict: one class a target, with its label, its head and its loss.
+"""The table of targets: one class per target, with its label, its head and its loss.
 
-`learner.targets` chooses among them; self-play evaluates the policy and the value alone, whatever else is learned.
+`learner.targets` chooses among them; self-play evaluates only the policy and the value.
 """
 
 from collections.abc import Callable

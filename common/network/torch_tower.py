@@ -1,4 +1,4 @@
-"""The network as torch computes it for play: norms folded, channels last, no autograd, the same tensors for ever."""
+"""The network in torch for play: norms folded, channels last, no autograd, in tensors that are never replaced."""
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
 class TorchTower:
-    """New weights are copied into the tensors that are there: a CUDA graph that was captured over them stays good."""
+    """New weights are copied into the existing tensors, so that a captured CUDA graph stays valid."""
 
     def __init__(self, tower: TowerShape, precision: str, device: torch.device) -> None:
         """`precision`: fp32 | bf16, of everything but the values, which leave as fp32."""
@@ -25,7 +25,7 @@ class TorchTower:
 
     @torch.inference_mode()
     def load(self, weights: Weights) -> None:
-        """ValueError when the tensors are not this tower's; the old weights go on answering then."""
+        """Uses these weights from now on; ValueError, and no change, if they belong to another tower."""
         folded = folded_tensors(weights, self._tower)
         for name, tensor in self.tensors.items():
             tensor.copy_(torch.from_numpy(np.array(folded[name])))

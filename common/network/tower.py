@@ -96,7 +96,7 @@ def initial_tensors(tower: TowerShape, seed: int) -> Tensors:
 
 
 def evaluation_tensors(tensors: Mapping[str, NDArray[np.float32]]) -> Tensors:
-    """The tensors that an evaluator computes with: heads other than policy and value only teach the tower."""
+    """The tensors that an evaluator needs: heads other than policy and value serve only training."""
     own = ("heads.policy.", "heads.value.")
     return {name: t for name, t in tensors.items() if not name.startswith("heads.") or name.startswith(own)}
 
@@ -114,7 +114,7 @@ def folded_shapes(tower: TowerShape) -> dict[str, Shape]:
 
 
 def quantised_layers(tower: TowerShape) -> list[str]:
-    """The convolutions that 8-bit evaluation rounds: those of the residual blocks."""
+    """The convolutions that 8-bit evaluation quantises: those of the residual blocks."""
     return [f"blocks.{i}.{half}" for i in range(tower.network.blocks) for half in ("first", "second")]
 
 

@@ -1,4 +1,4 @@
-"""Weights as one safetensors file: written whole or not at all, and refused when a single bit differs."""
+"""Weights as one safetensors file: written whole or not at all, and rejected if a single bit differs."""
 
 import dataclasses
 import hashlib
@@ -16,14 +16,13 @@ from safetensors.numpy import save
 from shusaku.common.config.schema import NetworkConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.messages import Weights
-from shusaku.common.network.tower import TowerShape, evaluation_tensors, fold, folded_shapes, initial_tensors
+from shusaku.common.network.tower import TowerShape, fold, folded_shapes, initial_tensors
 
 if TYPE_CHECKING:
     from shusaku.common._core import Game
-    from shusaku.common.network.network import Network
 
-FORMAT = 1  # of the file's facts; a reader refuses any other
-FACTS = "shusaku"  # the one metadata entry: safetensors writes several in a random order
+FORMAT = 1  # of the metadata; a reader rejects any other
+METADATA_KEY = "shusaku"  # the only metadata entry: safetensors writes several in a random order
 
 
 def tower_shape(game: "Game", network: NetworkConfig) -> TowerShape:
@@ -37,16 +36,8 @@ def random_weights(game: "Game", network: NetworkConfig, seed: int, version: int
     return Weights(version, 0, tensors, dataclasses.asdict(network), game.name, game.params)
 
 
-def weights_of(network: "Network", game: "Game", version: int, step: int) -> Weights:
-    """The network as it is now: its tower, policy and value; other heads stay behind."""
-    from shusaku.common.network.network import tensors_of  # torch, only for those who train
-
-    tensors = evaluation_tensors(tensors_of(network))
-    return Weights(version, step, tensors, dataclasses.asdict(network.config), game.name, game.params)
-
-
 def folded_tensors(weights: Weights, tower: TowerShape) -> dict[str, NDArray[np.float32]]:
-    """`common.network.tower.fold` of the weights; ValueError when they are not this tower's."""
+    """`common.network.tower.fold` of the weights; ValueError if they belong to another tower."""
     folded = fold(weights.tensors)
     for name, shape in folded_shapes(tower).items():
         if name not in folded or folded[name].shape != shape:
@@ -62,8 +53,8 @@ def is_finite(tensors: Mapping[str, NDArray[np.float32]]) -> bool:
 
 
 def weights_to_bytes(weights: Weights) -> bytes:
-    """The safetensors file of these weights: one JSON map of facts, then the tensors as little-endian float32."""
-    facts: dict[str, Any] = {
+    """The safetensors file of these weights: one JSON map of metadata, then the tensors as little-endian float32."""
+    metadata: dict[str, Any] = {
         "format": FORMAT,
         "version": weights.version,
         "step": weights.step,
@@ -74,28 +65,28 @@ def weights_to_bytes(weights: Weights) -> bytes:
         **({"refused": weights.rejected} if weights.rejected else {}),
     }
     tensors = {name: np.ascontiguousarray(t, "<f4") for name, t in weights.tensors.items()}
-    return save(tensors, {FACTS: json.dumps({**facts, "digest": _digest(facts, tensors)}, sort_keys=True)})
+    return save(tensors, {METADATA_KEY: json.dumps({**metadata, "digest": _digest(metadata, tensors)}, sort_keys=True)})
 
 
 def weights_from_bytes(data: bytes, source: str) -> Weights:
     """The inverse; UsageError naming `source` when the bytes are damaged or of another format."""
-    facts, tensors = _parse(data, source)
-    stored = facts.pop("digest", "")
-    if facts.get("format") != FORMAT:
-        raise UsageError(f"{source}: weights of format {facts.get('format', 'unknown')}, this version of Shusaku reads "
-                         f"format {FORMAT}; use the version that wrote them")
-    if stored != _digest(facts, tensors):
+    metadata, tensors = _parse(data, source)
+    stored = metadata.pop("digest", "")
+    if metadata.get("format") != FORMAT:
+        raise UsageError(f"{source}: weights of format {metadata.get('format', 'unknown')}, this version of Shusaku "
+                         f"reads format {FORMAT}; use the version that wrote them")
+    if stored != _digest(metadata, tensors):
         raise UsageError(f"{source}: damaged, the SHA-256 of its content is not the stored one; use another checkpoint")
     return Weights(
-        version=facts["version"],
-        step=facts["step"],
+        version=metadata["version"],
+        step=metadata["step"],
         tensors=tensors,
-        network=facts["network"],
-        game=facts["game"],
-        params=facts["params"],
+        network=metadata["network"],
+        game=metadata["game"],
+        params=metadata["params"],
         sha256=hashlib.sha256(data).hexdigest(),
-        scales=facts.get("scales", {}),
-        rejected=facts.get("refused", ""),
+        scales=metadata.get("scales", {}),
+        rejected=metadata.get("refused", ""),
     )
 
 
@@ -103,16 +94,16 @@ def _parse(data: bytes, source: str) -> tuple[dict[str, Any], dict[str, NDArray[
     try:
         entries: list[tuple[str, dict[str, Any]]] = deserialize(data)  # type: ignore[no-untyped-call]
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        facts = dict(json.loads(header["__metadata__"][FACTS]))
+        metadata = dict(json.loads(header["__metadata__"][METADATA_KEY]))
         tensors = {name: np.frombuffer(e["data"], "<f4").reshape(e["shape"]).copy() for name, e in entries}
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{source}: damaged or not a weights file ({error}); use another checkpoint") from error
-    return facts, tensors
+    return metadata, tensors
 
 
-def _digest(facts: Mapping[str, Any], tensors: Mapping[str, NDArray[np.float32]]) -> str:
-    """SHA-256 over everything that has a meaning: facts, and names, shapes and numbers of the tensors."""
-    total = hashlib.sha256(json.dumps(dict(facts), sort_keys=True).encode())
+def _digest(metadata: Mapping[str, Any], tensors: Mapping[str, NDArray[np.float32]]) -> str:
+    """SHA-256 over everything that has a meaning: metadata, and names, shapes and numbers of the tensors."""
+    total = hashlib.sha256(json.dumps(dict(metadata), sort_keys=True).encode())
     for name in sorted(tensors):
         total.update(f"{name} {tensors[name].shape}".encode())
         total.update(tensors[name].data)

@@ -11,7 +11,7 @@ from typing import TypeVar
 from shusaku.actors.batch_size import GamesChoice, measure_games
 from shusaku.actors.evaluators.factory import choose_runtime
 from shusaku.common.config.schema import Config
-from shusaku.common.errors import RunFailed, UsageError
+from shusaku.common.errors import RunError, UsageError
 from shusaku.deploy.cluster.layout import placement_of
 from shusaku.deploy.run.calibration import with_scales
 from shusaku.deploy.run.chosen_weights import choose_weights
@@ -39,7 +39,7 @@ def run_in_subprocess(function: Callable[[Config], T], config: Config) -> T:
         result, error = receiver.recv()
     except EOFError:
         process.join()
-        raise RunFailed(f"the process that measures ended with exit code {process.exitcode}") from None
+        raise RunError(f"the process that measures ended with exit code {process.exitcode}") from None
     finally:
         process.kill()
         process.join()
@@ -54,7 +54,7 @@ def _send_result(function: Callable[[Config], T], config: Config, sender: Connec
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to us as well; our parent decides
     try:
         sender.send((function(config), None))
-    except (UsageError, RunFailed) as error:
+    except (UsageError, RunError) as error:
         sender.send((None, error))
 
 
@@ -65,6 +65,6 @@ def _measure(config: Config) -> GamesChoice:
 
         torch.set_num_threads(1)  # as an actor has
     weights = chosen.weights
-    with contextlib.suppress(RunFailed):  # 8 bits err too much: the next best precision plays, and is measured
+    with contextlib.suppress(RunError):  # 8 bits err too much: the next best precision plays, and is measured
         weights = with_scales(config.inference, chosen.game, chosen.network, weights)
     return measure_games(replace_settings(config, network=chosen.network), chosen.game, weights)

@@ -8,7 +8,7 @@ from typing import Any
 from shusaku.actors.evaluators.buckets import make_buckets
 from shusaku.actors.evaluators.factory import choose_runtime, network_maker
 from shusaku.common.config.schema import Config, InferenceConfig
-from shusaku.common.errors import RunFailed
+from shusaku.common.errors import RunError
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.hardware import choose_precision
 from shusaku.common.network.weights import random_weights
@@ -37,7 +37,7 @@ def measure_inference(config: Config) -> dict[str, Any]:
         inference = replace(config.inference, runtime=runtime, precision=precision)
         try:
             loaded = with_scales(inference, game, config.network, weights)
-        except RunFailed:
+        except RunError:
             if config.inference.precision != "auto":
                 raise
             continue  # the quantisation error is too large here, and int8 was not asked for

@@ -7,7 +7,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from shusaku.actors.inference.client import EvaluationStopped
-from shusaku.common.errors import RunFailed, UsageError
+from shusaku.common.errors import RunError, UsageError
 
 
 def collect_answers(processes: Sequence[BaseProcess], results: Any, seconds: float) -> list[dict[str, Any]]:
@@ -35,10 +35,10 @@ def put_answer(results: Any, function: Callable[..., dict[str, Any]], *told: Any
     """Hands the answer of a function over, or what is to be told to the user."""
     try:
         results.put(function(*told))
-    except (UsageError, RunFailed) as error:
+    except (UsageError, RunError) as error:
         results.put(error)
     except EvaluationStopped:
-        results.put(RunFailed("the inference server did not answer a player in time"))
+        results.put(RunError("the inference server did not answer a player in time"))
 
 
 def _next(processes: Sequence[BaseProcess], results: Any, until: float, seconds: float) -> Any:
@@ -47,7 +47,7 @@ def _next(processes: Sequence[BaseProcess], results: Any, until: float, seconds:
     except queue.Empty:
         dead = [process.exitcode for process in processes if process.exitcode]
         if dead:
-            raise RunFailed(f"a process of the bench ended with exit code {dead[0]}") from None
+            raise RunError(f"a process of the bench ended with exit code {dead[0]}") from None
         if time.monotonic() > until:
-            raise RunFailed(f"the bench has not ended after {seconds:.0f} s") from None
+            raise RunError(f"the bench has not ended after {seconds:.0f} s") from None
         return None

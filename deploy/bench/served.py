@@ -17,10 +17,10 @@ import psutil
 
 from shusaku.actors.evaluators.evaluator import Evaluator, MeasurableEvaluator
 from shusaku.actors.evaluators.factory import evaluator_maker
-from shusaku.actors.inference.client import RemoteEvaluation
+from shusaku.actors.inference.client import RemoteEvaluator
 from shusaku.actors.inference.server import InferenceServer
-from shusaku.actors.inference.shm_client import SharedTransport
-from shusaku.actors.inference.shm_server import SharedDoor
+from shusaku.actors.inference.shm_client import SharedMemoryTransport
+from shusaku.actors.inference.shm_server import SharedMemoryServer
 from shusaku.actors.pipelined_self_play import PipelinedSelfPlay
 from shusaku.actors.self_play import ActorIdentity
 from shusaku.common.config.schema import Config
@@ -96,9 +96,9 @@ def _serve(config: Config, layout: Layout, barrier: Barrier, addresses: Any) -> 
         return raw_rate(network, seconds * RAW) if network else 0.0
 
     before = measure_raw()
-    door = SharedDoor(server)
+    listener = SharedMemoryServer(server)
     for _ in range(layout.actors):
-        addresses.put(door.address)
+        addresses.put(listener.address)
     barrier.wait(START_SECONDS)
     time.sleep(seconds * WARM_UP)
     begin, first = time.perf_counter(), server.stats()
@@ -106,7 +106,7 @@ def _serve(config: Config, layout: Layout, barrier: Barrier, addresses: Any) -> 
     spent, last = time.perf_counter() - begin, server.stats()
     description = server.description
     barrier.wait(START_SECONDS)
-    door.close()
+    listener.close()
     server.close()  # requests are under way to the last
     return {
         "raw": (before + measure_raw()) / 2, "runtime": description,
@@ -120,8 +120,10 @@ def _serve(config: Config, layout: Layout, barrier: Barrier, addresses: Any) -> 
 def _play(config: Config, layout: Layout, barrier: Barrier, addresses: Any, actor: int) -> dict[str, Any]:
     chosen = choose_weights(replace_settings(config, checkpoint=config.checkpoint or "random"))
     codec, timer = LeavesCodec(chosen.game), StageTimer()
-    transport = SharedTransport(addresses.get(timeout=START_SECONDS), actor, codec.max_bytes, deadline=ANSWER_SECONDS)
-    evaluate = RemoteEvaluation(
+    transport = SharedMemoryTransport(
+        addresses.get(timeout=START_SECONDS), actor, codec.max_bytes, deadline=ANSWER_SECONDS
+    )
+    evaluate = RemoteEvaluator(
         transport, actor, chosen.game, should_stop=lambda: transport.is_closed, timeout=2 * ANSWER_SECONDS
     )
     player = PipelinedSelfPlay(

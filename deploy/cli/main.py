@@ -13,7 +13,7 @@ from importlib import metadata
 from types import FrameType
 from typing import Any
 
-from shusaku.common.errors import ResumeError, RunFailed, UsageError
+from shusaku.common.errors import ResumeError, RunError, UsageError
 from shusaku.common.hardware import THREADS_WAIT
 from shusaku.common.suggestions import nearest
 from shusaku.deploy.cli.help import command_help, overview
@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(error, 2)
     except ResumeError as error:
         return _fail(error, 3)
-    except RunFailed as error:
+    except RunError as error:
         return _fail(error, 1)
     except Terminated:
         return 143
@@ -107,12 +107,12 @@ def _run_configured(command: Command, leading: list[str], overrides: list[str], 
 
 
 def _call(command: Command, arguments: list[Any], as_json: bool, spread: bool = False) -> None:
-    failure: RunFailed | None = None
+    failure: RunError | None = None
     with _json_last(as_json) as show:
         run = command.load()
         try:
             show(run(*arguments, as_json) if spread else run(arguments, as_json))
-        except RunFailed as error:
+        except RunError as error:
             if error.result is None:
                 raise
             show(error.result)

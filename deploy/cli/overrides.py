@@ -134,8 +134,10 @@ def _hint(text: str) -> str:
 
 
 def _quote_value(text: str) -> str:
-    """An override as Hydra takes it: a shell eats the quotes around `hex(board_size=5)`, which would be a call then,
-    and letters beyond ASCII are none of its grammar's.
+    """Quotes the value of an override if Hydra's grammar needs it.
+
+    A shell removes the quotes around `hex(board_size=5)`, which Hydra would then call; letters beyond ASCII are not in
+    its grammar.
     """
     key, _, value = text.partition("=")
     is_game = key.lstrip("+") in ("game.name", "game.params.name") and value.partition("(")[0] not in _SWEEPS
@@ -338,7 +340,7 @@ def _check_setting(leaf: _Leaf) -> None:
 
 def _set_parameters(game: DictConfig, saved: list[_Leaf], asked: list[_Leaf]) -> None:
     """Puts the parameters of the rules into game.params; UsageError on one that the game does not have or take."""
-    if game.name == "python":  # only what was typed: a preset's entry is code of somebody else
+    if game.name == "python":  # only what was typed: a preset's entry is code of another author
         for leaf in asked:
             if leaf.key == "entry":
                 trust(str(leaf.value))

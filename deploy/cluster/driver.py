@@ -14,7 +14,7 @@ import psutil
 
 from shusaku.actors.arena.strength_sets import strength_set
 from shusaku.common.config.schema import Config
-from shusaku.common.errors import ResumeError, RunFailed, UsageError
+from shusaku.common.errors import ResumeError, RunError, UsageError
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.messages import Weights
 from shusaku.common.network.weights import load_weights, random_weights
@@ -36,8 +36,10 @@ from shusaku.deploy.cluster.supervisor import Supervisor
 from shusaku.deploy.cluster.workers import RayWorker, cause_of
 from shusaku.deploy.ray_runtime.session import RaySession
 from shusaku.deploy.run.calibration import with_scales
+from shusaku.deploy.run.change_over import move_to_stream
 from shusaku.deploy.run.console import Console, Status
 from shusaku.deploy.run.measurements import conclude
+from shusaku.deploy.run.old_formats import migrate_checkpoints
 from shusaku.deploy.run.run_directory import RunDirectory
 from shusaku.deploy.run.run_identity import RunIdentity, RunProgress
 from shusaku.deploy.run.run_status import MetricsWriter, StatusBuilder
@@ -97,10 +99,12 @@ class ClusterRun:
     def start(self) -> None:
         """Redis, the layout, the run's keys, the workers; UsageError where something does not fit."""
         config = self.config
-        load_latest(self.directory.checkpoints)  # ResumeError before anything is started where none is good
+        load_latest(self.directory.checkpoints)  # ResumeError before anything is started if none is good
+        migrate_checkpoints(self.directory.path, self.console.log)
         self.layout = layout_of(config, self.session.node_cpus, self.session.num_gpus)
         self.actors = self.layout.actors
         control = self.store.start("" if self.session.is_local else self.session.own_address)
+        move_to_stream(self.directory.path, config, self.store.url, self.identity, self.console.log)
         epoch = self.identity.next_epoch(control.newest_epoch())
         self.epoch = epoch
         self.broadcast = Broadcast(self.supervisor, self.layout.placement)
@@ -126,7 +130,7 @@ class ClusterRun:
         self._prometheus = RayMetrics(self.identity.run_id, self.game.name)
 
     def train(self) -> None:
-        """Until the time is used up or somebody stops the run."""
+        """Until the time is used up or the run is stopped."""
         if not self.config.learner.enabled:
             self.broadcast.adopt(self._weights_without_learner())
         while not self.is_over() and not self.signals.should_stop() and not self.was_asked_to_stop:
@@ -236,6 +240,7 @@ class ClusterRun:
         return self.progress_state.seconds + since
 
     def is_over(self) -> bool:
+        """Whether the run is to end."""
         return self.seconds >= self.config.run.minutes * 60
 
     def save_progress(self) -> None:
@@ -244,10 +249,7 @@ class ClusterRun:
             self.progress_state, seconds=self.seconds,
             restarts=self.progress_state.restarts + self.supervisor.restarts,
         )
-        try:
-            state.save(self.directory.path)
-        except OSError as error:
-            self.console.log(f"the progress could not be written: {error}")
+        state.save(self.directory.path, self.console.log)
 
     def _start_clock(self) -> None:
         if self._clock_began is None and self.totals.total.get("simulations", 0) > 0:
@@ -259,10 +261,10 @@ class ClusterRun:
 
     # --- what is shown -----------------------------------------------------------------------------------------------
 
-    def show(self) -> tuple[RunView, Status]:
-        """Looks at the run, at most so often, and shows it; the newest view and its status."""
+    def show(self, is_last: bool = False) -> tuple[RunView, Status]:
+        """Looks at the run, at most so often unless it `is_last`, and shows it; the newest view and its status."""
         now = time.monotonic()
-        if self._shown is None or now - self._shown_at >= SHOW_SECONDS:
+        if is_last or self._shown is None or now - self._shown_at >= SHOW_SECONDS:
             self._shown_at = now
             view = self.view()
             self._shown = view, self._status_builder.build(view)
@@ -270,7 +272,7 @@ class ClusterRun:
         return self._shown
 
     def view(self) -> RunView:
-        """The run now, as far as everybody was heard from; asks nobody."""
+        """The run now, as far as its workers have reported; it asks none of them."""
         troubles = [f"replay: {self.store.trouble or 'no answer'}; finished games wait"]
         if self.is_replay_answering:
             trouble = self.report.replay.trouble if self.report else ""
@@ -399,7 +401,7 @@ class ClusterRun:
         weights = self._saved_weights() or random_weights(self.game, config.network, config.run.seed, version=1)
         try:
             weights = with_scales(config.inference, self.game, config.network, weights)
-        except RunFailed as refused:
+        except RunError as refused:
             self.console.log(f"{refused}; the next best precision is used")
             weights = replace(weights, rejected=str(refused))
         self.store.control.record_version(weights.version)

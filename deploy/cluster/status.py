@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from shusaku.actors.inference.stats import SERVER_FAULTS
 from shusaku.actors.remote import ServerReport
 from shusaku.deploy.cluster.actor_totals import ActorTotals
 from shusaku.deploy.cluster.replay_store import ReplayStore
@@ -87,6 +88,7 @@ def _sum_servers(reports: list[ServerReport], actors: Iterable[Mapping[str, Any]
         "wait_p50_ms": max(s.wait_p50_ms for s in stats),
         "wait_p99_ms": max(s.wait_p99_ms for s in stats),
         "idle_share": sum(s.idle_share for s in stats) / len(stats),
+        **{name: sum(getattr(s, name) for s in stats) for name in SERVER_FAULTS},
         **{name: max((float(call.get(name, 0.0)) for call in calls), default=0.0)
            for name in ("call_p50_ms", "call_p99_ms")},
     }

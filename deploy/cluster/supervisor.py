@@ -6,7 +6,7 @@ This file and workers.py tell what happens when a worker dies, in order:
    `run` goes on and its newest heartbeat is younger than `STUCK_SECONDS`.  Self-play actors send their heartbeats
    through the replay, the other workers answer `report` (`RayWorker.poll`).
 2. Declared dead: `_handle_failure` kills the process, counts the failure and plans the next start, after a pause that
-   grows.  If the worker is vital and failed `GIVE_UP` times in a row, it raises RunFailed with the reason.
+   grows.  If the worker is vital and failed `GIVE_UP` times in a row, it raises RunError with the reason.
 3. Fenced: before the next start, `Role.fence` makes the replay refuse games of all earlier incarnations, which may
    still arrive from a machine that only lost its network for a while.
 4. Replaced: `Role.start` starts the next incarnation.
@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from shusaku.common.errors import RunFailed
+from shusaku.common.errors import RunError
 
 STUCK_SECONDS = 30.0  # without a heartbeat: the worker is declared dead
 STOP_SECONDS = 10.0  # for a surplus worker to end by itself
@@ -177,7 +177,7 @@ class Supervisor:
         self.groups[name].is_unreachable = is_unreachable
 
     def reconcile(self) -> None:
-        """Checks every worker and starts the missing ones; RunFailed, with the reason, if a vital one keeps failing."""
+        """Checks every worker and starts the missing ones; RunError, with the reason, if a vital one keeps failing."""
         now = self._clock()
         for group in self.groups.values():
             for replica in list(group.replicas.values()):
@@ -250,7 +250,7 @@ class Supervisor:
         # A lost node may come back, and so may a CPU that another job took: only what never worked is hopeless.
         is_hopeless = replica.exceptions >= GIVE_UP or (replica.failures >= GIVE_UP and not group.has_worked)
         if is_hopeless and group.role.is_vital:
-            raise RunFailed(f"{group.role.name} {replica.index} failed {replica.failures} times in a row: {reason}")
+            raise RunError(f"{group.role.name} {replica.index} failed {replica.failures} times in a row: {reason}")
         pause = BACKOFF_SECONDS[min(replica.failures - 1, len(BACKOFF_SECONDS) - 1)]
         replica.next_start = now + pause
         restart = f"it is started again in {pause:.0f} s" if pause else "it is started again"

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console as Terminal
 
 from shusaku.common.config.schema import Config
-from shusaku.common.errors import RunFailed, UsageError
+from shusaku.common.errors import RunError, UsageError
 from shusaku.deploy.run.console import Status, block
 from shusaku.deploy.run.run_identity import RunIdentity
 from shusaku.replay.stream.client import ReplayUnavailable
@@ -50,7 +50,7 @@ def scale(what: str, config: Config, as_json: bool) -> dict[str, Any]:
     if is_done and not as_json:
         print(f"{alive} actors play, after {seconds} s")
     if not is_done:
-        raise RunFailed(f"scale {count}: {alive} of {count} actors play after {seconds} s; the run goes on trying, "
+        raise RunError(f"scale {count}: {alive} of {count} actors play after {seconds} s; the run goes on trying, "
                         "`shusaku status` shows it")
     return {"actors": count, "alive": alive, "seconds": seconds}
 
@@ -80,7 +80,7 @@ def stop(config: Config, as_json: bool) -> dict[str, Any]:
     seconds = round(time.monotonic() - begin, 1)
     ended = not _is_running(Path(config.run.dir))
     if not ended:
-        raise RunFailed(f"run.dir={config.run.dir}: the run was asked to stop {seconds} s ago and has not ended yet")
+        raise RunError(f"run.dir={config.run.dir}: the run was asked to stop {seconds} s ago and has not ended yet")
     if not as_json:
         print(f"the run has ended, after {seconds} s")
     return {"seconds": seconds}

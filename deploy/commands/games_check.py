@@ -3,7 +3,7 @@
 from typing import Any
 
 from shusaku.common._core import external_names
-from shusaku.common.errors import RunFailed, UsageError
+from shusaku.common.errors import RunError, UsageError
 from shusaku.common.external.contract import RULES, check_game
 from shusaku.common.external.loader import load_game
 from shusaku.common.suggestions import nearest
@@ -12,8 +12,7 @@ from shusaku.deploy.run.game_parameters import game_choices, make_game, parse_pa
 
 
 def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
-    """Prints each rule; {"game", "games", "plies", "rules": [{rule, text, violation}]}.  RunFailed where one is broken.
-    """
+    """Prints each rule; {"game", "games", "plies", "rules": [{rule, text, violation}]}.  RunError if one is broken."""
     parser = PlainOptions(prog="shusaku games check", description="Check that a game keeps the contract.")
     parser.add_argument("game", metavar="NAME", help="a game of `shusaku games`, or module:Class")
     parser.add_argument("--param", metavar="k=v", action="append", default=[], help="a parameter of the rules")
@@ -45,7 +44,7 @@ def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
     result = {"game": name, "params": game.params, "games": report.games, "plies": report.plies, "rules": rows}
     if not report.is_kept:
         first = next(iter(report.violations))
-        raise RunFailed(f"{asked.game} breaks {len(report.violations)} of {len(rows)} rules, first this one: "
+        raise RunError(f"{asked.game} breaks {len(report.violations)} of {len(rows)} rules, first this one: "
                         f"{RULES[first]}; {report.violations[first]}", result)
     return result
 

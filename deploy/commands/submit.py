@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shusaku.common.errors import RunFailed, UsageError
+from shusaku.common.errors import RunError, UsageError
 from shusaku.common.suggestions import nearest
 from shusaku.deploy.commands.plain_options import PlainOptions
 from shusaku.deploy.commands.table import COMMANDS
@@ -163,7 +163,7 @@ def _accepted(client: Any, submission: Submission, environment: dict[str, Any]) 
         except (RuntimeError, ValueError, OSError) as error:
             if NO_AGENT not in str(error) or time.monotonic() > deadline:
                 reason = " ".join(str(error).split())[:500]
-                raise RunFailed(f"--address {submission.address}: the cluster takes no job: {reason}") from None
+                raise RunError(f"--address {submission.address}: the cluster takes no job: {reason}") from None
         time.sleep(0.5)
 
 

@@ -16,7 +16,7 @@ from shusaku.deploy.cluster.layout import layout_of
 from shusaku.deploy.ray_runtime.session import RaySession
 from shusaku.deploy.run.console import Console
 from shusaku.deploy.run.run_directory import RunDirectory
-from shusaku.deploy.run.run_identity import RunIdentity, RunProgress, check_wiring
+from shusaku.deploy.run.run_identity import RunIdentity, RunProgress
 from shusaku.deploy.run.run_summary import resume_line, totals_line
 from shusaku.deploy.run.stop_signals import StopSignals
 from shusaku.replay.stream.client import check_server
@@ -25,7 +25,6 @@ from shusaku.replay.stream.client import check_server
 def run(config: Config, as_json: bool) -> dict[str, Any]:
     """Trains until `run.minutes` are used up, then measures the strength."""
     path = Path(config.run.dir)
-    check_wiring(path, "train")
     check_self_play(config)
     if config.run.evaluations:
         raise UsageError(f"run.evaluations={config.run.evaluations}: only one process can count them exactly; "
@@ -66,10 +65,10 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
         cluster.train()
         cluster.end_workers()
         cluster.activity = "trained" if cluster.is_over() else "stopped"
-        cluster.show()  # the totals, now that every worker has ended
+        cluster.show(is_last=True)  # with the totals, now that every worker has ended
         console.log(totals_line(
             path, cluster.seconds, config.run.minutes, games=cluster.totals.accepted, rows=cluster.totals.rows,
-            steps=cluster.report.step if cluster.report else cluster.broadcast.step, version=cluster.broadcast.version,
+            steps=cluster.report.step if cluster.report else cluster.broadcast.step,
         ))
         signals.raise_received()
         result = cluster.finish()

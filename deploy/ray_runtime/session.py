@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from shusaku.common.config.schema import ClusterConfig
-from shusaku.common.errors import RunFailed, UsageError
+from shusaku.common.errors import RunError, UsageError
 from shusaku.common.hardware import THREADS_WAIT
 from shusaku.deploy.ray_runtime import watchdog as ray_watchdog
 from shusaku.deploy.ray_runtime.auth import Login, login_for_new_cluster, ray_environment
@@ -131,7 +131,7 @@ class RaySession:
             if type(error) is not Exception and not isinstance(error, OSError | RuntimeError | ValueError):
                 raise  # Ray raises a bare Exception if its daemons are late
             logs = f"{directory}/session_latest/logs"
-            raise RunFailed(f"Ray does not start: {_shorten(error)}; its logs: {logs}") from error
+            raise RunError(f"Ray does not start: {_shorten(error)}; its logs: {logs}") from error
         self.is_local = True
         self._addresses = context.address_info
         Path(directory, ADDRESS_FILE).write_text(self._addresses["gcs_address"], encoding="ascii")

@@ -10,7 +10,7 @@ from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.config.schema import InferenceConfig, NetworkConfig, SelfPlayConfig
 from shusaku.common.config.search import PuctConfig
-from shusaku.common.errors import RunFailed
+from shusaku.common.errors import RunError
 from shusaku.common.hardware import cpu_has_int8
 from shusaku.common.messages import Evaluation, Leaves, Weights
 from shusaku.common.network.weights import tower_shape
@@ -21,7 +21,7 @@ GAMES, PLIES, SIMULATIONS = 16, 12, 8  # games side by side, searches of each, a
 def with_scales(inference: InferenceConfig, game: Game, network: NetworkConfig, weights: Weights) -> Weights:
     """The same weights, with scales where inference.precision=int8 wants them and can be had.
 
-    RunFailed if the error of 8 bits would be too large.  Less than a second for 64 filters x 5 blocks.
+    RunError if the error of 8 bits would be too large.  Less than a second for 64 filters x 5 blocks.
     """
     if weights.scales or not (inference.is_quantised and cpu_has_int8() and choose_runtime(inference)[0] == "openvino"):
         return weights
@@ -32,7 +32,7 @@ def with_scales(inference: InferenceConfig, game: Game, network: NetworkConfig, 
     spread = np.linspace(0, len(planes) - 1, min(positions_for(tower), len(planes))).astype(int)
     quantised, _ = quantise(weights, tower, planes[spread])
     if quantised.rejected:
-        raise RunFailed(f"inference.precision=int8 is refused: {quantised.rejected}; use inference.precision=auto")
+        raise RunError(f"inference.precision=int8 is rejected: {quantised.rejected}; use inference.precision=auto")
     return quantised
 
 

@@ -33,7 +33,10 @@ def conclude(strength: Strength, positions: StrengthSet, directory: Path, log: C
     The picture shows what the metrics hold by then.
     """
     strength = replace(strength, baselines=measure_baselines(positions))
-    write_strength(strength, directory, positions.game.name)
+    try:
+        write_strength(strength, directory, positions.game.name)
+    except OSError as error:
+        log(f"the strength could not be written: {error}")
     log(strength_table(strength))
     log(f"the run is complete; {directory}/strength.png shows the strength over time, and a larger run.minutes "
         "trains on")

@@ -63,17 +63,21 @@ class RunDirectory:
 
     @property
     def checkpoints(self) -> Path:
+        """The folder of the checkpoints."""
         return self.path / "checkpoints"
 
     @property
     def records(self) -> Path:
+        """The folder of the record log."""
         return self.path / "records"
 
     @property
     def metrics(self) -> Path:
+        """The file of the metrics."""
         return self.path / "metrics.jsonl"
 
     def close(self) -> None:
+        """Unlocks the directory."""
         self._lock.close()  # which releases the lock
 
     def __enter__(self) -> Self:

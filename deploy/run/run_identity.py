@@ -1,12 +1,13 @@
-"""What a run directory remembers for the driver: who the run is, and how far it came.
+"""What a run directory keeps for the driver: the name of the run, and how far it came.
 
-    run.json       run_id (names the keys in Redis) and epoch (lives of the driver so far)
+    run.json       run_id (names the keys in Redis) and epoch (driver terms so far)
     progress.json  training seconds, measurements of the strength
 """
 
 import json
 import re
 import secrets
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from shusaku.deploy.run.run_directory import write_whole
 
 @dataclass
 class RunIdentity:
-    """See above; `next_epoch` is called once in a driver's life."""
+    """Name of the run, and number of its driver term; `next_epoch` begins a new term."""
 
     path: Path
     run_id: str
@@ -46,44 +47,45 @@ class RunIdentity:
         return cls(path, run_id, epoch)
 
     def next_epoch(self, known: int) -> int:
-        """A number above every earlier life's, `known` being the newest that Redis has seen; on the disk first."""
-        self.epoch = max(self.epoch, known) + 1
-        write_whole(self.path, json.dumps({"run_id": self.run_id, "epoch": self.epoch}) + "\n")
-        return self.epoch
+        """A number above that of every earlier driver term, `known` being the newest that Redis has seen.
+
+        It is on the disk before it is used; UsageError if the disk does not take it.
+        """
+        epoch = max(self.epoch, known) + 1
+        try:
+            write_whole(self.path, json.dumps({"run_id": self.run_id, "epoch": epoch}) + "\n")
+        except OSError as error:
+            raise UsageError(f"{self.path}: {error.strerror}; choose a directory that can be written") from None
+        self.epoch = epoch
+        return epoch
 
 
 @dataclass
 class RunProgress:
-    """How far the run came; saved every few seconds, so that a kill costs no more than those."""
+    """How far the run came; saved every few seconds, so that a kill costs no more than these."""
 
     seconds: float = 0.0  # of training, summed over resumes
     measurements: int = 0  # of the strength that were due so far
     strength: list[tuple[float, float]] = field(default_factory=list)  # training seconds, share of optimal moves
     restarts: int = 0  # of workers
+    evaluations: int = 0  # of self-play by the network, as far as one process could count them
 
     @classmethod
     def load(cls, directory: Path) -> "RunProgress":
         try:
             content = json.loads((directory / "progress.json").read_text(encoding="utf-8"))
             strength = [(float(s), float(v)) for s, v in content["strength"]]
-            return cls(float(content["seconds"]), int(content["measurements"]), strength, int(content["restarts"]))
+            return cls(float(content["seconds"]), int(content["measurements"]), strength, int(content["restarts"]),
+                       int(content.get("evaluations", 0)))
         except FileNotFoundError:
             return cls()
         except (ValueError, KeyError, TypeError) as error:
             raise UsageError(f"{directory / 'progress.json'} cannot be read ({error}); remove it to count the "
                              "training time from nothing") from None
 
-    def save(self, directory: Path) -> None:
-        write_whole(directory / "progress.json", json.dumps(asdict(self)) + "\n")
-
-
-def check_wiring(directory: Path, command: str) -> None:
-    """UsageError when the directory holds a run of the other command: their checkpoints differ."""
-    is_local = (directory / "records").is_dir()
-    is_cluster = (directory / "run.json").exists()
-    if command == "train" and is_local and not is_cluster:
-        raise UsageError(f"run.dir={directory} holds a run of `shusaku local`; go on with that command, or choose "
-                         "another run.dir")
-    if command == "local" and is_cluster:
-        raise UsageError(f"run.dir={directory} holds a run of `shusaku train`; go on with that command, or choose "
-                         "another run.dir")
+    def save(self, directory: Path, log: Callable[[str], None]) -> None:
+        """Writes progress.json; a full disk is logged, and nothing more."""
+        try:
+            write_whole(directory / "progress.json", json.dumps(asdict(self)) + "\n")
+        except OSError as error:
+            log(f"the progress could not be written: {error}")

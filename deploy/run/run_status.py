@@ -7,6 +7,7 @@ from typing import Any
 import psutil
 
 from shusaku.actors.arena.strength import Strength
+from shusaku.actors.inference.stats import SERVER_FAULTS
 from shusaku.common.config.schema import Config
 from shusaku.common.messages import Metrics
 from shusaku.common.metrics import MetricsSink, Rate, Share, TimeShares, mean_plies
@@ -204,6 +205,7 @@ def _worker_metrics(workers: WorkersView) -> list[tuple[str, str]]:
             (f"{server['wait_p50_ms']:.1f}/{server['wait_p99_ms']:.1f}", "ms wait p50/p99"),
             (f"{server['call_p50_ms']:.1f}/{server['call_p99_ms']:.1f}", "ms a call p50/p99"),
             (f"{server['idle_share']:.0%}", "idle"),
+            *((f"{server[name]:,.0f}", unit) for name, unit in SERVER_FAULTS.items() if server[name]),
         ]
     restarts = workers.restarts + workers.replay_restarts
     if restarts:

@@ -13,11 +13,8 @@ def resume_line(directory: Path, seconds: float, minutes: float) -> str:
     return f"{directory} goes on: {clock(seconds)} of {clock(minutes * 60)} minutes are done"
 
 
-def totals_line(
-    directory: Path, seconds: float, minutes: float, *, games: int, rows: int, steps: int, version: int
-) -> str:
+def totals_line(directory: Path, seconds: float, minutes: float, *, games: int, rows: int, steps: int) -> str:
     """What a run says last: its totals since its beginning, and how to go on if it was stopped."""
-    line = (f"{directory}: {games:,} games, {rows:,} rows, {steps:,} steps and version {version:,} "
-            f"in {clock(seconds)} of training")
+    line = f"{directory}: {games:,} games, {rows:,} rows and {steps:,} steps in {clock(seconds)} of training"
     return line if seconds >= minutes * 60 else (
         f"{line}; stopped before its {clock(minutes * 60)} minutes, the same command goes on")

@@ -18,7 +18,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from shusaku.common.errors import RunFailed, UsageError
+from shusaku.common.errors import RunError, UsageError
 from shusaku.replay.stream.keys import RunKeys
 from shusaku.replay.stream.scripts import APPEND, BEGIN, FENCE, QUARANTINE, REPORT
 
@@ -28,7 +28,7 @@ _SECRET = re.compile(r"(?<=password=)[^&#\s]*", re.IGNORECASE)
 _TEMPORARY = ("LOADING", "READONLY", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "UNBLOCKED")
 
 
-class ReplayUnavailable(RunFailed):
+class ReplayUnavailable(RunError):
     """The server did not answer in time, or refused; try again later.  It is unknown whether it executed the call."""
 
 

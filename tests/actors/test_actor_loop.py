@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgpack
 import pytest
 
-from shusaku.actors.actor_loop import LOOK_GAMES, LOOK_SECONDS, ActorLoop
+from shusaku.actors.actor_loop import CHECK_GAMES, CHECK_SECONDS, ActorLoop
 from shusaku.common.messages import Control, GameRecord, Weights
 
 
@@ -125,7 +125,7 @@ def test_a_full_queue_stops_playing_and_loses_nothing(parts: Parts) -> None:
     until(lambda: len(writer.taken) == 5)
     time.sleep(0.2)
     before = player.steps
-    assert 6 <= before <= LOOK_GAMES, "the games of one look wait in the actor"
+    assert 6 <= before <= CHECK_GAMES, "the games between two checks wait in the actor"
     time.sleep(0.2)
     assert player.steps == before, "and no more are made"
     writer.room = 10**9
@@ -170,7 +170,7 @@ class Looking(Writer):
 
 @pytest.mark.parametrize(
     ("seconds", "games"),
-    [(LOOK_SECONDS * 0.3, 4), (LOOK_SECONDS * 3, 1), (0.0, LOOK_GAMES)],
+    [(CHECK_SECONDS * 0.3, 4), (CHECK_SECONDS * 3, 1), (0.0, CHECK_GAMES)],
     ids=["fast", "slow", "many"],
 )
 def test_between_two_looks_pass_a_tenth_of_a_second_or_a_step_or_many_games(seconds: float, games: int) -> None:
@@ -182,7 +182,7 @@ def test_between_two_looks_pass_a_tenth_of_a_second_or_a_step_or_many_games(seco
 
 
 def test_games_that_have_ended_are_handed_over_when_a_step_breaks_down() -> None:
-    player, writer = Clocked(LOOK_SECONDS / 8, breaks_at=4), Writer()
+    player, writer = Clocked(CHECK_SECONDS / 8, breaks_at=4), Writer()
     loop = ActorLoop(player, writer, lambda w: None, epoch=3, clock=lambda: player.now)
     loop.set_ready()
     with pytest.raises(RuntimeError, match="gone"):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from inference_fixtures import GAME, ThreadTransport, weights
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
-from shusaku.actors.inference.client import EvaluationStopped, RemoteEvaluation
+from shusaku.actors.inference.client import EvaluationStopped, RemoteEvaluator
 from shusaku.actors.inference.server import InferenceServer
 from shusaku.actors.pipelined_self_play import PipelinedSelfPlay, group_games, group_seed
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
@@ -87,7 +87,7 @@ def test_through_a_server_the_games_are_the_same() -> None:
     server = InferenceServer(GAME, lambda size: PseudoRandomEvaluator(GAME, size), sizes=[8, 32], deadline_ms=1)
     server.load(weights(0))
     transport = ThreadTransport(7, server)
-    remote = RemoteEvaluation(transport, 7, GAME, max_bytes=200)
+    remote = RemoteEvaluator(transport, 7, GAME, max_bytes=200)
     player = PipelinedSelfPlay(GAME, SEARCH, SELF_PLAY, remote, games=20, seed=5, identity=WHO)
     turns = [player.step() for _ in range(600)]
     server.close()

@@ -17,12 +17,10 @@ from shusaku.common.codec import (
     MAX_PLIES,
     MAX_RECORD_BYTES,
     CodecError,
-    decode_control,
     decode_record,
-    encode_control,
     encode_record,
 )
-from shusaku.common.messages import Control, EndedBy, GameId, GameRecord
+from shusaku.common.messages import EndedBy, GameId, GameRecord
 
 TEXT = st.text(max_size=32)
 COUNTER = st.integers(0, 2**63 - 1)
@@ -112,18 +110,11 @@ def test_records_round_trip(record: GameRecord) -> None:
     assert encode_record(decode_record(data)) == data
 
 
-@given(st.builds(Control, st.booleans(), st.booleans(), COUNTER, COUNTER, COUNTER))
-@settings(deadline=None)
-def test_controls_round_trip(control: Control) -> None:
-    assert decode_control(encode_control(control)) == control
-
-
 @given(st.binary(max_size=400))
 @settings(deadline=None)
 def test_arbitrary_bytes_are_refused(data: bytes) -> None:
-    for decode in (decode_record, decode_control):
-        with pytest.raises(CodecError):
-            decode(data)
+    with pytest.raises(CodecError):
+        decode_record(data)
 
 
 NUMBERS = st.one_of(st.none(), st.booleans(), st.integers(-(2**63), 2**64 - 1), st.floats())
@@ -150,9 +141,8 @@ def test_a_wrong_value_under_any_key_is_refused_or_equivalent(key: str, value: A
 @settings(deadline=None)
 def test_any_msgpack_value_is_refused(value: Any) -> None:
     data = msgpack.packb(value)
-    for decode in (decode_record, decode_control):
-        with pytest.raises(CodecError):
-            decode(data)
+    with pytest.raises(CodecError):
+        decode_record(data)
 
 
 @given(records(), st.data())
@@ -298,15 +288,6 @@ def test_too_large_a_record_is_not_written() -> None:
     )
     with pytest.raises(CodecError, match="a record has at most 8,388,608"):
         encode_record(record)
-
-
-def test_control_reasons() -> None:
-    good: dict[str, Any] = msgpack.unpackb(encode_control(Control(version=3)))
-    for change, reason in [({"throttle": 1}, "throttle must be true or false"), ({"version": -1}, "version must be")]:
-        with pytest.raises(CodecError, match=reason):
-            decode_control(msgpack.packb(good | change))
-    with pytest.raises(CodecError, match="keys unknown: 'x'"):
-        decode_control(msgpack.packb(good | {"x": 1}))
 
 
 def test_columns_are_read_only_and_not_views_of_the_input() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inference_fixtures import encode_evaluation
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
@@ -15,13 +16,7 @@ from shusaku.common._core import Game
 from shusaku.common.codec import CodecError
 from shusaku.common.config.schema import SelfPlayConfig
 from shusaku.common.config.search import PuctConfig
-from shusaku.common.leaves_codec import (
-    MAX_REQUEST_BYTES,
-    MAX_VERSION,
-    LeavesCodec,
-    decode_evaluation,
-    encode_evaluation,
-)
+from shusaku.common.leaves_codec import MAX_REQUEST_BYTES, MAX_VERSION, LeavesCodec, decode_evaluation
 from shusaku.common.messages import Evaluation, GameRecord, Leaves
 
 GAMES = {name: Game(name) for name in ("tic_tac_toe", "connect_four")}

@@ -61,3 +61,19 @@ def test_a_recorded_line_has_its_provenance_and_the_spread_of_its_runs(tmp_path:
     line = json.loads(file.read_text(encoding="utf-8"))
     assert line["spread"] == {"moves_per_s": [1, 2, 3]}
     assert set(line) == {"command", "machine", "commit", "date", "runs", "spread"}
+
+
+SCRIPTS = sorted(
+    ".".join(file.relative_to(ROOT).with_suffix("").parts)
+    for file in (ROOT / "benchmarks").rglob("*.py")
+    if "argparse" in file.read_text(encoding="utf-8") and "bitbully" not in file.read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_every_script_says_what_it_does(script: str) -> None:
+    command = [sys.executable, "-m", script, "--help"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("usage:")

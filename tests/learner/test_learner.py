@@ -251,7 +251,7 @@ def test_scales_of_8_bits_go_with_publications_and_outlive_a_stop() -> None:
     published = first.publish(2)
     assert published is not None
     assert set(published.scales) == set(quantised_layers(tower_shape(GAME, NETWORK)))
-    assert {"int8_policy_error", "int8_value_error", "int8_refused"} <= set(first.metrics())
+    assert {"int8_policy_error", "int8_value_error", "int8_rejected"} <= set(first.metrics())
     second = learner()
     second.restore(first.state())
     again = second.publish(3)

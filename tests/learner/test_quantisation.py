@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from network_fixtures import weights_of
 from numpy.typing import NDArray
 
 from shusaku.actors.evaluators.channels_last import channels_last
@@ -17,7 +18,7 @@ from shusaku.common.hardware import cpu_has_int8
 from shusaku.common.messages import Weights
 from shusaku.common.network.network import Network
 from shusaku.common.network.tower import quantised_layers
-from shusaku.common.network.weights import random_weights, tower_shape, weights_from_bytes, weights_of, weights_to_bytes
+from shusaku.common.network.weights import random_weights, tower_shape, weights_from_bytes, weights_to_bytes
 from shusaku.learner import quantisation
 from shusaku.learner.quantisation import MOST_POLICY_ERROR, MOST_VALUE_ERROR, POSITIONS, QuantisationError, quantise
 
@@ -91,7 +92,7 @@ def test_openvino_computes_what_the_learner_judged() -> None:
     quantised, _ = quantise(WEIGHTS, TOWER, planes)
     policy, values = answers(quantised, planes, "int8")
     exact_policy, exact_values = answers(WEIGHTS, planes, "fp32")
-    rounded = quantisation._Rounded(TOWER, quantised.scales, "fp32")
+    rounded = quantisation._Quantised(TOWER, quantised.scales, "fp32")
     rounded.load(WEIGHTS)
     with torch.inference_mode():
         judged_policy, judged_values = (t.numpy() for t in rounded(torch.from_numpy(planes)))
@@ -123,9 +124,9 @@ def test_weights_without_scales_are_answered_in_the_next_precision() -> None:
     evaluator.load(replace(quantised, version=2))
     assert evaluator.precision == "int8"
     assert "int8 (inference.precision=int8)" in evaluator.description
-    evaluator.load(replace(WEIGHTS, version=3, rejected="they stray"))
+    evaluator.load(replace(WEIGHTS, version=3, rejected="the error is too large"))
     assert evaluator.precision == other
-    assert "not int8: they stray" in evaluator.description
+    assert "not int8: the error is too large" in evaluator.description
 
 
 def test_scales_travel_in_the_file() -> None:

@@ -24,7 +24,7 @@ from shusaku.common.network import weights as weights_file
 from shusaku.common.network.weights import load_weights
 from shusaku.learner import checkpoints
 from shusaku.learner.learner import Batch
-from shusaku.learner.training_loop import Training, TrainingReport
+from shusaku.learner.training_loop import TrainingLoop, TrainingReport
 from shusaku.replay.backends import make_buffer
 from shusaku.replay.buffer import ReplayBuffer
 from shusaku.replay.stream.client import connect
@@ -60,7 +60,7 @@ def play(buffer: ReplayBuffer, rows: int, actor: int = 0) -> None:
 
 
 @contextmanager
-def running(training: Training) -> Iterator[list[BaseException]]:
+def running(training: TrainingLoop) -> Iterator[list[BaseException]]:
     errors: list[BaseException] = []
 
     def run() -> None:
@@ -86,7 +86,7 @@ def wait_until(condition: Callable[[], Any], seconds: float = 20.0) -> None:
         time.sleep(0.01)
 
 
-def until(training: Training, condition: Any, seconds: float = 20.0) -> TrainingReport:
+def until(training: TrainingLoop, condition: Any, seconds: float = 20.0) -> TrainingReport:
     deadline = time.monotonic() + seconds
     while True:
         report = training.report()
@@ -99,7 +99,7 @@ def until(training: Training, condition: Any, seconds: float = 20.0) -> Training
 def test_learns_as_often_as_the_rows_allow_and_then_waits(tmp_path: Path) -> None:
     settings = config()
     buffer = make(settings)
-    training = Training(settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="")
+    training = TrainingLoop(settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="")
     with running(training):
         until(training, lambda r: r.version == 1)
         assert training.report().step == 0
@@ -121,12 +121,12 @@ def test_learns_as_often_as_the_rows_allow_and_then_waits(tmp_path: Path) -> Non
 def test_goes_on_where_it_stopped_and_versions_rise(tmp_path: Path) -> None:
     settings = config()
     buffer = make(settings)
-    first = Training(settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="")
+    first = TrainingLoop(settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="")
     play(buffer, 800)
     with running(first):
         until(first, lambda r: r.step >= 10)
     stopped = first.report()
-    again = Training(settings, Game("tic_tac_toe"), make(settings), tmp_path, config_hash="")
+    again = TrainingLoop(settings, Game("tic_tac_toe"), make(settings), tmp_path, config_hash="")
     assert again.report().step == stopped.step
     for name, tensor in first.learner.state().tensors["optimizer"].items():
         np.testing.assert_array_equal(tensor, again.learner.state().tensors["optimizer"][name])
@@ -151,7 +151,7 @@ class StepClock:
     def __call__(self) -> float:
         return self.seconds
 
-    def drive(self, training: Training) -> Training:
+    def drive(self, training: TrainingLoop) -> TrainingLoop:
         step = training.learner.step
 
         def counted(batch: Batch) -> bool:
@@ -199,7 +199,7 @@ def test_a_killed_learner_redoes_no_more_than_one_checkpoint_interval(
     settings, clock = config(), StepClock()
     settings.run.checkpoint_seconds = INTERVAL
     buffer = make(settings)
-    training = clock.drive(Training(settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="", clock=clock))
+    training = clock.drive(TrainingLoop(settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="", clock=clock))
     with monkeypatch.context() as fault:
         if "a checkpoint" in moment and "before" not in moment:
             die_in_a_checkpoint(fault, 6, written="behind" in moment)
@@ -212,7 +212,7 @@ def test_a_killed_learner_redoes_no_more_than_one_checkpoint_interval(
     assert training.learner.step_count == step
     published = [json.loads(line)["version"] for line in (tmp_path / "versions.jsonl").read_text().splitlines()]
     buffer = make(settings)
-    successor = Training(settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="")
+    successor = TrainingLoop(settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="")
     assert successor.report().step == saved >= step - INTERVAL
     assert published == list(range(1, len(published) + 1))
     play(buffer, 1500, actor=1)
@@ -231,7 +231,7 @@ def test_the_cooldown_goes_by_the_time_of_the_whole_run(tmp_path: Path) -> None:
     settings.run.minutes = 31
     buffer = make(settings)
     training = clock.drive(
-        Training(settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="", seconds=before, clock=clock))
+        TrainingLoop(settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="", seconds=before, clock=clock))
     clock.seconds += 1000
     play(buffer, 600)
     with running(training):
@@ -247,15 +247,15 @@ def test_a_network_that_is_not_finite_is_never_published(tmp_path: Path) -> None
     settings = config()
     settings.run.checkpoint_seconds = 0.01
     buffer = make(settings)
-    training = Training(settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="")
+    training = TrainingLoop(settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="")
     published: list[Weights] = []
-    note = training._versions.note
+    note = training.versions.append
 
     def note_and_keep(weights: Weights) -> None:
         published.append(weights)
         note(weights)
 
-    training._versions.note = note_and_keep  # type: ignore[method-assign]
+    training.versions.append = note_and_keep  # type: ignore[method-assign]
     play(buffer, 3000)
     with running(training) as errors:
         until(training, lambda r: r.saved_step >= 5)
@@ -273,17 +273,17 @@ def test_a_network_that_is_not_finite_is_never_published(tmp_path: Path) -> None
 def test_another_network_or_format_is_refused(tmp_path: Path) -> None:
     settings = config()
     buffer = make(settings)
-    training = Training(settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="")
+    training = TrainingLoop(settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="")
     with running(training):
         until(training, lambda r: r.version == 1)
     other = config()
     other.network = NetworkConfig(filters=16, blocks=1, value_hidden=8)
     with pytest.raises(UsageError):
-        Training(other, Game("tic_tac_toe"), make(other), tmp_path, config_hash="")
+        TrainingLoop(other, Game("tic_tac_toe"), make(other), tmp_path, config_hash="")
     for path in (tmp_path / "checkpoints").glob("*/facts.json"):
-        path.write_text(path.read_text().replace('"format": 2', '"format": 9'))
+        path.write_text(path.read_text().replace('"format": 3', '"format": 9'))
     with pytest.raises(ResumeError):
-        Training(settings, Game("tic_tac_toe"), make(settings), tmp_path, config_hash="")
+        TrainingLoop(settings, Game("tic_tac_toe"), make(settings), tmp_path, config_hash="")
 
 
 # --- with the window in Redis ----------------------------------------------------------------------------------------
@@ -343,7 +343,7 @@ def redis_run(server: EmbeddedServer) -> Iterator[RedisRun]:
         buffer.close()
 
 
-def wait_for_rows(training: Training, run: RedisRun) -> TrainingReport:
+def wait_for_rows(training: TrainingLoop, run: RedisRun) -> TrainingReport:
     """It has learned from everything as often as it may."""
     batch = run.settings.learner.batch_size
     return until(training, lambda r: r.replay.inserted == run.inserted and r.replay.waits_for
@@ -351,11 +351,11 @@ def wait_for_rows(training: Training, run: RedisRun) -> TrainingReport:
                  and r.replay.sampled == run.control.counters().get("sampled", 0))
 
 
-def kill_one(run: RedisRun, directory: Path) -> Training:
+def kill_one(run: RedisRun, directory: Path) -> TrainingLoop:
     """A learner that was killed at step 28, its checkpoint of step 20, and games that came between the two."""
     clock, buffer = StepClock(), run.buffer()
     training = clock.drive(
-        Training(run.settings, Game("tic_tac_toe"), buffer, directory, config_hash="", clock=clock)
+        TrainingLoop(run.settings, Game("tic_tac_toe"), buffer, directory, config_hash="", clock=clock)
     )
     clock.kill_at = 28
     with running(training) as errors:
@@ -375,7 +375,7 @@ def test_a_successor_reads_its_window_back_from_redis(redis_run: RedisRun, tmp_p
     play(run.buffer(), 100, actor=2)  # while nobody learns
     inserted = run.inserted
     buffer = run.buffer()
-    successor = Training(run.settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="")
+    successor = TrainingLoop(run.settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="")
     first = successor.report()
     assert first.step == 20
     assert first.notes[0].startswith("learning goes on after 20 steps with ")
@@ -403,7 +403,7 @@ def test_a_window_that_was_lost_meanwhile_is_waited_for(redis_run: RedisRun, tmp
     run.lose_everything()
     run.begin()
     buffer = run.buffer()
-    successor = Training(run.settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="")
+    successor = TrainingLoop(run.settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="")
     assert (successor.report().step, successor.report().replay.rows) == (20, 0)
     with running(successor) as errors:
         until(successor, lambda r: r.version > killed.report().version)
@@ -422,7 +422,7 @@ def test_a_number_that_redis_has_seen_is_not_used_again(redis_run: RedisRun, tmp
     run = redis_run
     kill_one(run, tmp_path)
     run.control.record_version(50)
-    successor = Training(run.settings, Game("tic_tac_toe"), run.buffer(), tmp_path, config_hash="")
+    successor = TrainingLoop(run.settings, Game("tic_tac_toe"), run.buffer(), tmp_path, config_hash="")
     with running(successor):
         assert until(successor, lambda r: r.version > 0).version == 51
     assert run.control.newest_version() >= 51

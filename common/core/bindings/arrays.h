@@ -4,6 +4,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,7 @@ using Out = nb::ndarray<T, nb::ndim<N>, nb::c_contig, nb::device::cpu>;
 template <class T>
 using Array = nb::ndarray<nb::numpy, T>;
 
-// A numpy array that owns what `values` held.
+// A numpy array that takes over the contents of `values`.
 template <class T>
 Array<T> to_numpy(std::vector<T>&& values) {
   auto* kept = new std::vector<T>(std::move(values));
@@ -39,6 +40,11 @@ Array<T> new_numpy(std::initializer_list<size_t> shape) {
 inline void require(bool holds, const std::string& text) {
   if (!holds) throw nb::value_error(text.c_str());
 }
+
+class AnyGame;
+class AnyPosition;
+std::shared_ptr<const AnyGame> rules_of(nb::handle game);  // of a Python Game
+const AnyPosition& state_of(nb::handle position);          // of a Python Position
 
 void bind_games(nb::module_& m);
 void bind_search(nb::module_& m);

@@ -26,18 +26,18 @@ class AnyPosition {
   virtual int outcome() const = 0;
   virtual float score() const = 0;
   virtual bool is_cut_off() const = 0;
-  virtual std::vector<std::int8_t> ownership() const = 0;  // [H * W]; empty where the game has none
+  virtual std::vector<std::int8_t> ownership() const = 0;  // [H * W]; empty if the game has none
   virtual std::vector<Action> legal_actions() const = 0;
   virtual std::uint64_t evaluation_key() const = 0;
   virtual std::uint64_t transposition_key() const = 0;
   virtual void play(Action action) = 0;  // legal
   virtual void observe(int symmetry, std::uint8_t* bits, float* uniform) const = 0;
   virtual std::string to_move(Action action) const = 0;
-  virtual std::string to_san(Action action) const = 0;  // empty where the game has no such notation
+  virtual std::string to_san(Action action) const = 0;  // empty if the game has no such notation
   virtual int from_move(const std::string& text) const = 0;
-  virtual std::string why_illegal(const std::string& text) const = 0;  // empty where nothing is known
+  virtual std::string why_illegal(const std::string& text) const = 0;  // empty if nothing is known
   virtual std::string render() const = 0;
-  virtual std::string to_text() const = 0;  // empty where the game does not write its positions
+  virtual std::string to_text() const = 0;  // empty if the game does not write its positions
   virtual std::uint64_t perft(int depth) const = 0;
 };
 
@@ -103,17 +103,17 @@ class AnyGame : public std::enable_shared_from_this<AnyGame> {
   virtual std::unique_ptr<AnyRowRing> row_ring(std::int64_t capacity, const LabelOptions& labels) const = 0;
 };
 
-// The table of games (registry.cpp).
+// A game of the core: defined in games/<game>.cpp, listed in games/list.def.
 struct GameEntry {
   const char* name;
   std::vector<ParamHelp> (*parameters)();
   std::shared_ptr<const AnyGame> (*make)(const Params& params);     // with every parameter given
-  void (*complete)(Params& params, const Params& given) = nullptr;  // where one default depends on another parameter
+  void (*complete)(Params& params, const Params& given) = nullptr;  // sets defaults that depend on other parameters
 };
 const std::vector<GameEntry>& game_table();
 std::shared_ptr<const AnyGame> make_game(const std::string& name, const Params& params);
 
-// Names behind which a game from outside the core is found by its parameters; common/external/loader.py knows how.
+// Names of external games (plug-ins), which common/external/loader.py finds by their parameters.
 constexpr const char* kExternalNames[] = {"open_spiel", "python"};
 bool is_external(const std::string& name);
 std::shared_ptr<const AnyGame> make_external_game(const std::string& name, const Params& params);  // with the GIL

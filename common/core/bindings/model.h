@@ -69,7 +69,7 @@ class Model final : public AnyGame {
 
  private:
   using Self = std::shared_ptr<const Model<G>>;
-  // The table of tree policies: calls `make` with a null pointer to the one that the options ask for.
+  // The table of tree policies: calls `make` with a null pointer to the one that the options name.
   template <class Made, class Make>
   Made with_policy(const SearchOptions& o, Make make) const {
     const std::string& name = o.policy;

@@ -13,8 +13,6 @@ namespace shusaku {
 
 using namespace nb::literals;
 
-std::shared_ptr<const AnyGame> rules_of(nb::handle game);
-
 namespace {
 
 struct PyRing {

@@ -15,9 +15,6 @@ namespace shusaku {
 
 using namespace nb::literals;
 
-std::shared_ptr<const AnyGame> rules_of(nb::handle game);
-const AnyPosition& state_of(nb::handle position);
-
 namespace {
 
 template <class Batch>
@@ -135,7 +132,7 @@ void pseudo_random(In<std::uint8_t, 2> packed, In<float, 2> uniform, In<std::int
                          actions.data(), int(rows), logits.data(), values.data());
 }
 
-// out[i]: the logit of legal action i in the row of `policy` that it belongs to; not a number where there is none.
+// out[i]: the logit of legal action i in the row of `policy` that it belongs to; NaN if there is none.
 void gather(const float* policy, size_t width, const std::int32_t* offsets, const Action* actions, size_t rows,
             float* out) {
   for (size_t row = 0; row < rows; ++row, policy += width)

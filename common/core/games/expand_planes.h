@@ -84,7 +84,7 @@ void scatter_planes(const Shape& shape, const std::uint8_t* packed, T* out) {
 // groups of planes go backwards, and cells forwards.
 template <class T>
 void tile_planes(const Shape& shape, const std::uint8_t* packed, T* out) {
-  constexpr int kFew = 4;  // planes that are not worth a tile
+  constexpr int kFew = 4;  // fewer planes than make a tile pay
   const int area = shape.cells(), planes = shape.planes(), bytes = shape.packed_bytes();
   const int rest = shape.binary % kTile, whole = shape.binary - rest;
   const int last = rest > kFew ? whole : whole - kTile;
@@ -118,7 +118,7 @@ void tile_planes(const Shape& shape, const std::uint8_t* packed, T* out) {
   }
 }
 
-// The same planes as `out` [H, W, C], all planes of a cell side by side, in float or bf16.
+// The same planes as `out` [H, W, C], all planes of a cell next to each other, in float or bf16.
 template <class T>
 void expand_channels_last(const Shape& shape, const std::uint8_t* packed, const float* uniform, T* out) {
   const int area = shape.cells(), planes = shape.planes();

@@ -1,7 +1,7 @@
 // What a game is: rules (fixed while a game is played) and a position (a trivially copyable value).
 //
-// Everything said about value is said from the side of the player to move.  No virtual call, no allocation: lists
-// belong to the caller.  A new game is one header that meets `GameRules` and one line in registry.cpp.
+// Every value is for the player to move.  No virtual call, no allocation: lists belong to the caller.  A new game is
+// one header that meets `GameRules`, one file in bindings/games/ and one line in its list.def (docs/adding-a-game.md).
 #pragma once
 
 #include <concepts>
@@ -66,16 +66,18 @@ concept GameRules = std::is_trivially_copyable_v<typename G::Position> &&
   { rules.permute_cell(symmetry, 0) } -> std::same_as<int>;     // where a cell of [H, W] lies in that view
   { rules.parse(text) } -> std::same_as<typename G::Position>;  // std::invalid_argument naming what is wrong
   { rules.to_move(state, action) } -> std::same_as<std::string>;
-  { rules.from_move(state, text) } -> std::same_as<int>;        // -1 where the text is no move of this game
+  { rules.from_move(state, text) } -> std::same_as<int>;        // -1 if the text is no move of this game
   { rules.render(state) } -> std::same_as<std::string>;
 };
 
-// What a game may have besides: random_action(position, random), one of the legal actions, each as likely as the others,
-// where that is faster than to list them all; copy(from, to) where a position has parts that are not in use;
-// evaluation_key(position, list, count) where the legal actions are a part of it; and who owns what at the end.
+// Optional members beside the concepts below: random_action(position, random), a legal action sampled uniformly, if that
+// is faster than to list them all; copy(from, to), if a position has parts that are not in use; evaluation_key(position,
+// list, count), if the legal actions are a part of the key.
+
+// A game whose cells belong to a player at the end.
 template <class G>
 concept HasOwnership = requires(const G& rules, const typename G::Position& state, std::int8_t* map) {
-  rules.ownership(state, map);  // [H * W]: 1 the player to move, -1 the other one, 0 nobody
+  rules.ownership(state, map);  // [H * W]: 1 the player to move, -1 the opponent, 0 neither
 };
 
 // A game that writes its positions in the text that parse() reads: FEN, SFEN.
@@ -84,19 +86,19 @@ concept HasText = requires(const G& rules, const typename G::Position& state) {
   { rules.to_text(state) } -> std::same_as<std::string>;
 };
 
-// A game whose moves have a second notation, for people: SAN.
+// A game whose moves have a second notation for people: SAN.
 template <class G>
 concept HasSan = requires(const G& rules, const typename G::Position& state, Action action) {
   { rules.to_san(state, action) } -> std::same_as<std::string>;
 };
 
-// A game that counts its move sequences faster than by making every one of the last moves.
-// Why a text that from_move or the legal moves refuse is none; empty where no more than that is known.
+// A game that explains why a text is no legal move; empty if it knows no reason.
 template <class G>
 concept HasWhyIllegal = requires(const G& rules, const typename G::Position& state, const std::string& text) {
   { rules.why_illegal(state, text) } -> std::same_as<std::string>;
 };
 
+// A game that counts its move sequences faster than by making every one of the last moves.
 template <class G>
 concept HasPerft = requires(const G& rules, const typename G::Position& state, int depth) {
   { rules.perft(state, depth) } -> std::same_as<std::uint64_t>;
@@ -107,7 +109,7 @@ template <class G>
 concept HasKomi = requires(const G& rules, typename G::Position& position, const typename G::Position& state, float komi) {
   { rules.komi(state) } -> std::same_as<float>;
   { rules.set_komi(position, komi) } -> std::same_as<void>;  // only before the first ply
-  { G::is_komi(komi) } -> std::same_as<bool>;                // whether there may be such a one
+  { G::is_komi(komi) } -> std::same_as<bool>;                // whether it is a komi of this game
 };
 // clang-format on
 
@@ -119,7 +121,7 @@ void copy_position(const G& rules, const typename G::Position& from, typename G:
     to = from;
 }
 
-// Where the legal actions are at hand.
+// The key of a position whose legal actions are known.
 template <class G>
 std::uint64_t evaluation_key(const G& rules, const typename G::Position& p, const Action* legal, int count) {
   if constexpr (requires { rules.evaluation_key(p, legal, count); })
@@ -128,7 +130,7 @@ std::uint64_t evaluation_key(const G& rules, const typename G::Position& p, cons
     return rules.evaluation_key(p);
 }
 
-// The name under which these rules are known; a type that stands for many games says it of each.
+// The name of the game; a type that stands for many games has a member name().
 template <class G>
 std::string name_of(const G& rules) {
   if constexpr (requires { rules.name(); })
@@ -137,7 +139,7 @@ std::string name_of(const G& rules) {
     return G::kName;
 }
 
-// Whether two lines of play can be known to have the same future; a type that stands for many games says it of each.
+// Whether equal futures can be known by a key; a type that stands for many games has a member has_transposition_key().
 template <class G>
 bool has_transposition_key(const G& rules) {
   if constexpr (requires { rules.has_transposition_key(); })
@@ -147,7 +149,7 @@ bool has_transposition_key(const G& rules) {
 }
 
 constexpr float kNoScore = std::numeric_limits<float>::quiet_NaN();
-constexpr float kNoKomi = std::numeric_limits<float>::quiet_NaN();  // none but that of the rules
+constexpr float kNoKomi = std::numeric_limits<float>::quiet_NaN();  // the komi of the rules
 
 // A bijective mixer of 64 bits (Steele, Lea and Flood 2014, splitmix64's finalizer).
 constexpr std::uint64_t mix64(std::uint64_t x) {

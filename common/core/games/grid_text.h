@@ -1,5 +1,5 @@
 // A position written as a grid: rows of X (the first player), O and . from the top, on lines of their own or with '/'
-// between them, and, where the stones do not say it, whose turn it is behind them: "X.O/.X./... O".
+// between them, then, if the stones do not determine it, whose turn it is: "X.O/.X./... O".
 #pragma once
 
 #include <stdexcept>
@@ -10,7 +10,7 @@ namespace shusaku {
 
 struct Grid {
   std::vector<char> cells;  // [H * W] of 'X', 'O', '.', row 0 at the top
-  int to_play = -1;         // -1: the text does not say
+  int to_play = -1;         // -1: not given
 
   int count(char symbol) const {
     int n = 0;

@@ -3,14 +3,15 @@
 //     a b c d            actions   size * row + column, row 0 at the top
 //   1 . . . .            moves     column and row as written beside the board: "c1"
 //    2 . . . .           planes    [3, size, size]: stones of the player to move, stones of the opponent,
-//     3 . . . .                    whose turn (0: X, 1: O), which also says whose edges are whose
+//     3 . . . .                    whose turn (0: X, 1: O), which also tells whose edges are whose
 //      4 . . . .
 //                        Neighbours of a cell: left and right, the two above (same column, one further), the two below
 //                        (one less, same column).  X moves first; there is no swap, and no game is drawn.
 //
-// Who is connected is known at every ply: beside its stones a player has two sets, those that are linked with its first
-// edge and those with its second.  A new stone that touches a set (or that edge) takes its group along; one that
-// touches both wins.  A stone enters a set once, so a whole game costs a number of steps that is linear in its stones.
+// Whether a player is connected is known at every ply: besides its stones a player has two sets, those that are linked
+// with its first edge and those with its second.  A new stone that touches a set (or that edge) takes its group along;
+// one that touches both wins.  A stone enters a set once, so a whole game costs a number of steps that is linear in its
+// stones.
 #pragma once
 
 #include <array>

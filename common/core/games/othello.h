@@ -1,11 +1,11 @@
 // Othello on 8 x 8 or 6 x 6, as bitboards: bit 8 * row + column, row 0 at the top, on both sizes.
 //
-//       a b c d e f g h        actions   size * row + column, and size * size: pass, legal only where nothing else is
+//       a b c d e f g h        actions   size * row + column, and size * size: pass, legal only if nothing else is
 //     1 . . . . . . . .        moves     column and row as written beside the board: "d3"; "pass"
 //     2 . . . . . . . .        planes    [3, size, size]: discs of the player to move, discs of the opponent,
 //     3 . . . . . . . .                  whose turn (0: X, 1: O)
 //     4 . . . O X . . .
-//     5 . . . X O . . .        X moves first.  The game ends when neither player can place a disc, so nobody passes
+//     5 . . . X O . . .        X moves first.  The game ends when neither player can place a disc, so no player passes
 //     6 . . . . . . . .        twice in a row, and the ply after a pass is always a placement.
 //     ...
 #pragma once
@@ -60,7 +60,7 @@ struct Othello {
   int ply(const Position& p) const { return int(p.ply); }
   bool is_terminal(const Position& p) const { return p.is_over; }
   int outcome(const Position& p) const { return (lead(p) > 0) - (lead(p) < 0); }
-  float score(const Position& p) const { return float(lead(p)); }  // empty cells count for nobody
+  float score(const Position& p) const { return float(lead(p)); }  // empty cells count for neither player
   bool is_cut_off(const Position&) const { return false; }
 
   int legal_actions(const Position& p, Action* out) const {
@@ -115,7 +115,7 @@ struct Othello {
     for (int cell = 0; cell < kCells; ++cell)
       if (const char c = grid.cells[size_t(cell)]; c != '.') discs[c == 'O'] |= to_bit(Action(cell));
     const bool is_second = grid.to_play == 1;
-    const int placed = std::popcount(discs[0] | discs[1]) - 4;  // a grid does not say how often somebody passed
+    const int placed = std::popcount(discs[0] | discs[1]) - 4;  // a grid does not show how often a player passed
     return settled({.own = discs[is_second],
                     .other = discs[!is_second],
                     .ply = std::uint32_t(placed > 0 ? placed : 0),
@@ -170,7 +170,7 @@ struct Othello {
 
   static int lead(const Position& p) { return std::popcount(p.own) - std::popcount(p.other); }
 
-  // With `moves` and `is_over` as the discs say.
+  // With `moves` and `is_over` computed from the discs.
   static Position settled(Position p) {
     p.moves = moves(p.own, p.other);
     p.is_over = p.moves == 0 && moves(p.other, p.own) == 0;

@@ -22,7 +22,7 @@ struct RecordView {
   int outcome;  // for the first player
   float score;  // for the first player; NaN: the game has none
   std::string ended_by;
-  float komi;  // of this game, where it is not that of the rules; NaN: it is
+  float komi;  // of this game; NaN: that of the rules
 };
 
 }  // namespace shusaku

@@ -1,6 +1,6 @@
-// What a whole game says of each of its positions besides policy and outcome, in one pass backwards over its columns.
+// Labels that follow from a whole game, besides policy and outcome: one pass backwards over its columns.
 //
-// Everything here is for the FIRST player: signs are turned once, where a row is drawn.  So nothing depends on whether
+// Everything here is for the FIRST player: signs are turned once, when a row is sampled.  So nothing depends on whether
 // the players alternate.
 #pragma once
 
@@ -17,10 +17,10 @@ namespace shusaku {
 // Which labels a ring works out; all off by default, and then they cost neither time nor memory.
 struct LabelOptions {
   std::vector<float> horizons;  // of the short-term values, in plies, at least 1 each
-  float blunder_gap = 0;        // deblunder where a move was worse than the root by more than this; 0: never
+  float blunder_gap = 0;        // deblunder if a move was worse than the root by more than this; 0: never
   float blunder_width = 0;      // of the transition around the gap
   bool ownership = false, score = false, reply = false;
-  float policy_surprise = 0, value_surprise = 0;  // shares of the draws that go to surprising rows; 0: none
+  float policy_surprise = 0, value_surprise = 0;  // shares of the samples that go to surprising rows; 0: none
 
   bool weights_draws() const { return policy_surprise > 0 || value_surprise > 0; }
   bool is_deblundered() const { return blunder_gap > 0; }
@@ -48,8 +48,8 @@ inline bool is_most_shared(const RecordView& r, size_t t) {
 // out [T * stride], every stride-th: the outcome that each position is to be blamed for (lc0: trainingdata/rescorer.cc,
 // "deblunder").
 //
-// Backwards from the end z is handed on; where the move that was played is worse than the root's value q by `gap`,
-// what came of it says little about the position, and z becomes (1 - f) z + f q with
+// Backwards from the end z is handed on.  If the move that was played is worse than the root's value q by `gap`, the
+// outcome is a poor label of the position, and z becomes (1 - f) z + f q with
 // f = min(1, (gap - threshold) / width + 1/2).  Records hold no value of each action, so the played one's is that of
 // the next root, searched deeper than a child; a move that the search itself preferred is never a blunder, for there
 // the gap is what the deeper search found out.  Next to plies without a search nothing can be judged.
@@ -89,7 +89,7 @@ inline double coin_surprise(double p, double q) {
   return std::clamp(sum, 0., 1.);
 }
 
-// out [T]: how often each row is drawn compared with the average row of its game; only rows with weight have one, and
+// out [T]: how often each row is sampled compared with the average row of its game; only rows with weight have one, and
 // over them it averages 1 (KataGo: cpp/program/play.cpp, policySurpriseDataWeight and valueSurpriseDataWeight).
 //
 //     w_i = 1 - a - b + a k_i / mean k + b s_i / mean s

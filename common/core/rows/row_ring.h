@@ -22,11 +22,11 @@
 
 namespace shusaku {
 
-// Where sampled rows go; every array is [B, ...] and written whole.  The last four only where `LabelOptions` ask.
+// Where sampled rows go; every array is [B, ...] and written whole.  The last four only if LabelOptions are set.
 struct BatchView {
   float* observations;  // [B, C, H, W]
   float* policy;        // [B, A]
-  float* outcome;       // [B] for the player to move, like all values; deblundered where that was asked for
+  float* outcome;       // [B] for the player to move, like all values; deblundered if LabelOptions are set
   float* root_values;   // [B]
   float* weight;        // [B]
   float* plies_left;    // [B]
@@ -71,7 +71,7 @@ class RowRing {
            finals_.nbytes();
   }
 
-  // How many rows were kept.  Throws with the reason, keeping nothing, where the record breaks a rule.
+  // Returns the number of rows that were kept.  Throws with the reason, keeping none, if the record breaks a rule.
   std::int64_t append(const RecordView& r) {
     check_shape(r);
     check_replay(r);
@@ -113,7 +113,7 @@ class RowRing {
     std::uint16_t num_policy, plies_left;
     std::int8_t outcome;  // for the player to move
     std::int8_t player;   // to move
-    bool has_reply;       // the next row is the opponent's answer, chosen by the same kind of search
+    bool has_reply;       // the next row is the opponent's reply, chosen by the same kind of search
   };
   static constexpr double kMassOne = 1 << 16;  // of an average row: sums of whole numbers are the same everywhere
 
@@ -259,7 +259,7 @@ class RowRing {
            players_[t + 1] != players_[t];
   }
 
-  // The row of [begin, end) in which a uniform draw from their mass lies.
+  // The row of [begin, end) in which a uniform sample of their mass lies.
   std::int64_t sample_by_mass(Random& random, std::int64_t begin, std::int64_t end) const {
     const std::uint64_t low = mass_before(begin), at = low + random.below(mass_before(end) - low);
     while (end - begin > 1) {
@@ -326,7 +326,7 @@ class RowRing {
   Shape shape_;
   int slots_;  // of policy entries a row
   std::int64_t capacity_, end_ = 0;
-  size_t values_a_row_;  // K short-term values, and the outcome where it is deblundered
+  size_t values_a_row_;  // K short-term values, and the outcome if it is deblundered
   bool has_columns_;
   std::vector<std::uint8_t> packed_;
   std::vector<float> uniform_;

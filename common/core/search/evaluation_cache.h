@@ -29,29 +29,31 @@ class EvaluationCache {
 
   bool is_on() const { return !memory_.empty(); }
 
-  // Asks for what find() reads first, which is seldom near.
+  // Prefetches what find() reads first.
   void prefetch(std::uint64_t key) const {
     if (is_on()) __builtin_prefetch(&memory_[(key & mask_) * stride_]);
   }
 
-  // The logits of the position in half floats, nullptr where it is not known.
+  // The logits of the position in half floats, nullptr if it is not known.
   const std::uint16_t* find(std::uint64_t key, std::uint32_t version, std::uint16_t& value) const {
     const std::uint64_t* at = &memory_[(key & mask_) * stride_];
     Slot slot;
     std::memcpy(&slot, at, sizeof slot);
     if (slot.count == 0 || slot.key != key || slot.version != version) return nullptr;
     value = slot.value;
-    return reinterpret_cast<const std::uint16_t*>(at + sizeof(Slot) / 8);
+    return reinterpret_cast<const std::uint16_t*>(at + kSlotWords);
   }
 
   void store(std::uint64_t key, std::uint32_t version, std::uint16_t value, const std::uint16_t* logits, int count) {
     std::uint64_t* at = &memory_[(key & mask_) * stride_];
     const Slot slot{key, version, value, std::uint16_t(count)};
     std::memcpy(at, &slot, sizeof slot);
-    std::memcpy(at + sizeof(Slot) / 8, logits, 2 * size_t(count));
+    std::memcpy(at + kSlotWords, logits, 2 * size_t(count));
   }
 
  private:
+  static constexpr size_t kSlotWords = sizeof(Slot) / 8;
+
   std::uint64_t mask_;
   size_t stride_;  // in words of 8 bytes
   std::vector<std::uint64_t, HugePages<std::uint64_t>> memory_;

@@ -1,6 +1,6 @@
-// Games of self-play side by side.  Slot s plays its k-th game with randomness that comes from (seed, s, k, ply) alone,
-// and where it branches off, it does so from its (k - 1)-th: what a game is does not depend on the other slots, on the
-// cache or on when the program was stopped and resumed.  (But for resignation: the slots share its threshold.)
+// A batch of parallel games of self-play.  The k-th game with index i takes its randomness from (seed, i, k, ply)
+// alone, and a fork starts from the (k - 1)-th game with that index.  So a game depends neither on the other games nor
+// on the cache nor on when the program was stopped and resumed.  (One exception: all games share the resign threshold.)
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ struct GameColumns {
   std::vector<float> row_weight, surprise;
   int outcome = 0;         // for the first player
   float score = kNoScore;  // for the first player
-  float komi = kNoKomi;    // of this game, where it was drawn
+  float komi = kNoKomi;    // of this game, if it was sampled
   bool is_cut_off = false, is_resigned = false;
 
   template <class Archive>
@@ -74,17 +74,17 @@ class GameBatch {
         legal_(size_t(rules.max_legal_actions())) {
     if (options.leaves > 1)
       throw std::invalid_argument("search.leaves=" + std::to_string(options.leaves) +
-                                  ": self-play walks to one leaf a game at a time; use search.leaves=1");
+                                  ": self-play selects one leaf a game at a time; use search.leaves=1");
     if (options.average_symmetries)
       throw std::invalid_argument(
-          "search.average_symmetries=true: self-play draws one symmetry for every leaf; use "
+          "search.average_symmetries=true: self-play samples one symmetry for every leaf; use "
           "search.average_symmetries=false");
     if (self_play.komi_stdev > 0 && !HasKomi<G>)
       throw std::invalid_argument("komi_stdev " + std::to_string(self_play.komi_stdev) + ": " + name_of(rules) +
-                                  " has no komi to be drawn; use 0");
-    for (int s = 0; s < size; ++s) {
-      slots_.push_back({.search = Search<G, P>(rules, options_, place_), .position = rules.start()});
-      start_game(s);
+                                  " has no komi to be sampled; use 0");
+    for (int index = 0; index < size; ++index) {
+      games_.push_back({.search = Search<G, P>(rules, options_, place_), .position = rules.start()});
+      start_game(index);
     }
   }
   GameBatch(const GameBatch&) = delete;
@@ -92,45 +92,46 @@ class GameBatch {
   const Leaves& select(std::uint32_t version) {
     batch_.clear(version);
     version_ = version;
-    // In rounds: all walk to a leaf, and only then the cache is asked, which had to be brought from far away.
-    walking_.resize(slots_.size()), simulations_left_.assign(slots_.size(), kSimulationsPerSelect);
-    std::iota(walking_.begin(), walking_.end(), 0);
-    const bool may_walk_ahead = batch_.may_walk_ahead();
-    while (!walking_.empty()) {
+    // In rounds: every search selects a leaf, then all leaves are looked up in the cache, whose entries are far away.
+    selecting_.resize(games_.size()), simulations_left_.assign(games_.size(), kSimulationsPerSelect);
+    std::iota(selecting_.begin(), selecting_.end(), 0);
+    const bool may_select_ahead = batch_.may_select_ahead();
+    while (!selecting_.empty()) {
       size_t at_leaf = 0;
-      for (size_t i = 0; i < walking_.size(); ++i) {
+      for (size_t i = 0; i < selecting_.size(); ++i) {
         for (int ahead = 3; ahead > 0; --ahead)
-          if (i + size_t(ahead) < walking_.size())
-            slots_[size_t(walking_[i + size_t(ahead)])].search.prefetch_run(ahead);
-        const int s = walking_[i];
+          if (i + size_t(ahead) < selecting_.size())
+            games_[size_t(selecting_[i + size_t(ahead)])].search.prefetch_run(ahead);
+        const int index = selecting_[i];
         Step step = Step::kDone;
-        for (int& simulations_left = simulations_left_[size_t(s)]; simulations_left-- > 0;) {
-          Search<G, P>& search = slots_[size_t(s)].search;
-          step = may_walk_ahead ? batch_.walk(search, s, simulations_left) : batch_.run(search, s, simulations_left);
+        for (int& simulations_left = simulations_left_[size_t(index)]; simulations_left-- > 0;) {
+          Search<G, P>& search = games_[size_t(index)].search;
+          step = may_select_ahead ? batch_.select_ahead(search, index, simulations_left)
+                                  : batch_.run(search, index, simulations_left);
           if (step != Step::kDone) break;
-          move(s);
+          move(index);
         }
-        if (step == Step::kLeaf && may_walk_ahead) walking_[at_leaf++] = s;
+        if (step == Step::kLeaf && may_select_ahead) selecting_[at_leaf++] = index;
       }
-      walking_.resize(at_leaf);
-      std::erase_if(walking_, [&](int s) { return !batch_.expand_known(slots_[size_t(s)].search, s); });
+      selecting_.resize(at_leaf);
+      std::erase_if(selecting_, [&](int index) { return !batch_.expand_known(games_[size_t(index)].search, index); });
     }
     return batch_.leaves;
   }
 
   void expand_and_backup(const float* logits, const float* values, std::uint32_t version) {
-    batch_.take(
+    batch_.distribute(
         logits, values, version,
-        [&](int, int s, const std::uint16_t* l, float v) {
-          Slot& slot = slots_[size_t(s)];
-          if (!slot.search.tree().nodes[0].is_expanded()) slot.root_version = version;
-          slot.search.expand(l, v);
+        [&](int, int index, const std::uint16_t* l, float v) {
+          ParallelGame& game = games_[size_t(index)];
+          if (!game.search.tree().nodes[0].is_expanded()) game.root_version = version;
+          game.search.expand(l, v);
         },
-        [&](int, int s) { start_game(s); },  // a game with a broken evaluation is dropped and counted
-        [&](int s, int ahead) { slots_[size_t(s)].search.prefetch_expand(ahead); });
+        [&](int, int index) { start_game(index); },  // a game with a broken evaluation is dropped and counted
+        [&](int index, int ahead) { games_[size_t(index)].search.prefetch_expand(ahead); });
   }
 
-  int size() const { return int(slots_.size()); }
+  int size() const { return int(games_.size()); }
   const Leaves& leaves() const { return batch_.leaves; }
   int num_finished() const { return int(finished_.size()); }
   std::vector<GameColumns> take_finished() { return std::exchange(finished_, {}); }
@@ -148,7 +149,7 @@ class GameBatch {
     Writer games;
     games.number(fingerprint());
     resign_.archive(games);
-    for (Slot& slot : slots_) archive(games, slot);
+    for (ParallelGame& game : games_) archive(games, game);
     Writer whole;
     whole.number(checksum(games.bytes));
     return whole.bytes + games.bytes;
@@ -164,56 +165,58 @@ class GameBatch {
     if (theirs != fingerprint())
       throw std::invalid_argument("the open games were saved under another game, search or number of games");
     resign_.archive(r);
-    for (Slot& slot : slots_) archive(r, slot);
+    for (ParallelGame& game : games_) archive(r, game);
     if (!r.is_empty()) throw std::invalid_argument("the snapshot of the open games is longer than it should be");
   }
 
  private:
-  static constexpr int kNoAction = -1, kNobody = -1;
+  static constexpr int kNoAction = -1, kNoLoser = -1;
   static constexpr std::uint64_t kForkStream = ~0ull,
-                                 kKomiStream = ~1ull;  // of a game; those of plies are small numbers
+                                 kKomiStream = ~1ull;  // streams of a game; those of plies are small numbers
 
-  struct Slot {
+  struct ParallelGame {
     Search<G, P> search;
     Position position;
     GameColumns columns = {};
-    std::uint64_t games = 0;           // started in this slot
+    std::uint64_t num_started = 0;     // games with this index so far
     std::uint32_t root_version = 0;    // of the weights that evaluated the root of the running search
-    std::int32_t policy_plies = 0;     // still to be drawn from the network's policy
-    std::int32_t avoided = kNoAction;  // by the first of them: what was played there before
-    float weight = 0;                  // of the row of the running search
+    std::int32_t policy_plies = 0;     // still to be sampled from the network's policy
+    std::int32_t avoided = kNoAction;  // the action that the first of them must not repeat
+    float weight = 0;                  // of the running search's row
     bool may_resign = false;
-    std::int8_t loser = kNobody;     // who resigns
-    float lowest[2] = {1.f, 1.f};    // value that each player saw when to move
+    std::int8_t loser = kNoLoser;    // the player who resigns
+    float lowest[2] = {1.f, 1.f};    // the lowest value that each player saw when to move
     std::vector<float> values = {};  // of every ply, for the first player; NaN in the opening
   };
 
-  std::uint64_t game_seed(int s) const { return combine(combine(seed_, std::uint64_t(s)), slots_[size_t(s)].games); }
-  std::uint64_t search_seed(int s) const {
-    return combine(game_seed(s), 1 + std::uint64_t(rules_->ply(slots_[size_t(s)].position)));
+  std::uint64_t game_seed(int index) const {
+    return combine(combine(seed_, std::uint64_t(index)), games_[size_t(index)].num_started);
+  }
+  std::uint64_t search_seed(int index) const {
+    return combine(game_seed(index), 1 + std::uint64_t(rules_->ply(games_[size_t(index)].position)));
   }
 
-  // `line`: what `sample_fork` said of the game before.
-  void start_game(int s, const std::vector<Action>& line = {}) {
-    Slot& slot = slots_[size_t(s)];
-    ++slot.games;
-    Random random(combine(game_seed(s), 0));
-    if (!branch_off(s, line)) open(s, random);
-    slot.loser = kNobody;
-    slot.lowest[0] = slot.lowest[1] = 1.f;
-    slot.may_resign = resign_.is_on() && random.uniform() >= self_play_.never_resign_share;
-    begin_search(s, kNoAction);
+  // `line` comes from sample_fork() of the game before.
+  void start_game(int index, const std::vector<Action>& line = {}) {
+    ParallelGame& game = games_[size_t(index)];
+    ++game.num_started;
+    Random random(combine(game_seed(index), 0));
+    if (!branch_off(index, line)) open(index, random);
+    game.loser = kNoLoser;
+    game.lowest[0] = game.lowest[1] = 1.f;
+    game.may_resign = resign_.is_on() && random.uniform() >= self_play_.never_resign_share;
+    begin_search(index, kNoAction);
   }
 
-  void set_up(int s) {
-    Slot& slot = slots_[size_t(s)];
-    slot.position = rules_->start();
-    slot.columns = {};
-    slot.values.clear();
+  void set_up(int index) {
+    ParallelGame& game = games_[size_t(index)];
+    game.position = rules_->start();
+    game.columns = {};
+    game.values.clear();
     if constexpr (HasKomi<G>) {
       if (self_play_.komi_stdev <= 0) return;
-      slot.columns.komi = sample_komi(rules_->komi(slot.position), Random(combine(game_seed(s), kKomiStream)));
-      rules_->set_komi(slot.position, slot.columns.komi);
+      game.columns.komi = sample_komi(rules_->komi(game.position), Random(combine(game_seed(index), kKomiStream)));
+      rules_->set_komi(game.position, game.columns.komi);
     }
   }
 
@@ -229,95 +232,96 @@ class GameBatch {
     return G::is_komi(komi) ? komi : mean;
   }
 
-  void open(int s, Random& random) {
-    Slot& slot = slots_[size_t(s)];
-    do {  // again, where the opening happened to end the game
-      set_up(s);
+  void open(int index, Random& random) {
+    ParallelGame& game = games_[size_t(index)];
+    do {  // again if the opening has ended the game
+      set_up(index);
       const auto plies = random.below(std::uint64_t(self_play_.random_plies) + 1);
-      for (std::uint64_t k = 0; k < plies && !rules_->is_terminal(slot.position); ++k)
-        add_row(slot, sample_action(*rules_, slot.position, random, legal_.data()), kOpening);
-    } while (rules_->is_terminal(slot.position));
-    slot.policy_plies = self_play_.policy_plies > 0 ? int(-std::log(random.uniform()) * self_play_.policy_plies) : 0;
-    slot.avoided = kNoAction;
+      for (std::uint64_t k = 0; k < plies && !rules_->is_terminal(game.position); ++k)
+        add_row(game, sample_action(*rules_, game.position, random, legal_.data()), kOpening);
+    } while (rules_->is_terminal(game.position));
+    game.policy_plies = self_play_.policy_plies > 0 ? int(-std::log(random.uniform()) * self_play_.policy_plies) : 0;
+    game.avoided = kNoAction;
   }
 
-  // Plays all of `line` but its last action, which the network's policy then replaces by another one.  False where
-  // there is no line, or no other action.
-  bool branch_off(int s, const std::vector<Action>& line) {
+  // Plays all of `line` but its last action, which the network's policy then replaces by another one.  False if there
+  // is no line, or no other action.
+  bool branch_off(int index, const std::vector<Action>& line) {
     if (line.empty()) return false;
-    Slot& slot = slots_[size_t(s)];
-    set_up(s);
-    for (size_t k = 0; k + 1 < line.size(); ++k) add_row(slot, line[k], kOpening);
-    slot.policy_plies = 1;
-    slot.avoided = line.back();
-    return rules_->legal_actions(slot.position, legal_.data()) > 1;
+    ParallelGame& game = games_[size_t(index)];
+    set_up(index);
+    for (size_t k = 0; k + 1 < line.size(); ++k) add_row(game, line[k], kOpening);
+    game.policy_plies = 1;
+    game.avoided = line.back();
+    return rules_->legal_actions(game.position, legal_.data()) > 1;
   }
 
-  // The first plies of a game that has ended, up to one of them: its slot's next game branches off before the last of
-  // these.  None, where that begins afresh (KataGo, cpp/program/play.cpp, maybeForkGame).
-  std::vector<Action> sample_fork(int s) const {
+  // The first plies of a game that has ended: the next game with this index branches off before the last of them.
+  // Empty if that game begins at the start (KataGo, cpp/program/play.cpp, maybeForkGame).
+  std::vector<Action> sample_fork(int index) const {
     if (self_play_.fork_share <= 0) return {};
-    Random random(combine(game_seed(s), kForkStream));
+    Random random(combine(game_seed(index), kForkStream));
     if (random.uniform() >= self_play_.fork_share) return {};
-    const std::vector<Action>& played = slots_[size_t(s)].columns.actions;
+    const std::vector<Action>& played = games_[size_t(index)].columns.actions;
     const std::uint64_t choices = std::min(std::uint64_t(played.size()), std::uint64_t(self_play_.fork_plies) + 1);
     return {played.begin(), played.begin() + std::ptrdiff_t(random.below(choices)) + 1};
   }
 
-  // Of the position of the slot, reached by `action`.
-  void begin_search(int s, int action) {
-    Slot& slot = slots_[size_t(s)];
-    slot.root_version = version_;
-    const Budget budget = choose_budget(s);
+  // Searches the position of the game, which `action` has reached.
+  void begin_search(int index, int action) {
+    ParallelGame& game = games_[size_t(index)];
+    game.root_version = version_;
+    const Budget budget = choose_budget(index);
     if (action == kNoAction)
-      slot.search.begin(slot.position, search_seed(s), budget);
+      game.search.begin(game.position, search_seed(index), budget);
     else
-      slot.search.begin_after(Action(action), slot.position, search_seed(s), budget);
+      game.search.begin_after(Action(action), game.position, search_seed(index), budget);
   }
 
-  // Most searches may be cheap ones that only move on (playout cap randomization, Wu 2019, section 3.1); full ones cost
-  // and count less where the game is decided (KataGo, cpp/program/play.cpp, reduceVisits).
-  Budget choose_budget(int s) {
-    Slot& slot = slots_[size_t(s)];
-    if (slot.policy_plies > 0) return {0, false};
-    Random random(combine(search_seed(s), 3));
-    slot.weight = 0.f;
+  // Most searches may be cheap and only choose a move (playout cap randomization, Wu 2019, section 3.1).  A full search
+  // costs less and counts less if the game is decided (KataGo, cpp/program/play.cpp, reduceVisits).
+  Budget choose_budget(int index) {
+    ParallelGame& game = games_[size_t(index)];
+    if (game.policy_plies > 0) return {0, false};
+    Random random(combine(search_seed(index), 3));
+    game.weight = 0.f;
     if (self_play_.cheap_share > 0 && random.uniform() < self_play_.cheap_share)
       return {self_play_.cheap_simulations, false};
-    slot.weight = 1.f;
+    game.weight = 1.f;
     if (self_play_.decided_value >= 1.f) return {options_.simulations, true};
-    const float beyond = std::max(0.f, decided(slot) - self_play_.decided_value) / (1.f - self_play_.decided_value);
+    const float beyond = std::max(0.f, decided(game) - self_play_.decided_value) / (1.f - self_play_.decided_value);
     const float less = beyond * beyond;
-    slot.weight += less * (self_play_.decided_weight - slot.weight);
+    game.weight += less * (self_play_.decided_weight - game.weight);
     return {std::int32_t(std::lround(float(options_.simulations) +
                                      less * float(self_play_.cheap_simulations - options_.simulations))),
             true};
   }
 
-  // How sure all of the last plies were of the same winner; not positive where they were not.
-  float decided(const Slot& slot) const {
-    const size_t plies = slot.values.size(), back = size_t(self_play_.decided_plies);
+  // How sure all of the last plies were of the same winner; not positive if they were not.
+  float decided(const ParallelGame& game) const {
+    const size_t plies = game.values.size(), back = size_t(self_play_.decided_plies);
     if (plies < back) return 0.f;
     float low = 1.f, high = -1.f;
     for (size_t t = plies - back; t < plies; ++t) {
-      if (std::isnan(slot.values[t])) return 0.f;
-      low = std::min(low, slot.values[t]), high = std::max(high, slot.values[t]);
+      if (std::isnan(game.values[t])) return 0.f;
+      low = std::min(low, game.values[t]), high = std::max(high, game.values[t]);
     }
     return std::min(1.f, std::max(low, -high));
   }
 
-  void move(int s) {
-    Slot& slot = slots_[size_t(s)];
+  void move(int index) {
+    ParallelGame& game = games_[size_t(index)];
     const SearchResult& result = result_;
-    slot.search.conclude(result_);
-    if (slot.policy_plies > 0) {
-      --slot.policy_plies;
-      Random random(combine(search_seed(s), 4));
-      play_on(s, result.actions[size_t(sample_by_policy(std::exchange(slot.avoided, kNoAction), random))], kOpening);
+    game.search.conclude(result_);
+    if (game.policy_plies > 0) {
+      --game.policy_plies;
+      Random random(combine(search_seed(index), 4));
+      play_on(index, result.actions[size_t(sample_by_policy(std::exchange(game.avoided, kNoAction), random))],
+              kOpening);
       return;
     }
-    GameColumns& c = slot.columns;
-    if (slot.weight > 0) {
+    GameColumns& c = game.columns;
+    if (game.weight > 0) {
       to_shares(result.policy, shares_);
       for (size_t i = 0; i < shares_.size(); ++i) {
         if (shares_[i] == 0) continue;
@@ -326,13 +330,13 @@ class GameBatch {
       }
     }
     ++batch_.counters.searches;
-    const int player = rules_->to_play(slot.position);
-    slot.lowest[player] = std::min(slot.lowest[player], result.value);
-    if (slot.may_resign && result.value < resign_.value()) slot.loser = std::int8_t(player);
-    play_on(s, result.action, slot.weight > 0 ? kFull : kCheap);
+    const int player = rules_->to_play(game.position);
+    game.lowest[player] = std::min(game.lowest[player], result.value);
+    if (game.may_resign && result.value < resign_.value()) game.loser = std::int8_t(player);
+    play_on(index, result.action, game.weight > 0 ? kFull : kCheap);
   }
 
-  // The index of an action other than `avoided`, drawn with probability prior^(1 / temperature).
+  // The index of an action other than `avoided`, sampled with probability prior^(1 / temperature).
   int sample_by_policy(int avoided, Random& random) {
     weights_ = result_.prior;
     for (size_t i = 0; i < weights_.size(); ++i)
@@ -342,71 +346,71 @@ class GameBatch {
     return sample(weights_, result_.prior, self_play_.policy_temperature, random);
   }
 
-  void play_on(int s, Action action, RowKind kind) {
-    Slot& slot = slots_[size_t(s)];
-    add_row(slot, action, kind, result_);
-    if (!rules_->is_terminal(slot.position) && slot.loser == kNobody) {
-      begin_search(s, action);
+  void play_on(int index, Action action, RowKind kind) {
+    ParallelGame& game = games_[size_t(index)];
+    add_row(game, action, kind, result_);
+    if (!rules_->is_terminal(game.position) && game.loser == kNoLoser) {
+      begin_search(index, action);
       return;
     }
-    const std::vector<Action> line = sample_fork(s);
-    finish(slot);
-    start_game(s, line);
+    const std::vector<Action> line = sample_fork(index);
+    finish(game);
+    start_game(index, line);
   }
 
-  void add_row(Slot& slot, Action action, RowKind kind, const SearchResult& result = {}) {
-    GameColumns& c = slot.columns;
-    const bool is_first = rules_->to_play(slot.position) == 0;
-    slot.values.push_back(kind == kOpening ? std::numeric_limits<float>::quiet_NaN()
+  void add_row(ParallelGame& game, Action action, RowKind kind, const SearchResult& result = {}) {
+    GameColumns& c = game.columns;
+    const bool is_first = rules_->to_play(game.position) == 0;
+    game.values.push_back(kind == kOpening ? std::numeric_limits<float>::quiet_NaN()
                           : is_first       ? result.value
                                            : -result.value);
     c.actions.push_back(action);
     c.policy_offsets.push_back(std::uint32_t(c.policy_actions.size()));
     c.root_values.push_back(result.value), c.raw_values.push_back(result.raw_value);
-    c.versions.push_back(kind == kOpening ? version_ : slot.root_version);
-    c.kind.push_back(kind), c.row_weight.push_back(kind == kFull ? slot.weight : 0.f),
+    c.versions.push_back(kind == kOpening ? version_ : game.root_version);
+    c.kind.push_back(kind), c.row_weight.push_back(kind == kFull ? game.weight : 0.f),
         c.surprise.push_back(result.surprise);
-    rules_->play(slot.position, action);
+    rules_->play(game.position, action);
     ++batch_.counters.plies;
     batch_.counters.rows += c.row_weight.back() > 0;
   }
 
-  void finish(Slot& slot) {
-    GameColumns& c = slot.columns;
-    c.is_resigned = !rules_->is_terminal(slot.position);
+  void finish(ParallelGame& game) {
+    GameColumns& c = game.columns;
+    c.is_resigned = !rules_->is_terminal(game.position);
     if (c.is_resigned) {
-      c.outcome = slot.loser == 0 ? -1 : 1;
+      c.outcome = game.loser == 0 ? -1 : 1;
     } else {
-      const int outcome = rules_->outcome(slot.position);
-      const float score = rules_->score(slot.position);
-      const bool is_first = rules_->to_play(slot.position) == 0;
+      const int outcome = rules_->outcome(game.position);
+      const float score = rules_->score(game.position);
+      const bool is_first = rules_->to_play(game.position) == 0;
       c.outcome = is_first ? outcome : -outcome;
       c.score = is_first ? score : -score;
-      c.is_cut_off = rules_->is_cut_off(slot.position);
-      if (resign_.is_on() && !slot.may_resign)  // what a player who did not lose thought at worst
-        resign_.add(c.outcome > 0   ? slot.lowest[0]
-                    : c.outcome < 0 ? slot.lowest[1]
-                                    : std::min(slot.lowest[0], slot.lowest[1]));
+      c.is_cut_off = rules_->is_cut_off(game.position);
+      if (resign_.is_on() && !game.may_resign)  // the lowest value of a player who did not lose
+        resign_.add(c.outcome > 0   ? game.lowest[0]
+                    : c.outcome < 0 ? game.lowest[1]
+                                    : std::min(game.lowest[0], game.lowest[1]));
     }
     finished_.push_back(std::move(c));
     ++batch_.counters.games;
   }
 
   template <class Archive>
-  void archive(Archive& a, Slot& slot) {
-    slot.search.archive(a);
-    a.number(slot.position);
-    slot.columns.archive(a);
-    a.number(slot.games), a.number(slot.root_version), a.number(slot.policy_plies), a.number(slot.avoided);
-    a.number(slot.weight), a.number(slot.may_resign), a.number(slot.loser), a.number(slot.lowest),
-        a.vector(slot.values);
+  void archive(Archive& a, ParallelGame& game) {
+    game.search.archive(a);
+    a.number(game.position);
+    game.columns.archive(a);
+    a.number(game.num_started), a.number(game.root_version), a.number(game.policy_plies), a.number(game.avoided);
+    a.number(game.weight), a.number(game.may_resign), a.number(game.loser), a.number(game.lowest),
+        a.vector(game.values);
   }
 
-  // Of everything that must be the same for a snapshot to mean the same.
+  // A hash of everything that a snapshot's meaning depends on.
   std::uint64_t fingerprint() const {
     const SearchOptions& o = options_;
     const std::string text = name_of(*rules_) + " " + o.policy + " " + o.gumbel_interior + " " +
-                             std::to_string(slots_.size()) + " " + std::to_string(seed_) + " " +
+                             std::to_string(games_.size()) + " " + std::to_string(seed_) + " " +
                              std::to_string(sizeof(Position)) + " " + std::to_string(o.simulations) + " " +
                              std::to_string(o.considered_actions) + (o.proven_results ? " proven" : "") +
                              (o.graph ? " graph" : "") + " " + std::to_string(self_play_.cheap_simulations);
@@ -427,13 +431,13 @@ class GameBatch {
   LeafBatch<G, P> batch_;
   ResignThreshold resign_;
   LeafPlace<G> place_;  // for all searches
-  std::vector<Slot> slots_;
+  std::vector<ParallelGame> games_;
   std::vector<GameColumns> finished_;
-  std::vector<int> walking_, simulations_left_;  // scratch: of select(), slots; simulations of each
-  SearchResult result_;                          // scratch
-  std::vector<std::uint16_t> shares_;            // scratch
-  std::vector<float> weights_;                   // scratch
-  std::vector<Action> legal_;                    // scratch
+  std::vector<int> selecting_, simulations_left_;  // scratch of select(): game indices; simulations by index
+  SearchResult result_;                            // scratch
+  std::vector<std::uint16_t> shares_;              // scratch
+  std::vector<float> weights_;                     // scratch
+  std::vector<Action> legal_;                      // scratch
 };
 
 }  // namespace shusaku

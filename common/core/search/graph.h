@@ -1,8 +1,9 @@
 // A search graph in place of a tree: positions with the same future are one node, whichever moves led there.
 //
-// A node's edges count their own visits, and what the node is worth is summed up from its children each time a walk has
-// passed through: Q(n) = (U(n) + sum over a of N(n, a) Q(n, a)) / (1 + sum over a of N(n, a)), U the evaluation of n
-// itself (KataGo, docs/GraphSearch.md).  A child that another parent's walks have visited so brings its better value.
+// A node's edges count their own visits, and its value is summed up from its children each time a path has passed
+// through: Q(n) = (U(n) + sum over a of N(n, a) Q(n, a)) / (1 + sum over a of N(n, a)), U the evaluation of n
+// itself (KataGo, docs/GraphSearch.md).  So a child that paths through another parent have visited brings its better
+// value.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +22,7 @@ class NodeIndex {
     std::fill(table_.begin(), table_.end(), kNoNode);
   }
 
-  // The node of `key`; that is `next`, the next node to be made, where there was none.
+  // The node of `key`; if there was none, `next`, the next node to be made.
   std::uint32_t find_or_add(std::uint64_t key, std::uint32_t next) {
     if (2 * (keys_.size() + 1) > table_.size()) {
       table_.assign(std::max(size_t(64), 2 * table_.size()), kNoNode);
@@ -55,8 +56,8 @@ class NodeIndex {
   std::vector<std::uint32_t> table_;  // into keys_; a power of two
 };
 
-// Sums up what `node` and its edges are worth, and where `proves`, whether its children prove it: a won child does,
-// else the best one once all are proven.  Values of the second moment are kept beside, for lower confidence bounds.
+// Sums up the values of `node` and its edges, and if `proves`, finds whether its children prove it: a won child does,
+// else the best one once all are proven.  The second moments are summed up too, for lower confidence bounds.
 inline void sum_up(Tree& tree, Node& node, bool proves) {
   float sum = node.raw_value, squares = node.raw_value * node.raw_value;
   int best = -1, num_proven = 0;
@@ -77,7 +78,7 @@ inline void sum_up(Tree& tree, Node& node, bool proves) {
   }
   if (proves && (best == 1 || num_proven == node.num_edges)) {
     node.proof = std::uint8_t(best + 2);
-    node.is_closed = true;
+    node.is_terminal_or_proven = true;
     sum = float(best * node.visits), squares = float(best * best * node.visits);
   }
   node.value_sum = sum;

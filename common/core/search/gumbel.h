@@ -1,7 +1,7 @@
-// Gumbel AlphaZero (Danihelka et al. 2022, "Policy improvement by planning with Gumbel"): a draw without replacement
-// of m actions at the root, sequential halving among them, and a policy improved by the completed values.  The phases
-// follow mctx/_src/seq_halving.py, the completion mctx/_src/qtransforms.py (qtransform_completed_by_mix_value), over
-// legal actions only.  Edges carry logits instead of priors.
+// Gumbel AlphaZero (Danihelka et al. 2022, "Policy improvement by planning with Gumbel"): m actions
+// sampled without replacement at the root, sequential halving among them, and a policy improved by the completed
+// values.  The phases follow mctx/_src/seq_halving.py, the completion mctx/_src/qtransforms.py
+// (qtransform_completed_by_mix_value), over legal actions only.  Edges carry logits instead of priors.
 #pragma once
 
 #include <algorithm>
@@ -61,7 +61,7 @@ class Gumbel {
     if (!proves_) return choice;
     const std::uint32_t edge = root.first_edge() + std::uint32_t(choice);
     if (tree.visits(edge) == wanted && !tree.is_lost(edge)) return choice;
-    // Those whose turn it was are proven lost: on with the most visited of the others, who came furthest.
+    // The actions whose turn it was are proven lost: take the most visited of the others.
     int most = 0;
     for (std::uint32_t e = root.first_edge(); e < root.first_edge() + root.num_edges; ++e)
       if (!tree.is_lost(e)) most = std::max(most, tree.visits(e));
@@ -157,7 +157,7 @@ class Gumbel {
       const F8 logits = F8::load_half(tree.blocks(node)[i / kLanes].prior);
       (logits + (F8::load(&improved_logits_[size_t(i)]) - shift) * stretch).store(&improved_logits_[size_t(i)]);
     }
-    if (proves_ && !node.is_closed) {  // where all are lost, one is as good as the other
+    if (proves_ && !node.is_terminal_or_proven) {  // if all are lost, one is as good as another
       for (int i = 0; i < count; i += kLanes) {
         float* logits = &improved_logits_[size_t(i)];
         choose(are_lost(tree.blocks(node)[i / kLanes]), F8(-kInfinity), F8::load(logits)).store(logits);
@@ -176,7 +176,7 @@ class Gumbel {
     Tree::softmax(out, node.num_edges);
   }
 
-  // AlphaZero's rule below the root, as MiniZero does; unvisited children are worth their parent.
+  // AlphaZero's rule below the root, as MiniZero does; an unvisited child has its parent's value.
   int select_puct(const Tree& tree, const Node& node) {
     if (prior_.size() < size_t(padded(node.num_edges))) prior_.resize(size_t(padded(node.num_edges)));
     softmax_into(tree, node, prior_.data());

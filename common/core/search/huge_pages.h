@@ -1,4 +1,4 @@
-// Memory in pages of 2 MiB where the system gives them: a table of many megabytes that is read at random otherwise
+// Memory in pages of 2 MiB if the system gives them: a table of many megabytes that is read at random otherwise
 // misses the translation of nearly every address, and even a prefetch waits for that.
 #pragma once
 
@@ -22,7 +22,7 @@ struct HugePages {
   T* allocate(size_t n) {
     void* memory = ::operator new(bytes(n), std::align_val_t(kPage));
 #if defined(MADV_HUGEPAGE)
-    madvise(memory, bytes(n), MADV_HUGEPAGE);  // a wish; where it is refused, small pages do
+    madvise(memory, bytes(n), MADV_HUGEPAGE);  // a hint; if it is refused, small pages do
 #endif
     return static_cast<T*>(memory);
   }

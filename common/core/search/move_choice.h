@@ -13,14 +13,14 @@
 
 namespace shusaku {
 
-// What is drawn from and learned: the visits, or the prior where nothing was visited (a search of no simulations).
+// The weights that moves are sampled by and learned from: the visits, or the prior after a search without simulations.
 inline void visit_weights(const SearchResult& r, std::vector<float>& weights) {
   weights.assign(r.visits.begin(), r.visits.end());
   if (std::all_of(weights.begin(), weights.end(), [](float n) { return n == 0; })) weights = r.prior;
 }
 
-// Takes the weight of what proven results rule out: where a win is proven all but wins, where the root is drawn all but
-// draws, else losses as long as anything else is left.  True where it took any.
+// Sets to 0 the weights that proven results rule out: if a win is proven all but wins, if a draw is proven all but
+// draws, else losses as long as any other action is left.  True if it changed a weight.
 inline bool keep_best_proven(const SearchResult& r, std::vector<float>& weights) {
   if (std::all_of(r.proven_values.begin(), r.proven_values.end(), [](float v) { return std::isnan(v); })) return false;
   const auto is_kept = [&](size_t i) {
@@ -53,7 +53,7 @@ inline int heaviest(const std::vector<float>& weights, const std::vector<float>&
   return int(best);
 }
 
-// An index drawn with probability weights^(1/temperature); at temperature 0 the heaviest.
+// An index sampled with probability weights^(1/temperature); at temperature 0 the heaviest.
 inline int sample(const std::vector<float>& weights, const std::vector<float>& prior, float temperature,
                   Random& random) {
   if (temperature <= 1e-3f) return heaviest(weights, prior);
@@ -69,7 +69,8 @@ inline int sample(const std::vector<float>& weights, const std::vector<float>& p
   for (int i = 0; i < int(weights.size()); ++i) {
     if (weights[size_t(i)] == 0) continue;
     last = i;
-    if ((x -= weight(weights[size_t(i)])) < 0) break;
+    x -= weight(weights[size_t(i)]);
+    if (x < 0) break;
   }
   return last;
 }
@@ -95,7 +96,7 @@ inline int highest_lower_bound(const Tree& tree, const SearchOptions& o, const S
   return best < 0 ? heaviest(weights, r.prior) : best;
 }
 
-// Fills policy and action: the move is drawn as long as there is a temperature, then chosen as the options say.
+// Fills policy and action: the move is sampled as long as there is a temperature, then chosen by options.move_choice.
 inline void conclude_by_weights(const Tree& tree, const SearchOptions& o, int ply, std::uint64_t seed,
                                 const std::vector<float>& weights, SearchResult& r) {
   r.policy = weights;

@@ -1,5 +1,5 @@
 // The network's policy without any search, as AlphaGo's policy network played (Silver et al. 2016): one evaluation a
-// move, which is drawn with probability P^(1/temperature).
+// move, which is sampled with probability P^(1/temperature).
 #pragma once
 
 #include <cassert>

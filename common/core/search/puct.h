@@ -1,5 +1,5 @@
 // AlphaZero's tree policy (Silver et al. 2018, Methods): argmax Q + c * P * sqrt(N) / (1 + n), Dirichlet noise at the
-// root, moves drawn from the visit counts.  An unvisited child is worth its parent's value less a reduction that grows
+// root, moves sampled by the visit counts.  An unvisited child has its parent's value less a reduction that grows
 // with the prior already visited (KataGo, cpp/search/searchexplorehelpers.cpp; lc0, FpuStrategy).  As options: c grows
 // with log N, and the root's forced playouts with the pruned target that goes with them (Wu 2019, section 3.2).
 #pragma once
@@ -22,7 +22,7 @@ class Puct {
 
   void make_ready(Tree& tree, const Node& node) const { tree.make_priors(node); }
 
-  // The root has its priors: flatten them and mix noise into them, where the options ask for that.  A cheap search
+  // The root has its priors: flatten them and mix noise into them, if the options are set.  A cheap search
   // explores the root like any other node (KataGo, cpp/program/play.cpp, removeRootNoise).
   void begin(Tree& tree, int ply, std::uint64_t seed, Budget budget) {
     const Node& root = tree.nodes[0];
@@ -81,7 +81,7 @@ class Puct {
     });
   }
 
-  // The same where walks wait below the node: each counts as a visit that was lost, so that the next one goes elsewhere
+  // The same if paths wait below the node: each counts as a visit that was lost, so that the next one goes elsewhere
   // (virtual loss: Chaslot, Winands and van den Herik 2008, "Parallel Monte-Carlo tree search", section 3.3).
   // Not inlined: select() is the hot path, and has to stay small enough to be.
   [[gnu::noinline]] int select_beside(const Tree& tree, const Node& node, float fpu_reduction) const {

@@ -1,4 +1,4 @@
-// When a game may be given up: a threshold that some games, played to the end, keep honest (Silver et al. 2017,
+// When a player may resign: a threshold that is measured on games played to the end (Silver et al. 2017,
 // Methods, "Self-play": the share of wrongly resigned games stays below 5 %).
 #pragma once
 
@@ -10,15 +10,15 @@ namespace shusaku {
 
 class ResignThreshold {
  public:
-  // `errors`: the share of games in which who did not lose may have looked lost; 0: nobody ever resigns.
+  // `errors`: the allowed share of games in which a player resigns without having lost; 0: no player resigns.
   explicit ResignThreshold(float errors) : errors_(errors) {}
 
   bool is_on() const { return errors_ > 0.f; }
 
-  // Whoever to move sees less than this has lost; -1 (nobody resigns) until enough games were played to the end.
+  // A player to move who sees less than this resigns; -1 (no player does) until enough games were played to the end.
   float value() const { return value_; }
 
-  // Of a game that was played to the end: the lowest value, for the player to move, seen by a player who did not lose.
+  // Adds a game that was played to the end: the lowest value that a player saw, to move, who did not lose.
   void add(float lowest) {
     if (lowest_.size() < kNewest)
       lowest_.push_back(lowest);
@@ -39,7 +39,7 @@ class ResignThreshold {
 
  private:
   static constexpr size_t kNewest = 1000, kEnough = 100;
-  static constexpr float kHighest = -0.7f;  // a bound, should the games of the moment all be easy
+  static constexpr float kHighest = -0.7f;  // a bound, in case all recent games were easy
 
   float errors_, value_ = -1.f;
   std::vector<float> lowest_;

@@ -1,4 +1,4 @@
-// What is done to the prior of the root before a puct search: a temperature that flattens it, and Dirichlet noise.
+// The prior of the root before a puct search: flattened by a temperature, then mixed with Dirichlet noise.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ inline void shaped_alphas(const std::vector<float>& prior, double total, std::ve
   for (double& a : alphas) a = total * (above > 0 ? 0.5 * (a / above + 1 / count) : 1 / count);
 }
 
-// In place: (1 - fraction) * prior + fraction * a draw from Dirichlet(alphas).  `noise` is scratch.
+// In place: (1 - fraction) * prior + fraction * a sample of Dirichlet(alphas).  `noise` is scratch.
 inline void mix_noise(const SearchOptions& o, Random random, std::vector<float>& prior, std::vector<double>& noise) {
   if (o.dirichlet_total > 0)
     shaped_alphas(prior, o.dirichlet_total, noise);

@@ -13,13 +13,13 @@ inline double decayed(double early, double late, double half_life, int ply) {
   return late + (early - late) * std::pow(0.5, ply / half_life);
 }
 
-// Of the root's prior.
+// The temperature of the root's prior.
 inline double root_policy_temperature(const SearchOptions& o, int ply) {
   if (o.root_policy_temperature_half_life <= 0) return o.root_policy_temperature;
   return decayed(o.root_policy_temperature_early, o.root_policy_temperature, o.root_policy_temperature_half_life, ply);
 }
 
-// Of the draw of the move to play.
+// The temperature at which the move to play is sampled.
 inline double move_temperature(const SearchOptions& o, int ply) {
   if (ply >= o.temperature_plies) return o.temperature_final;
   if (o.temperature_half_life <= 0) return o.temperature;

@@ -1,8 +1,8 @@
 // One search of one position: select a leaf, expand it with an evaluation from outside, back its value up.
 //
 // A simulation is one such pass; the evaluation of the root comes before the first and is none.  The variation is the
-// tree policy P: make_ready, begin, select_root, select_interior, conclude; kUsesNetwork; kSimulates: false where the
-// evaluation of the root is all there is; kSharesNodes: a graph (graph.h); kKnowsWaiting: several walks may wait.
+// tree policy P: make_ready, begin, select_root, select_interior, conclude; kUsesNetwork; kSimulates: false if the
+// evaluation of the root is all there is; kSharesNodes: a graph (graph.h); kKnowsWaiting: several paths may wait.
 #pragma once
 
 #include <limits>
@@ -25,15 +25,15 @@ enum class Step {
 };
 
 // From the root to a leaf.
-struct Walk {
+struct Path {
   std::vector<std::uint32_t> nodes, edges;  // edges[k] leads from nodes[k] to nodes[k + 1]
-  std::vector<std::int8_t> players;         // who moves at nodes[k], where players do not alternate
+  std::vector<std::int8_t> players;         // to move at nodes[k], if players do not alternate
   size_t depth = 0;                         // of the leaf
 };
 
 struct Nothing {};
 
-// Where a search stands: the position at the leaf and its legal actions, and room for a rollout from there.
+// The position at the leaf and its legal actions, and room for a rollout from there.
 template <GameRules G>
 struct LeafPlace {
   explicit LeafPlace(const G& rules) : actions(size_t(padded(rules.max_legal_actions()))), logits(actions.size()) {}
@@ -42,8 +42,8 @@ struct LeafPlace {
   std::vector<std::uint16_t> logits;  // of a rollout
 };
 
-// Large positions (Go: 4 KiB) are not kept beside every search: all use one place in turns, which stays in the nearest
-// cache.  So what is wanted of the leaf has to be read before another search runs.
+// Large positions (Go: 4 KiB) are not kept beside every search: all searches use one place in turns, which stays in the
+// nearest cache.  So the leaf has to be read before another search runs.
 template <GameRules G>
 constexpr bool kSharesPlace = sizeof(typename G::Position) > 512;
 
@@ -58,7 +58,7 @@ class Search {
         policy_(options),
         keeps_squares_(options.move_choice == "lcb"),
         place_(place_from(shared)),
-        walk_(new_walk()) {}
+        path_(new_path()) {}
 
   // Starts afresh at `root`, which is not terminal.
   void begin(const Position& root, std::uint64_t seed, Budget budget) {
@@ -70,7 +70,7 @@ class Search {
     if constexpr (P::kSharesNodes) index_.clear();
   }
 
-  // Starts at the position after `action`, with what is already known below it where the options ask for that.
+  // Starts at the position after `action`, and keeps the subtree below it if options.reuse is set.
   void begin_after(Action action, const Position& root, std::uint64_t seed, Budget budget) {
     if (options_->reuse && !P::kSharesNodes) {  // a subtree could be cut off, a part of a graph not
       const Node& old = tree_.nodes[0];
@@ -94,14 +94,14 @@ class Search {
     while (!is_over()) {
       if (tree_.nodes[0].is_expanded() && --simulations_left < 0) return Step::kPaused;
       descend();
-      const Node& leaf = tree_.nodes[walk_.nodes[walk_.depth]];
-      if (leaf.is_closed) {
+      const Node& leaf = tree_.nodes[path_.nodes[path_.depth]];
+      if (leaf.is_terminal_or_proven) {
         ++terminals;
         ++simulations_;
         if (!P::kSharesNodes && leaf.proof && leaf.visits == 0)
           backup_proof();
         else
-          backup(leaf.closed_value());
+          backup(leaf.exact_value());
       } else if constexpr (P::kUsesNetwork) {
         if (leaf.waiting) return Step::kPaused;
         return Step::kLeaf;
@@ -112,18 +112,18 @@ class Search {
     return Step::kDone;
   }
 
-  // Both only until another search runs, where places are shared.
+  // Both are valid until another search runs, if the searches share one place.
   const Position& leaf() const { return place().position; }
   const Action* leaf_actions() const { return place().actions.data(); }
-  int num_leaf_actions() const { return tree_.nodes[walk_.nodes[walk_.depth]].num_edges; }
+  int num_leaf_actions() const { return tree_.nodes[path_.nodes[path_.depth]].num_edges; }
 
   // `logits` of the legal actions in half floats, padded with anything finite to a multiple of eight.
   void expand(const std::uint16_t* logits, float value) {
-    Node& node = tree_.nodes[walk_.nodes[walk_.depth]];
-    if (P::kKnowsWaiting && node.is_closed) return end_at_proof(node);
+    Node& node = tree_.nodes[path_.nodes[path_.depth]];
+    if (P::kKnowsWaiting && node.is_terminal_or_proven) return end_at_proof(node);
     node.raw_value = value;
     tree_.set_logits(node, logits);
-    const bool is_root = walk_.depth == 0;
+    const bool is_root = path_.depth == 0;
     backup(value);
     if (is_root)
       begin_policy();
@@ -131,25 +131,25 @@ class Search {
       ++simulations_;
   }
 
-  Walk new_walk() const {
+  Path new_path() const {
     const size_t nodes = size_t(rules_->max_plies()) + 1;
     return {std::vector<std::uint32_t>(nodes), std::vector<std::uint32_t>(nodes),
             std::vector<std::int8_t>(G::kAlternates ? 0 : nodes)};
   }
 
-  // Puts the walk to the leaf aside, in exchange for a new one, until its evaluation is here.  Until then it counts for
-  // the selection only: no value changes, so that nothing of it is left afterwards.
-  void set_aside(Walk& aside) {
+  // Parks the path to the leaf until its evaluation is here; `parked` gives a path to write to in exchange.  A parked
+  // path counts for the selection only: it changes no value, so it leaves nothing behind.
+  void park(Path& parked) {
     count_waiting(1);
-    std::swap(walk_, aside);
+    std::swap(path_, parked);
   }
 
-  // Takes it up again, to be expanded.  Where the search has proven a node of it meanwhile, it ends there.
-  void take_up(Walk& aside) {
-    std::swap(walk_, aside);
+  // Resumes it, to be expanded.  If a node of it was proven meanwhile, the path ends there.
+  void resume(Path& parked) {
+    std::swap(path_, parked);
     count_waiting(-1);
-    for (size_t k = 0; k < walk_.depth; ++k)
-      if (tree_.nodes[walk_.nodes[k]].is_closed) walk_.depth = k;
+    for (size_t k = 0; k < path_.depth; ++k)
+      if (tree_.nodes[path_.nodes[k]].is_terminal_or_proven) path_.depth = k;
   }
 
   bool is_waiting() const { return num_waiting_ > 0; }
@@ -173,13 +173,13 @@ class Search {
     result.surprise = kl_divergence(result.policy, result.prior);
   }
 
-  // After a network has run nothing of a search is near.  Asks for what run() and what expand() will read, `ahead` (3,
-  // 2, 1) turns of other searches before it: every turn reads only what the one before has asked for.
+  // After a network has run, no cache holds any of a search.  Prefetches what run() or expand() will read, `ahead` (3,
+  // 2, 1) turns of other searches before: each turn reads only what the turn before has prefetched.
   void prefetch_run(int ahead) const {
     if (ahead == 3) {
-      prefetch(this, sizeof rules_ + sizeof options_ + sizeof policy_ + 2 * sizeof tree_);
+      prefetch_until(this, &root_);
       prefetch(&root_, std::min(sizeof root_, kPositionPrefetched));
-      prefetch(&seed_, 2 * sizeof walk_);
+      prefetch(&seed_, 2 * sizeof path_);
       if constexpr (!kSharesPlace<G>) prefetch(&place_.actions, sizeof place_.actions);
     } else if (ahead == 2) {
       tree_.prefetch_root();
@@ -190,14 +190,14 @@ class Search {
   void prefetch_expand(int ahead) const {
     if (ahead == 3) {
       prefetch(&tree_, sizeof tree_);
-      prefetch(&seed_, 2 * sizeof walk_);
+      prefetch(&seed_, 2 * sizeof path_);
     } else if (ahead == 2) {
       tree_.prefetch_root();
-      prefetch(walk_.nodes.data(), 4 * walk_.depth);
-      prefetch(walk_.edges.data(), 4 * walk_.depth);
+      prefetch(path_.nodes.data(), 4 * path_.depth);
+      prefetch(path_.edges.data(), 4 * path_.depth);
     } else {
-      for (size_t k = 0; k < walk_.depth; ++k) tree_.prefetch_edge(walk_.edges[k]);
-      tree_.prefetch_edges(tree_.nodes[walk_.nodes[walk_.depth]]);
+      for (size_t k = 0; k < path_.depth; ++k) tree_.prefetch_edge(path_.edges[k]);
+      tree_.prefetch_edges(tree_.nodes[path_.nodes[path_.depth]]);
     }
   }
 
@@ -213,7 +213,7 @@ class Search {
   }
 
  private:
-  static constexpr size_t kPositionPrefetched = 2048;  // bytes; what lies behind is history, which is read now and then
+  static constexpr size_t kPositionPrefetched = 2048;  // bytes; the rest is history, which is read seldom
 
   using Place = std::conditional_t<kSharesPlace<G>, LeafPlace<G>*, LeafPlace<G>>;
   static Place place_from(LeafPlace<G>& shared) {
@@ -249,23 +249,23 @@ class Search {
     policy_.begin(tree_, rules_->ply(root_), seed_, budget_);
   }
 
-  // Walks from the root to a node without evaluation, or to a closed one; new nodes get their edges on the way.
+  // Descends from the root to a node without evaluation, or to a terminal or proven one; adds edges to a new node.
   void descend() {
     Position& leaf = place().position;
     copy_position(*rules_, root_, leaf);
     std::uint32_t at = 0;
-    for (walk_.depth = 0;; ++walk_.depth) {
-      walk_.nodes[walk_.depth] = at;
-      if constexpr (!G::kAlternates) walk_.players[walk_.depth] = std::int8_t(rules_->to_play(leaf));
+    for (path_.depth = 0;; ++path_.depth) {
+      path_.nodes[path_.depth] = at;
+      if constexpr (!G::kAlternates) path_.players[path_.depth] = std::int8_t(rules_->to_play(leaf));
       Node& node = tree_.nodes[at];
-      if (node.is_closed) return;
+      if (node.is_terminal_or_proven) return;
       if (node.stage != Stage::kReady) {
         if (node.stage == Stage::kNew) break;
         make_ready(node);
       }
       const int choice = at == 0 ? policy_.select_root(tree_, node) : policy_.select_interior(tree_, node);
       const std::uint32_t edge = node.first_edge() + std::uint32_t(choice);
-      walk_.edges[walk_.depth] = edge;
+      path_.edges[path_.depth] = edge;
       rules_->play(leaf, tree_.action(edge));
       at = tree_.child(edge);
       if (at == kNoNode) {
@@ -284,12 +284,11 @@ class Search {
     }
   }
 
-  // The node of the leaf, which no walk along this edge has reached so far.
+  // The node of the leaf, which no path has reached along this edge so far.
   std::uint32_t add_leaf() {
     bool moves_again = false;
-    if constexpr (!G::kAlternates) moves_again = rules_->to_play(leaf()) == walk_.players[walk_.depth];
-    if constexpr (P::kSharesNodes) {  // plies and who moved count, whatever a game's key says: no walk turns in a
-                                      // circle
+    if constexpr (!G::kAlternates) moves_again = rules_->to_play(leaf()) == path_.players[path_.depth];
+    if constexpr (P::kSharesNodes) {  // ply and player count beside the game's key, so no path runs in a circle
       const std::uint64_t key =
           combine(rules_->transposition_key(leaf()), std::uint64_t(2 * rules_->ply(leaf()) + moves_again));
       const std::uint32_t next = std::uint32_t(tree_.nodes.size()), known = index_.find_or_add(key, next);
@@ -297,18 +296,18 @@ class Search {
     }
     const std::uint32_t at = tree_.add_node();
     tree_.nodes[at].moves_again = moves_again;
-    if (rules_->is_terminal(leaf())) close(tree_.nodes[at]);
+    if (rules_->is_terminal(leaf())) set_terminal(tree_.nodes[at]);
     return at;
   }
 
-  void count_waiting(int walks) {
-    num_waiting_ += walks;
-    for (size_t k = 0; k <= walk_.depth; ++k) tree_.nodes[walk_.nodes[k]].waiting += std::uint16_t(walks);
-    for (size_t k = 0; k < walk_.depth; ++k) tree_.wait(walk_.edges[k], walks);
+  void count_waiting(int paths) {
+    num_waiting_ += paths;
+    for (size_t k = 0; k <= path_.depth; ++k) tree_.nodes[path_.nodes[k]].waiting += std::uint16_t(paths);
+    for (size_t k = 0; k < path_.depth; ++k) tree_.add_waiting(path_.edges[k], paths);
   }
 
   [[gnu::noinline]] void end_at_proof(const Node& node) {
-    backup(node.closed_value());
+    backup(node.exact_value());
     ++simulations_;
   }
 
@@ -324,57 +323,57 @@ class Search {
 
   template <bool kSquares>
   void backup_as(float value) {
-    for (size_t k = walk_.depth;; --k) {
-      Node& node = tree_.nodes[walk_.nodes[k]];
+    for (size_t k = path_.depth;; --k) {
+      Node& node = tree_.nodes[path_.nodes[k]];
       ++node.visits;
       node.value_sum += value;
       if constexpr (kSquares) node.square_sum += value * value;
       if (k == 0) return;
-      if (G::kAlternates || walk_.players[k] != walk_.players[k - 1]) value = -value;
-      tree_.visit(walk_.edges[k - 1], value);
+      if (G::kAlternates || path_.players[k] != path_.players[k - 1]) value = -value;
+      tree_.visit(path_.edges[k - 1], value);
     }
   }
 
   // In a graph: visits go up, and values are summed up on the way.
   void backup_shared(float value) {
-    Node& leaf = tree_.nodes[walk_.nodes[walk_.depth]];
+    Node& leaf = tree_.nodes[path_.nodes[path_.depth]];
     ++leaf.visits;
     leaf.value_sum = value * float(leaf.visits), leaf.square_sum = value * value * float(leaf.visits);
-    for (size_t k = walk_.depth; k-- > 0;) {
-      tree_.visit(walk_.edges[k], 0.f);
-      Node& node = tree_.nodes[walk_.nodes[k]];
+    for (size_t k = path_.depth; k-- > 0;) {
+      tree_.visit(path_.edges[k], 0.f);
+      Node& node = tree_.nodes[path_.nodes[k]];
       ++node.visits;
       sum_up(tree_, node, options_->proven_results);
     }
   }
 
   // The game is over at the leaf.  What a limit on the plies decides is an outcome, but proves nothing.
-  void close(Node& node) {
+  void set_terminal(Node& node) {
     const int outcome = rules_->outcome(leaf());
-    node.is_closed = true;
+    node.is_terminal_or_proven = true;
     node.raw_value = float(outcome);
     if (options_->proven_results && !rules_->is_cut_off(leaf())) node.proof = std::uint8_t(outcome + 2);
   }
 
-  // Backs up the result of the leaf, which is news, and closes the nodes above it that it proves: MCTS-Solver
-  // (Winands, Bjornsson and Saito 2008, section 3), with draws.  From a proven node on its result goes up.
+  // Backs up the new result of the leaf and proves the nodes above it that follow: MCTS-Solver (Winands, Bjornsson and
+  // Saito 2008, section 3), with draws.  Above a proven node its result is backed up.
   [[gnu::noinline]] void backup_proof() {
-    bool is_news = true;
+    bool is_new = true;
     float value = 0;
-    for (size_t k = walk_.depth;; --k) {
-      Node& node = tree_.nodes[walk_.nodes[k]];
-      if (k < walk_.depth && is_news) is_news = prove(node, walk_.edges[k]);
+    for (size_t k = path_.depth;; --k) {
+      Node& node = tree_.nodes[path_.nodes[k]];
+      if (k < path_.depth && is_new) is_new = prove(node, path_.edges[k]);
       ++node.visits;
-      if (is_news) {
+      if (is_new) {
         value = float(node.result());
         node.value_sum = value * float(node.visits), node.square_sum = value * value * float(node.visits);
       } else {
         node.value_sum += value, node.square_sum += value * value;
       }
       if (k == 0) return;
-      if (G::kAlternates || walk_.players[k] != walk_.players[k - 1]) value = -value;
-      tree_.visit(walk_.edges[k - 1], value);
-      if (is_news) tree_.settle(walk_.edges[k - 1], int(value));
+      if (G::kAlternates || path_.players[k] != path_.players[k - 1]) value = -value;
+      tree_.visit(path_.edges[k - 1], value);
+      if (is_new) tree_.settle(path_.edges[k - 1], int(value));
     }
   }
 
@@ -389,7 +388,7 @@ class Search {
       best = std::max(best, result);
     }
     node.proof = std::uint8_t(best + 2);
-    node.is_closed = true;
+    node.is_terminal_or_proven = true;
     return true;
   }
 
@@ -414,7 +413,7 @@ class Search {
   std::uint64_t seed_ = 0;
   Budget budget_;
   std::int32_t simulations_ = 0, num_waiting_ = 0;
-  Walk walk_;  // to the leaf
+  Path path_;  // to the leaf
   [[no_unique_address]] std::conditional_t<P::kSharesNodes, NodeIndex, Nothing> index_;
 };
 

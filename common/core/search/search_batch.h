@@ -1,4 +1,4 @@
-// Many searches side by side, each of a position that the caller gives: players, engines, strength tests.
+// A batch of searches, each of a position that the caller gives: players, engines, strength tests.
 #pragma once
 
 #include <algorithm>
@@ -21,10 +21,10 @@ class SearchBatch {
       : options_(options), batch_(rules, options_, size * std::max(1, options.leaves), seed), place_(rules) {
     if (options.leaves > 1 && !P::kKnowsWaiting)
       throw std::invalid_argument("search.leaves=" + std::to_string(options.leaves) + ": policy " + options.policy +
-                                  " walks to one leaf at a time; use search.policy=puct or search.leaves=1");
+                                  " selects one leaf at a time; use search.policy=puct or search.leaves=1");
     for (int index = 0; index < size; ++index) searches_.emplace_back(rules, options_, place_);
     states_.assign(size_t(size), State::kIdle);
-    if (options.leaves > 1) walks_.assign(size_t(size) * size_t(options.leaves), searches_[0].new_walk());
+    if (options.leaves > 1) parked_.assign(size_t(size) * size_t(options.leaves), searches_[0].new_path());
   }
   SearchBatch(const SearchBatch&) = delete;
 
@@ -43,7 +43,7 @@ class SearchBatch {
       int simulations_left = kSimulationsPerSelect;
       Step step = batch_.run(search, index, simulations_left);
       for (int k = 1; options_.leaves > 1 && step == Step::kLeaf; ++k) {
-        search.set_aside(walks_[size_t(batch_.num_leaves() - 1)]);
+        search.park(parked_[size_t(batch_.num_leaves() - 1)]);
         if (k == options_.leaves) break;
         step = batch_.run(search, index, simulations_left);
       }
@@ -57,14 +57,14 @@ class SearchBatch {
 
   void expand_and_backup(const float* logits, const float* values, std::uint32_t version) {
     bool is_finite = true;
-    batch_.take(
+    batch_.distribute(
         logits, values, version,
         [&](int leaf, int index, const std::uint16_t* l, float v) {
-          if (options_.leaves > 1) searches_[size_t(index)].take_up(walks_[size_t(leaf)]);
+          if (options_.leaves > 1) searches_[size_t(index)].resume(parked_[size_t(leaf)]);
           searches_[size_t(index)].expand(l, v);
         },
-        [&](int leaf, int index) {  // the search is given up, its other walks are not
-          if (options_.leaves > 1) searches_[size_t(index)].take_up(walks_[size_t(leaf)]);
+        [&](int leaf, int index) {  // this search ends; its other parked paths are still resumed
+          if (options_.leaves > 1) searches_[size_t(index)].resume(parked_[size_t(leaf)]);
           states_[size_t(index)] = State::kIdle;
           is_finite = false;
         },
@@ -102,7 +102,7 @@ class SearchBatch {
   LeafPlace<G> place_;  // for all searches
   std::vector<Search<G, P>> searches_;
   std::vector<State> states_;
-  std::vector<Walk> walks_;  // [leaves] that wait, where a search may have several
+  std::vector<Path> parked_;  // [leaves] that wait for the network, if a search may have several
 };
 
 }  // namespace shusaku

@@ -1,4 +1,4 @@
-// Eight floats at once, for the loops over the edges of a node.  AVX2 where the compiler targets it, else plain
+// Eight floats at once, for the loops over the edges of a node.  AVX2 if the compiler targets it, else plain
 // loops that compilers vectorise.  No fused multiply-add anywhere (-ffp-contract=off): a search gives the same tree
 // on every machine, and the same as the slow reference under tests/.
 #pragma once

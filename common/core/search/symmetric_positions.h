@@ -1,5 +1,5 @@
-// A position and its mirror images as one: of the views through all symmetries, which are the same set for each of
-// them, one is chosen by what it shows.  All are then evaluated as that view, under one key.
+// Symmetric positions as one: the views through all symmetries are the same set for each of them, and one view is
+// chosen by its planes.  All of them are then evaluated as that view, under one key.
 #pragma once
 
 #include <algorithm>
@@ -15,11 +15,11 @@ namespace shusaku {
 template <GameRules G>
 class SymmetricPositions {
  public:
-  // `draws`: which of the views is drawn, by their key and a stream, so that what a network says of one orientation
-  // better than of another averages out over a tree; else it is the one with the smallest planes.
-  SymmetricPositions(const G& rules, bool draws)
+  // `samples`: the view is sampled, by the planes and a stream, so that a network's preference for an orientation
+  // averages out over a tree; else it is the view with the smallest planes.
+  SymmetricPositions(const G& rules, bool samples)
       : rules_(&rules),
-        draws_(draws),
+        samples_(samples),
         bytes_(size_t(rules.shape().packed_bytes())),
         uniform_(size_t(rules.shape().uniform)),
         planes_(bytes_ * size_t(rules.num_symmetries())),
@@ -29,12 +29,11 @@ class SymmetricPositions {
   void choose_view(const typename G::Position& p, const Action* legal, int count, std::uint64_t stream) {
     for (int s = 0; s < int(order_.size()); ++s) rules_->observe(p, s, &planes_[size_t(s) * bytes_], uniform_.data());
     std::iota(order_.begin(), order_.end(), 0);
-    const auto is_before = [&](int a,
-                               int b) {  // where a position is its own mirror image, the lower symmetry comes first
+    const auto is_before = [&](int a, int b) {  // the lower symmetry comes first if two views are equal
       const int order = std::memcmp(&planes_[size_t(a) * bytes_], &planes_[size_t(b) * bytes_], bytes_);
       return order < 0 || (order == 0 && a < b);
     };
-    if (draws_) {
+    if (samples_) {
       std::sort(order_.begin(), order_.end(), is_before);
       const std::uint64_t random = combine(hash_of_planes(order_[0]), stream);
       symmetry_ = order_[size_t((unsigned __int128)random * order_.size() >> 64)];
@@ -53,9 +52,8 @@ class SymmetricPositions {
   int symmetry() const { return symmetry_; }
   // Equal: the same planes and the same legal actions in the chosen view.
   std::uint64_t key() const { return key_; }
-  const Action* actions() const {
-    return actions_.data();
-  }  // the legal ones in the chosen view, in the position's order
+  // The legal ones in the chosen view, in the position's order.
+  const Action* actions() const { return actions_.data(); }
 
   // Entry k is the index of the k-th lowest of `actions`, in which order an evaluation is remembered.
   const std::vector<std::uint16_t>& ascending(const Action* actions, int count) {
@@ -84,7 +82,7 @@ class SymmetricPositions {
   }
 
   const G* rules_;
-  bool draws_;
+  bool samples_;
   size_t bytes_;                      // of the planes of one view
   std::vector<float> uniform_;        // [U]
   std::vector<std::uint8_t> planes_;  // [S, bytes]

@@ -5,7 +5,8 @@
 //             prior x8 | action x8 | visits x8 || value_sum x8 | child x8       two cache lines, 16 bytes an edge
 //
 // The last block of a node may have lanes that stand for no edge: loops mask them with lanes_below().  Edge e is lane
-// e % 8 of block e / 8.  Values in a node are for the player to move there; values of an edge for who moves along it.
+// e % 8 of block e / 8.  Values in a node are for the player to move there; values of an edge for the player who moves
+// along it.
 #pragma once
 
 #include <algorithm>
@@ -33,34 +34,38 @@ struct Node {
   std::uint32_t first_block = 0;
   std::uint16_t num_edges = 0;
   Stage stage = Stage::kNew;
-  bool is_closed = false;     // nothing below it is searched: the game is over there, or its result is proven
-  std::int32_t visits = 0;    // its own evaluation and all visits below it
-  float value_sum = 0;        // over `visits`
-  float raw_value = 0;        // the network's, or the outcome where the game is over
-  float visited_prior = 0;    // sum of the priors of visited edges
-  float square_sum = 0;       // of the values in value_sum, where moves are chosen by their lower bound
-  std::uint8_t proof = 0;     // 0: none; else 2 + the result under best play
-  bool moves_again = false;   // who moves here has made the move that led here
-  std::uint16_t waiting = 0;  // walks through it or to it that wait for the network, where several may
+  bool is_terminal_or_proven = false;  // nothing below it is searched
+  std::int32_t visits = 0;             // its own evaluation and all visits below it
+  float value_sum = 0;                 // over `visits`
+  float raw_value = 0;                 // the network's, or the outcome if the game is over
+  float visited_prior = 0;             // sum of the priors of visited edges
+  float square_sum = 0;                // of the values in value_sum, if moves are chosen by their lower bound
+  std::uint8_t proof = 0;              // 0: none; else 2 + the result under best play
+  bool moves_again = false;            // the player to move here has made the move that led here
+  std::uint16_t waiting = 0;           // paths through it or to it that wait for the network, if several may
   bool is_expanded() const { return stage != Stage::kNew; }
   std::uint32_t first_edge() const { return first_block * kLanes; }
-  int result() const { return proof - 2; }  // where there is a proof
-  float closed_value() const { return proof ? float(result()) : raw_value; }
+  int result() const { return proof - 2; }  // if there is a proof
+  float exact_value() const { return proof ? float(result()) : raw_value; }
   int num_blocks() const { return (num_edges + kLanes - 1) / kLanes; }
 };
 static_assert(sizeof(Node) == 32);  // a node never straddles two cache lines
 
-// A walk that waits counts this much in the visits of its edges, above the real visits, and nothing in their values.
+// A path that waits counts this much in the visits of its edges, above the real visits, and nothing in their values.
 constexpr std::int32_t kWaitingVisit = 1 << 24;
 
-// Asks for the cache lines of so much memory; reads nothing.
+// Prefetches the cache lines of so much memory; reads nothing.
 inline void prefetch(const void* begin, size_t bytes) {
   const char* at = static_cast<const char*>(begin);
   for (size_t k = 0; k < bytes; k += 64) __builtin_prefetch(at + k);
 }
 
+inline void prefetch_until(const void* begin, const void* end) {
+  prefetch(begin, size_t(static_cast<const char*>(end) - static_cast<const char*>(begin)));
+}
+
 struct alignas(64) EdgeBlock {
-  std::uint16_t prior[kLanes];  // half floats: logits; probabilities where the tree policy has made them
+  std::uint16_t prior[kLanes];  // half floats: logits, or probabilities once the tree policy has made them
   Action action[kLanes];
   std::int32_t visits[kLanes];
   float value_sum[kLanes];
@@ -68,7 +73,7 @@ struct alignas(64) EdgeBlock {
 };
 static_assert(sizeof(EdgeBlock) == 16 * kLanes);
 
-// A proven loss for who moves along an edge is minus infinity in its value_sum: no rule of selection comes back to it.
+// A proven loss for the player who moves along an edge is minus infinity in its value_sum, so it is not selected again.
 constexpr float kProvenLoss = -kInfinity;
 inline F8 are_lost(const EdgeBlock& block) { return less(F8::load(block.value_sum), F8(-1e30f)); }
 
@@ -112,12 +117,14 @@ class Tree {
     block.value_sum[edge % kLanes] += value;
   }
 
-  // `walks` more of them wait below `edge`, or fewer.
-  void wait(std::uint32_t edge, int walks) { blocks_[edge / kLanes].visits[edge % kLanes] += walks * kWaitingVisit; }
+  // `paths` more of them wait below `edge`, or fewer.
+  void add_waiting(std::uint32_t edge, int paths) {
+    blocks_[edge / kLanes].visits[edge % kLanes] += paths * kWaitingVisit;
+  }
 
   void set_value_sum(std::uint32_t edge, float sum) { blocks_[edge / kLanes].value_sum[edge % kLanes] = sum; }
 
-  // Whether the child along `edge` is proven; then `result` is its result for who moves along the edge.
+  // Whether the child along `edge` is proven; then `result` is its result for the player who moves along the edge.
   bool is_proven(std::uint32_t edge, int& result) const {
     const std::uint32_t at = blocks_[edge / kLanes].child[edge % kLanes];
     if (at == kNoNode || !nodes[at].proof) return false;
@@ -125,7 +132,7 @@ class Tree {
     return true;
   }
 
-  // The child along `edge` is worth `result` for who moves along it, and always was.
+  // The value of `edge` is `result` for the player who moves along it, for all visits so far.
   void settle(std::uint32_t edge, int result) {
     blocks_[edge / kLanes].value_sum[edge % kLanes] = result < 0 ? kProvenLoss : float(result * visits(edge));
   }
@@ -179,7 +186,7 @@ class Tree {
     for (int i = 0; i < count; i += kLanes) (F8::load(x + i) * inverse).store_half(block[i / kLanes].prior);
   }
 
-  // Makes `this` the subtree of `from` below the child of its root along `edge`.  False where that was never visited.
+  // Makes `this` the subtree of `from` below the child of its root along `edge`.  False if that was never visited.
   bool keep_subtree(const Tree& from, std::uint32_t edge) {
     const std::uint32_t top = from.blocks_[edge / kLanes].child[edge % kLanes];
     if (top == kNoNode || !from.nodes[top].is_expanded()) return false;

@@ -10,6 +10,7 @@ import torch
 from evaluator_fixtures import CONFIG, assert_same, expected, trained_network
 from evaluator_fixtures import leaves_of as random_leaves
 from inference_fixtures import CODEC, GAME, ask, leaves_of, weights
+from network_fixtures import weights_of
 
 from shusaku.actors.evaluators.cuda import DEPTH, CudaEvaluator, DeviceNetwork
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
@@ -21,7 +22,7 @@ from shusaku.actors.inference.server import InferenceServer
 from shusaku.common._core import Game
 from shusaku.common.config.schema import InferenceConfig, NetworkConfig
 from shusaku.common.hardware import Precision
-from shusaku.common.network.weights import random_weights, tower_shape, weights_of
+from shusaku.common.network.weights import random_weights, tower_shape
 from shusaku.deploy.bench.raw_rate import raw_rate
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pytest
 from evaluator_fixtures import CONFIG, assert_same, expected, leaves_of, trained_network
+from network_fixtures import weights_of
 
 from shusaku.actors.evaluators.buckets import BucketedEvaluator
 from shusaku.actors.evaluators.channels_last import channels_last
@@ -17,7 +18,7 @@ from shusaku.common._core import Game
 from shusaku.common.config.schema import InferenceConfig, NetworkConfig
 from shusaku.common.hardware import choose_precision, cpu_flags, cpu_has_bf16
 from shusaku.common.messages import Evaluation, Leaves, Weights
-from shusaku.common.network.weights import random_weights, weights_of
+from shusaku.common.network.weights import random_weights
 from shusaku.deploy.bench.raw_rate import raw_rate
 
 GAMES = ("tic_tac_toe", "connect_four")

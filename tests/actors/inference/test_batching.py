@@ -44,11 +44,11 @@ def test_nobody_waits_beyond_the_deadline(
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.floats(0, 3)), max_size=60))
-def test_live_clients_are_those_heard_of_lately(events: list[tuple[int, float]]) -> None:
+def test_live_clients_are_those_with_a_recent_request(events: list[tuple[int, float]]) -> None:
     live, heard, now = LiveClients(5.0), dict[int, float](), 100.0
     for client, pause in events:
         now += pause
-        live.hear(client, now)
+        live.record(client, now)
         heard[client] = now
         assert live.count(now + 1) == sum(now + 1 - at <= 5.0 for at in heard.values())
 
@@ -56,7 +56,7 @@ def test_live_clients_are_those_heard_of_lately(events: list[tuple[int, float]])
 def test_live_clients_are_bounded() -> None:
     live = LiveClients(5.0)
     for client in range(MAX_CLIENTS + 100):
-        live.hear(client, 0.0)
+        live.record(client, 0.0)
     assert live.count(1.0) == MAX_CLIENTS
     assert live.count(5.1) == 0
 

@@ -9,17 +9,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from inference_fixtures import GAME, Scripted, ThreadTransport, leaves_of, weights
+from inference_fixtures import GAME, Scripted, ThreadTransport, encode_evaluation, leaves_of, weights
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
-from shusaku.actors.inference.client import MAX_IN_FLIGHT, EvaluationStopped, RemoteEvaluation, ServerUnavailable
+from shusaku.actors.inference.client import EvaluationStopped, RemoteEvaluator
+from shusaku.actors.inference.protocol import MAX_IN_FLIGHT, ServerUnavailable
 from shusaku.actors.inference.server import InferenceServer
 from shusaku.actors.pipelined_self_play import PipelinedSelfPlay
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common.codec import CodecError
 from shusaku.common.config.schema import SelfPlayConfig
 from shusaku.common.config.search import PuctConfig
-from shusaku.common.leaves_codec import LeavesCodec, encode_evaluation, to_half
+from shusaku.common.leaves_codec import LeavesCodec, to_half
 from shusaku.common.messages import Evaluation, Leaves, RowKind
 
 SMALL = 300  # bytes of a request: some ten positions
@@ -82,7 +83,7 @@ def server() -> Iterator[InferenceServer]:
 
 def test_a_call_is_answered_as_by_the_evaluator(server: InferenceServer) -> None:
     transport = ThreadTransport(3, server)
-    evaluate = RemoteEvaluation(transport, 3, GAME)
+    evaluate = RemoteEvaluator(transport, 3, GAME)
     assert evaluate.version == -1
     for seed in range(5):
         leaves = leaves_of(20, seed)
@@ -95,7 +96,7 @@ def test_a_call_is_answered_as_by_the_evaluator(server: InferenceServer) -> None
 
 def test_what_was_begun_first_is_finished_first_and_arrays_may_change_meanwhile(server: InferenceServer) -> None:
     transport = ThreadTransport(3, server)
-    evaluate = RemoteEvaluation(transport, 3, GAME, max_bytes=SMALL)
+    evaluate = RemoteEvaluator(transport, 3, GAME, max_bytes=SMALL)
     first, second = leaves_of(60, 1), leaves_of(7, 2)
     wanted = expected(first), expected(second)
     evaluate.begin(first)
@@ -117,7 +118,7 @@ def test_whatever_happens_on_the_way_every_answer_is_right_and_of_one_version(
     script: list[str | int], sizes: list[int]
 ) -> None:
     transport = ScriptedTransport(script)
-    evaluate = RemoteEvaluation(transport, 1, GAME, max_bytes=SMALL)
+    evaluate = RemoteEvaluator(transport, 1, GAME, max_bytes=SMALL)
     evaluate._wait = lambda: None  # type: ignore[method-assign]
     asked: deque[Leaves] = deque()
     told = -1
@@ -137,7 +138,7 @@ def test_whatever_happens_on_the_way_every_answer_is_right_and_of_one_version(
 def test_parts_of_two_versions_are_asked_again() -> None:
     """Five requests; the weights are swapped after the third was computed."""
     transport = ScriptedTransport(["ok", "ok", "ok", "ok", 2])
-    evaluate = RemoteEvaluation(transport, 1, GAME, max_bytes=SMALL)
+    evaluate = RemoteEvaluator(transport, 1, GAME, max_bytes=SMALL)
     leaves = leaves_of(50)
     parts = len(LeavesCodec(GAME, SMALL).split(leaves))
     answer = evaluate(leaves)
@@ -149,25 +150,15 @@ def test_parts_of_two_versions_are_asked_again() -> None:
 def test_an_older_server_may_take_over() -> None:
     """The one with version 5 died: those that live have 4, and are asked for all."""
     transport = ScriptedTransport(["ok", "ok", 4], version=5)
-    evaluate = RemoteEvaluation(transport, 1, GAME, max_bytes=SMALL)
+    evaluate = RemoteEvaluator(transport, 1, GAME, max_bytes=SMALL)
     answer = evaluate(leaves_of(50))
     assert answer.version == 4
     assert evaluate.version == 5  # the newest that it knows of
 
 
-def test_it_believes_the_newest_version_that_it_is_told() -> None:
-    evaluate = RemoteEvaluation(ScriptedTransport(version=3), 1, GAME)
-    evaluate.note_version(2)
-    assert evaluate.version == 2
-    evaluate(leaves_of(2))
-    assert evaluate.version == 3
-    evaluate.note_version(1)
-    assert evaluate.version == 3
-
-
 def test_it_pauses_longer_each_time_up_to_a_bound() -> None:
     transport = ScriptedTransport(["refuse"] * 5)
-    evaluate = RemoteEvaluation(transport, 1, GAME)
+    evaluate = RemoteEvaluator(transport, 1, GAME)
     pauses: list[float] = []
     evaluate._never.wait = lambda timeout: pauses.append(timeout) or time.sleep(timeout)  # type: ignore
     begin = time.monotonic()
@@ -179,11 +170,11 @@ def test_it_pauses_longer_each_time_up_to_a_bound() -> None:
 
 def test_a_request_without_answer_is_sent_again() -> None:
     transport = ScriptedTransport(["ok", "late", "late", "late"])
-    evaluate = RemoteEvaluation(transport, 1, GAME, timeout=0.0)
+    evaluate = RemoteEvaluator(transport, 1, GAME, timeout=0.0)
     evaluate(leaves_of(2))
     assert evaluate.resent == 3
     transport = ScriptedTransport(["ok", "late", "late", "late"])
-    evaluate = RemoteEvaluation(transport, 1, GAME, timeout=60.0)
+    evaluate = RemoteEvaluator(transport, 1, GAME, timeout=60.0)
     evaluate(leaves_of(2))
     assert evaluate.resent == 0  # it was late, not lost
 
@@ -192,7 +183,7 @@ def test_it_stops_when_told_and_can_go_on(server: InferenceServer) -> None:
     stop = threading.Event()
     dead = ThreadTransport(1)
     dead.servers = [server]
-    evaluate = RemoteEvaluation(dead, 1, GAME, should_stop=stop.is_set)
+    evaluate = RemoteEvaluator(dead, 1, GAME, should_stop=stop.is_set)
     gone = InferenceServer(GAME, Scripted, sizes=[8], deadline_ms=1)
     gone.close()
     dead.servers = [gone]
@@ -214,7 +205,7 @@ def test_it_moves_when_its_server_dies(server: InferenceServer) -> None:
     mortal = InferenceServer(GAME, Scripted, sizes=[8, 64], deadline_ms=1)
     mortal.load(weights(1))
     transport = ThreadTransport(1, mortal, server)
-    evaluate = RemoteEvaluation(transport, 1, GAME)
+    evaluate = RemoteEvaluator(transport, 1, GAME)
     for seed in range(40):
         leaves = leaves_of(12, seed)
         evaluate.begin(leaves)
@@ -231,7 +222,7 @@ def test_nonsense_from_a_server_is_an_error_of_the_codec() -> None:
             return super().receive(ticket, timeout)[:-1]
 
     with pytest.raises(CodecError):
-        RemoteEvaluation(Nonsense(), 1, GAME)(leaves_of(3))
+        RemoteEvaluator(Nonsense(), 1, GAME)(leaves_of(3))
 
 
 # --- versions in games ---------------------------------------------------------------------------------------------
@@ -250,7 +241,7 @@ class SwappingTransport(ScriptedTransport):
         return super().send(payload)
 
 
-class Mislabelled(RemoteEvaluation):
+class Mislabelled(RemoteEvaluator):
     """What must not be: the answer is filed under the version that was expected instead of the one that it names."""
 
     def finish(self) -> Evaluation:
@@ -259,7 +250,7 @@ class Mislabelled(RemoteEvaluation):
         return Evaluation(evaluation.logits, evaluation.values, expected)
 
 
-def rows_of_wrong_version(client: type[RemoteEvaluation], max_bytes: int, cache: int) -> tuple[int, int]:
+def rows_of_wrong_version(client: type[RemoteEvaluator], max_bytes: int, cache: int) -> tuple[int, int]:
     """Rows whose root was not evaluated by the weights that they name, and all rows.
 
     `raw_values` is what the network said of the root, from the cache or not: version / 1024.
@@ -277,7 +268,7 @@ def rows_of_wrong_version(client: type[RemoteEvaluation], max_bytes: int, cache:
         records = [record for _ in range(500) for record in player.step()]
         counters = player.counters()
         assert counters["cache_hits"] > 100 if cache else counters["cache_hits"] == 0
-        while len(remote._under_way):  # of the groups, before the next player asks
+        while len(remote._in_flight):  # of the groups, before the next player asks
             remote.finish()
         for record in records:
             full = record.kind == RowKind.FULL
@@ -290,7 +281,7 @@ def rows_of_wrong_version(client: type[RemoteEvaluation], max_bytes: int, cache:
 @pytest.mark.parametrize("max_bytes", [SMALL, 96_000])
 @pytest.mark.parametrize("cache", [0, 1 << 16])
 def test_nothing_is_filed_under_weights_that_did_not_compute_it(max_bytes: int, cache: int) -> None:
-    wrong, total = rows_of_wrong_version(RemoteEvaluation, max_bytes, cache)
+    wrong, total = rows_of_wrong_version(RemoteEvaluator, max_bytes, cache)
     assert wrong == 0
     assert total > 500
 

@@ -12,15 +12,9 @@ from inference_fixtures import CODEC, GAME, Scripted, ask, eventually, hammer, l
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.evaluators.factory import make_evaluator
-from shusaku.actors.inference.server import (
-    AnswerLate,
-    EvaluationFailed,
-    InferenceServer,
-    NoWeights,
-    QueueFull,
-    ServerClosed,
-)
-from shusaku.actors.inference.stats import REMEMBERED
+from shusaku.actors.inference.protocol import AnswerLate, EvaluationFailed, NoWeights, QueueFull, ServerClosed
+from shusaku.actors.inference.server import InferenceServer
+from shusaku.actors.inference.stats import HISTORY
 from shusaku.common.codec import CodecError
 from shusaku.common.config.schema import InferenceConfig, NetworkConfig
 from shusaku.common.leaves_codec import to_half
@@ -78,13 +72,11 @@ def test_a_batch_is_never_larger_than_the_largest_size() -> None:
         assert evaluators[16].asked == [14] * 5
 
 
-def test_every_size_has_answered_before_the_server_is_ready() -> None:
+def test_every_size_has_answered_before_the_server_answers() -> None:
     with serving(sizes=(8, 16, 32), version=-1) as (server, evaluators):
-        assert not server.is_ready
         assert server.version == -1
         assert [evaluator.asked for evaluator in evaluators.values()] == [[], [], []]
         server.load(weights(7))
-        assert server.is_ready
         assert server.version == 7
         assert {size: evaluator.asked for size, evaluator in evaluators.items()} == {8: [8], 16: [16], 32: [32]}
 
@@ -115,7 +107,7 @@ def test_dead_clients_cost_the_deadline_and_no_more() -> None:
 def test_a_third_of_the_clients_need_not_wait_for_the_deadline() -> None:
     with serving(sizes=(512,), deadline_ms=3000) as (server, _), ThreadPoolExecutor(10) as pool:
         for client in range(30):
-            server._clients.hear(client, time.monotonic())
+            server._clients.record(client, time.monotonic())
         begin = time.monotonic()
         calls = [pool.submit(server.infer, client, REQUEST, 10) for client in range(9)]
         assert eventually(lambda: server.stats().waiting == 9 or any(call.done() for call in calls))
@@ -280,7 +272,6 @@ def test_closing_frees_every_caller_at_once() -> None:
         for refused in (lambda: server.infer(0, REQUEST, 60), lambda: server.load(weights(3))):
             with pytest.raises(ServerClosed):
                 refused()
-        assert not server.is_ready
     assert eventually(lambda: threading.active_count() <= threads)
 
 
@@ -311,7 +302,7 @@ def test_memory_is_flat_over_many_calls() -> None:
             return sys.getallocatedblocks()
 
         list(pool.map(call, range(4)))
-        assert server.stats().batches > REMEMBERED  # so far the figures look back
+        assert server.stats().batches > HISTORY  # so far the figures look back
         before = blocks()
         list(pool.map(call, range(4)))
         assert blocks() - before < 500

@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 from inference_fixtures import ask, eventually, hammer, leaves_of, serving, weights
 
-from shusaku.actors.inference.server import AnswerLate
+from shusaku.actors.inference.protocol import AnswerLate
 
 
 def test_weights_are_swapped_between_batches_while_eight_threads_ask() -> None:

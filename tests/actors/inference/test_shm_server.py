@@ -1,4 +1,4 @@
-"""The shared-memory door: the same answers as any other, and an end for every wait however the other side ends."""
+"""The shared-memory server: its answers are the evaluator's, and no wait outlives the other side."""
 
 import fcntl
 import gc
@@ -21,11 +21,20 @@ import pytest
 from inference_fixtures import CODEC, GAME, Scripted, ThreadTransport, eventually, leaves_of, serving, weights
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
-from shusaku.actors.inference.client import MAX_IN_FLIGHT, RemoteEvaluation, ServerUnavailable
+from shusaku.actors.inference.client import RemoteEvaluator
+from shusaku.actors.inference.protocol import MAX_IN_FLIGHT, ServerUnavailable
 from shusaku.actors.inference.server import InferenceServer
-from shusaku.actors.inference.shm_client import SharedTransport
-from shusaku.actors.inference.shm_segment import Segment, Status
-from shusaku.actors.inference.shm_server import HELLO, HELLO_MARK, MAX_SLOT_BYTES, MAX_SLOTS, WELCOME, SharedDoor
+from shusaku.actors.inference.shm_client import SharedMemoryTransport
+from shusaku.actors.inference.shm_segment import (
+    ACCEPTED,
+    HANDSHAKE,
+    HANDSHAKE_MARK,
+    MAX_SLOT_BYTES,
+    MAX_SLOTS,
+    Segment,
+    Status,
+)
+from shusaku.actors.inference.shm_server import SharedMemoryServer
 from shusaku.actors.pipelined_self_play import PipelinedSelfPlay
 from shusaku.actors.self_play import ActorIdentity
 from shusaku.common.codec import CodecError
@@ -33,28 +42,28 @@ from shusaku.common.config.schema import SelfPlayConfig
 from shusaku.common.config.search import PuctConfig
 from shusaku.common.leaves_codec import decode_evaluation, to_half
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the door is Linux's: memfd and abstract sockets")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the listener is Linux's: memfd and abstract sockets")
 SLOT_BYTES = CODEC.max_bytes
 
 
 @contextmanager
-def a_door(**settings: object) -> Iterator[tuple[InferenceServer, dict[int, Scripted], SharedDoor]]:
+def a_listener(**settings: object) -> Iterator[tuple[InferenceServer, dict[int, Scripted], SharedMemoryServer]]:
     with serving(**settings) as (server, evaluators):  # type: ignore[arg-type]
-        door = SharedDoor(server)
+        listener = SharedMemoryServer(server)
         try:
-            yield server, evaluators, door
+            yield server, evaluators, listener
         finally:
             for evaluator in evaluators.values():
                 evaluator.free.set()
-            door.close()
+            listener.close()
 
 
-def client_of(door: SharedDoor, client: int = 0, deadline: float = 10.0) -> SharedTransport:
-    return SharedTransport(door.address, client, SLOT_BYTES, deadline=deadline)
+def client_of(listener: SharedMemoryServer, client: int = 0, deadline: float = 10.0) -> SharedMemoryTransport:
+    return SharedMemoryTransport(listener.address, client, SLOT_BYTES, deadline=deadline)
 
 
-def descriptors_of_doors() -> int:
-    """This process's memory and connections of doors; others' descriptors come and go with their own threads."""
+def open_descriptors() -> int:
+    """This process's shared memory and sockets; other descriptors come and go with their own threads."""
     gc.collect()
     links = []
     for descriptor in Path("/proc/self/fd").iterdir():
@@ -71,8 +80,8 @@ def descriptors_of_doors() -> int:
 @pytest.mark.parametrize("rows", [1, 64, 150])
 def test_an_answer_is_that_of_the_evaluator(rows: int) -> None:
     leaves = leaves_of(rows)
-    with a_door(version=3) as (_, _, door):
-        transport = client_of(door)
+    with a_listener(version=3) as (_, _, listener):
+        transport = client_of(listener)
         data = transport.receive(transport.send(CODEC.encode(leaves)), 10)
         answer = decode_evaluation(data, rows, len(leaves.actions))
         transport.close()
@@ -84,8 +93,8 @@ def test_an_answer_is_that_of_the_evaluator(rows: int) -> None:
 
 def test_two_are_under_way_and_may_be_received_in_either_order() -> None:
     requests = [leaves_of(3, seed=1), leaves_of(5, seed=2)]
-    with a_door() as (_, evaluators, door):
-        transport = client_of(door)
+    with a_listener() as (_, evaluators, listener):
+        transport = client_of(listener)
         evaluators[64].free.clear()
         tickets = [transport.send(CODEC.encode(leaves)) for leaves in requests]
         assert len(set(tickets)) == MAX_IN_FLIGHT == 2
@@ -107,9 +116,9 @@ def test_self_play_is_what_it_is_by_calls() -> None:
         )
         return [record.actions.tolist() for _ in range(900) for record in player.step()]
 
-    with a_door() as (server, _, door):
+    with a_listener() as (server, _, listener):
         calls = ThreadTransport(1, server)
-        games = [play(RemoteEvaluation(transport, 0, GAME)) for transport in (client_of(door), calls)]
+        games = [play(RemoteEvaluator(transport, 0, GAME)) for transport in (client_of(listener), calls)]
         calls.close()
     assert len(games[0]) > 10
     assert games[0] == games[1]
@@ -118,10 +127,10 @@ def test_self_play_is_what_it_is_by_calls() -> None:
 def test_many_clients_share_batches_and_each_gets_its_own() -> None:
     stop = threading.Event()
 
-    def ask_on(client: int, door: SharedDoor) -> int:
+    def ask_on(client: int, listener: SharedMemoryServer) -> int:
         leaves, calls = leaves_of(1 + client, seed=client), 0
         expected = to_half(PseudoRandomEvaluator(GAME, 9)(leaves).logits).astype(np.float32)
-        transport = client_of(door, client)
+        transport = client_of(listener, client)
         while not stop.is_set():
             answer = decode_evaluation(transport.receive(transport.send(CODEC.encode(leaves)), 10), len(leaves),
                                        len(leaves.actions))
@@ -131,30 +140,30 @@ def test_many_clients_share_batches_and_each_gets_its_own() -> None:
         transport.close()
         return calls
 
-    with a_door() as (server, evaluators, door), ThreadPoolExecutor(8) as pool:
-        running = [pool.submit(ask_on, client, door) for client in range(8)]
-        assert eventually(lambda: door.clients == 8)
+    with a_listener() as (server, evaluators, listener), ThreadPoolExecutor(8) as pool:
+        running = [pool.submit(ask_on, client, listener) for client in range(8)]
+        assert eventually(lambda: listener.clients == 8)
         for version in range(2, 12):
             server.load(weights(version))
             time.sleep(0.03)
         stop.set()
         assert all(future.result(10) > 5 for future in running)
         assert max(evaluators[64].asked) > 8, "no two clients were ever answered together"
-        assert eventually(lambda: door.clients == 0)
+        assert eventually(lambda: listener.clients == 0)
 
 
 # --- ends ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_closed_door_is_told_at_once() -> None:
-    with a_door() as (_, evaluators, door):
-        transport = client_of(door)
+def test_closing_ends_a_waiting_call_at_once() -> None:
+    with a_listener() as (_, evaluators, listener):
+        transport = client_of(listener)
         evaluators[64].free.clear()
         ticket = transport.send(CODEC.encode(leaves_of(2)))
         assert evaluators[64].entered.wait(10)
-        threading.Timer(0.1, door.close).start()
+        threading.Timer(0.1, listener.close).start()
         begin = time.monotonic()
-        with pytest.raises(ServerUnavailable, match="the server has gone"):
+        with pytest.raises(ServerUnavailable, match="the server has ended"):
             transport.receive(ticket, 30)
         assert time.monotonic() - begin < 5
         assert transport.is_closed
@@ -166,11 +175,11 @@ SERVER = """
 import sys
 from inference_fixtures import Scripted, GAME, weights
 from shusaku.actors.inference.server import InferenceServer
-from shusaku.actors.inference.shm_server import SharedDoor
+from shusaku.actors.inference.shm_server import SharedMemoryServer
 server = InferenceServer(GAME, Scripted, sizes=[64], deadline_ms=1.0)
 server.load(weights(1))
-door = SharedDoor(server)
-print(door.address[1:], flush=True)
+listener = SharedMemoryServer(server)
+print(listener.address[1:], flush=True)
 sys.stdin.read()
 """
 
@@ -197,7 +206,7 @@ def freeze(process: subprocess.Popen[str]) -> None:
 
 def test_a_killed_server_frees_its_client_at_once() -> None:
     with a_server_process() as (process, address):
-        transport = SharedTransport(address, 0, SLOT_BYTES, deadline=60)
+        transport = SharedMemoryTransport(address, 0, SLOT_BYTES, deadline=60)
         transport.receive(transport.send(CODEC.encode(leaves_of(4))), 20)
         freeze(process)  # so that it is killed while a request waits
         ticket = transport.send(CODEC.encode(leaves_of(4)))
@@ -207,12 +216,12 @@ def test_a_killed_server_frees_its_client_at_once() -> None:
             transport.receive(ticket, 30)
         assert time.monotonic() - begin < 5
     with pytest.raises(ConnectionRefusedError):
-        SharedTransport(address, 0, SLOT_BYTES, deadline=60)
+        SharedMemoryTransport(address, 0, SLOT_BYTES, deadline=60)
 
 
 def test_a_frozen_server_is_given_up_after_the_deadline() -> None:
     with a_server_process() as (process, address):
-        transport = SharedTransport(address, 0, SLOT_BYTES, deadline=0.5)
+        transport = SharedMemoryTransport(address, 0, SLOT_BYTES, deadline=0.5)
         transport.receive(transport.send(CODEC.encode(leaves_of(4))), 20)
         freeze(process)
         ticket = transport.send(CODEC.encode(leaves_of(4)))
@@ -225,53 +234,53 @@ def test_a_frozen_server_is_given_up_after_the_deadline() -> None:
 
 def test_a_client_that_dies_leaves_nothing_behind() -> None:
     """Neither memory, nor descriptors, nor files; whoever comes next is served."""
-    with a_door() as (_, evaluators, door):
-        first = client_of(door)
+    with a_listener() as (_, evaluators, listener):
+        first = client_of(listener)
         first.receive(first.send(CODEC.encode(leaves_of(2))), 10)
         first.close()
-        assert eventually(lambda: door.clients == 0)
-        open_before, shared_before = descriptors_of_doors(), set(os.listdir("/dev/shm"))
+        assert eventually(lambda: listener.clients == 0)
+        open_before, shared_before = open_descriptors(), set(os.listdir("/dev/shm"))
         for seed in range(20):
-            transport = client_of(door)
+            transport = client_of(listener)
             evaluators[64].free.clear()
             transport.send(CODEC.encode(leaves_of(2, seed=seed)))
-            assert eventually(lambda: door.clients == 1)
-            assert descriptors_of_doors() > open_before
+            assert eventually(lambda: listener.clients == 1)
+            assert open_descriptors() > open_before
             transport.close()  # its request is on its way
             evaluators[64].free.set()
-        assert eventually(lambda: door.clients == 0)
-        assert descriptors_of_doors() == open_before
+        assert eventually(lambda: listener.clients == 0)
+        assert open_descriptors() == open_before
         assert not any("shusaku" in name for name in set(os.listdir("/dev/shm")) - shared_before)
-        last = client_of(door)
+        last = client_of(listener)
         assert last.receive(last.send(CODEC.encode(leaves_of(2))), 10)
         last.close()
 
 
 def test_a_client_that_died_before_its_answer_harms_nobody() -> None:
     """The server's thread meets the broken connection first; the next client gets the same number of a file."""
-    with a_door() as (_, evaluators, door):
-        other = client_of(door, 1)
+    with a_listener() as (_, evaluators, listener):
+        other = client_of(listener, 1)
         assert other.receive(other.send(CODEC.encode(leaves_of(2))), 10)
         for seed in range(30):
             evaluators[64].entered.clear()
             evaluators[64].free.clear()
-            dying = client_of(door)
+            dying = client_of(listener)
             dying.send(CODEC.encode(leaves_of(2, seed=seed)))
             assert evaluators[64].entered.wait(10)
-            guest = next(guest for guest in door._guests if guest.client == 0)
-            with guest._lock:  # what `answer` does when it cannot send
-                guest.connection.shutdown(socket.SHUT_RDWR)
+            connection = next(one for one in listener._connections if one.client == 0)
+            with connection._lock:  # what `answer` does when it cannot send
+                connection.socket.shutdown(socket.SHUT_RDWR)
             evaluators[64].free.set()
             dying.close()
-            assert eventually(lambda: door.clients == 1)
+            assert eventually(lambda: listener.clients == 1)
         assert other.receive(other.send(CODEC.encode(leaves_of(2))), 10)
-        assert door._thread.is_alive()
+        assert listener._thread.is_alive()
         other.close()
 
 
 def test_what_a_departed_client_asked_is_not_computed() -> None:
-    with a_door() as (server, evaluators, door):
-        other, leaver = client_of(door, 1), client_of(door, 2)
+    with a_listener() as (server, evaluators, listener):
+        other, leaver = client_of(listener, 1), client_of(listener, 2)
         evaluators[64].entered.clear()
         evaluators[64].free.clear()
         ticket = other.send(CODEC.encode(leaves_of(3)))
@@ -288,12 +297,12 @@ def test_what_a_departed_client_asked_is_not_computed() -> None:
         other.close()
 
 
-def test_an_answer_that_was_heard_is_kept_when_the_door_closes() -> None:
-    with a_door() as (_, _, door):
-        transport = client_of(door)
+def test_a_received_answer_is_kept_when_the_server_closes() -> None:
+    with a_listener() as (_, _, listener):
+        transport = client_of(listener)
         first, second = (transport.send(CODEC.encode(leaves_of(n))) for n in (2, 3))
         assert transport.receive(second, 10)
-        assert first in transport._heard
+        assert first in transport._received
         transport.close()
         assert transport.receive(first, 10)
         with pytest.raises(ServerUnavailable):
@@ -304,8 +313,8 @@ def test_an_answer_that_was_heard_is_kept_when_the_door_closes() -> None:
 
 
 def test_a_bad_payload_is_refused_and_the_next_one_answered() -> None:
-    with a_door() as (server, _, door):
-        transport = client_of(door)
+    with a_listener() as (server, _, listener):
+        transport = client_of(listener)
         with pytest.raises(CodecError, match="begins with"):
             transport.receive(transport.send(b"x" * 40), 10)
         assert transport.receive(transport.send(CODEC.encode(leaves_of(2))), 10)
@@ -314,8 +323,8 @@ def test_a_bad_payload_is_refused_and_the_next_one_answered() -> None:
 
 
 def test_what_the_server_cannot_answer_now_is_said() -> None:
-    with a_door() as (_, evaluators, door):
-        transport = client_of(door)
+    with a_listener() as (_, evaluators, listener):
+        transport = client_of(listener)
         evaluators[64].error = RuntimeError("the GPU is gone")
         with pytest.raises(ServerUnavailable, match="the GPU is gone"):
             transport.receive(transport.send(CODEC.encode(leaves_of(2))), 10)
@@ -324,46 +333,46 @@ def test_what_the_server_cannot_answer_now_is_said() -> None:
         transport.close()
 
 
-def hello(slots: int = 2, slot_bytes: int = 1000, mark: bytes = HELLO_MARK) -> bytes:
-    return HELLO.pack(mark, 0, slots, slot_bytes)
+def handshake(slots: int = 2, slot_bytes: int = 1000, mark: bytes = HANDSHAKE_MARK) -> bytes:
+    return HANDSHAKE.pack(mark, 0, slots, slot_bytes)
 
 
-@pytest.mark.parametrize("guest", [
+@pytest.mark.parametrize("misuse", [
     "nothing", "no memory", "another mark", "too many slots", "too large slots", "memory of another size",
     "memory that is not sealed", "two descriptors", "a slot that is not there", "short",
 ])
-def test_a_guest_who_does_not_keep_to_it_is_sent_away(guest: str) -> None:
-    with a_door() as (_, _, door):
-        good = client_of(door, 1)
+def test_a_client_that_breaks_the_protocol_is_disconnected(misuse: str) -> None:
+    with a_listener() as (_, _, listener):
+        good = client_of(listener, 1)
         segment = Segment.create(2, 1000)
         bare = os.memfd_create("bare", os.MFD_ALLOW_SEALING)
         os.ftruncate(bare, os.fstat(segment.descriptor).st_size)
-        descriptors_before = descriptors_of_doors()
+        descriptors_before = open_descriptors()
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
             connection.settimeout(10)
-            connection.connect(door.address)
+            connection.connect(listener.address)
             message, descriptors = {
                 "nothing": (b"", []),
-                "no memory": (hello(), []),
-                "another mark": (hello(mark=b"SHUDOOR2"), [segment.descriptor]),
-                "too many slots": (hello(slots=MAX_SLOTS + 1), [segment.descriptor]),
-                "too large slots": (hello(slot_bytes=MAX_SLOT_BYTES + 1), [segment.descriptor]),
-                "memory of another size": (hello(slot_bytes=2000), [segment.descriptor]),
-                "memory that is not sealed": (hello(), [bare]),
-                "two descriptors": (hello(), [segment.descriptor, bare]),
-                "a slot that is not there": (hello(), [segment.descriptor]),
-                "short": (hello()[:5], [segment.descriptor]),
-            }[guest]
+                "no memory": (handshake(), []),
+                "another mark": (handshake(mark=b"SHUSHM02"), [segment.descriptor]),
+                "too many slots": (handshake(slots=MAX_SLOTS + 1), [segment.descriptor]),
+                "too large slots": (handshake(slot_bytes=MAX_SLOT_BYTES + 1), [segment.descriptor]),
+                "memory of another size": (handshake(slot_bytes=2000), [segment.descriptor]),
+                "memory that is not sealed": (handshake(), [bare]),
+                "two descriptors": (handshake(), [segment.descriptor, bare]),
+                "a slot that is not there": (handshake(), [segment.descriptor]),
+                "short": (handshake()[:5], [segment.descriptor]),
+            }[misuse]
             if message:
                 socket.send_fds(connection, [message], descriptors)
             else:
                 connection.shutdown(socket.SHUT_WR)
-            if guest == "a slot that is not there":
-                assert connection.recv(1) == WELCOME
+            if misuse == "a slot that is not there":
+                assert connection.recv(1) == ACCEPTED
                 connection.send(b"\x02")
             assert connection.recv(1) == b""
-        assert eventually(lambda: door.clients == 1)
-        assert descriptors_of_doors() == descriptors_before
+        assert eventually(lambda: listener.clients == 1)
+        assert open_descriptors() == descriptors_before
         assert good.receive(good.send(CODEC.encode(leaves_of(2))), 10)
         good.close()
         segment.close()
@@ -379,15 +388,15 @@ def test_memory_cannot_be_taken_from_the_other_side() -> None:
     segment.close()
 
 
-def test_too_little_memory_is_an_error_when_the_door_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_memory_is_an_error_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(descriptor: int, offset: int, size: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", refuse)
-    before = descriptors_of_doors()
-    with a_door() as (_, _, door), pytest.raises(OSError, match="No space left"):
-        client_of(door)
-    assert descriptors_of_doors() == before
+    before = open_descriptors()
+    with a_listener() as (_, _, listener), pytest.raises(OSError, match="No space left"):
+        client_of(listener)
+    assert open_descriptors() == before
 
 
 def test_slots_keep_their_bounds() -> None:

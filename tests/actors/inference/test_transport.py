@@ -1,6 +1,6 @@
-"""Which way an actor's requests go: shared memory on the server's host, Ray calls else, and on to the next server.
+"""Which way an actor's requests go: shared memory on the server's host, otherwise Ray calls, and on to the next server.
 
-Ray is a stand-in here: a reference holds its answer.  Real Ray runs in tests/deploy.
+Ray is a fake here: a reference holds its answer.  Real Ray runs in tests/deploy.
 """
 
 import os
@@ -14,9 +14,10 @@ import ray
 from inference_fixtures import CODEC, GAME, Scripted, leaves_of, weights
 
 from shusaku.actors.inference import transport as remote_transport
-from shusaku.actors.inference.client import RemoteEvaluation, ServerUnavailable
+from shusaku.actors.inference.client import RemoteEvaluator
+from shusaku.actors.inference.protocol import ServerUnavailable
 from shusaku.actors.inference.server import InferenceServer
-from shusaku.actors.inference.shm_server import SharedDoor
+from shusaku.actors.inference.shm_server import SharedMemoryServer
 from shusaku.actors.inference.transport import ServerTransport
 from shusaku.common.codec import CodecError
 
@@ -45,17 +46,17 @@ def remote(function: Any) -> Any:
 
 
 class Served:
-    """An inference server with its door, as a handle knows it."""
+    """An inference server with its shared memory, as an actor handle offers it."""
 
-    def __init__(self, node: str = HERE, has_door: bool = True) -> None:
+    def __init__(self, node: str = HERE, has_shared_memory: bool = True) -> None:
         self.evaluator = Scripted()
         self.server = InferenceServer(GAME, lambda size: self.evaluator, sizes=[64], deadline_ms=0.5)
         self.server.load(weights(1))
-        self.shared = SharedDoor(self.server)
+        self.shared = SharedMemoryServer(self.server)
         self.calls = 0
         self.is_dead = False
-        address = self.shared.address if has_door else ""
-        self.door = remote(lambda: (node, address))
+        address = self.shared.address if has_shared_memory else ""
+        self.shared_memory = remote(lambda: (node, address))
         self.infer = remote(self._infer)
 
     def _infer(self, client: int, payload: bytes) -> bytes:
@@ -89,8 +90,8 @@ def ask(transport: ServerTransport) -> bytes:
     return transport.receive(transport.send(CODEC.encode(leaves_of(3))), 10.0)
 
 
-def way(transport: ServerTransport) -> Any:
-    return transport.figures()["runtime"]
+def route(transport: ServerTransport) -> Any:
+    return transport.metrics()["runtime"]
 
 
 def test_on_its_host_memory_is_shared_and_timed(handles: list[Served]) -> None:
@@ -100,19 +101,19 @@ def test_on_its_host_memory_is_shared_and_timed(handles: list[Served]) -> None:
     for _ in range(5):
         assert ask(transport)
     assert handles[0].calls == 0
-    assert way(transport) == "an inference server, through shared memory"
-    figures = transport.figures()
-    assert 0 < float(figures["call_p50_ms"]) <= float(figures["call_p99_ms"]) < 5000
+    assert route(transport) == "an inference server, through shared memory"
+    metrics = transport.metrics()
+    assert 0 < float(metrics["call_p50_ms"]) <= float(metrics["call_p99_ms"]) < 5000
 
 
-@pytest.mark.parametrize("settings", [{"node": "another"}, {"has_door": False}])
+@pytest.mark.parametrize("settings", [{"node": "another"}, {"has_shared_memory": False}])
 def test_elsewhere_ray_is_called(handles: list[Served], settings: dict[str, Any]) -> None:
     handles.append(Served(**settings))
     transport = ServerTransport(0, CODEC)
     transport.attach([handles[0]])
     assert ask(transport)
     assert handles[0].calls == 1
-    assert way(transport) == "an inference server, through Ray calls, for it is on another host or has no door"
+    assert "through Ray calls, because it is on another host or has no shared memory" in route(transport)
 
 
 def test_too_little_memory_is_said_and_ray_is_called(handles: list[Served], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,10 +127,10 @@ def test_too_little_memory_is_said_and_ray_is_called(handles: list[Served], monk
     for _ in range(2):
         assert ask(transport)
     assert handles[0].calls == 2
-    assert "through Ray calls, for there is no shared memory: [Errno 28] No space left" in way(transport)
+    assert "through Ray calls, because there is no shared memory: [Errno 28] No space left" in route(transport)
 
 
-def test_a_door_that_closes_is_not_tried_again_until_a_successor_comes(handles: list[Served]) -> None:
+def test_a_closed_connection_is_not_tried_again_until_a_successor_comes(handles: list[Served]) -> None:
     handles += [Served(), Served()]
     transport = ServerTransport(0, CODEC)
     transport.attach([handles[0]])
@@ -143,11 +144,11 @@ def test_a_door_that_closes_is_not_tried_again_until_a_successor_comes(handles: 
     handles[0].evaluator.free.set()
     assert ask(transport)
     assert handles[0].calls == 1
-    assert way(transport) == "an inference server, through Ray calls, for its door closed"
+    assert route(transport) == "an inference server, through Ray calls, because its shared-memory connection closed"
     transport.attach([handles[1]])
     assert ask(transport)
     assert handles[1].calls == 0
-    assert way(transport) == "an inference server, through shared memory"
+    assert route(transport) == "an inference server, through shared memory"
 
 
 def test_another_server_is_asked_when_one_fails(handles: list[Served]) -> None:
@@ -174,12 +175,12 @@ def test_a_defect_of_ours_is_not_hidden(handles: list[Served]) -> None:
     assert ask(transport)
 
 
-def test_an_evaluation_survives_the_end_of_the_door(handles: list[Served]) -> None:
+def test_an_evaluation_survives_the_end_of_the_connection(handles: list[Served]) -> None:
     """The client of `actors.inference.client` sends again what was lost, by the way that is left."""
     handles.append(Served())
     transport = ServerTransport(0, CODEC)
     transport.attach([handles[0]])
-    remote_evaluation = RemoteEvaluation(transport, 0, GAME)
+    remote_evaluation = RemoteEvaluator(transport, 0, GAME)
     leaves = leaves_of(5)
     first = remote_evaluation(leaves)
     handles[0].evaluator.free.clear()

@@ -15,7 +15,7 @@ from processes import that_stay
 from shusaku.actors.arena.arena import Arena, MatchResult
 from shusaku.actors.arena.players import OpenGame, RandomPlayer
 from shusaku.actors.arena.strength import Stopped
-from shusaku.actors.opponents.gtp_engine import GtpEngine, Refused
+from shusaku.actors.opponents.gtp import GtpEngine, Refused
 from shusaku.actors.opponents.player import EnginePlayer
 from shusaku.actors.opponents.process import EngineFault
 from shusaku.actors.opponents.session import EngineSettings

@@ -11,7 +11,7 @@ from shusaku.actors.arena.arena import Arena
 from shusaku.actors.arena.players import RandomPlayer
 from shusaku.actors.opponents.player import EnginePlayer
 from shusaku.actors.opponents.session import EngineSettings
-from shusaku.actors.opponents.uci_engine import UciEngine
+from shusaku.actors.opponents.uci import UciEngine
 from shusaku.actors.opponents.uci_games import KNOWN, from_engine, start_words, to_engine
 from shusaku.actors.opponents.uci_options import option_commands
 from shusaku.common._core import Game

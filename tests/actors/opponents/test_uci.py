@@ -18,7 +18,7 @@ from shusaku.actors.opponents import uci_games
 from shusaku.actors.opponents.player import EnginePlayer
 from shusaku.actors.opponents.process import EngineFault
 from shusaku.actors.opponents.session import EngineSettings
-from shusaku.actors.opponents.uci_engine import UciEngine
+from shusaku.actors.opponents.uci import UciEngine
 from shusaku.actors.opponents.uci_games import KnownGame
 from shusaku.common._core import Game
 from shusaku.common.errors import UsageError

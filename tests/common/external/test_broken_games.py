@@ -151,7 +151,7 @@ def test_the_end_and_the_words_are_checked_too(methods, words):
     ({"play": lambda self, state: state}, r"play cannot be called as play\(state, action\)"),
     ({"draw": lambda self, s: "", "render": property()}, r"draw\(state\) is called render\(state\) now"),
     ({"symmetries": lambda self: []}, "must be 1 to 64"),
-    ({"symmetries": lambda self: [range(9), range(8)]}, r"symmetries\(\)\[1\] must say of each of the 9 cells"),
+    ({"symmetries": lambda self: [range(9), range(8)]}, r"symmetries\(\)\[1\] must map each of the 9 cells"),
     ({"symmetries": lambda self: [[1, 0, *range(2, 9)]]}, "the first of"),
     ({"symmetries": lambda self: 1 // 0}, "symmetries.. raised ZeroDivisionError"),
 ])

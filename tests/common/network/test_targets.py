@@ -65,7 +65,7 @@ def test_the_soft_policy_is_flattened_and_normalised() -> None:
 def test_rows_without_a_reply_teach_nothing() -> None:
     reply = torch.tensor([[0.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
     torch.testing.assert_close(of("reply").loss(LOGITS, {"reply": reply}), torch.tensor([0.0, math.log(2)]))
-    accuracy = of("reply").figures(LOGITS, {"reply": reply})["accuracy"]
+    accuracy = of("reply").metrics(LOGITS, {"reply": reply})["accuracy"]
     assert accuracy.mean().item() == 1.0  # of one row
 
 
@@ -80,7 +80,7 @@ def test_moves_left_is_a_huber_loss_of_twenty_plies() -> None:
     prediction = torch.tensor([1.25, 0.5]).expm1().log()[:, None]  # softplus of it: 25 and 10 plies
     loss = of("moves_left").loss(prediction, {"plies_left": left})
     torch.testing.assert_close(loss, torch.tensor([0.5 * 0.25**2, 0.5 * (1.5 - 0.25)]))
-    torch.testing.assert_close(of("moves_left").figures(prediction, {"plies_left": left})["error"],
+    torch.testing.assert_close(of("moves_left").metrics(prediction, {"plies_left": left})["error"],
                                torch.tensor([5.0, 30.0]))
 
 
@@ -107,8 +107,8 @@ def test_games_without_an_end_teach_neither_ownership_nor_score() -> None:
 
 
 def test_the_figures() -> None:
-    assert of("policy").figures(LOGITS, ROWS)["accuracy"].tolist() == [1.0, 0.0]
-    assert of("value").figures(VALUES, ROWS)["error"].tolist() == [0.5, 1.0]
+    assert of("policy").metrics(LOGITS, ROWS)["accuracy"].tolist() == [1.0, 0.0]
+    assert of("value").metrics(VALUES, ROWS)["error"].tolist() == [0.5, 1.0]
 
 
 def test_logits_of_half_precision_lose_nothing_in_the_loss() -> None:

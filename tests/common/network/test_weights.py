@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from network_fixtures import weights_of
 
 from shusaku.common._core import Game
 from shusaku.common.config.schema import NetworkConfig
@@ -19,7 +20,6 @@ from shusaku.common.network.weights import (
     random_weights,
     save_weights,
     weights_from_bytes,
-    weights_of,
     weights_to_bytes,
 )
 

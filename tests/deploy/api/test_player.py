@@ -58,7 +58,7 @@ def test_a_path_that_leads_nowhere_is_named() -> None:
         shusaku.load("nowhere")
 
 
-@pytest.mark.parametrize("text", [shusaku.__doc__, (ROOT / "docs" / "python.md").read_text(encoding="utf-8")])
+@pytest.mark.parametrize("text", [shusaku.__doc__, (ROOT / "docs/guides/python.md").read_text(encoding="utf-8")])
 def test_the_lines_of_the_documentation_run(weights: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     block = re.search(r"^( *)import shusaku\n(.|\n)*?print\(position\)", text, re.M)
     assert block is not None

@@ -7,7 +7,7 @@ import pytest
 
 from shusaku.actors.batch_size import SIZES
 from shusaku.common.config.schema import Config
-from shusaku.common.errors import RunFailed, UsageError
+from shusaku.common.errors import RunError, UsageError
 from shusaku.deploy.bench.games_setting import run_in_subprocess, settle_games
 from shusaku.deploy.cli.overrides import compose
 
@@ -39,5 +39,5 @@ def test_what_cannot_be_measured_is_said() -> None:
 def test_answers_and_ends_of_a_process_apart() -> None:
     config = Config(games=7)
     assert run_in_subprocess(operator.attrgetter("games"), config) == 7
-    with pytest.raises(RunFailed, match="the process that measures ended with exit code 1"):
+    with pytest.raises(RunError, match="the process that measures ended with exit code 1"):
         run_in_subprocess(operator.attrgetter("no_such_thing"), config)

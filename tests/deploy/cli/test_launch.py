@@ -13,7 +13,7 @@ from hydra import compose as hydra_compose
 from omegaconf import OmegaConf
 from oracles import missing
 
-from shusaku.common.errors import RunFailed
+from shusaku.common.errors import RunError
 from shusaku.deploy.cli import main as cli
 from shusaku.deploy.cli.overrides import compose_job, compose_jobs
 from shusaku.deploy.cli.presets import Presets
@@ -66,7 +66,7 @@ def test_a_run_that_fails_ends_no_other_one(
     def measure(config: object) -> dict[str, object]:
         seeds.append(config.run.seed)  # type: ignore[attr-defined]
         if len(seeds) == 1:
-            raise RunFailed("the first one fails")
+            raise RunError("the first one fails")
         return {}
 
     monkeypatch.setitem(bench._BENCHES, "rules", measure)

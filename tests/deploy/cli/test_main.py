@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from shusaku.common.config.schema import Config
-from shusaku.common.errors import ResumeError, RunFailed, UsageError
+from shusaku.common.errors import ResumeError, RunError, UsageError
 from shusaku.deploy.cli import main as cli
 from shusaku.replay.stream.client import ReplayUnavailable
 
@@ -153,7 +153,7 @@ def test_multirun_runs_every_job(monkeypatch: pytest.MonkeyPatch, capsys: pytest
 
 
 @pytest.mark.parametrize(("error", "code"), [
-    (UsageError("a=1: must not"), 2), (ResumeError("no good checkpoint"), 3), (RunFailed("learner 0 failed"), 1),
+    (UsageError("a=1: must not"), 2), (ResumeError("no good checkpoint"), 3), (RunError("learner 0 failed"), 1),
     (ReplayUnavailable("no answer in time"), 1), (KeyboardInterrupt(), 130), (cli.Terminated(), 143),
 ])
 def test_exit_codes(
@@ -171,7 +171,7 @@ def test_a_diagnosis_of_several_lines_is_one(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def run(config: Config, as_json: bool) -> dict[str, Any]:
-        raise RunFailed("learner 0 failed 6 times in a row:\n  CUDA\n  out of memory")
+        raise RunError("learner 0 failed 6 times in a row:\n  CUDA\n  out of memory")
 
     stand_in(monkeypatch, run)
     assert cli.main(["local", "--json"]) == 1

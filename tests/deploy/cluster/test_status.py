@@ -229,10 +229,11 @@ def test_rates_of_what_the_actors_count(run: Run) -> None:
     assert (status.games, status.rows_seen) == (118, 59 * 90)
 
 
-def server(rows_per_s: float, p99: float, idle: float) -> ServerReport:
+def server(rows_per_s: float, p99: float, idle: float, failed: int = 0) -> ServerReport:
     return ServerReport(4, ServerStats(
         version=4, rows=1, batches=1, rows_per_s=rows_per_s, rows_per_batch=32.0, wait_p50_ms=1.0, wait_p99_ms=p99,
-        idle_share=idle, busy_seconds=1.0, clients=2, waiting=0, refused=0, failed=0, non_finite=0, stale_weights=0,
+        idle_share=idle, busy_seconds=1.0, clients=2, waiting=0, refused=0, failed=failed, non_finite=0,
+        stale_weights=0,
     ), "torch on cuda, bf16 (the cuda device computes in bf16)")
 
 
@@ -253,11 +254,12 @@ def test_servers_together(run: Run) -> None:
     (_, first), (_, second) = run.supervisor.workers("inference")
     first.report = server(1000.0, 5.0, 0.25)  # type: ignore[attr-defined]
     assert ("1,000", "positions/s served") in run.status().workers
-    second.report = server(500.0, 9.0, 0.75)  # type: ignore[attr-defined]
+    second.report = server(500.0, 9.0, 0.75, failed=3)  # type: ignore[attr-defined]
     run.hear(call_p50_ms=2.5, call_p99_ms=8.0)
     assert run.status().workers == [
         ("2 of 2", "actors"), ("1,500", "positions/s served"), ("32", "a batch"), ("1.0/9.0", "ms wait p50/p99"),
         ("2.5/8.0", "ms a call p50/p99"), ("50%", "idle"),
+        ("3", "requests failed"),
     ]
     first.handle.newest("run").fail(death())  # type: ignore[attr-defined]
     run.supervisor.reconcile()

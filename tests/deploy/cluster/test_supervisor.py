@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from shusaku.common.errors import RunFailed
+from shusaku.common.errors import RunError
 from shusaku.deploy.cluster.supervisor import (
     BACKOFF_SECONDS,
     GIVE_UP,
@@ -163,7 +163,7 @@ def test_gives_up_with_the_reason_when_nothing_ever_lives() -> None:
             clock.now += 1
             supervisor.reconcile()
 
-    with pytest.raises(RunFailed, match=r"player 0 failed 6 times in a row: No module named shogi"):
+    with pytest.raises(RunError, match=r"player 0 failed 6 times in a row: No module named shogi"):
         go_on()
     assert len(role.started) == GIVE_UP
 
@@ -198,7 +198,7 @@ def test_gives_up_on_exceptions_in_a_row_though_heartbeats_came() -> None:
             for worker in role.running():
                 worker.reason = "Error: CUDA out of memory"
 
-    with pytest.raises(RunFailed, match=r"player 0 failed 6 times in a row: Error: CUDA out of memory"):
+    with pytest.raises(RunError, match=r"player 0 failed 6 times in a row: Error: CUDA out of memory"):
         go_on()
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from shusaku.common.config.schema import Config
-from shusaku.common.errors import RunFailed, UsageError
+from shusaku.common.errors import RunError, UsageError
 from shusaku.deploy.cli import main as cli
 from shusaku.deploy.commands import control as control_commands
 from shusaku.deploy.commands.control import scale, status, stop
@@ -142,11 +142,11 @@ def test_a_number_that_is_not_reached_is_a_failure(
 ) -> None:
     monkeypatch.setattr(control_commands, "EFFECT_SECONDS", 0.3)
     driver.lag = 60.0
-    with pytest.raises(RunFailed, match=r"scale 3: 1 of 3 actors play after 0\.\d s; the run goes on trying"):
+    with pytest.raises(RunError, match=r"scale 3: 1 of 3 actors play after 0\.\d s; the run goes on trying"):
         scale("3", config, as_json=False)
     assert capsys.readouterr().out == ""
     driver.obeys = False
-    with pytest.raises(RunFailed, match="scale 2: 1 of 2 actors play"):
+    with pytest.raises(RunError, match="scale 2: 1 of 2 actors play"):
         scale("2", config, as_json=False)
 
 
@@ -160,7 +160,7 @@ def test_a_wish_that_the_driver_has_not_seen_is_not_taken_for_done(
     while driver.desired != 2:
         time.sleep(0.01)
     driver.obeys = False
-    with pytest.raises(RunFailed):
+    with pytest.raises(RunError):
         scale("1", config, as_json=False)
 
 
@@ -207,7 +207,7 @@ def test_a_run_that_does_not_stop_is_a_failure(
 ) -> None:
     monkeypatch.setattr(control_commands, "STOP_SECONDS", 0.5)
     driver.obeys = False
-    with pytest.raises(RunFailed, match=r"was asked to stop 0\.\d s ago and has not ended yet"):
+    with pytest.raises(RunError, match=r"was asked to stop 0\.\d s ago and has not ended yet"):
         stop(config, as_json=False)
     assert driver.control.is_run_stop_requested()
 
@@ -242,7 +242,7 @@ def test_a_run_that_has_ended(config: Config, server: EmbeddedServer, driver: Dr
     driver.end()
     server.stop()
     (said,) = refusals(config)
-    assert said.startswith(f"run.dir={config.run.dir}: its replay server is not running, so the run is not either")
+    assert said.startswith(f"run.dir={config.run.dir}: its replay server is not running, so neither is the run")
 
 
 def test_a_run_whose_driver_was_killed(config: Config, driver: Driver) -> None:
@@ -280,7 +280,7 @@ def test_a_run_that_has_just_lost_its_data(config: Config, driver: Driver) -> No
     driver._thread.join()
     connect(server_url(Path(config.run.dir) / "redis")).delete(RunKeys.of(driver.run_id).control)
     for command in (COMMANDS[0], COMMANDS[2]):
-        with pytest.raises((UsageError, RunFailed), match="lost"):
+        with pytest.raises((UsageError, RunError), match="lost"):
             command(config)
 
 
@@ -291,7 +291,7 @@ def test_with_a_server_of_the_users_its_url_is_needed_and_enough(
     copy.run.dir = str(tmp_path / "elsewhere")
     Path(copy.run.dir).mkdir()
     (Path(copy.run.dir) / "run.json").write_text((Path(config.run.dir) / "run.json").read_text())
-    with pytest.raises(UsageError, match=r"if it uses a server of yours, give its replay\.url"):
+    with pytest.raises(UsageError, match=r"if it uses your own server, give its replay\.url"):
         status(copy, as_json=True)
     copy.replay.url = server.url
     assert status(copy, as_json=True)["epoch"] == 3
@@ -310,7 +310,7 @@ def test_exit_codes(
         "shusaku: scale 9: 9 actors of actors.cpus=0.5 do not fit; this cluster takes 4 at most\n"
     )
     assert cli.main(["scale", where]) == 2
-    assert "write one of N behind it" in capsys.readouterr().err
+    assert "scale: missing argument N" in capsys.readouterr().err
     driver.lag = 60.0
     assert cli.main(["scale", "2", where]) == 1
     assert capsys.readouterr().err.startswith("shusaku: scale 2: 1 of 2 actors play after ")

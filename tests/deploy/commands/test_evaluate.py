@@ -113,7 +113,7 @@ def test_8_bits_that_stray_too_far_end_a_bench(monkeypatch, capsys):
     monkeypatch.setattr("shusaku.deploy.bench.selfplay.run_in_subprocess", lambda function, config: function(config))
     command = ["bench", "selfplay", *SMALL, "inference.precision=int8", "bench.seconds=0.5", "--json"]
     assert main(command) == 1
-    assert "inference.precision=int8 is refused: in 8 bits the policy errs by" in capsys.readouterr().err
+    assert "inference.precision=int8 is rejected: in 8 bits the policy errs by" in capsys.readouterr().err
 
 
 def test_self_play_is_benched_through_a_server_and_a_simulated_gpu():

@@ -50,6 +50,8 @@ def train(directory: Path, questions: float, rows: int, *overrides: str, scripte
         evaluators = [PseudoRandomEvaluator(game, 8) for _ in range(2)] if scripted else None
         run = LocalRun(config, opened, Signals(questions), evaluators)
         run.is_over = lambda: run.buffer.stats().inserted >= rows  # type: ignore[method-assign]
+        run.lines = []
+        run.console.log = run.lines.append
         run.train()
         run.close()
     return run
@@ -66,7 +68,7 @@ def games_of(directory: Path) -> dict[int, list[tuple[int, ...]]]:
 
 
 def parameters(run: LocalRun) -> np.ndarray:
-    return np.concatenate([t.ravel() for t in run.learner.average.tensors().values()])
+    return np.concatenate([t.ravel() for t in run.training.learner.average.tensors().values()])
 
 
 def test_the_same_seed_gives_the_same_games_and_the_same_network(tmp_path):
@@ -74,7 +76,7 @@ def test_the_same_seed_gives_the_same_games_and_the_same_network(tmp_path):
     two = train(tmp_path / "two", 1e9, 1500, scripted=False)
     assert games_of(tmp_path / "one") == games_of(tmp_path / "two")
     assert np.array_equal(parameters(one), parameters(two))
-    assert one.learner.step_count > 20
+    assert one.training.learner.step_count > 20
     train(tmp_path / "other", 1e9, 1500, "run.seed=2", scripted=False)
     assert games_of(tmp_path / "other") != games_of(tmp_path / "one")
 
@@ -87,10 +89,10 @@ def test_stopped_and_resumed_plays_the_games_of_a_run_that_was_not(tmp_path, que
         train(tmp_path / "parts", stop, 1500, *overrides)
     parts = train(tmp_path / "parts", 1e9, 1500, *overrides)
     assert games_of(tmp_path / "parts") == games_of(tmp_path / "whole")
-    assert parts.learner.step_count == whole.learner.step_count
+    assert parts.training.learner.step_count == whole.training.learner.step_count
     assert np.array_equal(parameters(parts), parameters(whole))
     assert parts.buffer.stats().sampled == whole.buffer.stats().sampled
-    assert parts.versions.newest == whole.versions.newest
+    assert parts.training.versions.newest == whole.training.versions.newest
 
 
 def test_games_after_the_checkpoint_are_dropped_and_played_again(tmp_path):
@@ -118,7 +120,7 @@ def test_versions_never_repeat_after_a_fall_back_to_an_older_checkpoint(tmp_path
     data[len(data) // 2] ^= 1
     damaged.write_bytes(data)
     run = train(tmp_path / "run", 1e9, 1200)
-    assert any("average.safetensors" in line and "SHA-256" in line for line in run.damaged)
+    assert any("average.safetensors" in line and "SHA-256" in line for line in run.lines)
     lines = [json.loads(line) for line in (tmp_path / "run" / "versions.jsonl").read_text().splitlines()]
     versions = [line["version"] for line in lines]
     assert versions == sorted(set(versions))
@@ -134,13 +136,13 @@ def test_a_network_that_diverges_is_rolled_back_and_never_published(tmp_path):
     with RunDirectory(config) as opened:
         run = LocalRun(config, opened, Signals(1e9), [PseudoRandomEvaluator(Game("tic_tac_toe"), 8) for _ in range(2)])
         run.is_over = lambda: run.buffer.stats().inserted >= 900  # type: ignore[method-assign]
-        for parameter in run.learner.network.parameters():
+        for parameter in run.training.learner.network.parameters():
             parameter.data.fill_(float("nan"))
         run.train()
-        assert run.state.rollbacks >= 1
-        assert run.learner.skipped_steps >= 1
+        assert run.training.report().rollbacks >= 1
+        assert run.training.learner.skipped_steps >= 1
         assert np.isfinite(parameters(run)).all()
-        assert run.learner.step_count > 0
+        assert run.training.learner.step_count > 0
         run.close()
 
 
@@ -225,13 +227,13 @@ def test_no_checkpoint_counts_games_that_the_disk_did_not_take(tmp_path, monkeyp
     config = compose([*SMALL, f"run.dir={tmp_path}"])
     with RunDirectory(config) as opened:
         run = LocalRun(config, opened, Signals(1e9), [PseudoRandomEvaluator(Game("tic_tac_toe"), 8) for _ in range(2)])
-        run.publish()
+        run.training.begin_turns(run.signals.should_stop)
 
         def full(records: list[bytes]) -> None:
             raise OSError(28, "No space left on device")
 
         with monkeypatch.context() as disk:
-            disk.setattr(run.log, "append", full)
+            disk.setattr(run.games.log, "append", full)
             run.play_turn()
             run.checkpoint()
             assert not (tmp_path / "checkpoints").exists()

@@ -18,7 +18,7 @@ from ray_driver import DRIVER, ROOT, Driver
 from ray_variables import environment_without_ray
 
 from shusaku.common.config.schema import ClusterConfig
-from shusaku.common.errors import RunFailed, UsageError
+from shusaku.common.errors import RunError, UsageError
 from shusaku.deploy.ray_runtime import probe as ray_probe
 from shusaku.deploy.ray_runtime import quiet_ray
 from shusaku.deploy.ray_runtime.auth import login_for_new_cluster
@@ -224,7 +224,7 @@ def test_a_ray_that_cannot_start_says_why_in_one_line(
     long.mkdir()
     monkeypatch.setenv("RAY_TMPDIR", str(long))
     before = set(all_below(os.getpid()))
-    with pytest.raises(RunFailed, match=r"Ray does not start: .*107 bytes") as error:
+    with pytest.raises(RunError, match=r"Ray does not start: .*107 bytes") as error:
         RaySession(ClusterConfig(), notify=print).start()
     assert "\n" not in str(error.value)
     assert set(all_below(os.getpid())) == before

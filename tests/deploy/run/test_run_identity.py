@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from shusaku.common.errors import UsageError
-from shusaku.deploy.run.run_identity import RunIdentity, RunProgress, check_wiring
+from shusaku.deploy.run.run_identity import RunIdentity, RunProgress
 
 
 def test_the_name_stays_and_epochs_rise(tmp_path: Path) -> None:
@@ -53,17 +53,5 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
 def test_progress_comes_back(tmp_path: Path) -> None:
     assert RunProgress.load(tmp_path) == RunProgress()
     progress = RunProgress(61.5, 3, [(0.0, 0.4), (60.0, 0.7)], 2)
-    progress.save(tmp_path)
+    progress.save(tmp_path, print)
     assert RunProgress.load(tmp_path) == progress
-
-
-def test_the_two_wirings_do_not_mix(tmp_path: Path) -> None:
-    check_wiring(tmp_path, "train")
-    check_wiring(tmp_path, "local")
-    (tmp_path / "records").mkdir()
-    check_wiring(tmp_path, "local")
-    with pytest.raises(UsageError, match="holds a run of `shusaku local`"):
-        check_wiring(tmp_path, "train")
-    RunIdentity.of(tmp_path).next_epoch(0)
-    with pytest.raises(UsageError, match="holds a run of `shusaku train`"):
-        check_wiring(tmp_path, "local")

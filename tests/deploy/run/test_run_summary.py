@@ -17,9 +17,9 @@ def test_a_run_that_is_used_up_says_how_to_go_on() -> None:
 
 
 def test_the_totals_of_a_run_that_was_stopped() -> None:
-    totals = {"games": 1234, "rows": 5, "steps": 6, "version": 7}
+    totals = {"games": 1234, "rows": 5, "steps": 6}
     line = totals_line(Path("runs/x"), 61.0, 20.0, **totals)
-    assert "1,234 games, 5 rows, 6 steps and version 7 in 1:01 of training" in line
+    assert "1,234 games, 5 rows and 6 steps in 1:01 of training" in line
     assert line.endswith("the same command goes on")
     assert "stopped" not in totals_line(Path("runs/x"), 1200.0, 20.0, **totals)
 

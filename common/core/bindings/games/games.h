@@ -1,8 +1,12 @@
-// The games of the table; each lives in a source file of its own, so that adding one compiles one.
+// Declares the entries of all games (list.def).  Each game has its own source file, so adding one compiles one.
 #pragma once
 
 #include "bindings/erased.h"
 
 namespace shusaku {
-extern const GameEntry kChess, kConnectFour, kGo, kHex, kMinishogi, kOthello, kShogi, kTicTacToe;
-}
+
+#define GAME(entry) extern const GameEntry entry;
+#include "bindings/games/list.def"
+#undef GAME
+
+}  // namespace shusaku

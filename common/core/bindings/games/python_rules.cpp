@@ -33,7 +33,7 @@ class PythonState final : public ExternalState {
 
 const nb::object& value_of(const ExternalState& state) { return static_cast<const PythonState&>(state).value; }
 
-// repr() or str() of an object on one line; a class that cannot even say that is named.
+// repr() or str() of an object on one line; the name of its class if that fails.
 std::string spelled(nb::handle value, PyObject* (*spell)(PyObject*)) {
   const nb::object text = nb::steal(spell(value.ptr()));
   Py_ssize_t size = 0;
@@ -143,7 +143,7 @@ nb::object PythonGame::ask(const nb::object& method, const char* name, const std
   try {
     return method(args...);
   } catch (nb::python_error& error) {
-    // What stops the program (Ctrl-C, no memory) is not the game's doing.
+    // An exception that stops the program (Ctrl-C, no memory) is not the game's fault.
     if (!error.matches(PyExc_Exception) || error.matches(PyExc_MemoryError)) throw;
     fail(std::string(name) + arguments, "raised " + described(error));
   } catch (const nb::builtin_exception& error) {
@@ -225,7 +225,7 @@ ExternalStatePtr PythonGame::adopt(nb::object value, const std::string& how) con
     fail("legal_actions(state)",
          state->is_terminal
              ? "has " + std::to_string(state->legal.size()) + " actions where is_terminal is True: must be none there"
-             : "has no action where is_terminal is False: a game that nobody can go on with is over");
+             : "has no action where is_terminal is False: a game without a legal action is over");
   if (!state->is_terminal) return state;
   state->outcome = std::int8_t(whole(ask(ask_.outcome, "outcome", "(state)", v), "outcome(state)", -1, 1));
   if (!ask_.is_cut_off.is_none())

@@ -1,4 +1,4 @@
-// ExternalGame over a Python object: every answer is checked here, once a state, and an error names method and value.
+// ExternalGame over a Python object: every result is checked here, once a state, and an error names method and value.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@ namespace shusaku {
 
 // One call at a time into a game, whichever thread it comes from: a game may keep scratch memory.
 //
-// Taken before the GIL and never waited for while holding it, so that nobody waits for a thread that waits for him.
+// Taken before the GIL and never waited for while holding it, so that no two threads wait for each other.
 class PythonCall {
  public:
   explicit PythonCall(std::recursive_mutex& mutex);
@@ -48,7 +48,7 @@ class PythonGame final : public ExternalGame {
   bool truth(nb::handle answer, const std::string& call) const;
   std::string text(nb::handle answer, const std::string& call) const;
 
-  struct Methods {  // none where the game has no such method
+  struct Methods {  // None if the game has no such method
     nb::object start, play, to_play, is_terminal, legal_actions, outcome, observation, score, is_cut_off, parse,
         to_move, from_move, render, transposition_key;
   };
@@ -56,7 +56,7 @@ class PythonGame final : public ExternalGame {
   mutable std::recursive_mutex mutex_;
   ExternalMetadata metadata_;
   Methods ask_;
-  std::map<std::string, std::string> hints_;  // method -> the way out, where what it answers is wrong
+  std::map<std::string, std::string> hints_;  // method -> the way out if its result is wrong
   nb::object numpy_bool_;
 };
 

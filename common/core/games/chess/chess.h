@@ -1,5 +1,5 @@
 // Chess, by the FIDE Laws of 2023: mate, stalemate, and drawn without a claim at the third time of a position, after
-// fifty moves of each without a capture or a pawn's move, and where neither side has the pieces to mate.
+// fifty moves of each without a capture or a pawn's move, and if neither side has the pieces to mate.
 //
 //   actions   73 * square + plane, the square that a piece leaves, as the player to move sees it: a1 = 0, own first
 //   rank
@@ -257,7 +257,7 @@ class Chess {
     const bool promotes = to >= 56 && (b.pawns() & chess::bit(from));
     return {std::uint8_t(from), std::uint8_t(to), std::uint8_t(promotes ? chess::kQueen : chess::kNone)};
   }
-  // -1 where no piece moves like that.
+  // -1 if no piece moves like that.
   static int from_chess(const chess::Board& b, chess::Move m) {
     const bool promotes = m.to >= 56 && (b.pawns() & chess::bit(m.from));
     if (promotes != (m.promotion != chess::kNone)) return -1;

@@ -66,30 +66,31 @@ inline Squares king_moves(const Board& b, const Dangers& d) {
 }
 
 // Calls pieces(from, targets) for every piece but the pawns, and pawns(targets, distance) for each way in which pawns
-// move, a pawn that moves to t coming from t - distance; en passant as well.  Stops where one of them returns true.
+// move, a pawn that moves to t coming from t - distance; en passant as well.  Stops if one of them returns true.
 template <class Pieces, class Pawns>
 [[gnu::always_inline]] inline bool each_target(const Board& b, const Dangers& d, Pieces pieces, Pawns pawns) {
   const Squares occupied = b.occupied(), other = occupied & ~b.own;
   if (d.allowed == 0) return pieces(b.king(), king_moves(b, d));
-  const Squares own_pawns = b.own & b.pawns(), goers = own_pawns & ~d.pinned_diagonal,
-                takers = own_pawns & ~d.pinned_straight;
+  const Squares own_pawns = b.own & b.pawns(), pushers = own_pawns & ~d.pinned_diagonal,
+                capturers = own_pawns & ~d.pinned_straight;
   const Squares ahead =
-      ((goers & ~d.pinned_straight) << 8 | ((goers & d.pinned_straight) << 8 & d.pinned_straight)) & ~occupied;
+      ((pushers & ~d.pinned_straight) << 8 | ((pushers & d.pinned_straight) << 8 & d.pinned_straight)) & ~occupied;
   if (pawns(ahead & d.allowed, 8)) return true;
   if (pawns((ahead & kRank3) << 8 & ~occupied & d.allowed, 16)) return true;
-  const Squares loose = takers & ~d.pinned_diagonal, tied = takers & d.pinned_diagonal, prey = other & d.allowed;
-  if (pawns(((loose & ~kFileA) << 7 | ((tied & ~kFileA) << 7 & d.pinned_diagonal)) & prey, 7)) return true;
-  if (pawns(((loose & ~kFileH) << 9 | ((tied & ~kFileH) << 9 & d.pinned_diagonal)) & prey, 9)) return true;
+  const Squares unpinned = capturers & ~d.pinned_diagonal, pinned = capturers & d.pinned_diagonal,
+                targets = other & d.allowed;
+  if (pawns(((unpinned & ~kFileA) << 7 | ((pinned & ~kFileA) << 7 & d.pinned_diagonal)) & targets, 7)) return true;
+  if (pawns(((unpinned & ~kFileH) << 9 | ((pinned & ~kFileH) << 9 & d.pinned_diagonal)) & targets, 9)) return true;
   if (b.en_passant >= 0)
     for (Squares left = en_passant_pawns(b, b.en_passant); left; left &= left - 1)
       if (pawns(bit(b.en_passant), b.en_passant - lowest(left))) return true;
-  const Squares pinned = d.pinned_straight | d.pinned_diagonal, free = ~b.own & d.allowed;
-  for (Squares left = b.own & b.knights() & ~pinned; left; left &= left - 1)
+  const Squares any_pinned = d.pinned_straight | d.pinned_diagonal, free = ~b.own & d.allowed;
+  for (Squares left = b.own & b.knights() & ~any_pinned; left; left &= left - 1)
     if (pieces(lowest(left), kKnight[size_t(lowest(left))] & free)) return true;
   const Squares straights = b.own & b.straights(), diagonals = b.own & b.diagonals();
-  for (Squares left = straights & ~pinned; left; left &= left - 1)
+  for (Squares left = straights & ~any_pinned; left; left &= left - 1)
     if (pieces(lowest(left), straight_moves(lowest(left), occupied) & free)) return true;
-  for (Squares left = diagonals & ~pinned; left; left &= left - 1)
+  for (Squares left = diagonals & ~any_pinned; left; left &= left - 1)
     if (pieces(lowest(left), diagonal_moves(lowest(left), occupied) & free)) return true;
   // A pinned slider stays on the king's line; no move of it meets a line that another slider pins along.
   for (Squares left = straights & d.pinned_straight; left; left &= left - 1)
@@ -131,7 +132,9 @@ inline void reach(const Board& b, const Dangers& d, Reach& r) {
   each_target(
       b, d,
       [&](int from, Squares targets) {
-        r.targets[from] = r.movers & bit(from) ? r.targets[from] | targets : targets;  // a queen is asked for twice
+        r.targets[from] = r.movers & bit(from)
+                              ? r.targets[from] | targets
+                              : targets;  // a queen comes twice: as a straight and as a diagonal slider
         if (targets) r.movers |= bit(from);
         return false;
       },

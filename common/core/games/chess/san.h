@@ -56,7 +56,7 @@ inline std::string write_san(const Board& b, const Dangers& d, Move m, int to_pl
   return text;
 }
 
-// The legal moves that the text may mean: one, unless it is wrong or says too little.
+// The legal moves that the text may mean: one, unless the text is wrong or ambiguous.
 inline std::vector<Move> san_matches(const Board& b, const Dangers& d, std::string text, int to_play) {
   while (!text.empty() && std::string_view("+#!?").find(text.back()) != std::string_view::npos) text.pop_back();
   std::vector<Move> found;
@@ -104,13 +104,13 @@ inline std::vector<Move> san_matches(const Board& b, const Dangers& d, std::stri
   return found;
 }
 
-// The legal move that the text means; from == to where there is none, or more than one.
+// The legal move that the text means; from == to if there is none, or more than one.
 inline Move read_san(const Board& b, const Dangers& d, const std::string& text, int to_play) {
   const std::vector<Move> found = san_matches(b, d, text, to_play);
   return found.size() == 1 ? found[0] : Move{};
 }
 
-// Why a text is no legal move, to stand behind it; empty where no more than that is known.
+// The reason why a text is no legal move, to follow the text; empty if none is known.
 inline std::string why_illegal(const Board& b, const Dangers& d, const std::string& text, int to_play) {
   const Move m = read_uci(text, to_play);
   if (m.from == m.to) {

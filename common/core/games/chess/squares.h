@@ -67,7 +67,7 @@ constexpr Squares diagonal(int from, Squares occupied) {
 constexpr auto kStraight = by_square([](int s) { return straight(s, 0); });  // on an empty board
 constexpr auto kDiagonal = by_square([](int s) { return diagonal(s, 0); });
 
-// Squares strictly between two on a line; empty where they are on none.
+// Squares strictly between two on a line; empty if they are on none.
 constexpr auto kBetween = [] {
   std::array<std::array<Squares, 64>, 64> table{};
   for (int a = 0; a < 64; ++a)
@@ -88,7 +88,7 @@ constexpr Squares up_captures(Squares pawns) { return (pawns & ~kFileA) << 7 | (
 constexpr Squares down_captures(Squares pawns) { return (pawns & ~kFileA) >> 9 | (pawns & ~kFileH) >> 7; }
 
 #if defined(__BMI2__)
-// What sliders reach, by the occupied squares that matter, gathered into an index (pext); the answers are spread out
+// What sliders reach, by the occupied squares that matter, gathered into an index (pext); the results are spread out
 // again over the squares that can be reached at all (pdep), so that all of them take 210 KB.
 class Sliders {
  public:

@@ -1,4 +1,4 @@
-// Chess positions and moves as text: FEN, UCI's moves and SAN (PGN standard, 8.2.3), and a drawing.
+// Chess positions and moves as text: FEN, UCI's moves and SAN (PGN standard, 8.2.3), and a board as text.
 #pragma once
 
 #include <charconv>
@@ -15,7 +15,7 @@ namespace shusaku::chess {
 constexpr char kLetters[] = ".PNBRQK";
 constexpr int kMostFullMoves = 32'000;  // plies are counted in 16 bits
 
-// A position as FEN says it: the board as the player to move sees it.
+// A position as in FEN, with the board as the player to move sees it.
 struct SetUp {
   Board board;
   int to_play = 0;
@@ -24,7 +24,7 @@ struct SetUp {
 
 inline std::string square_name(int square) { return {char('a' + square % 8), char('1' + square / 8)}; }
 
-// A square on white's board; -1 where the text is none.
+// A square on white's board; -1 if the text is none.
 inline int read_square(std::string_view text) {
   if (text.size() != 2 || text[0] < 'a' || text[0] > 'h' || text[1] < '1' || text[1] > '8') return -1;
   return 8 * (text[1] - '1') + text[0] - 'a';
@@ -204,7 +204,7 @@ inline std::string write_uci(Move m, int to_play) {
   return text;
 }
 
-// As the player to move sees it; from == to where the text is no such move.
+// As the player to move sees it; from == to if the text is no such move.
 inline Move read_uci(std::string_view text, int to_play) {
   const int from = read_square(text.substr(0, 2)), to = text.size() < 4 ? -1 : read_square(text.substr(2, 2));
   if (from < 0 || to < 0 || text.size() > 5) return {};

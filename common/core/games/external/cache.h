@@ -14,7 +14,7 @@ class ExternalCache {
  public:
   explicit ExternalCache(size_t capacity) : capacity_(capacity) {}
 
-  // nullptr where it is not known.
+  // nullptr if it is not known.
   ExternalStatePtr find(std::uint64_t key) {
     std::lock_guard lock(mutex_);
     const auto found = index_.find(key);
@@ -35,7 +35,7 @@ class ExternalCache {
     }
   }
 
-  // The planes of a state, which `make` computes where nobody did.
+  // The planes of a state; `make` computes them the first time.
   template <class Make>
   std::shared_ptr<const ExternalPlanes> planes(ExternalState& state, Make make) {
     {

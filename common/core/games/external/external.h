@@ -2,7 +2,7 @@
 //
 // A position is a plain value, as everywhere: the text that it was set up from, if any, and the ACTIONS since.  The
 // states that the game makes of them lie in a bounded cache inside the rules; one that is no longer there is played
-// again from its nearest ancestor that is.  So nobody owns a state, copies and snapshots of positions are bytes, and
+// again from its nearest ancestor that is.  So positions own no state, copies and snapshots of positions are bytes, and
 // memory is bounded however many games are played.
 //
 //   Position   key | ply, to_play, ... | words: [ text, two bytes a word | action | action | ... ]
@@ -42,7 +42,7 @@ struct ExternalRules {
 
   explicit ExternalRules(std::shared_ptr<const ExternalGame> game)
       : metadata_(game->metadata()), shared_(std::make_shared<Shared>(std::move(game), metadata_.cached_states)) {}
-  static std::vector<ParamHelp> parameters() { return {}; }  // the game's own, which bindings/ asks it for
+  static std::vector<ParamHelp> parameters() { return {}; }  // the game's own come through bindings/
 
   std::string name() const { return metadata_.name; }
   int num_actions() const { return metadata_.num_actions; }
@@ -88,7 +88,7 @@ struct ExternalRules {
     return int(known->legal.size());
   }
 
-  // Leaves `p` as it is where the game fails.
+  // Leaves `p` as it is if the game fails.
   void play(Position& p, Action action) const {
     const std::uint64_t key = combine(p.key, action);
     ExternalStatePtr next = shared_->cache.find(key);
@@ -104,7 +104,7 @@ struct ExternalRules {
 
   std::uint64_t evaluation_key(const Position& p) const { return planes(p)->key; }
 
-  // The game's own key where it has one; else the history's: the same actions have the same future.
+  // The game's own key if it has one; else the history's: the same actions have the same future.
   std::uint64_t transposition_key(const Position& p) const {
     const auto key = located(p, [&] { return shared_->game->transposition_key(*state(p)); });
     return key ? *key : p.key;
@@ -213,7 +213,7 @@ struct ExternalRules {
     return shared_->cache.planes(*known, [&] { return located(p, [&] { return shared_->game->observe(*known); }); });
   }
 
-  // What `ask` answers; an error says how the position came about.
+  // Returns what `ask` returns; adds to an error how the position came about.
   template <class Ask>
   auto located(const Position& p, Ask ask) const -> decltype(ask()) {
     try {
@@ -236,7 +236,7 @@ struct ExternalRules {
         if (k + 1 < p.ply) at = shared_->game->play(*at, p.action(k));
       }
     } catch (const ExternalError&) {
-      moves.clear();  // the game cannot even say that
+      moves.clear();  // the game cannot name its moves
     }
     text += " after the actions" + actions;
     return moves.empty() || moves == actions ? text : text + ", the moves" + moves;

@@ -27,8 +27,8 @@ struct ExternalPlanes {
   std::uint64_t key = 0;
 };
 
-// A state of the game and what is known of it: each question is asked once a state.  Shared, and never changed, but for
-// `planes`, which whoever asks first fills in under the lock of the cache.
+// A state of the game and what is known of it: each method is called once a state.  Shared, and never changed, but for
+// `planes`, which the first caller fills in under the lock of the cache.
 class ExternalState {
  public:
   virtual ~ExternalState() = default;
@@ -42,7 +42,7 @@ using ExternalStatePtr = std::shared_ptr<ExternalState>;
 
 struct ExternalMetadata {
   std::string name;   // as game_names() would list it
-  std::string label;  // for messages: which of the games behind that name
+  std::string label;  // for messages: which game
   int num_actions = 0, max_plies = 0, max_legal_actions = 0;
   Shape shape{};
   int num_symmetries = 1;
@@ -51,7 +51,7 @@ struct ExternalMetadata {
   size_t cached_states = 0;     // states kept at most
 };
 
-// Every call throws ExternalError where the game breaks its contract.  Called from several threads at once.
+// Every call throws ExternalError if the game breaks its contract.  Called from several threads at once.
 class ExternalGame {
  public:
   virtual ~ExternalGame() = default;
@@ -60,7 +60,7 @@ class ExternalGame {
   virtual ExternalStatePtr play(const ExternalState& state, Action action) const = 0;
   virtual ExternalStatePtr parse(const std::string& text) const = 0;  // std::invalid_argument naming what is wrong
   virtual ExternalPlanes observe(const ExternalState& state) const = 0;
-  virtual std::optional<std::uint64_t> transposition_key(const ExternalState& state) const = 0;  // where it has them
+  virtual std::optional<std::uint64_t> transposition_key(const ExternalState& state) const = 0;  // if it has them
   virtual std::string to_move(const ExternalState& state, Action action) const = 0;
   virtual int from_move(const ExternalState& state, const std::string& text) const = 0;  // -1: no move of this game
   virtual std::string render(const ExternalState& state) const = 0;

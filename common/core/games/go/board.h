@@ -55,7 +55,7 @@ struct GoBoard {
     return symmetry & 4 ? column * size + row : row * size + column;
   }
 
-  // The point where a stone of this colour has this number; -1 where there is none.
+  // The point where a stone of this colour has this number; -1 if there is none.
   int point_of_zobrist(int colour, std::uint64_t number) const {
     for (std::size_t slot = number >> kSlotShift; slots[slot]; slot = (slot + 1) % kSlots)
       if (const int p = (slots[slot] - 1) / 2; zobrist[colour][p] == number) return p;
@@ -86,7 +86,7 @@ struct GoBoard {
   std::array<std::array<std::uint64_t, kPoints>, 2> zobrist{};
   static constexpr std::size_t kSlots = 2048, kSlotShift = 64 - 11;  // more than twice the stones of both colours
   std::array<std::uint16_t, kSlots>
-      slots{};  // 2 * point + colour + 1 by zobrist, the next free one where it is taken; 0: free
+      slots{};  // 2 * point + colour + 1 by zobrist, the next free one if it is taken; 0: free
   std::array<std::array<std::uint16_t, kPoints>, 8> view{};     // the cell where a point lies in each symmetry
   std::array<std::array<std::uint16_t, N * N>, 8> cell_view{};  // and where a cell does
 };

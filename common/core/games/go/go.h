@@ -1,7 +1,7 @@
 // Go on boards of 2 x 2 to 19 x 19, area scoring.  Go<N> plays on boards of up to N x N; bindings/games/go.cpp chooses
 // N.
 //
-//   actions   row * size + column, row 0 at the top of the drawing, then the pass; moves are GTP's vertices
+//   actions   row * size + column, row 0 at the top of the text, then the pass; moves are GTP's vertices
 //   rules     chinese: no suicide; tromp_taylor: suicide allowed (https://tromp.github.io/go.html)
 //   superko   a play (never a pass) is illegal if the whole board after it equals
 //               positional    any board of the game so far, the one before the play included
@@ -137,7 +137,7 @@ class Go {
     return count;
   }
 
-  // Draws among the empty points and the pass until the draw is legal: uniform over the legal actions.
+  // Samples the empty points and the pass until a legal action comes: uniform over the legal actions.
   template <class R>
   Action random_action(const Position& p, R& random) const {
     const Set free = stones_.empty(p);
@@ -177,7 +177,7 @@ class Go {
     Action list[N * N + 1];
     return evaluation_key(p, list, legal_actions(p, list));
   }
-  // The same where the legal actions are known: they tell what superko forbids.
+  // The same if the legal actions are known: what superko forbids follows from them.
   std::uint64_t evaluation_key(const Position& p, const Action* legal, int count) const {
     std::uint64_t sum = std::uint64_t(2 * (count == 0) + p.to_play), factor = 1;
     if (is_tutorial_) {
@@ -282,7 +282,7 @@ class Go {
     std::snprintf(text, sizeof text, "%g", double(x));
     return text;
   }
-  static const std::string& choice(const Params& params, const char* name, std::vector<std::string> known) {
+  static const std::string& choice(const Params& params, const char* name, const std::vector<std::string>& known) {
     const auto& value = std::get<std::string>(params.at(name));
     std::string list;
     for (const auto& k : known) {
@@ -392,7 +392,7 @@ class Go {
     p.seen[seen_word(key)] |= 1ull << (key & 63);
   }
 
-  // The board's own hash after t plies, whoever was to move.
+  // The board's own hash after t plies, whichever player was to move.
   std::uint64_t board_key(const Position& p, int t) const {
     if (superko_ != Superko::kSituational) return p.history[size_t(t)];
     return with_player(p.history[size_t(t)], p.to_play ^ ((p.ply - t) & 1));

@@ -111,7 +111,7 @@ class GoStones {
       p.boards[size_t(p.ply) & 7][size_t(colour)].remove(Board::bit(stone));
       p.colour[size_t(stone)] = Board::kEmpty;
       p.head[size_t(stone)] = 0;
-      for (int step : Board::kSteps) ++p.liberties[p.head[size_t(stone + step)]];  // index 0: nobody's
+      for (int step : Board::kSteps) ++p.liberties[p.head[size_t(stone + step)]];  // index 0: no chain
     } while ((stone = p.next[size_t(stone)]) != head);
   }
 

@@ -1,4 +1,4 @@
-// Go as text: vertices of GTP, set-up properties of SGF, handicap points, a drawing.
+// Go as text: vertices of GTP, set-up properties of SGF, handicap points, a board as text.
 #pragma once
 
 #include <cctype>
@@ -16,7 +16,7 @@ namespace shusaku::go_text {
 // Cells are row * size + column, row 0 at the top.
 struct SetUp {
   std::vector<std::pair<int, int>> stones;  // cell, 0 black or 1 white
-  int to_play = -1;                         // -1: not said
+  int to_play = -1;                         // -1: not given
 };
 
 constexpr char kColumns[] = "ABCDEFGHJKLMNOPQRST";
@@ -26,7 +26,7 @@ inline std::string vertex(int size, int cell) {
   return kColumns[cell % size] + std::to_string(size - cell / size);
 }
 
-// -1 where the text is no vertex of the board.
+// -1 if the text is no vertex of the board.
 inline int cell_of(int size, const std::string& text) {
   std::string upper;
   for (char c : text) upper += char(std::toupper(static_cast<unsigned char>(c)));
@@ -43,7 +43,7 @@ inline int cell_of(int size, const std::string& text) {
   return (size - row) * size + column;
 }
 
-// The points of GTP's fixed_handicap (GTP 2, section 4.1.1); std::invalid_argument where the board has not so many.
+// The points of GTP's fixed_handicap (GTP 2, section 4.1.1); std::invalid_argument if the board has fewer.
 inline std::vector<int> handicap_cells(int size, int stones) {
   const int most = size < 7 ? 0 : size % 2 == 0 || size == 7 ? 4 : 9;
   if (stones < 0 || stones == 1 || stones > most)
@@ -101,7 +101,7 @@ inline SetUp read_sgf(const std::string& text, int size) {
     if (at >= text.size() || text[at] != c) fail("a " + quoted({c}) + " is missing");
     ++at;
   };
-  std::vector<int> cells(size_t(size) * size_t(size), -2);  // -2: not said, -1 empty
+  std::vector<int> cells(size_t(size) * size_t(size), -2);  // -2: not given, -1 empty
   std::vector<std::string> seen;
   SetUp result;
   expect('('), expect(';');

@@ -124,7 +124,8 @@ struct ShogiMoves {
     return nodes;
   }
 
-  // Whether a pawn that is dropped here, in front of the king, mates.  Its capture is an answer, so is a king's move.
+  // Whether a pawn that is dropped here, in front of the king, mates.  Its capture prevents mate, and so does a king's
+  // move.
   static bool drop_mates(const Board& b, int to) {
     Board next = b;
     next.play({0, std::uint8_t(to), shogi::kPawn, false});

@@ -23,7 +23,7 @@ struct ShogiPosition {
 
   ShogiBoard<N> board;
   typename ShogiMoves<N>::Threats threats;  // to the king of the player to move
-  std::uint16_t ply = 0, first_ply = 0;     // now, and where it was set up
+  std::uint16_t ply = 0, first_ply = 0;     // now, and at set-up
   End end = End::kNone;
   std::int8_t outcome = 0;  // for the player to move, at the end
   Step steps[kSteps] = {};  // of ply t at t % kSteps
@@ -48,7 +48,7 @@ struct ShogiRecord {
   using Board = ShogiBoard<N>;
   using Position = ShogiPosition<N>;
 
-  // Zobrist's hashing with numbers that are made where they are needed: no table in the cache.
+  // Zobrist's hashing with numbers that are computed on use: no table in the cache.
   static constexpr std::uint64_t kTurn = 0x5C0FFEE0BADF00D2ull;
   static std::uint64_t on_board(int player, int code, int cell) {
     return mix64(0x71C9ull << 32 | std::uint64_t(player) << 16 | std::uint64_t(code) << 8 | std::uint64_t(cell));
@@ -113,7 +113,7 @@ struct ShogiRecord {
   }
 
   // Of all that a coming repetition depends on: the boards so far, how often each was there, and which of them lie
-  // where one player has given nothing but checks since then.
+  // if one player has given nothing but checks since then.
   static std::uint64_t history_key(const Position& p) {
     std::uint64_t sum = p.past;
     for (int side = 0; side < 2; ++side) {

@@ -1,4 +1,4 @@
-// Why a text is no legal move of shogi: the rule that it breaks, where it breaks one that has a name.
+// Why a text is no legal move of shogi: the rule that it breaks, if that has a name.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ struct ShogiRefusals {
   using Board = ShogiBoard<N>;
   using Moves = ShogiMoves<N>;
 
-  // To stand behind the text; empty where no more is known than that it is not legal.
+  // To follow the text; empty if no reason is known.
   static std::string why_illegal(const Board& b, const std::string& text) {
     shogi::Move m;
     if (!ShogiText<N>::from_usi(b, text, m)) return "";

@@ -85,7 +85,7 @@ struct ShogiSquares {
       for (auto high = std::uint64_t(set >> 64); high; high &= high - 1) f(64 + std::countr_zero(high));
   }
 
-  // Whether f says so of one of them; the others are not asked any more.
+  // Whether f is true of one of them; stops at the first.
   template <class F>
   static bool any(Set set, F f) {
     for (auto low = std::uint64_t(set); low; low &= low - 1)

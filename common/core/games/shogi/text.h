@@ -1,4 +1,4 @@
-// Shogi as text: SFEN, the moves of USI (http://shogidokoro.starfree.jp/usi.html), a drawing.
+// Shogi as text: SFEN, the moves of USI (http://shogidokoro.starfree.jp/usi.html), a board as text.
 #pragma once
 
 #include <cstring>
@@ -107,7 +107,7 @@ struct ShogiText {
     return square_name(seen(b, move.from)) + to + (move.promotes ? "+" : "");
   }
 
-  // Whether the text is a move from a square to another one, or a drop on one; nothing is said about its legality.
+  // Whether the text is a move from a square to another one, or a drop on one; its legality is not checked.
   static bool from_usi(const Board& b, const std::string& text, shogi::Move& move) {
     if (text.size() < 4 || text.size() > 5 || (text.size() == 5 && text[4] != '+')) return false;
     const int to = cell_of(text[2], text[3]);
@@ -165,7 +165,7 @@ struct ShogiText {
     return text.empty() ? " -" : text;
   }
 
-  // A letter of either case as a code, and whether it is the first player's; 0 where it is none.
+  // A letter of either case as a code, and whether it is the first player's; 0 if it is none.
   static int piece_of(char c, bool& is_first) {
     is_first = c >= 'A' && c <= 'Z';
     return code_of(is_first ? c : c >= 'a' && c <= 'z' ? char(c - 'a' + 'A') : '.');

@@ -194,7 +194,7 @@ def test_wrong_calls_are_refused_with_the_way_out():
         search.begin(0, other.start(), 1)
     with pytest.raises(ValueError, match="index 1"):
         search.begin(1, game.start(), 1)
-    with pytest.raises(ValueError, match="no finished search"):
+    with pytest.raises(ValueError, match="has not finished"):
         search.result(0)
     search.begin(0, game.start(), 1)
     search.select(0)

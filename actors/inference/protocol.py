@@ -1,0 +1,53 @@
+"""What an inference server and its clients agree on: the transport of requests and answers, and its errors.
+
+Requests and answers are the bytes of `common.leaves_codec`.
+"""
+
+from typing import Any, Protocol
+
+MAX_IN_FLIGHT = 2  # requests of one client
+
+
+class ServerUnavailable(RuntimeError):
+    """This server does not answer now.  Evaluation has no side effects: ask again, here or at another server."""
+
+
+class ServerClosed(ServerUnavailable):
+    """The server was closed, or its thread died."""
+
+
+class QueueFull(ServerUnavailable):
+    """The server's queue has reached its bound."""
+
+
+class NoWeights(ServerUnavailable):
+    """The server received no weights within the caller's time."""
+
+
+class AnswerLate(ServerUnavailable):
+    """The server did not answer within the caller's time."""
+
+
+class EvaluationFailed(ServerUnavailable):
+    """The evaluator raised, or answered in the wrong shape; every request of the batch gets this error."""
+
+
+class Transport(Protocol):
+    """Carries requests to a server and answers back; used by one thread.
+
+    It may change to another server at any time, also between two attempts of one request.
+    """
+
+    def send(self, payload: bytes) -> Any:
+        """Sends a request without waiting; a ticket (not None) for `receive`.
+
+        ServerUnavailable if the request cannot be sent.
+        """
+        ...
+
+    def receive(self, ticket: Any, timeout: float) -> bytes:
+        """The answer.  TimeoutError if none came within `timeout` seconds: the ticket stays valid.
+
+        ServerUnavailable if none will come: the ticket is void then.
+        """
+        ...

@@ -1,0 +1,115 @@
+"""The games of a run in one process: those that are open, those of the unfinished turn, and the record log."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgpack
+
+from shusaku.actors.self_play import SelfPlay
+from shusaku.common.codec import decode_record, encode_record
+from shusaku.common.messages import GameRecord
+from shusaku.learner.checkpoints import load_latest
+from shusaku.replay.buffer import ReplayBuffer
+from shusaku.replay.record_log import LogPosition, RecordLog
+
+MAX_WAITING_GAMES = 20_000  # finished ones that the disk does not take
+
+
+def epoch_of(checkpoints: Path) -> int:
+    """The driver term of the newest good checkpoint: 0 unless a cluster has played before."""
+    found = load_latest(checkpoints)
+    return int(found.checkpoint.facts["local"]["epoch"]) if found else 0
+
+
+class LocalGames:
+    """What a checkpoint of `shusaku local` holds beside the learner; see `learner.training_loop.SelfPlayState`.
+
+    The buffer's `on_accept` appends to `accepted`: the games that wait to be written to the log.
+    """
+
+    def __init__(
+        self, actors: Sequence[SelfPlay], buffer: ReplayBuffer, log: RecordLog, accepted: list[bytes], epoch: int
+    ) -> None:
+        """`epoch`: driver term that signs the games; see `epoch_of`."""
+        self.log, self._epoch = log, epoch
+        self.stored = 0  # games, over the life of the run
+        self.rows_left: list[int] = []  # of the turn of playing that was stopped, for each actor
+        self._actors, self._buffer, self._accepted = actors, buffer, accepted
+        self._turn: list[list[GameRecord]] = [[] for _ in actors]  # finished games of the running turn
+
+    def end_turn(self, played: Sequence[Sequence[GameRecord]], shares: Sequence[int]) -> bool:
+        """Takes the games of each actor; once its share of rows is there, all go into the window and the log.
+
+        False if the turn was stopped before; the next one completes it.  OSError if too many games wait for the disk.
+        """
+        for turn, records in zip(self._turn, played, strict=True):
+            turn += records
+        left = [max(0, rows - sum(r.num_rows for r in records)) for rows, records in zip(shares, played, strict=True)]
+        self.rows_left = left if any(left) else []
+        if self.rows_left:
+            return False
+        self._append_turn()
+        return True
+
+    def store(self) -> str:
+        """Writes the accepted games to the log; what is wrong with the disk, which costs nothing but time at first."""
+        try:
+            self.log.append(self._accepted)
+        except OSError as error:
+            if len(self._accepted) > MAX_WAITING_GAMES:
+                raise
+            return f"{len(self._accepted):,} games could not be written: {error}; they wait for the next turn"
+        self.stored += len(self._accepted)
+        self._accepted.clear()
+        return ""
+
+    def trim_log(self) -> None:
+        """Drops the games that no checkpoint needs; older ones may need a little more than the window of now."""
+        self.log.trim(self.log.segment_holding(self._buffer.stats().games * 3 // 2))
+
+    def save(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """See `SelfPlayState.save`."""
+        trouble = self.store()
+        if trouble:
+            raise OSError(trouble)
+        facts = {
+            "epoch": self._epoch, "records": list(self.log.sync()), "games": self.stored, "rows_left": self.rows_left,
+            "sequences": [actor.sequence for actor in self._actors],
+        }
+        files = {f"games_{number}": actor.snapshot() for number, actor in enumerate(self._actors)}
+        files["turn"] = msgpack.packb([[encode_record(record) for record in records] for records in self._turn])
+        return facts, files
+
+    def open_window(self, facts: dict[str, Any] | None) -> Iterable[bytes]:
+        """See `SelfPlayState.open_window`."""
+        self.log.truncate_to(LogPosition(*facts["records"]) if facts else LogPosition(0, 0))
+        return self.log.iterate()
+
+    def restore(self, facts: dict[str, Any], files: dict[str, bytes]) -> list[str]:
+        """See `SelfPlayState.restore`."""
+        notes = [f"{d.path}, byte {d.offset}: {d.reason}; records behind it are lost" for d in self.log.damage]
+        self.stored, self.rows_left = int(facts["games"]), list(facts["rows_left"])
+        sequences, lost = facts["sequences"], 0
+        for number, actor in enumerate(self._actors):
+            try:
+                actor.restore(files[f"games_{number}"])
+            except (KeyError, ValueError):
+                lost += 1
+                actor.begin_anew(sequences[number] if number < len(sequences) else 0)
+        turn = [[decode_record(data) for data in records] for records in msgpack.unpackb(files["turn"])]
+        if not lost and len(self._actors) == len(sequences):
+            self._turn = turn
+            return notes
+        self.rows_left = []  # the turn cannot be completed: its finished games go into the window as they are
+        self._turn = turn
+        self._append_turn()
+        self._turn = [[] for _ in self._actors]
+        return [*notes, f"the open games of {lost} actors begin anew, because actors or search changed"]
+
+    def _append_turn(self) -> None:
+        """In the order of the actors: the window depends on no thread's timing."""
+        for records in self._turn:
+            for record in records:
+                self._buffer.append(record)
+            records.clear()
