@@ -15,7 +15,7 @@ from shusaku.common.search import search_options, self_play_options
 
 
 def run(what: str, config: Config, as_json: bool) -> dict[str, Any]:
-    """Measures for about `bench.seconds`, prints the figures and returns them under the keys of DESIGN §9."""
+    """Measures for about `bench.seconds`, prints the results and returns them under the keys of DESIGN §9."""
     if what in ("search", "selfplay"):
         check_self_play(config)
     result = _BENCHES[what](config)

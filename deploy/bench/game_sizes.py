@@ -12,7 +12,7 @@ from shusaku.common.config.schema import Config, SelfPlayConfig
 from shusaku.common.config.search import GumbelConfig
 from shusaku.common.messages import GameRecord
 
-SIDE_BY_SIDE, ENOUGH = 16, 64  # games; so many that those in which much happens are among them
+PARALLEL_GAMES, ENOUGH = 16, 64  # games; so many that those in which much happens are among them
 MOST_SIMULATIONS = 64  # of a search, or it takes too long
 SECONDS = 5.0  # after which what has ended must do: a game in Python is slow
 
@@ -25,14 +25,15 @@ class GameSizes(NamedTuple):
 
 
 def game_sizes(config: Config, game: Game) -> GameSizes:
-    """Of games of an untrained network, as the configuration begins and searches them; the longest where none ends."""
+    """Sizes of games of an untrained network, begun and searched as configured; the longest ones if none ends."""
     few = min(config.search.simulations, MOST_SIMULATIONS)
     search = replace(config.search, simulations=few)
     if isinstance(search, GumbelConfig):
         search = replace(search, considered_actions=min(search.considered_actions, few))
     player = SelfPlay(
         game, search, SelfPlayConfig(random_plies=config.self_play.random_plies),
-        PseudoRandomEvaluator(game, SIDE_BY_SIDE), games=SIDE_BY_SIDE, seed=config.run.seed, identity=ActorIdentity(0),
+        PseudoRandomEvaluator(game, PARALLEL_GAMES), games=PARALLEL_GAMES, seed=config.run.seed,
+        identity=ActorIdentity(0),
     )
     ended: list[GameRecord] = []
     until = time.monotonic() + SECONDS

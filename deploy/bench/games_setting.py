@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def settle_games(config: Config) -> tuple[Config, GamesChoice | None]:
-    """The same with a number of games, measured here where none is given, and what was measured."""
+    """The configuration with a number of games, measured if none is given, and the measurement."""
     if config.actors.games_per_actor or placement_of(config) == "server":  # there the layout says how many
         return config, None
     choice = run_in_subprocess(_measure, replace_settings(config, checkpoint=config.checkpoint or "random"))

@@ -17,7 +17,7 @@ from shusaku.deploy.cluster.layout import LARGEST_BATCH, batch_buckets
 from shusaku.deploy.run.calibration import with_scales
 
 BATCHES = (1, 8, 16, 32, 64, 128, 256)  # of an actor, whose network computes on one core
-ENOUGH = 0.95  # of the best rate: more games side by side are not worth the rest
+ENOUGH = 0.95  # of the best rate: more parallel games are not worth the rest
 
 
 def measure_inference(config: Config) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def measure_inference(config: Config) -> dict[str, Any]:
 def advice(rows: Sequence[Mapping[str, Any]], *, is_gpu: bool = False) -> dict[str, Any]:
     """The fastest runtime and precision, and the smallest batch with `ENOUGH` of its rate.
 
-    A smaller batch means fewer games side by side, which end sooner and are played by newer weights.
+    A smaller batch means fewer parallel games, which end sooner and are played by newer weights.
     """
     best = max(rows, key=lambda row: row["positions_per_s"])
     same = [row for row in rows if (row["runtime"], row["precision"]) == (best["runtime"], best["precision"])]

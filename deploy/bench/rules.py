@@ -1,4 +1,4 @@
-"""`shusaku bench rules`: random games to their end, on one thread; OpenSpiel's beside them where it is installed."""
+"""`shusaku bench rules`: random games to their end, on one thread; OpenSpiel's beside them if it is installed."""
 
 import importlib.util
 import random

@@ -35,19 +35,19 @@ def measure_selfplay(config: Config) -> dict[str, Any]:
     context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks
     barrier = context.Barrier(count)
     results: Any = context.Queue()
-    figures = collect_answers([
+    answers = collect_answers([
         context.Process(target=put_answer, args=(results, _measure_one, config, scales, actor, barrier))
         for actor in range(count)
     ], results, START_SECONDS + 3 * config.bench.seconds)
-    total = {name: sum(f[name] for f in figures) for name in figures[0] if name not in ("description", "precision")}
+    total = {name: sum(f[name] for f in answers) for name in answers[0] if name not in ("description", "precision")}
     raw = total["raw"]
     known = total["cache_hits"] + total["evaluations"]
     return {
         "game": config.game.name,
         "actors": count,
         "games_per_actor": config.actors.games,
-        "runtime": figures[0]["description"],
-        "precision": figures[0]["precision"],
+        "runtime": answers[0]["description"],
+        "precision": answers[0]["precision"],
         "raw_evaluations_per_s": raw,
         "evaluations_per_s": total["evaluations"],
         "of_raw": total["evaluations"] / raw,

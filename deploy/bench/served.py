@@ -33,7 +33,7 @@ from shusaku.deploy.run.calibration import with_scales
 from shusaku.deploy.run.chosen_weights import choose_weights
 from shusaku.deploy.run.composed_config import replace_settings
 
-START_SECONDS = 300.0  # until everybody is ready: a GPU compiles and captures
+START_SECONDS = 300.0  # until every process is ready: a GPU compiles and captures
 WARM_UP = 0.2  # of `bench.seconds`, before anything is counted
 RAW = 0.2  # of `bench.seconds`, before and again after, for the network alone
 ANSWER_SECONDS = 30.0  # after which a player gives the server up

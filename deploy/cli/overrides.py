@@ -348,8 +348,8 @@ def _set_parameters(game: DictConfig, saved: list[_Leaf], asked: list[_Leaf]) ->
     leaves = [*preset, *saved, *asked]
     known = game_defaults(game.name, {leaf.key: leaf.value for leaf in leaves})
     game.params = {leaf.key: parameter_value(game.name, known, leaf.key, leaf.value, leaf.text) for leaf in leaves}
-    said = " ".join(leaf.text for leaf in asked or preset) or f"game={game.name}"
-    make_game(game.name, OmegaConf.to_container(game.params, resolve=True), said)
+    text = " ".join(leaf.text for leaf in asked or preset) or f"game={game.name}"
+    make_game(game.name, OmegaConf.to_container(game.params, resolve=True), text)
 
 
 def _game_label(game: DictConfig) -> str:

@@ -50,7 +50,7 @@ def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
 
 
 def _name(word: str) -> str:
-    """The name of the game that the word means; UsageError where there is none."""
+    """The name of the game that the word means; UsageError if there is none."""
     if word in game_choices():
         return word
     if word.startswith("open_spiel:"):

@@ -68,7 +68,7 @@ def _one_line(error: ValueError) -> str:
 
 
 def _moves(start: Position, text: str) -> list[str]:
-    """Moves with blanks between them, or commas, where the moves of the game have none in their names."""
+    """Splits moves at blanks, and at commas if no move of the game has one in its name."""
     have_commas = any("," in start.to_move(action) for action in start.legal_actions)
     return (text if have_commas else text.replace(",", " ")).split()
 

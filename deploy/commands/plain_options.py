@@ -8,7 +8,7 @@ from shusaku.common.errors import UsageError
 
 
 class PlainOptions(argparse.ArgumentParser):
-    """An argument parser whose complaints are one line like everybody else's."""
+    """An argument parser whose errors are one line, as those of every command."""
 
     def parse_args(self, args: Sequence[str], namespace: Any = None) -> argparse.Namespace:  # type: ignore[override]
         """UsageError for what is no option, no value, or no text at all."""

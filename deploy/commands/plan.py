@@ -1,4 +1,4 @@
-"""`shusaku plan`: measures the parts of a run here for a moment, and says what the run would be like."""
+"""`shusaku plan`: measures the parts of a run here for a moment, and estimates what the run would be like."""
 
 import os
 from dataclasses import asdict, replace

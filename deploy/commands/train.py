@@ -1,4 +1,4 @@
-"""`shusaku train`: learns on Ray and Redis, here or on the cluster of RAY_ADDRESS; the same command goes on."""
+"""`shusaku train`: learns on Ray and Redis, here or on the cluster of RAY_ADDRESS; the same command resumes."""
 
 import math
 import os

@@ -76,7 +76,7 @@ def to_json(result: MatchResult, parts: MatchParts, config: Config, seconds: flo
 
 
 def _seat_json(seat: Seat, forfeits: dict[str, int]) -> dict[str, Any]:
-    return {"kind": seat.kind, "name": seat.player.name, **seat.facts,
+    return {"kind": seat.kind, "name": seat.player.name, **seat.metadata,
             "faults": {kind: forfeits[kind] for kind in FAULTS if kind in forfeits},
             "resignations": forfeits.get("resignation", 0)}
 
@@ -91,8 +91,8 @@ def _table(result: MatchResult, parts: MatchParts, config: Config, seconds: floa
     if played < config.games:
         notes.append(f"stopped after {played:,} of {config.games:,} games")
     if result.distinct < played:
-        notes.append(f"{result.distinct:,} of {played:,} games differ; where the players are deterministic, the rest "
-                     "says nothing new: a larger match.opening_plies helps")
+        notes.append(f"{result.distinct:,} of {played:,} games differ; if the players are deterministic, the rest "
+                     "tells nothing new: a larger match.opening_plies helps")
     return match_table(result, [seat.describe() for seat in parts.seats], title, notes)
 
 
@@ -104,7 +104,7 @@ class _GameFile:
     """`match.file`: a line a game, as it ends."""
 
     def __init__(self, path: str) -> None:
-        """UsageError where it cannot be written."""
+        """UsageError if it cannot be written."""
         self._file: IO[str] | None = None
         if path:
             try:
@@ -126,7 +126,7 @@ class _GameFile:
 
 
 class _Progress:
-    """The score while the match goes on: one line that changes, or where no terminal is, a new one now and then."""
+    """The score while the match runs: one line that changes on a terminal, and a new line now and then elsewhere."""
 
     def __init__(self, games: int) -> None:
         self._games = games

@@ -1,4 +1,4 @@
-"""Who `first.…` and `second.…` are: from the settings of a match to its game and its two players."""
+"""From the settings `first.…` and `second.…` of a match to its game and its two players."""
 
 import os
 import shlex
@@ -32,12 +32,12 @@ ENGINES_A_CORE = 4  # so that a network that meets them still has a batch
 
 @dataclass(frozen=True)
 class Seat:
-    """One player, and what is said of it."""
+    """One player, and its description."""
 
     player: Player
     kind: str  # checkpoint | mcts | random | gtp | uci | usi
-    facts: dict[str, Any]  # of the JSON
-    describe: Callable[[], PlayerText]  # an engine says its name only when it has started
+    metadata: dict[str, Any]  # for the JSON report
+    describe: Callable[[], PlayerText]  # a function, because an engine tells its name only when it has started
 
 
 @dataclass(frozen=True)
@@ -155,16 +155,16 @@ class _SeatMaker:
         what = "untrained" if name == "random" else f"version {weights.version}, step {weights.step:,}"
         answered = evaluators[0].precision
         text = PlayerText(name, f"{what}; {search.policy}, {search.simulations:,} simulations; {answered}")
-        facts = {"name": name, "version": weights.version, "step": weights.step, "precision": answered,
+        metadata = {"name": name, "version": weights.version, "step": weights.step, "precision": answered,
                  **_searched(search)}
-        return Seat(self._search_player(key, name, search, evaluators), "checkpoint", facts, lambda: text)
+        return Seat(self._search_player(key, name, search, evaluators), "checkpoint", metadata, lambda: text)
 
     def _mcts(self, key: str) -> Seat:
         search = self.searches[key]
         never_asked = [UniformEvaluator(self.game, 1) for _ in range(self.threads)]
         text = PlayerText("plain UCT", f"{search.simulations:,} random rollouts a move")
-        facts = {"name": text.name, **_searched(search)}
-        return Seat(self._search_player(key, text.name, search, never_asked), "mcts", facts, lambda: text)
+        metadata = {"name": text.name, **_searched(search)}
+        return Seat(self._search_player(key, text.name, search, never_asked), "mcts", metadata, lambda: text)
 
     def _random(self, key: str) -> Seat:
         player = RandomPlayer(seed=self._seed(key))
@@ -182,12 +182,12 @@ class _SeatMaker:
             EngineSettings(command, settings.options, match.start_seconds, match.move_seconds, settings.engine, limit),
             threads=self.threads, should_stop=self.should_stop,
         )
-        facts: dict[str, Any] = {"command": settings.command, "options": dict(settings.options)}
+        metadata: dict[str, Any] = {"command": settings.command, "options": dict(settings.options)}
         if settings.engine == "gtp":
-            return Seat(player, "gtp", facts, lambda: PlayerText(player.name, settings.command))
+            return Seat(player, "gtp", metadata, lambda: PlayerText(player.name, settings.command))
         name, count = limit
         what = f"{count:,} ms" if name == "movetime_ms" else f"{name} {count:,}"
-        return Seat(player, settings.engine, {**facts, name: count},
+        return Seat(player, settings.engine, {**metadata, name: count},
                     lambda: PlayerText(player.name, f"{settings.command}; {what} a move"))
 
     def _search_player(self, key: str, name: str, search: SearchConfig, evaluators: list[Any]) -> SearchPlayer:

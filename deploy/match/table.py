@@ -1,4 +1,4 @@
-"""A match in words: the line while it goes on, the table at the end, and the numbers that both show."""
+"""A match as text: the line while it runs, the table at the end, and the numbers in both."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -46,9 +46,9 @@ def match_table(
     rule = "-" * (sum(widths) + 2 * (len(widths) - 1))
     lines = [f"first   {players[0]}", f"second  {players[1]}", title, "", _line(header, widths), rule]
     lines += [*(_line(row, widths) for row in cells), "", elo_text(result.elo())]
-    for number, who in enumerate(("first", "second")):
+    for number, player in enumerate(("first", "second")):
         if forfeits := result.forfeits(number):
-            lines.append(f"{who} gave games away: {forfeits_text(forfeits)}")
+            lines.append(f"{player} gave games away: {forfeits_text(forfeits)}")
     faults = [game for game in result.games if game.message]
     lines += [f"  game {game.number}: {game.ended_by}: {game.message}" for game in faults[:MESSAGES]]
     if len(faults) > MESSAGES:

@@ -15,7 +15,7 @@ from shusaku.common.hardware import cpu_has_int8
 from shusaku.common.messages import Evaluation, Leaves, Weights
 from shusaku.common.network.weights import tower_shape
 
-GAMES, PLIES, SIMULATIONS = 16, 12, 8  # games side by side, searches of each, and how long these are
+GAMES, PLIES, SIMULATIONS = 16, 12, 8  # parallel games, searches of each, and simulations of a search
 
 
 def with_scales(inference: InferenceConfig, game: Game, network: NetworkConfig, weights: Weights) -> Weights:
@@ -25,7 +25,7 @@ def with_scales(inference: InferenceConfig, game: Game, network: NetworkConfig, 
     """
     if weights.scales or not (inference.is_quantised and cpu_has_int8() and choose_runtime(inference)[0] == "openvino"):
         return weights
-    from shusaku.learner.quantisation import positions_for, quantise  # torch, only for those who round
+    from shusaku.learner.quantisation import positions_for, quantise  # imports torch, which only quantisation needs
 
     tower = tower_shape(game, network)
     planes = _positions(replace(inference, precision="auto"), game, network, weights)

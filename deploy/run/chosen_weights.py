@@ -51,7 +51,7 @@ def choose_weights(config: Config, key: str = "checkpoint", name: str | None = N
 
 
 def check_searcher(game: Game, search: SearchConfig, key: str) -> None:
-    """UsageError where who plays for strength with this search, named by `key`, cannot."""
+    """UsageError if a player for strength cannot use this search, whose settings begin with `key`."""
     raise_first(search_rules(without_exploration(search), key))
     check_search(game, search)
 

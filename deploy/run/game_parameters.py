@@ -22,7 +22,7 @@ def game_choices() -> list[str]:
 
 
 def game_defaults(game: str, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Name -> default of every parameter, or its type where it has none; a Python game's follow from the given ones."""
+    """Name -> default of every parameter, or its type if it has none; those of a Python game depend on `given`."""
     from shusaku.common._core import external_names, game_parameters
 
     if game in external_names():
@@ -33,19 +33,19 @@ def game_defaults(game: str, given: Mapping[str, Any] | None = None) -> dict[str
 
 
 def make_game(name: str, params: Any, what: str) -> "Game":
-    """The game under these rules; UsageError, behind `what`, where it refuses one of them or all of them together."""
+    """The game under these rules; UsageError, behind `what`, if it refuses one of them or all of them together."""
     from shusaku.common._core import Game
 
     try:
         return Game(name, params)
     except UsageError:
-        raise  # of a game from outside the core: it says what of
+        raise  # by an external game, which names itself
     except ValueError as error:
         raise UsageError(f"{what}: {error}") from None
 
 
 def check_search(game: "Game", search: SearchConfig) -> None:
-    """UsageError where the search asks for what the game does not give, such as a key of its positions' futures."""
+    """UsageError if the search needs something that the game lacks, such as a transposition key."""
     from shusaku.common._core import SearchBatch
     from shusaku.common.search import search_options
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from shusaku.common.metrics import read_metrics
 
-_SUFFIX = "optimal"  # figures of source "strength" that are shares of optimal moves end in it
+_SUFFIX = "optimal"  # metrics of source "strength" that are shares of optimal moves end in it
 
 
 def plot_strength(metrics: Path, picture: Path, baselines: dict[str, float] | None = None, title: str = "") -> bool:

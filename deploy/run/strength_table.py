@@ -42,8 +42,8 @@ def baseline_name(name: str) -> str:
 
 
 def _cells(name: str, share: Share, buckets: list[str]) -> list[str]:
-    figures = [f"{share.by_bucket[bucket]:.3f}" for bucket in buckets]
-    return [name, f"{share.optimal:.4f}", f"{share.mistakes:,.0f}", *figures]
+    shares = [f"{share.by_bucket[bucket]:.3f}" for bucket in buckets]
+    return [name, f"{share.optimal:.4f}", f"{share.mistakes:,.0f}", *shares]
 
 
 def _line(cells: list[str], widths: list[int]) -> str:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from shusaku.actors.arena.solvers import ExactSolver
 from shusaku.actors.arena.strength import (
     BASELINES,
-    Stopped,
+    StoppedError,
     measure,
     measure_baselines,
     never_loses,
@@ -334,7 +334,7 @@ def test_noise_and_temperature_are_off() -> None:
 
 def test_a_measurement_can_be_stopped(connect_four: StrengthSet) -> None:
     calls: Iterator[bool] = iter([False] * 5 + [True] * 100)
-    with pytest.raises(Stopped, match="of 60 positions"):
+    with pytest.raises(StoppedError, match="of 60 positions"):
         measure(
             connect_four.subset(60), [UniformEvaluator(Game("connect_four"), 64)], PuctConfig(), (400,),
             should_stop=lambda: next(calls),

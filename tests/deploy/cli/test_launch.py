@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 from hydra import compose as hydra_compose
-from omegaconf import OmegaConf
 from oracles import missing
 
 from shusaku.common.errors import RunError
 from shusaku.deploy.cli import main as cli
-from shusaku.deploy.cli.overrides import compose_job, compose_jobs
+from shusaku.deploy.cli.overrides import compose_job, compose_jobs, to_config
 from shusaku.deploy.cli.presets import Presets
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -39,7 +38,7 @@ def test_hydra_composes_the_same_configuration(argv: list[str]) -> None:
     job = compose_job(argv)
     with Presets().session():
         tree = hydra_compose("config", overrides=job.hydra_overrides)
-    assert asdict(OmegaConf.to_object(tree)) == asdict(job.config)  # type: ignore[call-overload]
+    assert asdict(to_config(tree, job.config.overrides, job.config.asked)) == asdict(job.config)
 
 
 def test_several_runs_follow_each_other_in_this_process(
@@ -152,4 +151,4 @@ def test_jobs_have_directories_of_their_own_with_a_preset_of_ones_own(tmp_path: 
     (tmp_path / "search" / "mine.yaml").write_text("policy: puct\nsimulations: 9\n")
     jobs = compose_jobs(["search=mine,gumbel", "first.search=mine"], Presets.read(str(tmp_path)))
     assert [job.config.search.simulations for job in jobs] == [9, 32]
-    assert jobs[0].config.first.search.simulations == 9
+    assert jobs[0].config.first.search["simulations"] == 9
