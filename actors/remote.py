@@ -12,10 +12,10 @@ from typing import Any
 import ray
 
 from shusaku.actors.actor_loop import ActorLoop, GamePlayer
-from shusaku.actors.arena.strength import Stopped, Strength, measure
+from shusaku.actors.arena.strength import StoppedError, Strength, measure
 from shusaku.actors.arena.strength_sets import strength_set
 from shusaku.actors.evaluators.factory import evaluator_maker, make_evaluator
-from shusaku.actors.inference.client import EvaluationStopped, RemoteEvaluator
+from shusaku.actors.inference.client import EvaluationStoppedError, RemoteEvaluator
 from shusaku.actors.inference.server import InferenceServer
 from shusaku.actors.inference.shm_server import SharedMemoryServer
 from shusaku.actors.inference.stats import ServerStats
@@ -91,7 +91,7 @@ class SelfPlayActor(_Shell):
             if self._stopping.is_set():
                 return "the actor was stopped"
             return self._loop.run()
-        except EvaluationStopped:
+        except EvaluationStoppedError:
             return "the actor was stopped while it waited for an inference server"
         finally:
             writer.close(FLUSH_SECONDS)
@@ -238,7 +238,7 @@ class EvaluatorActor(_Shell):
             return measure(
                 some, self._evaluators, self._config.search, simulations, should_stop=self._stopping.is_set
             )
-        except Stopped:
+        except StoppedError:
             return None
 
     def report(self) -> None:

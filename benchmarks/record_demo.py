@@ -101,7 +101,7 @@ def game_frames(played: dict[str, Any]) -> list[dict[str, Any]]:
 
 def board_frame(position: Any, move: str, played: dict[str, Any]) -> dict[str, Any]:
     """The board in colours, with the players and the last move."""
-    title = Text.assemble(("$ ", "bold green"), " ".join(["shusaku match first.checkpoint=runs/demo", *MATCH]))
+    title = Text.assemble(("$ ", "bold green"), "shusaku match first.checkpoint=runs/demo second.engine=mcts ...")
     names = ("Shusaku after these minutes", f"plain UCT with {MATCH[-1].rpartition('=')[2]} rollouts")
     if not played["first_moves_first"]:
         names = (names[1], names[0])

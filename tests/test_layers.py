@@ -1,8 +1,10 @@
-"""Imports point one way, Ray stays in its rooms, self-play loads no torch, and files stay small."""
+"""Imports and includes point one way, Ray stays in its places, and self-play loads no torch."""
 
 import ast
+import re
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("actors", "common", "configs", "deploy", "learner", "replay")
-MAY_IMPORT = {  # the table of the folders: what each may import besides itself
+MAY_IMPORT = {  # what each top-level folder may import besides itself
     "common": set(),
     "configs": set(),
     "replay": {"common"},
@@ -18,6 +20,23 @@ MAY_IMPORT = {  # the table of the folders: what each may import besides itself
     "learner": {"common", "replay"},
     "deploy": {"actors", "common", "configs", "learner", "replay"},
 }
+# Bottom first.  A file may import files of its own entry or of earlier ones; the longest entry that fits counts.
+ORDER = (
+    "common/core/games", "common/core/games/chess", "common/core/games/external", "common/core/games/go",
+    "common/core/games/shogi", "common/core/search", "common/core/rows", "common/core/bindings/erased.h",
+    "common/core/bindings/arrays.h", "common/core/bindings/model.h", "common/core/bindings/games",
+    "common/core/bindings",
+    "common/errors.py", "common/suggestions.py", "common/hardware.py", "common/stage_timer.py", "common/config",
+    "common/messages.py", "common/codec.py", "common/leaves_codec.py", "common/external", "common/search.py",
+    "common/network", "common/metrics.py", "common/prometheus.py",
+    "configs",
+    "replay", "replay/stream", "replay/backends.py",
+    "learner", "learner/training_loop.py", "learner/remote.py",
+    "actors/evaluators", "actors/inference", "actors/self_play.py", "actors/batch_size.py",
+    "actors/pipelined_self_play.py", "actors/actor_loop.py", "actors/arena", "actors/opponents", "actors/remote.py",
+    "deploy/run", "deploy/ray_runtime", "deploy/match", "deploy/local", "deploy/cluster", "deploy/bench",
+    "deploy/commands", "deploy/cli", "deploy/api",
+)
 MAY_USE_RAY = {  # and all of deploy/
     "actors/remote.py", "actors/inference/transport.py", "learner/remote.py", "common/prometheus.py",
 }
@@ -27,7 +46,7 @@ WITHOUT_TORCH = (
 )
 NAMES_WITHOUT_A_NOUN = ("utils", "helpers", "base", "manager", "util", "helper", "misc")
 PICKLERS = ("cloudpickle", "dill", "marshal", "pickle", "shelve")
-MOST_LINES = 450
+INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 
 
 def python_files(*folders: str) -> list[Path]:
@@ -35,13 +54,12 @@ def python_files(*folders: str) -> list[Path]:
 
 
 def imports(tree: ast.AST) -> Iterator[str]:
-    """Dotted names that a module imports anywhere, in functions too; ours without `shusaku.`."""
+    """Dotted names that a module imports anywhere, in functions and for type checkers too; ours without `shusaku.`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (name.name.removeprefix("shusaku.") for name in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            names = [node.module] if node.module != "shusaku" else [f"shusaku.{name.name}" for name in node.names]
-            yield from (name.removeprefix("shusaku.") for name in names)
+            yield from (f"{node.module}.{name.name}".removeprefix("shusaku.") for name in node.names)
 
 
 def parsed(file: Path) -> ast.Module:
@@ -71,6 +89,79 @@ def test_imports_follow_the_table() -> None:
 ])
 def test_the_table_is_enforced(line: str) -> None:
     assert violations(ROOT / "replay" / "invented.py", ast.parse(line))
+
+
+def arrows() -> dict[str, set[str]]:
+    """File -> the files of ours that it imports or includes, for the whole product."""
+    modules = {".".join(file.relative_to(ROOT).with_suffix("").parts): file for file in python_files(*PACKAGES)}
+    found: dict[str, set[str]] = defaultdict(set)
+    for file in modules.values():
+        for name in imports(parsed(file)):
+            while name and name not in modules:  # a name inside a module; a package's own `__init__` is empty
+                name = name.rpartition(".")[0]
+            if name and modules[name] != file:
+                found[path_of(file)].add(path_of(modules[name]))
+    core = ROOT / "common" / "core"
+    for file in (file for file in core.rglob("*") if file.suffix in (".cpp", ".h")):
+        for name in INCLUDE.findall(file.read_text(encoding="utf-8")):
+            assert (core / name).is_file(), f"{path_of(file)} includes {name}: no file of common/core"
+            found[path_of(file)].add(path_of(core / name))
+    return found
+
+
+def path_of(file: Path) -> str:
+    return file.relative_to(ROOT).as_posix()
+
+
+def line_of(path: str) -> int:
+    """The place of a file in ORDER."""
+    fitting = [name for name in ORDER if path == name or path.startswith(f"{name}/")]
+    assert fitting, f"{path} has no line in ORDER"
+    return ORDER.index(max(fitting, key=len))
+
+
+def arrows_back(found: dict[str, set[str]]) -> list[str]:
+    return [f"{a} imports {b}" for a in sorted(found) for b in sorted(found[a]) if line_of(a) < line_of(b)]
+
+
+def circle(found: dict[str, set[str]]) -> list[str]:
+    """Files that import each other in a circle; empty if there is none."""
+    done: set[str] = set()
+
+    def search(path: list[str]) -> list[str]:
+        for name in sorted(found.get(path[-1], ())):
+            if name in path:
+                return [*path[path.index(name):], name]
+            if name not in done and (seen := search([*path, name])):
+                return seen
+        done.add(path[-1])
+        return []
+
+    return next((seen for name in sorted(found) if name not in done and (seen := search([name]))), [])
+
+
+def test_no_arrow_runs_back() -> None:
+    assert arrows_back(arrows()) == []
+
+
+def test_there_is_no_circle() -> None:
+    assert circle(arrows()) == []
+
+
+def test_circles_and_arrows_back_are_found() -> None:
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
+    assert arrows_back({"common/errors.py": {"common/metrics.py"}}) == ["common/errors.py imports common/metrics.py"]
+    below = "if TYPE_CHECKING:\n    from shusaku.deploy.cli import main\ndef f():\n    import shusaku.learner.ema"
+    assert sorted(imports(ast.parse(below))) == ["deploy.cli.main", "learner.ema"]
+
+
+@pytest.mark.parametrize("folder", ["actors", "deploy"])
+def test_a_folder_shows_its_plan(folder: str) -> None:
+    """At most nine entries with Python in them beside `__init__` and `__main__`."""
+    entries = [entry.name for entry in (ROOT / folder).iterdir()
+               if (entry.suffix == ".py" or (entry.is_dir() and any(entry.rglob("*.py"))))
+               and entry.stem not in ("__init__", "__main__", "__pycache__", "protocols", "studio")]
+    assert len(entries) <= 9, sorted(entries)
 
 
 def test_no_relative_imports() -> None:
@@ -112,13 +203,6 @@ def test_nothing_is_pickled() -> None:
 def test_names_have_a_noun() -> None:
     files = [file for folder in PACKAGES for file in (ROOT / folder).rglob("*") if file.suffix in (".py", ".cpp", ".h")]
     assert [str(file) for file in files if file.stem.split("_")[-1] in NAMES_WITHOUT_A_NOUN] == []
-
-
-def test_files_are_short() -> None:
-    folders = [ROOT / folder for folder in (*PACKAGES, "benchmarks", "tests")]
-    files = [file for folder in folders for file in folder.rglob("*") if file.suffix in (".py", ".pyi", ".cpp", ".h")]
-    lengths = {file: len(file.read_text(encoding="utf-8").splitlines()) for file in files}
-    assert {str(file.relative_to(ROOT)): lines for file, lines in lengths.items() if lines > MOST_LINES} == {}
 
 
 def test_tests_are_no_packages() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from shusaku.actors.arena.elo import EloEstimate, estimate_elo
 from shusaku.actors.arena.players import PASS, Forfeit, OpenGame, Player, ShouldStop
-from shusaku.actors.arena.strength import Stopped
+from shusaku.actors.arena.strength import StoppedError
 from shusaku.common._core import Game
 from shusaku.common.errors import UsageError
 
@@ -129,7 +129,7 @@ class Arena:
                 for player in (0, 1):
                     running = self._move(player, running)
                     self._on_progress(self.result)
-            except Stopped:
+            except StoppedError:
                 break
         return self.result
 

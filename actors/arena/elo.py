@@ -32,11 +32,6 @@ def elo_of(score: float) -> float:
     return inf if score >= 1 else -400 * log10(1 / score - 1)
 
 
-def score_of(elo: float) -> float:
-    """The inverse: 0 -> 0.5, 400 -> 10 / 11."""
-    return 0.0 if elo == -inf else 1 / (1 + 10 ** (-elo / 400))
-
-
 def estimate_elo(samples: Sequence[Sequence[float]]) -> EloEstimate:
     """From the first player's points (1, 0.5 or 0) in the games of each pair; ValueError without a game.
 

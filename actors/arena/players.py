@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from shusaku.actors.arena.strength import Stopped, strength_search
+from shusaku.actors.arena.strength import StoppedError, strength_search
 from shusaku.common._core import Game, Position, SearchBatch
 from shusaku.common.config.search import SearchConfig
 from shusaku.common.search import Evaluate, search_options, step
@@ -53,7 +53,7 @@ class Player(Protocol):
         ...
 
     def choose(self, games: Sequence[OpenGame]) -> Sequence[int | Forfeit]:
-        """An action for each game, in all of which it is this player's turn; Stopped if the match is stopped."""
+        """An action for each game, in all of which it is this player's turn; StoppedError if the match is stopped."""
         ...
 
     def end(self, game: OpenGame) -> None:
@@ -92,7 +92,7 @@ class SearchPlayer:
         self._pool = ThreadPoolExecutor(len(evaluators), "search")
 
     def choose(self, games: Sequence[OpenGame]) -> list[int]:
-        """Searches all games; Stopped if the match is stopped."""
+        """Searches all games; StoppedError if the match is stopped."""
         threads = min(len(self._evaluators), len(games))
         parts = list(self._pool.map(lambda thread: self._search(thread, games[thread::threads]), range(threads)))
         return [parts[row % threads][row // threads] for row in range(len(games))]
@@ -110,7 +110,7 @@ class SearchPlayer:
             searches.begin(index, game.position, _search_seed(self._seed, game))
         while not searches.is_done():
             if self._should_stop():
-                raise Stopped("the match was stopped during a search")
+                raise StoppedError("the match was stopped during a search")
             step(searches, self._evaluators[thread])
         return [searches.result(index).action for index in range(len(games))]
 

@@ -57,7 +57,7 @@ class Strength:
         return report
 
 
-class Stopped(Exception):
+class StoppedError(Exception):
     """A measurement or match ended because `should_stop()` became true."""
 
 
@@ -74,7 +74,7 @@ def measure(
     """Measures the network alone and with searches as `search` configures them, without noise and temperature.
 
     Each evaluator, all of the same weights, gets a thread and its share of the positions.  The same weights give the
-    same result.  Raises Stopped soon after `should_stop()` has become true.
+    same result.  Raises StoppedError soon after `should_stop()` has become true.
     """
     policy = share_of(positions, policy_actions(positions, evaluators, batch=batch, should_stop=should_stop))
     actions = {
@@ -136,7 +136,7 @@ def _search(
             positions.game, some, search, evaluators[thread], batch=batch, should_stop=should_stop
         )
         if len(results) < len(some):
-            raise Stopped(f"stopped after {len(results)} of {len(some)} positions")
+            raise StoppedError(f"stopped after {len(results)} of {len(some)} positions")
         return results
 
     if threads == 1:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from shusaku.actors.evaluators.evaluator import BatchTooLarge, Evaluator, MeasurableEvaluator
+from shusaku.actors.evaluators.evaluator import BatchTooLargeError, Evaluator, MeasurableEvaluator
 from shusaku.common.messages import Evaluation, Leaves, Weights
 
 E = TypeVar("E", bound=Evaluator)
@@ -53,13 +53,13 @@ def make_buckets(make: Callable[[int], E], sizes: Sequence[int]) -> tuple[dict[i
     """One evaluator of each of the ascending sizes.
 
     If the device has no memory for a size, only the smaller ones are returned, with the device's error as text.
-    BatchTooLarge if it has no memory for the smallest.
+    BatchTooLargeError if it has no memory for the smallest.
     """
     made: dict[int, E] = {}
     for size in sizes:
         try:
             made[size] = make(size)
-        except BatchTooLarge as error:
+        except BatchTooLargeError as error:
             if not made:
                 raise
             return made, str(error)

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shusaku.actors.evaluators.evaluator import NO_VERSION, BatchTooLarge
+from shusaku.actors.evaluators.evaluator import NO_VERSION, BatchTooLargeError
 from shusaku.common._core import Game
 from shusaku.common.errors import UsageError
 from shusaku.common.hardware import Precision
@@ -122,7 +122,7 @@ class CudaEvaluator:
     depth = DEPTH
 
     def __init__(self, network: DeviceNetwork, size: int) -> None:
-        """BatchTooLarge if the device has no memory for it."""
+        """BatchTooLargeError if the device has no memory for it."""
         self._network, self._game, self.size = network, network.game, size
         self._in_flight: deque[_InFlight] = deque()
         try:
@@ -134,7 +134,7 @@ class CudaEvaluator:
             if not is_out_of_memory(error):
                 raise
             torch.cuda.empty_cache()
-            raise BatchTooLarge(f"a batch of {size} positions does not fit into the GPU's memory: "
+            raise BatchTooLargeError(f"a batch of {size} positions does not fit into the GPU's memory: "
                                 f"{str(error).splitlines()[0]}") from None
 
     @property

@@ -16,7 +16,7 @@ from shusaku.common.messages import Evaluation, Leaves, Weights
 NO_VERSION = -1  # before the first weights
 
 
-class BatchTooLarge(UsageError):
+class BatchTooLargeError(UsageError):
     """The device has no memory for batches of this size; smaller ones may fit."""
 
 

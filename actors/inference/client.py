@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from shusaku.actors.evaluators.evaluator import NO_VERSION
-from shusaku.actors.inference.protocol import MAX_IN_FLIGHT, ServerUnavailable, Transport
+from shusaku.actors.inference.protocol import MAX_IN_FLIGHT, ServerUnavailableError, Transport
 from shusaku.common._core import Game
 from shusaku.common.leaves_codec import MAX_REQUEST_BYTES, LeavesCodec, concat_evaluations, decode_evaluation
 from shusaku.common.messages import Evaluation, Leaves
@@ -22,7 +22,7 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 2.0  # between two attempts
 POLL_S = 0.2  # a waiting client looks this often whether it should stop
 
 
-class EvaluationStopped(RuntimeError):
+class EvaluationStoppedError(RuntimeError):
     """The client was told to stop before the answer came; `finish()` may be called again."""
 
 
@@ -94,7 +94,7 @@ class RemoteEvaluator:
     def finish(self) -> Evaluation:
         """Waits for the oldest evaluation: new arrays, all of one version.
 
-        EvaluationStopped if `should_stop()` became true; CodecError for an invalid answer.
+        EvaluationStoppedError if `should_stop()` became true; CodecError for an invalid answer.
         """
         requests = self._in_flight[0]
         while True:
@@ -121,7 +121,7 @@ class RemoteEvaluator:
     def _receive_one(self) -> None:
         """Sends what may be sent and waits for the oldest request in flight, at most POLL_S."""
         if self._should_stop():
-            raise EvaluationStopped("told to stop while an evaluation was in flight")
+            raise EvaluationStoppedError("told to stop while an evaluation was in flight")
         self._send_more()
         request = next((one for requests in self._in_flight for one in requests if one.ticket is not None), None)
         if request is None:
@@ -134,7 +134,7 @@ class RemoteEvaluator:
                 self._drop_ticket(request)
                 self.resent += 1
             return
-        except ServerUnavailable:
+        except ServerUnavailableError:
             self._drop_ticket(request)
             self.resent += 1
             self._wait()
@@ -157,7 +157,7 @@ class RemoteEvaluator:
                         return
                     try:
                         request.ticket = self._transport.send(request.payload)
-                    except ServerUnavailable:
+                    except ServerUnavailableError:
                         return
                     request.sent_at = time.monotonic()
                     self._requests_in_flight += 1

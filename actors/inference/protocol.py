@@ -8,27 +8,27 @@ from typing import Any, Protocol
 MAX_IN_FLIGHT = 2  # requests of one client
 
 
-class ServerUnavailable(RuntimeError):
+class ServerUnavailableError(RuntimeError):
     """This server does not answer now.  Evaluation has no side effects: ask again, here or at another server."""
 
 
-class ServerClosed(ServerUnavailable):
+class ServerClosedError(ServerUnavailableError):
     """The server was closed, or its thread died."""
 
 
-class QueueFull(ServerUnavailable):
+class QueueFullError(ServerUnavailableError):
     """The server's queue has reached its bound."""
 
 
-class NoWeights(ServerUnavailable):
+class NoWeightsError(ServerUnavailableError):
     """The server received no weights within the caller's time."""
 
 
-class AnswerLate(ServerUnavailable):
+class AnswerLateError(ServerUnavailableError):
     """The server did not answer within the caller's time."""
 
 
-class EvaluationFailed(ServerUnavailable):
+class EvaluationFailedError(ServerUnavailableError):
     """The evaluator raised, or answered in the wrong shape; every request of the batch gets this error."""
 
 
@@ -41,13 +41,13 @@ class Transport(Protocol):
     def send(self, payload: bytes) -> Any:
         """Sends a request without waiting; a ticket (not None) for `receive`.
 
-        ServerUnavailable if the request cannot be sent.
+        ServerUnavailableError if the request cannot be sent.
         """
         ...
 
     def receive(self, ticket: Any, timeout: float) -> bytes:
         """The answer.  TimeoutError if none came within `timeout` seconds: the ticket stays valid.
 
-        ServerUnavailable if none will come: the ticket is void then.
+        ServerUnavailableError if none will come: the ticket is void then.
         """
         ...

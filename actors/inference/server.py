@@ -22,12 +22,12 @@ from shusaku.actors.inference.batching import FireRule, LiveClients
 from shusaku.actors.inference.leaves import concat_leaves, non_finite_rows, sample_leaves
 from shusaku.actors.inference.pipeline import BatchPipeline
 from shusaku.actors.inference.protocol import (
-    AnswerLate,
-    EvaluationFailed,
-    NoWeights,
-    QueueFull,
-    ServerClosed,
-    ServerUnavailable,
+    AnswerLateError,
+    EvaluationFailedError,
+    NoWeightsError,
+    QueueFullError,
+    ServerClosedError,
+    ServerUnavailableError,
 )
 from shusaku.actors.inference.stats import ServerCounters, ServerStats
 from shusaku.common._core import Game
@@ -46,12 +46,12 @@ class Request:
 
     def __init__(self, leaves: Leaves, now: float, settled: "Callable[[Request], None]") -> None:
         self.leaves, self.queued_at, self.settled = leaves, now, settled
-        self.error: ServerUnavailable | None = None
+        self.error: ServerUnavailableError | None = None
         self.logits: NDArray[np.float16]
         self.values: NDArray[np.float16]
         self.version = NO_VERSION
 
-    def fail(self, error: ServerUnavailable) -> None:
+    def fail(self, error: ServerUnavailableError) -> None:
         """Settles the request with an error."""
         self.error = error
         self.settled(self)
@@ -132,7 +132,7 @@ class InferenceServer:
     def infer(self, client: int, payload: bytes, timeout: float) -> bytes:
         """The answer to a request of `common.leaves_codec`; blocks for at most `timeout` seconds.
 
-        CodecError for a bad payload; ServerUnavailable, or a subclass of it, if there is no answer.
+        CodecError for a bad payload; ServerUnavailableError, or a subclass of it, if there is no answer.
         """
         gate = threading.Lock()
         gate.acquire()
@@ -158,10 +158,10 @@ class InferenceServer:
             self._clients.record(client, now)
             if self._is_closed:
                 self._counters.counts["refused"] += 1
-                raise ServerClosed("the inference server is closed")
+                raise ServerClosedError("the inference server is closed")
             if len(self._queue) >= self._max_waiting:
                 self._counters.counts["refused"] += 1
-                raise QueueFull(f"{len(self._queue)} requests wait at the inference server; that is its bound")
+                raise QueueFullError(f"{len(self._queue)} requests wait at the inference server; that is its bound")
             self._queue.append(request)
             self._positions += len(request.leaves)
             if len(self._queue) == 1 or self._seconds_left(now) <= 0:  # otherwise the thread sleeps until the deadline
@@ -176,13 +176,13 @@ class InferenceServer:
     def load(self, weights: Weights, timeout: float = 120.0) -> None:
         """Waits until these weights answer; weights older than the current ones are ignored.
 
-        ValueError if they do not fit the network: the old ones stay in use.  ServerClosed; AnswerLate if the server's
-        thread did not load them in time (it still may).
+        ValueError if they do not fit the network: the old ones stay in use.  ServerClosedError; AnswerLateError if the
+        server's thread did not load them in time (it still may).
         """
         loaded: Future[None] = Future()
         with self._wake:
             if self._is_closed:
-                raise ServerClosed("the inference server is closed")
+                raise ServerClosedError("the inference server is closed")
             waiting = self._publication
             newest = max(self._version, waiting.weights.version if waiting else NO_VERSION)
             if weights.version <= newest:
@@ -195,7 +195,7 @@ class InferenceServer:
         try:
             loaded.result(timeout)
         except TimeoutError:
-            raise AnswerLate(f"weights version {weights.version} were not loaded within {timeout:g} s") from None
+            raise AnswerLateError(f"weights version {weights.version} were not loaded within {timeout:g} s") from None
 
     def stats(self) -> ServerStats:
         """Totals since the server was made, and rates of the last seconds."""
@@ -205,7 +205,7 @@ class InferenceServer:
         return counters.stats(now, version=self._version, clients=clients, waiting=waiting)
 
     def close(self, timeout: float = 10.0) -> None:
-        """Fails every waiting request with ServerClosed, then waits for the thread to end its batch."""
+        """Fails every waiting request with ServerClosedError, then waits for the thread to end its batch."""
         self._shut("the inference server was closed")
         if threading.current_thread() is not self._thread:
             self._thread.join(timeout)
@@ -220,8 +220,8 @@ class InferenceServer:
             self._drop(request)
             self._counters.counts["refused"] += 1
         if self._version == NO_VERSION:
-            raise NoWeights(f"the inference server got no weights within {timeout:g} s")
-        raise AnswerLate(f"the inference server did not answer within {timeout:g} s")
+            raise NoWeightsError(f"the inference server got no weights within {timeout:g} s")
+        raise AnswerLateError(f"the inference server did not answer within {timeout:g} s")
 
     def _drop(self, request: Request) -> bool:
         if request not in self._queue:
@@ -252,9 +252,9 @@ class InferenceServer:
             self._counters.counts["refused"] += len(abandoned)
             self._wake.notify()
         for request in abandoned:
-            request.fail(ServerClosed(reason))
+            request.fail(ServerClosedError(reason))
         if publication is not None:
-            publication.loaded.set_exception(ServerClosed(reason))
+            publication.loaded.set_exception(ServerClosedError(reason))
 
     # --- the server's thread -----------------------------------------------------------------------------------------
 
@@ -360,4 +360,4 @@ class InferenceServer:
             requests, batch.requests = batch.requests, []
             self._counters.counts["failed"] += len(requests)
         for request in requests:
-            request.fail(EvaluationFailed(f"the evaluator failed: {type(error).__name__}: {error}"))
+            request.fail(EvaluationFailedError(f"the evaluator failed: {type(error).__name__}: {error}"))

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import NoReturn
 
-from shusaku.actors.inference.protocol import MAX_IN_FLIGHT, ServerUnavailable
+from shusaku.actors.inference.protocol import MAX_IN_FLIGHT, ServerUnavailableError
 from shusaku.actors.inference.shm_segment import ACCEPTED, HANDSHAKE, HANDSHAKE_MARK, Body, Segment, Status
 from shusaku.common.codec import CodecError
 
@@ -43,7 +43,7 @@ class SharedMemoryTransport:
         self._received: dict[int, Body] = {}  # answers that were not asked for yet
 
     def send(self, payload: bytes) -> int:
-        """Writes a request; the slot that holds it.  ServerUnavailable if the connection is closed."""
+        """Writes a request; the slot that holds it.  ServerUnavailableError if the connection is closed."""
         if self._is_closed or not self._free:  # an abandoned request keeps its slot
             self._fail("the connection was closed" if self._is_closed else "requests were abandoned")
         slot = self._free.pop()
@@ -56,7 +56,7 @@ class SharedMemoryTransport:
         return slot
 
     def receive(self, slot: int, timeout: float) -> bytes:
-        """The answer.  TimeoutError and ServerUnavailable as in `Transport`; CodecError for an invalid request."""
+        """The answer.  TimeoutError and ServerUnavailableError as in `Transport`; CodecError for an invalid request."""
         until = time.monotonic() + timeout
         while slot not in self._received:
             self._receive_any(slot, until)
@@ -68,7 +68,7 @@ class SharedMemoryTransport:
         text = body.data.decode(errors="replace")
         if body.status is Status.REFUSED:
             raise CodecError(text)
-        raise ServerUnavailable(text)
+        raise ServerUnavailableError(text)
 
     @property
     def is_closed(self) -> bool:
@@ -83,7 +83,7 @@ class SharedMemoryTransport:
             self._segment.close()
 
     def _receive_any(self, slot: int, until: float) -> None:
-        """Waits for any answer; TimeoutError at `until`, ServerUnavailable if the server ended or is too late."""
+        """Waits for any answer; TimeoutError at `until`, ServerUnavailableError if the server ended or is too late."""
         if self._is_closed:
             self._fail("the connection was closed")
         now = time.monotonic()
@@ -104,4 +104,4 @@ class SharedMemoryTransport:
     def _fail(self, reason: str) -> NoReturn:
         with contextlib.suppress(OSError):
             self.close()
-        raise ServerUnavailable(f"shared memory: {reason}")
+        raise ServerUnavailableError(f"shared memory: {reason}")

@@ -15,7 +15,7 @@ import struct
 import threading
 from functools import partial
 
-from shusaku.actors.inference.protocol import ServerUnavailable
+from shusaku.actors.inference.protocol import ServerUnavailableError
 from shusaku.actors.inference.server import InferenceServer, Request
 from shusaku.actors.inference.shm_segment import (
     ACCEPTED,
@@ -120,7 +120,7 @@ class SharedMemoryServer:
             connection.requests[slot] = self._server.submit(connection.client, body.data, settled)
         except (CodecError, ValueError) as error:
             connection.answer(slot, Status.REFUSED, str(error).encode())
-        except ServerUnavailable as error:
+        except ServerUnavailableError as error:
             connection.answer(slot, Status.UNAVAILABLE, str(error).encode())
 
     def _drop(self, connection: "_Connection") -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import ray
 
-from shusaku.actors.inference.protocol import ServerUnavailable
+from shusaku.actors.inference.protocol import ServerUnavailableError
 from shusaku.actors.inference.shm_client import SharedMemoryTransport
 from shusaku.common.codec import CodecError
 from shusaku.common.leaves_codec import LeavesCodec
@@ -59,7 +59,7 @@ class ServerTransport:
             if not self._servers:
                 self._changed.wait(1.0)
             if not self._servers:
-                raise ServerUnavailable("no inference server is known")
+                raise ServerUnavailableError("no inference server is known")
             server, address = self._servers[self._next % len(self._servers)]
             known = {address for _, address in self._servers}
         self._drop_unknown(known)
@@ -82,7 +82,7 @@ class ServerTransport:
     def _receive_from_memory(self, connection: SharedMemoryTransport, slot: int, timeout: float) -> bytes:
         try:
             return connection.receive(slot, timeout)
-        except ServerUnavailable:
+        except ServerUnavailableError:
             if not connection.is_closed:  # the server refused this request; another server may accept it
                 self._next += 1
             raise
@@ -95,13 +95,13 @@ class ServerTransport:
             if time.monotonic() - sent < 2 * SERVER_SECONDS:
                 raise TimeoutError from None
             self._next += 1  # this server is stuck; another one may answer
-            raise ServerUnavailable(f"no answer for {2 * SERVER_SECONDS:.0f} s") from None
+            raise ServerUnavailableError(f"no answer for {2 * SERVER_SECONDS:.0f} s") from None
         except ray.exceptions.RayError as error:
             if isinstance(getattr(error, "cause", None), CodecError):
                 raise  # a defect of the client, the same at every server
             self._next += 1
             lines = str(error).strip().splitlines()
-            raise ServerUnavailable(lines[-1] if lines else type(error).__name__) from None
+            raise ServerUnavailableError(lines[-1] if lines else type(error).__name__) from None
 
     def _connect(self, address: str) -> SharedMemoryTransport | None:
         """The open connection to this address; None: call through Ray."""

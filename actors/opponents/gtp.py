@@ -4,7 +4,7 @@ from contextlib import suppress
 from typing import Any
 
 from shusaku.actors.arena.players import PASS, Forfeit, OpenGame, ShouldStop
-from shusaku.actors.opponents.process import EngineFault, EngineProcess, quote
+from shusaku.actors.opponents.process import EngineError, EngineProcess, quote
 from shusaku.actors.opponents.session import EngineSettings
 from shusaku.common._core import Game
 from shusaku.common.errors import UsageError
@@ -14,7 +14,7 @@ SET_UP = {"size": "boardsize", "komi": "komi"}  # parameters of a game that GTP 
 MAX_ANSWER = 1 << 16  # bytes
 
 
-class Refused(Exception):
+class RejectedError(Exception):
     """The engine answered `?`: it rejects the command and stays usable."""
 
 
@@ -24,18 +24,18 @@ class GtpEngine(EngineProcess):
     def ask(self, command: str, seconds: float) -> str:
         """The text of the answer, without its `=`.
 
-        Refused with the text behind `?`; EngineFault if the engine dies, takes longer, or sends no valid answer;
-        Stopped if the match is stopped.
+        RejectedError with the text behind `?`; EngineError if the engine dies, takes longer, or sends no valid answer;
+        StoppedError if the match is stopped.
         """
         if early := self.unread().strip():
-            raise EngineFault("garbage", f"said {quote(early)} before it was asked to {command}")
+            raise EngineError("garbage", f"said {quote(early)} before it was asked to {command}")
         self.send(command)
         answer = self.receive(
             command, seconds, lambda said: _take_answer(command, said), "the empty line that ends an answer"
         )
         text = answer[1:].decode(errors="replace").strip()
         if answer[:1] == b"?":
-            raise Refused(text or "no reason given")
+            raise RejectedError(text or "no reason given")
         return text
 
 
@@ -43,12 +43,12 @@ def _take_answer(command: str, said: bytes) -> tuple[bytes | None, bytes]:
     """The text up to the empty line that ends an answer (None if it is missing), and the text behind it."""
     text = said.replace(b"\r", b"").lstrip(b"\n")
     if text and text[:1] not in b"=?":
-        raise EngineFault("garbage", f"answered {quote(text)} to {command}; an answer begins with = or ?")
+        raise EngineError("garbage", f"answered {quote(text)} to {command}; an answer begins with = or ?")
     answer, end, rest = text.partition(b"\n\n")
     if end:
         return answer, rest
     if len(text) > MAX_ANSWER:
-        raise EngineFault("garbage", f"answered {command} with more than {MAX_ANSWER:,} bytes: {quote(text)}")
+        raise EngineError("garbage", f"answered {command} with more than {MAX_ANSWER:,} bytes: {quote(text)}")
     return None, text
 
 
@@ -66,9 +66,9 @@ class GtpSession:
     def start(self) -> None:
         """Makes the engine ready for its first game; see `EngineSession`."""
         engine, seconds = self.engine, self._settings.start_seconds
-        with suppress(Refused):  # an engine need not have a name
+        with suppress(RejectedError):  # an engine need not have a name
             self.name = engine.ask("name", seconds)
-            with suppress(Refused):
+            with suppress(RejectedError):
                 self.name = f"{self.name} {engine.ask('version', seconds)}"
         for option, value in self._settings.options.items():
             self._require(f"{option} {_format(value)}".strip(), seconds)
@@ -90,16 +90,16 @@ class GtpSession:
         for mover, text in game.moves[self._told :]:
             try:
                 engine.ask(f"play {COLOURS[mover]} {text}", seconds)
-            except Refused as error:
+            except RejectedError as error:
                 if text == PASS:  # gtp-rhino's othello has no pass, and every command names its colour anyway
                     continue
-                raise EngineFault("refusal", f"would not take the legal move {text}: {error}") from None
+                raise EngineError("refusal", f"would not take the legal move {text}: {error}") from None
         self._told = len(game.moves) + 1  # the engine knows its own move
         command = f"genmove {COLOURS[game.position.to_play]}"
         try:
             answer = engine.ask(command, seconds)
-        except Refused as error:
-            raise EngineFault("garbage", f"would not make a move: {error}") from None
+        except RejectedError as error:
+            raise EngineError("garbage", f"would not make a move: {error}") from None
         if answer.lower() == "resign":
             return Forfeit("resignation", "")
         return _action(game, answer, command)
@@ -111,7 +111,7 @@ class GtpSession:
         """UsageError if it refuses; an engine for a single board size has no command for it (`unknown command`)."""
         try:
             self.engine.ask(command, seconds)
-        except Refused as error:
+        except RejectedError as error:
             if may_be_unknown and "unknown command" in str(error).lower():
                 return
             raise UsageError(f"{self._key}.command={self._settings.text}: the engine answers `? {error}` "
@@ -119,16 +119,16 @@ class GtpSession:
 
 
 def _action(game: OpenGame, answer: str, command: str) -> int:
-    """The action of a move in any capitalization; EngineFault if it is no move, or illegal."""
+    """The action of a move in any capitalization; EngineError if it is no move, or illegal."""
     if len(answer.split()) != 1:
-        raise EngineFault("garbage", f"answered {answer[:80]!r} to {command}, which is no move")
+        raise EngineError("garbage", f"answered {answer[:80]!r} to {command}, which is no move")
     reason = ""
     for text in dict.fromkeys((answer, answer.upper(), answer.lower())):
         try:
             return game.position.from_move(text)
         except ValueError as error:
             reason = reason or str(error)
-    raise EngineFault("illegal_move", f"at ply {game.position.ply}: {reason[:120]}")
+    raise EngineError("illegal_move", f"at ply {game.position.ply}: {reason[:120]}")
 
 
 def _format(value: Any) -> str:

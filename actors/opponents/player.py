@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from shusaku.actors.arena.players import Forfeit, OpenGame, ShouldStop
 from shusaku.actors.opponents.gtp import GtpSession
-from shusaku.actors.opponents.process import EngineFault
+from shusaku.actors.opponents.process import EngineError
 from shusaku.actors.opponents.session import EngineSession, EngineSettings
 from shusaku.actors.opponents.uci import UciSession
 from shusaku.actors.opponents.uci_games import known_game
@@ -62,7 +62,7 @@ class EnginePlayer:
             session = self._sessions.pop(game.number, None)
         if session is None:
             return
-        with suppress(EngineFault):  # it died after its last move; `_begin` finds out
+        with suppress(EngineError):  # it died after its last move; `_begin` finds out
             session.end(game)
         with self._lock:
             self._idle.append(session)
@@ -81,7 +81,7 @@ class EnginePlayer:
         try:
             session = self._sessions.get(game.number) or self._begin(game)
             return session.choose(game)
-        except EngineFault as fault:
+        except EngineError as fault:
             self._abandon(game)
             return Forfeit(fault.kind, str(fault))
         except BaseException:  # stopped in the middle of an answer, so the process cannot be used again
@@ -101,7 +101,7 @@ class EnginePlayer:
         if session is not None:
             try:
                 session.begin(self._settings.move_seconds)
-            except EngineFault:  # it failed between two games, which loses neither
+            except EngineError:  # it failed between two games, which loses neither
                 session.engine.close(at_once=True)
                 session = None
             except BaseException:

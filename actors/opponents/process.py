@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from shusaku.actors.arena.strength import Stopped
+from shusaku.actors.arena.strength import StoppedError
 from shusaku.common.errors import UsageError
 
 FAULTS = ("crash", "timeout", "garbage", "illegal_move", "refusal")  # kinds; refusal: the engine rejects a legal move
@@ -28,7 +28,7 @@ TERMINATE_SECONDS = 0.5  # for an engine to end after a SIGTERM
 T = TypeVar("T")
 
 
-class EngineFault(Exception):
+class EngineError(Exception):
     """The engine cannot continue and loses its game."""
 
     def __init__(self, kind: str, message: str) -> None:
@@ -69,14 +69,14 @@ class EngineProcess:
         return self._unread
 
     def send(self, line: str) -> None:
-        """Sends a line; EngineFault if the engine has ended, or the line does not fit into its full pipe."""
+        """Sends a line; EngineError if the engine has ended, or the line does not fit into its full pipe."""
         data = line.encode() + b"\n"
         try:
             written = self._stdin.write(data)
         except OSError:
             raise self._crash(line) from None
         if written != len(data):
-            raise EngineFault("timeout", f"does not read what it is told, at last {quote(data)}{self._last_words()}")
+            raise EngineError("timeout", f"does not read what it is told, at last {quote(data)}{self._last_words()}")
 
     def receive(
         self, command: str, seconds: float, take: Callable[[bytes], tuple[T | None, bytes]], end: str
@@ -84,8 +84,8 @@ class EngineProcess:
         """Reads until `take` returns an answer.
 
         `take` gets the output that is not consumed yet and returns an answer (None: not complete yet) and the rest
-        that stays unconsumed; it keeps the rest short or raises EngineFault.  `command` and `end`, how an answer ends,
-        are for messages.  EngineFault if the engine dies or takes longer; Stopped if the match is stopped.
+        that stays unconsumed; it keeps the rest short or raises EngineError.  `command` and `end`, how an answer ends,
+        are for messages.  EngineError if the engine dies or takes longer; StoppedError if the match is stopped.
         """
         deadline = time.monotonic() + seconds
         while True:
@@ -97,9 +97,9 @@ class EngineProcess:
             left = deadline - time.monotonic()
             if left <= 0:
                 said = f", only {quote(self._unread)} without {end}" if self._unread.strip() else ""
-                raise EngineFault("timeout", f"no answer to {command} within {seconds:g} s{said}{self._last_words()}")
+                raise EngineError("timeout", f"no answer to {command} within {seconds:g} s{said}{self._last_words()}")
             if self._should_stop():
-                raise Stopped(f"the match was stopped while an engine was asked to {command}")
+                raise StoppedError(f"the match was stopped while an engine was asked to {command}")
             if not self._read(min(left, SLICE_SECONDS)) and self._exit_status():
                 raise self._crash(command)  # although a child process holds its output open
 
@@ -138,13 +138,13 @@ class EngineProcess:
                 self._errors = (self._errors + data)[-KEPT_STDERR:]
         return bool(ready)
 
-    def _crash(self, command: str) -> EngineFault:
+    def _crash(self, command: str) -> EngineError:
         """The fault of an engine that has ended, or has closed its output."""
         status = self._await_exit(SLICE_SECONDS) or "closed its output"
         for _ in range(64):  # its last output; a child process may write for ever
             if not self._open or not self._read(0.0):
                 break
-        return EngineFault("crash", f"{status} when asked to {command}{self._last_words()}")
+        return EngineError("crash", f"{status} when asked to {command}{self._last_words()}")
 
     def _await_exit(self, seconds: float) -> str:
         """How it ended within the time, as text; empty if it still runs."""

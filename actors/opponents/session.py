@@ -30,7 +30,7 @@ class EngineSettings:
 class EngineSession(Protocol):
     """One process, which plays one game after the other.
 
-    Every method raises EngineFault if the engine fails, and Stopped if the match is stopped.
+    Every method raises EngineError if the engine fails, and StoppedError if the match is stopped.
     """
 
     @property

@@ -6,7 +6,7 @@ UCI: Meyer-Kahlen and Huber, "Description of the universal chess interface", 200
 from collections.abc import Callable, Sequence
 
 from shusaku.actors.arena.players import Forfeit, OpenGame, ShouldStop
-from shusaku.actors.opponents.process import EngineFault, EngineProcess, quote
+from shusaku.actors.opponents.process import EngineError, EngineProcess, quote
 from shusaku.actors.opponents.session import EngineSettings
 from shusaku.actors.opponents.uci_games import from_engine, known_game, start_words, to_engine
 from shusaku.actors.opponents.uci_options import EngineOption, option_commands, parse_option
@@ -47,12 +47,12 @@ class UciEngine(EngineProcess):
     def best_move(self, position: str, go: str, seconds: float) -> str:
         """The word behind `bestmove`."""
         if b"\nbestmove" in b"\n" + (early := self.unread()):
-            raise EngineFault("garbage", f"said {quote(early)} before it was asked to {go}")
+            raise EngineError("garbage", f"said {quote(early)} before it was asked to {go}")
         self.send(position)
         self.send(go)
         words = self._await("bestmove", go, seconds)
         if len(words) < 2:
-            raise EngineFault("garbage", f"answered 'bestmove' without a move to {go}")
+            raise EngineError("garbage", f"answered 'bestmove' without a move to {go}")
         return words[1]
 
     def _await(
@@ -71,14 +71,14 @@ class UciEngine(EngineProcess):
                 if words[:1] == [word]:
                     return words, said[begin:]
                 if words[:1] == ["bestmove"]:
-                    raise EngineFault("garbage", f"said {line.strip()!r} when it was asked to {command}")
+                    raise EngineError("garbage", f"said {line.strip()!r} when it was asked to {command}")
                 other_line(line)
             taken += begin
             if len(said) - begin > MAX_LINE:
-                raise EngineFault("garbage", f"answered {command} with a line of more than {MAX_LINE:,} bytes: "
+                raise EngineError("garbage", f"answered {command} with a line of more than {MAX_LINE:,} bytes: "
                                              f"{quote(said[begin:])}")
             if taken > MAX_OUTPUT:
-                raise EngineFault("garbage", f"said more than {MAX_OUTPUT:,} bytes and no {word} to {command}: "
+                raise EngineError("garbage", f"said more than {MAX_OUTPUT:,} bytes and no {word} to {command}: "
                                              f"{quote(said)}")
             return None, said[begin:]
 
@@ -156,10 +156,10 @@ class UciSession:
         return f"go btime 0 wtime 0 byoyomi {count}" if self._is_usi else f"go movetime {count}"
 
     def _action(self, game: OpenGame, move: str) -> int:
-        """EngineFault if our rules do not allow the move; `win` is a move if the rules have a declaration."""
+        """EngineError if our rules do not allow the move; `win` is a move if the rules have a declaration."""
         position = game.position
         if move.lower() in NO_MOVE:
-            raise EngineFault("illegal_move", f"at ply {position.ply}: says {move} for no move, where "
+            raise EngineError("illegal_move", f"at ply {position.ply}: says {move} for no move, where "
                                               f"{len(position.legal_actions)} are legal")
         text = from_engine(self._known, move)
         try:
@@ -167,7 +167,7 @@ class UciSession:
         except ValueError as error:
             what = "declares a win that our rules do not give it: " if self._is_usi and move == "win" else ""
             said = "" if text == move else f"{move}, which is {text}: "
-            raise EngineFault("illegal_move", f"at ply {position.ply}: {what}{said}{str(error)[:120]}") from None
+            raise EngineError("illegal_move", f"at ply {position.ply}: {what}{said}{str(error)[:120]}") from None
 
     def _check_variant(self, options: Sequence[EngineOption]) -> None:
         """UsageError if the engine announces that it plays another game."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from shusaku.actors.inference.client import EvaluationStopped
+from shusaku.actors.inference.client import EvaluationStoppedError
 from shusaku.common.errors import RunError, UsageError
 
 
@@ -37,7 +37,7 @@ def put_answer(results: Any, function: Callable[..., dict[str, Any]], *told: Any
         results.put(function(*told))
     except (UsageError, RunError) as error:
         results.put(error)
-    except EvaluationStopped:
+    except EvaluationStoppedError:
         results.put(RunError("the inference server did not answer a player in time"))
 
 

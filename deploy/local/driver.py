@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from shusaku.actors.arena.strength import Stopped, Strength, measure
+from shusaku.actors.arena.strength import StoppedError, Strength, measure
 from shusaku.actors.arena.strength_sets import StrengthSet, strength_set
 from shusaku.actors.evaluators.evaluator import Evaluator
 from shusaku.actors.evaluators.factory import make_evaluator
@@ -204,7 +204,7 @@ class LocalRun:
         self.show()
         try:
             strength = self.measure(self.positions, (16, 64, 400))
-        except Stopped:
+        except StoppedError:
             return summary
         # Of the whole set, so no point of the curve.
         self.metrics.write_strength(strength, "final_strength", report.step, self.seconds)
@@ -263,14 +263,14 @@ class LocalRun:
         simulations = self.config.strength.simulations
         try:
             strength = self.measure(self.subset, (simulations,))
-        except Stopped:
+        except StoppedError:
             return
         self.progress.measurements = due
         self.progress.strength.append((self.seconds, strength.searches[simulations].optimal))
         self.metrics.write_strength(strength, "strength", self.training.learner.step_count, self.seconds)
 
     def measure(self, positions: StrengthSet, simulations: tuple[int, ...]) -> Strength:
-        """The share of optimal moves of what the evaluators hold now; Stopped when the run is told to stop."""
+        """The share of optimal moves of what the evaluators hold now; StoppedError when the run is told to stop."""
         return measure(
             positions, self.evaluators, self.config.search, simulations, should_stop=self.signals.should_stop
         )

@@ -72,6 +72,7 @@ class RunProgress:
 
     @classmethod
     def load(cls, directory: Path) -> "RunProgress":
+        """Reads the file; a missing one is a new run."""
         try:
             content = json.loads((directory / "progress.json").read_text(encoding="utf-8"))
             strength = [(float(s), float(v)) for s, v in content["strength"]]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from inference_fixtures import GAME, ThreadTransport, weights
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
-from shusaku.actors.inference.client import EvaluationStopped, RemoteEvaluator
+from shusaku.actors.inference.client import EvaluationStoppedError, RemoteEvaluator
 from shusaku.actors.inference.server import InferenceServer
 from shusaku.actors.pipelined_self_play import PipelinedSelfPlay, group_games, group_seed
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
@@ -45,7 +45,7 @@ class Split:
     def finish(self) -> Evaluation:
         if self.fail_next:
             self.fail_next = False
-            raise EvaluationStopped("told to stop")
+            raise EvaluationStoppedError("told to stop")
         self.under_way.append(len(self._answers))
         return self._answers.popleft()
 
@@ -117,7 +117,7 @@ def test_a_stopped_step_leaves_everything_where_it_stands() -> None:
             evaluate.fail_next = True
             try:
                 records += stopped.step()  # not asked where the cache knew everything
-            except EvaluationStopped:
+            except EvaluationStoppedError:
                 records += stopped.step()
             evaluate.fail_next = False
         else:

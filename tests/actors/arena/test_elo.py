@@ -6,9 +6,14 @@ from math import inf, sqrt
 import numpy as np
 import pytest
 
-from shusaku.actors.arena.elo import elo_of, estimate_elo, score_of
+from shusaku.actors.arena.elo import elo_of, estimate_elo
 
 WIN, DRAW, LOSS = 1.0, 0.5, 0.0
+
+
+def score_of(elo: float) -> float:
+    """The inverse of `elo_of`: 0 -> 0.5, 400 -> 10 / 11."""
+    return 0.0 if elo == -inf else 1 / (1 + 10 ** (-elo / 400))
 
 
 @pytest.mark.parametrize(("score", "elo"), [

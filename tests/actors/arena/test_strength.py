@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from shusaku.actors.arena.solvers import ExactSolver
 from shusaku.actors.arena.strength import (
     BASELINES,
-    Stopped,
+    StoppedError,
     measure,
     measure_baselines,
     never_loses,
@@ -325,16 +325,14 @@ def test_neither_batch_nor_threads_change_the_figures(connect_four: StrengthSet,
 
 def test_noise_and_temperature_are_off() -> None:
     explores = PuctConfig(noise=True, temperature=1.0, temperature_half_life=9.0, temperature_final=0.15, reuse=True,
-                            c_puct=2.5)
+                          c_puct=2.5)
     search = strength_search(explores, 400)
-    assert (search.temperature_half_life, search.temperature_final, search.temperature_plies) == (0.0, 0.0, 0)
-    assert (search.noise, search.temperature, search.gumbel_scale, search.reuse) == (False, 0.0, 0.0, False)
-    assert (search.simulations, search.c_puct) == (400, 2.5)
+    assert search == PuctConfig(simulations=400, noise=False, temperature=0.0, temperature_plies=0, c_puct=2.5)
 
 
 def test_a_measurement_can_be_stopped(connect_four: StrengthSet) -> None:
     calls: Iterator[bool] = iter([False] * 5 + [True] * 100)
-    with pytest.raises(Stopped, match="of 60 positions"):
+    with pytest.raises(StoppedError, match="of 60 positions"):
         measure(
             connect_four.subset(60), [UniformEvaluator(Game("connect_four"), 64)], PuctConfig(), (400,),
             should_stop=lambda: next(calls),

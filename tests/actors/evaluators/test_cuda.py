@@ -14,7 +14,7 @@ from network_fixtures import weights_of
 
 from shusaku.actors.evaluators.cuda import DEPTH, CudaEvaluator, DeviceNetwork
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
-from shusaku.actors.evaluators.evaluator import BatchTooLarge, Evaluator
+from shusaku.actors.evaluators.evaluator import BatchTooLargeError, Evaluator
 from shusaku.actors.evaluators.factory import make_evaluator
 from shusaku.actors.evaluators.simulated_gpu import SimulatedGpu
 from shusaku.actors.inference.pipeline import BatchPipeline
@@ -85,7 +85,7 @@ class NoRoom(PseudoRandomEvaluator):
 
     def __init__(self, size: int) -> None:
         if size > 32:
-            raise BatchTooLarge(f"a batch of {size} positions does not fit into the GPU's memory: 2 GiB more")
+            raise BatchTooLargeError(f"a batch of {size} positions does not fit into the GPU's memory: 2 GiB more")
         super().__init__(GAME, size, -1)
 
 
@@ -98,7 +98,7 @@ def test_no_room_on_the_card_is_said_as_such(monkeypatch: pytest.MonkeyPatch, er
         raise error
 
     monkeypatch.setattr(CudaEvaluator, "_new_buffers", refuse)
-    with pytest.raises(BatchTooLarge, match="a batch of 8 positions does not fit") as refusal:
+    with pytest.raises(BatchTooLargeError, match="a batch of 8 positions does not fit") as refusal:
         CudaEvaluator(device_network(GAME), 8)
     assert "\n" not in str(refusal.value)
 
@@ -123,7 +123,7 @@ def test_where_memory_ends_smaller_batches_do() -> None:
         np.testing.assert_array_equal(answer.values, PseudoRandomEvaluator(GAME, 100)(leaves).values.astype(np.float16))
     finally:
         server.close()
-    with pytest.raises(BatchTooLarge):
+    with pytest.raises(BatchTooLargeError):
         BatchPipeline(NoRoom, [64, 128])
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from inference_fixtures import GAME, Scripted, ThreadTransport, encode_evaluation, leaves_of, weights
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
-from shusaku.actors.inference.client import EvaluationStopped, RemoteEvaluator
-from shusaku.actors.inference.protocol import MAX_IN_FLIGHT, ServerUnavailable
+from shusaku.actors.inference.client import EvaluationStoppedError, RemoteEvaluator
+from shusaku.actors.inference.protocol import MAX_IN_FLIGHT, ServerUnavailableError
 from shusaku.actors.inference.server import InferenceServer
 from shusaku.actors.pipelined_self_play import PipelinedSelfPlay
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
@@ -33,8 +33,8 @@ def expected(leaves: Leaves) -> np.ndarray:
 class ScriptedTransport:
     """Answers at once, or does what the script says next: each entry is of one `send` or one `receive`.
 
-    "ok", "refuse" (send: ServerUnavailable), "lose" (receive: ServerUnavailable), "late" (receive: TimeoutError once),
-    or a number: the version of all answers from then on.
+    "ok", "refuse" (send: ServerUnavailableError), "lose" (receive: ServerUnavailableError), "late" (receive:
+    TimeoutError once), or a number: the version of all answers from then on.
     """
 
     def __init__(self, script: list[str | int] | None = None, version: int = 1) -> None:
@@ -56,7 +56,7 @@ class ScriptedTransport:
 
     def send(self, payload: bytes) -> tuple[int, bytes]:
         if self._act("refuse") == "refuse":
-            raise ServerUnavailable("refused")
+            raise ServerUnavailableError("refused")
         self.sent += 1
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
@@ -68,7 +68,7 @@ class ScriptedTransport:
             raise TimeoutError
         self.in_flight -= 1
         if action == "lose":
-            raise ServerUnavailable("lost")
+            raise ServerUnavailableError("lost")
         self.order.append(ticket[0])
         return ticket[1]
 
@@ -192,7 +192,7 @@ def test_it_stops_when_told_and_can_go_on(server: InferenceServer) -> None:
     timer = threading.Timer(0.3, stop.set)
     timer.start()
     begin = time.monotonic()
-    with pytest.raises(EvaluationStopped):
+    with pytest.raises(EvaluationStoppedError):
         evaluate.finish()
     assert 0.25 < time.monotonic() - begin < 2
     stop.clear()

@@ -12,7 +12,13 @@ from inference_fixtures import CODEC, GAME, Scripted, ask, eventually, hammer, l
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.evaluators.factory import make_evaluator
-from shusaku.actors.inference.protocol import AnswerLate, EvaluationFailed, NoWeights, QueueFull, ServerClosed
+from shusaku.actors.inference.protocol import (
+    AnswerLateError,
+    EvaluationFailedError,
+    NoWeightsError,
+    QueueFullError,
+    ServerClosedError,
+)
 from shusaku.actors.inference.server import InferenceServer
 from shusaku.actors.inference.stats import HISTORY
 from shusaku.common.codec import CodecError
@@ -162,7 +168,7 @@ def test_the_queue_is_bounded() -> None:
         waiting = [pool.submit(server.infer, n, REQUEST, 10) for n in range(4)]
         assert eventually(lambda: server.stats().waiting == 4)
         begin = time.monotonic()
-        with pytest.raises(QueueFull, match="4 requests"):
+        with pytest.raises(QueueFullError, match="4 requests"):
             server.infer(9, REQUEST, 10)
         assert time.monotonic() - begin < 1
         evaluators[64].free.set()
@@ -172,7 +178,7 @@ def test_the_queue_is_bounded() -> None:
 def test_before_weights_callers_wait_and_are_then_answered_or_refused() -> None:
     with serving(version=-1) as (server, _), ThreadPoolExecutor(2) as pool:
         begin = time.monotonic()
-        with pytest.raises(NoWeights):
+        with pytest.raises(NoWeightsError):
             server.infer(0, REQUEST, 0.1)
         assert 0.1 <= time.monotonic() - begin < 2
         assert server.stats().waiting == 0
@@ -187,9 +193,9 @@ def test_a_client_that_gives_up_is_not_computed_for() -> None:
         evaluators[64].free.clear()
         running = pool.submit(server.infer, 0, REQUEST, 0.3)  # gives up while its batch runs
         assert evaluators[64].entered.wait(10)
-        with pytest.raises(AnswerLate):
+        with pytest.raises(AnswerLateError):
             server.infer(1, REQUEST, 0.1)  # gives up in the queue
-        with pytest.raises(AnswerLate):
+        with pytest.raises(AnswerLateError):
             running.result(10)
         assert server.stats().waiting == 0
         evaluators[64].free.set()
@@ -208,7 +214,7 @@ def test_a_failure_of_the_evaluator_is_told_to_its_callers_and_the_server_goes_o
         assert eventually(lambda: server.stats().waiting == 3)
         evaluator.error = RuntimeError("out of memory")
         evaluator.free.set()
-        with pytest.raises(EvaluationFailed, match="RuntimeError: out of memory"):
+        with pytest.raises(EvaluationFailedError, match="RuntimeError: out of memory"):
             first.result(10)
         assert all(call.result(10) for call in calls)
         assert server.stats().failed == 1
@@ -226,7 +232,7 @@ def test_an_answer_of_the_wrong_shape_is_a_failure() -> None:
     server.load(weights(1))
     server.infer(0, REQUEST, 10)
     server.load(weights(2))
-    with pytest.raises(EvaluationFailed, match="logits"):
+    with pytest.raises(EvaluationFailedError, match="logits"):
         server.infer(0, REQUEST, 10)
     server.close()
 
@@ -266,11 +272,11 @@ def test_closing_frees_every_caller_at_once() -> None:
         begin = time.monotonic()
         server.close(timeout=0.1)  # the evaluator does not come back
         for call in [*calls, load]:
-            with pytest.raises(ServerClosed):
+            with pytest.raises(ServerClosedError):
                 call.result(5)
         assert time.monotonic() - begin < 3
         for refused in (lambda: server.infer(0, REQUEST, 60), lambda: server.load(weights(3))):
-            with pytest.raises(ServerClosed):
+            with pytest.raises(ServerClosedError):
                 refused()
     assert eventually(lambda: threading.active_count() <= threads)
 
@@ -283,7 +289,7 @@ def test_closing_under_load() -> None:
             assert eventually(lambda: server.stats().batches > 20)
             server.close()
             for call in calls:
-                with pytest.raises(ServerClosed):
+                with pytest.raises(ServerClosedError):
                     call.result(5)
             server.close()  # again
 

@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 from inference_fixtures import ask, eventually, hammer, leaves_of, serving, weights
 
-from shusaku.actors.inference.protocol import AnswerLate
+from shusaku.actors.inference.protocol import AnswerLateError
 
 
 def test_weights_are_swapped_between_batches_while_eight_threads_ask() -> None:
@@ -59,7 +59,7 @@ def test_weights_that_wait_are_overtaken_by_newer_ones() -> None:
             loads.append(pool.submit(server.load, weights(version)))
             assert eventually(lambda: server._publication is not None
                               and server._publication.weights.version == version)  # noqa: B023
-        with pytest.raises(AnswerLate):
+        with pytest.raises(AnswerLateError):
             server.load(weights(9), timeout=0.05)
         assert server.version == 1
         evaluators[64].free.set()

@@ -22,7 +22,7 @@ from inference_fixtures import CODEC, GAME, Scripted, ThreadTransport, eventuall
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.inference.client import RemoteEvaluator
-from shusaku.actors.inference.protocol import MAX_IN_FLIGHT, ServerUnavailable
+from shusaku.actors.inference.protocol import MAX_IN_FLIGHT, ServerUnavailableError
 from shusaku.actors.inference.server import InferenceServer
 from shusaku.actors.inference.shm_client import SharedMemoryTransport
 from shusaku.actors.inference.shm_segment import (
@@ -163,11 +163,11 @@ def test_closing_ends_a_waiting_call_at_once() -> None:
         assert evaluators[64].entered.wait(10)
         threading.Timer(0.1, listener.close).start()
         begin = time.monotonic()
-        with pytest.raises(ServerUnavailable, match="the server has ended"):
+        with pytest.raises(ServerUnavailableError, match="the server has ended"):
             transport.receive(ticket, 30)
         assert time.monotonic() - begin < 5
         assert transport.is_closed
-        with pytest.raises(ServerUnavailable, match="closed"):
+        with pytest.raises(ServerUnavailableError, match="closed"):
             transport.send(CODEC.encode(leaves_of(2)))
 
 
@@ -212,7 +212,7 @@ def test_a_killed_server_frees_its_client_at_once() -> None:
         ticket = transport.send(CODEC.encode(leaves_of(4)))
         threading.Timer(0.1, process.kill).start()
         begin = time.monotonic()
-        with pytest.raises(ServerUnavailable):
+        with pytest.raises(ServerUnavailableError):
             transport.receive(ticket, 30)
         assert time.monotonic() - begin < 5
     with pytest.raises(ConnectionRefusedError):
@@ -227,7 +227,7 @@ def test_a_frozen_server_is_given_up_after_the_deadline() -> None:
         ticket = transport.send(CODEC.encode(leaves_of(4)))
         with pytest.raises(TimeoutError):
             transport.receive(ticket, 0.1)
-        with pytest.raises(ServerUnavailable, match=r"no answer for 0\.5 s"):
+        with pytest.raises(ServerUnavailableError, match=r"no answer for 0\.5 s"):
             transport.receive(ticket, 5)
         assert transport.is_closed
 
@@ -305,7 +305,7 @@ def test_a_received_answer_is_kept_when_the_server_closes() -> None:
         assert first in transport._received
         transport.close()
         assert transport.receive(first, 10)
-        with pytest.raises(ServerUnavailable):
+        with pytest.raises(ServerUnavailableError):
             transport.receive(second, 10)
 
 
@@ -326,7 +326,7 @@ def test_what_the_server_cannot_answer_now_is_said() -> None:
     with a_listener() as (_, evaluators, listener):
         transport = client_of(listener)
         evaluators[64].error = RuntimeError("the GPU is gone")
-        with pytest.raises(ServerUnavailable, match="the GPU is gone"):
+        with pytest.raises(ServerUnavailableError, match="the GPU is gone"):
             transport.receive(transport.send(CODEC.encode(leaves_of(2))), 10)
         assert not transport.is_closed
         assert transport.receive(transport.send(CODEC.encode(leaves_of(2))), 10)

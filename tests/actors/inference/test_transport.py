@@ -15,7 +15,7 @@ from inference_fixtures import CODEC, GAME, Scripted, leaves_of, weights
 
 from shusaku.actors.inference import transport as remote_transport
 from shusaku.actors.inference.client import RemoteEvaluator
-from shusaku.actors.inference.protocol import ServerUnavailable
+from shusaku.actors.inference.protocol import ServerUnavailableError
 from shusaku.actors.inference.server import InferenceServer
 from shusaku.actors.inference.shm_server import SharedMemoryServer
 from shusaku.actors.inference.transport import ServerTransport
@@ -139,7 +139,7 @@ def test_a_closed_connection_is_not_tried_again_until_a_successor_comes(handles:
     ticket = transport.send(CODEC.encode(leaves_of(3)))
     assert handles[0].evaluator.entered.wait(10)
     handles[0].shared.close()
-    with pytest.raises(ServerUnavailable, match="shared memory"):
+    with pytest.raises(ServerUnavailableError, match="shared memory"):
         transport.receive(ticket, 10)
     handles[0].evaluator.free.set()
     assert ask(transport)
@@ -156,12 +156,12 @@ def test_another_server_is_asked_when_one_fails(handles: list[Served]) -> None:
     transport = ServerTransport(0, CODEC)
     transport.attach(list(handles))
     handles[0].evaluator.error = RuntimeError("the GPU is gone")
-    with pytest.raises(ServerUnavailable, match="the GPU is gone"):
+    with pytest.raises(ServerUnavailableError, match="the GPU is gone"):
         ask(transport)
     assert ask(transport)
     assert handles[1].calls == 1, "the next one"
     handles[1].is_dead = True
-    with pytest.raises(ServerUnavailable):
+    with pytest.raises(ServerUnavailableError):
         ask(transport)
     assert ask(transport), "and round again"
 

@@ -14,10 +14,10 @@ from processes import that_stay
 
 from shusaku.actors.arena.arena import Arena, MatchResult
 from shusaku.actors.arena.players import OpenGame, RandomPlayer
-from shusaku.actors.arena.strength import Stopped
-from shusaku.actors.opponents.gtp import GtpEngine, Refused
+from shusaku.actors.arena.strength import StoppedError
+from shusaku.actors.opponents.gtp import GtpEngine, RejectedError
 from shusaku.actors.opponents.player import EnginePlayer
-from shusaku.actors.opponents.process import EngineFault
+from shusaku.actors.opponents.process import EngineError
 from shusaku.actors.opponents.session import EngineSettings
 from shusaku.common._core import Game
 from shusaku.common.errors import UsageError
@@ -162,11 +162,11 @@ def test_stopping_does_not_wait_for_the_move() -> None:
     stop: list[bool] = []
     engine = GtpEngine(fake("--fault", "timeout:1"), lambda: bool(stop))
     assert engine.ask("name", 10) == "Fake"
-    with pytest.raises(Refused, match="unknown command"):
+    with pytest.raises(RejectedError, match="unknown command"):
         engine.ask("boardsize 3", 10)
     stop.append(True)
     begin = time.monotonic()
-    with pytest.raises(Stopped):
+    with pytest.raises(StoppedError):
         engine.ask("genmove b", 60)
     engine.close(at_once=True)
     assert time.monotonic() - begin < 2
@@ -176,7 +176,7 @@ def test_an_engine_that_died_between_two_questions_is_a_crash() -> None:
     engine = GtpEngine(fake())
     assert engine.ask("version", 10) == "1.0"
     psutil.Process(engine.pid).kill()
-    with pytest.raises(EngineFault, match="was killed by SIGKILL when asked to name") as error:
+    with pytest.raises(EngineError, match="was killed by SIGKILL when asked to name") as error:
         engine.ask("name", 10)
     assert error.value.kind == "crash"
     engine.close()

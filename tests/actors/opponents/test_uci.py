@@ -13,10 +13,10 @@ from processes import that_stay
 
 from shusaku.actors.arena.arena import Arena, MatchResult
 from shusaku.actors.arena.players import OpenGame, RandomPlayer
-from shusaku.actors.arena.strength import Stopped
+from shusaku.actors.arena.strength import StoppedError
 from shusaku.actors.opponents import uci_games
 from shusaku.actors.opponents.player import EnginePlayer
-from shusaku.actors.opponents.process import EngineFault
+from shusaku.actors.opponents.process import EngineError
 from shusaku.actors.opponents.session import EngineSettings
 from shusaku.actors.opponents.uci import UciEngine
 from shusaku.actors.opponents.uci_games import KnownGame
@@ -249,7 +249,7 @@ def test_stopping_does_not_wait_for_the_move() -> None:
     assert len(options) == 5, "what is not understood is no option"
     stop.append(True)
     begin = time.monotonic()
-    with pytest.raises(Stopped):
+    with pytest.raises(StoppedError):
         engine.best_move("position startpos moves a1", "go infinite", 60)
     engine.close(at_once=True)
     assert time.monotonic() - begin < 2
@@ -258,7 +258,7 @@ def test_stopping_does_not_wait_for_the_move() -> None:
 def test_an_engine_that_does_not_read_is_not_waited_for() -> None:
     engine = UciEngine(fake("--fault", "silent_start"))
     begin = time.monotonic()
-    with pytest.raises(EngineFault, match="does not read what it is told") as error:
+    with pytest.raises(EngineError, match="does not read what it is told") as error:
         engine.send("x" * 2_000_000)
     assert error.value.kind == "timeout"
     engine.close(at_once=True)

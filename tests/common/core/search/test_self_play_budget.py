@@ -1,9 +1,8 @@
 """What self-play spends on a search, how it opens and when it gives up, recomputed from the games themselves."""
 
-
 import numpy as np
 import pytest
-from search_fixtures import played_games
+from search_fixtures import plain_game_batch, played_games
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, ScriptedEvaluator
 from shusaku.common._core import Game, GameBatch
@@ -106,7 +105,7 @@ def test_policy_openings_are_drawn_from_the_networks_policy():
     # floor of an exponential of mean 4, cut off where a game ends: geometric
     for k in range(5):
         assert np.mean(lengths > k) == pytest.approx(np.exp(-(k + 1) / 4), abs=0.035)
-    leaves = Leaves(*GameBatch(game, search_options(search, symmetries=False), 1, 1).select(0))
+    leaves = Leaves(*plain_game_batch(game, search_options(search, symmetries=False), 1, 1).select(0))
     weights = np.exp(evaluate(leaves).logits.astype(float) / 0.5)
     first = [int(g["actions"][0]) for g, length in zip(games, lengths, strict=True) if length]
     np.testing.assert_allclose(np.bincount(first, minlength=7) / len(first), weights / weights.sum(), atol=0.035)

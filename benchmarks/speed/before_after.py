@@ -1,6 +1,6 @@
 """Two checkouts beside each other: alternating pairs of one figure, their ratio with its 95 % interval.
 
-    python benchmarks/before_after.py OLD_CHECKOUT NEW_CHECKOUT FIGURE [--pairs 10] [--seconds 30] [--cpus 0,1]
+    python benchmarks/speed/before_after.py OLD_CHECKOUT NEW_CHECKOUT FIGURE [--pairs 10] [--seconds 30] [--cpus 0,1]
 
 FIGURE is one of the names in FIGURES.  Both checkouts must be installed (`make install`).  Within a pair the order
 changes from pair to pair, so that a drift of the machine's speed favours neither.  The interval is that of the median
