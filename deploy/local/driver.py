@@ -34,6 +34,7 @@ from shusaku.deploy.run.old_formats import migrate_checkpoints
 from shusaku.deploy.run.run_directory import RunDirectory
 from shusaku.deploy.run.run_identity import RunProgress
 from shusaku.deploy.run.run_status import MetricsWriter, StatusBuilder
+from shusaku.deploy.run.run_summary import resume_line, totals_line
 from shusaku.deploy.run.run_view import FaultCounter, RunView
 from shusaku.deploy.run.stop_signals import StopSignals
 from shusaku.learner.batches import batch_seed
@@ -198,6 +199,10 @@ class LocalRun:
             "evaluations": self.evaluations, "games": self.games.stored, "rows": report.replay.inserted,
             "steps": report.step, "version": self.training.versions.newest,
         }
+        self._log(totals_line(
+            self.directory.path, self.seconds, self.config.run.minutes,
+            games=self.games.stored, rows=report.replay.inserted, steps=report.step,
+        ))
         if self.positions is None or not self.config.strength.final:
             return summary
         self.activity = "measuring the final strength"
@@ -225,6 +230,8 @@ class LocalRun:
     def _introduce(self) -> None:
         for line in self.directory.notes:
             self._log(line)
+        if self.directory.is_resumed:
+            self._log(resume_line(self.directory.path, self.seconds, self.config.run.minutes))
         report = self._take_report()
         self._log(f"{self.game.name}: {len(self.actors)} actors of {self.config.actors.games} games, "
                   f"evaluated by {self.evaluators[0].description}; learning with {report.description}")

@@ -125,7 +125,7 @@ def test_local_trains_resumes_and_its_weights_know_the_game(here, shusaku):
 
     again = shusaku(*command, "run.minutes=0.11")
     assert again.returncode == 0, again.stderr
-    assert "goes on after 0.1 minutes" in again.stdout + again.stderr
+    assert "goes on: 0:06 of 0:07 minutes are done" in again.stdout + again.stderr
     other = shusaku(*command, "game.row=4", "run.minutes=1")
     assert other.returncode == 2
     assert "game.params.row 3 -> 4" in other.stderr

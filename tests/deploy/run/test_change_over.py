@@ -117,6 +117,7 @@ class Cluster:
         return [decode_record(fields[b"d"]) for _, fields in entries]
 
     def close(self) -> None:
+        self.training.close()
         self.buffer.close()
         self.server.stop()
 

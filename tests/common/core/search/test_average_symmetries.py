@@ -135,5 +135,5 @@ def test_one_view_that_is_not_finite_spoils_the_leaf(view, poison):
 
 
 def test_self_play_refuses_it():
-    with pytest.raises(ValueError, match=r"search.average_symmetries=true: self-play draws one"):
+    with pytest.raises(ValueError, match=r"search.average_symmetries=true: self-play samples one symmetry"):
         plain_game_batch(GAMES["connect_four"], search_options(config_of("puct", 5), symmetries=True), 1, 0)

@@ -97,11 +97,11 @@ def test_a_win_in_one_is_played(leaves):
 def test_self_play_and_other_policies_refuse_it():
     game = Game("tic_tac_toe")
     options = search_options(config_of(10, 2), symmetries=False)
-    with pytest.raises(ValueError, match="self-play walks to one leaf"):
+    with pytest.raises(ValueError, match="self-play selects one leaf"):
         plain_game_batch(game, options, 1, 1)
     for policy in ("gumbel", "mcts", "policy_only"):
         options.policy = policy
-        with pytest.raises(ValueError, match=f"policy {policy} walks to one leaf"):
+        with pytest.raises(ValueError, match=f"policy {policy} selects one leaf"):
             SearchBatch(game, options, 1, 1)
 
 
