@@ -251,8 +251,13 @@ class TrainingLoop:
         self._saved_at = self._clock()
 
     def _publish_first(self, should_stop: Callable[[], bool], on_wait: Callable[[], None] = lambda: None) -> None:
-        """Nothing can play before a version is in the index, so it is tried again and again."""
+        """A new run cannot play before a version is in the index, so it is tried again and again.
+
+        A run that goes on learns with the version of its checkpoint if the disk refuses a new one.
+        """
         self.publish()
+        if self._published is None and self._restored is not None:
+            self._use(self._restored)
         while self._published is None and not should_stop():
             on_wait()
             self._ticks += 1

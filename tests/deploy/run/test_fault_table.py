@@ -213,7 +213,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch, fault: FullDisk) -> Iterator[None
 
     def refuse(path: Any, mode: str = "r", *arguments: Any, **options: Any) -> Any:
         nonlocal left
-        if fault.file in str(path) and set(mode) & set("wax+") and left > 0:
+        if fault.file in str(path) and set(mode) & set("wax") and left > 0:
             left -= 1
             raise OSError(errno.ENOSPC, "No space left on device", str(path))
         return real(path, mode, *arguments, **options)
@@ -240,6 +240,21 @@ def test_a_full_disk_costs_what_it_refuses_and_not_the_run(
         assert any(fault.line in line and "No space left on device" in line for line in run.lines), run.lines
         newest = max((found.path.name for found in whole_checkpoints(tmp_path / "checkpoints")), default="")
         assert (newest == saved) == fault.costs_checkpoint
+    check_goes_on(start, tmp_path)
+
+
+def test_a_run_that_goes_on_learns_though_no_version_can_be_written(
+    start: Callable[[], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full before the run starts again: what was published last stays in use."""
+    with start() as run:
+        run.play_and_learn()
+    published = versions_of(tmp_path)[-1]
+    with full_disk(monkeypatch, FullDisk("versions.jsonl", "was not published: ")), start() as run:
+        before = run.training.learner.step_count
+        run.play_and_learn()
+        assert run.training.learner.step_count > before, run.lines
+        assert run.training.weights().version == published
     check_goes_on(start, tmp_path)
 
 
