@@ -16,32 +16,18 @@ Labels = Mapping[str, Tensor]
 class Target(Protocol):
     """One prediction of the network."""
 
-    @property
-    def name(self) -> str:
-        """The name of its head and its loss."""
-        ...
-
-    @property
-    def weight(self) -> float:
-        """The factor of its loss in the total loss."""
-        ...
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns that its label is made from."""
-        ...
+    name: str  # of its head and its loss
+    weight: float  # the factor of its loss in the total loss
+    columns: tuple[str, ...]  # that its label is made from
 
     def head(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> nn.Module:
         """A module: features [B, F, H, W] -> prediction."""
-        ...
 
     def loss(self, prediction: Tensor, batch: Labels) -> Tensor:
         """The loss [B] of each row, float32; 0 if the row has no such label."""
-        ...
 
     def metrics(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
         """Metrics besides the loss: name -> [B]."""
-        ...
 
 
 def total_loss(
