@@ -75,15 +75,15 @@ class StatusBuilder:
             workers=_worker_metrics(view.workers) if view.workers else [],
             time_shares=self._time.update(view.totals),
             runtimes=list(view.runtimes),
-            paused_share=self._paused.share,
-            waiting_share=self._waiting.share,
+            paused_share=self._paused.value,
+            waiting_share=self._waiting.value,
             limit=self._limit(view),
             troubles=list(view.troubles),
         )
 
     def _limit(self, view: RunView) -> str:
         """Which side the other one waits for; in one process they take turns, and neither waits."""
-        paused, waiting = self._paused.share, self._waiting.share
+        paused, waiting = self._paused.value, self._waiting.value
         if not self._config.learner.enabled:
             return "self-play alone: learner.enabled=false"
         if view.workers is None or view.step == 0:
