@@ -78,18 +78,10 @@ class TrainingLoop:
     """
 
     def __init__(
-        self,
-        config: Config,
-        game: Game,
-        buffer: ReplayBuffer,
-        directory: Path,
-        *,
-        config_hash: str,
-        seconds: float = 0.0,
-        clock: Callable[[], float] = time.monotonic,
+        self, config: Config, game: Game, buffer: ReplayBuffer, directory: Path, *, config_hash: str,
+        seconds: float = 0.0, clock: Callable[[], float] = time.monotonic,
         share_done: Callable[[], float] | None = None,
-        load_weights: Callable[[Weights], None] = lambda weights: None,
-        self_play: SelfPlayState | None = None,
+        load_weights: Callable[[Weights], None] = lambda weights: None, self_play: SelfPlayState | None = None,
     ) -> None:
         """Goes on from the newest good checkpoint below `directory`.
 
@@ -196,21 +188,12 @@ class TrainingLoop:
             notes, self._notes = self._notes, []
             losses = {name.removeprefix("loss/"): v for name, v in self._metrics.items() if name.startswith("loss/")}
             return TrainingReport(
-                step=self.learner.step_count,
-                version=self._published.version if self._published else 0,
-                ticks=self._ticks,
-                learning_seconds=self._learning,
-                waiting_seconds=self._waiting,
-                losses=losses,
-                metrics=self._metrics,
-                skipped_steps=self.learner.skipped_steps,
-                refused_publications=self.learner.refused_publications,
-                rollbacks=self._rollbacks,
-                saved_step=self._saved_step,
-                resident_megabytes=psutil.Process().memory_info().rss / 1e6,
-                replay=stats,
-                notes=notes,
-                description=self.learner.description,
+                step=self.learner.step_count, version=self._published.version if self._published else 0,
+                ticks=self._ticks, learning_seconds=self._learning, waiting_seconds=self._waiting,
+                losses=losses, metrics=self._metrics, skipped_steps=self.learner.skipped_steps,
+                refused_publications=self.learner.refused_publications, rollbacks=self._rollbacks,
+                saved_step=self._saved_step, resident_megabytes=psutil.Process().memory_info().rss / 1e6,
+                replay=stats, notes=notes, description=self.learner.description,
             )
 
     def weights(self) -> Weights | None:
@@ -316,18 +299,10 @@ class TrainingLoop:
         # What was drawn ahead is drawn again after a restart.
         replay["sampled"] = max(0, replay["sampled"] - self._batches.ahead * self._config.learner.batch_size)
         facts: dict[str, Any] = {
-            "format": FORMAT,
-            "game": self._game.name,
-            "config_hash": self._config_hash,
-            "learner": learner.facts,
-            "replay": replay,
-            "version": published.version,
-            "version_step": published.step,
-            "scales": published.scales,
-            "refused": published.rejected,
-            "next_batch": self._batches.index,
-            "steps_left": self._steps_left,
-            "local": local,
+            "format": FORMAT, "game": self._game.name, "config_hash": self._config_hash, "learner": learner.facts,
+            "replay": replay, "version": published.version, "version_step": published.step,
+            "scales": published.scales, "refused": published.rejected, "next_batch": self._batches.index,
+            "steps_left": self._steps_left, "local": local,
         }
         checkpoints = self._directory / "checkpoints"
         tensors = {**learner.tensors, "published": dict(published.tensors)}

@@ -23,7 +23,7 @@ from shusaku.deploy.cluster.actor_totals import ActorTotals
 from shusaku.deploy.cluster.broadcast import Broadcast
 from shusaku.deploy.cluster.layout import layout_of
 from shusaku.deploy.cluster.replay_store import ReplayStore
-from shusaku.deploy.cluster.roles import RunSetup, make_roles
+from shusaku.deploy.cluster.roles import make_roles
 from shusaku.deploy.cluster.status import (
     list_processes,
     list_runtimes,
@@ -99,7 +99,7 @@ class ClusterRun:
     def start(self) -> None:
         """Redis, the layout, the run's keys, the workers; UsageError where something does not fit."""
         config = self.config
-        load_latest(self.directory.checkpoints)  # ResumeError before anything is started if none is good
+        load_latest(self.directory.path / "checkpoints")  # ResumeError before anything is started if none is good
         migrate_checkpoints(self.directory.path, self.console.log)
         self.layout = layout_of(config, self.session.node_cpus, self.session.num_gpus)
         self.actors = self.layout.actors
@@ -125,7 +125,13 @@ class ClusterRun:
                 control.record_version(self.broadcast.version)
 
         self.store.begin(begin)
-        for role, count in make_roles(self._setup()):
+        roles = make_roles(
+            config, self.layout, epoch=epoch, run_id=self.identity.run_id, directory=self.directory.path,
+            log_directory=self.session.log_directory, url=self.store.url, actor_url=self.store.actor_url,
+            has_positions=self.positions is not None, actors=lambda: self.actors, seconds=lambda: self.seconds,
+            heartbeat=self.totals.last_heartbeat, fence=self.fence,
+        )
+        for role, count in roles:
             self.supervisor.register(role, count)
         self._prometheus = RayMetrics(self.identity.run_id, self.game.name)
 
@@ -166,7 +172,7 @@ class ClusterRun:
         """Replaces who has died and says so; raises what the user got wrong, and where nothing helps."""
         self.supervisor.reconcile()
         for event in self.supervisor.take_events():
-            self.console.log(f"{event.role} {event.index} {event.text}")
+            self.console.log(event)
             self._raise_if_hopeless()
 
     def end_workers(self) -> None:
@@ -314,15 +320,6 @@ class ClusterRun:
         return True
 
     # --- the workers -------------------------------------------------------------------------------------------------
-
-    def _setup(self) -> RunSetup:
-        return RunSetup(
-            config=self.config, layout=self.layout, epoch=self.epoch, run_id=self.identity.run_id,
-            directory=self.directory.path, log_directory=self.session.log_directory,
-            url=self.store.url, actor_url=self.store.actor_url, has_positions=self.positions is not None,
-            actors=lambda: self.actors, seconds=lambda: self.seconds,
-            heartbeat=self.totals.last_heartbeat, fence=self.fence,
-        )
 
     def fence(self, actor: int, incarnation: int) -> None:
         """Games of earlier lives of the actor are refused from now on."""

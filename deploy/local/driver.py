@@ -81,7 +81,7 @@ class LocalRun:
         self.game = configured_game(config.game)
         migrate_checkpoints(directory.path, self._log)
         move_to_log(directory.path, config, self.game, self._log)
-        epoch = epoch_of(directory.checkpoints)
+        epoch = epoch_of(directory.path / "checkpoints")
         digest = config_hash(config)
         timers = [StageTimer() for _ in range(count)]
         self.evaluators = evaluators or [
@@ -102,7 +102,7 @@ class LocalRun:
             symmetries=config.learner.symmetries, labels=row_labels(self.game, config.learner), threads=cores,
             epoch=epoch, on_accept=accepted.append,
         )
-        self.games = LocalGames(self.actors, self.buffer, RecordLog(directory.records), accepted, epoch)
+        self.games = LocalGames(self.actors, self.buffer, RecordLog(directory.path / "records"), accepted, epoch)
         self.progress = RunProgress.load(directory.path)
         self._started: float | None = None  # when training began in this process; the clock of `seconds`
         self.training = TrainingLoop(
