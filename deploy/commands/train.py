@@ -47,11 +47,8 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
         if choice is not None:
             console.log(f"actors.games_per_actor=auto: {choice}")
         signals.raise_received()
-        session = RaySession(
-            config.cluster, notify=console.log, namespace=f"shusaku-{identity.run_id}"
-        )
-        session.start()
-        stack.callback(session.stop)
+        session = RaySession(config.cluster, notify=console.log, namespace=f"shusaku-{identity.run_id}")
+        stack.enter_context(session)
         signals.raise_received()
         from shusaku.deploy.cluster.driver import ClusterRun  # imports Ray, after its variables are set
 
