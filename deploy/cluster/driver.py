@@ -90,7 +90,8 @@ class ClusterRun(TrainingRun):
         self.meter = StrengthMeter(
             config.strength, self.supervisor, self.broadcast, self.progress, self.metrics.write_strength, self.log,
         )
-        self._adopt_saved()  # actors go on with these until the learner has read its window back
+        # Actors go on with these until the learner has read its window back.
+        self.broadcast.adopt(self._saved_weights() if config.learner.enabled else self._weights_without_learner())
 
         def begin(control: RedisControl) -> None:
             limit = config.replay.minimum if config.learner.enabled else -1  # until the learner says more
@@ -115,8 +116,6 @@ class ClusterRun(TrainingRun):
 
     def train(self) -> None:
         """Until the time is used up or the run is stopped."""
-        if not self.config.learner.enabled:
-            self.broadcast.adopt(self._weights_without_learner())
         while not self.is_over() and not self.signals.should_stop() and not self.was_asked_to_stop:
             self.tick()
             time.sleep(TICK_SECONDS)
@@ -182,7 +181,7 @@ class ClusterRun(TrainingRun):
         with contextlib.suppress(ReplayUnavailable):
             self.totals.update(self.store.control.actor_metrics(), self.store.control.counters())
         self.save_progress(restarts=self.restarts)
-        self._adopt_saved()
+        self.broadcast.adopt(self._saved_weights())  # they may be newer than what was sent around
         self._summary = self.summarize(
             self.report.step if self.report else self.broadcast.step, restarts=self.restarts,
             first_game_seconds=self.first_game_seconds,
@@ -310,20 +309,12 @@ class ClusterRun(TrainingRun):
         path = self.directory.path / "weights.safetensors"
         return load_weights(path) if path.exists() else None
 
-    def _adopt_saved(self) -> None:
-        """The saved weights, where they are newer than what was sent around."""
-        weights = self._saved_weights()
-        if weights is not None:
-            self.broadcast.adopt(weights)
-
     def _weights_without_learner(self) -> Weights:
         """The saved ones, else untrained ones."""
         config = self.config
         weights = self._saved_weights() or random_weights(self.game, config.network, config.run.seed, version=1)
         try:
-            weights = with_scales(config.inference, self.game, config.network, weights)
+            return with_scales(config.inference, self.game, config.network, weights)
         except RunError as refused:
             self.log(f"{refused}; the next best precision is used")
-            weights = replace(weights, rejected=str(refused))
-        self.store.control.record_version(weights.version)
-        return weights
+            return replace(weights, rejected=str(refused))
