@@ -49,7 +49,7 @@ class StatusBuilder:
             strength=list(view.strength), quarantined=view.quarantined,
             strength_label=f"optimal moves with {config.strength.simulations} simulations",
             workers=_worker_metrics(view.workers) if view.workers else [], runtimes=list(view.runtimes),
-            paused_share=self._paused.share, waiting_share=self._waiting.share, limit=self._limit(view),
+            paused_share=self._paused.value, waiting_share=self._waiting.value, limit=self._limit(view),
             troubles=list(view.troubles),
         )
 
@@ -69,7 +69,7 @@ class StatusBuilder:
 
     def _limit(self, view: RunView) -> str:
         """Which side the other one waits for; in one process they take turns, and neither waits."""
-        paused, waiting = self._paused.share, self._waiting.share
+        paused, waiting = self._paused.value, self._waiting.value
         if not self._config.learner.enabled:
             return "self-play alone: learner.enabled=false"
         if view.workers is None or view.step == 0:
