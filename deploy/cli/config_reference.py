@@ -70,22 +70,19 @@ def _search_settings(comments: dict[tuple[str, str], str]) -> list[Setting]:
 
 def page() -> str:
     """The whole page as Markdown."""
-    rows = {section: [line for line in settings() if line.section == section] for section in _sections()}
+    sections: dict[str, list[Setting]] = {}
+    for line in settings():
+        sections.setdefault(line.section, []).append(line)
     parts = [_INTRODUCTION]
-    for section, lines in rows.items():
-        texts = [line.text for line in lines if not line.key]
+    for section, lines in sections.items():
         parts.append("\n".join([
             f"## {section or 'The top'}\n",
-            *(f"{text}\n" for text in texts),
+            *(f"{line.text}\n" for line in lines if not line.key),
             "| key | type | default | meaning |",
             "|---|---|---|---|",
             *(_row(line) for line in lines if line.key),
         ]) + "\n")
     return "\n".join(parts)
-
-
-def _sections() -> list[str]:
-    return list(dict.fromkeys(line.section for line in settings()))
 
 
 def _setting(section: str, key: str, value: Any, text: str) -> Setting:

@@ -25,14 +25,12 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
     config, choice = settle_games(config)
     rates = measure(config)
     cores = len(os.sched_getaffinity(0))
+    replay, learner = config.replay, config.learner
     plan = plan_of(rates, Asked(
         actors=config.actors.count or cores,
         cores=max(cores, config.actors.count),  # more actors than cores here: a cluster of cores like these
-        samples_per_position=config.replay.samples_per_position,
-        capacity=config.replay.capacity,
-        minimum=config.replay.minimum,
-        is_learning=config.learner.enabled,
-        learner_on_cpu=config.learner.device == "cpu",
+        samples_per_position=replay.samples_per_position, capacity=replay.capacity, minimum=replay.minimum,
+        is_learning=learner.enabled, learner_on_cpu=learner.device == "cpu",
     ))
     if not as_json:
         print(text(plan, rates, config))

@@ -18,7 +18,6 @@ from shusaku.common.config.search import MctsConfig, SearchConfig, change_search
 from shusaku.common.errors import UsageError
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.network.weights import random_weights
-from shusaku.common.search import Evaluate
 from shusaku.deploy.match.table import PlayerText
 from shusaku.deploy.run.calibration import with_scales
 from shusaku.deploy.run.chosen_weights import ChosenWeights, check_searcher, choose_weights
@@ -143,7 +142,8 @@ class _SeatMaker:
             weights = random_weights(self.game, network, config.run.seed, version=1)
         else:
             network, weights = found.network, found.weights
-        most = min(config.actors.games, self._share * rows_a_step(search, self.game.num_symmetries))
+        games = -(-self.at_once // self.threads)  # of a thread at most
+        most = min(config.actors.games, games * rows_a_step(search, self.game.num_symmetries))
         precision = _player_config(config, key).precision or config.inference.precision
         inference = replace(config.inference, precision=precision)
         weights = with_scales(inference, self.game, network, weights)
@@ -191,16 +191,8 @@ class _SeatMaker:
                     lambda: PlayerText(player.name, f"{settings.command}; {what} a move"))
 
     def _search_player(self, key: str, name: str, search: SearchConfig, evaluators: list[Any]) -> SearchPlayer:
-        asked: list[Evaluate] = evaluators
-        return SearchPlayer(
-            name, self.game, search, asked, games_at_once=self.at_once, seed=self._seed(key),
-            should_stop=self.should_stop,
-        )
-
-    @property
-    def _share(self) -> int:
-        """Games of a thread at most."""
-        return -(-self.at_once // self.threads)
+        return SearchPlayer(name, self.game, search, evaluators, games_at_once=self.at_once, seed=self._seed(key),
+                            should_stop=self.should_stop)
 
     def _seed(self, key: str) -> int:
         return 2 * self.config.run.seed + KEYS.index(key) + 1
