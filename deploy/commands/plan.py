@@ -52,7 +52,7 @@ def measure(config: Config) -> Rates:
     learning = replace_settings(alone, learner=replace(config.learner, threads=threads))
     learned = run_in_subprocess(measure_learner, learning)
     game = configured_game(config.game)
-    sizes = game_sizes(config, game)
+    rows_per_game, stored_bytes_per_row = game_sizes(config, game)
     few = replace(config.replay, capacity=1000 + 4 * game.max_plies, minimum=1000)  # a window of rows like these
     window = make_buffer("memory", game, few, batch_size=1, limited=False, labels=row_labels(game, config.learner))
     cheap = config.self_play.cheap_share
@@ -62,7 +62,7 @@ def measure(config: Config) -> Rates:
     rows = played["rows_per_s"] or searches * (1 - cheap)
     return Rates(
         searches_per_s=searches, rows_per_s=rows, evaluations_per_s=evaluated, actor_mb=played["actor_mb"],
-        rows_per_game=sizes.rows_per_game, stored_bytes_per_row=sizes.stored_bytes_per_row,
+        rows_per_game=rows_per_game, stored_bytes_per_row=stored_bytes_per_row,
         learner_rows_per_s=learned["rows_per_s"], learner_threads=threads, learner_mb=learned["learner_mb"],
         window_bytes_per_row=window.stats().nbytes / few.capacity,
         served_rows_per_s=None if served is None else served * rows / evaluated,

@@ -92,7 +92,7 @@ def _table(result: MatchResult, parts: MatchParts, config: Config, seconds: floa
     if result.distinct < played:
         notes.append(f"{result.distinct:,} of {played:,} games differ; if the players are deterministic, the rest "
                      "tells nothing new: a larger match.opening_plies helps")
-    return match_table(result, [seat.describe() for seat in parts.seats], title, notes)
+    return match_table(result, parts.seats, title, notes)
 
 
 def _finite(value: float) -> float | None:
