@@ -28,11 +28,9 @@ class GamePlayer(Protocol):
 
     def step(self) -> list[GameRecord]:
         """Plays one step; the games that ended."""
-        ...
 
     def counters(self) -> dict[str, int]:
         """Totals of games, rows, evaluations and the like."""
-        ...
 
 
 class GameWriter(Protocol):
@@ -43,11 +41,9 @@ class GameWriter(Protocol):
     @property
     def control(self) -> Control:
         """The newest reply of the replay."""
-        ...
 
     def put_all(self, records: Iterable[GameRecord]) -> int:
         """How many of the games it takes; the caller offers the others again later."""
-        ...
 
 
 class ActorLoop:

@@ -1,37 +1,16 @@
 """Self-play of one actor in two groups: while the leaves of one group are evaluated, the other searches."""
 
 from collections import Counter, deque
-from typing import Protocol
 
+from shusaku.actors.evaluators.evaluator import SplitEvaluate
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.config.schema import SelfPlayConfig
 from shusaku.common.config.search import SearchConfig
-from shusaku.common.messages import Evaluation, GameRecord, Leaves
+from shusaku.common.messages import GameRecord
 from shusaku.common.stage_timer import StageTimer
 
 GROUPS = 2
-
-
-class SplitEvaluate(Protocol):
-    """An evaluator with two halves, such as `actors.inference.client.RemoteEvaluator`: first begun, first finished."""
-
-    @property
-    def version(self) -> int:
-        """The version of the weights."""
-        ...
-
-    def __call__(self, leaves: Leaves) -> Evaluation:
-        """Begins and finishes."""
-        ...
-
-    def begin(self, leaves: Leaves) -> None:
-        """Starts an evaluation; the arrays of the leaves are free when this returns."""
-        ...
-
-    def finish(self) -> Evaluation:
-        """Waits for the oldest evaluation."""
-        ...
 
 
 class PipelinedSelfPlay:
@@ -42,26 +21,16 @@ class PipelinedSelfPlay:
     """
 
     def __init__(
-        self,
-        game: Game,
-        search: SearchConfig,
-        self_play: SelfPlayConfig,
-        evaluate: SplitEvaluate,
-        *,
-        games: int,
-        seed: int,
-        identity: ActorIdentity,
-        config_hash: str = "",
-        timer: StageTimer | None = None,
+        self, game: Game, search: SearchConfig, self_play: SelfPlayConfig, evaluate: SplitEvaluate, *,
+        games: int, seed: int, identity: ActorIdentity, config_hash: str = "", timer: StageTimer | None = None,
     ) -> None:
+        """`evaluate`: for example `actors.inference.client.RemoteEvaluator`."""
         self.evaluate = evaluate
         self._timer = timer or StageTimer()
         self.sequence = 0  # of the next finished game
         self._groups = [
-            SelfPlay(
-                game, search, self_play, evaluate, games=size, seed=group_seed(seed, group), identity=identity,
-                config_hash=config_hash, timer=self._timer,
-            )
+            SelfPlay(game, search, self_play, evaluate, games=size, seed=group_seed(seed, group), identity=identity,
+                     config_hash=config_hash, timer=self._timer)
             for group, size in enumerate(group_games(games))
         ]
         self._next = 0  # group that searches next

@@ -34,17 +34,8 @@ class SelfPlay:
     """
 
     def __init__(
-        self,
-        game: Game,
-        search: SearchConfig,
-        self_play: SelfPlayConfig,
-        evaluate: Evaluate,
-        *,
-        games: int,
-        seed: int,
-        identity: ActorIdentity,
-        config_hash: str = "",
-        timer: StageTimer | None = None,
+        self, game: Game, search: SearchConfig, self_play: SelfPlayConfig, evaluate: Evaluate, *,
+        games: int, seed: int, identity: ActorIdentity, config_hash: str = "", timer: StageTimer | None = None,
     ) -> None:
         """`timer`: shared with the evaluator if the evaluator charges its own stages."""
         self.evaluate = evaluate
@@ -162,12 +153,10 @@ class SelfPlay:
         params: dict[str, Any] = dict(self._params)
         if "komi" in columns:  # of this game alone
             params["komi"] = columns.pop("komi")
+        columns["ended_by"] = EndedBy(str(columns["ended_by"]))
         return GameRecord(
-            game=self._name,
-            params=params,
-            game_id=game_id,
-            config_hash=self._config_hash,
-            **{**columns, "ended_by": EndedBy(columns["ended_by"])},  # type: ignore[arg-type]
+            game=self._name, params=params, game_id=game_id, config_hash=self._config_hash,
+            **columns,  # type: ignore[arg-type]
         )
 
 

@@ -53,16 +53,9 @@ def encode_record(record: GameRecord) -> bytes:
             raise CodecError(f"column {name} must be an array, not {_brief(getattr(record, name))}")
     plies = len(record.actions)
     lengths = (plies, plies + 1, len(record.policy_actions))
-    fields: dict[str, Any] = {
-        "schema": record.schema,
-        "game": record.game,
-        "params": record.params,
-        "game_id": record.game_id,
-        "config_hash": record.config_hash,
-        "outcome": record.outcome,
-        "score": None if record.score != record.score else record.score,  # NaN: the game has none
-        "ended_by": str(record.ended_by),
-    }
+    fields: dict[str, Any] = {name: getattr(record, name) for name in _HEADER}
+    fields["score"] = None if record.score != record.score else record.score  # NaN: the game has none
+    fields["ended_by"] = str(record.ended_by)
     _check_header(fields)
     for name, dtype, kind in _COLUMNS:
         column = getattr(record, name)
@@ -103,18 +96,10 @@ def decode_record(data: bytes) -> GameRecord:
             raise CodecError(f"column {name} must be {lengths[kind] * dtype.itemsize} bytes of {dtype}, not {found}")
         columns[name] = np.frombuffer(column, dtype)
     _check_offsets(columns["policy_offsets"], entries)
-    score = fields["score"]
-    return GameRecord(
-        game=fields["game"],
-        params=fields["params"],
-        game_id=GameId(*fields["game_id"]),
-        config_hash=fields["config_hash"],
-        outcome=fields["outcome"],
-        score=math.nan if score is None else float(score),
-        ended_by=_ENDED_BY[fields["ended_by"]],
-        schema=schema,
-        **columns,
-    )
+    fields["game_id"] = GameId(*fields["game_id"])
+    fields["score"] = math.nan if fields["score"] is None else float(fields["score"])
+    fields["ended_by"] = _ENDED_BY[fields["ended_by"]]
+    return GameRecord(**(fields | columns))
 
 
 def _unpack(data: bytes) -> dict[str, Any]:
@@ -125,13 +110,8 @@ def _unpack(data: bytes) -> dict[str, Any]:
     try:
         # The largest array is a GameId and the largest map a record: nested headers cannot ask for much memory.
         fields = msgpack.unpackb(
-            data,
-            object_pairs_hook=_unique,
-            max_str_len=MAX_TEXT,
-            max_bin_len=MAX_RECORD_BYTES,
-            max_array_len=4,
-            max_map_len=max(len(_KEYS), MAX_PARAMS),
-            max_ext_len=0,
+            data, object_pairs_hook=_unique, max_str_len=MAX_TEXT, max_bin_len=MAX_RECORD_BYTES, max_array_len=4,
+            max_map_len=max(len(_KEYS), MAX_PARAMS), max_ext_len=0,
         )
     except CodecError:
         raise

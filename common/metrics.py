@@ -10,8 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from shusaku.common.messages import Metrics
 from shusaku.common.stage_timer import STAGES, shares
@@ -24,45 +23,30 @@ class MetricsSink:
     last line is dropped when a kill tore it.
     """
 
-    def __init__(self, directory: Path, tensorboard: bool = True) -> None:
+    def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         path = directory / "metrics.jsonl"
         drop_torn_line(path)
         self._lines = path.open("a", encoding="utf-8", buffering=1)
-        self._events = _EventFile(directory / "tensorboard") if tensorboard else None
+        self._events = _EventFile(directory / "tensorboard")
         self._lock = threading.Lock()
 
     def write(self, metrics: Metrics) -> None:
         """Appends the metrics of one moment; values that are not finite are null in JSON, absent from TensorBoard."""
         now = time.time()
         values = {name: _to_json(value) for name, value in metrics.values.items()}
-        line = {
-            "time": round(now, 3),
-            "step": metrics.step,
-            "seconds": round(metrics.seconds, 3),
-            "source": metrics.source,
-            "values": values,
-        }
+        line = {"time": round(now, 3), "step": metrics.step, "seconds": round(metrics.seconds, 3),
+                "source": metrics.source, "values": values}
         text = json.dumps(line, allow_nan=False) + "\n"
         with self._lock:
             self._lines.write(text)
-            if self._events is not None:
-                self._events.write(now, metrics.step, dict(_tags(metrics.source, values)))
+            self._events.write(now, metrics.step, dict(_tags(metrics.source, values)))
 
     def close(self) -> None:
         """Writes what is buffered and closes the files."""
         with self._lock:
             self._lines.close()
-            if self._events is not None:
-                self._events.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
+            self._events.close()
 
 
 def mean_plies(totals: Mapping[str, int]) -> float:
@@ -82,48 +66,47 @@ class TimeShares:
         return shares({}, rates)
 
 
-class Rate:
-    """Units per second of a counter that only grows, over the last `window` seconds of a monotonic clock."""
+class Growth:
+    """How much a counter grows for each unit of another one, over the last `window` seconds of a monotonic clock."""
 
     def __init__(self, window: float = 30.0, clock: Callable[[], float] = time.monotonic) -> None:
-        self._window = window
-        self._clock = clock
-        self._samples: deque[tuple[float, ...]] = deque()  # time, total; from the beginning of the window on
+        self._window, self._clock = window, clock
+        self._samples: deque[tuple[float, float, float]] = deque()  # time, both counters; from the window's begin on
+
+    @property
+    def value(self) -> float:
+        """Since the oldest record of the window; 0 before the second one, or if the other counter stands still."""
+        if not self._samples:
+            return 0.0
+        (_, low, before), (_, high, now) = self._samples[0], self._samples[-1]
+        return (high - low) / (now - before) if now > before else 0.0
+
+    def _add(self, now: float, counter: float, other: float) -> float:
+        """Adds a sample and drops those older than the window, or all of them if a counter began anew."""
+        samples = self._samples
+        if samples and (counter < samples[-1][1] or other < samples[-1][2]):
+            samples.clear()
+        samples.append((now, counter, other))
+        while len(samples) > 2 and samples[1][0] <= now - self._window:
+            samples.popleft()
+        return self.value
+
+
+class Rate(Growth):
+    """Units per second of a counter that only grows."""
 
     def update(self, total: float) -> float:
-        """Records the counter; returns its rate since the oldest record of the window, 0 before the second one."""
-        _add_sample(self._samples, self._window, self._clock(), total)
-        return self.per_second
-
-    @property
-    def per_second(self) -> float:
-        """The rate at the last update."""
-        if len(self._samples) < 2:
-            return 0.0
-        (begin, low), (end, high) = self._samples[0], self._samples[-1]
-        return (high - low) / (end - begin) if end > begin else 0.0
+        """Records the counter; returns its rate."""
+        now = self._clock()
+        return self._add(now, total, now)
 
 
-class Share:
-    """Share of a part in its whole, two counters that only grow, over the last `window` seconds."""
-
-    def __init__(self, window: float = 30.0, clock: Callable[[], float] = time.monotonic) -> None:
-        self._window = window
-        self._clock = clock
-        self._samples: deque[tuple[float, ...]] = deque()  # time, part, whole; from the beginning of the window on
+class Share(Growth):
+    """Share of a part in its whole, two counters that only grow."""
 
     def update(self, part: float, whole: float) -> float:
-        """Records the counters; returns the share since the oldest record of the window, 0 before the second one."""
-        _add_sample(self._samples, self._window, self._clock(), part, whole)
-        return self.share
-
-    @property
-    def share(self) -> float:
-        """The share at the last update."""
-        if len(self._samples) < 2:
-            return 0.0
-        (_, part_before, before), (_, part_now, now) = self._samples[0], self._samples[-1]
-        return (part_now - part_before) / (now - before) if now > before else 0.0
+        """Records the counters; returns the share."""
+        return self._add(self._clock(), part, whole)
 
 
 def read_metrics(path: Path, source: str = "") -> Iterator[Metrics]:
@@ -154,15 +137,6 @@ def drop_torn_line(path: Path) -> None:
                 break
             end = begin
         file.truncate(end)
-
-
-def _add_sample(samples: deque[tuple[float, ...]], window: float, now: float, *counters: float) -> None:
-    """Appends a sample and drops those older than the window, or all of them if the last counter began anew."""
-    if samples and counters[-1] < samples[-1][-1]:
-        samples.clear()
-    samples.append((now, *counters))
-    while len(samples) > 2 and samples[1][0] <= now - window:
-        samples.popleft()
 
 
 class _EventFile:

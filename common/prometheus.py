@@ -8,35 +8,27 @@ follow Prometheus' rules: base units, a unit at the end, `_total` for totals tha
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum, auto
 
 from ray.util.metrics import Counter, Gauge
 
 
-class Kind(Enum):
-    """How a metric changes."""
-
-    COUNTER = auto()  # the metric is a total that grows
-    GAUGE = auto()
-
-
 @dataclass(frozen=True)
 class Exported:
-    """Name, kind and unit of one metric as Prometheus reads it."""
+    """One metric as Prometheus reads it."""
 
     name: str
-    kind: Kind
+    is_total: bool  # a total that grows, or a gauge
     help: str
     scale: float = 1.0  # from our unit to Prometheus' base unit
     tag: str = ""  # for names with a slash: the tag whose value is the part behind it
 
 
 def _counter(name: str, text: str, scale: float = 1.0) -> Exported:
-    return Exported(f"shusaku_{name}_total", Kind.COUNTER, text, scale)
+    return Exported(f"shusaku_{name}_total", True, text, scale)
 
 
 def _gauge(name: str, text: str, scale: float = 1.0, tag: str = "") -> Exported:
-    return Exported(f"shusaku_{name}", Kind.GAUGE, text, scale, tag)
+    return Exported(f"shusaku_{name}", False, text, scale, tag)
 
 
 # By our name of the metric; `loss/` stands for every metric whose name begins with it.
@@ -99,7 +91,7 @@ class RayMetrics:
             exported, tags = _look_up(name)
             if exported is None or not math.isfinite(value):
                 continue
-            if exported.kind is Kind.COUNTER:
+            if exported.is_total:
                 self._count(name, exported, value)
             else:
                 self._gauge(exported, tags).set(value * exported.scale, tags={**self._tags, **tags})

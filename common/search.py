@@ -15,11 +15,9 @@ class Evaluate(Protocol):
     @property
     def version(self) -> int:
         """The version of the weights; it keys cached evaluations."""
-        ...
 
     def __call__(self, leaves: Leaves) -> Evaluation:
         """Logits and values of all leaves."""
-        ...
 
 
 def search_options(config: SearchConfig, *, symmetries: bool) -> SearchOptions:

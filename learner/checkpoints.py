@@ -64,7 +64,8 @@ def write_checkpoint(directory: Path, checkpoint: Checkpoint) -> Path:
     OSError, for example when the disk is full: earlier checkpoints are untouched and nothing half-written stays.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    _remove_leftovers(directory)
+    for leftover in directory.glob(".*.part"):  # of a process that was killed; one at a time owns a run directory
+        shutil.rmtree(leftover, ignore_errors=True)
     final = directory / f"{checkpoint.step:09d}"
     temporary = directory / f".{final.name}.{os.getpid()}.part"
     try:
@@ -135,29 +136,19 @@ def keep_first_weights(run: Path, weights: Weights) -> None:
         save_weights(run / FIRST_WEIGHTS, weights)
 
 
-def prune(directory: Path, keep: int) -> list[Path]:
-    """Removes all checkpoints older than the newest `keep` that are whole; returns the removed ones.
+def prune(directory: Path, keep: int) -> None:
+    """Removes all checkpoints older than the newest `keep` that are whole.
 
     Damaged ones count for nothing, so that they never push a good one out.
     """
     kept = 0
-    removed = []
     for path in _candidates(directory):
         if kept >= keep:
             shutil.rmtree(path, ignore_errors=True)
-            removed.append(path)
-        elif problem_of(path) is None:
+            continue
+        with contextlib.suppress(_Damaged):
+            _verified_files(path)
             kept += 1
-    return removed
-
-
-def problem_of(path: Path) -> str | None:
-    """What is wrong with this checkpoint, or None."""
-    try:
-        _verified_files(path)
-    except _Damaged as error:
-        return str(error)
-    return None
 
 
 def _candidates(directory: Path) -> list[Path]:
@@ -168,12 +159,6 @@ def _candidates(directory: Path) -> list[Path]:
         if match and path.is_dir():
             found.append((int(match[1]), match[2] is None, path))
     return [path for _, _, path in sorted(found, reverse=True)]
-
-
-def _remove_leftovers(directory: Path) -> None:
-    """Half-written directories of a process that was killed; one process at a time owns a run directory."""
-    for path in directory.glob(".*.part"):
-        shutil.rmtree(path, ignore_errors=True)
 
 
 def _serialize(checkpoint: Checkpoint) -> dict[str, bytes]:

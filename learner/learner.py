@@ -1,7 +1,7 @@
 """One gradient step after another: predict, compare with the targets, step, average, publish."""
 
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,23 +22,13 @@ from shusaku.learner.ema import Average
 from shusaku.learner.optimizer_state import load_optimizer, optimizer_tensors
 from shusaku.learner.optimizers import learning_rate, make_optimizer
 from shusaku.learner.quantisation import POSITIONS, QuantisationError, quantise
+from shusaku.replay.buffer import Batch
 
 _SCALE = "scale/"  # before the name of a layer, in the facts of a checkpoint
 
 
 class Diverged(RuntimeError):
     """Too many steps in a row, or the network itself, were not finite: go on from the last checkpoint."""
-
-
-class Batch(Protocol):
-    """What every learner reads of a mini-batch, and the columns of its targets; `replay.buffer.Batch` has them."""
-
-    @property
-    def observations(self) -> NDArray[np.float32]:
-        """[B, C, H, W]."""
-    @property
-    def weight(self) -> NDArray[np.float32]:
-        """[B]."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,33 +2,16 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import nn
 
 from shusaku.common.config.schema import LearnerConfig, RunConfig
 
-Groups = list[dict[str, Any]]
 FINAL_SHARE = 0.05  # of the learning rate that `cosine` and `cooldown` end at
 
-
-def _sgd(groups: Groups, config: LearnerConfig) -> torch.optim.Optimizer:
-    return torch.optim.SGD(groups, lr=config.learning_rate, momentum=config.momentum, fused=True)
-
-
-def _adam(groups: Groups, config: LearnerConfig) -> torch.optim.Optimizer:
-    return torch.optim.Adam(groups, lr=config.learning_rate, fused=True)
-
-
-def _adamw(groups: Groups, config: LearnerConfig) -> torch.optim.Optimizer:
-    return torch.optim.AdamW(groups, lr=config.learning_rate, fused=True)
-
-
-OPTIMIZERS: dict[str, Callable[[Groups, LearnerConfig], torch.optim.Optimizer]] = {
-    "sgd": _sgd,
-    "adam": _adam,
-    "adamw": _adamw,
+OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW,
 }
 
 
@@ -40,11 +23,12 @@ def make_optimizer(network: nn.Module, config: LearnerConfig) -> torch.optim.Opt
     """
     decay = config.weight_decay if config.optimizer == "adamw" else 2 * config.weight_decay
     parameters = list(network.parameters())
-    groups: Groups = [
+    groups = [
         {"params": [p for p in parameters if p.ndim > 1], "weight_decay": decay},
         {"params": [p for p in parameters if p.ndim == 1], "weight_decay": 0.0},
     ]
-    return OPTIMIZERS[config.optimizer](groups, config)
+    momentum = {"momentum": config.momentum} if config.optimizer == "sgd" else {}
+    return OPTIMIZERS[config.optimizer](groups, lr=config.learning_rate, fused=True, **momentum)
 
 
 def learning_rate(step: int, config: LearnerConfig, run_share: float = 0.0) -> float:

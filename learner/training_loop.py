@@ -78,18 +78,10 @@ class TrainingLoop:
     """
 
     def __init__(
-        self,
-        config: Config,
-        game: Game,
-        buffer: ReplayBuffer,
-        directory: Path,
-        *,
-        config_hash: str,
-        seconds: float = 0.0,
-        clock: Callable[[], float] = time.monotonic,
+        self, config: Config, game: Game, buffer: ReplayBuffer, directory: Path, *, config_hash: str,
+        seconds: float = 0.0, clock: Callable[[], float] = time.monotonic,
         share_done: Callable[[], float] | None = None,
-        load_weights: Callable[[Weights], None] = lambda weights: None,
-        self_play: SelfPlayState | None = None,
+        load_weights: Callable[[Weights], None] = lambda weights: None, self_play: SelfPlayState | None = None,
     ) -> None:
         """Goes on from the newest good checkpoint below `directory`.
 
@@ -144,7 +136,7 @@ class TrainingLoop:
         finally:
             self.close()
 
-    def begin_turns(self, should_stop: Callable[[], bool], on_wait: Callable[[], None] = lambda: None) -> None:
+    def begin_turns(self, should_stop: Callable[[], bool], on_wait: Callable[[], object] = lambda: None) -> None:
         """Before the first `learn_turn`: what was published when the run was saved is in use again.
 
         Without a checkpoint the first version is published; `on_wait` is called while the disk does not take it.
@@ -155,7 +147,7 @@ class TrainingLoop:
         else:
             self._use(self._restored)
 
-    def learn_turn(self, should_stop: Callable[[], bool], on_step: Callable[[], None] = lambda: None) -> None:
+    def learn_turn(self, should_stop: Callable[[], bool], on_step: Callable[[], object] = lambda: None) -> None:
         """Gradient steps until the next publication, or until the buffer has no more rows.
 
         No batch is drawn ahead of the turn's end, so which rows it holds does not depend on any thread's timing.  What
@@ -196,21 +188,12 @@ class TrainingLoop:
             notes, self._notes = self._notes, []
             losses = {name.removeprefix("loss/"): v for name, v in self._metrics.items() if name.startswith("loss/")}
             return TrainingReport(
-                step=self.learner.step_count,
-                version=self._published.version if self._published else 0,
-                ticks=self._ticks,
-                learning_seconds=self._learning,
-                waiting_seconds=self._waiting,
-                losses=losses,
-                metrics=self._metrics,
-                skipped_steps=self.learner.skipped_steps,
-                refused_publications=self.learner.refused_publications,
-                rollbacks=self._rollbacks,
-                saved_step=self._saved_step,
-                resident_megabytes=psutil.Process().memory_info().rss / 1e6,
-                replay=stats,
-                notes=notes,
-                description=self.learner.description,
+                step=self.learner.step_count, version=self._published.version if self._published else 0,
+                ticks=self._ticks, learning_seconds=self._learning, waiting_seconds=self._waiting,
+                losses=losses, metrics=self._metrics, skipped_steps=self.learner.skipped_steps,
+                refused_publications=self.learner.refused_publications, rollbacks=self._rollbacks,
+                saved_step=self._saved_step, resident_megabytes=psutil.Process().memory_info().rss / 1e6,
+                replay=stats, notes=notes, description=self.learner.description,
             )
 
     def weights(self) -> Weights | None:
@@ -250,7 +233,7 @@ class TrainingLoop:
             self._roll_back(error)
         self._saved_at = self._clock()
 
-    def _publish_first(self, should_stop: Callable[[], bool], on_wait: Callable[[], None] = lambda: None) -> None:
+    def _publish_first(self, should_stop: Callable[[], bool], on_wait: Callable[[], object] = lambda: None) -> None:
         """A new run cannot play before a version is in the index, so it is tried again and again.
 
         A run that goes on learns with the version of its checkpoint if the disk refuses a new one.
@@ -316,18 +299,10 @@ class TrainingLoop:
         # What was drawn ahead is drawn again after a restart.
         replay["sampled"] = max(0, replay["sampled"] - self._batches.ahead * self._config.learner.batch_size)
         facts: dict[str, Any] = {
-            "format": FORMAT,
-            "game": self._game.name,
-            "config_hash": self._config_hash,
-            "learner": learner.facts,
-            "replay": replay,
-            "version": published.version,
-            "version_step": published.step,
-            "scales": published.scales,
-            "refused": published.rejected,
-            "next_batch": self._batches.index,
-            "steps_left": self._steps_left,
-            "local": local,
+            "format": FORMAT, "game": self._game.name, "config_hash": self._config_hash, "learner": learner.facts,
+            "replay": replay, "version": published.version, "version_step": published.step,
+            "scales": published.scales, "refused": published.rejected, "next_batch": self._batches.index,
+            "steps_left": self._steps_left, "local": local,
         }
         checkpoints = self._directory / "checkpoints"
         tensors = {**learner.tensors, "published": dict(published.tensors)}

@@ -19,10 +19,8 @@ class VersionIndex:
     def __init__(self, directory: Path) -> None:
         self._path = directory / "versions.jsonl"
         drop_torn_line(self._path)
-        self.newest = 0
-        if self._path.exists():
-            for line in self._path.read_text(encoding="utf-8").splitlines():
-                self.newest = max(self.newest, int(json.loads(line)["version"]))
+        lines = self._path.read_text(encoding="utf-8").splitlines() if self._path.exists() else []
+        self.newest = max((int(json.loads(line)["version"]) for line in lines), default=0)
 
     def append(self, weights: Weights) -> None:
         """Records that these weights were published; OSError, and nothing changed, if the disk does not take it."""

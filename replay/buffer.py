@@ -6,7 +6,7 @@ mini-batches (`ReplayReader`).  `replay.backends` makes one.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, Required, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,21 +113,27 @@ class ReplayBuffer(ReplayWriter, ReplayReader, Protocol):
     """Both sides."""
 
 
+class WindowOptions(TypedDict, total=False):
+    """What every buffer passes on to its `replay.row_window.RowWindow`, where the defaults are."""
+
+    batch_size: Required[int]  # rows that the learner samples at a time
+    limited: bool  # False: there is no learner, and actors are never throttled
+    symmetries: bool
+    labels: RowLabels
+    threads: int  # for sampling
+    config_hash: str  # that records must carry; empty: any
+    error_buffer: float  # samples by which playing and learning may run ahead of each other, see `RateLimiter`
+
+
 class BufferMaker(Protocol):
     """Makes a buffer; UsageError if the sizes cannot work together."""
 
     def __call__(
-        self,
-        game: Game,
-        config: ReplayConfig,
-        *,
-        batch_size: int,  # rows that the learner samples at a time
-        limited: bool = True,  # False: there is no learner, and actors are never throttled
-        symmetries: bool = True,
-        labels: RowLabels = RowLabels(),  # noqa: B008 - frozen
-        threads: int = 1,  # for sampling
-        epoch: int = 0,  # of this driver term; games of another one are refused
-        config_hash: str = "",  # that records must carry; empty: any
-        on_accept: Callable[[bytes], None] | None = None,  # called with each accepted game, encoded, in order
+        self, game: Game, config: ReplayConfig, *, epoch: int = 0, on_accept: Callable[[bytes], None] | None = None,
+        **window: Unpack[WindowOptions],
     ) -> ReplayBuffer:
-        """Makes an empty buffer."""
+        """Makes an empty buffer.
+
+        `epoch`: of this driver term; games of another one are refused.  `on_accept` is called with each accepted game,
+        encoded, in order.
+        """

@@ -2,42 +2,25 @@
 
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Unpack
 
 from shusaku.common._core import Game
 from shusaku.common.codec import CodecError, decode_record
 from shusaku.common.config.schema import ReplayConfig
 from shusaku.common.messages import Control, GameRecord
-from shusaku.common.network.row_labels import RowLabels
-from shusaku.replay.buffer import Batch, ReplayStats
-from shusaku.replay.rate_limiter import LimiterState
-from shusaku.replay.row_window import RowWindow
+from shusaku.replay.buffer import Batch, ReplayStats, WindowOptions
+from shusaku.replay.row_window import RowWindow, translate_state_errors
 from shusaku.replay.validation import InvalidRecordError, Quarantine
-
-STATE = 1  # format of what `MemoryBuffer.state` returns
 
 
 class MemoryBuffer:
     """Implements `replay.buffer.ReplayBuffer` with the arguments of `BufferMaker`.  Any thread may call any method."""
 
     def __init__(
-        self,
-        game: Game,
-        config: ReplayConfig,
-        *,
-        batch_size: int,
-        limited: bool = True,
-        symmetries: bool = True,
-        labels: RowLabels = RowLabels(),  # noqa: B008 - frozen
-        threads: int = 1,
-        epoch: int = 0,
-        config_hash: str = "",
-        on_accept: Callable[[bytes], None] | None = None,
+        self, game: Game, config: ReplayConfig, *, epoch: int = 0, on_accept: Callable[[bytes], None] | None = None,
+        **window: Unpack[WindowOptions],
     ) -> None:
-        self._window = RowWindow(
-            game, config, batch_size=batch_size, limited=limited, symmetries=symmetries, labels=labels,
-            threads=threads, config_hash=config_hash,
-        )
+        self._window = RowWindow(game, config, **window)
         self._seen: dict[int, tuple[int, int, int]] = {}  # actor -> epoch, incarnation, sequence of its newest game
         self._epoch = epoch
         self._stop = False
@@ -81,9 +64,7 @@ class MemoryBuffer:
     def stats(self) -> ReplayStats:
         """See `ReplayReader.stats`."""
         with self._lock:
-            return self._window.stats(
-                duplicates=self._duplicates, fenced=self._fenced, other_epoch=self._other_epoch
-            )
+            return self._window.stats(duplicates=self._duplicates, fenced=self._fenced, other_epoch=self._other_epoch)
 
     def record_version(self, version: int) -> None:
         """See `ReplayReader.record_version`."""
@@ -105,16 +86,14 @@ class MemoryBuffer:
         """See `ReplayReader.state`."""
         with self._lock:
             seen = [[actor, *newest] for actor, newest in sorted(self._seen.items())]
-            return {"state": STATE, **self._window.state(), "seen": seen}
+            return {**self._window.state(), "seen": seen}
 
     def restore(self, state: dict[str, Any], records: Iterable[bytes] = ()) -> int:
         """See `ReplayReader.restore`; the buffer must be empty."""
         with self._lock:
-            if not self._window.is_empty:
-                raise ValueError("a buffer that holds games cannot be restored")
-            counters, version, seen = _read_state(state)
-            self._window.begin_refill(counters)
-            self._window.record_version(version)
+            with translate_state_errors(state):
+                seen = {int(actor): (int(a), int(b), int(c)) for actor, a, b, c in state["seen"]}
+            self._window.restore(state)
             self._seen = seen
             bad = 0
             for data in records:
@@ -148,15 +127,3 @@ class MemoryBuffer:
         self._seen[actor] = (epoch, incarnation, sequence)
         if self._on_accept is not None:
             self._on_accept(data)
-
-
-def _read_state(state: dict[str, Any]) -> tuple[LimiterState, int, dict[int, tuple[int, int, int]]]:
-    """Returns counters, newest version and newest games; ValueError unless `MemoryBuffer.state` made the state."""
-    if state.get("state") != STATE:
-        raise ValueError(f"replay state {state.get('state')!r} is unknown; this program reads {STATE}")
-    try:
-        counters = LimiterState(int(state["inserted"]), int(state["sampled"]), int(state["deleted"]))
-        seen = {int(actor): (int(a), int(b), int(c)) for actor, a, b, c in state["seen"]}
-        return counters, int(state["version"]), seen
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"replay state is broken: {error!r}") from None

@@ -1,6 +1,8 @@
 """The window of rows that a learner samples from, without locks and servers: the part that all buffers share."""
 
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -12,6 +14,8 @@ from shusaku.replay.buffer import Batch, ReplayStats
 from shusaku.replay.rate_limiter import LimiterState, RateLimiter
 from shusaku.replay.validation import InvalidRecordError, Quarantine, Validation
 from shusaku.replay.window import Window
+
+STATE = 1  # format of what `RowWindow.state` returns
 
 
 class RowWindow:
@@ -29,28 +33,15 @@ class RowWindow:
     """
 
     def __init__(
-        self,
-        game: Game,
-        config: ReplayConfig,
-        *,
-        batch_size: int,
-        limited: bool,
-        symmetries: bool,
-        labels: RowLabels,
-        threads: int,
-        config_hash: str,
-        error_buffer: float = 0.0,
+        self, game: Game, config: ReplayConfig, *, batch_size: int, limited: bool = True, symmetries: bool = True,
+        labels: RowLabels = RowLabels(),  # noqa: B008 - frozen
+        threads: int = 1, config_hash: str = "", error_buffer: float = 0.0,
     ) -> None:
-        """See `BufferMaker`; `error_buffer` in samples, see `RateLimiter`."""
+        """See `WindowOptions`."""
         self.window = Window.of(config)
         self.limiter = RateLimiter(
-            samples_per_position=config.samples_per_position,
-            minimum=config.minimum,
-            capacity=config.capacity,
-            rows_per_insert=game.max_plies,
-            rows_per_sample=batch_size,
-            error_buffer=error_buffer,
-            enabled=limited,
+            samples_per_position=config.samples_per_position, minimum=config.minimum, capacity=config.capacity,
+            rows_per_insert=game.max_plies, rows_per_sample=batch_size, error_buffer=error_buffer, enabled=limited,
         )
         self.quarantine = Quarantine()
         self.validation = Validation(game, config_hash)
@@ -91,13 +82,22 @@ class RowWindow:
         """See `ReplayReader.record_version`."""
         self.version = max(self.version, version)
 
-    def begin_refill(self, counters: LimiterState | None = None) -> None:
-        """Empties the window; `refill` then puts back the games that it held, without counting them again.
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continues from a checkpoint's `state` and begins the refill.
 
-        `counters` are those of a checkpoint (ValueError if they are impossible); None keeps the present ones.
+        ValueError, and no change, if the window holds games already or if the state is impossible.
         """
-        if counters is not None:
-            self.limiter.restore(counters)
+        if not self.is_empty:
+            raise ValueError("a buffer that holds games cannot be restored")
+        with translate_state_errors(state):
+            counters = LimiterState(int(state["inserted"]), int(state["sampled"]), int(state["deleted"]))
+            version = int(state["version"])
+        self.limiter.restore(counters)
+        self.begin_refill()
+        self.record_version(version)
+
+    def begin_refill(self) -> None:
+        """Empties the window; `refill` then puts back the games that it held, without counting them again."""
         self._refill_size = self.limiter.size
         self._games.clear()
         self.limiter.deleted = self.limiter.inserted
@@ -116,32 +116,18 @@ class RowWindow:
         if self.limiter.size != self._refill_size:
             self.limiter.rebase(self.limiter.size)
 
-    def state(self) -> dict[str, int]:
+    def state(self) -> dict[str, Any]:
         """The counters of a checkpoint; the rows are stored elsewhere."""
-        limiter = self.limiter
-        return {
-            "inserted": limiter.inserted,
-            "sampled": limiter.sampled,
-            "deleted": limiter.deleted,
-            "version": self.version,
-        }
+        return {"state": STATE, **asdict(self.limiter.state()), "version": self.version}
 
     def stats(self, **fields: Any) -> ReplayStats:
         """The statistics; `fields` are those that only the buffer knows, or knows better."""
         limiter = self.limiter
         own: dict[str, Any] = {
-            "games": len(self._games),
-            "rows": limiter.size,
-            "window": self.window.rows(limiter.inserted),
-            "capacity": self.window.capacity,
-            "inserted": limiter.inserted,
-            "sampled": limiter.sampled,
-            "deleted": limiter.deleted,
-            "samples_per_position": limiter.sampled / max(1, limiter.inserted),
-            "throttled": limiter.is_throttled,
-            "waits_for": limiter.waits_for(),
-            "accepted": self.accepted,
-            "quarantined": self.quarantine.counts,
+            **asdict(limiter.state()), "games": len(self._games), "rows": limiter.size,
+            "window": self.window.rows(limiter.inserted), "capacity": self.window.capacity,
+            "samples_per_position": limiter.sampled / max(1, limiter.inserted), "throttled": limiter.is_throttled,
+            "waits_for": limiter.waits_for(), "accepted": self.accepted, "quarantined": self.quarantine.counts,
             "nbytes": self._ring.nbytes,
         }
         return ReplayStats(**own | fields)
@@ -158,3 +144,14 @@ class RowWindow:
         games, limiter = self._games, self.limiter
         while games and (limiter.size > self.window.capacity or limiter.size - games[0] >= wanted or games[0] == 0):
             limiter.delete(games.popleft())
+
+
+@contextmanager
+def translate_state_errors(state: dict[str, Any]) -> Iterator[None]:
+    """ValueError unless `RowWindow.state` is part of the state, and if reading it in the block fails."""
+    if state.get("state") != STATE:
+        raise ValueError(f"replay state {state.get('state')!r} is unknown; this program reads {STATE}")
+    try:
+        yield
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"replay state is broken: {error!r}") from None

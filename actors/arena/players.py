@@ -50,19 +50,15 @@ class Player(Protocol):
     @property
     def name(self) -> str:
         """The name in tables."""
-        ...
 
     def choose(self, games: Sequence[OpenGame]) -> Sequence[int | Forfeit]:
         """An action for each game, in all of which it is this player's turn; StoppedError if the match is stopped."""
-        ...
 
     def end(self, game: OpenGame) -> None:
         """Releases what was kept for a game that is over."""
-        ...
 
     def close(self) -> None:
         """Releases everything after the match."""
-        ...
 
 
 class SearchPlayer:

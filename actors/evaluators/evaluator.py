@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from shusaku.actors.evaluators.channels_last import Inputs
 from shusaku.common.errors import UsageError
 from shusaku.common.messages import Evaluation, Leaves, Weights
+from shusaku.common.search import Evaluate
 
 NO_VERSION = -1  # before the first weights
 
@@ -20,48 +21,38 @@ class BatchTooLargeError(UsageError):
     """The device has no memory for batches of this size; smaller ones may fit."""
 
 
-class Evaluator(Protocol):
-    """What a search asks.  One thread at a time uses it; the arrays that it returns are valid until the next call."""
+class Evaluator(Evaluate, Protocol):
+    """What a search asks.  One thread at a time uses it; the arrays that it returns are valid until the next call.
 
-    @property
-    def version(self) -> int:
-        """The version of the weights that answer."""
-        ...
+    It evaluates any number of positions.
+    """
 
     @property
     def description(self) -> str:
         """Runtime, precision and why it was chosen, as text for the user."""
-        ...
-
-    def __call__(self, leaves: Leaves) -> Evaluation:
-        """Evaluates any number of positions."""
-        ...
 
     def load(self, weights: Weights) -> None:
         """Uses these weights from the next call on; `description` may change then."""
-        ...
 
 
-@runtime_checkable
-class SplitEvaluator(Evaluator, Protocol):
-    """An evaluator with two halves: batches are begun and later finished in the same order.
-
-    Up to `depth` batches may be in flight.
-    """
-
-    depth: int
+class SplitEvaluate(Evaluate, Protocol):
+    """The part of an evaluator with two halves that a search needs: what is begun first is finished first."""
 
     def begin(self, leaves: Leaves) -> None:
         """Starts a batch; the arrays of the leaves are free when this returns."""
-        ...
-
-    def is_done(self) -> bool:
-        """Whether `finish` would return without waiting."""
-        ...
 
     def finish(self) -> Evaluation:
         """Waits for the oldest batch in flight."""
-        ...
+
+
+@runtime_checkable
+class SplitEvaluator(SplitEvaluate, Evaluator, Protocol):
+    """An evaluator with two halves; up to `depth` batches may be in flight."""
+
+    depth: int
+
+    def is_done(self) -> bool:
+        """Whether `finish` would return without waiting."""
 
 
 @runtime_checkable
@@ -73,11 +64,9 @@ class MeasurableEvaluator(Evaluator, Protocol):
     @property
     def precision(self) -> str:
         """The precision that is in use now: fp32 | bf16 | int8."""
-        ...
 
     def run_raw(self, batches: int) -> None:
         """Runs the network alone on this many full batches that are already prepared."""
-        ...
 
 
 class Runtime(Protocol):
@@ -86,32 +75,25 @@ class Runtime(Protocol):
     @property
     def inputs(self) -> Inputs:  # [S, H, W, C]
         """The planes of a batch, to be written by the caller."""
-        ...
 
     @property
     def precision(self) -> str:
         """The precision that is in use now: fp32 | bf16 | int8."""
-        ...
 
     @property
     def policy(self) -> NDArray[np.float32]:  # [S, A]
         """The logits of all actions."""
-        ...
 
     @property
     def values(self) -> NDArray[np.float32]:  # [S]
         """The values for the player to move."""
-        ...
 
     @property
     def description(self) -> str:
         """Runtime, precision and why it was chosen, as text for the user."""
-        ...
 
     def load(self, weights: Weights) -> None:
         """Uses these weights from the next `run` on; ValueError if they belong to another network."""
-        ...
 
     def run(self, rows: int) -> None:
         """Evaluates at least the first `rows` inputs and releases the GIL meanwhile."""
-        ...

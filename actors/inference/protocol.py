@@ -43,11 +43,9 @@ class Transport(Protocol):
 
         ServerUnavailableError if the request cannot be sent.
         """
-        ...
 
     def receive(self, ticket: Any, timeout: float) -> bytes:
         """The answer.  TimeoutError if none came within `timeout` seconds: the ticket stays valid.
 
         ServerUnavailableError if none will come: the ticket is void then.
         """
-        ...

@@ -3,9 +3,9 @@
 from contextlib import suppress
 from typing import Any
 
-from shusaku.actors.arena.players import PASS, Forfeit, OpenGame, ShouldStop
+from shusaku.actors.arena.players import PASS, Forfeit, OpenGame
 from shusaku.actors.opponents.process import EngineError, EngineProcess, quote
-from shusaku.actors.opponents.session import EngineSettings
+from shusaku.actors.opponents.session import EngineSession
 from shusaku.common._core import Game
 from shusaku.common.errors import UsageError
 
@@ -52,16 +52,11 @@ def _take_answer(command: str, said: bytes) -> tuple[bytes | None, bytes]:
     return None, text
 
 
-class GtpSession:
+class GtpSession(EngineSession):
     """Plays games with one process, which is told each move; the moves of our games are GTP vertices for Go."""
 
-    def __init__(
-        self, key: str, program: str, game: Game, settings: EngineSettings, should_stop: ShouldStop
-    ) -> None:
-        self.engine = GtpEngine([program, *settings.command[1:]], should_stop)
-        self.name = ""
-        self._key, self._game, self._settings = key, game, settings
-        self._told = 0  # moves of the current game that the engine knows
+    engine: GtpEngine
+    _told = 0  # moves of the current game that the engine knows
 
     def start(self) -> None:
         """Makes the engine ready for its first game; see `EngineSession`."""

@@ -2,15 +2,15 @@
 
 import shutil
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from shusaku.actors.arena.players import Forfeit, OpenGame, ShouldStop
-from shusaku.actors.opponents.gtp import GtpSession
+from shusaku.actors.opponents.gtp import GtpEngine, GtpSession
 from shusaku.actors.opponents.process import EngineError
 from shusaku.actors.opponents.session import EngineSession, EngineSettings
-from shusaku.actors.opponents.uci import UciSession
+from shusaku.actors.opponents.uci import UciEngine, UciSession
 from shusaku.actors.opponents.uci_games import known_game
 from shusaku.common._core import Game
 from shusaku.common.errors import UsageError
@@ -101,12 +101,11 @@ class EnginePlayer:
         if session is not None:
             try:
                 session.begin(self._settings.move_seconds)
-            except EngineError:  # it failed between two games, which loses neither
+            except BaseException as error:
                 session.engine.close(at_once=True)
+                if not isinstance(error, EngineError):  # which loses no game if it comes between two
+                    raise
                 session = None
-            except BaseException:
-                session.engine.close(at_once=True)
-                raise
         if session is None:
             session = self._start()
         with self._lock:
@@ -114,11 +113,12 @@ class EnginePlayer:
         return session
 
     def _start(self) -> EngineSession:
-        make: Callable[..., EngineSession] = GtpSession if self._settings.protocol == "gtp" else UciSession
-        session = make(
-            self._key, self._program, self._game, self._settings,
-            lambda: self._is_closing.is_set() or self._should_stop(),
-        )
+        command = [self._program, *self._settings.command[1:]]
+        session: EngineSession
+        if self._settings.protocol == "gtp":
+            session = GtpSession(GtpEngine(command, self._is_stopping), self._key, self._game, self._settings)
+        else:
+            session = UciSession(UciEngine(command, self._is_stopping), self._key, self._game, self._settings)
         try:
             session.start()
         except BaseException:
@@ -128,3 +128,6 @@ class EnginePlayer:
             with self._lock:
                 self._name = self._name or " ".join(session.name.split())[:60]
         return session
+
+    def _is_stopping(self) -> bool:
+        return self._is_closing.is_set() or self._should_stop()

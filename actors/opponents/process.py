@@ -78,9 +78,7 @@ class EngineProcess:
         if written != len(data):
             raise EngineError("timeout", f"does not read what it is told, at last {quote(data)}{self._last_words()}")
 
-    def receive(
-        self, command: str, seconds: float, take: Callable[[bytes], tuple[T | None, bytes]], end: str
-    ) -> T:
+    def receive(self, command: str, seconds: float, take: Callable[[bytes], tuple[T | None, bytes]], end: str) -> T:
         """Reads until `take` returns an answer.
 
         `take` gets the output that is not consumed yet and returns an answer (None: not complete yet) and the rest

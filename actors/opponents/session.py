@@ -1,11 +1,13 @@
 """The settings of an engine, and the interface of a session with it in every protocol."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from shusaku.actors.arena.players import Forfeit, OpenGame
 from shusaku.actors.opponents.process import EngineProcess
+from shusaku.common._core import Game
 
 MOVE_LIMIT = ("movetime_ms", 100)  # every engine obeys a time; some do not know nodes and depth (gpsshogi)
 
@@ -27,34 +29,30 @@ class EngineSettings:
         return " ".join(self.command)
 
 
-class EngineSession(Protocol):
+class EngineSession(ABC):
     """One process, which plays one game after the other.
 
     Every method raises EngineError if the engine fails, and StoppedError if the match is stopped.
     """
 
-    @property
-    def engine(self) -> EngineProcess:
-        """The process."""
-        ...
+    def __init__(self, engine: EngineProcess, key: str, game: Game, settings: EngineSettings) -> None:
+        """`key`: the setting of the player, for errors about its command."""
+        self.engine = engine
+        self.name = ""  # the engine's own; empty if it has not sent one
+        self._key, self._game, self._settings = key, game, settings
 
-    @property
-    def name(self) -> str:
-        """The engine's own name; empty if it has not sent one."""
-        ...
-
+    @abstractmethod
     def start(self) -> None:
         """Makes it ready for its first game; UsageError if it refuses this game or an option."""
-        ...
 
+    @abstractmethod
     def begin(self, seconds: float) -> None:
         """Makes it ready for another game."""
-        ...
 
+    @abstractmethod
     def choose(self, game: OpenGame) -> int | Forfeit:
         """An action in this game."""
-        ...
 
+    @abstractmethod
     def end(self, game: OpenGame) -> None:
         """Sends the result of the game, if the protocol has a command for it."""
-        ...

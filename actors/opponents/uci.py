@@ -5,9 +5,9 @@ UCI: Meyer-Kahlen and Huber, "Description of the universal chess interface", 200
 
 from collections.abc import Callable, Sequence
 
-from shusaku.actors.arena.players import Forfeit, OpenGame, ShouldStop
+from shusaku.actors.arena.players import Forfeit, OpenGame
 from shusaku.actors.opponents.process import EngineError, EngineProcess, quote
-from shusaku.actors.opponents.session import EngineSettings
+from shusaku.actors.opponents.session import EngineSession, EngineSettings
 from shusaku.actors.opponents.uci_games import from_engine, known_game, start_words, to_engine
 from shusaku.actors.opponents.uci_options import EngineOption, option_commands, parse_option
 from shusaku.common._core import Game
@@ -85,23 +85,21 @@ class UciEngine(EngineProcess):
         return self.receive(command, seconds, take, f"the end of its line, or {word}")
 
 
-class UciSession:
+class UciSession(EngineSession):
     """Plays games with one process, which gets all moves from the start with each request for a move.
 
     Moves are written as in our games, which is UCI's notation for chess and USI's for shogi (see uci_games).
     """
 
-    def __init__(
-        self, key: str, program: str, game: Game, settings: EngineSettings, should_stop: ShouldStop
-    ) -> None:
-        self._key, self._game, self._settings = key, game, settings
+    engine: UciEngine
+    _side = 0  # of the engine in the current game
+    _has_resigned = False
+
+    def __init__(self, engine: UciEngine, key: str, game: Game, settings: EngineSettings) -> None:
+        super().__init__(engine, key, game, settings)
         self._known = known_game(key, settings.protocol, game)
         self._position = f"position {start_words(self._known, game)}"
         self._is_usi = settings.protocol == "usi"
-        self._side = 0  # of the engine in the current game
-        self._has_resigned = False
-        self.name = ""
-        self.engine = UciEngine([program, *settings.command[1:]], should_stop)
 
     def start(self) -> None:
         """Makes the engine ready for its first game; see `EngineSession`."""

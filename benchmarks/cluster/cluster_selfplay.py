@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,33 +44,33 @@ def main() -> None:
            runs=[{"ratio": ratio} for ratio in ratios])
 
 
-def plain(overrides: list[str]) -> float:
-    done = subprocess.run([*SHUSAKU, "bench", "selfplay", "bench.seconds=15", *overrides, "--json"],
+def plain(overrides: Sequence[str], seconds: float = 15.0, shusaku: Sequence[str] = SHUSAKU) -> float:
+    done = subprocess.run([*shusaku, "bench", "selfplay", f"bench.seconds={seconds}", *overrides, "--json"],
                           capture_output=True, text=True, check=True)
     return float(json.loads(done.stdout.splitlines()[-1])["searches_per_s"])
 
 
-def through_ray(overrides: list[str], seconds: float) -> float:
+def through_ray(overrides: Sequence[str], seconds: float, shusaku: Sequence[str] = SHUSAKU) -> float:
     with tempfile.TemporaryDirectory(prefix="cluster-selfplay-") as folder:
         run_dir = Path(folder) / "run"
-        command = [*SHUSAKU, "train", "learner.enabled=false", "strength.enabled=false", f"run.dir={run_dir}",
+        command = [*shusaku, "train", "learner.enabled=false", "strength.enabled=false", f"run.dir={run_dir}",
                    "run.minutes=600", *overrides]
         with (Path(folder) / "log").open("w") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         try:
-            wait_for_games(SHUSAKU, run_dir, process)
+            wait_for_games(shusaku, run_dir, process)
             time.sleep(WARM_UP_SECONDS)
-            before = _searches(run_dir)
+            before = _searches(shusaku, run_dir)
             time.sleep(seconds)
-            after = _searches(run_dir)
-            return (after["searches"] - before["searches"]) / (after["time"] - before["time"])
+            after = _searches(shusaku, run_dir)
+            return float((after["searches"] - before["searches"]) / (after["time"] - before["time"]))
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(60)
 
 
-def _searches(run_dir: Path) -> dict[str, Any]:
-    state = status(SHUSAKU, run_dir)
+def _searches(shusaku: Sequence[str], run_dir: Path) -> dict[str, Any]:
+    state = status(shusaku, run_dir)
     return {"searches": state["totals"]["searches"], "time": state["time"]}
 
 

@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,7 @@ def tenths(values: list[float]) -> list[list[float]]:
     return [part for part in parts if part]
 
 
-def wait_for_games(shusaku: list[str], run_dir: Path, process: subprocess.Popen[bytes]) -> float:
+def wait_for_games(shusaku: Sequence[str], run_dir: Path, process: subprocess.Popen[bytes]) -> float:
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and process.poll() is None:
         state = status(shusaku, run_dir)
@@ -108,7 +109,7 @@ def wait_for_games(shusaku: list[str], run_dir: Path, process: subprocess.Popen[
     raise RuntimeError(f"no game was finished; exit code {process.poll()}")
 
 
-def status(shusaku: list[str], run_dir: Path) -> dict[str, Any]:
+def status(shusaku: Sequence[str], run_dir: Path) -> dict[str, Any]:
     done = subprocess.run([*shusaku, "status", f"run.dir={run_dir}", "--json"], capture_output=True, text=True,
                           check=False, env={**os.environ})
     return json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 and done.stdout else {}

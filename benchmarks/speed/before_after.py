@@ -1,6 +1,6 @@
 """Two checkouts beside each other: alternating pairs of one figure, their ratio with its 95 % interval.
 
-    python benchmarks/speed/before_after.py OLD_CHECKOUT NEW_CHECKOUT FIGURE [--pairs 10] [--seconds 30] [--cpus 0,1]
+    python -m benchmarks.speed.before_after OLD_CHECKOUT NEW_CHECKOUT FIGURE [--pairs 10] [--seconds 30] [--cpus 0,1]
 
 FIGURE is one of the names in FIGURES.  Both checkouts must be installed (`make install`).  Within a pair the order
 changes from pair to pair, so that a drift of the machine's speed favours neither.  The interval is that of the median
@@ -13,6 +13,8 @@ import math
 import statistics
 import subprocess
 from pathlib import Path
+
+from benchmarks.lib import record
 
 PLAIN_PUCT = ("search=puct", "search.noise=false", "search.simulations=64")
 FIGURES = {  # name -> what `shusaku bench` measures, its overrides, and the key of the rate
@@ -44,9 +46,12 @@ def main() -> None:
         ratios.append(rates[options.new] / rates[options.old])
         print(f"{options.figure}: {rates[options.old]:,.0f} -> {rates[options.new]:,.0f}: {ratios[-1]:.3f}", flush=True)
     low, high = median_interval(ratios)
-    print(json.dumps({"figure": options.figure, "ratio": round(statistics.median(ratios), 4), "low": round(low, 4),
-                      "high": round(high, 4), "pairs": options.pairs, "seconds": options.seconds,
-                      "old": commit(options.old), "new": commit(options.new)}))
+    old, new = commit_of(options.old), commit_of(options.new)
+    values = {"ratio": round(statistics.median(ratios), 4), "low": round(low, 4), "high": round(high, 4)}
+    print(json.dumps(values))
+    record("before_after.jsonl", f"python -m benchmarks.speed.before_after {old} {new} {options.figure} "
+           f"--pairs {options.pairs} --seconds {options.seconds:g}", name=options.figure, old=old, new=new,
+           runs=[{"ratio": round(ratio, 4)} for ratio in ratios], **values)
 
 
 def rate(checkout: Path, figure: str, seconds: float, cpus: str) -> float:
@@ -69,7 +74,7 @@ def median_interval(values: list[float], confidence: float = 0.95) -> tuple[floa
     return ordered[best], ordered[n - 1 - best]
 
 
-def commit(checkout: Path) -> str:
+def commit_of(checkout: Path) -> str:
     done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=checkout, capture_output=True, text=True,
                           check=True)
     return done.stdout.strip()

@@ -8,7 +8,7 @@ from shusaku.common.config.schema import LearnerConfig, NetworkConfig
 from shusaku.common.network.heads import CellsHead, NumbersHead, ValueHead
 from shusaku.common.network.row_labels import PLIES_A_CELL
 from shusaku.common.network.search_targets import rescale_known
-from shusaku.common.network.target import Labels
+from shusaku.common.network.target import Labels, Target
 
 SCORE_SCALE = 20.0  # of the head's output, in points (KataGo: python/model_pytorch.py, scoremean_multiplier)
 SCORE_DELTA = 12.0  # points from which an error counts linearly (KataGo: python/metrics_pytorch.py)
@@ -16,7 +16,7 @@ MOVES_SCALE = 20.0  # of the head's output, in plies (lc0: training, tf/tfproces
 MOVES_DELTA = 10.0  # plies from which an error counts linearly (the same)
 
 
-class Value:
+class Value(Target):
     """How the game ends: (y - v)^2 with y = (1 - r) z + r q; r is 0 if only the end of the game counts.
 
     q is the search's value of the root (lc0: q_ratio).  `learner.blunder_gap` decides how far back z reaches.
@@ -25,9 +25,9 @@ class Value:
     name = "value"
 
     def __init__(self, config: LearnerConfig) -> None:
-        self.weight = config.value_weight
+        super().__init__(config)
         self._root_share = config.root_value_share
-        self.columns: tuple[str, ...] = ("outcome", "root_values") if self._root_share else ("outcome",)
+        self.columns = ("outcome", "root_values") if self._root_share else ("outcome",)
 
     def head(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> nn.Module:
         """See `Target`."""
@@ -47,7 +47,7 @@ class Value:
         return (1 - self._root_share) * batch["outcome"] + self._root_share * batch["root_values"]  # [B]
 
 
-class ShortTermValues:
+class ShortTermValues(Target):
     """The values of the searches 64, 21 and 7 plies ahead on 19x19: sum over k of (s_k - v_k)^2.
 
     They are less noisy than the end of the game, and more accurate than the current search (KataGo:
@@ -56,10 +56,7 @@ class ShortTermValues:
     """
 
     name = "short_term"
-    columns: tuple[str, ...] = ("short_term",)
-
-    def __init__(self, config: LearnerConfig) -> None:
-        self.weight = config.short_term_weight
+    columns = ("short_term",)
 
     def head(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> nn.Module:
         """See `Target`."""
@@ -74,17 +71,14 @@ class ShortTermValues:
         return {"error": (batch["short_term"] - torch.tanh(prediction.float())).abs().mean(1)}
 
 
-class MovesLeft:
+class MovesLeft(Target):
     """How many plies the game still lasts: Huber loss of n / 20 (lc0: tf/tfprocess.py, moves_left_loss).
 
     A game that ended by resignation or by the ply limit lasted until then.
     """
 
     name = "moves_left"
-    columns: tuple[str, ...] = ("plies_left",)
-
-    def __init__(self, config: LearnerConfig) -> None:
-        self.weight = config.moves_left_weight
+    columns = ("plies_left",)
 
     def head(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> nn.Module:
         """See `Target`."""
@@ -103,17 +97,14 @@ class MovesLeft:
         return F.softplus(prediction.float().squeeze(1))  # [B] never negative, with a gradient everywhere
 
 
-class Ownership:
+class Ownership(Target):
     """Who owns each cell at the end: cross entropy, mean over the cells (KataGo: python/metrics_pytorch.py).
 
     The head's tanh is the owner: 1 the player to move, -1 the other one.  Resigned games do not count.
     """
 
     name = "ownership"
-    columns: tuple[str, ...] = ("ownership",)
-
-    def __init__(self, config: LearnerConfig) -> None:
-        self.weight = config.ownership_weight
+    columns = ("ownership",)
 
     def head(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> nn.Module:
         """See `Target`."""
@@ -135,14 +126,11 @@ class Ownership:
         return ~batch["ownership"][:, 0, 0].isnan()  # [B] a map is known completely or not at all
 
 
-class Score:
+class Score(Target):
     """The points at the end: Huber loss (KataGo: python/metrics_pytorch.py, loss_scoremean_samplewise)."""
 
     name = "score"
-    columns: tuple[str, ...] = ("score",)
-
-    def __init__(self, config: LearnerConfig) -> None:
-        self.weight = config.score_weight
+    columns = ("score",)
 
     def head(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> nn.Module:
         """See `Target`."""

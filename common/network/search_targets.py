@@ -6,22 +6,25 @@ from torch import Tensor, nn
 
 from shusaku.common.config.schema import LearnerConfig, NetworkConfig
 from shusaku.common.network.heads import PolicyHead
-from shusaku.common.network.target import Labels
+from shusaku.common.network.target import Labels, Target
 
 
-class Policy:
-    """The policy of the search: cross entropy -pi . log p over all actions."""
-
-    name = "policy"
-    weight = 1.0
-    columns: tuple[str, ...] = ("policy",)
-
-    def __init__(self, config: LearnerConfig) -> None:
-        pass
+class PolicyTarget(Target):
+    """A policy of a search."""
 
     def head(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> nn.Module:
         """See `Target`."""
         return PolicyHead(board, num_actions, config)
+
+
+class Policy(PolicyTarget):
+    """The policy of the search: cross entropy -pi . log p over all actions."""
+
+    name = "policy"
+    columns = ("policy",)
+
+    def __init__(self, config: LearnerConfig) -> None:
+        self.weight = 1.0
 
     def loss(self, prediction: Tensor, batch: Labels) -> Tensor:
         """See `Target`."""
@@ -32,44 +35,26 @@ class Policy:
         return {"accuracy": (prediction.argmax(1) == batch["policy"].argmax(1)).float()}
 
 
-class SoftPolicy:
+class SoftPolicy(PolicyTarget):
     """The policy flattened to pi^(1/4) and normalised again, so that lesser moves count, too.
 
     KataGo: docs/KataGoMethods.md, "Auxiliary Soft Policy Target".
     """
 
     name = "soft_policy"
-    columns: tuple[str, ...] = ("policy",)
-
-    def __init__(self, config: LearnerConfig) -> None:
-        self.weight = config.soft_policy_weight
-
-    def head(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> nn.Module:
-        """See `Target`."""
-        return PolicyHead(board, num_actions, config)
+    columns = ("policy",)
 
     def loss(self, prediction: Tensor, batch: Labels) -> Tensor:
         """See `Target`."""
         soft = batch["policy"].pow(0.25)  # [B, A]
         return cross_entropy(prediction, soft / soft.sum(1, keepdim=True))
 
-    def metrics(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
-        """Has no metrics besides its loss."""
-        return {}
 
-
-class OpponentReply:
+class OpponentReply(PolicyTarget):
     """The policy of the opponent's next search; rows without one do not count (KataGo: paper, section 3.4)."""
 
     name = "reply"
-    columns: tuple[str, ...] = ("reply",)
-
-    def __init__(self, config: LearnerConfig) -> None:
-        self.weight = config.reply_weight
-
-    def head(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> nn.Module:
-        """See `Target`."""
-        return PolicyHead(board, num_actions, config)
+    columns = ("reply",)
 
     def loss(self, prediction: Tensor, batch: Labels) -> Tensor:
         """See `Target`."""

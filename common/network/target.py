@@ -1,47 +1,38 @@
 """The interface of a target, and the sum of the losses of several."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
-from shusaku.common.config.schema import NetworkConfig
+from shusaku.common.config.schema import LearnerConfig, NetworkConfig
 
 # Columns of `replay.buffer.Batch` by name, [B, ...] each, already on the learner's device, for the player to
 # move.  `weight` [B] is above 0 and scales every loss.
 Labels = Mapping[str, Tensor]
 
 
-class Target(Protocol):
+class Target(ABC):
     """One prediction of the network."""
 
-    @property
-    def name(self) -> str:
-        """The name of its head and its loss."""
-        ...
+    name: str  # of its head and its loss
+    columns: tuple[str, ...]  # that its label is made from
 
-    @property
-    def weight(self) -> float:
-        """The factor of its loss in the total loss."""
-        ...
+    def __init__(self, config: LearnerConfig) -> None:
+        self.weight = float(getattr(config, f"{self.name}_weight"))  # the factor of its loss in the total loss
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns that its label is made from."""
-        ...
-
+    @abstractmethod
     def head(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> nn.Module:
         """A module: features [B, F, H, W] -> prediction."""
-        ...
 
+    @abstractmethod
     def loss(self, prediction: Tensor, batch: Labels) -> Tensor:
         """The loss [B] of each row, float32; 0 if the row has no such label."""
-        ...
 
     def metrics(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
         """Metrics besides the loss: name -> [B]."""
-        ...
+        return {}
 
 
 def total_loss(

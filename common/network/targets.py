@@ -3,23 +3,14 @@
 `learner.targets` chooses among them; self-play evaluates only the policy and the value.
 """
 
-from collections.abc import Callable
-
 from shusaku.common.config.schema import LearnerConfig
 from shusaku.common.network.game_targets import MovesLeft, Ownership, Score, ShortTermValues, Value
 from shusaku.common.network.search_targets import OpponentReply, Policy, SoftPolicy
 from shusaku.common.network.target import Target
 
-TARGETS: dict[str, Callable[[LearnerConfig], Target]] = {
-    "policy": Policy,
-    "value": Value,
-    "short_term": ShortTermValues,
-    "soft_policy": SoftPolicy,
-    "reply": OpponentReply,
-    "moves_left": MovesLeft,
-    "ownership": Ownership,
-    "score": Score,
-}
+TARGETS: dict[str, type[Target]] = {target.name: target for target in (
+    Policy, Value, ShortTermValues, SoftPolicy, OpponentReply, MovesLeft, Ownership, Score
+)}
 
 
 def make_targets(config: LearnerConfig) -> list[Target]:

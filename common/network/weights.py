@@ -55,12 +55,7 @@ def is_finite(tensors: Mapping[str, NDArray[np.float32]]) -> bool:
 def weights_to_bytes(weights: Weights) -> bytes:
     """The safetensors file of these weights: one JSON map of metadata, then the tensors as little-endian float32."""
     metadata: dict[str, Any] = {
-        "format": FORMAT,
-        "version": weights.version,
-        "step": weights.step,
-        "network": weights.network,
-        "game": weights.game,
-        "params": weights.params,
+        "format": FORMAT, **{name: getattr(weights, name) for name in ("version", "step", "network", "game", "params")},
         **({"scales": weights.scales} if weights.scales else {}),
         **({"refused": weights.rejected} if weights.rejected else {}),
     }
@@ -78,14 +73,8 @@ def weights_from_bytes(data: bytes, source: str) -> Weights:
     if stored != _digest(metadata, tensors):
         raise UsageError(f"{source}: damaged, the SHA-256 of its content is not the stored one; use another checkpoint")
     return Weights(
-        version=metadata["version"],
-        step=metadata["step"],
-        tensors=tensors,
-        network=metadata["network"],
-        game=metadata["game"],
-        params=metadata["params"],
-        sha256=hashlib.sha256(data).hexdigest(),
-        scales=metadata.get("scales", {}),
+        metadata["version"], metadata["step"], tensors, metadata["network"], metadata["game"], metadata["params"],
+        sha256=hashlib.sha256(data).hexdigest(), scales=metadata.get("scales", {}),
         rejected=metadata.get("refused", ""),
     )
 

@@ -33,54 +33,35 @@ class Worker(Protocol):
 
     def poll(self) -> None:
         """Collects what the worker sent since the last call and sends the next health check.  Never blocks."""
-        ...
 
     def exit_reason(self) -> str | None:
         """Why the worker ended, as of the last poll; None while it runs."""
-        ...
 
     def has_raised(self) -> bool:
         """Whether the worker ended by an exception of its own: its successor will most likely do the same."""
-        ...
 
     def last_heartbeat(self) -> float | None:
         """Seconds since the newest heartbeat, as of the last poll; None before the first and while none can arrive."""
-        ...
 
     def stop(self) -> None:
         """Asks the worker to end by itself."""
-        ...
 
     def kill(self) -> None:
         """Ends the worker at once."""
-        ...
 
 
 class Role(Protocol):
     """One kind of worker."""
 
-    @property
-    def name(self) -> str:
-        """Name of the group of these workers."""
-        ...
-
-    @property
-    def start_seconds(self) -> float:
-        """Time to the first heartbeat, after which a worker without one is declared dead."""
-        ...
-
-    @property
-    def is_vital(self) -> bool:
-        """Whether the run cannot go on without such a worker."""
-        ...
+    name: str  # of the group of these workers
+    start_seconds: float  # to the first heartbeat, after which a worker without one is declared dead
+    is_vital: bool  # the run cannot go on without such a worker
 
     def fence(self, index: int, incarnation: int) -> None:
         """Makes results of all earlier incarnations of this worker be refused.  Never blocks for long."""
-        ...
 
     def start(self, index: int, incarnation: int) -> Worker:
         """Starts one incarnation of this worker.  Never blocks."""
-        ...
 
 
 @dataclass
@@ -119,15 +100,6 @@ class WorkerGroup:
         )
 
 
-@dataclass(frozen=True)
-class Event:
-    """Something that happened to a worker, for the user."""
-
-    role: str
-    index: int
-    text: str
-
-
 class Supervisor:
     """Reconciles desired with alive whenever `reconcile` is called; never blocks, and has no thread.
 
@@ -137,7 +109,7 @@ class Supervisor:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.groups: dict[str, WorkerGroup] = {}
         self._clock = clock
-        self._events: list[Event] = []
+        self._events: list[str] = []
 
     def register(self, role: Role, desired: int) -> None:
         """From now on `desired` workers of this role are kept alive."""
@@ -167,8 +139,8 @@ class Supervisor:
         """Restarts of all workers in this term of the driver."""
         return sum(group.restarts for group in self.groups.values())
 
-    def take_events(self) -> list[Event]:
-        """Returns the events since the last call and clears them."""
+    def take_events(self) -> list[str]:
+        """What happened to workers since the last call, in a line each for the user."""
         events, self._events = self._events, []
         return events
 
@@ -254,7 +226,7 @@ class Supervisor:
         pause = BACKOFF_SECONDS[min(replica.failures - 1, len(BACKOFF_SECONDS) - 1)]
         replica.next_start = now + pause
         restart = f"it is started again in {pause:.0f} s" if pause else "it is started again"
-        self._events.append(Event(group.role.name, replica.index, f"ended: {reason}; {restart}"))
+        self._events.append(f"{group.role.name} {replica.index} ended: {reason}; {restart}")
 
     def _start(self, group: WorkerGroup, replica: Replica, now: float) -> None:
         """Starts the next incarnation, after all earlier ones are fenced."""

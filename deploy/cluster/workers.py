@@ -40,6 +40,7 @@ class RayWorker:
         self.result: Any = None  # what `run` returned
         self.failure: BaseException | None = None  # what `run` raised, or why `give_up` was called
         self.pid: int | None = None  # of its process, once known and if that runs on this node
+        self.delivery = Delivery(self)  # of weights, or of the servers that are ready
         self._heartbeat = heartbeat
         self._log_directory = log_directory
         self._exit_reason: str | None = None
@@ -177,29 +178,19 @@ class RayRole:
     is_vital: bool = True
     log_directory: str = ""  # of Ray, on this node
     heartbeat: Heartbeat | None = None  # None: the answers of `report` are the heartbeats
-    refuse_earlier: Callable[[int, int], None] | None = None  # index, incarnation; None: its results need no fence
-
-    def fence(self, index: int, incarnation: int) -> None:
-        """Makes results of all earlier incarnations of this worker be refused."""
-        if self.refuse_earlier is not None:
-            self.refuse_earlier(index, incarnation)
+    fence: Callable[[int, int], None] = lambda index, incarnation: None  # see `deploy.cluster.supervisor.Role`
 
     def start(self, index: int, incarnation: int) -> RayWorker:
         """Starts the Ray actor of one incarnation; never blocks."""
-        strategy: Any = "SPREAD"
-        if self.node:
-            strategy = NodeAffinitySchedulingStrategy(self.node, soft=False)
-        options: dict[str, Any] = {
-            "name": f"{self.name} {index} ({self.epoch}.{incarnation})",
-            "num_cpus": self.cpus,
-            "num_gpus": self.gpus,
-            "max_restarts": 0,  # the supervisor restarts, under a new incarnation
-            "max_concurrency": THREADS if self.name != "inference" else 1000,
-            "scheduling_strategy": strategy,
+        actor_class: Any = ray.remote(self.actor_class).options(
+            name=f"{self.name} {index} ({self.epoch}.{incarnation})", num_cpus=self.cpus, num_gpus=self.gpus,
+            max_restarts=0,  # the supervisor restarts, under a new incarnation
+            max_concurrency=THREADS if self.name != "inference" else 1000,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(self.node, soft=False) if self.node else "SPREAD",
             # Ray would keep a record of each of the newest 100,000 calls: hundreds of megabytes of leaves' calls.
-            "enable_task_events": False,
-        }
-        handle: Any = ray.remote(self.actor_class).options(**options).remote(*self.arguments(index, incarnation))
+            enable_task_events=False,
+        )
+        handle = actor_class.remote(*self.arguments(index, incarnation))
         heartbeat = self.heartbeat
         age = None if heartbeat is None else lambda: heartbeat(index, incarnation)
         return RayWorker(handle, age, self.log_directory)

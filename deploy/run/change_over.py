@@ -19,15 +19,14 @@ from shusaku.common.errors import UsageError
 from shusaku.deploy.run.run_identity import RunIdentity
 from shusaku.learner.checkpoints import Checkpoint, load_latest, whole_checkpoints, write_checkpoint
 from shusaku.replay.record_log import LogPosition, RecordLog
+from shusaku.replay.row_window import STATE
 from shusaku.replay.stream.append import MAX_GAMES, Appender, EncodedGame
-from shusaku.replay.stream.buffer import STATE as STREAM_STATE
 from shusaku.replay.stream.buffer import RedisBuffer
 from shusaku.replay.stream.client import connect
 from shusaku.replay.stream.control import RedisControl
 from shusaku.replay.stream.keys import RunKeys
 from shusaku.replay.stream.server import EmbeddedServer
 
-MEMORY_STATE = 1  # version of the state of `replay.memory_buffer`
 PAGE = 256  # entries of the stream that are read at once
 
 
@@ -73,7 +72,7 @@ def move_to_stream(
         facts = checkpoint.facts
         number = len(sizes) - (newest.facts["local"]["games"] - facts["local"]["games"])
         replay = {name: facts["replay"][name] for name in ("inserted", "sampled", "deleted", "version")}
-        replay |= {"state": STREAM_STATE, "boot": boot, "number": max(0, number), "counted": replay["inserted"]}
+        replay |= {"state": STATE, "boot": boot, "number": max(0, number), "counted": replay["inserted"]}
         if checkpoint is newest:
             # Finished games of a turn that was not completed are new ones for the learner.
             turn = [decode_record(data) for records in msgpack.unpackb(checkpoint.extra["turn"]) for data in records]
@@ -143,7 +142,7 @@ def _copy_to_log(directory: Path, config: Config, game: Game, url: str) -> int:
         position = end if is_newest else positions.get(own["number"], end)
         replay = state if is_newest else {name: own[name] for name in state}
         _rewrite(directory, checkpoint, {
-            "replay": {**replay, "state": MEMORY_STATE, "seen": []},
+            "replay": {**replay, "state": STATE, "seen": []},
             "local": {"epoch": epoch, "records": list(position), "games": games, "rows_left": [], "sequences": []},
         }, {"turn": msgpack.packb([])})
     return copied

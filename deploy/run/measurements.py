@@ -8,8 +8,8 @@ from typing import Any
 
 from shusaku.actors.arena.strength import Strength, measure_baselines
 from shusaku.actors.arena.strength_sets import StrengthSet
+from shusaku.common.network.weights import write_atomically
 from shusaku.deploy.run.plots import plot_strength
-from shusaku.deploy.run.run_directory import write_whole
 from shusaku.deploy.run.strength_table import baseline_name, strength_table
 
 EARLY_MINUTES = (1, 2, 3, 4, 5)  # of training, when it is measured besides every `strength.minutes`
@@ -45,6 +45,6 @@ def conclude(strength: Strength, positions: StrengthSet, directory: Path, log: C
 
 def write_strength(strength: Strength, directory: Path, title: str) -> None:
     """strength.json, and strength.png from the metrics of the whole run."""
-    write_whole(directory / "strength.json", json.dumps(strength.to_json(), indent=1) + "\n")
+    write_atomically(directory / "strength.json", json.dumps(strength.to_json(), indent=1).encode() + b"\n")
     baselines: dict[str, Any] = {baseline_name(n): share.optimal for n, share in strength.baselines.items()}
     plot_strength(directory / "metrics.jsonl", directory / "strength.png", baselines, title=title)

@@ -24,6 +24,7 @@ from shusaku.common.config.schema import Config
 from shusaku.common.config.search import DEFAULTS, make_search, migrate_search
 from shusaku.common.errors import UsageError
 from shusaku.common.metrics import drop_torn_line
+from shusaku.common.network.weights import write_atomically
 from shusaku.deploy.run.composed_config import ComposedConfig
 from shusaku.deploy.run.masking import mask_override, mask_tree
 
@@ -60,21 +61,6 @@ class RunDirectory:
         except BaseException:
             self._lock.close()
             raise
-
-    @property
-    def checkpoints(self) -> Path:
-        """The folder of the checkpoints."""
-        return self.path / "checkpoints"
-
-    @property
-    def records(self) -> Path:
-        """The folder of the record log."""
-        return self.path / "records"
-
-    @property
-    def metrics(self) -> Path:
-        """The file of the metrics."""
-        return self.path / "metrics.jsonl"
 
     def close(self) -> None:
         """Unlocks the directory."""
@@ -131,7 +117,7 @@ class RunDirectory:
 
     def _save(self, config: Config, tree: dict[str, Any]) -> None:
         overrides = config.overrides if isinstance(config, ComposedConfig) else []
-        write_whole(self.path / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(tree)))
+        write_atomically(self.path / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(tree)).encode())
         start = {
             "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             "overrides": [mask_override(text) for text in overrides],
@@ -153,16 +139,6 @@ def read_config(path: Path) -> dict[str, Any]:
     if not isinstance(tree, dict):
         raise UsageError(f"{path / 'config.yaml'} is no configuration; choose another run.dir")
     return migrate_search({str(key): value for key, value in tree.items()})
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Writes a file under a temporary name and renames it, so that a reader never sees half of it."""
-    temporary = path.with_name(f"{path.name}.new")
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
 
 
 def _saved_tree(config: Config) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from shusaku.common.errors import UsageError
-from shusaku.deploy.run.run_directory import write_whole
+from shusaku.common.network.weights import write_atomically
 
 
 @dataclass
@@ -53,7 +53,7 @@ class RunIdentity:
         """
         epoch = max(self.epoch, known) + 1
         try:
-            write_whole(self.path, json.dumps({"run_id": self.run_id, "epoch": epoch}) + "\n")
+            write_atomically(self.path, json.dumps({"run_id": self.run_id, "epoch": epoch}).encode() + b"\n")
         except OSError as error:
             raise UsageError(f"{self.path}: {error.strerror}; choose a directory that can be written") from None
         self.epoch = epoch
@@ -87,6 +87,6 @@ class RunProgress:
     def save(self, directory: Path, log: Callable[[str], None]) -> None:
         """Writes progress.json; a full disk is logged, and nothing more."""
         try:
-            write_whole(directory / "progress.json", json.dumps(asdict(self)) + "\n")
+            write_atomically(directory / "progress.json", json.dumps(asdict(self)).encode() + b"\n")
         except OSError as error:
             log(f"the progress could not be written: {error}")

@@ -1,6 +1,7 @@
 """From the views of a run to what its console shows and its metrics keep; the same for one process and for many."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from shusaku.common.metrics import MetricsSink, Rate, Share, TimeShares, mean_pl
 from shusaku.deploy.run.console import Status, Waiting
 from shusaku.deploy.run.measurements import strength_metrics
 from shusaku.deploy.run.run_view import RunView, WorkersView
+from shusaku.learner.training_loop import TrainingReport
 
 _COUNTED = ("simulations", "searches", "evaluations", "cache_hits", "games", "rows")
 MUCH = 0.1  # share of its time that one side may wait before the other one is called the limit
@@ -32,58 +34,42 @@ class StatusBuilder:
 
     def build(self, view: RunView) -> Status:
         """The status of that moment; each view is to be given once, in the order of time."""
-        config, report = self._config, view.report
+        config, learned = self._config, {**self._learned(view.report), **view.faults}
         rates = {name: self._rates[name].update(view.totals.get(name, 0)) for name in _COUNTED}
-        # A learner that resumes begins with many steps, which it did not make now.
-        rates["steps"] = self._rates["steps"].update(view.step) if report else 0.0
         paused = view.totals.get("paused_ms", 0)
         self._paused.update(paused, paused + view.totals.get("playing_ms", 0))
-        if report is not None:
-            self._waiting.update(report.waiting_seconds, report.waiting_seconds + report.learning_seconds)
         asked = rates["evaluations"] + rates["cache_hits"]
-        stats = report.replay if report else None
         return Status(
-            title=self._title,
-            run_dir=str(self._directory),
-            seconds=view.seconds,
-            minutes=config.run.minutes,
-            activity=view.activity,
-            waiting=self._filling(view, rates["rows"]),
-            games=view.games,
-            games_per_hour=rates["games"] * 3600,
-            rows_per_second=rates["rows"],
-            searches_per_second=rates["searches"],
-            evaluations_per_second=rates["evaluations"],
+            title=self._title, run_dir=str(self._directory), seconds=view.seconds, minutes=config.run.minutes,
+            activity=view.activity, waiting=self._filling(view, rates["rows"]), games=view.games, rows_seen=view.rows,
+            games_per_hour=rates["games"] * 3600, rows_per_second=rates["rows"], searches_per_second=rates["searches"],
+            evaluations_per_second=rates["evaluations"], time_shares=self._time.update(view.totals),
             cache_hit_rate=rates["cache_hits"] / asked if asked else 0.0,
-            step=view.step,
-            version=view.version,
-            steps_per_second=rates["steps"],
-            learning_rate=report.metrics.get("learning_rate", 0.0) if report else 0.0,
-            losses=report.losses if report else {},
-            window_rows=stats.rows if stats else 0,
-            window_size=stats.window if stats else 0,
-            rows_seen=view.rows,
-            samples_per_position=stats.samples_per_position if stats else 0.0,
-            strength=list(view.strength),
+            step=view.step, version=view.version, **learned,
+            strength=list(view.strength), quarantined=view.quarantined,
             strength_label=f"optimal moves with {config.strength.simulations} simulations",
-            skipped_steps=view.faults.get("skipped_steps", 0),
-            refused_publications=view.faults.get("refused_publications", 0),
-            rollbacks=view.faults.get("rollbacks", 0),
-            quarantined=view.quarantined,
-            skipped_rows=stats.skipped if stats else 0,
-            unreachable_seconds=stats.unreachable_s if stats else 0.0,
-            workers=_worker_metrics(view.workers) if view.workers else [],
-            time_shares=self._time.update(view.totals),
-            runtimes=list(view.runtimes),
-            paused_share=self._paused.share,
-            waiting_share=self._waiting.share,
-            limit=self._limit(view),
+            workers=_worker_metrics(view.workers) if view.workers else [], runtimes=list(view.runtimes),
+            paused_share=self._paused.value, waiting_share=self._waiting.value, limit=self._limit(view),
             troubles=list(view.troubles),
         )
 
+    def _learned(self, report: TrainingReport | None) -> dict[str, Any]:
+        """What the status takes from the learner's report."""
+        if report is None:
+            return {}
+        self._waiting.update(report.waiting_seconds, report.waiting_seconds + report.learning_seconds)
+        stats = report.replay
+        return {
+            # A learner that resumes begins with many steps, which it did not make now.
+            "steps_per_second": self._rates["steps"].update(report.step), "losses": report.losses,
+            "learning_rate": report.metrics.get("learning_rate", 0.0),
+            "window_rows": stats.rows, "window_size": stats.window, "skipped_rows": stats.skipped,
+            "samples_per_position": stats.samples_per_position, "unreachable_seconds": stats.unreachable_s,
+        }
+
     def _limit(self, view: RunView) -> str:
         """Which side the other one waits for; in one process they take turns, and neither waits."""
-        paused, waiting = self._paused.share, self._waiting.share
+        paused, waiting = self._paused.value, self._waiting.value
         if not self._config.learner.enabled:
             return "self-play alone: learner.enabled=false"
         if view.workers is None or view.step == 0:
@@ -127,21 +113,21 @@ class MetricsWriter:
 
     def close(self) -> None:
         """Brings everything to the disk, if that takes it."""
-        self._attempt(lambda: self._sink.close() if self._sink else None)
+        if self._sink is not None:
+            with self._log_refusal():
+                self._sink.close()
 
     def _write(self, step: int, seconds: float, by_source: dict[str, dict[str, Any]]) -> None:
-        def write() -> None:
-            if self._sink is None:
-                self._sink = MetricsSink(self._directory)
+        with self._log_refusal():
+            self._sink = self._sink or MetricsSink(self._directory)
             for source, values in by_source.items():
                 if values:
                     self._sink.write(Metrics(step, seconds, source, values))
 
-        self._attempt(write)
-
-    def _attempt(self, write: Callable[[], None]) -> None:
+    @contextmanager
+    def _log_refusal(self) -> Iterator[None]:
         try:
-            write()
+            yield
         except OSError as error:
             self._log(f"metrics could not be written: {error}")
 

@@ -7,16 +7,14 @@ A thread follows the stream of games, replays and checks each game once, and put
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Unpack
 
 from shusaku.common._core import Game
 from shusaku.common.codec import CodecError, decode_record
 from shusaku.common.config.schema import ReplayConfig
 from shusaku.common.messages import Control, GameRecord
-from shusaku.common.network.row_labels import RowLabels
-from shusaku.replay.buffer import Batch, ReplayStats
-from shusaku.replay.rate_limiter import LimiterState
-from shusaku.replay.row_window import RowWindow
+from shusaku.replay.buffer import Batch, ReplayStats, WindowOptions
+from shusaku.replay.row_window import RowWindow, translate_state_errors
 from shusaku.replay.stream.append import EncodedGame, append
 from shusaku.replay.stream.client import ReplayUnavailable, connect, translate_redis_errors
 from shusaku.replay.stream.control import RedisControl
@@ -24,7 +22,6 @@ from shusaku.replay.stream.keys import RunKeys
 from shusaku.replay.stream.tail import NUMBERS_END, Entry, Reading, StreamTail
 from shusaku.replay.validation import InvalidRecordError, Quarantine
 
-STATE = 1  # format of what `RedisBuffer.state` returns
 IDLE_SECONDS = 0.05  # between two reads if nothing was new; throttled actors are told to go on as soon
 FIRST_BACKOFF, LAST_BACKOFF = 0.1, 2.0  # seconds, while the server does not answer
 START = "0-0"  # precedes all ids of the stream
@@ -42,33 +39,16 @@ class RedisBuffer:
     """
 
     def __init__(
-        self,
-        game: Game,
-        config: ReplayConfig,
-        *,
-        url: str,
-        run_id: str,
-        batch_size: int,
-        limited: bool = True,
-        symmetries: bool = True,
-        labels: RowLabels = RowLabels(),  # noqa: B008 - frozen
-        threads: int = 1,
-        epoch: int = 0,
-        config_hash: str = "",
-        on_accept: Callable[[bytes], None] | None = None,
-        background: bool = True,
-        deadline: float = 5.0,
-        error_buffer: float = 0.0,
+        self, game: Game, config: ReplayConfig, *, url: str, run_id: str, epoch: int = 0,
+        on_accept: Callable[[bytes], None] | None = None, background: bool = True, deadline: float = 5.0,
+        **window: Unpack[WindowOptions],
     ) -> None:
-        """See `BufferMaker`.  `error_buffer` (samples) is how far playing and learning may run ahead of each other.
+        """See `BufferMaker`.
 
         The thread starts with `restore`, or with the first `sample` or `stats`.  Without `background` there is no
         thread: each call first reads what is new in the stream.
         """
-        self._window = RowWindow(
-            game, config, batch_size=batch_size, limited=limited, symmetries=symmetries, labels=labels,
-            threads=threads, config_hash=config_hash, error_buffer=error_buffer,
-        )
+        self._window = RowWindow(game, config, **window)
         self._url, self._epoch, self._on_accept = url, epoch, on_accept
         self._keys = RunKeys.of(run_id)
         self._client = connect(url, deadline)
@@ -179,7 +159,7 @@ class RedisBuffer:
         """See `ReplayReader.state`."""
         with self._lock:
             own = {"boot": self._boot, "number": self._number, "counted": self._counted}
-            return {"state": STATE, **self._window.state(), **own}
+            return self._window.state() | own
 
     def restore(self, state: dict[str, Any], records: Iterable[bytes] = ()) -> int:
         """See `ReplayReader.restore`; `records` are ignored, the games are in the stream.
@@ -187,13 +167,13 @@ class RedisBuffer:
         Games up to the one that the state names are not counted again, later ones are counted as new.  If the server
         does not answer, the window is refilled as soon as it does.
         """
-        counters, version, boot, number, counted = _read_state(state)
+        with translate_state_errors(state):
+            boot, number, counted = state["boot"], int(state["number"]), int(state["counted"])
+            if not (isinstance(boot, str) and number >= 0 and counted >= 0):
+                raise ValueError(f"{number}, {counted}")
         with self._tail_lock:
             with self._lock:
-                if not self._window.is_empty:
-                    raise ValueError("a buffer that holds games cannot be restored")
-                self._window.begin_refill(counters)
-                self._window.record_version(version)
+                self._window.restore(state)
                 self._boot, self._number, self._counted, self._refill_until = boot, number, counted, number
                 if not boot:
                     self._window.end_refill()
@@ -306,12 +286,8 @@ class RedisBuffer:
                 self._refused_before = reading.refused
             elif self._newest is not None and self._newest.boot != reading.boot:
                 # The server counts from 0 again: keep what was counted before.
-                self._refused_before = tuple(
-                    now - (last - then)
-                    for now, last, then in zip(
-                        reading.refused, self._newest.refused, self._refused_before, strict=True
-                    )
-                )
+                pairs = zip(reading.refused, self._newest.refused, self._refused_before, strict=True)
+                self._refused_before = tuple(now - (last - then) for now, last, then in pairs)
             self._newest = reading
 
     def _change_boot(self, boot: str) -> None:
@@ -401,17 +377,3 @@ class RedisBuffer:
         with self._lock:
             self._window.quarantine.add(reason, data)
         self._tail.quarantine(entry, reason, data[: Quarantine.MAX_DATA])
-
-
-def _read_state(state: dict[str, Any]) -> tuple[LimiterState, int, str, int, int]:
-    """Returns counters, version, boot, number and counted; ValueError unless `RedisBuffer.state` made the state."""
-    if state.get("state") != STATE:
-        raise ValueError(f"replay state {state.get('state')!r} is unknown; this program reads {STATE}")
-    try:
-        counters = LimiterState(int(state["inserted"]), int(state["sampled"]), int(state["deleted"]))
-        number, counted = int(state["number"]), int(state["counted"])
-        if not (isinstance(state["boot"], str) and number >= 0 and counted >= 0):
-            raise ValueError(f"{number}, {counted}")
-        return counters, int(state["version"]), state["boot"], number, counted
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"replay state is broken: {error!r}") from None

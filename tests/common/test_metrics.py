@@ -2,6 +2,7 @@
 
 import json
 import math
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ def moment(step: int = 1, **values: object) -> Metrics:
 
 
 def test_a_line_holds_everything_and_is_there_at_once(tmp_path: Path) -> None:
-    sink = MetricsSink(tmp_path, tensorboard=False)
+    sink = MetricsSink(tmp_path)
     sink.write(moment(7, loss=np.float32(0.5), rows=np.int64(3), note="x"))
     line = json.loads((tmp_path / "metrics.jsonl").read_text())
     sink.close()
@@ -25,7 +26,7 @@ def test_a_line_holds_everything_and_is_there_at_once(tmp_path: Path) -> None:
 
 
 def test_what_is_not_finite_becomes_null(tmp_path: Path) -> None:
-    with MetricsSink(tmp_path) as sink:
+    with closing(MetricsSink(tmp_path)) as sink:
         sink.write(moment(loss=math.nan, rate=math.inf, nested={"a": np.float64("nan")}))
     assert next(read_metrics(tmp_path / "metrics.jsonl")).values == {"loss": None, "rate": None, "nested": {"a": None}}
 
@@ -33,26 +34,26 @@ def test_what_is_not_finite_becomes_null(tmp_path: Path) -> None:
 @pytest.mark.parametrize("torn", ["", '{"step": 3, "sec', "x" * 10_000])
 def test_a_torn_last_line_is_dropped_on_resume(tmp_path: Path, torn: str) -> None:
     for step in (1, 2):
-        with MetricsSink(tmp_path, tensorboard=False) as sink:
+        with closing(MetricsSink(tmp_path)) as sink:
             sink.write(moment(step))
     path = tmp_path / "metrics.jsonl"
     path.write_text(path.read_text() + torn)
     assert [m.step for m in read_metrics(path)] == [1, 2]
-    with MetricsSink(tmp_path, tensorboard=False) as sink:
+    with closing(MetricsSink(tmp_path)) as sink:
         sink.write(moment(3))
     assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == [1, 2, 3]
 
 
 def test_a_file_that_is_one_torn_line_becomes_empty(tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").write_text('{"ste')
-    MetricsSink(tmp_path, tensorboard=False).close()
+    MetricsSink(tmp_path).close()
     assert (tmp_path / "metrics.jsonl").read_text() == ""
 
 
 def test_tensorboard_reads_tags_by_group_and_name(tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    with MetricsSink(tmp_path) as sink:
+    with closing(MetricsSink(tmp_path)) as sink:
         sink.write(Metrics(5, 1.0, "learner", {"loss/policy": 1.5, "steps_per_s": 9, "bad": math.nan}))
         sink.write(Metrics(6, 2.0, "strength", {"search_64": {"optimal": 0.75, "by_bucket": {"end_easy": 0.5}}}))
     events = EventAccumulator(str(tmp_path / "tensorboard"))
@@ -64,7 +65,7 @@ def test_tensorboard_reads_tags_by_group_and_name(tmp_path: Path) -> None:
 
 
 def test_only_one_source_is_read_when_asked(tmp_path: Path) -> None:
-    with MetricsSink(tmp_path, tensorboard=False) as sink:
+    with closing(MetricsSink(tmp_path)) as sink:
         sink.write(Metrics(1, 0.0, "learner", {}))
         sink.write(Metrics(2, 0.0, "strength", {}))
     assert [m.step for m in read_metrics(tmp_path / "metrics.jsonl", "strength")] == [2]
@@ -78,7 +79,7 @@ def test_a_rate_is_that_of_its_window() -> None:
     for second in range(1, 31):
         now = float(second)
         rate.update(100 * second if second <= 10 else 1000 + 5 * (second - 10))
-    assert rate.per_second == pytest.approx(5)
+    assert rate.value == pytest.approx(5)
 
 
 def test_a_rate_starts_again_with_its_counter() -> None:
@@ -94,12 +95,12 @@ def test_a_rate_starts_again_with_its_counter() -> None:
 def test_a_share_is_that_of_its_window() -> None:
     now = 0.0
     share = Share(window=10, clock=lambda: now)
-    assert share.share == 0
+    assert share.value == 0
     assert share.update(50, 100) == 0, "one sample gives no rate"
     for second in range(1, 31):
         now = float(second)
         share.update(50 + 8 * min(second, 10), 100 + 10 * second)
-        assert share.share == pytest.approx(min(0.8, 0.08 * max(0, 20 - second)))
+        assert share.value == pytest.approx(min(0.8, 0.08 * max(0, 20 - second)))
 
 
 def test_a_share_starts_again_with_its_counters_and_is_never_negative() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from shusaku.common.prometheus import EXPORTED, Kind, RayMetrics, _look_up
+from shusaku.common.prometheus import EXPORTED, RayMetrics, _look_up
 from shusaku.deploy.run.console import Status
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,7 +58,7 @@ def test_names_follow_prometheus_rules() -> None:
     assert len(set(names)) == len(names)
     for exported in EXPORTED.values():
         assert exported.name.startswith("shusaku_")
-        assert exported.name.endswith("_total") == (exported.kind is Kind.COUNTER)
+        assert exported.name.endswith("_total") == exported.is_total
         assert not exported.name.endswith(("_ms", "_hour", "_share", "_rate_ratio"))
         assert exported.help.endswith(".")
 

@@ -20,7 +20,6 @@ from shusaku.learner.checkpoints import (
     keep_first_weights,
     load_checkpoint,
     load_latest,
-    problem_of,
     prune,
     write_checkpoint,
 )
@@ -93,7 +92,8 @@ def test_any_flipped_bit_is_noticed(directory: Path, name: str) -> None:
             damaged = bytearray(data)
             damaged[position] ^= 1 << bit
             path.write_bytes(damaged)
-            assert problem_of(path.parent) is not None, (position, bit)
+            with pytest.raises(ResumeError, match="use another checkpoint"):
+                load_checkpoint(path.parent)
     damaged = bytearray(data)
     damaged[len(data) // 2] ^= 16
     path.write_bytes(damaged)
@@ -137,8 +137,7 @@ def test_pruning_keeps_the_newest_that_are_whole(directory: Path) -> None:
     for step in (30, 40):
         write_checkpoint(directory, checkpoint(step))
     (directory / "000000030" / "games.bin").write_bytes(b"")
-    removed = prune(directory, 2)
-    assert [path.name for path in removed] == ["000000010"]
+    prune(directory, 2)
     assert sorted(os.listdir(directory)) == ["000000020", "000000030", "000000040"]
 
 

@@ -104,7 +104,7 @@ def test_a_dead_worker_is_replaced_at_once_under_the_next_incarnation() -> None:
     role.started[0].reason = "exit code 137"
     supervisor.reconcile()
     assert [(w.index, w.incarnation) for w in role.running()] == [(1, 0), (0, 1)]
-    assert [event.text for event in supervisor.take_events()] == ["ended: exit code 137; it is started again"]
+    assert supervisor.take_events() == ["player 0 ended: exit code 137; it is started again"]
     assert supervisor.take_events() == []
     assert supervisor.restarts == 1
 
@@ -319,7 +319,7 @@ def test_failures_of_long_ago_do_not_count() -> None:
             clock.now += 1
             supervisor.reconcile()
     assert supervisor.restarts == 5 * GIVE_UP
-    assert all("it is started again" in event.text for event in supervisor.take_events())
+    assert all("it is started again" in event for event in supervisor.take_events())
 
 
 def test_all_are_killed_at_the_end_whatever_they_do() -> None:

@@ -338,7 +338,7 @@ def test_a_role_starts_a_named_actor_that_ray_never_restarts(world: tuple[FakeRa
     order: list[str] = []
     role = make_role(
         cpus=0.5, heartbeat=lambda index, incarnation: index + incarnation / 10,
-        refuse_earlier=lambda index, incarnation: order.append(f"fenced {index}.{incarnation}, {len(world[0].actors)}"),
+        fence=lambda index, incarnation: order.append(f"fenced {index}.{incarnation}, {len(world[0].actors)}"),
     )
     role.fence(2, 3)
     workers = [role.start(2, 3), role.start(1, 0)]
@@ -375,4 +375,4 @@ def test_the_supervisor_replaces_a_worker_whose_ticks_stand_still(world: tuple[F
     assert fake.actors[0].handle.is_killed
     assert not fake.actors[1].handle.is_killed
     (event,) = supervisor.take_events()
-    assert event.text.startswith(f"ended: no heartbeat for {STUCK_SECONDS:.0f}")
+    assert event.startswith(f"self_play 0 ended: no heartbeat for {STUCK_SECONDS:.0f}")

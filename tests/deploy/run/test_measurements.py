@@ -1,6 +1,7 @@
 """When the strength is due, and what of it is written."""
 
 import json
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
@@ -43,7 +44,7 @@ def test_figures_for_the_metrics() -> None:
 
 
 def test_the_table_and_the_picture_of_a_run(tmp_path: Path) -> None:
-    with MetricsSink(tmp_path, tensorboard=False) as sink:
+    with closing(MetricsSink(tmp_path)) as sink:
         for minute in range(3):
             sink.write(Metrics(minute * 100, minute * 60.0, "strength", strength_metrics(strength(0.4 + minute / 10))))
     write_strength(strength(), tmp_path, "tic_tac_toe")
@@ -58,7 +59,7 @@ def test_the_table_and_the_picture_of_a_run(tmp_path: Path) -> None:
 def test_a_run_is_concluded_with_the_baselines_beside_it(tmp_path: Path) -> None:
     positions = strength_set("tic_tac_toe")
     assert positions is not None
-    with MetricsSink(tmp_path, tensorboard=False) as sink:
+    with closing(MetricsSink(tmp_path)) as sink:
         sink.write(Metrics(100, 60.0, "strength", strength_metrics(strength())))
     lines: list[str] = []
     concluded = conclude(strength(), positions, tmp_path, lines.append)

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -158,7 +159,7 @@ def test_the_saved_configuration_is_data(tmp_path: Path) -> None:
 def test_strength_over_time_is_drawn(tmp_path: Path) -> None:
     picture = tmp_path / "strength.png"
     assert not plot_strength(tmp_path / "metrics.jsonl", picture)
-    with MetricsSink(tmp_path, tensorboard=False) as sink:
+    with closing(MetricsSink(tmp_path)) as sink:
         for minute, share in enumerate((0.4, 0.6, 0.7)):
             values = {"policy": {"optimal": share}, "search_64/optimal": share + 0.1, "other": 3.0}
             sink.write(Metrics(minute * 100, minute * 60.0, "strength", values))
