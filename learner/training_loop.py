@@ -136,7 +136,7 @@ class TrainingLoop:
         finally:
             self.close()
 
-    def begin_turns(self, should_stop: Callable[[], bool], on_wait: Callable[[], None] = lambda: None) -> None:
+    def begin_turns(self, should_stop: Callable[[], bool], on_wait: Callable[[], object] = lambda: None) -> None:
         """Before the first `learn_turn`: what was published when the run was saved is in use again.
 
         Without a checkpoint the first version is published; `on_wait` is called while the disk does not take it.
@@ -147,7 +147,7 @@ class TrainingLoop:
         else:
             self._use(self._restored)
 
-    def learn_turn(self, should_stop: Callable[[], bool], on_step: Callable[[], None] = lambda: None) -> None:
+    def learn_turn(self, should_stop: Callable[[], bool], on_step: Callable[[], object] = lambda: None) -> None:
         """Gradient steps until the next publication, or until the buffer has no more rows.
 
         No batch is drawn ahead of the turn's end, so which rows it holds does not depend on any thread's timing.  What
@@ -233,7 +233,7 @@ class TrainingLoop:
             self._roll_back(error)
         self._saved_at = self._clock()
 
-    def _publish_first(self, should_stop: Callable[[], bool], on_wait: Callable[[], None] = lambda: None) -> None:
+    def _publish_first(self, should_stop: Callable[[], bool], on_wait: Callable[[], object] = lambda: None) -> None:
         """A new run cannot play before a version is in the index, so it is tried again and again.
 
         A run that goes on learns with the version of its checkpoint if the disk refuses a new one.

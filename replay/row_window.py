@@ -135,11 +135,7 @@ class RowWindow:
     def _replay(self, record: GameRecord) -> int:
         """Replays the game into the ring; returns the number of its rows, InvalidRecordError as in `accept`."""
         try:
-            return self._ring.append(
-                record.actions, record.policy_offsets, record.policy_actions, record.policy_shares, record.root_values,
-                record.raw_values, record.versions, record.kind, record.row_weight, record.surprise, record.outcome,
-                record.score, str(record.ended_by), self.validation.own_komi(record),
-            )
+            return self._ring.append(record, self.validation.own_komi(record))
         except ValueError as error:
             raise InvalidRecordError(str(error)) from None
 

@@ -33,6 +33,7 @@ void measure(const G& rules, std::uint64_t simulations) {
   options.simulations = 64, options.cache = 0, options.noise = false, options.reuse = false, options.symmetries = true;
   // The core has no defaults of its own: these are those of common/config/search.py.
   options.c_puct = 1.5f, options.c_puct_base = 19652.f, options.fpu_reduction = 0.2f;
+  options.root_policy_temperature = options.root_policy_temperature_early = 1.f;
   options.temperature = 1.f, options.temperature_plies = 30, options.considered_actions = 16,
   options.gumbel_scale = 1.f;
   options.gumbel_interior = "improved", options.value_scale = 0.1f, options.maxvisit_init = 50.f;
@@ -49,8 +50,12 @@ void measure(const G& rules, std::uint64_t simulations) {
   const std::uint64_t warm = simulations / 10;
   double begin = 0;
   bool is_warm = false;
-  while (games.counters().simulations < simulations + warm) {
-    if (!is_warm && games.counters().simulations >= warm) is_warm = true, begin = cpu_seconds();
+  const auto made = [&] {
+    const Counters& c = games.counters();
+    return c.evaluations + c.cache_hits + c.terminals;
+  };
+  while (made() < simulations + warm) {
+    if (!is_warm && made() >= warm) is_warm = true, begin = cpu_seconds();
     const Leaves& l = games.select(0);
     pseudo_random_evaluate(l.packed.data(), shape.packed_bytes(), l.uniform.data(), shape.uniform, l.offsets.data(),
                            l.actions.data(), l.count, logits.data(), values.data());

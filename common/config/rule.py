@@ -1,11 +1,18 @@
 """A rule of the configuration: a setting, its value, whether the rule holds, and what the value must be."""
 
-from collections.abc import Iterable
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from math import isfinite
 from typing import Any
 
 from shusaku.common.errors import UsageError
 
 Rule = tuple[str, Any, bool, str]
+Limit = tuple[Callable[[Any], bool], str]  # whether a value is possible, and what it must be
+Limits = list[tuple[Limit, list[str]]]  # limits, each with the settings that have to keep to it
+
+_COMPARISONS = {"at_least": operator.ge, "above": operator.gt, "at_most": operator.le, "below": operator.lt}
 
 
 def raise_first(rules: Iterable[Rule]) -> None:
@@ -15,3 +22,31 @@ def raise_first(rules: Iterable[Rule]) -> None:
             shown = str(value).lower() if isinstance(value, bool) else value
             shown = f"[{','.join(map(str, value))}]" if isinstance(value, list) else shown
             raise UsageError(f"{key}={shown}: {text}")
+
+
+def limit_rules(values: Mapping[str, Any], limits: Limits, prefix: str = "") -> Iterator[Rule]:
+    """Every number is finite, and every value keeps to its limits.  `prefix` stands before the names of the values."""
+    for name, value in values.items():
+        if isinstance(value, float):
+            yield f"{prefix}{name}", value, isfinite(value), "must be a finite number"
+    for (holds, text), names in limits:
+        for name in names:
+            if name in values:
+                yield f"{prefix}{name}", values[name], holds(values[name]), text.format(prefix=prefix)
+
+
+def number(hint: str = "", **bounds: float) -> Limit:
+    """A number within bounds, such as `number(above=0, at_most=1)`; `hint` ends the message."""
+    text = " and ".join(f"{name.replace('_', ' ')} {bound}" for name, bound in bounds.items())
+    return (lambda value: all(_COMPARISONS[name](value, bound) for name, bound in bounds.items()),
+            f"must be {text}{hint}")
+
+
+def one_of(*names: str) -> Limit:
+    """One of these words; an empty one is not named."""
+    return lambda value: value in names, f"must be one of {', '.join(filter(None, names))}"
+
+
+def matches(pattern: str, text: str) -> Limit:
+    """Text that the pattern matches as a whole."""
+    return lambda value: re.fullmatch(pattern, value, re.DOTALL) is not None, text

@@ -1,13 +1,12 @@
 """What a configuration must hold to before anything starts: each rule names the setting, its value and the way out."""
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from itertools import pairwise
-from math import isfinite
+from operator import attrgetter
 from typing import Any
 
-from shusaku.common.config.rule import Rule, raise_first
+from shusaku.common.config.rule import Limits, Rule, limit_rules, matches, number, one_of, raise_first
 from shusaku.common.config.schema import Config, PlayerConfig
 from shusaku.common.config.search import EvaluationConfig, PuctConfig, search_rules, value_rules
 from shusaku.common.suggestions import nearest
@@ -19,9 +18,78 @@ ENGINES = {"gtp": "gnugo --mode gtp", "uci": "stockfish", "usi": "fairy-stockfis
 PRECISIONS = ("auto", "fp32", "bf16", "int8")
 
 
+_Condition = tuple[str, bool, str]  # a setting, whether it works together with the others, and what it must be
+
+_LIMITS: Limits = [
+    (matches(r".*\S.*", "must name a directory, such as runs/first"), ["run.dir"]),
+    (matches("([a-z0-9][a-z0-9-]{0,63})?", "must be made of a-z, 0-9 and -, 64 at most, and not begin with -"),
+     ["run.name"]),
+    (matches("((rediss?|unix)://.*)?", "must begin with redis://, rediss:// or unix://"),
+     ["replay.url", "replay.actor_url"]),
+    (one_of("auto", "never"), ["run.resume"]),
+    (one_of("auto", "actor", "server"), ["inference.placement"]),
+    (one_of("auto", "openvino", "torch", "uniform", "pseudo_random", "simulated_gpu"), ["inference.runtime"]),
+    (one_of(*PRECISIONS), ["inference.precision"]),
+    (one_of("", *PRECISIONS), ["first.precision", "second.precision"]),
+    (one_of("auto", "fp32", "bf16"), ["learner.precision"]),
+    (one_of("cpu", "cuda"), ["inference.device", "learner.device"]),
+    (one_of("power", "fixed"), ["replay.window"]),
+    (one_of("linear", "planes"), ["network.policy_head"]),
+    (one_of("sgd", "adam", "adamw"), ["learner.optimizer"]),
+    (one_of("constant", "cosine", "step", "cooldown"), ["learner.schedule"]),
+    (number(at_least=0), [
+        "run.minutes", "run.evaluations", "run.seed", "run.checkpoint_seconds", "learner.weight_decay",
+        "learner.value_weight", "learner.short_term_weight", "learner.soft_policy_weight", "learner.reply_weight",
+        "learner.moves_left_weight", "learner.ownership_weight", "learner.score_weight", "learner.blunder_gap",
+        "learner.blunder_width", "learner.warmup_steps", "learner.max_grad_norm", "learner.threads",
+        "learner.prefetch", "match.opening_plies", "first.nodes", "first.depth", "first.movetime_ms",
+        "second.nodes", "second.depth", "second.movetime_ms",
+    ]),
+    (number(at_least=0, at_most=1), [
+        "replay.surprise_weight", "replay.value_surprise_weight", "learner.root_value_share",
+    ]),
+    (number(at_least=0, below=1), ["learner.momentum", "learner.ema_decay"]),
+    (number(at_least=0, at_most=19), ["cluster.nice"]),
+    (number(at_least=0, at_most=256), ["network.blocks", "match.engines"]),
+    (number(at_least=0, at_most=1000), ["inference.deadline_ms"]),
+    (number("; more actors are not supported", at_least=0, at_most=4096), ["actors.count"]),
+    (number("; auto measures at the start", at_least=0, at_most=65536), ["actors.games_per_actor"]),
+    (number(at_least=1), [
+        "run.keep_checkpoints", "inference.servers", "replay.capacity", "replay.minimum", "replay.megabytes",
+        "network.policy_filters", "network.value_filters", "network.value_hidden", "learner.schedule_steps",
+        "learner.publish_every", "learner.max_bad_steps", "strength.simulations", "strength.positions",
+    ]),
+    (number(at_least=1, at_most=4096), ["network.filters"]),
+    (number(at_least=2), ["learner.batch_size"]),
+    (number(above=0), [
+        "inference.batch_latency_ms", "replay.samples_per_position", "learner.learning_rate", "match.move_seconds",
+        "match.start_seconds",
+    ]),
+    (number(", for example 0.1 to oversubscribe on purpose", above=0), ["actors.cpus"]),
+    (number("; strength.enabled=false switches it off", above=0), ["strength.minutes"]),
+    (number(above=0, at_most=1), ["replay.window_exponent", "replay.window_factor", "learner.cooldown_share"]),
+    (number(above=0, at_most=3600), ["bench.seconds"]),
+]
+_SELF_PLAY_LIMITS: Limits = [
+    (number(at_least=0), ["random_plies", "policy_plies", "fork_plies", "komi_stdev"]),
+    (number(at_least=0, at_most=0.5), ["resign_errors"]),
+    (number(", because some games have to begin anew", at_least=0, below=1), ["fork_share"]),
+    (number(", for cheap searches are not learned from", at_least=0, below=1), ["cheap_share"]),
+    (number(at_least=1), ["cheap_simulations", "decided_plies"]),
+    (number(above=0), ["policy_temperature"]),
+    (number(above=0, at_most=1), ["decided_value", "decided_weight"]),
+]
+
+
 def check(config: Config) -> None:
     """Raises UsageError naming value, rule and way out for the first setting that cannot work."""
-    raise_first([*_finite(config), *_Rules(config).all()])
+    conditions = [*_conditions(config), *_player_conditions(config, "first"), *_player_conditions(config, "second")]
+    raise_first([
+        *limit_rules(dict(_leaves(config)), _LIMITS), *_rules(config, conditions),
+        *value_rules(config.first.search, "first.search"), *value_rules(config.second.search, "second.search"),
+    ])
+    if not names_players(config):  # else nothing is learned, and the searches are known when their runs are read
+        check_self_play(config)
 
 
 def names_players(config: Config) -> bool:
@@ -31,258 +99,103 @@ def names_players(config: Config) -> bool:
 
 def check_self_play(config: Config) -> None:
     """What `check` leaves to the commands that play to learn, where a configuration names players too."""
-    rules = _Rules(config)
-    raise_first([*search_rules(config.search, "search"), *rules.search_to_learn(), *rules.self_play()])
+    raise_first([
+        *search_rules(config.search, "search"), *limit_rules(vars(config.self_play), _SELF_PLAY_LIMITS, "self_play."),
+        *_rules(config, _self_play_conditions(config)),
+    ])
 
 
-def _finite(config: Any, prefix: str = "") -> Iterator[Rule]:
-    for item in fields(config):
-        value, key = getattr(config, item.name), f"{prefix}{item.name}"
+def _leaves(node: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted key and value of every setting."""
+    for field in fields(node):
+        value, key = getattr(node, field.name), f"{prefix}{field.name}"
         if is_dataclass(value):
-            yield from _finite(value, f"{key}.")
-        elif isinstance(value, float):
-            yield key, value, isfinite(value), "must be a finite number"
+            yield from _leaves(value, f"{key}.")
+        else:
+            yield key, value
 
 
-class _Rules:
-    def __init__(self, config: Config) -> None:
-        self._config = config
+def _rules(config: Config, conditions: Iterable[_Condition]) -> Iterator[Rule]:
+    for key, holds, text in conditions:
+        yield key, attrgetter(key)(config), holds, text
 
-    def all(self) -> list[Rule]:
-        c = self._config
-        rules = [*self.run(), *self.actors(), *self.replay(), *self.network(), *self.learner(), *self.match()]
-        if names_players(c):
-            return rules  # nothing is learned, and the searches are known when their runs are read
-        return [*rules, *search_rules(c.search, "search"), *self.search_to_learn(), *self.self_play()]
 
-    def run(self) -> list[Rule]:
-        c = self._config
-        return [
-            self._rule("run.dir", c.run.dir.strip() != "", "must name a directory, such as runs/first"),
-            self._rule("run.name", re.fullmatch("([a-z0-9][a-z0-9-]{0,63})?", c.run.name) is not None,
-                "must be made of a-z, 0-9 and -, 64 at most, and not begin with -"),
-            self._at_least("run.minutes", 0), self._at_least("run.evaluations", 0), self._at_least("run.seed", 0),
-            self._one_of("run.resume", "auto", "never"),
-            self._at_least("run.checkpoint_seconds", 0), self._at_least("run.keep_checkpoints", 1),
-        ]
+def _conditions(config: Config) -> Iterator[_Condition]:
+    inference, replay, learner = config.inference, config.replay, config.learner
+    targets, is_on_gpu = learner.targets, inference.device == "cuda"
+    unknown = next((name for name in targets if name not in TARGETS), "")
+    yield ("inference.placement", not (inference.placement == "actor" and is_on_gpu),
+           "one actor cannot fill a GPU; with inference.device=cuda use inference.placement=server")
+    yield ("inference.runtime", not (inference.runtime == "openvino" and is_on_gpu),
+           "openvino runs on the CPU; with inference.device=cuda use inference.runtime=torch")
+    yield ("replay.minimum", replay.minimum <= replay.capacity,
+           f"must not exceed replay.capacity={replay.capacity}, or the first step never comes")
+    yield ("replay.value_surprise_weight", replay.surprise_weight + replay.value_surprise_weight <= 1,
+           f"must be at most 1 together with replay.surprise_weight={replay.surprise_weight:g}")
+    yield ("replay.actor_url", replay.actor_url == "" or replay.url != "",
+           "is for a server of yours; give its replay.url as well")
+    yield ("learner.targets", not unknown,
+           f"there is no target {unknown}; nearest: {nearest(unknown, TARGETS)}; there are {', '.join(TARGETS)}")
+    yield ("learner.targets", {"policy", "value"} <= set(targets),
+           "policy and value must be among them, for the search asks for both")
+    yield "learner.targets", len(set(targets)) == len(targets), "names a target twice"
+    yield ("learner.batch_size", learner.batch_size <= replay.capacity,
+           f"must not exceed replay.capacity={replay.capacity}; raise the capacity or lower the batch size")
+    yield ("learner.blunder_width", learner.blunder_gap == 0 or learner.blunder_width <= 2 * learner.blunder_gap,
+           f"must be at most twice learner.blunder_gap={learner.blunder_gap:g}, or what loses nothing is a blunder")
+    yield ("learner.schedule_drops", all(drop < later for drop, later in pairwise([0, *learner.schedule_drops])),
+           "must be steps above 0, each later than the one before")
+    yield ("games", config.games >= 2 and config.games % 2 == 0,
+           "must be an even number from 2 on, for every opening is played twice, with sides swapped")
+    yield "games", config.games <= 100_000, "must be at most 100000"
 
-    def actors(self) -> list[Rule]:
-        c = self._config
-        return [
-            self._at_least("actors.count", 0),
-            self._rule("actors.count", c.actors.count <= 4096,
-                "more than 4096 actors are not supported; ask for fewer"),
-            self._rule("actors.cpus", c.actors.cpus > 0,
-                "must be above 0, for example 0.1 to oversubscribe on purpose"),
-            self._at_least("actors.games_per_actor", 0),
-            self._rule("actors.games_per_actor", c.actors.games_per_actor <= 65536,
-                "must be at most 65536; auto measures at the start"),
-            self._one_of("inference.runtime", "auto", "openvino", "torch", "uniform", "pseudo_random",
-                "simulated_gpu"),
-            self._rule("inference.batch_latency_ms", c.inference.batch_latency_ms > 0, "must be above 0"),
-            self._one_of("inference.placement", "auto", "actor", "server"), self._at_least("inference.servers", 1),
-            self._rule("inference.deadline_ms", 0 <= c.inference.deadline_ms <= 1000, "must lie between 0 and 1000"),
-            self._rule("inference.placement", not (c.inference.placement == "actor" and c.inference.device == "cuda"),
-                "one actor cannot fill a GPU; with inference.device=cuda use inference.placement=server"),
-            self._one_of("inference.precision", *PRECISIONS),
-            self._one_of("inference.device", "cpu", "cuda"), self._one_of("learner.device", "cpu", "cuda"),
-            self._rule("inference.runtime", not (c.inference.runtime == "openvino" and c.inference.device == "cuda"),
-                "openvino runs on the CPU; with inference.device=cuda use inference.runtime=torch"),
-        ]
 
-    def search_to_learn(self) -> list[Rule]:
-        s, n = self._config.search, self._config.learner
-        rules = []
-        if isinstance(s, PuctConfig):
-            rules += [
-                self._rule("search.reuse", not (s.reuse and s.graph),
-                    "a graph cannot be cut where the move was played; use search.reuse=false or search.graph=false"),
-                self._rule("search.leaves", s.leaves == 1,
-                    "self-play walks to one leaf a game at a time, or its visits would be learned with losses that "
-                    "never were; use search.leaves=1 (evaluate and match know more)"),
-            ]
-        if isinstance(s, EvaluationConfig):
-            rules.append(self._rule("search.average_symmetries", not s.average_symmetries,
-                "self-play draws one symmetry for every leaf; use search.average_symmetries=false (evaluate and match "
-                "know the mean)"))
-        return [
-            *rules,
-            self._rule("search.policy", s.policy != "mcts" or not n.enabled,
-                "plain UCT uses no network, so nothing can be learned; use search=puct or search=gumbel, or "
-                "learner.enabled=false"),
-            self._rule("search.policy", s.policy != "policy_only" or not n.enabled,
-                "its target is the network's own policy, so nothing can be learned; use search=puct or search=gumbel, "
-                "or learner.enabled=false"),
-        ]
+def _self_play_conditions(config: Config) -> Iterator[_Condition]:
+    search, play = config.search, config.self_play
+    if isinstance(search, PuctConfig):
+        yield ("search.reuse", not (search.reuse and search.graph),
+               "a graph cannot be cut where the move was played; use search.reuse=false or search.graph=false")
+        yield ("search.leaves", search.leaves == 1,
+               "self-play walks to one leaf a game at a time, or its visits would be learned with losses that never "
+               "were; use search.leaves=1 (evaluate and match know more)")
+    if isinstance(search, EvaluationConfig):
+        yield ("search.average_symmetries", not search.average_symmetries,
+               "self-play draws one symmetry for every leaf; use search.average_symmetries=false (evaluate and match "
+               "know the mean)")
+    for policy, reason in (("mcts", "plain UCT uses no network"),
+                           ("policy_only", "its target is the network's own policy")):
+        yield ("search.policy", search.policy != policy or not config.learner.enabled,
+               f"{reason}, so nothing can be learned; use search=puct or search=gumbel, or learner.enabled=false")
+    yield ("self_play.komi_stdev", play.komi_stdev == 0 or config.game.name == "go",
+           f"{config.game.name} has no komi; leave it out")
+    has_cheap = play.cheap_share > 0 or play.decided_value < 1
+    yield ("self_play.cheap_simulations", play.cheap_simulations < search.simulations or not has_cheap,
+           f"must be fewer than search.simulations={search.simulations}, or they are not cheap")
+    yield ("self_play.never_resign_share", 0 < play.never_resign_share <= 1 or play.resign_errors == 0,
+           "must be above 0 and at most 1: without games played to the end it is unknown when to resign")
 
-    def self_play(self) -> list[Rule]:
-        s, p = self._config.search, self._config.self_play
-        uses_cheap = p.cheap_share > 0 or p.decided_value < 1
-        return [
-            self._at_least("self_play.random_plies", 0), self._at_least("self_play.policy_plies", 0),
-            self._rule("self_play.policy_temperature", p.policy_temperature > 0, "must be above 0"),
-            self._rule("self_play.fork_share", 0 <= p.fork_share < 1,
-                "must be at least 0 and below 1, because some games have to begin anew"),
-            self._at_least("self_play.fork_plies", 0),
-            self._at_least("self_play.komi_stdev", 0),
-            self._rule("self_play.komi_stdev", p.komi_stdev == 0 or self._config.game.name == "go",
-                f"{self._config.game.name} has no komi; leave it out"),
-            self._rule("self_play.cheap_share", 0 <= p.cheap_share < 1,
-                "must be at least 0 and below 1, for cheap searches are not learned from"),
-            self._at_least("self_play.cheap_simulations", 1),
-            self._rule("self_play.cheap_simulations", p.cheap_simulations < s.simulations or not uses_cheap,
-                f"must be fewer than search.simulations={s.simulations}, or they are not cheap"),
-            self._rule("self_play.decided_value", 0 < p.decided_value <= 1, "must lie above 0 and be at most 1"),
-            self._at_least("self_play.decided_plies", 1),
-            self._rule("self_play.decided_weight", 0 < p.decided_weight <= 1, "must lie above 0 and be at most 1"),
-            self._rule("self_play.resign_errors", 0 <= p.resign_errors <= 0.5, "must lie between 0 and 0.5"),
-            self._rule("self_play.never_resign_share", 0 < p.never_resign_share <= 1 or p.resign_errors == 0,
-                "must lie above 0 and be at most 1: without games played to the end it is unknown when to resign"),
-        ]
 
-    def replay(self) -> list[Rule]:
-        r = self._config.replay
-        return [
-            self._one_of("replay.window", "power", "fixed"), self._at_least("replay.capacity", 1),
-            self._at_least("replay.minimum", 1),
-            self._rule("replay.minimum", r.minimum <= r.capacity,
-                f"must not exceed replay.capacity={r.capacity}, or the first step never comes"),
-            self._rule("replay.window_exponent", 0 < r.window_exponent <= 1, "must lie above 0 and be at most 1"),
-            self._rule("replay.window_factor", 0 < r.window_factor <= 1, "must lie above 0 and be at most 1"),
-            self._rule("replay.samples_per_position", r.samples_per_position > 0, "must be above 0"),
-            self._share("replay.surprise_weight"), self._share("replay.value_surprise_weight"),
-            self._rule("replay.value_surprise_weight", r.surprise_weight + r.value_surprise_weight <= 1,
-                f"must be at most 1 together with replay.surprise_weight={r.surprise_weight:g}"),
-            self._rule("replay.url", r.url == "" or r.url.startswith(("redis://", "rediss://", "unix://")),
-                "must begin with redis://, rediss:// or unix://"),
-            self._rule("replay.actor_url", r.actor_url == "" or r.actor_url.startswith(("redis://", "rediss://",
-                "unix://")),
-                "must begin with redis://, rediss:// or unix://"),
-            self._rule("replay.actor_url", r.actor_url == "" or r.url != "",
-                "is for a server of yours; give its replay.url as well"),
-            self._at_least("replay.megabytes", 1),
-        ]
-
-    def network(self) -> list[Rule]:
-        c = self._config
-        return [
-            self._rule("cluster.nice", 0 <= c.cluster.nice <= 19, "must lie between 0 and 19"),
-            self._at_least("network.filters", 1),
-            self._rule("network.filters", c.network.filters <= 4096, "must be at most 4096"),
-            self._at_least("network.blocks", 0),
-            self._rule("network.blocks", c.network.blocks <= 256, "must be at most 256"),
-            self._one_of("network.policy_head", "linear", "planes"),
-            self._at_least("network.policy_filters", 1), self._at_least("network.value_filters", 1),
-            self._at_least("network.value_hidden", 1),
-        ]
-
-    def learner(self) -> list[Rule]:
-        n, r = self._config.learner, self._config.replay
-        return [
-            *self.targets(n.targets), self._at_least("learner.batch_size", 2),
-            self._rule("learner.batch_size", n.batch_size <= r.capacity,
-                f"must not exceed replay.capacity={r.capacity}; raise the capacity or lower the batch size"),
-            self._one_of("learner.optimizer", "sgd", "adam", "adamw"),
-            self._rule("learner.learning_rate", n.learning_rate > 0, "must be above 0"),
-            self._rule("learner.momentum", 0 <= n.momentum < 1, "must be at least 0 and below 1"),
-            self._at_least("learner.weight_decay", 0), self._at_least("learner.value_weight", 0),
-            self._at_least("learner.short_term_weight", 0), self._at_least("learner.soft_policy_weight", 0),
-            self._at_least("learner.reply_weight", 0), self._at_least("learner.moves_left_weight", 0),
-            self._at_least("learner.ownership_weight", 0), self._at_least("learner.score_weight", 0),
-            self._share("learner.root_value_share"), self._at_least("learner.blunder_gap", 0),
-            self._at_least("learner.blunder_width", 0),
-            self._rule("learner.blunder_width", n.blunder_gap == 0 or n.blunder_width <= 2 * n.blunder_gap,
-                f"must be at most twice learner.blunder_gap={n.blunder_gap:g}, or what loses nothing is a blunder"),
-            self._at_least("learner.warmup_steps", 0),
-            self._one_of("learner.schedule", "constant", "cosine", "step", "cooldown"),
-            self._at_least("learner.schedule_steps", 1),
-            self._rule("learner.schedule_drops", all(a < b for a, b in pairwise([0, *n.schedule_drops])),
-                "must be steps above 0, each later than the one before"),
-            self._rule("learner.cooldown_share", 0 < n.cooldown_share <= 1, "must be above 0 and at most 1"),
-            self._at_least("learner.max_grad_norm", 0),
-            self._rule("learner.ema_decay", 0 <= n.ema_decay < 1, "must be at least 0 and below 1"),
-            self._at_least("learner.publish_every", 1), self._one_of("learner.precision", "auto", "fp32", "bf16"),
-            self._at_least("learner.threads", 0), self._at_least("learner.prefetch", 0),
-            self._at_least("learner.max_bad_steps", 1),
-        ]
-
-    def targets(self, names: list[str]) -> list[Rule]:
-        unknown = next((name for name in names if name not in TARGETS), "")
-        near = nearest(unknown, TARGETS)
-        return [
-            self._rule("learner.targets", not unknown,
-                f"there is no target {unknown}; nearest: {near}; there are {', '.join(TARGETS)}"),
-            self._rule("learner.targets", {"policy", "value"} <= set(names),
-                "policy and value must be among them, for the search asks for both"),
-            self._rule("learner.targets", len(set(names)) == len(names), "names a target twice"),
-        ]
-
-    def match(self) -> list[Rule]:
-        c = self._config
-        return [
-            self._at_least("strength.simulations", 1), self._at_least("strength.positions", 1),
-            self._rule("strength.minutes", c.strength.minutes > 0,
-                "must be above 0; strength.enabled=false switches it off"),
-            self._rule("bench.seconds", 0 < c.bench.seconds <= 3600, "must lie above 0 and be at most 3600"),
-            self._at_least("match.opening_plies", 0),
-            self._rule("match.move_seconds", c.match.move_seconds > 0, "must be above 0"),
-            self._rule("match.start_seconds", c.match.start_seconds > 0, "must be above 0"),
-            self._rule("match.engines", 0 <= c.match.engines <= 256, "must lie between 0 and 256"),
-            self._rule("games", c.games >= 2 and c.games % 2 == 0,
-                "must be an even number from 2 on, for every opening is played twice, with sides swapped"),
-            self._rule("games", c.games <= 100_000, "must be at most 100000"),
-            *self.player("first"), *self.player("second"),
-        ]
-
-    def player(self, key: str) -> list[Rule]:
-        p = self._get(key)
-        return [
-            self._rule(f"{key}.engine", p.engine in ("", *ENGINES, "mcts", "random"),
-                f"there are {', '.join(ENGINES)}, mcts, random; a network is {key}.checkpoint=RUN_DIR"),
-            self._rule(f"{key}.engine", not (p.engine and p.checkpoint),
-                f"{key}.checkpoint={p.checkpoint} names a player already; leave one of them out"),
-            self._rule(f"{key}.command", bool(p.command.strip()) or p.engine not in ENGINES,
-                f'must name a program: {key}.command="{ENGINES.get(p.engine)}"'),
-            self._rule(f"{key}.command", not p.command or p.engine in ENGINES,
-                f"is for {key}.engine={'|'.join(ENGINES)}; add it"),
-            self._rule(f"{key}.options", not p.options or p.engine in ENGINES,
-                f"are for {key}.engine={'|'.join(ENGINES)}; add it"),
-            self._rule(f"{key}.precision", p.precision in ("", *PRECISIONS),
-                f"must be one of {', '.join(PRECISIONS)}"),
-            self._rule(f"{key}.precision", not (p.precision and p.engine),
-                f"is of a network, and {key}.engine={p.engine} has none; leave it out"),
-            *self.move_limits(key, {"nodes": p.nodes, "depth": p.depth, "movetime_ms": p.movetime_ms}),
-            *value_rules(p.search, f"{key}.search"),
-        ]
-
-    def move_limits(self, key: str, limits: dict[str, int]) -> list[Rule]:
-        given = [name for name, value in limits.items() if value]
-        engine, seconds = self._get(f"{key}.engine"), self._config.match.move_seconds
-        return [
-            *(self._at_least(f"{key}.{name}", 0) for name in limits),
-            *(self._rule(f"{key}.{name}", engine in ("uci", "usi"),
-                f"is for {key}.engine=uci|usi" + (f"; a gtp engine is told by {key}.options or its command"
-                                                  if engine == "gtp" else "; leave it out")) for name in given),
-            *(self._rule(f"{key}.{name}", False, f"and {key}.{given[0]}={limits[given[0]]} are two limits of one move; "
-                "leave one of them out") for name in given[1:]),
-            self._rule(f"{key}.movetime_ms", limits["movetime_ms"] < 1000 * seconds,
-                f"must be less than match.move_seconds={seconds:g}, or every move comes too late"),
-        ]
-
-    def _get(self, key: str) -> Any:
-        value: Any = self._config
-        for name in key.split("."):
-            value = getattr(value, name)
-        return value
-
-    def _rule(self, key: str, holds: bool, text: str) -> Rule:
-        return key, self._get(key), holds, text
-
-    def _at_least(self, key: str, low: float) -> Rule:
-        return self._rule(key, self._get(key) >= low, f"must be at least {low:g}")
-
-    def _one_of(self, key: str, *names: str) -> Rule:
-        return self._rule(key, self._get(key) in names, f"must be one of {', '.join(names)}")
-
-    def _share(self, key: str) -> Rule:
-        return self._rule(key, 0 <= self._get(key) <= 1, "must lie between 0 and 1")
+def _player_conditions(config: Config, key: str) -> Iterator[_Condition]:
+    player: PlayerConfig = getattr(config, key)
+    engine, is_program = player.engine, player.engine in ENGINES
+    programs = f"{key}.engine={'|'.join(ENGINES)}; add it"
+    yield (f"{key}.engine", engine in ("", *ENGINES, "mcts", "random"),
+           f"there are {', '.join(ENGINES)}, mcts, random; a network is {key}.checkpoint=RUN_DIR")
+    yield (f"{key}.engine", not (engine and player.checkpoint),
+           f"{key}.checkpoint={player.checkpoint} names a player already; leave one of them out")
+    yield (f"{key}.command", bool(player.command.strip()) or not is_program,
+           f'must name a program: {key}.command="{ENGINES.get(engine)}"')
+    yield f"{key}.command", not player.command or is_program, f"is for {programs}"
+    yield f"{key}.options", not player.options or is_program, f"are for {programs}"
+    yield (f"{key}.precision", not (player.precision and engine),
+           f"is of a network, and {key}.engine={engine} has none; leave it out")
+    given = [name for name in ("nodes", "depth", "movetime_ms") if getattr(player, name)]
+    hint = f"a gtp engine is told by {key}.options or its command" if engine == "gtp" else "leave it out"
+    for name in given:
+        yield f"{key}.{name}", engine in ("uci", "usi"), f"is for {key}.engine=uci|usi; {hint}"
+    for name in given[1:]:
+        yield (f"{key}.{name}", False, f"and {key}.{given[0]}={getattr(player, given[0])} are two limits of one move; "
+               "leave one of them out")
+    seconds = config.match.move_seconds
+    yield (f"{key}.movetime_ms", player.movetime_ms < 1000 * seconds,
+           f"must be less than match.move_seconds={seconds:g}, or every move comes too late")

@@ -4,12 +4,11 @@ The defaults here are the only ones.  The C++ core (common/core/search/options.h
 Values are those of AlphaZero (2018) and Gumbel AlphaZero (2022) unless the comment says otherwise.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from math import isfinite
 from typing import Any
 
-from shusaku.common.config.rule import Rule, raise_first
+from shusaku.common.config.rule import Limits, Rule, limit_rules, number, one_of, raise_first
 
 
 @dataclass
@@ -196,12 +195,7 @@ def unread_rules(policy: str, settings: Mapping[str, Any], key: str) -> Iterator
 
 def value_rules(settings: Mapping[str, Any], key: str) -> Iterator[Rule]:
     """What the value of each of these settings must be, whatever the policy."""
-    for name, value in settings.items():
-        if isinstance(value, float):
-            yield f"{key}.{name}", value, isfinite(value), "must be a finite number"
-        if name in _VALUES:
-            holds, text = _VALUES[name]
-            yield f"{key}.{name}", value, holds(value), text.format(key=key)
+    return limit_rules(settings, _LIMITS, f"{key}.")
 
 
 def search_rules(search: SearchConfig, key: str) -> list[Rule]:
@@ -214,37 +208,22 @@ def search_rules(search: SearchConfig, key: str) -> list[Rule]:
     return rules
 
 
-_Value = tuple[Callable[[Any], bool], str]  # whether the value is possible, and what it must be
-
-
-def _at_least(low: float) -> _Value:
-    return lambda value: value >= low, f"must be at least {low:g}"
-
-
-def _between(low: float, high: float) -> _Value:
-    return lambda value: low <= value <= high, f"must be at least {low:g} and at most {high}"
-
-
-def _above_0(hint: str) -> _Value:
-    return lambda value: value > 0, f"must be above 0{hint}"
-
-
-def _one_of(*names: str) -> _Value:
-    return lambda value: value in names, f"must be one of {', '.join(names)}"
-
-
-_VALUES: dict[str, _Value] = {
-    "policy": _one_of(*POLICIES), "simulations": _between(1, 1 << 20), "cache": _between(0, 1 << 28),
-    "c_puct": _at_least(0), "c_puct_log": _at_least(0), "c_uct": _at_least(0),
-    "c_puct_base": _above_0("; {key}.c_puct_log=0 switches growth off"),
-    "fpu_reduction": _at_least(0), "root_fpu_reduction": _at_least(0), "leaves": _between(1, 64),
-    "move_choice": _one_of("visits", "lcb"), "lcb_stdevs": _at_least(0), "lcb_least_share": _between(0, 1),
-    "temperature": _at_least(0), "temperature_half_life": _at_least(0), "temperature_final": _at_least(0),
-    "temperature_plies": _at_least(0),
-    "dirichlet_alpha": _above_0("; {key}.noise=false switches noise off"), "dirichlet_total": _at_least(0),
-    "dirichlet_fraction": _between(0, 1), "forced_playouts": _at_least(0),
-    "root_policy_temperature": _above_0("; 1 changes nothing"),
-    "root_policy_temperature_early": _above_0("; 1 changes nothing"), "root_policy_temperature_half_life": _at_least(0),
-    "considered_actions": _at_least(1), "gumbel_scale": _at_least(0), "gumbel_interior": _one_of("improved", "puct"),
-    "value_scale": _above_0(""), "maxvisit_init": _at_least(0),
-}
+_LIMITS: Limits = [
+    (one_of(*POLICIES), ["policy"]),
+    (one_of("visits", "lcb"), ["move_choice"]),
+    (one_of("improved", "puct"), ["gumbel_interior"]),
+    (number(at_least=0), [
+        "c_puct", "c_puct_log", "c_uct", "fpu_reduction", "root_fpu_reduction", "lcb_stdevs", "temperature",
+        "temperature_half_life", "temperature_final", "temperature_plies", "dirichlet_total", "forced_playouts",
+        "root_policy_temperature_half_life", "gumbel_scale", "maxvisit_init",
+    ]),
+    (number(at_least=0, at_most=1), ["lcb_least_share", "dirichlet_fraction"]),
+    (number(at_least=0, at_most=1 << 28), ["cache"]),
+    (number(at_least=1), ["considered_actions"]),
+    (number(at_least=1, at_most=64), ["leaves"]),
+    (number(at_least=1, at_most=1 << 20), ["simulations"]),
+    (number(above=0), ["value_scale"]),
+    (number("; {prefix}c_puct_log=0 switches growth off", above=0), ["c_puct_base"]),
+    (number("; {prefix}noise=false switches noise off", above=0), ["dirichlet_alpha"]),
+    (number("; 1 changes nothing", above=0), ["root_policy_temperature", "root_policy_temperature_early"]),
+]

@@ -1,11 +1,11 @@
 """`shusaku bench WHAT`: measures one part of the configuration that a training command would run."""
 
+import importlib
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from shusaku.common._core import Game, GameBatch, external_names
+from shusaku.common._core import GameBatch, external_names
 from shusaku.common.config.rules import check_self_play
 from shusaku.common.config.schema import Config, SelfPlayConfig
 from shusaku.common.config.search import replace_read
@@ -13,12 +13,22 @@ from shusaku.common.external.configured_game import configured_game
 from shusaku.common.network.row_labels import row_labels
 from shusaku.common.search import search_options, self_play_options
 
+_BENCHES = {  # module:function of deploy/bench, imported when it runs
+    "rules": "rules:measure_rules",
+    "search": "bench:measure_search",
+    "inference": "inference:measure_inference",
+    "selfplay": "bench:measure_any_selfplay",
+    "replay": "bench:measure_replay",
+    "learner": "learner:measure_learner",
+}
+
 
 def run(what: str, config: Config, as_json: bool) -> dict[str, Any]:
     """Measures for about `bench.seconds`, prints the results and returns them under the keys of DESIGN §9."""
     if what in ("search", "selfplay"):
         check_self_play(config)
-    result = _BENCHES[what](config)
+    module, _, function = _BENCHES[what].partition(":")
+    result: dict[str, Any] = getattr(importlib.import_module(f"shusaku.deploy.bench.{module}"), function)(config)
     if not as_json:
         for row in result.get("rows", [result]):
             print("  ".join(f"{name}={_shown(value)}" for name, value in row.items()))
@@ -27,18 +37,12 @@ def run(what: str, config: Config, as_json: bool) -> dict[str, Any]:
     return result
 
 
-def _rules(config: Config) -> dict[str, Any]:
-    from shusaku.deploy.bench.rules import measure_rules
-
-    return measure_rules(config)
-
-
-def _search(config: Config) -> dict[str, Any]:
+def measure_search(config: Config) -> dict[str, Any]:
     """The tree alone: self-play with a pseudo-random evaluator, no cache, one thread, no Python in the loop.
 
     Openings and cheap searches of `self_play` are left out, so that every search is a full one.
     """
-    game = _game(config)
+    game = configured_game(config.game)
     search = replace_read(config.search, cache=0)
     games = GameBatch(game, search_options(search, symmetries=True), config.actors.games, config.run.seed,
                       self_play_options(SelfPlayConfig()))
@@ -54,19 +58,13 @@ def _search(config: Config) -> dict[str, Any]:
             "simulations_per_s": rate["simulations"], "searches_per_s": rate["searches"]}
 
 
-def _inference(config: Config) -> dict[str, Any]:
-    from shusaku.deploy.bench.inference import measure_inference
-
-    return measure_inference(config)
-
-
-def _replay(config: Config) -> dict[str, Any]:
+def measure_replay(config: Config) -> dict[str, Any]:
     """Appending whole games with validation, and sampling ready mini-batches, each on one thread."""
     from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
     from shusaku.actors.self_play import ActorIdentity, SelfPlay
     from shusaku.replay.backends import make_buffer
 
-    game = _game(config)
+    game = configured_game(config.game)
     search = replace_read(config.search, simulations=8, cache=0)
     size = config.actors.games
     player = SelfPlay(game, search, config.self_play, PseudoRandomEvaluator(game, size), games=size, seed=1,
@@ -91,24 +89,13 @@ def _replay(config: Config) -> dict[str, Any]:
             "batch_size": config.learner.batch_size, "bytes_per_row": buffer.stats().nbytes / replay.capacity}
 
 
-def _learner(config: Config) -> dict[str, Any]:
-    from shusaku.deploy.bench.learner import measure_learner
-
-    return measure_learner(config)
-
-
-def _selfplay(config: Config) -> dict[str, Any]:
+def measure_any_selfplay(config: Config) -> dict[str, Any]:
+    """`measure_selfplay`, or `measure_served` if inference servers evaluate."""
     from shusaku.deploy.bench.selfplay import measure_selfplay
     from shusaku.deploy.bench.served import measure_served
     from shusaku.deploy.cluster.layout import placement_of
 
-    if placement_of(config) == "server":
-        return measure_served(config)
-    return measure_selfplay(config)
-
-
-def _game(config: Config) -> Game:
-    return configured_game(config.game)
+    return measure_served(config) if placement_of(config) == "server" else measure_selfplay(config)
 
 
 def _shown(value: Any) -> str:
@@ -117,13 +104,3 @@ def _shown(value: Any) -> str:
     if not isinstance(value, float):
         return str(value)
     return f"{value:,.3g}" if abs(value) < 100 else f"{value:,.0f}"
-
-
-_BENCHES: dict[str, Callable[[Config], dict[str, Any]]] = {
-    "rules": _rules,
-    "search": _search,
-    "inference": _inference,
-    "selfplay": _selfplay,
-    "replay": _replay,
-    "learner": _learner,
-}

@@ -1,53 +1,74 @@
 """Several processes that measure something together, and what becomes of it when one of them cannot."""
 
-import queue
+import math
+import multiprocessing
+import signal
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
+from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Any
+from typing import Any, TypeVar
 
 from shusaku.actors.inference.client import EvaluationStoppedError
+from shusaku.common.config.schema import Config
 from shusaku.common.errors import RunError, UsageError
 
+CONTEXT = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks
+T = TypeVar("T")
 
-def collect_answers(processes: Sequence[BaseProcess], results: Any, seconds: float) -> list[dict[str, Any]]:
-    """One of each process, which runs `put_answer`; what one of them met is raised here.  None of them stays."""
-    answers: list[dict[str, Any]] = []
-    for process in processes:
-        process.start()
+
+def run_in_subprocess(function: Callable[[Config], T], config: Config) -> T:
+    """In a process of its own, so that its memory is its own and its threads end with it."""
+    answer: T = run_in_processes([partial(function, config)])[0]
+    return answer
+
+
+def run_in_processes(calls: Sequence[Callable[[], Any]], seconds: float = math.inf) -> list[Any]:
+    """The answer of each call, made in a process of its own.  None of them stays, and all end with this program.
+
+    UsageError and RunError of a call are raised here; RunError if a process ends without an answer or takes longer.
+    """
+    processes: dict[Connection, BaseProcess] = {}
+    answers: dict[Connection, Any] = {}
     until = time.monotonic() + seconds
     try:
-        while len(answers) < len(processes):
-            answer = _next(processes, results, until, seconds)
-            if isinstance(answer, Exception):
-                raise answer
-            if answer is not None:
-                answers.append(answer)
+        for call in calls:
+            receiver, sender = CONTEXT.Pipe(duplex=False)
+            processes[receiver] = CONTEXT.Process(target=_send_answer, args=(call, sender), daemon=True)
+            processes[receiver].start()
+            sender.close()  # so that the child's end is the only one
+        while waiting := processes.keys() - answers.keys():
+            ready = wait(waiting, None if seconds == math.inf else max(0.0, until - time.monotonic()))
+            if not ready:
+                raise RunError(f"the bench has not ended after {seconds:.0f} s")
+            for receiver in processes.keys() & ready:
+                answers[receiver] = _receive(receiver, processes[receiver])
     finally:
-        for process in processes:
+        for receiver, process in processes.items():
             process.join(5 if len(answers) == len(processes) else 0)
             process.kill()
             process.join()
-    return answers
+            receiver.close()
+    return [answers[receiver] for receiver in processes]
 
 
-def put_answer(results: Any, function: Callable[..., dict[str, Any]], *told: Any) -> None:
-    """Hands the answer of a function over, or what is to be told to the user."""
+def _receive(receiver: Connection, process: BaseProcess) -> Any:
     try:
-        results.put(function(*told))
+        answer, error = receiver.recv()
+    except EOFError:
+        process.join()
+        raise RunError(f"the process that measures ended with exit code {process.exitcode}") from None
+    if error is not None:
+        raise error
+    return answer
+
+
+def _send_answer(call: Callable[[], Any], sender: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to us as well; our parent decides
+    try:
+        sender.send((call(), None))
     except (UsageError, RunError) as error:
-        results.put(error)
+        sender.send((None, error))
     except EvaluationStoppedError:
-        results.put(RunError("the inference server did not answer a player in time"))
-
-
-def _next(processes: Sequence[BaseProcess], results: Any, until: float, seconds: float) -> Any:
-    try:
-        return results.get(timeout=0.5)
-    except queue.Empty:
-        dead = [process.exitcode for process in processes if process.exitcode]
-        if dead:
-            raise RunError(f"a process of the bench ended with exit code {dead[0]}") from None
-        if time.monotonic() > until:
-            raise RunError(f"the bench has not ended after {seconds:.0f} s") from None
-        return None
+        sender.send((None, RunError("the inference server did not answer a player in time")))

@@ -12,10 +12,8 @@ from typing import Any
 
 import psutil
 
-from shusaku.actors.arena.strength_sets import strength_set
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import ResumeError, RunError, UsageError
-from shusaku.common.external.configured_game import configured_game
 from shusaku.common.messages import Weights
 from shusaku.common.network.weights import load_weights, random_weights
 from shusaku.common.prometheus import RayMetrics
@@ -37,14 +35,12 @@ from shusaku.deploy.cluster.workers import RayWorker, cause_of
 from shusaku.deploy.ray_runtime.session import RaySession
 from shusaku.deploy.run.calibration import with_scales
 from shusaku.deploy.run.change_over import move_to_stream
-from shusaku.deploy.run.console import Console, Status
-from shusaku.deploy.run.measurements import conclude
-from shusaku.deploy.run.old_formats import migrate_checkpoints
+from shusaku.deploy.run.console import Console
 from shusaku.deploy.run.run_directory import RunDirectory
-from shusaku.deploy.run.run_identity import RunIdentity, RunProgress
-from shusaku.deploy.run.run_status import MetricsWriter, StatusBuilder
-from shusaku.deploy.run.run_view import FaultCounter, RunView
+from shusaku.deploy.run.run_identity import RunIdentity
+from shusaku.deploy.run.run_view import RunView
 from shusaku.deploy.run.stop_signals import StopSignals
+from shusaku.deploy.run.training_run import TrainingRun
 from shusaku.learner.checkpoints import load_latest
 from shusaku.learner.training_loop import TrainingReport
 from shusaku.replay.stream.client import ReplayUnavailable
@@ -60,39 +56,23 @@ END_SECONDS = 120.0  # that workers have to end by themselves,
 HURRIED_SECONDS = 12.0  # and when a signal wants an end within 25 s
 
 
-class ClusterRun:
+class ClusterRun(TrainingRun):
     """One life of the driver; see `deploy.commands.train` for its course."""
 
     def __init__(
-        self,
-        config: Config,
-        directory: RunDirectory,
-        identity: RunIdentity,
-        signals: StopSignals,
-        session: RaySession,
+        self, config: Config, directory: RunDirectory, identity: RunIdentity, signals: StopSignals, session: RaySession,
         console: Console,
     ) -> None:
-        self.config, self.directory, self.signals = config, directory, signals
-        self.session, self.console = session, console
-        self.game = configured_game(config.game)
-        self.identity = identity
-        self.progress_state = RunProgress.load(directory.path)
-        self.store = ReplayStore(config, directory.path, self.identity.run_id, console.log)
+        super().__init__(config, directory, signals, console, SHOW_SECONDS)
+        self.identity, self.session = identity, session
+        self.store = ReplayStore(config, directory.path, identity.run_id, self.log)
         self.supervisor = Supervisor()
         self.totals = ActorTotals()
-        self.metrics = MetricsWriter(directory.path, console.log)
-        self.faults = FaultCounter()
-        self._status_builder = StatusBuilder(config, self.game.name, directory.path)
-        self.positions = strength_set(self.game.name) if config.strength.enabled else None
-        self.report: TrainingReport | None = None  # newest of the learner
-        self.activity = "starting"
         self.first_game_seconds: float | None = None  # since the command began
         self.is_replay_answering = True
         self.quarantined = 0  # records, as Redis counts them
         self.was_asked_to_stop = False
-        self._clock_began: float | None = None
-        self._shown: tuple[RunView, Status] | None = None  # the newest
-        self._checked = self._saved = self._written = self._shown_at = float("-inf")
+        self._checked = self._written = float("-inf")
 
     # --- the course of a run -----------------------------------------------------------------------------------------
 
@@ -100,19 +80,18 @@ class ClusterRun:
         """Redis, the layout, the run's keys, the workers; UsageError where something does not fit."""
         config = self.config
         load_latest(self.directory.path / "checkpoints")  # ResumeError before anything is started if none is good
-        migrate_checkpoints(self.directory.path, self.console.log)
         self.layout = layout_of(config, self.session.node_cpus, self.session.num_gpus)
         self.actors = self.layout.actors
         control = self.store.start("" if self.session.is_local else self.session.own_address)
-        move_to_stream(self.directory.path, config, self.store.url, self.identity, self.console.log)
+        move_to_stream(self.directory.path, config, self.store.url, self.identity, self.log)
         epoch = self.identity.next_epoch(control.newest_epoch())
         self.epoch = epoch
         self.broadcast = Broadcast(self.supervisor, self.layout.placement)
         self.meter = StrengthMeter(
-            config.strength, self.supervisor, self.broadcast, self.progress_state, self.metrics.write_strength,
-            self.console.log,
+            config.strength, self.supervisor, self.broadcast, self.progress, self.metrics.write_strength, self.log,
         )
-        self._adopt_saved()  # actors go on with these until the learner has read its window back
+        # Actors go on with these until the learner has read its window back.
+        self.broadcast.adopt(self._saved_weights() if config.learner.enabled else self._weights_without_learner())
 
         def begin(control: RedisControl) -> None:
             limit = config.replay.minimum if config.learner.enabled else -1  # until the learner says more
@@ -137,12 +116,10 @@ class ClusterRun:
 
     def train(self) -> None:
         """Until the time is used up or the run is stopped."""
-        if not self.config.learner.enabled:
-            self.broadcast.adopt(self._weights_without_learner())
         while not self.is_over() and not self.signals.should_stop() and not self.was_asked_to_stop:
             self.tick()
             time.sleep(TICK_SECONDS)
-        self._stop_clock()
+        self.progress.seconds, self._began = self.seconds, None
 
     def tick(self) -> None:
         """One look at everything; short, and never waits for a worker."""
@@ -157,22 +134,23 @@ class ClusterRun:
         self._hear_learner()
         self.broadcast.deliver()
         if self.positions is not None:
-            self.meter.poll(self.seconds, self._clock_began is not None)
-        self._start_clock()
+            self.meter.poll(self.seconds, self._began is not None)
+        if self._began is None and self.totals.total.get("simulations", 0) > 0:
+            self._began = now
+            self.activity = "playing and learning" if self.config.learner.enabled else "playing"
         view, status = self.show()
-        if now - self._written >= WRITE_SECONDS and self._clock_began is not None:
+        if now - self._written >= WRITE_SECONDS and self._began is not None:
             self._written = now
             self.metrics.write(view, status)
             self._prometheus.write(prometheus_metrics(view, status))
-        if now - self._saved >= SAVE_SECONDS:
-            self._saved = now
-            self.save_progress()
+        if now - self._saved_at >= SAVE_SECONDS:
+            self.save_progress(restarts=self.restarts)
 
     def reconcile(self) -> None:
         """Replaces who has died and says so; raises what the user got wrong, and where nothing helps."""
         self.supervisor.reconcile()
         for event in self.supervisor.take_events():
-            self.console.log(event)
+            self.log(event)
             self._raise_if_hopeless()
 
     def end_workers(self) -> None:
@@ -197,34 +175,26 @@ class ClusterRun:
             if learner.exit_reason() is None or learner.failure is not None:
                 step = self.report.saved_step if self.report else 0
                 reason = learner.exit_reason() or "it did not end in time"
-                self.console.log(f"the learner wrote no last checkpoint: {reason}; the newest is that of step {step:,}")
+                self.log(f"the learner wrote no last checkpoint: {reason}; the newest is that of step {step:,}")
             elif isinstance(learner.result, TrainingReport):
-                self._take(learner.result)
+                self.take(learner.result)
         with contextlib.suppress(ReplayUnavailable):
             self.totals.update(self.store.control.actor_metrics(), self.store.control.counters())
-        self.save_progress()
+        self.save_progress(restarts=self.restarts)
+        self.broadcast.adopt(self._saved_weights())  # they may be newer than what was sent around
+        self._summary = self.summarize(
+            self.report.step if self.report else self.broadcast.step, restarts=self.restarts,
+            first_game_seconds=self.first_game_seconds,
+        )
 
     def finish(self) -> dict[str, Any]:
         """The full table, strength.json and strength.png at the end of a run."""
-        self._adopt_saved()
-        summary: dict[str, Any] = {
-            "run_dir": str(self.directory.path), "seconds": round(self.seconds, 1),
-            "games": self.totals.accepted, "rows": self.totals.rows,
-            "steps": self.report.step if self.report else self.broadcast.step,
-            "version": self.broadcast.version,
-            "restarts": self.progress_state.restarts + self.supervisor.restarts,
-            "first_game_seconds": self.first_game_seconds,
-        }
-        if self.positions is None or not self.config.strength.final or not self.config.learner.enabled:
-            return summary
-        if not self.is_over() or self.broadcast.weights is None:
-            return summary
+        can_measure = self.positions is not None and self.broadcast.weights is not None
+        if not (can_measure and self.config.strength.final and self.config.learner.enabled and self.is_over()):
+            return self._summary
         self.activity = "measuring the final strength"
         strength = self.meter.measure_all(self._may_go_on)
-        if strength is None:
-            return summary
-        self.metrics.write_strength(strength, "final_strength", self.broadcast.step, self.seconds)
-        return {**summary, **conclude(strength, self.positions, self.directory.path, self.console.log).to_json()}
+        return self._summary if strength is None else {**self._summary, **self.conclude(strength, self.broadcast.step)}
 
     def close(self) -> None:
         """Ends everything that is still there, the own server last."""
@@ -237,45 +207,12 @@ class ClusterRun:
         self.metrics.close()
         self.store.stop()
 
-    # --- time --------------------------------------------------------------------------------------------------------
-
     @property
-    def seconds(self) -> float:
-        """Training time of the run directory, summed over resumes."""
-        since = 0.0 if self._clock_began is None else time.monotonic() - self._clock_began
-        return self.progress_state.seconds + since
-
-    def is_over(self) -> bool:
-        """Whether the run is to end."""
-        return self.seconds >= self.config.run.minutes * 60
-
-    def save_progress(self) -> None:
-        """What a killed driver would have to know; a full disk is said, and nothing more."""
-        state = replace(
-            self.progress_state, seconds=self.seconds,
-            restarts=self.progress_state.restarts + self.supervisor.restarts,
-        )
-        state.save(self.directory.path, self.console.log)
-
-    def _start_clock(self) -> None:
-        if self._clock_began is None and self.totals.total.get("simulations", 0) > 0:
-            self._clock_began = time.monotonic()
-            self.activity = "playing and learning" if self.config.learner.enabled else "playing"
-
-    def _stop_clock(self) -> None:
-        self.progress_state.seconds, self._clock_began = self.seconds, None
+    def restarts(self) -> int:
+        """Restarts of workers over the life of the run."""
+        return self.progress.restarts + self.supervisor.restarts
 
     # --- what is shown -----------------------------------------------------------------------------------------------
-
-    def show(self, is_last: bool = False) -> tuple[RunView, Status]:
-        """Looks at the run, at most so often unless it `is_last`, and shows it; the newest view and its status."""
-        now = time.monotonic()
-        if is_last or self._shown is None or now - self._shown_at >= SHOW_SECONDS:
-            self._shown_at = now
-            view = self.view()
-            self._shown = view, self._status_builder.build(view)
-            self.console.show(self._shown[1])
-        return self._shown
 
     def view(self) -> RunView:
         """The run now, as far as its workers have reported; it asks none of them."""
@@ -284,18 +221,10 @@ class ClusterRun:
             trouble = self.report.replay.trouble if self.report else ""
             troubles = [f"the learner's view of the replay: {trouble}"] if trouble else []
         return RunView(
-            seconds=self.seconds,
-            activity=self.activity,
-            version=self.broadcast.version,
-            games=self.totals.accepted,
-            rows=self.totals.rows,
-            totals={**self.totals.total, "rows": self.totals.rows},
-            report=self.report,
-            faults=self.faults.totals,
-            quarantined=self.quarantined,
-            strength=tuple(self.progress_state.strength),
-            runtimes=list_runtimes(self.supervisor, self.totals),
-            troubles=tuple(troubles),
+            seconds=self.seconds, activity=self.activity, version=self.broadcast.version, games=self.totals.accepted,
+            rows=self.totals.rows, totals={**self.totals.total, "rows": self.totals.rows}, report=self.report,
+            faults=self.faults.totals, quarantined=self.quarantined, strength=tuple(self.progress.strength),
+            runtimes=list_runtimes(self.supervisor, self.totals), troubles=tuple(troubles),
             workers=view_workers(self.supervisor, self.totals, self.store, self.actors),
         )
 
@@ -353,7 +282,7 @@ class ClusterRun:
             self.quarantined = sum(control.quarantined().values())
             desired = min(control.desired_actors() or self.actors, self.layout.max_actors)
             if desired != self.actors:
-                self.console.log(f"actors: {self.actors} -> {desired}, as asked")
+                self.log(f"actors: {self.actors} -> {desired}, as asked")
                 self.actors = desired
                 self.supervisor.scale("self_play", desired)
             self._put_status()
@@ -361,10 +290,10 @@ class ClusterRun:
             self.is_replay_answering = False
             self.store.trouble = str(error)
         if self.first_game_seconds is None and self.totals.total.get("games", 0) > 0:
-            self.first_game_seconds = round(time.time() - _process_started(), 1)
-            self.console.log(f"the first game ended {self.first_game_seconds:.0f} s after the command")
+            self.first_game_seconds = round(time.time() - psutil.Process().create_time(), 1)
+            self.log(f"the first game ended {self.first_game_seconds:.0f} s after the command")
             for runtime in list_runtimes(self.supervisor, self.totals):
-                self.console.log(f"network: {runtime}")
+                self.log(f"network: {runtime}")
 
     # --- weights -----------------------------------------------------------------------------------------------------
 
@@ -372,40 +301,20 @@ class ClusterRun:
         worker = self.supervisor.worker("learner")
         report = worker.report if isinstance(worker, RayWorker) else None
         if isinstance(report, TrainingReport) and report is not self.report:
-            self._take(report)
+            self.take(report)
         self.broadcast.fetch(worker, self.report)
-
-    def _take(self, report: TrainingReport) -> None:
-        self.faults.update(report)
-        self.report = report
-        for note in report.notes:
-            self.console.log(note)
 
     def _saved_weights(self) -> Weights | None:
         """What the run directory holds."""
         path = self.directory.path / "weights.safetensors"
         return load_weights(path) if path.exists() else None
 
-    def _adopt_saved(self) -> None:
-        """The saved weights, where they are newer than what was sent around."""
-        weights = self._saved_weights()
-        if weights is not None:
-            self.broadcast.adopt(weights)
-
     def _weights_without_learner(self) -> Weights:
         """The saved ones, else untrained ones."""
         config = self.config
         weights = self._saved_weights() or random_weights(self.game, config.network, config.run.seed, version=1)
         try:
-            weights = with_scales(config.inference, self.game, config.network, weights)
+            return with_scales(config.inference, self.game, config.network, weights)
         except RunError as refused:
-            self.console.log(f"{refused}; the next best precision is used")
-            weights = replace(weights, rejected=str(refused))
-        self.store.control.record_version(weights.version)
-        return weights
-
-
-def _process_started() -> float:
-    """Unix time at which this process began."""
-    began: float = psutil.Process().create_time()
-    return began
+            self.log(f"{refused}; the next best precision is used")
+            return replace(weights, rejected=str(refused))

@@ -40,6 +40,7 @@ class RayWorker:
         self.result: Any = None  # what `run` returned
         self.failure: BaseException | None = None  # what `run` raised, or why `give_up` was called
         self.pid: int | None = None  # of its process, once known and if that runs on this node
+        self.delivery = Delivery(self)  # of weights, or of the servers that are ready
         self._heartbeat = heartbeat
         self._log_directory = log_directory
         self._exit_reason: str | None = None

@@ -10,7 +10,8 @@ from shusaku.common.external.configured_game import configured_game
 from shusaku.common.network.row_labels import row_labels
 from shusaku.deploy.bench.capacity import Asked, Plan, Rates, plan_of
 from shusaku.deploy.bench.game_sizes import game_sizes
-from shusaku.deploy.bench.games_setting import run_in_subprocess, settle_games
+from shusaku.deploy.bench.games_setting import settle_games
+from shusaku.deploy.bench.processes import run_in_subprocess
 from shusaku.deploy.cluster.layout import placement_of
 from shusaku.deploy.run.composed_config import replace_settings
 from shusaku.replay.backends import make_buffer

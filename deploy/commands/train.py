@@ -16,8 +16,8 @@ from shusaku.deploy.cluster.layout import layout_of
 from shusaku.deploy.ray_runtime.session import RaySession
 from shusaku.deploy.run.console import Console
 from shusaku.deploy.run.run_directory import RunDirectory
-from shusaku.deploy.run.run_identity import RunIdentity, RunProgress
-from shusaku.deploy.run.run_summary import resume_line, totals_line
+from shusaku.deploy.run.run_identity import RunIdentity
+from shusaku.deploy.run.run_summary import introduce
 from shusaku.deploy.run.stop_signals import StopSignals
 from shusaku.replay.stream.client import check_server
 
@@ -38,20 +38,14 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
         directory = stack.enter_context(RunDirectory(config))
         signals = stack.enter_context(StopSignals())
         console = stack.enter_context(Console())
-        for note in directory.notes:
-            console.log(note)
-        if directory.is_resumed:
-            console.log(resume_line(path, RunProgress.load(path).seconds, config.run.minutes))
+        introduce(directory, config.run.minutes, console.log)
         identity = RunIdentity.of(path, config.run.name)
         settled, choice = settle_games(config)
         if choice is not None:
             console.log(f"actors.games_per_actor=auto: {choice}")
         signals.raise_received()
-        session = RaySession(
-            config.cluster, notify=console.log, namespace=f"shusaku-{identity.run_id}"
-        )
-        session.start()
-        stack.callback(session.stop)
+        session = RaySession(config.cluster, notify=console.log, namespace=f"shusaku-{identity.run_id}")
+        stack.enter_context(session)
         signals.raise_received()
         from shusaku.deploy.cluster.driver import ClusterRun  # imports Ray, after its variables are set
 
@@ -64,12 +58,6 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
                     f"in the {cluster.layout.placement}; run {cluster.identity.run_id}, epoch {cluster.epoch}")
         cluster.train()
         cluster.end_workers()
-        cluster.activity = "trained" if cluster.is_over() else "stopped"
-        cluster.show(is_last=True)  # with the totals, now that every worker has ended
-        console.log(totals_line(
-            path, cluster.seconds, config.run.minutes, games=cluster.totals.accepted, rows=cluster.totals.rows,
-            steps=cluster.report.step if cluster.report else cluster.broadcast.step,
-        ))
         signals.raise_received()
         result = cluster.finish()
         signals.raise_received()

@@ -9,14 +9,13 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import torch
 
-from shusaku.actors.arena.strength import StoppedError, Strength, measure
-from shusaku.actors.arena.strength_sets import StrengthSet, strength_set
+from shusaku.actors.arena.strength import SIMULATIONS, StoppedError, Strength, measure
+from shusaku.actors.arena.strength_sets import StrengthSet
 from shusaku.actors.evaluators.evaluator import Evaluator
 from shusaku.actors.evaluators.factory import make_evaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
@@ -29,14 +28,12 @@ from shusaku.common.stage_timer import StageTimer
 from shusaku.deploy.local.games import LocalGames, epoch_of
 from shusaku.deploy.run.change_over import move_to_log
 from shusaku.deploy.run.console import Console
-from shusaku.deploy.run.measurements import conclude, measurements_due
-from shusaku.deploy.run.old_formats import migrate_checkpoints
+from shusaku.deploy.run.measurements import measurements_due
 from shusaku.deploy.run.run_directory import RunDirectory
-from shusaku.deploy.run.run_identity import RunProgress
-from shusaku.deploy.run.run_status import MetricsWriter, StatusBuilder
-from shusaku.deploy.run.run_summary import resume_line, totals_line
-from shusaku.deploy.run.run_view import FaultCounter, RunView
+from shusaku.deploy.run.run_summary import introduce
+from shusaku.deploy.run.run_view import RunView
 from shusaku.deploy.run.stop_signals import StopSignals
+from shusaku.deploy.run.training_run import TrainingRun
 from shusaku.learner.batches import batch_seed
 from shusaku.learner.optimizers import run_share
 from shusaku.learner.training_loop import TrainingLoop, TrainingReport
@@ -65,22 +62,18 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
         return result
 
 
-class LocalRun:
+class LocalRun(TrainingRun):
     """One process, one thread an actor for playing, torch's threads for learning."""
 
     def __init__(
         self, config: Config, directory: RunDirectory, signals: StopSignals, evaluators: list[Evaluator] | None = None
     ) -> None:
         """`evaluators`, one an actor, replace the configured network if a test scripts them."""
-        self.config, self.directory, self.signals = config, directory, signals
-        self.console = Console()
-        self.activity = "starting"
+        super().__init__(config, directory, signals, Console(), SHOW_SECONDS)
         cores = len(os.sched_getaffinity(0))
         count = config.actors.count or cores
         torch.set_num_threads(config.learner.threads or cores)
-        self.game = configured_game(config.game)
-        migrate_checkpoints(directory.path, self._log)
-        move_to_log(directory.path, config, self.game, self._log)
+        move_to_log(directory.path, config, self.game, self.log)
         epoch = epoch_of(directory.path / "checkpoints")
         digest = config_hash(config)
         timers = [StageTimer() for _ in range(count)]
@@ -103,56 +96,45 @@ class LocalRun:
             epoch=epoch, on_accept=accepted.append,
         )
         self.games = LocalGames(self.actors, self.buffer, RecordLog(directory.path / "records"), accepted, epoch)
-        self.progress = RunProgress.load(directory.path)
-        self._started: float | None = None  # when training began in this process; the clock of `seconds`
         self.training = TrainingLoop(
             config, self.game, self.buffer, directory.path, config_hash=digest, share_done=lambda: self.share_done,
             load_weights=self._load_weights, self_play=self.games,
         )
-        self.metrics = MetricsWriter(directory.path, self._log)
-        self.faults = FaultCounter()
-        self._status_builder = StatusBuilder(config, self.game.name, directory.path)
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="actor")
-        self.positions = strength_set(self.game.name) if config.strength.enabled else None
         self.subset = self.positions.subset(config.strength.positions) if self.positions else None
         self._rows_in_window = 0  # that the actors had played when the window last grew
-        self._shown_at = self._saved_at = float("-inf")
 
     # --- the run -----------------------------------------------------------------------------------------------------
 
     def train(self) -> None:
         """Turns of playing and learning until the time is used up or the run is stopped; ends with a checkpoint."""
-        self._introduce()
-        self._started = time.monotonic()
+        introduce(self.directory, self.config.run.minutes, self.log)
+        self.log(f"{self.game.name}: {len(self.actors)} actors of {self.config.actors.games} games, "
+                 f"evaluated by {self.evaluators[0].description}; learning with {self._take_report().description}")
+        self._began = time.monotonic()
         self.training.begin_turns(self.signals.should_stop, self.show)
         while not self.is_over() and not self.signals.should_stop():
             if self.games.rows_left or not (self.training.has_steps_left or self.buffer.control().throttle):
                 self.play_turn()
             if self.config.learner.enabled and not self.games.rows_left:
                 self.activity = "learning"
-                self.training.learn_turn(lambda: self.signals.should_stop() or self.is_over(), self._show_if_due)
+                self.training.learn_turn(lambda: self.signals.should_stop() or self.is_over(), self.show)
             self._measure_if_due()
-            view = self.view()
-            self.metrics.write(view, self._status_builder.build(view))
+            self.metrics.write(*self.show(at_once=True))
             self.training.checkpoint_if_due()
             if time.monotonic() - self._saved_at >= SAVE_SECONDS:
-                self.save_progress()
+                self.save_progress(evaluations=self.evaluations)
         self.checkpoint()
-        self.progress.seconds, self._started = self.seconds, None  # the final measurement is no training
+        self.progress.seconds, self._began = self.seconds, None  # the final measurement is no training
 
     def is_over(self) -> bool:
         """Time or evaluations are used up: the latter when one actor has made its share, the others nearly so."""
-        return self.seconds >= self.config.run.minutes * 60 or any(map(self._has_made_its_share, self.actors))
+        return super().is_over() or any(map(self._has_made_its_share, self.actors))
 
     @property
     def evaluations(self) -> int:
         """By the network for self-play, summed over resumes; only while no actor plays."""
         return self.progress.evaluations + sum(actor.counters()["evaluations"] for actor in self.actors)
-
-    @property
-    def seconds(self) -> float:
-        """Training time of the run directory, summed over resumes."""
-        return self.progress.seconds + (0.0 if self._started is None else time.monotonic() - self._started)
 
     @property
     def share_done(self) -> float:
@@ -174,46 +156,31 @@ class LocalRun:
             for actor, rows in zip(self.actors, shares, strict=True)
         ]
         while wait(turns, timeout=SHOW_SECONDS).not_done:
-            self._show_if_due()
+            self.show()
         if self.games.end_turn([turn.result() for turn in turns], shares):
             self._rows_in_window = self._totals()["rows"]
-            self._log(self.games.store())
+            trouble = self.games.store()
+            if trouble:
+                self.log(trouble)
 
     def checkpoint(self) -> None:
         """Everything that the run needs to go on; a full disk costs this checkpoint, not the run."""
         self.activity = "saving"
         self.training.checkpoint()
-        self.save_progress()
-
-    def save_progress(self) -> None:
-        """What a kill would lose; a full disk is logged, and nothing more."""
-        self._saved_at = time.monotonic()
-        progress = replace(self.progress, seconds=self.seconds, evaluations=self.evaluations)
-        progress.save(self.directory.path, self._log)
+        self.save_progress(evaluations=self.evaluations)
 
     def finish(self) -> dict[str, Any]:
         """The full table, strength.json and strength.png at the end of a run."""
-        report = self._take_report()
-        summary: dict[str, Any] = {
-            "run_dir": str(self.directory.path), "seconds": round(self.seconds, 1),
-            "evaluations": self.evaluations, "games": self.games.stored, "rows": report.replay.inserted,
-            "steps": report.step, "version": self.training.versions.newest,
-        }
-        self._log(totals_line(
-            self.directory.path, self.seconds, self.config.run.minutes,
-            games=self.games.stored, rows=report.replay.inserted, steps=report.step,
-        ))
+        step = self.training.learner.step_count
+        summary = self.summarize(step, evaluations=self.evaluations)
         if self.positions is None or not self.config.strength.final:
             return summary
         self.activity = "measuring the final strength"
-        self.show()
+        self.show(at_once=True)
         try:
-            strength = self.measure(self.positions, (16, 64, 400))
+            return {**summary, **self.conclude(self.measure(self.positions, SIMULATIONS), step)}
         except StoppedError:
             return summary
-        # Of the whole set, so no point of the curve.
-        self.metrics.write_strength(strength, "final_strength", report.step, self.seconds)
-        return {**summary, **conclude(strength, self.positions, self.directory.path, self.console.log).to_json()}
 
     def close(self) -> None:
         """Ends the threads, and brings records and metrics to the disk."""
@@ -222,19 +189,10 @@ class LocalRun:
         try:
             self.games.log.close()
         except OSError as error:
-            self._log(f"the record log could not be written to the end: {error}")
+            self.log(f"the record log could not be written to the end: {error}")
         self.metrics.close()
 
     # --- parts -------------------------------------------------------------------------------------------------------
-
-    def _introduce(self) -> None:
-        for line in self.directory.notes:
-            self._log(line)
-        if self.directory.is_resumed:
-            self._log(resume_line(self.directory.path, self.seconds, self.config.run.minutes))
-        report = self._take_report()
-        self._log(f"{self.game.name}: {len(self.actors)} actors of {self.config.actors.games} games, "
-                  f"evaluated by {self.evaluators[0].description}; learning with {report.description}")
 
     def _load_weights(self, weights: Weights) -> None:
         for evaluator in self.evaluators:
@@ -266,7 +224,7 @@ class LocalRun:
         if due <= self.progress.measurements:
             return
         self.activity = "measuring the strength"
-        self.show()
+        self.show(at_once=True)
         simulations = self.config.strength.simulations
         try:
             strength = self.measure(self.subset, (simulations,))
@@ -288,43 +246,21 @@ class LocalRun:
         """The run at this moment."""
         report, totals = self._take_report(), self._totals()
         return RunView(
-            seconds=self.seconds,
-            activity=self.activity,
-            version=self.training.versions.newest,
-            games=self.games.stored,
-            rows=report.replay.inserted,
-            totals=totals,
-            report=report,
-            faults=self.faults.totals,
-            quarantined=sum(report.replay.quarantined.values()),
-            strength=tuple(self.progress.strength),
-            runtimes=(self.evaluators[0].description,),
+            seconds=self.seconds, activity=self.activity, version=self.training.versions.newest,
+            games=self.games.stored, rows=report.replay.inserted, totals=totals, report=report,
+            faults=self.faults.totals, quarantined=sum(report.replay.quarantined.values()),
+            strength=tuple(self.progress.strength), runtimes=(self.evaluators[0].description,),
             pending_rows=totals["rows"] - self._rows_in_window,
         )
 
-    def show(self) -> None:
-        """Shows the run as it is now."""
-        self._shown_at = time.monotonic()
-        self.console.show(self._status_builder.build(self.view()))
-
-    def _show_if_due(self) -> None:
-        if time.monotonic() - self._shown_at >= SHOW_SECONDS:
-            self.show()
-
     def _take_report(self) -> TrainingReport:
         report = self.training.report()
-        self.faults.update(report)
-        for note in report.notes:
-            self._log(note)
+        self.take(report)
         return report
 
     def _totals(self) -> Counter[str]:
         return sum((Counter(counts) for actor in self.actors for counts in (actor.counters(), actor.timer.counters())),
                    Counter())
-
-    def _log(self, line: str) -> None:
-        if line:
-            self.console.log(line)
 
 
 def _actor_seed(run_seed: int, epoch: int, actor: int) -> int:

@@ -1,8 +1,19 @@
 """Lines about a whole run: how far it came when it is started again, and its totals when it ends."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from shusaku.deploy.run.console import clock
+from shusaku.deploy.run.run_directory import RunDirectory
+from shusaku.deploy.run.run_identity import RunProgress
+
+
+def introduce(directory: RunDirectory, minutes: float, log: Callable[[str], None]) -> None:
+    """Logs what the directory has to say of the run that it holds; `minutes` of training are asked for."""
+    for note in directory.notes:
+        log(note)
+    if directory.is_resumed:
+        log(resume_line(directory.path, RunProgress.load(directory.path).seconds, minutes))
 
 
 def resume_line(directory: Path, seconds: float, minutes: float) -> str:

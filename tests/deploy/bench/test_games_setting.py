@@ -8,7 +8,8 @@ import pytest
 from shusaku.actors.batch_size import SIZES
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import RunError, UsageError
-from shusaku.deploy.bench.games_setting import run_in_subprocess, settle_games
+from shusaku.deploy.bench.games_setting import settle_games
+from shusaku.deploy.bench.processes import run_in_subprocess
 from shusaku.deploy.cli.overrides import compose
 
 SMALL = ["game=tic_tac_toe", "network.filters=8", "network.blocks=1", "search.simulations=8"]

@@ -58,8 +58,6 @@ def test_several_runs_follow_each_other_in_this_process(
 def test_a_run_that_fails_ends_no_other_one(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from shusaku.deploy.bench import bench
-
     seeds = []
 
     def measure(config: object) -> dict[str, object]:
@@ -68,7 +66,7 @@ def test_a_run_that_fails_ends_no_other_one(
             raise RunError("the first one fails")
         return {}
 
-    monkeypatch.setitem(bench._BENCHES, "rules", measure)
+    monkeypatch.setattr("shusaku.deploy.bench.rules.measure_rules", measure)
     assert cli.main([*QUICK, "-m", "run.seed=1,2"]) == 1
     assert seeds == [1, 2]
     assert capsys.readouterr().err.splitlines()[-1] == "shusaku: the first one fails"

@@ -1,0 +1,99 @@
+"""What a run is in both wirings: its clock, its progress, what it shows while it goes on, and what it leaves."""
+
+import time
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import Any
+
+from shusaku.actors.arena.strength import Strength
+from shusaku.actors.arena.strength_sets import strength_set
+from shusaku.common.config.schema import Config
+from shusaku.common.external.configured_game import configured_game
+from shusaku.deploy.run.console import Console, Status
+from shusaku.deploy.run.measurements import conclude
+from shusaku.deploy.run.old_formats import migrate_checkpoints
+from shusaku.deploy.run.run_directory import RunDirectory
+from shusaku.deploy.run.run_identity import RunProgress
+from shusaku.deploy.run.run_status import MetricsWriter, StatusBuilder
+from shusaku.deploy.run.run_summary import totals_line
+from shusaku.deploy.run.run_view import FaultCounter, RunView
+from shusaku.deploy.run.stop_signals import StopSignals
+from shusaku.learner.training_loop import TrainingReport
+
+
+class TrainingRun(ABC):
+    """One process that trains on a run directory; a wiring adds how it plays and learns."""
+
+    def __init__(
+        self, config: Config, directory: RunDirectory, signals: StopSignals, console: Console, show_seconds: float
+    ) -> None:
+        """`show_seconds`: time between two views."""
+        self.config, self.directory, self.signals, self.console = config, directory, signals, console
+        self.game = configured_game(config.game)
+        migrate_checkpoints(directory.path, self.log)
+        self.progress = RunProgress.load(directory.path)
+        self.positions = strength_set(self.game.name) if config.strength.enabled else None
+        self.metrics = MetricsWriter(directory.path, self.log)
+        self.faults = FaultCounter()
+        self.report: TrainingReport | None = None  # newest of the learner
+        self.activity = "starting"
+        self._status_builder = StatusBuilder(config, self.game.name, directory.path)
+        self._show_seconds = show_seconds
+        self._shown: tuple[RunView, Status] | None = None  # the newest
+        self._began: float | None = None  # when training began in this process; the clock of `seconds`
+        self._shown_at = self._saved_at = float("-inf")
+
+    @abstractmethod
+    def view(self) -> RunView:
+        """The run at this moment."""
+
+    @property
+    def seconds(self) -> float:
+        """Training time of the run directory, summed over resumes."""
+        return self.progress.seconds + (0.0 if self._began is None else time.monotonic() - self._began)
+
+    def is_over(self) -> bool:
+        """Whether the run is to end."""
+        return self.seconds >= self.config.run.minutes * 60
+
+    def show(self, at_once: bool = False) -> tuple[RunView, Status]:
+        """Looks at the run if the last look was long ago, or `at_once`, and shows it; the newest view and status."""
+        now = time.monotonic()
+        if at_once or self._shown is None or now - self._shown_at >= self._show_seconds:
+            self._shown_at = now
+            view = self.view()
+            self._shown = view, self._status_builder.build(view)
+            self.console.show(self._shown[1])
+        return self._shown
+
+    def log(self, line: str) -> None:
+        """A line for the user that stays."""
+        self.console.log(line)
+
+    def take(self, report: TrainingReport) -> None:
+        """The newest report of the learner; logs its notes."""
+        self.faults.update(report)
+        self.report = report
+        for note in report.notes:
+            self.log(note)
+
+    def save_progress(self, **counts: Any) -> None:
+        """What a kill would lose, with these counts of now; a full disk is logged, and nothing more."""
+        self._saved_at = time.monotonic()
+        replace(self.progress, seconds=self.seconds, **counts).save(self.directory.path, self.log)
+
+    def summarize(self, steps: int, **more: Any) -> dict[str, Any]:
+        """Logs the totals of the run since its beginning; returns them, and `more`, for `--json`."""
+        self.activity = "trained" if self.is_over() else "stopped"
+        view, _ = self.show(at_once=True)
+        totals = {"games": view.games, "rows": view.rows, "steps": steps}
+        self.log(totals_line(self.directory.path, self.seconds, self.config.run.minutes, **totals))
+        return {"run_dir": str(self.directory.path), "seconds": round(self.seconds, 1), **totals,
+                "version": view.version, **more}
+
+    def conclude(self, strength: Strength, step: int) -> dict[str, Any]:
+        """Writes and logs the final strength, of the weights of that step; returns it for `--json`."""
+        assert self.positions is not None
+        # Of the whole set, so no point of the curve.
+        self.metrics.write_strength(strength, "final_strength", step, self.seconds)
+        return conclude(strength, self.positions, self.directory.path, self.log).to_json()
