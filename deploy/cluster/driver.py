@@ -259,13 +259,12 @@ class ClusterRun(TrainingRun):
 
     def _raise_if_hopeless(self) -> None:
         """What the user got wrong is no death to recover from."""
-        for group in self.supervisor.groups.values():
-            for replica in group.replicas.values():
-                failures = [w.failure for w in (replica.previous_worker, replica.worker) if isinstance(w, RayWorker)]
-                failure = next((f for f in failures if isinstance(f, UsageError | ResumeError)), None)
-                if failure is not None:
-                    cause = cause_of(failure)
-                    raise (ResumeError if isinstance(failure, ResumeError) else UsageError)(str(cause)) from None
+        replicas = [replica for group in self.supervisor.groups.values() for replica in group.replicas.values()]
+        for worker in [worker for replica in replicas for worker in (replica.previous_worker, replica.worker)]:
+            failure = getattr(worker, "failure", None)
+            if isinstance(failure, UsageError | ResumeError):
+                kind = ResumeError if isinstance(failure, ResumeError) else UsageError
+                raise kind(str(cause_of(failure))) from None
 
     # --- Redis -------------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@
             checkpoints/  records/  tensorboard/  metrics.jsonl  lock
 """
 
+import contextlib
 import fcntl
 import json
 import os
@@ -119,10 +120,8 @@ class RunDirectory:
         overrides = config.overrides if isinstance(config, ComposedConfig) else []
         write_atomically(self.path / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(tree)).encode())
         start = {
-            "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-            "overrides": [mask_override(text) for text in overrides],
-            "seed": config.run.seed,
-            **_versions(),
+            "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "overrides": [mask_override(text) for text in overrides],
+            "seed": config.run.seed, **_versions(),
         }
         drop_torn_line(self.path / "starts.jsonl")
         with (self.path / "starts.jsonl").open("a", encoding="utf-8") as file:
@@ -173,18 +172,12 @@ def _show(tree: dict[str, Any], key: str) -> str:
 
 def _versions() -> dict[str, Any]:
     """Packages, Python, machine, and the git revision when the code runs from a checkout."""
-    packages = {}
+    packages = dict.fromkeys(_PACKAGES, "")
     for name in _PACKAGES:
-        try:
+        with contextlib.suppress(metadata.PackageNotFoundError):
             packages[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            packages[name] = ""
-    return {
-        "packages": packages,
-        "python": platform.python_version(),
-        "machine": f"{platform.platform()}, {os.cpu_count()} CPUs",
-        "git": _git_revision(),
-    }
+    return {"packages": packages, "python": platform.python_version(),
+            "machine": f"{platform.platform()}, {os.cpu_count()} CPUs", "git": _git_revision()}
 
 
 def _git_revision() -> str:
