@@ -78,15 +78,11 @@ class LocalRun(TrainingRun):
         digest = config_hash(config)
         timers = [StageTimer() for _ in range(count)]
         self.evaluators = evaluators or [
-            make_evaluator(self.game, config.inference, config.network, config.actors.games, timer)
-            for timer in timers
-        ]
+            make_evaluator(self.game, config.inference, config.network, config.actors.games, timer) for timer in timers]
         self.actors = [
-            SelfPlay(
-                self.game, config.search, config.self_play, evaluate, games=config.actors.games,
-                seed=_actor_seed(config.run.seed, epoch, actor),
-                identity=ActorIdentity(actor, epoch), config_hash=digest, timer=timer,
-            )
+            SelfPlay(self.game, config.search, config.self_play, evaluate, games=config.actors.games, timer=timer,
+                     seed=_actor_seed(config.run.seed, epoch, actor), identity=ActorIdentity(actor, epoch),
+                     config_hash=digest)
             for actor, (evaluate, timer) in enumerate(zip(self.evaluators, timers, strict=False))
         ]
         accepted: list[bytes] = []
@@ -151,10 +147,8 @@ class LocalRun(TrainingRun):
         """
         self.activity = "playing"
         shares = self.games.rows_left or self._shares()
-        turns = [
-            self._pool.submit(actor.play, rows, partial(self._should_stop, actor))
-            for actor, rows in zip(self.actors, shares, strict=True)
-        ]
+        turns = [self._pool.submit(actor.play, rows, partial(self._should_stop, actor))
+                 for actor, rows in zip(self.actors, shares, strict=True)]
         while wait(turns, timeout=SHOW_SECONDS).not_done:
             self.show()
         if self.games.end_turn([turn.result() for turn in turns], shares):
@@ -236,9 +230,8 @@ class LocalRun(TrainingRun):
 
     def measure(self, positions: StrengthSet, simulations: tuple[int, ...]) -> Strength:
         """The share of optimal moves of what the evaluators hold now; StoppedError when the run is told to stop."""
-        return measure(
-            positions, self.evaluators, self.config.search, simulations, should_stop=self.signals.should_stop
-        )
+        return measure(positions, self.evaluators, self.config.search, simulations,
+                       should_stop=self.signals.should_stop)
 
     # --- what is shown -----------------------------------------------------------------------------------------------
 

@@ -88,11 +88,9 @@ def _of_directory(path: Path, config: Config, key: str) -> ChosenWeights:
         raise UsageError(f"{key}={path}: belongs to no run directory, for there is no config.yaml; name a run "
                          "directory, or a weights.safetensors file")
     facts, saved = found.checkpoint.facts, read_config(run)
-    network = dict(saved["network"])
-    weights = Weights(
-        int(facts["version"]), found.checkpoint.step, evaluation_tensors(found.checkpoint.tensors["average"]), network,
-        str(facts["game"]), dict(saved["game"].get("params") or {}),
-    )
+    tensors = evaluation_tensors(found.checkpoint.tensors["average"])
+    weights = Weights(int(facts["version"]), found.checkpoint.step, tensors, dict(saved["network"]),
+                      str(facts["game"]), dict(saved["game"].get("params") or {}))
     chosen = _of(weights, search_of_run(saved, config))
     return replace(chosen, notes=tuple(f"damaged and passed over: {line}" for line in found.damaged))
 

@@ -141,16 +141,13 @@ def block(status: Status) -> Panel:
     if status.time_shares:
         rows.add_row("its time", _Figures([(f"{share:.0%}", part) for part, share in status.time_shares.items()]))
     rows.add_row("learner", _Figures([
-        (f"{status.steps_per_second:,.1f}", "steps/s"),
-        (f"{status.step:,}", "steps"),
+        (f"{status.steps_per_second:,.1f}", "steps/s"), (f"{status.step:,}", "steps"),
         *((f"{value:.3f}", f"{name} loss") for name, value in status.losses.items()),
-        (f"{status.learning_rate:.2g}", "learning rate"),
-        (f"{status.version:,}", "published"),
+        (f"{status.learning_rate:.2g}", "learning rate"), (f"{status.version:,}", "published"),
     ]))
     rows.add_row("replay", _Figures([
         (f"{status.window_rows:,} of {status.window_size:,}", "rows in the window"),
-        (f"{status.samples_per_position:.2f}", "samples per position"),
-        (f"{status.rows_seen:,}", "rows seen"),
+        (f"{status.samples_per_position:.2f}", "samples per position"), (f"{status.rows_seen:,}", "rows seen"),
     ]))
     if status.runtimes:
         rows.add_row("network", Text("; ".join(status.runtimes)))
@@ -162,10 +159,8 @@ def block(status: Status) -> Panel:
     troubles = _troubles(status)
     if troubles:
         rows.add_row(Text("trouble", style="bold red"), Text(", ".join(troubles)))
-    return Panel(
-        rows, title=Text(f" {status.title} ", style="bold"), title_align="left",
-        subtitle=Text(f" {status.run_dir} ", style="dim"), subtitle_align="left", border_style="cyan",
-    )
+    return Panel(rows, title=Text(f" {status.title} ", style="bold"), title_align="left", border_style="cyan",
+                 subtitle=Text(f" {status.run_dir} ", style="dim"), subtitle_align="left")
 
 
 def plain_line(status: Status) -> str:
@@ -173,8 +168,7 @@ def plain_line(status: Status) -> str:
     parts = [
         f"{clock(status.seconds)} of {clock(status.minutes * 60)}",
         *(f"{value} {unit}" for value, unit in _self_play_rates(status)),
-        f"step {status.step:,}",
-        f"{status.steps_per_second:,.1f} steps/s",
+        f"step {status.step:,}", f"{status.steps_per_second:,.1f} steps/s",
         *(f"{name} loss {value:.3f}" for name, value in status.losses.items()),
         f"window {status.window_rows:,}/{status.window_size:,}",
         f"{status.samples_per_position:.2f} samples per position",

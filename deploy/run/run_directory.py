@@ -84,9 +84,8 @@ class RunDirectory:
         except OSError:
             self._lock.seek(0)
             owner = self._lock.read().strip() or "another process"
-            raise UsageError(
-                f"run.dir={self.path}: in use by {owner}; wait for it, stop it, or choose another run.dir"
-            ) from None
+            raise UsageError(f"run.dir={self.path}: in use by {owner}; wait for it, stop it, or choose another "
+                             "run.dir") from None
         self._lock.seek(0)
         self._lock.truncate()
         self._lock.write(f"process {os.getpid()} on {platform.node()}")
@@ -94,9 +93,8 @@ class RunDirectory:
 
     def _check_resume(self, config: Config, tree: dict[str, Any]) -> None:
         if config.run.resume == "never":
-            raise UsageError(
-                f"run.resume=never: {self.path} holds a run already; choose another run.dir, or leave run.resume out"
-            )
+            raise UsageError(f"run.resume=never: {self.path} holds a run already; choose another run.dir, or leave "
+                             "run.resume out")
         asked, defaults = _flatten(tree), _flatten(asdict(Config(search=make_search(config.search.policy))))
         known = {key: defaults[key] for key in asked if key in defaults and not _is_below(key, ("game",))}
         saved = {**known, **_flatten(read_config(self.path))}  # an older program had fewer settings, or others
@@ -109,10 +107,8 @@ class RunDirectory:
         fatal = [key for key in changed if _is_below(key, _SHAPES)]
         if fatal:
             differences = ", ".join(texts[key] for key in fatal)
-            raise UsageError(
-                f"run.dir={self.path} holds a run with another game, network or targets ({differences});"
-                " choose another run.dir, or ask for what it was started with"
-            )
+            raise UsageError(f"run.dir={self.path} holds a run with another game, network or targets ({differences});"
+                             " choose another run.dir, or ask for what it was started with")
         if texts:
             self.notes.append(f"settings that differ from the last start: {', '.join(texts.values())}")
 
