@@ -67,9 +67,7 @@ def launch(
                 with_log_configuration=False,
             )
             context = HydraContext(config_loader=hydra.config_loader, callbacks=Callbacks())
-            launcher = Plugins.instance().instantiate_launcher(
-                config=master, task_function=task, hydra_context=context
-            )
+            launcher = Plugins.instance().instantiate_launcher(config=master, task_function=task, hydra_context=context)
         except HydraException as error:
             raise UsageError(" ".join(str(error).split())) from None
         returns = launcher.launch([job.hydra_overrides for job in jobs], initial_job_idx=0)

@@ -29,12 +29,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with _sigterm_raises():
             return _dispatch(list(sys.argv[1:] if argv is None else argv))
-    except UsageError as error:
-        return _fail(error, 2)
-    except ResumeError as error:
-        return _fail(error, 3)
-    except RunError as error:
-        return _fail(error, 1)
+    except (UsageError, ResumeError, RunError) as error:
+        print(f"shusaku: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2 if isinstance(error, UsageError) else 3 if isinstance(error, ResumeError) else 1
     except Terminated:
         return 143
     except KeyboardInterrupt:
@@ -45,26 +42,29 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(argv: list[str]) -> int:
-    if not argv or argv[0] in ("--help", "-h", "help"):
+    name, *rest = argv or ["--help"]
+    if name in ("--help", "-h", "help"):
         print(overview())
-        return 0
-    if argv[0].partition("=")[0] in ("--shell-completion", "-sc"):
-        _complete(argv)
-        return 0
-    if argv[0] == "--version":
+    elif name.partition("=")[0] in ("--shell-completion", "-sc"):  # `-sc` in Hydra's scripts
+        from shusaku.deploy.cli.inspection import complete
+
+        complete(name.partition("=")[2] or " ".join(rest))
+    elif name == "--version":
         print(f"shusaku {metadata.version('shusaku')}")
-        return 0
-    name, *rest = argv
-    if name not in COMMANDS:
+    elif name not in COMMANDS:
         raise UsageError(f"there is no command {name}; nearest: {nearest(name, COMMANDS)}; "
                          f"there are {', '.join(COMMANDS)}")
-    command = COMMANDS[name]
+    else:
+        return _run_command(name, COMMANDS[name], rest)
+    return 0
+
+
+def _run_command(name: str, command: Command, rest: list[str]) -> int:
     if command.takes is Takes.COMMAND_LINE:
         code: int = command.load()(rest)
         return code
     if command.takes is Takes.OPTIONS:
-        as_json = "--json" in rest
-        _call(command, [argument for argument in rest if argument != "--json"], as_json)
+        _call(command, [[argument for argument in rest if argument != "--json"]], "--json" in rest)
         return 0
     options, rest = take_options(name, rest)
     if options.help:
@@ -73,14 +73,6 @@ def _dispatch(argv: list[str]) -> int:
     leading = [_take_what(name, command, rest)] if command.takes is Takes.WHAT_AND_CONFIG else []
     _run_configured(command, leading, rest, options)
     return 0
-
-
-def _complete(argv: list[str]) -> None:
-    """`--shell-completion install=bash`, which Hydra's scripts call `-sc`."""
-    from shusaku.deploy.cli.inspection import complete
-
-    _, equals, request = argv[0].partition("=")
-    complete(request if equals else " ".join(argv[1:]))
 
 
 def _run_configured(command: Command, leading: list[str], overrides: list[str], options: Options) -> None:
@@ -103,22 +95,12 @@ def _run_configured(command: Command, leading: list[str], overrides: list[str], 
         with _json_last(options.as_json) as show:
             show({"jobs": launch(command, leading, jobs, presets, for_launcher, options.as_json)})
     else:
-        _call(command, [*leading, jobs[0].config], options.as_json, spread=True)
+        _call(command, [*leading, jobs[0].config], options.as_json)
 
 
-def _call(command: Command, arguments: list[Any], as_json: bool, spread: bool = False) -> None:
-    failure: RunError | None = None
+def _call(command: Command, arguments: list[Any], as_json: bool) -> None:
     with _json_last(as_json) as show:
-        run = command.load()
-        try:
-            show(run(*arguments, as_json) if spread else run(arguments, as_json))
-        except RunError as error:
-            if error.result is None:
-                raise
-            show(error.result)
-            failure = error
-    if failure is not None:
-        raise failure
+        show(command.load()(*arguments, as_json))
 
 
 def _take_what(name: str, command: Command, rest: list[str]) -> str:
@@ -154,6 +136,9 @@ def _json_last(as_json: bool) -> Iterator[Any]:
     except KeyboardInterrupt as stop:  # with what was found so far
         result.extend(stop.args)
         raise
+    except RunError as error:
+        result.extend([error.result] if error.result is not None else [])
+        raise
     finally:
         if owned:
             os.dup2(saved, 1)
@@ -176,8 +161,3 @@ def _sigterm_raises() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, previous)
-
-
-def _fail(error: Exception, code: int) -> int:
-    print(f"shusaku: {' '.join(str(error).split())}", file=sys.stderr)
-    return code

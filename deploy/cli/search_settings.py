@@ -12,14 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from shusaku.common.config.rule import raise_first
 from shusaku.common.config.schema import Config
-from shusaku.common.config.search import (
-    DEFAULTS,
-    POLICIES,
-    make_search,
-    policies_with,
-    unread_rules,
-    value_rules,
-)
+from shusaku.common.config.search import DEFAULTS, POLICIES, make_search, policies_with, unread_rules, value_rules
 from shusaku.common.errors import UsageError
 from shusaku.common.suggestions import nearest
 

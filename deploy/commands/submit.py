@@ -9,7 +9,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ def run(arguments: Sequence[str]) -> int:
     submission = _parse(arguments)
     login = _login(submission.address)
     with ray_environment(login.variables):
-        return submit(submission, sys.stdout.write, _notify)
+        return submit(submission)
 
 
 def _parse(arguments: Sequence[str]) -> Submission:
@@ -110,7 +110,8 @@ def _login(address: str) -> Login:
             if b"ray_version" not in answer.read(10_000):
                 raise UsageError(f"--address {address}: what answers there is no dashboard of Ray")
     except urllib.error.HTTPError as error:
-        raise _refused(address, login, error.code) from None
+        raise login.refusal(f"--address {address}") if error.code in (401, 403) else UsageError(
+            f"--address {address}: what answers there is no dashboard of Ray (HTTP {error.code})") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         raise UsageError(f"--address {address}: no cluster answers there ({reason}); start one with `ray start "
@@ -118,19 +119,8 @@ def _login(address: str) -> Login:
     return login
 
 
-def _refused(address: str, login: Login, code: int) -> UsageError:
-    if code == 401:
-        return UsageError(f"--address {address}: that cluster asks for a token and none was sent; put it into a file "
-                          "of mode 600 and name that with RAY_AUTH_TOKEN_PATH=FILE")
-    if code == 403:
-        where = login.token_file or "RAY_AUTH_TOKEN"
-        return UsageError(f"--address {address}: that cluster refuses the token in {where}; get the right one from its "
-                          "owner and name its file with RAY_AUTH_TOKEN_PATH=FILE")
-    return UsageError(f"--address {address}: what answers there is no dashboard of Ray (HTTP {code})")
-
-
-def submit(submission: Submission, write: Callable[[str], object], notify: Callable[[str], None]) -> int:
-    """Submits and follows a job; `write` gets its log as it comes, `notify` gets lines about the job itself."""
+def submit(submission: Submission) -> int:
+    """Submits and follows a job: its log goes to stdout as it comes, lines about the job itself to stderr."""
     from ray.job_submission import JobSubmissionClient
 
     client = JobSubmissionClient(submission.address)
@@ -141,13 +131,13 @@ def submit(submission: Submission, write: Callable[[str], object], notify: Calla
         environment["working_dir"] = submission.working_dir
     with StopSignals() as signals:
         job = _accepted(client, submission, environment)
-        notify(f"job {job} at {submission.address}")
+        _notify(f"job {job} at {submission.address}")
         if not submission.wait:
             return 0
         try:
-            code = asyncio.run(_follow(client, job, signals, write, notify))
+            code = asyncio.run(_follow(client, job, signals))
         except KeyboardInterrupt:
-            notify(f"not waiting for job {job} any longer; see it with: ray job logs --follow --address "
+            _notify(f"not waiting for job {job} any longer; see it with: ray job logs --follow --address "
                 f"{submission.address} {job}")
             raise
         signals.raise_received()
@@ -167,23 +157,21 @@ def _accepted(client: Any, submission: Submission, environment: dict[str, Any]) 
         time.sleep(0.5)
 
 
-async def _follow(
-    client: Any, job: str, signals: StopSignals, write: Callable[[str], object], notify: Callable[[str], None]
-) -> int:
+async def _follow(client: Any, job: str, signals: StopSignals) -> int:
     """Passes the job's log on until its end; the first Ctrl-C stops the job, the second one only stops waiting."""
-    stopping = asyncio.create_task(_stop_when_asked(client, job, signals, notify))
+    stopping = asyncio.create_task(_stop_when_asked(client, job, signals))
     shown = 0
     try:
         while True:
             begun = 0  # of this stream, which starts from the beginning of the log every time
             async for text in _lines(client, job):
-                write(text[max(0, shown - begun):])
+                sys.stdout.write(text[max(0, shown - begun):])
                 begun += len(text)
                 shown = max(shown, begun)
                 sys.stdout.flush()
             info = await asyncio.to_thread(client.get_job_info, job)
             if info.status.is_terminal():
-                return _exit_code(info, notify)
+                return _exit_code(info)
             await asyncio.sleep(POLL_S)
     finally:
         stopping.cancel()
@@ -198,25 +186,25 @@ async def _lines(client: Any, job: str) -> AsyncIterator[str]:
         await asyncio.sleep(1.0)
 
 
-async def _stop_when_asked(client: Any, job: str, signals: StopSignals, notify: Callable[[str], None]) -> None:
+async def _stop_when_asked(client: Any, job: str, signals: StopSignals) -> None:
     while not signals.should_stop():
         await asyncio.sleep(POLL_S)
-    notify(f"stopping job {job}: it writes its checkpoint first, for up to {STOP_S} s; again to stop waiting for it")
+    _notify(f"stopping job {job}: it writes its checkpoint first, for up to {STOP_S} s; again to stop waiting for it")
     await asyncio.to_thread(client.stop_job, job)
 
 
-def _exit_code(info: Any, notify: Callable[[str], None]) -> int:
+def _exit_code(info: Any) -> int:
     """The exit code of the job's command; 1 where it never had one."""
     if info.status == "SUCCEEDED":
         return 0
     if info.status == "STOPPED":
-        notify("the job was stopped")
+        _notify("the job was stopped")
         return 1
     if info.driver_exit_code is None:
-        notify(f"the job failed: {' '.join(str(info.message).split())[:500]}")
+        _notify(f"the job failed: {' '.join(str(info.message).split())[:500]}")
         return 1
     if info.driver_exit_code == 127:
-        notify("the cluster's PATH has no shusaku: install it there and start the head with its bin directory on PATH")
+        _notify("the cluster's PATH has no shusaku: install it there and start the head with its bin directory on PATH")
     code = int(info.driver_exit_code)
     return code if code >= 0 else 128 - code  # a signal, as a shell reports it
 

@@ -45,8 +45,7 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
             console.log(f"actors.games_per_actor=auto: {choice}")
         signals.raise_received()
         session = RaySession(config.cluster, notify=console.log, namespace=f"shusaku-{identity.run_id}")
-        session.start()
-        stack.callback(session.stop)
+        stack.enter_context(session)
         signals.raise_received()
         from shusaku.deploy.cluster.driver import ClusterRun  # imports Ray, after its variables are set
 

@@ -31,9 +31,7 @@ def progress_line(result: MatchResult, games: int) -> str:
     return line
 
 
-def match_table(
-    result: MatchResult, players: Sequence[PlayerText], title: str, notes: Sequence[str] = ()
-) -> str:
+def match_table(result: MatchResult, players: Sequence[PlayerText], title: str, notes: Sequence[str] = ()) -> str:
     """Lines of equal columns, from the first player's side; at least one game was played."""
     tally = result.tally()
     rows = [("all games", tally), *((side, result.tally(number)) for number, side in enumerate(SIDES))]

@@ -35,19 +35,26 @@ class Login:
         """The token itself, for a request's header; UsageError if the file cannot be read."""
         return self.variables.get(TOKEN) or _read(Path(self.token_file))
 
+    def refusal(self, cluster: str) -> UsageError:
+        """What the user is told if `cluster` does not accept this login."""
+        if not self.has_token:
+            return UsageError(f"{cluster}: that cluster asks for a token and there is none here; put it into a file "
+                              f"of mode 600 and name that with {TOKEN_PATH}=FILE")
+        return UsageError(f"{cluster}: that cluster refuses the token in {self.token_file or TOKEN}; get the right "
+                          f"one from its owner and name its file with {TOKEN_PATH}=FILE")
+
 
 def login_for_new_cluster(environ: Mapping[str, str] = os.environ) -> Login:
     """For a Ray that we start: always a token, made if there is none, unless RAY_AUTH_MODE=disabled is set.
 
     UsageError if the token file can be neither read nor written.
     """
-    mode = _wanted_mode(environ)
+    mode, path = _mode_and_path(environ)
     if mode == "disabled":
         return Login({MODE: "disabled"}, note=f"Ray starts without a token, by {MODE}=disabled: every client "
                                               "that reaches its ports runs code as you")
     if environ.get(TOKEN):
         return Login({MODE: "token", TOKEN: environ[TOKEN]})
-    path = Path(environ.get(TOKEN_PATH) or _default_path())
     try:
         note = _make_private(path)
     except OSError as error:
@@ -62,12 +69,11 @@ def login_for_joining(environ: Mapping[str, str] = os.environ) -> Login:
 
     UsageError if a token is asked for and there is none.
     """
-    mode = _wanted_mode(environ)
+    mode, path = _mode_and_path(environ)
     if mode == "disabled":
         return Login({MODE: "disabled"})
     if environ.get(TOKEN):
         return Login({MODE: "token", TOKEN: environ[TOKEN]})
-    path = Path(environ.get(TOKEN_PATH) or _default_path())
     if environ.get(TOKEN_PATH) or mode == "token" or path.exists():
         _read(path)
         return Login({MODE: "token", TOKEN_PATH: str(path)}, str(path))
@@ -104,15 +110,12 @@ def _reread() -> None:
             compiled.AuthenticationTokenLoader.instance().reset_cache()
 
 
-def _wanted_mode(environ: Mapping[str, str]) -> str:
+def _mode_and_path(environ: Mapping[str, str]) -> tuple[str, Path]:
+    """The mode that is asked for, if any, and where the token is kept unless a variable holds it."""
     mode = environ.get(MODE, "").lower()
     if mode not in ("", "token", "disabled"):
         raise UsageError(f"{MODE}={environ[MODE]}: must be token or disabled")
-    return mode
-
-
-def _default_path() -> Path:
-    return Path.home() / ".ray" / "auth_token"
+    return mode, Path(environ.get(TOKEN_PATH) or Path.home() / ".ray" / "auth_token")
 
 
 def _make_private(path: Path) -> str:

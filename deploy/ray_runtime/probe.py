@@ -37,7 +37,7 @@ def probe_cluster(address: str, deadline: float = DEADLINE) -> Login:
     if "failed" in answer:
         raise UsageError(f"RAY_ADDRESS={address}: {answer['failed']}")
     if "refused" in answer:
-        raise _refusal(address, login)
+        raise login.refusal(f"RAY_ADDRESS={address}")
     theirs = f"Ray {answer['ray']} and Python {answer['python']}"
     ours = f"Ray {_ray_version()} and Python {platform.python_version()}"
     if theirs != ours:
@@ -90,14 +90,6 @@ def _ask(address: str, login: Login, timeout: float) -> dict[str, str]:
         return {"failed": f"Ray's client fails there: {reason}"}
     answer: dict[str, str] = json.loads(lines[-1])
     return answer
-
-
-def _refusal(address: str, login: Login) -> UsageError:
-    if not login.has_token:
-        return UsageError(f"RAY_ADDRESS={address}: that cluster asks for a token and there is none here; put it into "
-                          f"a file of mode 600 and name that with {TOKEN_PATH}=FILE")
-    return UsageError(f"RAY_ADDRESS={address}: that cluster refuses the token in {login.token_file or TOKEN}; get the "
-                      f"right one from its owner and name its file with {TOKEN_PATH}=FILE")
 
 
 def _ray_version() -> str:

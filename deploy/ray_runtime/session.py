@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from shusaku.common.config.schema import ClusterConfig
@@ -54,9 +53,7 @@ class RaySession:
     node_cpus: tuple[float, ...] = ()  # of each node
     log_directory = ""  # on this node: worker-*.err holds the last output of a crashed actor
 
-    def __init__(
-        self, cluster: ClusterConfig, *, notify: Callable[[str], None], namespace: str = "shusaku"
-    ) -> None:
+    def __init__(self, cluster: ClusterConfig, *, notify: Callable[[str], None], namespace: str = "shusaku") -> None:
         """`notify` gets lines for the user."""
         self.namespace = namespace
         self._cluster = cluster
@@ -90,9 +87,7 @@ class RaySession:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop()
 
     @property
@@ -120,20 +115,16 @@ class RaySession:
         self._open.callback(_shut_down)
         try:
             with fewer_processes(self._notify) if self._cluster.quiet_ray else contextlib.nullcontext():
-                context = self._init(
-                    address="local",
-                    num_cpus=len(os.sched_getaffinity(0)),
-                    include_dashboard=self._cluster.dashboard,
-                    object_store_memory=object_store_bytes(),
-                    _temp_dir=directory,
-                )
+                self._addresses = self._init(
+                    address="local", num_cpus=len(os.sched_getaffinity(0)), _temp_dir=directory,
+                    include_dashboard=self._cluster.dashboard, object_store_memory=object_store_bytes(),
+                ).address_info
         except Exception as error:
             if type(error) is not Exception and not isinstance(error, OSError | RuntimeError | ValueError):
                 raise  # Ray raises a bare Exception if its daemons are late
             logs = f"{directory}/session_latest/logs"
             raise RunError(f"Ray does not start: {_shorten(error)}; its logs: {logs}") from error
         self.is_local = True
-        self._addresses = context.address_info
         Path(directory, ADDRESS_FILE).write_text(self._addresses["gcs_address"], encoding="ascii")
         assert watchdog.stdin is not None
         watchdog.stdin.write(self._addresses["session_dir"] + "\n")
@@ -161,9 +152,7 @@ class RaySession:
         # Ray replaces the handler of SIGTERM by one that exits on the spot.
         handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
-            return ray.init(
-                namespace=self.namespace, log_to_driver=False, logging_level=logging.ERROR, **arguments
-            )
+            return ray.init(namespace=self.namespace, log_to_driver=False, logging_level=logging.ERROR, **arguments)
         except SystemExit:  # which that handler raises
             raise Terminated from None
         finally:

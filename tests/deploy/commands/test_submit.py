@@ -34,9 +34,9 @@ with RaySession(ClusterConfig(quiet_ray=True), notify=print) as session:  # its 
 SUBMIT = '''
 import sys
 from shusaku.deploy.run.stop_signals import Terminated
-from shusaku.deploy.commands.submit import Submission, _notify, submit
+from shusaku.deploy.commands.submit import Submission, submit
 try:
-    sys.exit(submit(Submission(sys.argv[1], sys.argv[2]), sys.stdout.write, _notify))
+    sys.exit(submit(Submission(sys.argv[1], sys.argv[2])))
 except Terminated:
     sys.exit(143)
 except KeyboardInterrupt:

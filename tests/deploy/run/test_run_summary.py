@@ -4,9 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from shusaku.common.errors import UsageError
+from shusaku.common.errors import RunError, UsageError
 from shusaku.deploy.cli.overrides import compose
+from shusaku.deploy.commands import train
+from shusaku.deploy.ray_runtime.session import RaySession
 from shusaku.deploy.run.run_directory import RunDirectory
+from shusaku.deploy.run.run_identity import RunProgress
 from shusaku.deploy.run.run_summary import resume_line, totals_line
 
 
@@ -35,3 +38,19 @@ def test_a_refused_start_leaves_no_run_directory(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no"), RunDirectory(config):
         raise UsageError("no")
     assert (tmp_path / "runs" / "x" / "config.yaml").exists(), "and so does one that there was"
+
+
+def test_train_says_that_a_run_is_used_up_before_ray_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = compose(["game=tic_tac_toe", f"run.dir={tmp_path}", "run.minutes=2"])
+    RunDirectory(config).close()
+    RunProgress(seconds=130.0).save(tmp_path, print)
+
+    def start(session: RaySession) -> None:
+        assert "are used up; go on with run.minutes=4.33" in " ".join(capsys.readouterr().out.split())
+        raise RunError("Ray is started")
+
+    monkeypatch.setattr(RaySession, "start", start)
+    with pytest.raises(RunError, match="Ray is started"):
+        train.run(config, as_json=False)

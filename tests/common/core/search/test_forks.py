@@ -94,8 +94,7 @@ def test_the_rows_of_forks_are_replayed_from_the_start_and_their_openings_not_le
         forks += opening > 2
         assert not (r.row_weight[:opening] > 0).any()
         assert (r.kind[opening:] == RowKind.FULL).all()
-        rows = ring.append(r.actions, r.policy_offsets, r.policy_actions, r.policy_shares, r.root_values, r.raw_values,
-                           r.versions, r.kind, r.row_weight, r.surprise, r.outcome, r.score, str(r.ended_by))
+        rows = ring.append(r)
         assert rows == len(r) - opening == r.num_rows
     assert forks > 10
 
