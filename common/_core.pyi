@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shusaku.common.messages import GameRecord
+
 Param = int | float | str | bool
 
 def game_names() -> list[str]: ...
@@ -183,33 +185,15 @@ class RowRing:
         ValueError when a number is out of its range, or when `ownership` is set and the game has none.
         """
     @property
-    def capacity(self) -> int: ...
-    @property
     def end(self) -> int: ...  # number of the next row; rows [max(0, end - capacity), end) are held
     @property
     def nbytes(self) -> int: ...
-    def append(
-        self,
-        actions: NDArray[np.uint16],
-        policy_offsets: NDArray[np.uint32],
-        policy_actions: NDArray[np.uint16],
-        policy_shares: NDArray[np.uint16],
-        root_values: NDArray[np.float32],
-        raw_values: NDArray[np.float32],
-        versions: NDArray[np.uint32],
-        kind: NDArray[np.uint8],
-        row_weight: NDArray[np.float32],
-        surprise: NDArray[np.float32],
-        outcome: int,
-        score: float,
-        ended_by: str,
-        komi: float = ...,
-    ) -> int:
+    def append(self, record: GameRecord, komi: float = ...) -> int:
         """Replays the game, checks it against the rules and keeps its rows of weight > 0; returns their number.
 
-        ValueError with the reason, and nothing kept, when an action is illegal, a policy is not on legal actions or
-        does not sum to 65,535, a number is not finite, outcome or score is not the rules', or the game does not end
-        as `ended_by` tells.
+        `komi`: of this game; NaN, the default, that of the rules.  ValueError with the reason, and nothing kept, when
+        an action is illegal, a policy is not on legal actions or does not sum to 65,535, a number is not finite,
+        outcome or score is not the rules', or the game does not end as `ended_by` tells.
         """
     def sample(self, count: int, begin: int, end: int, seed: int, symmetries: bool, threads: int) -> dict[str, Any]:
         """`count` rows of [begin, end), sampled by `seed` alone and ready for training; the GIL is released.

@@ -50,8 +50,12 @@ void measure(const G& rules, std::uint64_t simulations) {
   const std::uint64_t warm = simulations / 10;
   double begin = 0;
   bool is_warm = false;
-  while (games.counters().simulations < simulations + warm) {
-    if (!is_warm && games.counters().simulations >= warm) is_warm = true, begin = cpu_seconds();
+  const auto made = [&] {
+    const Counters& c = games.counters();
+    return c.evaluations + c.cache_hits + c.terminals;
+  };
+  while (made() < simulations + warm) {
+    if (!is_warm && made() >= warm) is_warm = true, begin = cpu_seconds();
     const Leaves& l = games.select(0);
     pseudo_random_evaluate(l.packed.data(), shape.packed_bytes(), l.uniform.data(), shape.uniform, l.offsets.data(),
                            l.actions.data(), l.count, logits.data(), values.data());

@@ -22,13 +22,7 @@ from shusaku.deploy.cluster.broadcast import Broadcast
 from shusaku.deploy.cluster.layout import layout_of
 from shusaku.deploy.cluster.replay_store import ReplayStore
 from shusaku.deploy.cluster.roles import make_roles
-from shusaku.deploy.cluster.status import (
-    list_processes,
-    list_runtimes,
-    prometheus_metrics,
-    status_json,
-    view_workers,
-)
+from shusaku.deploy.cluster.status import list_processes, list_runtimes, prometheus_metrics, status_json, view_workers
 from shusaku.deploy.cluster.strength_meter import StrengthMeter
 from shusaku.deploy.cluster.supervisor import Supervisor
 from shusaku.deploy.cluster.workers import RayWorker, cause_of
@@ -182,10 +176,8 @@ class ClusterRun(TrainingRun):
             self.totals.update(self.store.control.actor_metrics(), self.store.control.counters())
         self.save_progress(restarts=self.restarts)
         self.broadcast.adopt(self._saved_weights())  # they may be newer than what was sent around
-        self._summary = self.summarize(
-            self.report.step if self.report else self.broadcast.step, restarts=self.restarts,
-            first_game_seconds=self.first_game_seconds,
-        )
+        step = self.report.step if self.report else self.broadcast.step
+        self._summary = self.summarize(step, restarts=self.restarts, first_game_seconds=self.first_game_seconds)
 
     def finish(self) -> dict[str, Any]:
         """The full table, strength.json and strength.png at the end of a run."""
@@ -259,13 +251,12 @@ class ClusterRun(TrainingRun):
 
     def _raise_if_hopeless(self) -> None:
         """What the user got wrong is no death to recover from."""
-        for group in self.supervisor.groups.values():
-            for replica in group.replicas.values():
-                failures = [w.failure for w in (replica.previous_worker, replica.worker) if isinstance(w, RayWorker)]
-                failure = next((f for f in failures if isinstance(f, UsageError | ResumeError)), None)
-                if failure is not None:
-                    cause = cause_of(failure)
-                    raise (ResumeError if isinstance(failure, ResumeError) else UsageError)(str(cause)) from None
+        replicas = [replica for group in self.supervisor.groups.values() for replica in group.replicas.values()]
+        for worker in [worker for replica in replicas for worker in (replica.previous_worker, replica.worker)]:
+            failure = getattr(worker, "failure", None)
+            if isinstance(failure, UsageError | ResumeError):
+                kind = ResumeError if isinstance(failure, ResumeError) else UsageError
+                raise kind(str(cause_of(failure))) from None
 
     # --- Redis -------------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from shusaku.common.external.configured_game import configured_game
 from shusaku.common.network.weights import random_weights
 from shusaku.common.search import Evaluate
 from shusaku.deploy.run.calibration import with_scales
-from shusaku.deploy.run.chosen_weights import ChosenWeights, check_searcher, choose_weights
+from shusaku.deploy.run.chosen_weights import ChosenWeights, check_searcher, find_weights
 from shusaku.deploy.run.composed_config import asked_keys, asked_search
 
 KEYS = ("first", "second")
@@ -57,7 +57,7 @@ def make_parts(config: Config, should_stop: Callable[[], bool]) -> MatchParts:
     """UsageError where a player is missing, cannot be had, or plays another game than the other one."""
     kinds = [kind_of(config, key) for key in KEYS]
     chosen = {
-        key: choose_weights(config, f"{key}.checkpoint", player.checkpoint)
+        key: find_weights(config, f"{key}.checkpoint", player.checkpoint)
         for key, player in zip(KEYS, (config.first, config.second), strict=True)
         if player.checkpoint not in ("", "random")
     }

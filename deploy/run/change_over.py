@@ -5,6 +5,7 @@ the newest one last; a change that was interrupted is made again from the beginn
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -92,21 +93,18 @@ def move_to_log(directory: Path, config: Config, game: Game, log_line: Callable[
     """
     if is_of_one_process(directory) is not False:
         return
-    server = None
-    url = config.replay.url
-    if not url:
-        if not (directory / "redis").is_dir():
-            raise UsageError(f"run.dir={directory}: its games lie in a Redis of yours; give the replay.url of that, "
-                             "or choose another run.dir")
-        server = EmbeddedServer(directory / "redis", max_megabytes=config.replay.megabytes)
-        server.start()
-        url = server.url
-    try:
+    with ExitStack() as stack:
+        url = config.replay.url
+        if not url:
+            if not (directory / "redis").is_dir():
+                raise UsageError(f"run.dir={directory}: its games lie in a Redis of yours; give the replay.url of that,"
+                                 " or choose another run.dir")
+            server = EmbeddedServer(directory / "redis", max_megabytes=config.replay.megabytes)
+            server.start()
+            stack.callback(server.stop)
+            url = server.url
         games = _copy_to_log(directory, config, game, url)
         log_line(f"{games:,} games were copied from Redis into the record log")
-    finally:
-        if server is not None:
-            server.stop()
 
 
 def _copy_to_log(directory: Path, config: Config, game: Game, url: str) -> int:

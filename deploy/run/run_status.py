@@ -166,14 +166,11 @@ def _replay_metrics(view: RunView, status: Status) -> dict[str, Any]:
 
 
 def _learner_metrics(view: RunView, status: Status) -> dict[str, Any]:
-    report = view.report
-    if report is None:
+    if view.report is None:
         return {}
     return {
-        **report.metrics, "steps_per_s": status.steps_per_second, "version": status.version,
-        "skipped_steps": status.skipped_steps, "refused_publications": status.refused_publications,
-        "rollbacks": status.rollbacks, "waiting_share": status.waiting_share,
-        "resident_megabytes": report.resident_megabytes,
+        **view.report.metrics, "steps_per_s": status.steps_per_second, "version": status.version, **view.faults,
+        "waiting_share": status.waiting_share, "resident_megabytes": view.report.resident_megabytes,
     }
 
 

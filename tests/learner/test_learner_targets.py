@@ -85,8 +85,7 @@ def go_batch(seed: int, rows: int = 64) -> Batch:
     ring = RowRing(GO, 5000, **dataclasses.asdict(row_labels(GO, ALL)))
     for number in range(6):
         r = random_game(GO, number, stop_early=number % 3 == 2)
-        ring.append(r.actions, r.policy_offsets, r.policy_actions, r.policy_shares, r.root_values, r.raw_values,
-                    r.versions, r.kind, r.row_weight, r.surprise, r.outcome, r.score, str(r.ended_by))
+        ring.append(r)
     return Batch(**ring.sample(rows, 0, ring.end, seed, True, 1))
 
 

@@ -41,11 +41,6 @@ inline void require(bool holds, const std::string& text) {
   if (!holds) throw nb::value_error(text.c_str());
 }
 
-class AnyGame;
-class AnyPosition;
-std::shared_ptr<const AnyGame> rules_of(nb::handle game);  // of a Python Game
-const AnyPosition& state_of(nb::handle position);          // of a Python Position
-
 void bind_games(nb::module_& m);
 void bind_search(nb::module_& m);
 void bind_rows(nb::module_& m);

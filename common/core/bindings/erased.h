@@ -4,7 +4,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,9 +15,12 @@
 
 namespace shusaku {
 
+class AnyGame;
+
 class AnyPosition {
  public:
   virtual ~AnyPosition() = default;
+  virtual const AnyGame& game() const = 0;
   virtual std::unique_ptr<AnyPosition> copy() const = 0;
   virtual int to_play() const = 0;
   virtual int ply() const = 0;
@@ -41,46 +43,6 @@ class AnyPosition {
   virtual std::uint64_t perft(int depth) const = 0;
 };
 
-class AnySearchBatch {
- public:
-  virtual ~AnySearchBatch() = default;
-  virtual int size() const = 0;
-  virtual void begin(int index, const AnyPosition& position, std::uint64_t seed) = 0;
-  virtual const Leaves& select(std::uint32_t version) = 0;
-  virtual const Leaves& leaves() const = 0;
-  virtual void expand_and_backup(const float* logits, const float* values, std::uint32_t version) = 0;
-  virtual bool is_done() const = 0;
-  virtual SearchResult result(int index) = 0;
-  virtual Counters counters() = 0;
-};
-
-class AnyGameBatch {
- public:
-  virtual ~AnyGameBatch() = default;
-  virtual int size() const = 0;
-  virtual const Leaves& select(std::uint32_t version) = 0;
-  virtual const Leaves& leaves() const = 0;
-  virtual void expand_and_backup(const float* logits, const float* values, std::uint32_t version) = 0;
-  virtual int num_finished() const = 0;
-  virtual std::vector<GameColumns> take_finished() = 0;
-  virtual float resign_value() const = 0;
-  virtual Counters counters() = 0;
-  virtual std::string snapshot() = 0;
-  virtual void restore(std::string_view bytes) = 0;
-  virtual void play_pseudo_random(std::uint64_t simulations) = 0;
-};
-
-class AnyRowRing {
- public:
-  virtual ~AnyRowRing() = default;
-  virtual std::int64_t capacity() const = 0;
-  virtual std::int64_t end() const = 0;
-  virtual std::int64_t nbytes() const = 0;
-  virtual std::int64_t append(const RecordView& record) = 0;
-  virtual void sample(int count, std::int64_t begin, std::int64_t end, std::uint64_t seed, bool symmetries, int threads,
-                      const BatchView& out) const = 0;
-};
-
 class AnyGame : public std::enable_shared_from_this<AnyGame> {
  public:
   virtual ~AnyGame() = default;
@@ -92,7 +54,6 @@ class AnyGame : public std::enable_shared_from_this<AnyGame> {
   virtual Shape shape() const = 0;
   virtual int num_symmetries() const = 0;
   virtual Action permute(int symmetry, Action action) const = 0;
-  virtual int permute_cell(int symmetry, int cell) const = 0;
   virtual std::unique_ptr<AnyPosition> start() const = 0;
   virtual std::unique_ptr<AnyPosition> parse(const std::string& text) const = 0;
   virtual std::uint64_t random_games(int games, std::uint64_t seed) const = 0;

@@ -28,7 +28,6 @@ class Model final : public AnyGame {
   Shape shape() const override { return rules_.shape(); }
   int num_symmetries() const override { return rules_.num_symmetries(); }
   Action permute(int symmetry, Action action) const override { return rules_.permute(symmetry, action); }
-  int permute_cell(int symmetry, int cell) const override { return rules_.permute_cell(symmetry, cell); }
 
   std::unique_ptr<AnyPosition> start() const override {
     return std::make_unique<PositionModel>(self(), rules_.start());
@@ -54,17 +53,17 @@ class Model final : public AnyGame {
 
   std::unique_ptr<AnySearchBatch> search_batch(const SearchOptions& o, int size, std::uint64_t seed) const override {
     return with_policy<std::unique_ptr<AnySearchBatch>>(
-        o, [&]<class P>(P*) { return std::make_unique<SearchModel<P>>(self(), o, size, seed); });
+        o, [&]<class P>(P*) { return std::make_unique<SearchModel<P>>(*this, o, size, seed); });
   }
 
   std::unique_ptr<AnyGameBatch> game_batch(const SearchOptions& o, const SelfPlayOptions& p, int size,
                                            std::uint64_t seed) const override {
     return with_policy<std::unique_ptr<AnyGameBatch>>(
-        o, [&]<class P>(P*) { return std::make_unique<GamesModel<P>>(self(), o, p, size, seed); });
+        o, [&]<class P>(P*) { return std::make_unique<GameBatch<G, P>>(rules_, o, p, size, seed); });
   }
 
   std::unique_ptr<AnyRowRing> row_ring(std::int64_t capacity, const LabelOptions& labels) const override {
-    return std::make_unique<RingModel>(self(), capacity, labels);
+    return std::make_unique<RowRing<G>>(rules_, capacity, labels);
   }
 
  private:
@@ -96,10 +95,7 @@ class Model final : public AnyGame {
   class PositionModel final : public AnyPosition {
    public:
     PositionModel(Self game, const typename G::Position& position) : game_(std::move(game)), position_(position) {}
-    const G& rules() const { return game_->rules_; }
-    const AnyGame* game() const { return game_.get(); }
-    const typename G::Position& value() const { return position_; }
-
+    const AnyGame& game() const override { return *game_; }
     std::unique_ptr<AnyPosition> copy() const override { return std::make_unique<PositionModel>(*this); }
     int to_play() const override { return rules().to_play(position_); }
     int ply() const override { return rules().ply(position_); }
@@ -155,6 +151,8 @@ class Model final : public AnyGame {
     }
 
    private:
+    friend Model;
+    const G& rules() const { return game_->rules_; }
     // Leaves of the game tree at `depth`; finished games do not go on.
     std::uint64_t count(const typename G::Position& p, int depth) const {
       if (depth == 0) return 1;
@@ -175,85 +173,20 @@ class Model final : public AnyGame {
   };
 
   template <class P>
-  class SearchModel final : public AnySearchBatch {
+  class SearchModel final : public SearchBatch<G, P> {
    public:
-    SearchModel(Self game, const SearchOptions& o, int size, std::uint64_t seed)
-        : game_(std::move(game)), batch_(game_->rules_, o, size, seed) {}
-    int size() const override { return batch_.size(); }
+    SearchModel(const Model& game, const SearchOptions& o, int size, std::uint64_t seed)
+        : SearchBatch<G, P>(game.rules_, o, size, seed), game_(game) {}
     void begin(int index, const AnyPosition& position, std::uint64_t seed) override {
       const auto* mine = dynamic_cast<const PositionModel*>(&position);
-      const AnyGame* theirs = mine ? mine->game() : nullptr;
-      if (!theirs ||
-          (theirs != game_.get() && (theirs->name() != game_->name() || theirs->params() != game_->params())))
-        throw std::invalid_argument("the position is of another game than " + game_->name());
-      batch_.begin(index, mine->value(), seed);
-    }
-    const Leaves& select(std::uint32_t version) override { return batch_.select(version); }
-    const Leaves& leaves() const override { return batch_.leaves(); }
-    void expand_and_backup(const float* l, const float* v, std::uint32_t version) override {
-      batch_.expand_and_backup(l, v, version);
-    }
-    bool is_done() const override { return batch_.is_done(); }
-    SearchResult result(int index) override { return batch_.result(index); }
-    Counters counters() override { return batch_.counters(); }
-
-   private:
-    Self game_;
-    SearchBatch<G, P> batch_;
-  };
-
-  template <class P>
-  class GamesModel final : public AnyGameBatch {
-   public:
-    GamesModel(Self game, const SearchOptions& o, const SelfPlayOptions& p, int size, std::uint64_t seed)
-        : game_(std::move(game)), batch_(game_->rules_, o, p, size, seed) {}
-    int size() const override { return batch_.size(); }
-    const Leaves& select(std::uint32_t version) override { return batch_.select(version); }
-    const Leaves& leaves() const override { return batch_.leaves(); }
-    void expand_and_backup(const float* l, const float* v, std::uint32_t version) override {
-      batch_.expand_and_backup(l, v, version);
-    }
-    int num_finished() const override { return batch_.num_finished(); }
-    std::vector<GameColumns> take_finished() override { return batch_.take_finished(); }
-    float resign_value() const override { return batch_.resign_value(); }
-    Counters counters() override { return batch_.counters(); }
-    std::string snapshot() override { return batch_.snapshot(); }
-    void restore(std::string_view bytes) override { batch_.restore(bytes); }
-    void play_pseudo_random(std::uint64_t simulations) override {
-      const Shape shape = game_->rules_.shape();
-      const std::uint64_t goal = batch_.counters().simulations + simulations;
-      std::vector<float> logits(batch_.leaves().actions.size()), values(batch_.leaves().offsets.size());
-      while (batch_.counters().simulations < goal) {
-        const Leaves& leaves = batch_.select(0);
-        pseudo_random_evaluate(leaves.packed.data(), shape.packed_bytes(), leaves.uniform.data(), shape.uniform,
-                               leaves.offsets.data(), leaves.actions.data(), leaves.count, logits.data(),
-                               values.data());
-        batch_.expand_and_backup(logits.data(), values.data(), 0);
-        batch_.take_finished();
-      }
+      const Model* theirs = mine ? mine->game_.get() : nullptr;
+      if (!theirs || (theirs != &game_ && (theirs->name() != game_.name() || theirs->params_ != game_.params_)))
+        throw std::invalid_argument("the position is of another game than " + game_.name());
+      this->begin_at(index, mine->position_, seed);
     }
 
    private:
-    Self game_;
-    GameBatch<G, P> batch_;
-  };
-
-  class RingModel final : public AnyRowRing {
-   public:
-    RingModel(Self game, std::int64_t capacity, const LabelOptions& labels)
-        : game_(std::move(game)), ring_(game_->rules_, capacity, labels) {}
-    std::int64_t capacity() const override { return ring_.capacity(); }
-    std::int64_t end() const override { return ring_.end(); }
-    std::int64_t nbytes() const override { return ring_.nbytes(); }
-    std::int64_t append(const RecordView& record) override { return ring_.append(record); }
-    void sample(int count, std::int64_t begin, std::int64_t end, std::uint64_t seed, bool symmetries, int threads,
-                const BatchView& out) const override {
-      ring_.sample(count, begin, end, seed, symmetries, threads, out);
-    }
-
-   private:
-    Self game_;
-    RowRing<G> ring_;
+    const Model& game_;
   };
 
   Params params_;

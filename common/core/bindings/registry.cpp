@@ -1,9 +1,13 @@
 // The table of games, made of list.def: no entry registers itself, so no linker can drop one.
 #include <stdexcept>
 
-#include "bindings/games/games.h"
+#include "bindings/erased.h"
 
 namespace shusaku {
+
+#define GAME(entry) extern const GameEntry entry;
+#include "bindings/games/list.def"
+#undef GAME
 
 const std::vector<GameEntry>& game_table() {
   static const std::vector<GameEntry> table{

@@ -34,29 +34,27 @@ void check(const LabelOptions& o) {
               ": must be at least 0 and at most 1 together");
 }
 
+// A view of an array of the record, which keeps it in memory.
 template <class T>
-std::span<const T> view(const In<T, 1>& a) {
-  return {a.data(), a.shape(0)};
+std::span<const T> column(nb::handle record, const char* name) {
+  const auto array = nb::cast<In<T, 1>>(record.attr(name), false);
+  return {array.data(), array.shape(0)};
 }
 
-std::int64_t append(PyRing& py, In<Action, 1> actions, In<std::uint32_t, 1> policy_offsets,
-                    In<Action, 1> policy_actions, In<std::uint16_t, 1> policy_shares, In<float, 1> root_values,
-                    In<float, 1> raw_values, In<std::uint32_t, 1> versions, In<std::uint8_t, 1> kind,
-                    In<float, 1> row_weight, In<float, 1> surprise, int outcome, float score,
-                    const std::string& ended_by, float komi) {
-  const RecordView record{view(actions),
-                          view(policy_offsets),
-                          view(policy_actions),
-                          view(policy_shares),
-                          view(root_values),
-                          view(raw_values),
-                          view(versions),
-                          view(kind),
-                          view(row_weight),
-                          view(surprise),
-                          outcome,
-                          score,
-                          ended_by,
+std::int64_t append(PyRing& py, nb::handle r, float komi) {
+  const RecordView record{column<Action>(r, "actions"),
+                          column<std::uint32_t>(r, "policy_offsets"),
+                          column<Action>(r, "policy_actions"),
+                          column<std::uint16_t>(r, "policy_shares"),
+                          column<float>(r, "root_values"),
+                          column<float>(r, "raw_values"),
+                          column<std::uint32_t>(r, "versions"),
+                          column<std::uint8_t>(r, "kind"),
+                          column<float>(r, "row_weight"),
+                          column<float>(r, "surprise"),
+                          nb::cast<int>(r.attr("outcome")),
+                          nb::cast<float>(r.attr("score")),
+                          nb::cast<std::string>(r.attr("ended_by")),
                           komi};
   nb::gil_scoped_release nogil;
   return py.ring->append(record);
@@ -101,25 +99,22 @@ void bind_rows(nb::module_& m) {
   nb::class_<PyRing>(m, "RowRing")
       .def(
           "__init__",
-          [](PyRing* self, nb::handle game, std::int64_t capacity, std::vector<float> horizons, float blunder_gap,
-             float blunder_width, bool ownership, bool score, bool reply, float policy_surprise, float value_surprise) {
+          [](PyRing* self, std::shared_ptr<const AnyGame> game, std::int64_t capacity, std::vector<float> horizons,
+             float blunder_gap, float blunder_width, bool ownership, bool score, bool reply, float policy_surprise,
+             float value_surprise) {
             require(capacity >= 1, "capacity " + std::to_string(capacity) + ": must be at least 1");
             LabelOptions labels{std::move(horizons), blunder_gap,   blunder_width, ownership, score, reply,
                                 policy_surprise,     value_surprise};
             check(labels);
-            auto rules = rules_of(game);
-            auto ring = rules->row_ring(capacity, labels);
-            new (self) PyRing{std::move(rules), std::move(labels), std::move(ring)};
+            auto ring = game->row_ring(capacity, labels);
+            new (self) PyRing{std::move(game), std::move(labels), std::move(ring)};
           },
           "game"_a, "capacity"_a, nb::kw_only(), "horizons"_a = std::vector<float>(), "blunder_gap"_a = 0.f,
           "blunder_width"_a = 0.f, "ownership"_a = false, "score"_a = false, "reply"_a = false,
           "policy_surprise"_a = 0.f, "value_surprise"_a = 0.f)
-      .def_prop_ro("capacity", [](const PyRing& r) { return r.ring->capacity(); })
       .def_prop_ro("end", [](const PyRing& r) { return r.ring->end(); })
       .def_prop_ro("nbytes", [](const PyRing& r) { return r.ring->nbytes(); })
-      .def("append", &append, "actions"_a, "policy_offsets"_a, "policy_actions"_a, "policy_shares"_a, "root_values"_a,
-           "raw_values"_a, "versions"_a, "kind"_a, "row_weight"_a, "surprise"_a, "outcome"_a, "score"_a, "ended_by"_a,
-           "komi"_a = kNoKomi)
+      .def("append", &append, "record"_a, "komi"_a = kNoKomi)
       .def("sample", &sample_rows, "count"_a, "begin"_a, "end"_a, "seed"_a, "symmetries"_a, "threads"_a);
 }
 

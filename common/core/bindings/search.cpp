@@ -24,6 +24,12 @@ struct PyBatch {
 };
 using PySearchBatch = PyBatch<AnySearchBatch>;
 
+int checked_index(const PySearchBatch& b, int index) {
+  require(index >= 0 && index < b.batch->size(),
+          "index " + std::to_string(index) + ": must lie in [0, " + std::to_string(b.batch->size()) + ")");
+  return index;
+}
+
 // The arrays of a network in this process, which stay where they are.
 struct Attached {
   std::variant<Out<float, 4>, Out<std::uint16_t, 4>> inputs;  // [S, H, W, C], 16 bits are bf16
@@ -85,7 +91,7 @@ void expand_and_backup(Py& py, In<float, 1> logits, In<float, 1> values, std::ui
 }
 
 std::map<std::string, std::uint64_t> to_dict(const Counters& c) {
-  return {{"simulations", c.simulations},
+  return {{"simulations", c.simulations()},
           {"searches", c.searches},
           {"evaluations", c.evaluations},
           {"cache_hits", c.cache_hits},
@@ -114,6 +120,12 @@ nb::dict to_dict(GameColumns&& g) {
   return d;
 }
 
+// A list of a result as an array.
+template <auto kList>
+auto column(const SearchResult& r) {
+  return to_numpy(std::vector(r.*kList));
+}
+
 nb::list take_finished(PyGameBatch& py) {
   nb::list games;
   for (GameColumns& g : py.batch->take_finished()) games.append(to_dict(std::move(g)));
@@ -130,6 +142,21 @@ void pseudo_random(In<std::uint8_t, 2> packed, In<float, 2> uniform, In<std::int
   nb::gil_scoped_release nogil;
   pseudo_random_evaluate(packed.data(), int(packed.shape(1)), uniform.data(), int(uniform.shape(1)), offsets.data(),
                          actions.data(), int(rows), logits.data(), values.data());
+}
+
+void play_pseudo_random(PyGameBatch& py, std::uint64_t simulations) {
+  nb::gil_scoped_release nogil;
+  AnyGameBatch& batch = *py.batch;
+  const Shape shape = py.rules->shape();
+  const std::uint64_t goal = batch.counters().simulations() + simulations;
+  std::vector<float> logits(batch.leaves().actions.size()), values(batch.leaves().offsets.size());
+  while (batch.counters().simulations() < goal) {
+    const Leaves& l = batch.select(0);
+    pseudo_random_evaluate(l.packed.data(), shape.packed_bytes(), l.uniform.data(), shape.uniform, l.offsets.data(),
+                           l.actions.data(), l.count, logits.data(), values.data());
+    batch.expand_and_backup(logits.data(), values.data(), 0);
+    batch.take_finished();
+  }
 }
 
 // out[i]: the logit of legal action i in the row of `policy` that it belongs to; NaN if there is none.
@@ -217,61 +244,46 @@ void bind_search(nb::module_& m) {
       .def_ro("raw_value", &SearchResult::raw_value)
       .def_ro("surprise", &SearchResult::surprise)
       .def_ro("proven_value", &SearchResult::proven_value)
-      .def_prop_ro(
-          "proven_values", [](const SearchResult& r) { return to_numpy(std::vector(r.proven_values)); },
-          nb::rv_policy::automatic)
-      .def_prop_ro(
-          "actions", [](const SearchResult& r) { return to_numpy(std::vector(r.actions)); }, nb::rv_policy::automatic)
-      .def_prop_ro(
-          "policy", [](const SearchResult& r) { return to_numpy(std::vector(r.policy)); }, nb::rv_policy::automatic)
-      .def_prop_ro(
-          "visits", [](const SearchResult& r) { return to_numpy(std::vector(r.visits)); }, nb::rv_policy::automatic)
-      .def_prop_ro(
-          "q_values", [](const SearchResult& r) { return to_numpy(std::vector(r.q_values)); }, nb::rv_policy::automatic)
-      .def_prop_ro(
-          "prior", [](const SearchResult& r) { return to_numpy(std::vector(r.prior)); }, nb::rv_policy::automatic);
+      .def_prop_ro("proven_values", &column<&SearchResult::proven_values>, nb::rv_policy::automatic)
+      .def_prop_ro("actions", &column<&SearchResult::actions>, nb::rv_policy::automatic)
+      .def_prop_ro("policy", &column<&SearchResult::policy>, nb::rv_policy::automatic)
+      .def_prop_ro("visits", &column<&SearchResult::visits>, nb::rv_policy::automatic)
+      .def_prop_ro("q_values", &column<&SearchResult::q_values>, nb::rv_policy::automatic)
+      .def_prop_ro("prior", &column<&SearchResult::prior>, nb::rv_policy::automatic);
 
   nb::class_<PySearchBatch>(m, "SearchBatch")
       .def(
           "__init__",
-          [](PySearchBatch* self, nb::handle game, const SearchOptions& o, int size, std::uint64_t seed) {
+          [](PySearchBatch* self, std::shared_ptr<const AnyGame> game, const SearchOptions& o, int size,
+             std::uint64_t seed) {
             check_size(size), check(o);
-            auto rules = rules_of(game);
-            auto batch = rules->search_batch(o, size, seed);
-            new (self) PySearchBatch{std::move(rules), std::move(batch)};
+            auto batch = game->search_batch(o, size, seed);
+            new (self) PySearchBatch{std::move(game), std::move(batch)};
           },
           "game"_a, "options"_a, "size"_a, "seed"_a)
       .def(
           "begin",
-          [](PySearchBatch& b, int index, nb::handle position, std::uint64_t seed) {
-            require(index >= 0 && index < b.batch->size(),
-                    "index " + std::to_string(index) + ": must lie in [0, " + std::to_string(b.batch->size()) + ")");
-            require(!state_of(position).is_terminal(), "the position is over: there is nothing to search");
-            b.batch->begin(index, state_of(position), seed);
+          [](PySearchBatch& b, int index, const AnyPosition& position, std::uint64_t seed) {
+            checked_index(b, index);
+            require(!position.is_terminal(), "the position is over: there is nothing to search");
+            b.batch->begin(index, position, seed);
           },
           "index"_a, "position"_a, "seed"_a)
       .def("select", &select<PySearchBatch>, "version"_a)
       .def("expand_and_backup", &expand_and_backup<PySearchBatch>, "logits"_a, "values"_a, "version"_a)
       .def("is_done", [](PySearchBatch& b) { return b.batch->is_done(); })
       .def(
-          "result",
-          [](PySearchBatch& b, int index) {
-            require(index >= 0 && index < b.batch->size(),
-                    "index " + std::to_string(index) + ": must lie in [0, " + std::to_string(b.batch->size()) + ")");
-            return b.batch->result(index);
-          },
-          "index"_a)
+          "result", [](PySearchBatch& b, int index) { return b.batch->result(checked_index(b, index)); }, "index"_a)
       .def("counters", [](PySearchBatch& b) { return to_dict(b.batch->counters()); });
 
   nb::class_<PyGameBatch>(m, "GameBatch")
       .def(
           "__init__",
-          [](PyGameBatch* self, nb::handle game, const SearchOptions& o, int size, std::uint64_t seed,
-             const SelfPlayOptions& self_play) {
+          [](PyGameBatch* self, std::shared_ptr<const AnyGame> game, const SearchOptions& o, int size,
+             std::uint64_t seed, const SelfPlayOptions& self_play) {
             check_size(size), check(o), check(self_play);
-            auto rules = rules_of(game);
-            auto batch = rules->game_batch(o, self_play, size, seed);
-            new (self) PyGameBatch{{std::move(rules), std::move(batch)}};
+            auto batch = game->game_batch(o, self_play, size, seed);
+            new (self) PyGameBatch{{std::move(game), std::move(batch)}};
           },
           "game"_a, "options"_a, "size"_a, "seed"_a, "self_play"_a)
       .def("select", &select<PyGameBatch>, "version"_a)
@@ -294,13 +306,7 @@ void bind_search(nb::module_& m) {
       .def(
           "restore", [](PyGameBatch& b, nb::bytes bytes) { b.batch->restore({bytes.c_str(), bytes.size()}); },
           "snapshot"_a)
-      .def(
-          "play_pseudo_random",
-          [](PyGameBatch& b, std::uint64_t simulations) {
-            nb::gil_scoped_release nogil;
-            b.batch->play_pseudo_random(simulations);
-          },
-          "simulations"_a);
+      .def("play_pseudo_random", &play_pseudo_random, "simulations"_a);
 
   m.def("gather_logits", &gather_logits, "policy"_a, "offsets"_a, "actions"_a, "out"_a.noconvert());
   m.def("pseudo_random_evaluate", &pseudo_random, "packed"_a, "uniform"_a, "offsets"_a, "actions"_a,

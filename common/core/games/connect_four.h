@@ -9,12 +9,10 @@
 #pragma once
 
 #include <bit>
-#if defined(__BMI2__)
-#include <immintrin.h>
-#endif
 
 #include "games/game.h"
 #include "games/grid_text.h"
+#include "games/square_bits.h"
 
 namespace shusaku {
 
@@ -22,7 +20,7 @@ struct ConnectFour {
   static constexpr const char* kName = "connect_four";
   static constexpr bool kAlternates = true;
   static constexpr int kRows = 6, kColumns = 7, kCells = 42;
-  static constexpr std::uint64_t kTopRow = 0x7F, kColumn = 0x0000010101010101ull, kBoard = 0x00007F7F7F7F7F7Full;
+  static constexpr std::uint64_t kColumn = 0x0000010101010101ull, kBoard = 0x00007F7F7F7F7F7Full;
 
   struct Position {
     std::uint64_t own = 0;  // stones of the player to move
@@ -73,7 +71,8 @@ struct ConnectFour {
     std::uint64_t own = p.own, other = p.all ^ p.own;
     const std::uint64_t mask = 0 - std::uint64_t(symmetry);  // no branch: symmetries are random
     own ^= (own ^ mirror(own)) & mask, other ^= (other ^ mirror(other)) & mask;
-    const std::uint64_t own_cells = compact(own), other_cells = compact(other);
+    const std::uint64_t own_cells = without_gaps<kRows, kColumns>(own),
+                        other_cells = without_gaps<kRows, kColumns>(other);
     const std::uint64_t low = own_cells | other_cells << kCells, high = other_cells >> (64 - kCells);
     for (int i = 0; i < 8; ++i) bits[i] = std::uint8_t(low >> (8 * i));
     for (int i = 0; i < 3; ++i) bits[8 + i] = std::uint8_t(high >> (8 * i));
@@ -94,19 +93,12 @@ struct ConnectFour {
         throw std::invalid_argument("row " + std::to_string(cell / kColumns + 1) + ", column " +
                                     std::to_string(cell % kColumns + 1) + ": a stone with nothing below it");
     }
-    const int first = grid.count('X'), second = grid.count('O');
-    if (first != second && first != second + 1)
-      throw std::invalid_argument(std::to_string(first) + " X and " + std::to_string(second) +
-                                  " O: X moves first, so there must be as many of them or one more");
-    if (grid.to_play >= 0 && grid.to_play != first - second)
-      throw std::invalid_argument(std::string("it is the turn of ") + (first == second ? "X" : "O") +
-                                  " by the number of stones, the text says otherwise");
-    const int to_play = first - second;
+    const int ply = grid.ply_of_stones(), to_play = ply & 1;
     if (has_four(stones[to_play]))
       throw std::invalid_argument("the player to move has four in a row already: the game was over before");
     return {.own = stones[to_play],
             .all = stones[0] | stones[1],
-            .ply = std::uint8_t(first + second),
+            .ply = std::uint8_t(ply),
             .is_won = has_four(stones[1 - to_play])};
   }
 
@@ -136,24 +128,8 @@ struct ConnectFour {
     return fours != 0;
   }
 
-  // Reverses the seven bits of every row.
-  static std::uint64_t mirror(std::uint64_t x) {
-    x = (x >> 1 & 0x5555555555555555ull) | (x & 0x5555555555555555ull) << 1;
-    x = (x >> 2 & 0x3333333333333333ull) | (x & 0x3333333333333333ull) << 2;
-    x = (x >> 4 & 0x0F0F0F0F0F0F0F0Full) | (x & 0x0F0F0F0F0F0F0F0Full) << 4;
-    return x >> 1;
-  }
-
-  // 6 rows of 8 bits -> 42 cells without the guard column.
-  static std::uint64_t compact(std::uint64_t x) {
-#if defined(__BMI2__)
-    return _pext_u64(x, kBoard);
-#else
-    std::uint64_t cells = 0;
-    for (int row = 0; row < kRows; ++row) cells |= (x >> (8 * row) & 0x7F) << (7 * row);
-    return cells;
-#endif
-  }
+  // Column 0 changes places with column 6, and so on.
+  static std::uint64_t mirror(std::uint64_t x) { return mirror_rows(x) >> 1; }
 };
 
 }  // namespace shusaku

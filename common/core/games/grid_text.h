@@ -2,8 +2,13 @@
 // between them, then, if the stones do not determine it, whose turn it is: "X.O/.X./... O".
 #pragma once
 
+#include <algorithm>
+#include <charconv>
+#include <climits>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace shusaku {
@@ -12,12 +17,56 @@ struct Grid {
   std::vector<char> cells;  // [H * W] of 'X', 'O', '.', row 0 at the top
   int to_play = -1;         // -1: not given
 
-  int count(char symbol) const {
-    int n = 0;
-    for (char c : cells) n += c == symbol;
-    return n;
+  // The number of stones, if X moves first and each ply adds one; std::invalid_argument if that cannot be.
+  int ply_of_stones() const {
+    const auto first = std::count(cells.begin(), cells.end(), 'X'),
+               second = std::count(cells.begin(), cells.end(), 'O');
+    if (first != second && first != second + 1)
+      throw std::invalid_argument(std::to_string(first) + " X and " + std::to_string(second) +
+                                  " O: X moves first, so there must be as many of them or one more");
+    if (to_play >= 0 && to_play != first - second)
+      throw std::invalid_argument(std::string("it is the turn of ") + (first == second ? "X" : "O") +
+                                  " by the number of stones, the text says otherwise");
+    return int(first + second);
   }
 };
+
+// The words between blanks and line ends.
+inline std::vector<std::string> split_words(const std::string& text) {
+  constexpr char kBlanks[] = " \t\r\n";
+  std::vector<std::string> words;
+  for (size_t end = 0, at; (at = text.find_first_not_of(kBlanks, end)) != std::string::npos;) {
+    end = std::min(text.find_first_of(kBlanks, at), text.size());
+    words.push_back(text.substr(at, end - at));
+  }
+  return words;
+}
+
+// The number that the text writes with decimal digits alone; -1 if it is none, or too great for an int.
+inline int read_number(std::string_view text) {
+  unsigned number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && number <= INT_MAX ? int(number) : -1;
+}
+
+// Rows of a square board from the top with '/' between them, as FEN writes them: runs of empty cells as numbers, and
+// `name(row, column)` of the others, which is empty for an empty cell.
+template <class Name>
+std::string write_rows(int size, Name name) {
+  std::string text;
+  for (int row = 0; row < size; ++row) {
+    int gap = 0;
+    for (int column = 0; column < size; ++column) {
+      const std::string piece = name(row, column);
+      if (!piece.empty() && gap) text += char('0' + std::exchange(gap, 0));
+      gap += piece.empty();
+      text += piece;
+    }
+    if (gap) text += char('0' + gap);
+    if (row + 1 < size) text += '/';
+  }
+  return text;
+}
 
 // Printable and short, for a message of one line.
 inline std::string quoted(const std::string& text) {

@@ -15,63 +15,12 @@
 #pragma once
 
 #include <array>
-#include <bit>
 
 #include "games/game.h"
 #include "games/grid_text.h"
-#include "games/square_bits.h"
+#include "games/point_set.h"
 
 namespace shusaku {
-
-// A set of up to 64 * kWords cells.
-template <int kWords>
-struct CellSet {
-  std::array<std::uint64_t, kWords> words{};
-
-  bool has(int cell) const { return words[size_t(cell / 64)] >> (cell % 64) & 1; }
-  void add(int cell) { words[size_t(cell / 64)] |= 1ull << (cell % 64); }
-  bool is_empty() const {
-    std::uint64_t some = 0;
-    for (std::uint64_t word : words) some |= word;
-    return some == 0;
-  }
-  int count() const {
-    int n = 0;
-    for (std::uint64_t word : words) n += std::popcount(word);
-    return n;
-  }
-  // Removes one and returns it; the set is not empty.
-  int take() {
-    int at = 0;
-    while (words[size_t(at)] == 0) ++at;
-    const int cell = 64 * at + std::countr_zero(words[size_t(at)]);
-    words[size_t(at)] &= words[size_t(at)] - 1;
-    return cell;
-  }
-  template <class Visit>
-  void each(Visit visit) const {
-    for (int i = 0; i < kWords; ++i)
-      for (std::uint64_t left = words[size_t(i)]; left; left &= left - 1) visit(64 * i + std::countr_zero(left));
-  }
-  CellSet operator~() const {
-    return zip(*this, [](auto a, auto) { return ~a; });
-  }
-  CellSet operator&(const CellSet& b) const {
-    return zip(b, [](auto x, auto y) { return x & y; });
-  }
-  CellSet operator|(const CellSet& b) const {
-    return zip(b, [](auto x, auto y) { return x | y; });
-  }
-  bool meets(const CellSet& b) const { return !(*this & b).is_empty(); }
-
- private:
-  template <class Combine>
-  CellSet zip(const CellSet& b, Combine combine) const {
-    CellSet c;
-    for (size_t i = 0; i < kWords; ++i) c.words[i] = combine(words[i], b.words[i]);
-    return c;
-  }
-};
 
 // One class for the sizes whose cells fit into kWords words.
 template <int kWords>
@@ -81,7 +30,7 @@ class Hex {
   static constexpr bool kAlternates = true;
   static constexpr int kMinSize = 2, kMaxSize = 13;
 
-  using Cells = CellSet<kWords>;
+  using Cells = PointSet<kWords>;
 
   struct Player {
     Cells stones;
@@ -127,14 +76,7 @@ class Hex {
 
   template <class Random>
   Action random_action(const Position& p, Random& random) const {
-    const Cells open = empty(p);
-    unsigned index = unsigned(random.below(std::uint64_t(cells_) - p.ply));
-    for (int i = 0;; ++i) {
-      const std::uint64_t word = open.words[size_t(i)];
-      const unsigned here = unsigned(std::popcount(word));
-      if (index < here) return Action(64 * i + std::countr_zero(nth_bit(word, index)));
-      index -= here;
-    }
+    return Action(empty(p).nth(int(random.below(std::uint64_t(cells_) - p.ply))));
   }
 
   void play(Position& p, Action action) const {
@@ -168,14 +110,8 @@ class Hex {
 
   Position parse(const std::string& text) const {
     const Grid grid = read_grid(text, size_, size_);
-    const int first = grid.count('X'), second = grid.count('O');
-    if (first != second && first != second + 1)
-      throw std::invalid_argument(std::to_string(first) + " X and " + std::to_string(second) +
-                                  " O: X moves first, so there must be as many of them or one more");
-    if (grid.to_play >= 0 && grid.to_play != first - second)
-      throw std::invalid_argument(std::string("it is the turn of ") + (first == second ? "X" : "O") +
-                                  " by the number of stones, the text says otherwise");
-    Position p{.players = {}, .ply = std::uint32_t(first + second), .is_won = 0};
+    const int ply = grid.ply_of_stones();
+    Position p{.players = {}, .ply = std::uint32_t(ply), .is_won = 0};
     std::array<bool, 2> is_connected{};
     for (int cell = 0; cell < cells_; ++cell) {
       if (grid.cells[size_t(cell)] == '.') continue;
@@ -193,12 +129,8 @@ class Hex {
   }
   int from_move(const Position&, const std::string& text) const {
     if (text.size() < 2 || text.size() > 3 || text[0] < 'a' || text[0] >= 'a' + size_ || text[1] < '1') return -1;
-    int row = 0;
-    for (size_t i = 1; i < text.size(); ++i) {
-      if (text[i] < '0' || text[i] > '9') return -1;
-      row = 10 * row + (text[i] - '0');
-    }
-    return row <= size_ ? (row - 1) * size_ + (text[0] - 'a') : -1;
+    const int row = read_number(text.substr(1));
+    return row >= 1 && row <= size_ ? (row - 1) * size_ + (text[0] - 'a') : -1;
   }
   std::string render(const Position& p) const {
     std::string text = "  ";
@@ -230,14 +162,15 @@ class Hex {
     }
   }
 
-  Cells empty(const Position& p) const { return board_ & ~(p.players[0].stones | p.players[1].stones); }
+  Cells empty(const Position& p) const { return board_.without(p.players[0].stones | p.players[1].stones); }
 
   // Adds a stone; true when it links both edges.  The sets are not kept up beyond that.
   bool place(Player& me, int player, int cell) const {
     me.stones.add(cell);
     std::array<bool, 2> reaches{};
     for (size_t edge = 0; edge < 2; ++edge)
-      reaches[edge] = edges_[size_t(player)][edge].has(cell) || neighbours_[size_t(cell)].meets(me.linked[edge]);
+      reaches[edge] =
+          edges_[size_t(player)][edge].has(cell) || !(neighbours_[size_t(cell)] & me.linked[edge]).is_empty();
     if (reaches[0] && reaches[1]) return true;
     for (size_t edge = 0; edge < 2; ++edge)
       if (reaches[edge]) link(me, me.linked[edge], cell);
@@ -247,10 +180,10 @@ class Hex {
   // Adds `cell` and all stones that hang together with it to `linked`.
   void link(const Player& me, Cells& linked, int cell) const {
     linked.add(cell);
-    for (Cells open = neighbours_[size_t(cell)] & me.stones & ~linked; !open.is_empty();) {
+    for (Cells open = (neighbours_[size_t(cell)] & me.stones).without(linked); !open.is_empty();) {
       const int next = open.take();
       linked.add(next);
-      open = open | (neighbours_[size_t(next)] & me.stones & ~linked);
+      open = open | (neighbours_[size_t(next)] & me.stones).without(linked);
     }
   }
 

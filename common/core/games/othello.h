@@ -98,7 +98,8 @@ struct Othello {
   std::uint64_t transposition_key(const Position& p) const { return evaluation_key(p); }
 
   void observe(const Position& p, int symmetry, std::uint8_t* bits, float* uniform) const {
-    const std::uint64_t own = cells(view(p.own, symmetry)), other = cells(view(p.other, symmetry));
+    const std::uint64_t own = without_gaps<kSize, kSize>(view(p.own, symmetry)),
+                        other = without_gaps<kSize, kSize>(view(p.other, symmetry));
     const std::uint64_t low = kSize == 8 ? own : own | other << kCells % 64,
                         high = kSize == 8 ? other : other >> (64 - kCells) % 64;
     for (int i = 0; i < 8; ++i) bits[i] = std::uint8_t(low >> (8 * i));
@@ -227,18 +228,6 @@ struct Othello {
   static std::uint64_t view(std::uint64_t x, int symmetry) {
     if (symmetry == 1 || symmetry == 2) x = transpose(x);
     return symmetry & 2 ? turn_half(x) >> 9 * (8 - kSize) : x;
-  }
-
-  // The cells of the board without the gaps between its rows.
-  static std::uint64_t cells(std::uint64_t x) {
-    if constexpr (kSize == 8) return x;
-#if defined(__BMI2__)
-    return _pext_u64(x, kBoard);
-#else
-    std::uint64_t packed = 0;
-    for (int row = 0; row < kSize; ++row) packed |= (x >> (8 * row) & kRow) << (kSize * row);
-    return packed;
-#endif
   }
 };
 

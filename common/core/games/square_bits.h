@@ -29,12 +29,28 @@ constexpr std::uint64_t transpose(std::uint64_t x) {
   return x ^ t ^ (t << 28);
 }
 
-// Cell (row, column) goes to (7 - row, 7 - column).
-constexpr std::uint64_t turn_half(std::uint64_t x) {
+// The cells of the first kColumns columns of kRows rows, one behind the other.
+template <int kRows, int kColumns>
+std::uint64_t without_gaps(std::uint64_t x) {
+  if constexpr (kColumns == 8) return x;
+  constexpr std::uint64_t kRow = (1u << kColumns) - 1;
+#if defined(__BMI2__)
+  return _pext_u64(x, kRow * (0x0101010101010101ull >> (64 - 8 * kRows)));
+#else
+  std::uint64_t cells = 0;
+  for (int row = 0; row < kRows; ++row) cells |= (x >> (8 * row) & kRow) << (kColumns * row);
+  return cells;
+#endif
+}
+
+// Cell (row, column) goes to (row, 7 - column).
+constexpr std::uint64_t mirror_rows(std::uint64_t x) {
   x = (x >> 1 & 0x5555555555555555ull) | (x & 0x5555555555555555ull) << 1;
   x = (x >> 2 & 0x3333333333333333ull) | (x & 0x3333333333333333ull) << 2;
-  x = (x >> 4 & 0x0F0F0F0F0F0F0F0Full) | (x & 0x0F0F0F0F0F0F0F0Full) << 4;
-  return __builtin_bswap64(x);
+  return (x >> 4 & 0x0F0F0F0F0F0F0F0Full) | (x & 0x0F0F0F0F0F0F0F0Full) << 4;
 }
+
+// Cell (row, column) goes to (7 - row, 7 - column).
+constexpr std::uint64_t turn_half(std::uint64_t x) { return __builtin_bswap64(mirror_rows(x)); }
 
 }  // namespace shusaku

@@ -82,14 +82,7 @@ struct TicTacToe {
     Position p;
     for (int cell = 0; cell < 9; ++cell)
       if (grid.cells[size_t(cell)] != '.') p.stones[grid.cells[size_t(cell)] == 'O'] |= std::uint16_t(1u << cell);
-    const int first = grid.count('X'), second = grid.count('O');
-    if (first != second && first != second + 1)
-      throw std::invalid_argument(std::to_string(first) + " X and " + std::to_string(second) +
-                                  " O: X moves first, so there must be as many of them or one more");
-    if (grid.to_play >= 0 && grid.to_play != first - second)
-      throw std::invalid_argument(std::string("it is the turn of ") + (first == second ? "X" : "O") +
-                                  " by the number of stones, the text says otherwise");
-    p.ply = std::uint8_t(first + second);
+    p.ply = std::uint8_t(grid.ply_of_stones());
     p.is_won = has_line(p.stones[(p.ply + 1) & 1]);
     if (has_line(p.stones[p.ply & 1]))
       throw std::invalid_argument("the player to move has three in a row already: the game was over before");

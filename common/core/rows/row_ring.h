@@ -38,8 +38,19 @@ struct BatchView {
   float* reply;       // [B, A] the policy of the next row, the opponent's; all 0: there is none
 };
 
+// One interface over the rings of all games.
+class AnyRowRing {
+ public:
+  virtual ~AnyRowRing() = default;
+  virtual std::int64_t end() const = 0;  // number of the next row
+  virtual std::int64_t nbytes() const = 0;
+  virtual std::int64_t append(const RecordView& record) = 0;
+  virtual void sample(int count, std::int64_t begin, std::int64_t end, std::uint64_t seed, bool symmetries, int threads,
+                      const BatchView& out) const = 0;
+};
+
 template <GameRules G>
-class RowRing {
+class RowRing final : public AnyRowRing {
  public:
   RowRing(const G& rules, std::int64_t capacity, const LabelOptions& labels)
       : rules_(&rules),
@@ -63,16 +74,15 @@ class RowRing {
     }
   }
 
-  std::int64_t capacity() const { return capacity_; }
-  std::int64_t end() const { return end_; }
-  std::int64_t nbytes() const {
+  std::int64_t end() const override { return end_; }
+  std::int64_t nbytes() const override {
     return std::int64_t(packed_.size() + 4 * uniform_.size() + 4 * policy_.size() + sizeof(Facts) * metadata_.size() +
                         4 * values_.size() + 8 * mass_.size()) +
            finals_.nbytes();
   }
 
   // Returns the number of rows that were kept.  Throws with the reason, keeping none, if the record breaks a rule.
-  std::int64_t append(const RecordView& r) {
+  std::int64_t append(const RecordView& r) override {
     check_shape(r);
     check_replay(r);
     work_out_labels(r);
@@ -86,7 +96,7 @@ class RowRing {
   }
 
   void sample(int count, std::int64_t begin, std::int64_t end, std::uint64_t seed, bool symmetries, int threads,
-              const BatchView& out) const {
+              const BatchView& out) const override {
     if (begin < std::max<std::int64_t>(0, end_ - capacity_) || end > end_ || begin >= end)
       throw std::invalid_argument(
           "rows [" + std::to_string(begin) + ", " + std::to_string(end) + ") are not held; the ring has [" +

@@ -57,8 +57,17 @@ inline void to_shares(const std::vector<float>& policy, std::vector<std::uint16_
   *std::max_element(shares.begin(), shares.end()) += std::uint16_t(missing);
 }
 
+class AnyGameBatch : public AnyBatch {
+ public:
+  virtual int num_finished() const = 0;
+  virtual std::vector<GameColumns> take_finished() = 0;
+  virtual float resign_value() const = 0;
+  virtual std::string snapshot() = 0;  // only between expand_and_backup() and select()
+  virtual void restore(std::string_view bytes) = 0;
+};
+
 template <GameRules G, class P>
-class GameBatch {
+class GameBatch final : public AnyGameBatch {
  public:
   using Position = typename G::Position;
 
@@ -89,7 +98,7 @@ class GameBatch {
   }
   GameBatch(const GameBatch&) = delete;
 
-  const Leaves& select(std::uint32_t version) {
+  const Leaves& select(std::uint32_t version) override {
     batch_.clear(version);
     version_ = version;
     // In rounds: every search selects a leaf, then all leaves are looked up in the cache, whose entries are far away.
@@ -119,7 +128,7 @@ class GameBatch {
     return batch_.leaves;
   }
 
-  void expand_and_backup(const float* logits, const float* values, std::uint32_t version) {
+  void expand_and_backup(const float* logits, const float* values, std::uint32_t version) override {
     batch_.distribute(
         logits, values, version,
         [&](int, int index, const std::uint16_t* l, float v) {
@@ -131,21 +140,14 @@ class GameBatch {
         [&](int index, int ahead) { games_[size_t(index)].search.prefetch_expand(ahead); });
   }
 
-  int size() const { return int(games_.size()); }
-  const Leaves& leaves() const { return batch_.leaves; }
-  int num_finished() const { return int(finished_.size()); }
-  std::vector<GameColumns> take_finished() { return std::exchange(finished_, {}); }
+  int size() const override { return int(games_.size()); }
+  const Leaves& leaves() const override { return batch_.leaves; }
+  int num_finished() const override { return int(finished_.size()); }
+  std::vector<GameColumns> take_finished() override { return std::exchange(finished_, {}); }
+  const Counters& counters() const override { return batch_.counters; }
+  float resign_value() const override { return resign_.value(); }
 
-  Counters counters() const {
-    Counters c = batch_.counters;
-    c.simulations = c.evaluations + c.cache_hits + c.terminals;
-    return c;
-  }
-
-  float resign_value() const { return resign_.value(); }
-
-  // Only between expand_and_backup() and select().
-  std::string snapshot() {
+  std::string snapshot() override {
     Writer games;
     games.number(fingerprint());
     resign_.archive(games);
@@ -155,7 +157,7 @@ class GameBatch {
     return whole.bytes + games.bytes;
   }
 
-  void restore(std::string_view bytes) {
+  void restore(std::string_view bytes) override {
     Reader r(bytes);
     std::uint64_t sum = 0, theirs = 0;
     r.number(sum);

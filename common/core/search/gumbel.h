@@ -9,7 +9,6 @@
 #include <map>
 #include <utility>
 
-#include "search/budget.h"
 #include "search/move_choice.h"
 #include "search/options.h"
 #include "search/random.h"

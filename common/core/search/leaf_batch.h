@@ -14,8 +14,9 @@
 namespace shusaku {
 
 struct Counters {
-  std::uint64_t simulations = 0, searches = 0, evaluations = 0, cache_hits = 0, terminals = 0;
+  std::uint64_t searches = 0, evaluations = 0, cache_hits = 0, terminals = 0;
   std::uint64_t games = 0, plies = 0, rows = 0, non_finite = 0;  // rows: with weight, of games not yet ended, too
+  std::uint64_t simulations() const { return evaluations + cache_hits + terminals; }
 };
 
 // The packed leaves; they hold until the next select().  A leaf is one row, or a row for every symmetry if the search
@@ -26,6 +27,18 @@ struct Leaves {
   std::vector<float> uniform;         // [B, U]
   std::vector<std::int32_t> offsets;  // [B + 1]
   std::vector<Action> actions;        // [offsets[B]]
+};
+
+// One interface over the batches of all games and tree policies: virtual calls happen once a batch, never once a
+// simulation.
+class AnyBatch {
+ public:
+  virtual ~AnyBatch() = default;
+  virtual int size() const = 0;
+  virtual const Leaves& select(std::uint32_t version) = 0;
+  virtual const Leaves& leaves() const = 0;
+  virtual void expand_and_backup(const float* logits, const float* values, std::uint32_t version) = 0;
+  virtual const Counters& counters() const = 0;
 };
 
 // Each search of the batch has an index; a leaf knows the index of its search.

@@ -58,6 +58,12 @@ struct SearchOptions {
 #undef SHUSAKU_FIELD
 };
 
+// How much is spent on one search.
+struct Budget {
+  std::int32_t simulations = 0;
+  bool is_full = true;  // false: a cheap search, which is not learned from; puct adds no noise to it
+};
+
 // All lists are over the legal actions of the root, ascending.
 struct SearchResult {
   Action action = 0;    // to play

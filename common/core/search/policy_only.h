@@ -4,7 +4,6 @@
 
 #include <cassert>
 
-#include "search/budget.h"
 #include "search/move_choice.h"
 #include "search/options.h"
 #include "search/tree.h"

@@ -4,7 +4,6 @@
 // with log N, and the root's forced playouts with the pruned target that goes with them (Wu 2019, section 3.2).
 #pragma once
 
-#include "search/budget.h"
 #include "search/move_choice.h"
 #include "search/options.h"
 #include "search/random.h"

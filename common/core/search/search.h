@@ -9,7 +9,6 @@
 #include <type_traits>
 #include <vector>
 
-#include "search/budget.h"
 #include "search/graph.h"
 #include "search/move_choice.h"
 #include "search/options.h"

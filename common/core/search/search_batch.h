@@ -12,8 +12,17 @@ namespace shusaku {
 // Simulations that one game may make in one select() without a row for the network (terminal leaves, cache hits).
 constexpr int kSimulationsPerSelect = 1024;
 
+class AnyPosition;  // of bindings/, which knows which game a position is of
+
+class AnySearchBatch : public AnyBatch {
+ public:
+  virtual void begin(int index, const AnyPosition& position, std::uint64_t seed) = 0;  // a new search
+  virtual bool is_done() const = 0;
+  virtual SearchResult result(int index) = 0;
+};
+
 template <GameRules G, class P>
-class SearchBatch {
+class SearchBatch : public AnySearchBatch {
  public:
   using Position = typename G::Position;
 
@@ -28,14 +37,14 @@ class SearchBatch {
   }
   SearchBatch(const SearchBatch&) = delete;
 
-  int size() const { return int(searches_.size()); }
+  int size() const final { return int(searches_.size()); }
 
-  void begin(int index, const Position& position, std::uint64_t seed) {
+  void begin_at(int index, const Position& position, std::uint64_t seed) {
     searches_[size_t(index)].begin(position, seed, {options_.simulations, true});
     states_[size_t(index)] = State::kRunning;
   }
 
-  const Leaves& select(std::uint32_t version) {
+  const Leaves& select(std::uint32_t version) final {
     batch_.clear(version);
     for (int index = 0; index < size(); ++index) {
       if (states_[size_t(index)] != State::kRunning) continue;
@@ -55,7 +64,7 @@ class SearchBatch {
     return batch_.leaves;
   }
 
-  void expand_and_backup(const float* logits, const float* values, std::uint32_t version) {
+  void expand_and_backup(const float* logits, const float* values, std::uint32_t version) final {
     bool is_finite = true;
     batch_.distribute(
         logits, values, version,
@@ -73,13 +82,13 @@ class SearchBatch {
       throw std::invalid_argument("the network answered with a number that is not finite; use other weights");
   }
 
-  bool is_done() const {
+  bool is_done() const final {
     for (State state : states_)
       if (state == State::kRunning) return false;
     return true;
   }
 
-  SearchResult result(int index) {
+  SearchResult result(int index) final {
     if (states_[size_t(index)] != State::kDone)
       throw std::invalid_argument("search " + std::to_string(index) +
                                   " has not finished; call select() until is_done()");
@@ -88,12 +97,8 @@ class SearchBatch {
     return result;
   }
 
-  const Leaves& leaves() const { return batch_.leaves; }
-  Counters counters() const {
-    Counters c = batch_.counters;
-    c.simulations = c.evaluations + c.cache_hits + c.terminals;
-    return c;
-  }
+  const Leaves& leaves() const final { return batch_.leaves; }
+  const Counters& counters() const final { return batch_.counters; }
 
  private:
   enum class State { kIdle, kRunning, kDone };

@@ -4,6 +4,7 @@ import gc
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -68,13 +69,13 @@ def test_records_of_a_python_game_are_replayed_and_sampled():
     game = python_game(TicTacToe)
     ring, expected = RowRing(game, 500), RowRing(Game("tic_tac_toe"), 500)
     for columns in records(game, "puct", 20):
-        assert ring.append(**columns) == expected.append(**columns) > 0
+        assert ring.append(SimpleNamespace(**columns)) == expected.append(SimpleNamespace(**columns)) > 0
     rows, other = ring.sample(128, 0, ring.end, 1, True, 2), expected.sample(128, 0, ring.end, 1, True, 2)
     for key in rows:
         np.testing.assert_array_equal(rows[key], other[key], err_msg=key)
     columns = records(game, "puct", 1)[0]
     with pytest.raises(ValueError, match="outcome"):
-        ring.append(**{**columns, "outcome": 1 if columns["outcome"] < 1 else -1})
+        ring.append(SimpleNamespace(**columns | {"outcome": 1 if columns["outcome"] < 1 else -1}))
 
 
 def test_open_games_are_saved_and_go_on_in_another_process_world():
@@ -206,7 +207,7 @@ def test_long_games_have_room(plies):
     assert position.ply == plies
     assert random_games(game, 2, 1) == 2 * plies
     columns = records(game, "puct", 1)[0] if plies == 500 else None
-    assert columns is None or RowRing(game, 600).append(**columns) > 490
+    assert columns is None or RowRing(game, 600).append(SimpleNamespace(**columns)) > 490
 
 
 # --- threads and memory --------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import random
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pyspiel
@@ -141,7 +142,7 @@ def test_players_who_move_twice_keep_the_contract_and_learn(name):
         twice += not position.is_terminal and position.to_play == before
     assert twice > 0
     columns = self_play(game)
-    assert RowRing(game, 4000).append(**columns) == len(columns["actions"])
+    assert RowRing(game, 4000).append(SimpleNamespace(**columns)) == len(columns["actions"])
 
 
 def self_play(game):
@@ -179,7 +180,7 @@ def test_a_limit_on_the_plies_makes_a_draw():
     columns = self_play(game)
     assert columns["ended_by"] == "ply_limit"
     assert columns["outcome"] == 0
-    assert RowRing(game, 100).append(**columns) == 10
+    assert RowRing(game, 100).append(SimpleNamespace(**columns)) == 10
     assert random_games(game, 3, 1) <= 30
     with pytest.raises(UsageError, match=r"cursor_go: its games may take 72,922 plies.*game.max_plies=500"):
         open_spiel("cursor_go")

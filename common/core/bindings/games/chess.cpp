@@ -1,9 +1,7 @@
 #include "games/chess/chess.h"
 
-#include "bindings/games/games.h"
 #include "bindings/model.h"
 
 namespace shusaku {
-static_assert(GameRules<Chess>);
-const GameEntry kChess{Chess::kName, &Chess::parameters, &Model<Chess>::make};
+extern const GameEntry kChess{Chess::kName, &Chess::parameters, &Model<Chess>::make};
 }  // namespace shusaku

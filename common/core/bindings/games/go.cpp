@@ -1,10 +1,8 @@
 #include "games/go/go.h"
-#include "bindings/games/games.h"
 #include "bindings/model.h"
 
 namespace shusaku {
 
-static_assert(GameRules<Go<9>> && GameRules<Go<13>> && GameRules<Go<19>>);
 static_assert(HasKomi<Go<9>>);
 
 namespace {
@@ -25,6 +23,6 @@ void complete(Params& params, const Params& given) {
 
 }  // namespace
 
-const GameEntry kGo{"go", &Go<19>::parameters, &make, &complete};
+extern const GameEntry kGo{"go", &Go<19>::parameters, &make, &complete};
 
 }  // namespace shusaku

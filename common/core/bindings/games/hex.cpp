@@ -1,10 +1,7 @@
 #include "games/hex.h"
-#include "bindings/games/games.h"
 #include "bindings/model.h"
 
 namespace shusaku {
-static_assert(GameRules<Hex<1>> && GameRules<Hex<2>> && GameRules<Hex<3>>);
-
 static std::shared_ptr<const AnyGame> make(const Params& params) {
   const int size = Hex<1>::checked_size(params);
   if (size <= 8) return Model<Hex<1>>::make(params);
@@ -12,5 +9,5 @@ static std::shared_ptr<const AnyGame> make(const Params& params) {
   return Model<Hex<3>>::make(params);
 }
 
-const GameEntry kHex{Hex<1>::kName, &Hex<1>::parameters, &make};
+extern const GameEntry kHex{Hex<1>::kName, &Hex<1>::parameters, &make};
 }  // namespace shusaku

@@ -1,10 +1,7 @@
 #include "games/othello.h"
-#include "bindings/games/games.h"
 #include "bindings/model.h"
 
 namespace shusaku {
-static_assert(GameRules<Othello<8>> && GameRules<Othello<6>>);
-
 static std::shared_ptr<const AnyGame> make(const Params& params) {
   switch (const std::int64_t size = std::get<std::int64_t>(params.at("size"))) {
     case 8:
@@ -17,5 +14,5 @@ static std::shared_ptr<const AnyGame> make(const Params& params) {
   }
 }
 
-const GameEntry kOthello{Othello<8>::kName, &Othello<8>::parameters, &make};
+extern const GameEntry kOthello{Othello<8>::kName, &Othello<8>::parameters, &make};
 }  // namespace shusaku

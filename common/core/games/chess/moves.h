@@ -147,24 +147,33 @@ inline void reach(const Board& b, const Dangers& d, Reach& r) {
 
 constexpr Piece kPromotions[] = {kQueen, kKnightPiece, kBishop, kRook};
 
+// Calls visit(move) for every legal move.
+template <class Visit>
+void each_move(const Board& b, const Dangers& d, Visit visit) {
+  Reach r;
+  reach(b, d, r);
+  for (Squares movers = r.movers; movers; movers &= movers - 1) {
+    const int from = lowest(movers);
+    const bool is_pawn = b.pawns() & bit(from);
+    for (Squares left = r.targets[from]; left; left &= left - 1) {
+      const int to = lowest(left);
+      if (is_pawn && to >= 56)
+        for (Piece kind : kPromotions) visit(Move{std::uint8_t(from), std::uint8_t(to), std::uint8_t(kind)});
+      else
+        visit(Move{std::uint8_t(from), std::uint8_t(to), kNone});
+    }
+  }
+}
+
 inline std::uint64_t perft(const Board& b, int depth) {
   const Dangers d = dangers(b);
   if (depth == 1) return std::uint64_t(count_moves(b, d));
-  Reach r;
-  reach(b, d, r);
-  const Squares pawns = b.own & b.pawns();
   std::uint64_t nodes = 0;
-  for (Squares movers = r.movers; movers; movers &= movers - 1) {
-    const int from = lowest(movers);
-    for (Squares left = r.targets[from]; left; left &= left - 1) {
-      const int to = lowest(left), kinds = (pawns & bit(from)) && to >= 56 ? 4 : 1;
-      for (int k = 0; k < kinds; ++k) {
-        Board next = b;
-        make(next, {std::uint8_t(from), std::uint8_t(to), std::uint8_t(kinds == 4 ? kPromotions[k] : kNone)});
-        nodes += perft(next, depth - 1);
-      }
-    }
-  }
+  each_move(b, d, [&](Move m) {
+    Board next = b;
+    make(next, m);
+    nodes += perft(next, depth - 1);
+  });
   return nodes;
 }
 

@@ -5,23 +5,6 @@
 
 namespace shusaku::chess {
 
-template <class Visit>
-void each_move(const Board& b, const Dangers& d, Visit visit) {
-  Reach r;
-  reach(b, d, r);
-  for (Squares movers = r.movers; movers; movers &= movers - 1) {
-    const int from = lowest(movers);
-    const bool is_pawn = b.pawns() & bit(from);
-    for (Squares left = r.targets[from]; left; left &= left - 1) {
-      const int to = lowest(left);
-      if (is_pawn && to >= 56)
-        for (Piece kind : kPromotions) visit(Move{std::uint8_t(from), std::uint8_t(to), std::uint8_t(kind)});
-      else
-        visit(Move{std::uint8_t(from), std::uint8_t(to), kNone});
-    }
-  }
-}
-
 inline std::string write_san(const Board& b, const Dangers& d, Move m, int to_play) {
   const auto name = [&](int square) { return square_name(to_play ? turned(square) : square); };
   const int piece = b.piece(m.from), width = m.to - m.from;

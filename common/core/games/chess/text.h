@@ -1,7 +1,6 @@
 // Chess positions and moves as text: FEN, UCI's moves and SAN (PGN standard, 8.2.3), and a board as text.
 #pragma once
 
-#include <charconv>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -35,14 +34,7 @@ class FenReader {
   explicit FenReader(const std::string& text) : text_(text) {}
 
   SetUp read() {
-    std::vector<std::string> fields(1);
-    for (char c : text_) {
-      if (c != ' ' && c != '\t' && c != '\n' && c != '\r')
-        fields.back() += c;
-      else if (!fields.back().empty())
-        fields.emplace_back();
-    }
-    if (fields.back().empty()) fields.pop_back();
+    const std::vector<std::string> fields = split_words(text_);
     if (fields.size() != 4 && fields.size() != 6)
       fail("it has " + std::to_string(fields.size()) + " fields; give six, or four without the two counters");
     read_pieces(fields[0]);
@@ -158,9 +150,8 @@ class FenReader {
   }
 
   int number(const std::string& field, const char* name, int low, int high) const {
-    int value = -1;
-    const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
-    if (error != std::errc() || end != field.data() + field.size() || value < low || value > high)
+    const int value = read_number(field);
+    if (value < low || value > high)
       fail(std::string(name) + " " + quoted(field) + ": must be a number in [" + std::to_string(low) + ", " +
            std::to_string(high) + "]");
     return value;
@@ -174,22 +165,12 @@ class FenReader {
 inline std::string write_fen(const SetUp& s) {
   const bool is_black = s.to_play == 1;
   const Board b = is_black ? s.board.turn() : s.board;  // as white sees it
-  std::string text;
-  for (int rank = 7; rank >= 0; --rank) {
-    int gap = 0;
-    for (int file = 0; file < 8; ++file) {
-      const int square = 8 * rank + file, piece = b.piece(square);
-      if (piece == kNone) {
-        ++gap;
-        continue;
-      }
-      if (gap) text += char('0' + gap);
-      gap = 0;
-      text += char(kLetters[piece] | (b.own & bit(square) ? 0 : 32));
-    }
-    if (gap) text += char('0' + gap);
-    text += rank ? "/" : is_black ? " b " : " w ";
-  }
+  std::string text = write_rows(8, [&](int row, int file) -> std::string {
+    const int square = 8 * (7 - row) + file, piece = b.piece(square);
+    if (piece == kNone) return "";
+    return {char(kLetters[piece] | (b.own & bit(square) ? 0 : 32))};
+  });
+  text += is_black ? " b " : " w ";
   for (int k = 0; k < 4; ++k)
     if (b.rights >> k & 1) text += "KQkq"[k];
   if (b.rights == 0) text += '-';

@@ -48,15 +48,10 @@ class ExternalCache {
     return state.planes;
   }
 
-  size_t size() const {
-    std::lock_guard lock(mutex_);
-    return order_.size();
-  }
-
  private:
   using Entry = std::pair<std::uint64_t, ExternalStatePtr>;
   size_t capacity_;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::list<Entry> order_;  // the newest first
   std::unordered_map<std::uint64_t, std::list<Entry>::iterator> index_;
 };

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "games/game.h"
-#include "games/go/point_set.h"
+#include "games/point_set.h"
 
 namespace shusaku {
 

@@ -34,11 +34,7 @@ inline int cell_of(int size, const std::string& text) {
   if (upper.size() < 2 || upper.size() > 3) return -1;
   int column = 0;
   while (column < size && kColumns[column] != upper[0]) ++column;
-  int row = 0;
-  for (size_t i = 1; i < upper.size(); ++i) {
-    if (upper[i] < '0' || upper[i] > '9') return -1;
-    row = 10 * row + (upper[i] - '0');
-  }
+  const int row = read_number(upper.substr(1));
   if (column == size || row < 1 || row > size || upper[1] == '0') return -1;
   return (size - row) * size + column;
 }

@@ -52,13 +52,7 @@ struct ShogiText {
 
   // std::invalid_argument naming what is wrong and how it is written.
   static SetUp read(const std::string& text) {
-    std::vector<std::string> fields(1);
-    for (char c : text)
-      if (c != ' ' && c != '\t' && c != '\r' && c != '\n')
-        fields.back() += c;
-      else if (!fields.back().empty())
-        fields.emplace_back();
-    if (fields.back().empty()) fields.pop_back();
+    const std::vector<std::string> fields = split_words(text);
     if (fields.size() != 3 && fields.size() != 4)
       fail(std::to_string(fields.size()) + " fields in " + quoted(text) +
            ": board, b or w, pieces in hand or -, number of the move");
@@ -76,22 +70,12 @@ struct ShogiText {
 
   static std::string write(const Board& board, int number) {
     const Board b = first_players(board);
-    std::string text;
-    for (int row = 0; row < N; ++row) {
-      int empty = 0;
-      if (row) text += '/';
-      for (int column = 0; column < N; ++column) {
-        const int square = N * row + column, code = b.at(square);
-        if (code == shogi::kNone) {
-          ++empty;
-          continue;
-        }
-        if (empty) text += char('0' + empty), empty = 0;
-        if (shogi::is_promoted(code)) text += '+';
-        text += letter(shogi::unpromoted(code), Squares::has(b.own, square) ? 0 : 1);
-      }
-      if (empty) text += char('0' + empty);
-    }
+    std::string text = write_rows(N, [&](int row, int column) -> std::string {
+      const int square = N * row + column, code = b.at(square);
+      if (code == shogi::kNone) return "";
+      return (shogi::is_promoted(code) ? "+" : "") +
+             std::string(1, letter(shogi::unpromoted(code), Squares::has(b.own, square) ? 0 : 1));
+    });
     text += board.to_play ? " w " : " b ";
     std::string held;
     for (int side = 0; side < 2; ++side)
@@ -251,13 +235,9 @@ struct ShogiText {
   }
 
   static int read_number(const std::string& text) {
-    int number = 0;
-    for (char c : text)
-      if (c < '0' || c > '9' || text.size() > 6)
-        fail("the number of the move, " + quoted(text) + ": must be 1 or more, in at most six digits");
-      else
-        number = 10 * number + (c - '0');
-    if (number == 0) fail("the number of the move, " + quoted(text) + ": must be 1 or more, in at most six digits");
+    const int number = shusaku::read_number(text);
+    if (number < 1 || text.size() > 6)
+      fail("the number of the move, " + quoted(text) + ": must be 1 or more, in at most six digits");
     return number;
   }
 

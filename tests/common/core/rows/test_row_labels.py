@@ -29,11 +29,6 @@ def games() -> dict[str, Game]:
     }
 
 
-def append(ring: RowRing, r: Any) -> int:
-    return ring.append(r.actions, r.policy_offsets, r.policy_actions, r.policy_shares, r.root_values, r.raw_values,
-                       r.versions, r.kind, r.row_weight, r.surprise, r.outcome, r.score, str(r.ended_by))
-
-
 def permuted(game: Game, symmetry: int, policy: np.ndarray) -> np.ndarray:
     turned = np.zeros_like(policy)
     turned[[game.permute_action(symmetry, a) for a in range(game.num_actions)]] = policy
@@ -51,7 +46,7 @@ def test_every_label_is_that_of_the_definition(name: str) -> None:
     capacity = len(rows) * 2 // 3
     ring = RowRing(game, capacity, horizons=lengths, blunder_gap=GAP, blunder_width=WIDTH, ownership=has_ownership,
                    score=True, reply=True)
-    assert sum(append(ring, r) for r in records) == len(rows)
+    assert sum(ring.append(r) for r in records) == len(rows)
     batch = ring.sample(600, len(rows) - capacity, len(rows), 3, True, 1)
     seen = {"symmetries": set(), "replies": 0, "known": 0, "deblundered": 0}
     for b, number in enumerate(batch["rows"]):
@@ -92,8 +87,8 @@ def test_without_options_the_rows_are_as_ever() -> None:
     plain, labelled = RowRing(game, 500), RowRing(game, 500, horizons=(3.0,), score=True, reply=True)
     for seed in range(20):
         record = random_game(game, seed)
-        append(plain, record)
-        append(labelled, record)
+        plain.append(record)
+        labelled.append(record)
     one, other = (ring.sample(256, 0, plain.end, 9, True, 1) for ring in (plain, labelled))
     assert set(other) - set(one) == {"short_term", "score", "reply"}
     assert all(np.array_equal(one[key], other[key]) for key in one)
@@ -113,9 +108,9 @@ def test_a_record_that_lies_leaves_the_ring_as_it_was(lie: str) -> None:
         false = replace(r, **{lie.replace("action", "actions"): fields[lie]})
         end = ring.end
         with pytest.raises(ValueError, match=lie.replace("score", "outcome: a score")):
-            append(ring, false)
+            ring.append(false)
         assert ring.end == end
-        append(ring, r)
+        ring.append(r)
     batch = ring.sample(300, 0, ring.end, 1, False, 1)
     for b, number in enumerate(batch["rows"]):
         np.testing.assert_array_equal(batch["ownership"][b], rows[number].ownership)
@@ -149,7 +144,7 @@ def test_surprising_rows_are_drawn_as_often_as_the_formula_says(policy: float, v
         expected += weights.values()
     ring = RowRing(game, 1000, policy_surprise=policy, value_surprise=value)
     for r in records:
-        append(ring, r)
+        ring.append(r)
     begin = records[0].num_rows  # a window that does not begin with the ring
     draws = 400_000
     batch = ring.sample(draws, begin, ring.end, 5, False, 2)
@@ -166,7 +161,7 @@ def test_weighted_draws_depend_on_the_seed_alone_and_survive_the_ring_going_roun
     rings = [RowRing(game, capacity, policy_surprise=0.5) for capacity in (150, 5000)]
     for r in records:
         for ring in rings:
-            append(ring, r)
+            ring.append(r)
     end = rings[0].end
     small, large, other = (
         ring.sample(512, end - 150, end, seed, True, threads)

@@ -19,11 +19,6 @@ def games_of(game, count, seed=1):
     return records[:count]
 
 
-def append(ring, r):
-    return ring.append(r.actions, r.policy_offsets, r.policy_actions, r.policy_shares, r.root_values, r.raw_values,
-                       r.versions, r.kind, r.row_weight, r.surprise, r.outcome, r.score, str(r.ended_by))
-
-
 def expected_rows(game, records):
     """(observations of all symmetries, policies of all symmetries, outcome, root value, plies left) of each row."""
     rows = []
@@ -52,7 +47,7 @@ def test_sampled_rows_are_the_rows_of_the_records_under_one_symmetry(name, threa
     records = games_of(game, 30)
     rows = expected_rows(game, records)
     ring = RowRing(game, len(rows))
-    assert sum(append(ring, r) for r in records) == len(rows) == ring.end
+    assert sum(ring.append(r) for r in records) == len(rows) == ring.end
     batch = ring.sample(2000, 0, len(rows), 5, True, threads)
     symmetries = set()
     for b in range(2000):
@@ -72,7 +67,7 @@ def test_the_draw_depends_on_the_seed_alone():
     game = Game("connect_four")
     ring = RowRing(game, 5000)
     for record in games_of(game, 40):
-        append(ring, record)
+        ring.append(record)
     one, two, other = (
         ring.sample(512, 10, ring.end, seed, True, threads) for seed, threads in ((1, 1), (1, 2), (2, 1))
     )
@@ -87,7 +82,7 @@ def test_old_rows_make_room_and_rows_not_held_are_refused():
     game = Game("connect_four")
     ring = RowRing(game, 100)
     for record in games_of(game, 40):
-        append(ring, record)
+        ring.append(record)
     assert ring.end > 300
     batch = ring.sample(256, ring.end - 100, ring.end, 1, False, 1)
     assert batch["rows"].min() >= ring.end - 100

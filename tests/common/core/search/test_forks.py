@@ -4,9 +4,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from scripted_evaluator import ScriptedEvaluator
 from search_fixtures import plain_game_batch, played_games
 
-from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, ScriptedEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game, RowRing
 from shusaku.common.config.schema import SelfPlayConfig
@@ -94,8 +95,7 @@ def test_the_rows_of_forks_are_replayed_from_the_start_and_their_openings_not_le
         forks += opening > 2
         assert not (r.row_weight[:opening] > 0).any()
         assert (r.kind[opening:] == RowKind.FULL).all()
-        rows = ring.append(r.actions, r.policy_offsets, r.policy_actions, r.policy_shares, r.root_values, r.raw_values,
-                           r.versions, r.kind, r.row_weight, r.surprise, r.outcome, r.score, str(r.ended_by))
+        rows = ring.append(r)
         assert rows == len(r) - opening == r.num_rows
     assert forks > 10
 

@@ -3,9 +3,8 @@
 
 #include <bit>
 #include <cstdint>
-#if defined(__BMI2__)
-#include <immintrin.h>
-#endif
+
+#include "games/square_bits.h"
 
 namespace shusaku {
 
@@ -20,6 +19,14 @@ struct PointSet {
     std::uint64_t any = 0;
     for (std::uint64_t w : words) any |= w;
     return any == 0;
+  }
+  // Removes the lowest bit and returns it; the set is not empty.
+  int take() {
+    int i = 0;
+    while (words[i] == 0) ++i;
+    const int bit = 64 * i + std::countr_zero(words[i]);
+    words[i] &= words[i] - 1;
+    return bit;
   }
   int count() const {
     int n = 0;
@@ -70,19 +77,9 @@ struct PointSet {
   int nth(int rank) const {
     for (int i = 0;; ++i) {
       const int n = std::popcount(words[i]);
-      if (rank < n) return 64 * i + nth_of(words[i], rank);
+      if (rank < n) return 64 * i + std::countr_zero(nth_bit(words[i], unsigned(rank)));
       rank -= n;
     }
-  }
-
- private:
-  static int nth_of(std::uint64_t w, int rank) {
-#if defined(__BMI2__)
-    return std::countr_zero(_pdep_u64(1ull << rank, w));
-#else
-    for (; rank > 0; --rank) w &= w - 1;
-    return std::countr_zero(w);
-#endif
   }
 };
 
