@@ -43,9 +43,8 @@ _LIMITS: Limits = [
         "learner.prefetch", "match.opening_plies", "first.nodes", "first.depth", "first.movetime_ms",
         "second.nodes", "second.depth", "second.movetime_ms",
     ]),
-    (number(at_least=0, at_most=1), [
-        "replay.surprise_weight", "replay.value_surprise_weight", "learner.root_value_share",
-    ]),
+    (number(at_least=0, at_most=1),
+     ["replay.surprise_weight", "replay.value_surprise_weight", "learner.root_value_share"]),
     (number(at_least=0, below=1), ["learner.momentum", "learner.ema_decay"]),
     (number(at_least=0, at_most=19), ["cluster.nice"]),
     (number(at_least=0, at_most=256), ["network.blocks", "match.engines"]),

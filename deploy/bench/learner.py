@@ -22,9 +22,8 @@ def measure_learner(config: Config) -> dict[str, Any]:
     game = configured_game(config.game)
     threads = config.learner.threads or len(os.sched_getaffinity(0))
     torch.set_num_threads(threads)
-    network = Network(
-        game.observation_shape, game.num_actions, config.network, make_targets(config.learner), config.run.seed
-    )
+    targets = make_targets(config.learner)
+    network = Network(game.observation_shape, game.num_actions, config.network, targets, config.run.seed)
     learner = Learner(network, game, config.learner)
     random, size = np.random.default_rng(1), config.learner.batch_size
     ones, board = np.ones(size, np.float32), game.observation_shape[1:]

@@ -39,9 +39,8 @@ ANSWER_SECONDS = 30.0  # after which a player gives the server up
 
 def measure_served(config: Config) -> dict[str, Any]:
     """Sums over the processes that play; the network alone is measured by the server, before and after self-play."""
-    config = replace_settings(
-        config, inference=replace(config.inference, servers=1), checkpoint=config.checkpoint or "random"
-    )
+    inference = replace(config.inference, servers=1)
+    config = replace_settings(config, inference=inference, checkpoint=config.checkpoint or "random")
     layout = layout_of(config, [max(len(os.sched_getaffinity(0)), config.actors.count * config.actors.cpus)], math.inf)
     barrier, addresses = CONTEXT.Barrier(layout.actors + 1), CONTEXT.Queue()
     shared = (config, layout, barrier, addresses)
@@ -94,12 +93,10 @@ def _serve(config: Config, layout: Layout, barrier: Barrier, addresses: Any) -> 
 def _play(config: Config, layout: Layout, barrier: Barrier, addresses: Any, actor: int) -> dict[str, Any]:
     chosen = choose_weights(config)
     codec, timer = LeavesCodec(chosen.game), StageTimer()
-    transport = SharedMemoryTransport(
-        addresses.get(timeout=START_SECONDS), actor, codec.max_bytes, deadline=ANSWER_SECONDS
-    )
-    evaluate = RemoteEvaluator(
-        transport, actor, chosen.game, should_stop=lambda: transport.is_closed, timeout=2 * ANSWER_SECONDS
-    )
+    address = addresses.get(timeout=START_SECONDS)
+    transport = SharedMemoryTransport(address, actor, codec.max_bytes, deadline=ANSWER_SECONDS)
+    evaluate = RemoteEvaluator(transport, actor, chosen.game, should_stop=lambda: transport.is_closed,
+                               timeout=2 * ANSWER_SECONDS)
     player = PipelinedSelfPlay(
         chosen.game, config.search, config.self_play, evaluate, games=layout.games, seed=config.run.seed + actor,
         identity=ActorIdentity(actor), timer=timer,

@@ -44,9 +44,8 @@ def _describe(name: str) -> dict[str, Any]:
 
 
 def _describe_external(name: str) -> dict[str, Any]:
-    return {"name": name, "parameters": [
-        {"name": row.name, "default": row.default, "help": row.help} for row in parameters(name, {})
-    ]}
+    rows = [{"name": row.name, "default": row.default, "help": row.help} for row in parameters(name, {})]
+    return {"name": name, "parameters": rows}
 
 
 def _open_spiel_names() -> tuple[list[str], str]:

@@ -40,7 +40,7 @@ class Submission:
     wait: bool = True
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(arguments: list[str]) -> int:
     """Submits the command behind `--`; returns its exit code, 0 with `--no-wait`.  UsageError for wrong usage."""
     submission = _parse(arguments)
     login = _login(submission.address)
@@ -48,8 +48,7 @@ def run(arguments: Sequence[str]) -> int:
         return submit(submission)
 
 
-def _parse(arguments: Sequence[str]) -> Submission:
-    arguments = list(arguments)
+def _parse(arguments: list[str]) -> Submission:
     cut = arguments.index("--") if "--" in arguments else len(arguments)
     parser = PlainOptions(prog="shusaku submit", usage="shusaku submit [--address URL] [--working-dir DIR] [--no-wait] "
                                                        "-- COMMAND [key=value ...]",
@@ -68,8 +67,8 @@ def _parse(arguments: Sequence[str]) -> Submission:
     address = _address(options.address)
     if options.working_dir and not Path(options.working_dir).is_dir():
         raise UsageError(f"--working-dir {options.working_dir}: no such directory")
-    return Submission(address, entrypoint(command, address, options.working_dir), options.working_dir,
-                      not options.no_wait)
+    line = entrypoint(command, address, options.working_dir)
+    return Submission(address, line, options.working_dir, wait=not options.no_wait)
 
 
 def entrypoint(command: Sequence[str], address: str, working_dir: str) -> str:
