@@ -92,16 +92,13 @@ class TrainingLoop:
         self._config, self._game, self._buffer, self._directory = config, game, buffer, directory
         self._config_hash, self._clock, self._self_play = config_hash, clock, self_play
         self._load_weights = load_weights
-        network = Network(
-            game.observation_shape, game.num_actions, config.network, make_targets(config.learner), config.run.seed
-        )
+        network = Network(game.observation_shape, game.num_actions, config.network, make_targets(config.learner),
+                          config.run.seed)
         self.learner = Learner(network, game, config.learner, is_quantised=config.inference.is_quantised)
         self.versions = VersionIndex(directory)
         self._published: Weights | None = None
         self._restored: Weights | None = None  # what was published last when the checkpoint was written
-        self._rollbacks = 0
-        self._saved_step = 0
-        self._ticks = 0
+        self._rollbacks = self._saved_step = self._ticks = 0
         self._learning = self._waiting = 0.0
         self._metrics: dict[str, float] = {}
         self._notes: list[str] = []

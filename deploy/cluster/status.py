@@ -35,10 +35,8 @@ def list_runtimes(supervisor: Supervisor, totals: ActorTotals) -> tuple[str, ...
 
 def list_processes(supervisor: Supervisor, store: ReplayStore) -> dict[str, dict[str, Any]]:
     """Incarnation and process id of each worker and of the replay server."""
-    processes = {
-        f"{name} {replica.index}": {"incarnation": replica.incarnation, "pid": getattr(worker, "pid", None)}
-        for name in supervisor.groups for replica, worker in supervisor.workers(name)
-    }
+    processes = {f"{name} {replica.index}": {"incarnation": replica.incarnation, "pid": getattr(worker, "pid", None)}
+                 for name in supervisor.groups for replica, worker in supervisor.workers(name)}
     return {**processes, "replay 0": {"incarnation": store.restarts, "pid": store.pid}}
 
 

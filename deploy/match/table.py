@@ -6,6 +6,7 @@ from math import isinf
 
 from shusaku.actors.arena.arena import MatchResult, Tally
 from shusaku.actors.arena.elo import EloEstimate
+from shusaku.deploy.run.strength_table import table_line
 
 SIDES = ("moving first", "moving second")
 MESSAGES = 5  # faults that are quoted
@@ -42,8 +43,8 @@ def match_table(result: MatchResult, players: Sequence[PlayerText], title: str, 
     ]
     widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
     rule = "-" * (sum(widths) + 2 * (len(widths) - 1))
-    lines = [f"first   {players[0]}", f"second  {players[1]}", title, "", _line(header, widths), rule]
-    lines += [*(_line(row, widths) for row in cells), "", elo_text(result.elo())]
+    lines = [f"first   {players[0]}", f"second  {players[1]}", title, "", table_line(header, widths), rule]
+    lines += [*(table_line(row, widths) for row in cells), "", elo_text(result.elo())]
     for number, player in enumerate(("first", "second")):
         if forfeits := result.forfeits(number):
             lines.append(f"{player} gave games away: {forfeits_text(forfeits)}")
@@ -74,11 +75,3 @@ def _counts(tally: Tally) -> str:
 
 def _signed(elo: float) -> str:
     return f"{round(elo):+d}"
-
-
-def _line(cells: list[str], widths: list[int]) -> str:
-    first, *others = (
-        cell.ljust(width) if index == 0 else cell.rjust(width)
-        for index, (cell, width) in enumerate(zip(cells, widths, strict=True))
-    )
-    return "  ".join([first, *others]).rstrip()

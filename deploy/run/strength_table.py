@@ -25,10 +25,10 @@ def strength_table(strength: Strength) -> str:
     rows_of_others = [_cells(name, share, buckets) for name, share in others]
     widths = [max(map(len, column)) for column in zip(above, header, *rows, *rows_of_others, strict=True)]
     rule = "-" * (sum(widths) + 2 * (len(widths) - 1))
-    lines = [_line(above, widths)] if buckets else []
-    lines += [_line(header, widths), rule, *(_line(row, widths) for row in rows)]
+    lines = [table_line(above, widths)] if buckets else []
+    lines += [table_line(header, widths), rule, *(table_line(row, widths) for row in rows)]
     if others:
-        lines += [rule, *(_line(row, widths) for row in rows_of_others)]
+        lines += [rule, *(table_line(row, widths) for row in rows_of_others)]
     lines += ["", f"{strength.positions:,} positions of {strength.game}; optimal: the share of moves that keep the "
                   "result of the game" + (", mean over the buckets" if buckets else "")]
     if strength.never_loses is not None:
@@ -46,9 +46,7 @@ def _cells(name: str, share: Share, buckets: list[str]) -> list[str]:
     return [name, f"{share.optimal:.4f}", f"{share.mistakes:,.0f}", *shares]
 
 
-def _line(cells: list[str], widths: list[int]) -> str:
-    first, *others = (
-        cell.ljust(width) if index == 0 else cell.rjust(width)
-        for index, (cell, width) in enumerate(zip(cells, widths, strict=True))
-    )
-    return "  ".join([first, *others]).rstrip()
+def table_line(cells: list[str], widths: list[int]) -> str:
+    """The first cell at the left of its column, the others at the right of theirs."""
+    others = (cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True))
+    return "  ".join([cells[0].ljust(widths[0]), *others]).rstrip()
