@@ -12,6 +12,7 @@ import bitbully
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scripted_evaluator import ScriptedEvaluator
 
 from shusaku.actors.arena.solvers import ExactSolver
 from shusaku.actors.arena.strength import (
@@ -26,7 +27,7 @@ from shusaku.actors.arena.strength import (
     strength_search,
 )
 from shusaku.actors.arena.strength_sets import ILLEGAL, StrengthSet, strength_set
-from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, ScriptedEvaluator, UniformEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, UniformEvaluator
 from shusaku.common._core import Game
 from shusaku.common.config.search import PuctConfig, make_search
 from shusaku.common.errors import UsageError

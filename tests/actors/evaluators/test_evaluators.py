@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from evaluator_fixtures import CONFIG, assert_same, expected, leaves_of, trained_network
 from network_fixtures import weights_of
+from scripted_evaluator import ScriptedEvaluator
 
 from shusaku.actors.evaluators.buckets import BucketedEvaluator
 from shusaku.actors.evaluators.channels_last import channels_last
-from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, ScriptedEvaluator, UniformEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, UniformEvaluator
 from shusaku.actors.evaluators.evaluator import Evaluator
 from shusaku.actors.evaluators.factory import make_bucketed_evaluator, make_evaluator
 from shusaku.actors.evaluators.network import NetworkEvaluator
