@@ -111,8 +111,7 @@ class TrainingLoop:
         first = self._resume()
         self._batches: Prefetcher[Batch] = Prefetcher(
             lambda seed: buffer.sample(config.learner.batch_size, seed), config.run.seed, config.learner.prefetch,
-            first, end=None if self_play is None else first,
-        )
+            first, end=None if self_play is None else first)
 
     def run(self) -> TrainingReport:
         """Publishes, then learns until `stop`; ends with a checkpoint, and reports how it ended.
@@ -326,11 +325,10 @@ class TrainingLoop:
         self.learner.restore(LearnerState(found.checkpoint.tensors, facts["learner"]))
         records = self._self_play.open_window(facts["local"]) if self._self_play else ()
         bad = self._buffer.restore(facts["replay"], records)
-        self._restored = Weights(
-            int(facts["version"]), int(facts["version_step"]), dict(found.checkpoint.tensors["published"]),
-            asdict(self._config.network), self._game.name, self._game.params, scales=facts["scales"],
-            rejected=facts["refused"],
-        )
+        tensors = dict(found.checkpoint.tensors["published"])
+        self._restored = Weights(int(facts["version"]), int(facts["version_step"]), tensors,
+                                 asdict(self._config.network), self._game.name, self._game.params,
+                                 scales=facts["scales"], rejected=facts["refused"])
         # Redis may have seen later ones than a copy of the run directory knows.
         self.versions.newest = max(self.versions.newest, int(facts["version"]), self._buffer.control().version)
         self._saved_step, self.steps_left = self.learner.step_count, int(facts["steps_left"])

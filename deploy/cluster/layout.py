@@ -42,10 +42,9 @@ def layout_of(config: Config, nodes: Sequence[float], gpus: float) -> Layout:
     on_gpu = config.inference.servers if placement == "server" and config.inference.device == "cuda" else 0
     needed = on_gpu + (1 if config.learner.enabled and config.learner.device == "cuda" else 0)
     if needed > gpus:
-        raise UsageError(
-            f"inference.device={config.inference.device}, learner.device={config.learner.device}: they need {needed} "
-            f"GPUs, and Ray has {gpus:g}; use cpu for one of them, or fewer inference.servers"
-        )
+        raise UsageError(f"inference.device={config.inference.device}, learner.device={config.learner.device}: they "
+                         f"need {needed} GPUs, and Ray has {gpus:g}; use cpu for one of them, or fewer "
+                         "inference.servers")
     games = config.actors.games
     if placement == "server" and not config.actors.games_per_actor:
         # Each actor searches half of its games while the others are evaluated: twice what fills the servers.

@@ -43,12 +43,11 @@ def list_processes(supervisor: Supervisor, store: ReplayStore) -> dict[str, dict
 def status_json(view: RunView, status: Status, metadata: Mapping[str, Any]) -> bytes:
     """For `shusaku status` in another terminal; `metadata`: what the driver says of itself."""
     assert view.workers is not None
-    content = {
+    return json.dumps({
         **metadata, "status": asdict(status), "time": time.time(),
         "desired_actors": view.workers.desired_actors, "alive_actors": view.workers.alive_actors,
         "inference": dict(view.workers.inference), "totals": dict(view.totals),
-    }
-    return json.dumps(content).encode()
+    }).encode()
 
 
 def prometheus_metrics(view: RunView, status: Status) -> dict[str, float]:

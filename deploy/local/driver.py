@@ -93,10 +93,8 @@ class LocalRun(TrainingRun):
             epoch=epoch, on_accept=accepted.append,
         )
         self.games = LocalGames(self.actors, self.buffer, RecordLog(directory.path / "records"), accepted, epoch)
-        self.training = TrainingLoop(
-            config, self.game, self.buffer, directory.path, config_hash=digest, share_done=self.share_done,
-            load_weights=self._load_weights, self_play=self.games,
-        )
+        self.training = TrainingLoop(config, self.game, self.buffer, directory.path, config_hash=digest,
+                                     share_done=self.share_done, load_weights=self._load_weights, self_play=self.games)
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="actor")
         self.subset = self.positions.subset(config.strength.positions) if self.positions else None
         self._rows_in_window = 0  # that the actors had played when the window last grew
@@ -243,8 +241,7 @@ class LocalRun(TrainingRun):
             seconds=self.seconds, activity=self.activity, version=self.training.versions.newest, totals=totals,
             games=self.games.stored, rows=report.replay.inserted, report=report, faults=self.faults.totals,
             quarantined=sum(report.replay.quarantined.values()), strength=tuple(self.progress.strength),
-            runtimes=(self.evaluators[0].description,), pending_rows=totals["rows"] - self._rows_in_window,
-        )
+            runtimes=(self.evaluators[0].description,), pending_rows=totals["rows"] - self._rows_in_window)
 
     def _totals(self) -> Counter[str]:
         return sum((Counter(counts) for actor in self.actors for counts in (actor.counters(), actor.timer.counters())),

@@ -90,7 +90,7 @@ class Console:
     def __init__(
         self, terminal: Terminal | None = None, plain_seconds: float = 10.0, now: Callable[[], float] = time.monotonic
     ) -> None:
-        self._terminal = terminal if terminal is not None else Terminal(highlight=False)
+        self._terminal = terminal or Terminal(highlight=False)
         self._live: Live | None = None
         if self._terminal.is_terminal and not self._terminal.is_dumb_terminal:
             self._live = Live(console=self._terminal, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
