@@ -43,7 +43,7 @@ struct Pieces {
   }
 
   // As the opponent sees them.
-  Pieces turn() const { return {turned(other()), {turned(bits[0]), turned(bits[1]), turned(bits[2])}}; }
+  Pieces turned_around() const { return {turned(other()), {turned(bits[0]), turned(bits[1]), turned(bits[2])}}; }
 };
 
 struct Board : Pieces {
@@ -53,7 +53,7 @@ struct Board : Pieces {
 
   // As the opponent sees it.
   Board turn() const {
-    Board b{Pieces::turn()};
+    Board b{turned_around()};
     b.rights = std::uint8_t(rights >> 2 | (rights & 3) << 2);
     b.en_passant = std::int8_t(en_passant < 0 ? -1 : turned(en_passant));
     b.quiet_plies = quiet_plies;

@@ -131,7 +131,7 @@ class Chess {
     std::uint64_t planes[8][14] = {};
     for (int age = 0; age < Position::kHistory && age <= p.ply; ++age) {
       const auto& past = p.past[(p.ply - age) & 7];
-      write_pieces(age & 1 ? past.turn() : past, planes[age]);  // at odd ages the other player was to move
+      write_pieces(age & 1 ? past.turned_around() : past, planes[age]);  // at odd ages the other player was to move
       const int repeated = p.repeated[(p.ply - age) & 7];
       planes[age][12] = repeated >= 1 ? ~0ull : 0;
       planes[age][13] = repeated >= 2 ? ~0ull : 0;
