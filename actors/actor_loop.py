@@ -53,16 +53,10 @@ class ActorLoop:
     """
 
     def __init__(
-        self,
-        player: GamePlayer,
-        writer: GameWriter,
-        load: Callable[[Weights], None],
-        *,
-        epoch: int,
+        self, player: GamePlayer, writer: GameWriter, load: Callable[[Weights], None], *, epoch: int,
         runtime: Callable[[], str] = lambda: "",
         more_metrics: Callable[[], dict[str, int | float | str]] = dict,
-        timer: StageTimer | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        timer: StageTimer | None = None, clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`load` gives new weights to the evaluator; `more_metrics` are added to the heartbeat's metrics.
 
@@ -152,13 +146,8 @@ class ActorLoop:
             return
         self._published_at = now
         self._writer.metrics = msgpack.packb({
-            **self._player.counters(),
-            **self._timer.counters(),
-            "version": self._version,
-            "ticks": self._ticks,
+            **self._player.counters(), **self._timer.counters(), "version": self._version, "ticks": self._ticks,
             **{f"{name}_ms": round(seconds * 1000) for name, seconds in self._seconds.items()},
-            "pid": os.getpid(),
-            "resident_mb": round(psutil.Process().memory_info().rss / 1e6),
-            "runtime": self._runtime()[:MAX_RUNTIME_TEXT],
-            **self._more_metrics(),
+            "pid": os.getpid(), "resident_mb": round(psutil.Process().memory_info().rss / 1e6),
+            "runtime": self._runtime()[:MAX_RUNTIME_TEXT], **self._more_metrics(),
         })

@@ -63,6 +63,10 @@ class _Shell:
         """Node id and process id."""
         return ray.get_runtime_context().get_node_id(), os.getpid()
 
+    def stop(self) -> None:
+        """Asks `run` to end; a measurement returns None."""
+        self._stopping.set()
+
     def _wait_until_built(self) -> None:
         if not self._built.wait(BUILD_SECONDS):
             raise TimeoutError(f"{self!r} was not ready after {BUILD_SECONDS:.0f} s")
@@ -81,10 +85,8 @@ class SelfPlayActor(_Shell):
         lower_priority(config.cluster.nice)
         game = configured_game(config.game)
         identity = ActorIdentity(plan.actor, plan.epoch, plan.incarnation)
-        appender = Appender(
-            plan.url, plan.run_id, actor=plan.actor, epoch=plan.epoch, incarnation=plan.incarnation
-        )
-        writer = AsyncWriter(appender)
+        writer = AsyncWriter(
+            Appender(plan.url, plan.run_id, actor=plan.actor, epoch=plan.epoch, incarnation=plan.incarnation))
         try:
             self._loop = self._build(game, identity, writer)
             self._built.set()
@@ -107,15 +109,12 @@ class SelfPlayActor(_Shell):
             self._transport = ServerTransport(plan.actor, LeavesCodec(game))
             remote = RemoteEvaluator(self._transport, plan.actor, game, should_stop=self._stopping.is_set)
             player = PipelinedSelfPlay(game, config.search, config.self_play, remote, timer=timer, **settings)
-            return ActorLoop(
-                player, writer, lambda weights: None, epoch=plan.epoch, more_metrics=self._transport.metrics,
-                timer=timer,
-            )
+            return ActorLoop(player, writer, lambda weights: None, epoch=plan.epoch,
+                             more_metrics=self._transport.metrics, timer=timer)
         evaluator = make_evaluator(game, config.inference, config.network, plan.games, timer)
         player = SelfPlay(game, config.search, config.self_play, evaluator, timer=timer, **settings)
-        return ActorLoop(
-            player, writer, evaluator.load, epoch=plan.epoch, runtime=lambda: evaluator.description, timer=timer
-        )
+        return ActorLoop(player, writer, evaluator.load, epoch=plan.epoch, runtime=lambda: evaluator.description,
+                         timer=timer)
 
     def load(self, weights: list[Any]) -> None:
         """Takes newer weights, as a list of one reference: Ray would fetch a bare one before the call."""
@@ -130,7 +129,7 @@ class SelfPlayActor(_Shell):
 
     def stop(self) -> None:
         """Asks `run` to end after the current searches."""
-        self._stopping.set()
+        super().stop()
         if self._built.is_set():
             self._loop.stop()
 
@@ -195,10 +194,6 @@ class InferenceServerActor(_Shell):
         self._wait_until_built()
         return ServerReport(self._server.version, self._server.stats(), self._server.description)
 
-    def stop(self) -> None:
-        """Asks `run` to end."""
-        self._stopping.set()
-
     def __repr__(self) -> str:
         return f"InferenceServer {self._index}"
 
@@ -235,19 +230,13 @@ class EvaluatorActor(_Shell):
             evaluator.load(published)
         some = self._positions.subset(positions) if positions else self._positions
         try:
-            return measure(
-                some, self._evaluators, self._config.search, simulations, should_stop=self._stopping.is_set
-            )
+            return measure(some, self._evaluators, self._config.search, simulations, should_stop=self._stopping.is_set)
         except StoppedError:
             return None
 
     def report(self) -> None:
         """Answers, as a heartbeat."""
         self._wait_until_built()
-
-    def stop(self) -> None:
-        """Asks `run` to end; a measurement returns None."""
-        self._stopping.set()
 
     def __repr__(self) -> str:
         return "Evaluator"

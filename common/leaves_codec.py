@@ -131,11 +131,8 @@ def concat_evaluations(parts: Sequence[Evaluation]) -> Evaluation:
     """The answers of several parts as one, which names the version of the last; new arrays unless there is only one."""
     if len(parts) == 1:
         return parts[0]
-    return Evaluation(
-        np.concatenate([part.logits for part in parts]),
-        np.concatenate([part.values for part in parts]),
-        parts[-1].version,
-    )
+    logits, values = [part.logits for part in parts], [part.values for part in parts]
+    return Evaluation(np.concatenate(logits), np.concatenate(values), parts[-1].version)
 
 
 def to_half(numbers: NDArray[np.float32]) -> NDArray[np.float16]:

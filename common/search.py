@@ -46,14 +46,8 @@ def step(batch: SearchBatch, evaluate: Evaluate) -> None:
 
 
 def search_positions(
-    game: Game,
-    positions: Sequence[Position],
-    config: SearchConfig,
-    evaluate: Evaluate,
-    *,
-    batch: int = 512,
-    seed: int = 0,
-    should_stop: Callable[[], bool] = lambda: False,
+    game: Game, positions: Sequence[Position], config: SearchConfig, evaluate: Evaluate,
+    should_stop: Callable[[], bool] = lambda: False, *, batch: int = 512, seed: int = 0,
 ) -> list[SearchResult]:
     """One search of each position (none of them terminal), up to `batch` of them at a time, without symmetries.
 

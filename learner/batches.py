@@ -135,8 +135,5 @@ class Prefetcher(Generic[T]):
                 self._changed.notify_all()
 
     def _may_fill(self) -> bool:
-        return (
-            not self._dry
-            and len(self._ready) < self._depth
-            and not self._is_bounded(self._index + len(self._ready))
-        )
+        made = len(self._ready)
+        return not self._dry and made < self._depth and not self._is_bounded(self._index + made)

@@ -164,10 +164,8 @@ def _candidates(directory: Path) -> list[Path]:
 def _serialize(checkpoint: Checkpoint) -> dict[str, bytes]:
     names = [*checkpoint.tensors, *checkpoint.extra]
     assert all(_PART.fullmatch(name) for name in names), names
-    files = {
-        f"{part}.safetensors": save({name: np.asarray(a, order="C") for name, a in tensors.items()})
-        for part, tensors in checkpoint.tensors.items()
-    }
+    files = {f"{part}.safetensors": save({name: np.asarray(a, order="C") for name, a in tensors.items()})
+             for part, tensors in checkpoint.tensors.items()}
     files |= {f"{name}.bin": data for name, data in checkpoint.extra.items()}
     files[FACTS] = json.dumps(checkpoint.facts, sort_keys=True, indent=1, allow_nan=False).encode()
     return files
@@ -225,6 +223,4 @@ def _entries(manifest: bytes) -> dict[str, dict[str, Any]]:
 
 
 def _step(path: Path) -> int:
-    match = _NAME.fullmatch(path.name)
-    assert match
-    return int(match[1])
+    return int(path.name.removesuffix(".old"))

@@ -21,7 +21,7 @@ from shusaku.common.network.network import Network
 from shusaku.common.network.targets import make_targets
 from shusaku.common.network.weights import save_weights
 from shusaku.learner.batches import Prefetcher
-from shusaku.learner.checkpoints import Checkpoint, Found, keep_first_weights, load_latest, prune, write_checkpoint
+from shusaku.learner.checkpoints import Checkpoint, keep_first_weights, load_latest, prune, write_checkpoint
 from shusaku.learner.learner import Diverged, Learner, LearnerState
 from shusaku.learner.optimizers import run_share
 from shusaku.learner.version_index import VersionIndex
@@ -92,16 +92,13 @@ class TrainingLoop:
         self._config, self._game, self._buffer, self._directory = config, game, buffer, directory
         self._config_hash, self._clock, self._self_play = config_hash, clock, self_play
         self._load_weights = load_weights
-        network = Network(
-            game.observation_shape, game.num_actions, config.network, make_targets(config.learner), config.run.seed
-        )
+        network = Network(game.observation_shape, game.num_actions, config.network, make_targets(config.learner),
+                          config.run.seed)
         self.learner = Learner(network, game, config.learner, is_quantised=config.inference.is_quantised)
         self.versions = VersionIndex(directory)
         self._published: Weights | None = None
         self._restored: Weights | None = None  # what was published last when the checkpoint was written
-        self._rollbacks = 0
-        self._saved_step = 0
-        self._ticks = 0
+        self._rollbacks = self._saved_step = self._ticks = 0
         self._learning = self._waiting = 0.0
         self._metrics: dict[str, float] = {}
         self._notes: list[str] = []
@@ -110,7 +107,7 @@ class TrainingLoop:
         self._saved_at = clock()
         self._seconds_before, self._began = seconds, clock()
         self._share_done = share_done or self._time_share
-        self._steps_left = 0  # of a turn that was stopped
+        self.steps_left = 0  # of a turn that was stopped
         first = self._resume()
         self._batches: Prefetcher[Batch] = Prefetcher(
             lambda seed: buffer.sample(config.learner.batch_size, seed), config.run.seed, config.learner.prefetch,
@@ -154,24 +151,19 @@ class TrainingLoop:
         is left of a turn that was stopped is made up for by the next one, also after a restart.
         """
         every, rollbacks = self._config.learner.publish_every, self._rollbacks
-        goal = end = self._batches.index + (self._steps_left or every - self.learner.step_count % every)
-        self._steps_left = 0
+        goal = end = self._batches.index + (self.steps_left or every - self.learner.step_count % every)
+        self.steps_left = 0
         self._batches.allow(end)
         while self._batches.index < end and self._rollbacks == rollbacks:
             if should_stop():
                 end = self._batches.close()  # what was drawn is learned from, too
-                self._steps_left = goal - end
+                self.steps_left = goal - end
                 if self._batches.index >= end:
                     return
             if not self._advance():
-                self._steps_left = 0
+                self.steps_left = 0
                 return
             on_step()
-
-    @property
-    def has_steps_left(self) -> bool:
-        """Whether a turn of learning was stopped before its end."""
-        return self._steps_left > 0
 
     def stop(self) -> None:
         """Makes `run` return after the running step and a checkpoint."""
@@ -302,7 +294,7 @@ class TrainingLoop:
             "format": FORMAT, "game": self._game.name, "config_hash": self._config_hash, "learner": learner.facts,
             "replay": replay, "version": published.version, "version_step": published.step,
             "scales": published.scales, "refused": published.rejected, "next_batch": self._batches.index,
-            "steps_left": self._steps_left, "local": local,
+            "steps_left": self.steps_left, "local": local,
         }
         checkpoints = self._directory / "checkpoints"
         tensors = {**learner.tensors, "published": dict(published.tensors)}
@@ -334,10 +326,14 @@ class TrainingLoop:
         self.learner.restore(LearnerState(found.checkpoint.tensors, facts["learner"]))
         records = self._self_play.open_window(facts["local"]) if self._self_play else ()
         bad = self._buffer.restore(facts["replay"], records)
-        self._restored = self._published_weights(found)
+        self._restored = Weights(
+            int(facts["version"]), int(facts["version_step"]), dict(found.checkpoint.tensors["published"]),
+            asdict(self._config.network), self._game.name, self._game.params, scales=facts["scales"],
+            rejected=facts["refused"],
+        )
         # Redis may have seen later ones than a copy of the run directory knows.
         self.versions.newest = max(self.versions.newest, int(facts["version"]), self._buffer.control().version)
-        self._saved_step, self._steps_left = self.learner.step_count, int(facts["steps_left"])
+        self._saved_step, self.steps_left = self.learner.step_count, int(facts["steps_left"])
         stats = self._buffer.stats()
         self._note(f"learning goes on after {self.learner.step_count:,} steps with {stats.rows:,} rows in the window"
                    + (f"; {bad:,} records of it were not valid and are left out" if bad else ""))
@@ -345,13 +341,6 @@ class TrainingLoop:
             for line in self._self_play.restore(facts["local"], found.checkpoint.extra):
                 self._note(line)
         return int(facts["next_batch"])
-
-    def _published_weights(self, found: Found) -> Weights:
-        facts, tensors = found.checkpoint.facts, found.checkpoint.tensors["published"]
-        return Weights(
-            int(facts["version"]), int(facts["version_step"]), dict(tensors), asdict(self._config.network),
-            self._game.name, self._game.params, scales=facts["scales"], rejected=facts["refused"],
-        )
 
     def _note(self, line: str) -> None:
         with self._lock:

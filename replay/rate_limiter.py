@@ -36,15 +36,8 @@ class RateLimiter:
     """
 
     def __init__(
-        self,
-        *,
-        samples_per_position: float,
-        minimum: int,
-        capacity: int,
-        rows_per_insert: int,
-        rows_per_sample: int,
-        error_buffer: float = 0.0,
-        enabled: bool = True,
+        self, *, samples_per_position: float, minimum: int, capacity: int, rows_per_insert: int, rows_per_sample: int,
+        error_buffer: float = 0.0, enabled: bool = True,
     ) -> None:
         if not (math.isfinite(samples_per_position) and samples_per_position > 0):
             raise UsageError(f"replay.samples_per_position={samples_per_position}: must be finite and above 0")
@@ -59,15 +52,11 @@ class RateLimiter:
                 + (f", or replay.minimum={lower} or less" if lower > 0 else "")
             )
         needed = max(rows_per_insert * samples_per_position, float(rows_per_sample))
-        self.samples_per_position = samples_per_position
-        self.minimum = minimum
-        self.rows_per_sample = rows_per_sample
-        self.enabled = enabled
+        self.samples_per_position, self.minimum = samples_per_position, minimum
+        self.rows_per_sample, self.enabled = rows_per_sample, enabled
         self.error_buffer = max(error_buffer, needed)  # in samples
         self._centre = minimum * samples_per_position
-        self.inserted = 0
-        self.sampled = 0
-        self.deleted = 0
+        self.inserted = self.sampled = self.deleted = 0
 
     @property
     def size(self) -> int:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from shusaku.common.codec import MAX_RECORD_BYTES
+from shusaku.common.network.weights import sync_directory
 
 SEGMENT_BYTES = 64 << 20
 _HEADER = b"SHUSAKUR" + struct.pack("<I", 1)
@@ -91,7 +92,7 @@ class RecordLog:
         with self._lock:
             if self._file is not None:
                 os.fsync(self._file)
-            self._sync_directory()
+            sync_directory(self.directory)
             return self._end
 
     def truncate_to(self, position: LogPosition) -> None:
@@ -214,13 +215,6 @@ class RecordLog:
         if self._file is not None:
             os.close(self._file)
             self._file = None
-
-    def _sync_directory(self) -> None:
-        descriptor = os.open(self.directory, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _frame(data: bytes) -> bytes:

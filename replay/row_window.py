@@ -13,7 +13,7 @@ from shusaku.common.network.row_labels import RowLabels
 from shusaku.replay.buffer import Batch, ReplayStats
 from shusaku.replay.rate_limiter import LimiterState, RateLimiter
 from shusaku.replay.validation import InvalidRecordError, Quarantine, Validation
-from shusaku.replay.window import Window
+from shusaku.replay.window import window_rows
 
 STATE = 1  # format of what `RowWindow.state` returns
 
@@ -21,7 +21,7 @@ STATE = 1  # format of what `RowWindow.state` returns
 class RowWindow:
     """Packed rows in a ring, the sizes of their games, the limiter that counts them, and the quarantine.
 
-    The window holds whole games: as few of the newest as have `Window.rows` rows together, and at most `capacity`
+    The window holds whole games: as few of the newest as have `window_rows` rows together, and at most `capacity`
     rows.  The limiter demands capacity >= minimum + the longest game; so a window that has reached `minimum` never
     falls below it again.
 
@@ -38,7 +38,7 @@ class RowWindow:
         threads: int = 1, config_hash: str = "", error_buffer: float = 0.0,
     ) -> None:
         """See `WindowOptions`."""
-        self.window = Window.of(config)
+        self._config = config
         self.limiter = RateLimiter(
             samples_per_position=config.samples_per_position, minimum=config.minimum, capacity=config.capacity,
             rows_per_insert=game.max_plies, rows_per_sample=batch_size, error_buffer=error_buffer, enabled=limited,
@@ -125,7 +125,7 @@ class RowWindow:
         limiter = self.limiter
         own: dict[str, Any] = {
             **asdict(limiter.state()), "games": len(self._games), "rows": limiter.size,
-            "window": self.window.rows(limiter.inserted), "capacity": self.window.capacity,
+            "window": window_rows(self._config, limiter.inserted), "capacity": self._config.capacity,
             "samples_per_position": limiter.sampled / max(1, limiter.inserted), "throttled": limiter.is_throttled,
             "waits_for": limiter.waits_for(), "accepted": self.accepted, "quarantined": self.quarantine.counts,
             "nbytes": self._ring.nbytes,
@@ -140,9 +140,9 @@ class RowWindow:
             raise InvalidRecordError(str(error)) from None
 
     def _evict(self) -> None:
-        wanted = self.window.rows(self.limiter.inserted)
-        games, limiter = self._games, self.limiter
-        while games and (limiter.size > self.window.capacity or limiter.size - games[0] >= wanted or games[0] == 0):
+        games, limiter, capacity = self._games, self.limiter, self._config.capacity
+        wanted = window_rows(self._config, limiter.inserted)
+        while games and (limiter.size > capacity or limiter.size - games[0] >= wanted or games[0] == 0):
             limiter.delete(games.popleft())
 
 

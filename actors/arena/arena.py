@@ -92,15 +92,8 @@ class Arena:
     """Plays a match.  The same players and seed give the same games."""
 
     def __init__(
-        self,
-        game: Game,
-        players: tuple[Player, Player],
-        *,
-        games: int,
-        opening_plies: int,
-        seed: int,
-        games_at_once: int,
-        should_stop: ShouldStop = lambda: False,
+        self, game: Game, players: tuple[Player, Player], *, games: int, opening_plies: int, seed: int,
+        games_at_once: int, should_stop: ShouldStop = lambda: False,
         on_progress: Callable[[MatchResult], None] = lambda result: None,
         on_game: Callable[[FinishedGame], None] = lambda game: None,
     ) -> None:

@@ -70,15 +70,8 @@ class SearchPlayer:
     """
 
     def __init__(
-        self,
-        name: str,
-        game: Game,
-        search: SearchConfig,
-        evaluators: Sequence[Evaluate],
-        *,
-        games_at_once: int,
-        seed: int,
-        should_stop: ShouldStop = lambda: False,
+        self, name: str, game: Game, search: SearchConfig, evaluators: Sequence[Evaluate], *,
+        games_at_once: int, seed: int, should_stop: ShouldStop = lambda: False,
     ) -> None:
         self.name = name
         self._evaluators, self._seed, self._should_stop = evaluators, seed, should_stop
@@ -115,23 +108,19 @@ class RandomPlayer:
     """Plays every legal action with the same probability."""
 
     def __init__(self, name: str = "random mover", *, seed: int) -> None:
-        self.name = name
-        self._seed = seed
+        self.name, self._seed = name, seed
 
     def choose(self, games: Sequence[OpenGame]) -> list[int]:
         """A random legal action for each game, the same for the same seed, game and ply."""
-        return [self._sample(game) for game in games]
+        seeds = [_search_seed(self._seed, game) for game in games]
+        return [int(np.random.default_rng(seed).choice(game.position.legal_actions))
+                for seed, game in zip(seeds, games, strict=True)]
 
     def end(self, game: OpenGame) -> None:
         """Keeps nothing of a game."""
 
     def close(self) -> None:
         """Holds no resources."""
-
-    def _sample(self, game: OpenGame) -> int:
-        random = np.random.default_rng(_search_seed(self._seed, game))
-        return int(random.choice(game.position.legal_actions))
-
 
 def _search_seed(seed: int, game: OpenGame) -> int:
     """64 bits for (seed, game, ply); different for every game of fewer than 65,536 plies."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from shusaku.actors.arena.solvers import play_on_copy
 from shusaku.actors.arena.strength_sets import StrengthSet
-from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, UniformEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.common._core import Game, Position, SearchResult
 from shusaku.common.config.search import MctsConfig, PolicyOnlyConfig, PuctConfig, SearchConfig, without_exploration
 from shusaku.common.messages import Evaluation, Leaves
@@ -44,7 +44,7 @@ class Strength:
     policy: Share  # the network alone
     searches: dict[int, Share]  # simulations -> share
     never_loses: bool | None = None  # with the search nearest to 64 simulations; None unless the set is the whole game
-    baselines: dict[str, Share] = field(default_factory=dict)  # names as in BASELINES -> share
+    baselines: dict[str, Share] = field(default_factory=dict)  # name as in `measure_baselines` -> share
 
     def to_json(self) -> dict[str, Any]:
         """policy, search_16, ... with optimal, by_bucket, mistakes; never_loses where it is known; baselines."""
@@ -62,13 +62,8 @@ class StoppedError(Exception):
 
 
 def measure(
-    positions: StrengthSet,
-    evaluators: Sequence[Evaluate],
-    search: SearchConfig,
-    simulations: Sequence[int] = SIMULATIONS,
-    *,
-    with_baselines: bool = False,
-    batch: int = BATCH,
+    positions: StrengthSet, evaluators: Sequence[Evaluate], search: SearchConfig,
+    simulations: Sequence[int] = SIMULATIONS, *, with_baselines: bool = False,
     should_stop: ShouldStop = lambda: False,
 ) -> Strength:
     """Measures the network alone and with searches as `search` configures them, without noise and temperature.
@@ -76,10 +71,8 @@ def measure(
     Each evaluator, all of the same weights, gets a thread and its share of the positions.  The same weights give the
     same result.  Raises StoppedError soon after `should_stop()` has become true.
     """
-    policy = share_of(positions, policy_actions(positions, evaluators, batch=batch, should_stop=should_stop))
-    actions = {
-        n: search_actions(positions, evaluators, search, n, batch=batch, should_stop=should_stop) for n in simulations
-    }
+    policy = share_of(positions, policy_actions(positions, evaluators, should_stop))
+    actions = {n: search_actions(positions, evaluators, search, n, should_stop) for n in simulations}
     is_unbeaten = None
     if positions.is_complete and actions:
         is_unbeaten = never_loses(positions, actions[min(actions, key=lambda n: abs(n - 64))])
@@ -89,29 +82,19 @@ def measure(
 
 
 def policy_actions(
-    positions: StrengthSet,
-    evaluators: Sequence[Evaluate],
-    *,
-    batch: int = BATCH,
-    should_stop: ShouldStop = lambda: False,
+    positions: StrengthSet, evaluators: Sequence[Evaluate], should_stop: ShouldStop = lambda: False
 ) -> NDArray[np.intp]:
     """The action that the network prefers in each position without any search: [P]."""
-    alone = strength_search(PolicyOnlyConfig(cache=0), 1)
-    results = _search(positions, alone, evaluators, batch, should_stop)
+    results = _search(positions, strength_search(PolicyOnlyConfig(cache=0), 1), evaluators, should_stop)
     return np.array([result.actions[int(np.argmax(result.prior))] for result in results], np.intp)
 
 
 def search_actions(
-    positions: StrengthSet,
-    evaluators: Sequence[Evaluate],
-    search: SearchConfig,
-    simulations: int,
-    *,
-    batch: int = BATCH,
+    positions: StrengthSet, evaluators: Sequence[Evaluate], search: SearchConfig, simulations: int,
     should_stop: ShouldStop = lambda: False,
 ) -> NDArray[np.intp]:
     """The action that a search of this many simulations plays in each position: [P]."""
-    results = _search(positions, strength_search(search, simulations), evaluators, batch, should_stop)
+    results = _search(positions, strength_search(search, simulations), evaluators, should_stop)
     return np.array([result.action for result in results], np.intp)
 
 
@@ -121,20 +104,14 @@ def strength_search(search: SearchConfig, simulations: int) -> SearchConfig:
 
 
 def _search(
-    positions: StrengthSet,
-    search: SearchConfig,
-    evaluators: Sequence[Evaluate],
-    batch: int,
-    should_stop: ShouldStop,
+    positions: StrengthSet, search: SearchConfig, evaluators: Sequence[Evaluate], should_stop: ShouldStop
 ) -> list[SearchResult]:
     """One result a position.  Thread i of k takes positions i, i + k, ...: as many of every bucket as the others."""
     threads = min(len(evaluators), len(positions))
 
     def search_some(thread: int) -> list[SearchResult]:
         some = positions.positions[thread::threads]
-        results = search_positions(
-            positions.game, some, search, evaluators[thread], batch=batch, should_stop=should_stop
-        )
+        results = search_positions(positions.game, some, search, evaluators[thread], should_stop, batch=BATCH)
         if len(results) < len(some):
             raise StoppedError(f"stopped after {len(results)} of {len(some)} positions")
         return results
@@ -179,10 +156,8 @@ def never_loses(positions: StrengthSet, actions: NDArray[np.intp]) -> bool:
     """
     if not positions.is_complete:
         raise ValueError(f"the set of {positions.game.name} is not the whole game, so not every reply can be tried")
-    move = {
-        position.transposition_key: int(action)
-        for position, action in zip(positions.positions, actions, strict=True)
-    }
+    pairs = zip(positions.positions, actions, strict=True)
+    move = {position.transposition_key: int(action) for position, action in pairs}
     return all(_holds(positions.game.start(), side, move) for side in (0, 1))
 
 
@@ -203,16 +178,6 @@ def _holds(start: Position, side: int, move: Mapping[int, int]) -> bool:
     return True
 
 
-def _uniform_puct(positions: StrengthSet, simulations: int) -> Share:
-    evaluator = _TieBreakingUniform(positions.game)
-    return share_of(positions, search_actions(positions, [evaluator], PuctConfig(), simulations))
-
-
-def _plain_uct(positions: StrengthSet, rollouts: int) -> Share:
-    evaluator = UniformEvaluator(positions.game, BATCH)  # never asked
-    return share_of(positions, search_actions(positions, [evaluator], MctsConfig(), rollouts))
-
-
 class _TieBreakingUniform:
     """Priors that differ by about 1 %, value 0 for every position.
 
@@ -230,14 +195,13 @@ class _TieBreakingUniform:
         return Evaluation(np.tanh(logits) * np.float32(0.01), np.zeros(len(leaves), np.float32), self.version)
 
 
-BASELINES: dict[str, Callable[[StrengthSet], Share]] = {
-    "random": random_share,
-    "puct_64_uniform": lambda positions: _uniform_puct(positions, 64),
-    "uct_64": lambda positions: _plain_uct(positions, 64),
-    "uct_400": lambda positions: _plain_uct(positions, 400),
-}
-
-
 def measure_baselines(positions: StrengthSet) -> dict[str, Share]:
-    """Players that have learned nothing, by the names in BASELINES; under a second for either set."""
-    return {name: baseline(positions) for name, baseline in BASELINES.items()}
+    """Players that have learned nothing, by name; under a second for either set."""
+    uniform = _TieBreakingUniform(positions.game)
+    searches: dict[str, tuple[SearchConfig, int]] = {
+        "puct_64_uniform": (PuctConfig(), 64), "uct_64": (MctsConfig(), 64), "uct_400": (MctsConfig(), 400),
+    }
+    shares = {"random": random_share(positions)}
+    for name, (search, simulations) in searches.items():  # plain UCT does not ask the evaluator
+        shares[name] = share_of(positions, search_actions(positions, [uniform], search, simulations))
+    return shares

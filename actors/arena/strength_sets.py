@@ -61,16 +61,8 @@ class StrengthSet:
         for bucket, rows in enumerate(members):
             size = min(len(rows), share + (bucket < rest))
             chosen.extend(int(rows[i * len(rows) // size]) for i in range(size))
-        return self._only(chosen)
-
-    def _only(self, rows: list[int]) -> "StrengthSet":
-        return replace(
-            self,
-            positions=[self.positions[row] for row in rows],
-            results=self.results[rows],
-            buckets=self.buckets[rows],
-            is_complete=False,
-        )
+        return replace(self, positions=[self.positions[row] for row in chosen], results=self.results[chosen],
+                       buckets=self.buckets[chosen], is_complete=False)
 
 
 def strength_set(game_name: str) -> StrengthSet | None:
@@ -103,13 +95,9 @@ def _committed_positions_of_connect_four() -> StrengthSet:
         for move in moves:
             position.play(position.from_move(move))
         positions.append(position)
-    return StrengthSet(
-        game,
-        positions,
-        np.array([[_RESULT_OF[result] for result in results] for _, _, results in rows], np.int8),
-        np.array([bucket_names.index(bucket) for bucket, _, _ in rows], np.intp),
-        bucket_names,
-    )
+    results = np.array([[_RESULT_OF[result] for result in results] for _, _, results in rows], np.int8)  # [P, A]
+    buckets = np.array([bucket_names.index(bucket) for bucket, _, _ in rows], np.intp)  # [P]
+    return StrengthSet(game, positions, results, buckets, bucket_names)
 
 
 _SETS: dict[str, Callable[[], StrengthSet]] = {

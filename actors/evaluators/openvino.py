@@ -57,16 +57,11 @@ class OpenVINORuntime:
         """Version, the precision that is in use now, and why."""
         return f"openvino {ov.__version__.split('-')[0]}, {self.precision} ({self._why})"
 
-    @property
-    def swaps_fast(self) -> bool:
-        """Whether `load` writes constants into a compiled graph instead of compiling."""
-        return self._template.is_fast
-
     def load(self, weights: Weights) -> None:
         """Uses these weights from now on; ValueError, and no change, if they belong to another tower."""
         constants = folded_tensors(weights, self._tower)
         if self._wanted.name == "int8" and weights.scales:
-            compiled, blob = self._template.compile_quantised(constants, weights.scales), b""
+            compiled, blob = self._template.compile_graph(constants, weights.scales), b""
             self.precision, self._why = "int8", self._wanted.reason
         else:
             compiled, blob = self._template.compile(constants)
@@ -163,25 +158,18 @@ class _Template:
         self._tower, self._batch_size, self._precision = tower, batch_size, precision
         self._options: dict[str, Any] = {
             "INFERENCE_PRECISION_HINT": {"fp32": "f32", "bf16": "bf16"}[precision],
-            "INFERENCE_NUM_THREADS": 1,
-            "NUM_STREAMS": 1,
-            "ENABLE_CPU_PINNING": False,
+            "INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1, "ENABLE_CPU_PINNING": False,
         }
         self._blob: NDArray[np.uint8] | None = None
         self._places: dict[str, int] = {}  # tensor -> first byte in the blob
         markers = _markers(folded_shapes(tower), 1)
         try:
-            exported = self._compile_graph(markers).export_model()
+            exported = self.compile_graph(markers).export_model()
             self._adopt(exported if isinstance(exported, bytes) else exported.getvalue(), markers)
             if self._blob is not None and not self._is_faithful():
                 self._blob = None
         except (RuntimeError, TypeError):  # this version of OpenVINO exports or imports in another way
             self._blob = None
-
-    @property
-    def is_fast(self) -> bool:
-        """Whether loads patch a blob instead of compiling."""
-        return self._blob is not None
 
     def compile(self, constants: Tensors) -> tuple[Any, bytes]:
         """A compiled network with these folded tensors, and the bytes that must outlive it.
@@ -189,7 +177,7 @@ class _Template:
         Imported constants may lie in the blob itself: freed too early, the network computes with garbage.
         """
         if self._blob is None:
-            return self._compile_graph(constants), b""
+            return self.compile_graph(constants), b""
         blob = self._blob.copy()
         for name, place in self._places.items():
             constant = np.ascontiguousarray(constants[name], np.float32).reshape(-1).view(np.uint8)
@@ -197,11 +185,8 @@ class _Template:
         data = blob.tobytes()
         return _core_of_process().import_model(data, "CPU", self._options), data
 
-    def compile_quantised(self, constants: Tensors, scales: Mapping[str, float]) -> Any:
-        """The same with the layers of `scales` in 8 bits."""
-        return self._compile_graph(constants, scales)
-
-    def _compile_graph(self, constants: Tensors, scales: Mapping[str, float] | None = None) -> Any:
+    def compile_graph(self, constants: Tensors, scales: Mapping[str, float] | None = None) -> Any:
+        """The same without the blob, and with the layers of `scales` in 8 bits."""
         return _core_of_process().compile_model(
             build_graph(self._tower, self._batch_size, self._precision, constants, scales), "CPU", self._options
         )
@@ -225,7 +210,7 @@ class _Template:
         inputs[...] = channels_last(np.random.default_rng(3).random((self._batch_size, c, h, w), np.float32), inputs)
         network, _blob = self.compile(constants)
         patched = [np.array(out) for out in network(planes).values()]
-        compiled = [np.array(out) for out in self._compile_graph(constants)(planes).values()]
+        compiled = [np.array(out) for out in self.compile_graph(constants)(planes).values()]
         return all(np.allclose(a, b, rtol=1e-3, atol=1e-3) for a, b in zip(patched, compiled, strict=True))
 
 

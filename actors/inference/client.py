@@ -46,14 +46,8 @@ class RemoteEvaluator:
     """
 
     def __init__(
-        self,
-        transport: Transport,
-        client: int,
-        game: Game,
-        *,
-        should_stop: Callable[[], bool] = lambda: False,
-        timeout: float = 10.0,
-        max_bytes: int = MAX_REQUEST_BYTES,
+        self, transport: Transport, client: int, game: Game, *, should_stop: Callable[[], bool] = lambda: False,
+        timeout: float = 10.0, max_bytes: int = MAX_REQUEST_BYTES,
     ) -> None:
         """`client`: the number of this client; `timeout`: seconds until an unanswered request is sent again.
 

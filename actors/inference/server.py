@@ -75,14 +75,8 @@ class InferenceServer:
     """Evaluates the requests of many clients together; every public method may be called by any thread."""
 
     def __init__(
-        self,
-        game: Game,
-        make_evaluator: Callable[[int], Evaluator],
-        *,
-        sizes: Sequence[int],
-        deadline_ms: float,
+        self, game: Game, make_evaluator: Callable[[int], Evaluator], *, sizes: Sequence[int], deadline_ms: float,
         max_waiting: int = 512,
-        live_seconds: float = LIVE_SECONDS,
     ) -> None:
         """Starts the server's thread and waits until it has made its evaluators.
 
@@ -104,7 +98,7 @@ class InferenceServer:
         self._publication: _Publication | None = None
         self._is_closed = False
         self._version = NO_VERSION
-        self._clients = LiveClients(live_seconds)
+        self._clients = LiveClients(LIVE_SECONDS)
         self._counters = ServerCounters(time.monotonic())
 
         ready: Future[None] = Future()
@@ -152,7 +146,8 @@ class InferenceServer:
         try:
             request = Request(self._codec.decode(payload), now, settled)
         except CodecError:
-            self._count("refused")
+            with self._wake:
+                self._counters.counts["refused"] += 1
             raise
         with self._wake:
             self._clients.record(client, now)
@@ -235,10 +230,6 @@ class InferenceServer:
             self._positions, len(self._queue), self._clients.count(now), now - self._queue[0].queued_at,
             is_busy=len(self._running) > 0,
         )
-
-    def _count(self, what: str, by: int = 1) -> None:
-        with self._wake:
-            self._counters.counts[what] += by
 
     def _shut(self, reason: str) -> None:
         with self._wake:

@@ -53,11 +53,6 @@ class SharedMemoryServer:
         self._thread = threading.Thread(target=self._run, name="shared memory", daemon=True)
         self._thread.start()
 
-    @property
-    def clients(self) -> int:
-        """How many clients are connected."""
-        return len(self._connections)
-
     def close(self) -> None:
         """Ends every connection; closing it again does nothing."""
         with contextlib.suppress(OSError):  # the thread has ended and closed the socket
@@ -128,7 +123,7 @@ class SharedMemoryServer:
         connection.close()
         for request in connection.requests.values():  # the answer would have no reader
             self._server.withdraw(request)
-        self._connections.discard(connection)  # last, so that `clients` counts it until everything is released
+        self._connections.discard(connection)  # last, so that it is listed until everything is released
 
 
 class _Connection:

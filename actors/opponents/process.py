@@ -58,11 +58,6 @@ class EngineProcess:
         self._unread = b""  # bytes of stdout that are not consumed yet
         self._errors = b""  # the last bytes of stderr
 
-    @property
-    def pid(self) -> int:
-        """The process id."""
-        return self._process.pid
-
     def unread(self) -> bytes:
         """Output that no command has asked for, at most one chunk."""
         self._read(0.0)

@@ -1,13 +1,11 @@
 """What a configuration must hold to before anything starts: each rule names the setting, its value and the way out."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import fields, is_dataclass
 from itertools import pairwise
 from operator import attrgetter
-from typing import Any
 
 from shusaku.common.config.rule import Limits, Rule, limit_rules, matches, number, one_of, raise_first
-from shusaku.common.config.schema import Config, PlayerConfig
+from shusaku.common.config.schema import Config, PlayerConfig, leaves
 from shusaku.common.config.search import EvaluationConfig, PuctConfig, search_rules, value_rules
 from shusaku.common.suggestions import nearest
 
@@ -85,7 +83,7 @@ def check(config: Config) -> None:
     """Raises UsageError naming value, rule and way out for the first setting that cannot work."""
     conditions = [*_conditions(config), *_player_conditions(config, "first"), *_player_conditions(config, "second")]
     raise_first([
-        *limit_rules(dict(_leaves(config)), _LIMITS), *_rules(config, conditions),
+        *limit_rules(dict(leaves(config)), _LIMITS), *_rules(config, conditions),
         *value_rules(config.first.search, "first.search"), *value_rules(config.second.search, "second.search"),
     ])
     if not names_players(config):  # else nothing is learned, and the searches are known when their runs are read
@@ -103,16 +101,6 @@ def check_self_play(config: Config) -> None:
         *search_rules(config.search, "search"), *limit_rules(vars(config.self_play), _SELF_PLAY_LIMITS, "self_play."),
         *_rules(config, _self_play_conditions(config)),
     ])
-
-
-def _leaves(node: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted key and value of every setting."""
-    for field in fields(node):
-        value, key = getattr(node, field.name), f"{prefix}{field.name}"
-        if is_dataclass(value):
-            yield from _leaves(value, f"{key}.")
-        else:
-            yield key, value
 
 
 def _rules(config: Config, conditions: Iterable[_Condition]) -> Iterator[Rule]:

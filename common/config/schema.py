@@ -7,7 +7,8 @@ from this file.
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import Any
 
 from shusaku.common.config.search import PuctConfig, SearchConfig, all_settings
@@ -241,3 +242,13 @@ def config_hash(config: Config) -> str:
     """Names the settings that decide what a record means: game, search and self-play."""
     parts = [asdict(config.game), all_settings(config.search), asdict(config.self_play)]
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def leaves(node: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted key and value of every setting."""
+    for item in fields(node):
+        value, key = getattr(node, item.name), f"{prefix}{item.name}"
+        if is_dataclass(value):
+            yield from leaves(value, f"{key}.")
+        else:
+            yield key, value

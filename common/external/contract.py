@@ -59,6 +59,7 @@ class _Checks:
     def __init__(self, game: Game, rules: Any) -> None:
         self.game, self.rules = game, rules
         self.report = Report()
+        self._actions: list[int] = []  # of the game that is played
         self._seen: dict[int, bytes] = {}  # evaluation key -> hash of what the network sees
         self._permuted = [
             [game.permute_action(symmetry, action) for action in range(game.num_actions)]
@@ -75,51 +76,52 @@ class _Checks:
             self.report.unchecked = set(RULES) - set(self.report.violations)
             return self.report
         for number in range(games):
-            actions: list[int] = []
             try:
-                self._play(np.random.default_rng((seed, number)), actions, number % self.game.num_symmetries)
+                self._play(np.random.default_rng((seed, number)), number % self.game.num_symmetries)
             except GameError as error:  # its text tells where
                 self.report.violations.setdefault("adapter", str(error))
             except ValueError as error:
-                self._broken("adapter", f"{error}{self._after(actions)}")
+                self._broken("adapter", str(error))
             self.report.games += 1
         return self.report
 
-    def _play(self, rng: np.random.Generator, actions: list[int], symmetry: int) -> None:
+    def _play(self, rng: np.random.Generator, symmetry: int) -> None:
         """Plays one game, and the mirrored one with it."""
+        actions: list[int] = []
+        self._actions = actions
         game, position, permuted = self.game, self.game.start(), self._permuted[symmetry]
         mirrored = game.start()
-        self._rule("turns", position.to_play == 0, "player 1 moves first", actions)
+        self._rule("turns", position.to_play == 0, "player 1 moves first")
         while not position.is_terminal and len(actions) <= game.max_plies:
             for rule, text in self._look(position, rng):
-                self._broken(rule, text + self._after(actions))
+                self._broken(rule, text)
             action = int(rng.choice(position.legal_actions))
-            self._mirror(position, mirrored, permuted, symmetry, actions)
+            self._mirror(position, mirrored, permuted, symmetry)
             before = self._facts(position)
-            position = self._played(position, action, before, actions)
+            position = self._played(position, action, before)
             if "symmetries" not in self.report.violations:
                 mirrored.play(permuted[action])
             actions.append(action)
             self.report.plies += 1
         over = position.is_terminal
         self._rule("length", over and len(actions) <= game.max_plies,
-                   f"{len(actions)} plies were played, and max_plies is {game.max_plies}", actions)
+                   f"{len(actions)} plies were played, and max_plies is {game.max_plies}")
         self._rule("terminal", not over or position.legal_actions == [],
-                   f"the game is over, and {position.legal_actions} are legal", actions)
+                   f"the game is over, and {position.legal_actions} are legal")
         if over:
-            self._end(position, mirrored, actions)
+            self._end(position, mirrored)
 
-    def _end(self, position: Position, mirrored: Position, actions: list[int]) -> None:
-        self._rule("outcome", position.outcome in (-1, 0, 1), f"the outcome is {position.outcome}", actions)
+    def _end(self, position: Position, mirrored: Position) -> None:
+        self._rule("outcome", position.outcome in (-1, 0, 1), f"the outcome is {position.outcome}")
         if "symmetries" not in self.report.violations:
             same = mirrored.is_terminal and mirrored.to_play == position.to_play
             self._rule("symmetries", same and mirrored.outcome == position.outcome,
-                       "the mirrored game does not end alike", actions)
+                       "the mirrored game does not end alike")
         again = self.game.start()
-        for action in actions:
+        for action in self._actions:
             again.play(action)
         same = again.is_terminal and (again.outcome, again.to_play) == (position.outcome, position.to_play)
-        self._rule("replay", same, "played again, the game does not end alike", actions)
+        self._rule("replay", same, "played again, the game does not end alike")
 
     def _look(self, position: Position, rng: np.random.Generator) -> Iterator[tuple[str, str]]:
         """Rules that this position breaks, each with what is wrong."""
@@ -162,37 +164,35 @@ class _Checks:
         if len(self._seen) < KEYS_KEPT and self._seen.setdefault(position.evaluation_key, facts) != facts:
             yield "keys", f"the key {position.evaluation_key} is that of another position too"
 
-    def _mirror(
-        self, position: Position, mirrored: Position, permuted: list[int], symmetry: int, actions: list[int]
-    ) -> None:
+    def _mirror(self, position: Position, mirrored: Position, permuted: list[int], symmetry: int) -> None:
         if "symmetries" in self.report.violations:
             return
         same = sorted(permuted[a] for a in position.legal_actions) == mirrored.legal_actions
-        self._rule("symmetries", same, f"seen through symmetry {symmetry}, other actions are legal", actions)
+        self._rule("symmetries", same, f"seen through symmetry {symmetry}, other actions are legal")
         same = np.array_equal(position.observation(symmetry), mirrored.observation())
-        self._rule("symmetries", same, f"through symmetry {symmetry}, the observation is not that of the mirrored game",
-                   actions)
+        self._rule("symmetries", same, f"through symmetry {symmetry}, the observation is not that of the mirrored game")
 
-    def _played(self, position: Position, action: int, before: Any, actions: list[int]) -> Position:
+    def _played(self, position: Position, action: int, before: Any) -> Position:
         after = position.copy()
         after.play(action)
-        self._rule("copies", self._facts(position) == before, f"action {action} on a copy changed it", actions)
+        self._rule("copies", self._facts(position) == before, f"action {action} on a copy changed it")
         position.play(action)
         self._rule("copies", after.is_terminal == position.is_terminal and str(after) == str(position),
-                   f"action {action} led to different positions", actions)
+                   f"action {action} led to different positions")
         return position
 
     def _play_states(self, rng: np.random.Generator) -> None:
         """Plays a game with the object itself: the adapter caches results and would not see a state that changes."""
         rules, state = self.rules, self.rules.start()
         actions: list[int] = []
+        self._actions = actions
         while not rules.is_terminal(state) and len(actions) < self.game.max_plies:
             before = self._state_facts(state)
             for action in list(rules.legal_actions(state))[:3]:
                 once, again = (self._state_facts(rules.play(state, action)) for _ in range(2))
-                self._rule("replay", once == again, f"action {action} led to two different states", actions)
+                self._rule("replay", once == again, f"action {action} led to two different states")
             same = self._state_facts(state) == before
-            self._rule("states", same, "play changed the state that it was given", actions)
+            self._rule("states", same, "play changed the state that it was given")
             if self.report.violations:
                 return
             actions.append(int(rng.choice(rules.legal_actions(state))))
@@ -208,25 +208,25 @@ class _Checks:
 
     # --- violations --------------------------------------------------------------------------------------------------
 
-    def _rule(self, rule: str, holds: bool, text: str, actions: list[int]) -> None:
+    def _rule(self, rule: str, holds: bool, text: str) -> None:
         if not holds:
-            self._broken(rule, text + self._after(actions))
+            self._broken(rule, text)
 
     def _broken(self, rule: str, text: str) -> None:
-        self.report.violations.setdefault(rule, text)
+        self.report.violations.setdefault(rule, text + self._after())
 
-    def _after(self, actions: list[int]) -> str:
+    def _after(self) -> str:
         """How the position came about, to play it again."""
         position, moves = self.game.start(), []
         try:
-            for action in actions:
+            for action in self._actions:
                 moves.append(position.to_move(action))
                 position.play(action)
         except ValueError:
             moves = ["(which cannot be named)"]
-        if not actions:
+        if not self._actions:
             return "; at the start"
-        return f"; after the actions {' '.join(map(str, actions))}, the moves {' '.join(moves)}"
+        return f"; after the actions {' '.join(map(str, self._actions))}, the moves {' '.join(moves)}"
 
 
 def _succeeds(call: Callable[[], object]) -> bool:

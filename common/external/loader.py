@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from shusaku.common._core import external_names
+from shusaku.common.codec import MAX_PLIES
 from shusaku.common.errors import UsageError
 from shusaku.common.external.entry import find_class, where
 
@@ -35,7 +36,6 @@ OPTIONAL_METHODS = {
     "transposition_key": ("state",),
     "symmetries": (),
 }
-MOST_PLIES = 32_768  # of a record: common.codec.MAX_PLIES
 MOST_ACTIONS = 65_535
 MOST_NUMBERS = 1 << 20  # of an observation
 MOST_SYMMETRIES = 64
@@ -181,7 +181,7 @@ def _checked(name: str, label: str, params: dict[str, Param], rules: Any) -> Loa
         raise UsageError(f"{label}: observation_shape is {_brief(shape)}: at most {MOST_NUMBERS:,} numbers in all")
     return LoadedGame(
         name=name, label=label, params=params, rules=rules, num_actions=num_actions,
-        max_plies=number("max_plies", 1, MOST_PLIES),
+        max_plies=number("max_plies", 1, MAX_PLIES),
         max_legal_actions=number("max_legal_actions", 1, num_actions, num_actions),
         observation_shape=(planes, height, width),
         uniform_planes=number("uniform_planes", 0, planes, 0),
@@ -224,10 +224,8 @@ def _symmetries(label: str, rules: Any, cells: int, actions: int) -> list[tuple[
     found = []
     for number, one in enumerate(given):
         pair = one if isinstance(one, tuple) and len(one) == 2 else (one, one)
-        found.append((
-            _permutation(label, number, "cells", pair[0], cells),
-            _permutation(label, number, "actions", pair[1], actions),
-        ))
+        found.append((_permutation(label, number, "cells", pair[0], cells),
+                      _permutation(label, number, "actions", pair[1], actions)))
     if found[0] != identity:
         raise UsageError(f"{label}: the first of symmetries() must leave every cell and action where it is")
     return found

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shusaku.common.codec import MAX_PLIES
 from shusaku.common.errors import UsageError
 
-MOST_PLIES = 32_768
 PROBE_GAMES, PROBE_POSITIONS, PROBE_SEED = 200, 5000, 1
 SPARE_ACTIONS = 64  # a position may have four times the most legal actions that were seen, and at least so many
 
@@ -57,12 +57,12 @@ class OpenSpielGame:
         _check_properties(pyspiel, name, game)
         self.num_actions = game.num_distinct_actions()
         self._limit = max_plies
-        if not 0 <= max_plies <= MOST_PLIES:
-            raise UsageError(f"game.max_plies={max_plies}: must lie in [0, {MOST_PLIES}]; 0 is OpenSpiel's own bound")
+        if not 0 <= max_plies <= MAX_PLIES:
+            raise UsageError(f"game.max_plies={max_plies}: must lie in [0, {MAX_PLIES}]; 0 is OpenSpiel's own bound")
         self.max_plies = max_plies or game.max_game_length()
-        if self.max_plies > MOST_PLIES:
+        if self.max_plies > MAX_PLIES:
             raise UsageError(f"game.name={name}: its games may take {self.max_plies:,} plies, and at most "
-                             f"{MOST_PLIES:,} can be kept; set game.max_plies=500, say, and longer ones are draws")
+                             f"{MAX_PLIES:,} can be kept; set game.max_plies=500, say, and longer ones are draws")
         self._start = game.new_initial_state()
         self._first = self._start.current_player()  # OpenSpiel's number of our player 0
         self._has_points = (game.min_utility(), game.max_utility()) != (-1.0, 1.0)

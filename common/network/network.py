@@ -39,12 +39,8 @@ class Network(nn.Module):
     """[B, C, H, W] -> {target: prediction}; the policy as logits [B, A], the value [B] for the player to move."""
 
     def __init__(
-        self,
-        planes: tuple[int, int, int],
-        num_actions: int,
-        config: NetworkConfig,
-        targets: Sequence[Target] | None = None,
-        seed: int = 1,
+        self, planes: tuple[int, int, int], num_actions: int, config: NetworkConfig,
+        targets: Sequence[Target] | None = None, seed: int = 1,
     ) -> None:
         """`targets` decide the heads; None: policy and value."""
         super().__init__()

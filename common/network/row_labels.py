@@ -33,12 +33,9 @@ def row_labels(game: Game, config: LearnerConfig) -> RowLabels:
     if "score" in targets:
         _check_score(game)
     return RowLabels(
-        horizons=horizons(game) if "short_term" in targets else (),
-        blunder_gap=config.blunder_gap,
+        horizons=horizons(game) if "short_term" in targets else (), blunder_gap=config.blunder_gap,
         blunder_width=config.blunder_width if config.blunder_gap else 0.0,
-        ownership="ownership" in targets,
-        score="score" in targets,
-        reply="reply" in targets,
+        ownership="ownership" in targets, score="score" in targets, reply="reply" in targets,
     )
 
 

@@ -75,17 +75,11 @@ def plan_of(rates: Rates, asked: Asked) -> Plan:
     rows = bounds[limit]
     share = rows / per_core  # actors that would be busy all the time
     return Plan(
-        actors=asked.actors,
-        limit=limit,
-        rows_per_s=rows,
-        games_per_hour=3600 * rows / rates.rows_per_game,
-        searches_per_s=share * rates.searches_per_s,
+        actors=asked.actors, limit=limit, rows_per_s=rows, games_per_hour=3600 * rows / rates.rows_per_game,
+        searches_per_s=share * rates.searches_per_s, busy_cores=share + rows * learner_cores,
         learned_rows_per_s=rows * asked.samples_per_position if asked.is_learning else 0.0,
-        busy_cores=share + rows * learner_cores,
         actors_that_fill_the_learner=-int(-bounds.get("the learner", rows) // per_core),
-        minutes_to_first_step=asked.minimum / played / 60,
-        hours_to_full_window=asked.capacity / rows / 3600,
-        actors_mb=asked.actors * rates.actor_mb,
+        minutes_to_first_step=asked.minimum / played / 60, hours_to_full_window=asked.capacity / rows / 3600,
+        actors_mb=asked.actors * rates.actor_mb, redis_mb=asked.capacity * rates.stored_bytes_per_row / 1e6,
         learner_mb=rates.learner_mb + asked.capacity * rates.window_bytes_per_row / 1e6,
-        redis_mb=asked.capacity * rates.stored_bytes_per_row / 1e6,
     )

@@ -2,7 +2,6 @@
 
 import time
 from dataclasses import replace
-from typing import NamedTuple
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
@@ -17,15 +16,11 @@ MOST_SIMULATIONS = 64  # of a search, or it takes too long
 SECONDS = 5.0  # after which what has ended must do: a game in Python is slow
 
 
-class GameSizes(NamedTuple):
-    """Means."""
+def game_sizes(config: Config, game: Game) -> tuple[float, float]:
+    """Mean rows of a game that are learned from, and stored bytes a row.
 
-    rows_per_game: float  # that are learned from
-    stored_bytes_per_row: float
-
-
-def game_sizes(config: Config, game: Game) -> GameSizes:
-    """Sizes of games of an untrained network, begun and searched as configured; the longest ones if none ends."""
+    Of games of an untrained network, begun and searched as configured; the longest ones if none ends.
+    """
     few = min(config.search.simulations, MOST_SIMULATIONS)
     search = replace(config.search, simulations=few)
     if isinstance(search, GumbelConfig):
@@ -42,5 +37,5 @@ def game_sizes(config: Config, game: Game) -> GameSizes:
     rows = sum(record.num_rows for record in ended)
     learned = 1 - config.self_play.cheap_share
     if not rows:
-        return GameSizes(game.max_plies * learned, 2.0 * few)  # an action and its share
-    return GameSizes(rows * learned / len(ended), sum(len(encode_record(record)) for record in ended) / rows)
+        return game.max_plies * learned, 2.0 * few  # an action and its share
+    return rows * learned / len(ended), sum(len(encode_record(record)) for record in ended) / rows

@@ -1,7 +1,7 @@
 """docs/configuration.md, made from the dataclasses of `common/config/schema.py` by `make docs`."""
 
-import ast
 import inspect
+import re
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -70,22 +70,19 @@ def _search_settings(comments: dict[tuple[str, str], str]) -> list[Setting]:
 
 def page() -> str:
     """The whole page as Markdown."""
-    rows = {section: [line for line in settings() if line.section == section] for section in _sections()}
+    sections: dict[str, list[Setting]] = {}
+    for line in settings():
+        sections.setdefault(line.section, []).append(line)
     parts = [_INTRODUCTION]
-    for section, lines in rows.items():
-        texts = [line.text for line in lines if not line.key]
+    for section, lines in sections.items():
         parts.append("\n".join([
             f"## {section or 'The top'}\n",
-            *(f"{text}\n" for text in texts),
+            *(f"{line.text}\n" for line in lines if not line.key),
             "| key | type | default | meaning |",
             "|---|---|---|---|",
             *(_row(line) for line in lines if line.key),
         ]) + "\n")
     return "\n".join(parts)
-
-
-def _sections() -> list[str]:
-    return list(dict.fromkeys(line.section for line in settings()))
 
 
 def _setting(section: str, key: str, value: Any, text: str) -> Setting:
@@ -94,17 +91,9 @@ def _setting(section: str, key: str, value: Any, text: str) -> Setting:
 
 def _comments() -> dict[tuple[str, str], str]:
     """(class, field) -> the comment behind its line."""
-    found = {}
-    for source in (inspect.getsource(schema), inspect.getsource(search)):
-        lines = source.splitlines()
-        for node in ast.parse(source).body:
-            if not isinstance(node, ast.ClassDef):
-                continue
-            for item in node.body:
-                if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
-                    rest = lines[item.end_lineno - 1 if item.end_lineno else 0][item.end_col_offset or 0 :]
-                    found[node.name, item.target.id] = rest.strip().removeprefix("#").strip()
-    return found
+    found = [*inspect.getmembers(schema, inspect.isclass), *inspect.getmembers(search, inspect.isclass)]
+    return {(owner.__name__, name): text for _, owner in found if is_dataclass(owner)
+            for name, text in re.findall(r"^    (\w+): .*?  # (.*)$", inspect.getsource(owner), re.MULTILINE)}
 
 
 def _row(line: Setting) -> str:

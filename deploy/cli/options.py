@@ -1,7 +1,7 @@
 """Our own options of the commands that take a configuration; everything else on the line is an override for Hydra."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shusaku.common.errors import UsageError
@@ -15,6 +15,7 @@ OPTIONS = {
     "--config-dir DIR": "presets of your own: DIR/experiment/NAME.yaml is experiment=NAME, as in configs/",
     "--multirun": "run once for each combination of values given as key=a,b; hydra/launcher=NAME says how",
 }
+_FLAGS = {"--json": "as_json", "--help": "help", "-h": "help", "--multirun": "multirun", "-m": "multirun"}
 TOPICS = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 
 
@@ -34,47 +35,35 @@ def take_options(name: str, argv: Sequence[str]) -> tuple[Options, list[str]]:
     """Splits the options of the command `name` from overrides; UsageError on an option that does not exist."""
     options = Options()
     rest: list[str] = []
-    arguments = iter(argv)
-    before = ""
-    for argument in arguments:
-        option, _, value = argument.partition("=")
-        if argument == "--json":
-            options.as_json = True
-        elif argument in ("--help", "-h"):
-            options.help = True
-        elif argument in ("--multirun", "-m"):
-            options.multirun = True
+    words = list(argv)
+    while words:
+        word = words.pop(0)
+        option, equals, value = word.partition("=")
+        if word in _FLAGS:
+            setattr(options, _FLAGS[word], True)
         elif option in ("--cfg", "-c"):
-            what = _value(argument, arguments)
+            what = value if equals else _next(words)
             if what != "job":
                 raise UsageError(f"--cfg {what or '(nothing)'}: must be job, which prints the configuration")
             options.print_config = True
         elif option in ("--config-dir", "-cd"):
-            options.config_dir = _value(argument, arguments)
+            options.config_dir = value if equals else _next(words)
             if not options.config_dir:
                 raise UsageError("--config-dir: missing argument DIR, a directory of presets")
         elif option in ("--info", "-i"):
-            options.info = value or "all"
-            _check_topic(options.info)
-        elif before in ("--info", "-i") and argument in TOPICS:
-            options.info = argument
-        elif argument.startswith("-") and not re.fullmatch(r"-\d+", argument):
+            options.info = value or (_next(words) if words and words[0] in TOPICS else "all")
+            if options.info not in TOPICS:
+                raise UsageError(f"--info {value}: there is no such topic; nearest: {nearest(value, TOPICS)}; there "
+                                 f"are {', '.join(TOPICS)}")
+        elif word.startswith("-") and not re.fullmatch(r"-\d+", word):
             known = [option.partition(" ")[0] for option in OPTIONS]
-            raise UsageError(f"{argument}: {name} has no such option; nearest: {nearest(argument, known)}; "
+            raise UsageError(f"{word}: {name} has no such option; nearest: {nearest(word, known)}; "
                              f"there are {', '.join(known)}, and settings are written key=value")
         else:
-            rest.append(argument)
-        before = argument
+            rest.append(word)
     return options, rest
 
 
-def _value(argument: str, following: Iterator[str]) -> str:
-    """What stands behind the = of an option, or in the next word."""
-    _, equals, value = argument.partition("=")
-    return value if equals else next(following, "")
-
-
-def _check_topic(topic: str) -> None:
-    if topic not in TOPICS:
-        raise UsageError(f"--info {topic}: there is no such topic; nearest: {nearest(topic, TOPICS)}; there are "
-                         f"{', '.join(TOPICS)}")
+def _next(words: list[str]) -> str:
+    """Takes the next word; empty if there is none."""
+    return words.pop(0) if words else ""

@@ -8,8 +8,9 @@ against what the core says of them.
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass
 from difflib import get_close_matches
+from functools import cache
 from typing import Any, NamedTuple
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -19,12 +20,12 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from shusaku.common.config.rules import check, names_players
-from shusaku.common.config.schema import Config, GameConfig
+from shusaku.common.config.schema import Config, leaves
 from shusaku.common.config.search import DEFAULTS, PuctConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.external.entry import trust
 from shusaku.common.suggestions import nearest
-from shusaku.deploy.cli.presets import Presets, is_masked, literal, quote, read_run_settings
+from shusaku.deploy.cli.presets import Presets, literal, quote, read_run_settings
 from shusaku.deploy.cli.search_settings import SECTIONS, check_policy, requested_settings, typed_setting, typed_tree
 from shusaku.deploy.run.composed_config import ComposedConfig
 from shusaku.deploy.run.game_parameters import (
@@ -36,7 +37,7 @@ from shusaku.deploy.run.game_parameters import (
     make_game,
     parameter_value,
 )
-from shusaku.deploy.run.masking import mask_tree
+from shusaku.deploy.run.masking import MASK, mask_tree
 
 DEFAULT_EXPERIMENT = "connect_four"
 PLAIN = Presets()
@@ -92,7 +93,7 @@ def to_config(tree: DictConfig, overrides: list[str], asked: frozenset[str]) -> 
     assert isinstance(resolved, Config)
     if "search" in asked or not names_players(resolved):  # else the policy is known when the run is read
         check_policy(settings, asked)
-    config = ComposedConfig(**{field.name: getattr(resolved, field.name) for field in fields(resolved)})
+    config = ComposedConfig(**vars(resolved))
     container = OmegaConf.to_container(typed, resolve=False)
     assert isinstance(container, dict)
     config.overrides, config.asked = overrides, asked
@@ -235,7 +236,7 @@ def _settings_of_run(
         raise UsageError(f"{text} game={groups['game']}: the file is a configuration of {game}; leave one of them out")
     typed = {leaf.key for leaf in settings}
     for leaf in leaves:
-        if is_masked(leaf.value) and leaf.key not in typed:
+        if isinstance(leaf.value, str) and MASK in leaf.value and leaf.key not in typed:
             raise UsageError(f"{text}: the secret in {leaf.key} was not saved; add {leaf.key}=...")
     params = found.get("game.params") or {}
     known = _known_keys()
@@ -360,25 +361,18 @@ def _game_label(game: DictConfig) -> str:
     return f"{game.name}-{re.sub('[^A-Za-z0-9_.]+', '-', str(which)).strip('-')}".rstrip("-")
 
 
+@cache
 def _known_keys() -> dict[str, tuple[type | None, Any]]:
     """Dotted key -> type and default of every setting outside `game`; a section has neither."""
-    return dict(_walk(Config(), ""))
-
-
-def _walk(node: Any, prefix: str) -> Iterator[tuple[str, tuple[type | None, Any]]]:
-    for field in fields(node):
-        value = getattr(node, field.name)
-        key = f"{prefix}{field.name}"
-        if isinstance(value, GameConfig) or key == "experiment":
-            continue
-        if key in SECTIONS:
-            yield key, (None, None)
-            yield from ((f"{key}.{name}", (type(default), default)) for name, default in DEFAULTS.items())
-        elif is_dataclass(value):
-            yield key, (None, None)
-            yield from _walk(value, f"{key}.")
-        else:
-            yield key, (type(value), value)
+    known: dict[str, tuple[type | None, Any]] = {}
+    for key, value in leaves(Config()):
+        section, _, _ = key.rpartition(".")
+        if section != "game" and key != "experiment":
+            known |= {section: (None, None), key: (type(value), value)} if section else {key: (type(value), value)}
+    for section in SECTIONS:
+        known[section] = None, None
+        known |= {f"{section}.{name}": (type(default), default) for name, default in DEFAULTS.items()}
+    return known
 
 
 def _unknown(text: str, key: str, known: Iterable[str]) -> UsageError:

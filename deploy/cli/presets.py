@@ -22,7 +22,6 @@ from shusaku.common.config.search import migrate_search
 from shusaku.common.errors import UsageError
 from shusaku.deploy.cli.search_settings import schema_tree
 from shusaku.deploy.run.game_parameters import game_choices
-from shusaku.deploy.run.masking import MASK
 
 CONFIGS = Path(configs.__file__).parent
 GROUPS = ("experiment", "game", "network", "search")
@@ -104,11 +103,6 @@ def read_run_settings(name: str) -> dict[str, Any]:
     settings = {key: value for key, value in _flatten(tree, "") if key not in _OF_ONE_RUN}
     settings.pop("experiment", None)  # whose values the file holds already
     return settings
-
-
-def is_masked(value: Any) -> bool:
-    """Whether a secret was taken out of the value when the file was written."""
-    return isinstance(value, str) and MASK in value
 
 
 def read_settings(path: Path) -> dict[str, Any]:

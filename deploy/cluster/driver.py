@@ -22,13 +22,7 @@ from shusaku.deploy.cluster.broadcast import Broadcast
 from shusaku.deploy.cluster.layout import layout_of
 from shusaku.deploy.cluster.replay_store import ReplayStore
 from shusaku.deploy.cluster.roles import make_roles
-from shusaku.deploy.cluster.status import (
-    list_processes,
-    list_runtimes,
-    prometheus_metrics,
-    status_json,
-    view_workers,
-)
+from shusaku.deploy.cluster.status import list_processes, list_runtimes, prometheus_metrics, status_json, view_workers
 from shusaku.deploy.cluster.strength_meter import StrengthMeter
 from shusaku.deploy.cluster.supervisor import Supervisor
 from shusaku.deploy.cluster.workers import RayWorker, cause_of
@@ -85,11 +79,9 @@ class ClusterRun(TrainingRun):
         control = self.store.start("" if self.session.is_local else self.session.own_address)
         move_to_stream(self.directory.path, config, self.store.url, self.identity, self.log)
         epoch = self.identity.next_epoch(control.newest_epoch())
-        self.epoch = epoch
         self.broadcast = Broadcast(self.supervisor, self.layout.placement)
-        self.meter = StrengthMeter(
-            config.strength, self.supervisor, self.broadcast, self.progress, self.metrics.write_strength, self.log,
-        )
+        self.meter = StrengthMeter(config.strength, self.supervisor, self.broadcast, self.progress,
+                                   self.metrics.write_strength, self.log)
         # Actors go on with these until the learner has read its window back.
         self.broadcast.adopt(self._saved_weights() if config.learner.enabled else self._weights_without_learner())
 
@@ -182,10 +174,8 @@ class ClusterRun(TrainingRun):
             self.totals.update(self.store.control.actor_metrics(), self.store.control.counters())
         self.save_progress(restarts=self.restarts)
         self.broadcast.adopt(self._saved_weights())  # they may be newer than what was sent around
-        self._summary = self.summarize(
-            self.report.step if self.report else self.broadcast.step, restarts=self.restarts,
-            first_game_seconds=self.first_game_seconds,
-        )
+        step = self.report.step if self.report else self.broadcast.step
+        self._summary = self.summarize(step, restarts=self.restarts, first_game_seconds=self.first_game_seconds)
 
     def finish(self) -> dict[str, Any]:
         """The full table, strength.json and strength.png at the end of a run."""
@@ -232,7 +222,7 @@ class ClusterRun(TrainingRun):
         """For `shusaku status`; ReplayUnavailable if Redis does not take it."""
         self.store.control.put_status(status_json(*self.show(), {
             **self.store.identify(), "max_actors": self.layout.max_actors, "dashboard": self.session.dashboard_url,
-            "epoch": self.epoch, "processes": list_processes(self.supervisor, self.store),
+            "epoch": self.identity.epoch, "processes": list_processes(self.supervisor, self.store),
             "cpus_per_actor": self.config.actors.cpus, "first_game_seconds": self.first_game_seconds,
         }))
 
@@ -252,20 +242,18 @@ class ClusterRun(TrainingRun):
 
     def fence(self, actor: int, incarnation: int) -> None:
         """Games of earlier lives of the actor are refused from now on."""
-        if not self.is_replay_answering:
-            return
-        with contextlib.suppress(ReplayUnavailable):  # its first game fences its forerunners anyway
-            self.store.control.fence(actor, incarnation)
+        if self.is_replay_answering:
+            with contextlib.suppress(ReplayUnavailable):  # its first game fences its forerunners anyway
+                self.store.control.fence(actor, incarnation)
 
     def _raise_if_hopeless(self) -> None:
         """What the user got wrong is no death to recover from."""
-        for group in self.supervisor.groups.values():
-            for replica in group.replicas.values():
-                failures = [w.failure for w in (replica.previous_worker, replica.worker) if isinstance(w, RayWorker)]
-                failure = next((f for f in failures if isinstance(f, UsageError | ResumeError)), None)
-                if failure is not None:
-                    cause = cause_of(failure)
-                    raise (ResumeError if isinstance(failure, ResumeError) else UsageError)(str(cause)) from None
+        replicas = [replica for group in self.supervisor.groups.values() for replica in group.replicas.values()]
+        for worker in [worker for replica in replicas for worker in (replica.previous_worker, replica.worker)]:
+            failure = getattr(worker, "failure", None)
+            if isinstance(failure, UsageError | ResumeError):
+                kind = ResumeError if isinstance(failure, ResumeError) else UsageError
+                raise kind(str(cause_of(failure))) from None
 
     # --- Redis -------------------------------------------------------------------------------------------------------
 

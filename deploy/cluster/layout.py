@@ -29,13 +29,12 @@ def layout_of(config: Config, nodes: Sequence[float], gpus: float) -> Layout:
     Only self-play actors claim CPUs.  The claims of other jobs on the cluster are not known here: an actor without a
     free CPU waits for one.
     """
-    cpus = sum(nodes)
     most = sum(math.floor(node / config.actors.cpus + 1e-9) for node in nodes)
     count = config.actors.count or max(1, most)
     if count > most:
         raise UsageError(
             f"actors.count={count}: with actors.cpus={config.actors.cpus:g} they need {count * config.actors.cpus:g} "
-            f"CPUs, and Ray has {cpus:g}; ask for actors.count={most} at most, or for fewer CPUs an actor"
+            f"CPUs, and Ray has {sum(nodes):g}; ask for actors.count={most} at most, or for fewer CPUs an actor"
             if config.actors.count else
             f"actors.cpus={config.actors.cpus:g}: no node of Ray has so many CPUs; ask for fewer CPUs an actor"
         )

@@ -27,9 +27,7 @@ class ReplayStore:
     """Starts or checks the server; `check_health` keeps it running and logs what happened.  Never blocks for long."""
 
     def __init__(self, config: Config, directory: Path, run_id: str, log: Callable[[str], None]) -> None:
-        self._config, self._log = config, log
-        self._directory = directory
-        self._run_id = run_id
+        self._config, self._directory, self._run_id, self._log = config, directory, run_id, log
         self._server: EmbeddedServer | None = None
         self.url = config.replay.url  # for the driver and the learner
         self.actor_url = config.replay.actor_url or config.replay.url  # for actors on any node
@@ -105,13 +103,10 @@ class ReplayStore:
         return {"host": platform.node(), "driver": os.getpid(), "run_dir": str(self._directory.resolve())}
 
     def _is_up(self) -> bool:
-        if self._server is None or self._is_ending or (self._server.is_alive() and self._starting is None):
+        if self._starting is not None and self._starting.is_alive():
+            return self._is_ending
+        if self._server is None or self._is_ending or self._server.is_alive():
             return True
-        if self._starting is not None:
-            if self._starting.is_alive():
-                return False
-            self._starting = None
-            return self._server.is_alive()
         now = time.monotonic()
         if now >= self._next_start:
             self._next_start = now + RESTART_PAUSES[min(self._failures + 1, len(RESTART_PAUSES) - 1)]
@@ -142,10 +137,9 @@ class ReplayStore:
         while time.monotonic() < deadline:
             now = _read_status(control)
             if now.get("time") != first.get("time"):
-                raise UsageError(
-                    f"run.dir={self._directory}: this run is driven by process {now.get('driver')} on "
-                    f"{now.get('host')}, in {now.get('run_dir')}; stop that, or begin a new run with another run.dir"
-                )
+                raise UsageError(f"run.dir={self._directory}: this run is driven by process {now.get('driver')} on "
+                                 f"{now.get('host')}, in {now.get('run_dir')}; stop that, or begin a new run with "
+                                 "another run.dir")
             time.sleep(0.25)
 
 

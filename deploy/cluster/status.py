@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -18,14 +18,11 @@ from shusaku.deploy.run.run_view import RunView, WorkersView
 def view_workers(supervisor: Supervisor, totals: ActorTotals, store: ReplayStore, desired_actors: int) -> WorkersView:
     """The workers as they were last heard from; asks none of them."""
     return WorkersView(
-        alive_actors=supervisor.groups["self_play"].alive,
-        desired_actors=desired_actors,
+        alive_actors=supervisor.groups["self_play"].alive, desired_actors=desired_actors,
         resident_megabytes=sum(int(stats.get("resident_mb", 0)) for stats in totals.by_actor.values()),
-        restarts=supervisor.restarts,
-        replay_restarts=store.restarts,
-        replay_losses=store.losses,
+        restarts=supervisor.restarts, replay_restarts=store.restarts, replay_losses=store.losses,
         replay_counters=totals.counters,
-        inference=_sum_servers(_server_reports(supervisor), totals.by_actor.values()),
+        inference=_sum_servers(_server_reports(supervisor), list(totals.by_actor.values())),
     )
 
 
@@ -38,10 +35,8 @@ def list_runtimes(supervisor: Supervisor, totals: ActorTotals) -> tuple[str, ...
 
 def list_processes(supervisor: Supervisor, store: ReplayStore) -> dict[str, dict[str, Any]]:
     """Incarnation and process id of each worker and of the replay server."""
-    processes = {
-        f"{name} {replica.index}": {"incarnation": replica.incarnation, "pid": getattr(worker, "pid", None)}
-        for name in supervisor.groups for replica, worker in supervisor.workers(name)
-    }
+    processes = {f"{name} {replica.index}": {"incarnation": replica.incarnation, "pid": getattr(worker, "pid", None)}
+                 for name in supervisor.groups for replica, worker in supervisor.workers(name)}
     return {**processes, "replay 0": {"incarnation": store.restarts, "pid": store.pid}}
 
 
@@ -76,19 +71,15 @@ def _server_reports(supervisor: Supervisor) -> list[ServerReport]:
     return [answer for answer in answers if isinstance(answer, ServerReport)]
 
 
-def _sum_servers(reports: list[ServerReport], actors: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+def _sum_servers(reports: list[ServerReport], actors: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Metrics of all inference servers, and of the calls to them; empty if there are none."""
     stats = [report.stats for report in reports]
     if not stats:
         return {}
-    calls = list(actors)
     return {
-        "rows_per_s": sum(s.rows_per_s for s in stats),
-        "rows_per_batch": sum(s.rows_per_batch for s in stats) / len(stats),
-        "wait_p50_ms": max(s.wait_p50_ms for s in stats),
-        "wait_p99_ms": max(s.wait_p99_ms for s in stats),
-        "idle_share": sum(s.idle_share for s in stats) / len(stats),
-        **{name: sum(getattr(s, name) for s in stats) for name in SERVER_FAULTS},
-        **{name: max((float(call.get(name, 0.0)) for call in calls), default=0.0)
+        **{name: sum(getattr(s, name) for s in stats) for name in ("rows_per_s", *SERVER_FAULTS)},
+        **{name: sum(getattr(s, name) for s in stats) / len(stats) for name in ("rows_per_batch", "idle_share")},
+        **{name: max(getattr(s, name) for s in stats) for name in ("wait_p50_ms", "wait_p99_ms")},
+        **{name: max((float(metrics.get(name, 0.0)) for metrics in actors), default=0.0)
            for name in ("call_p50_ms", "call_p99_ms")},
     }

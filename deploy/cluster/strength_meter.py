@@ -46,8 +46,12 @@ class StrengthMeter:
         if self._measuring is not None:
             if not ray.wait([self._measuring[0]], timeout=0)[0]:
                 return
-            self._take(*self._measuring)
-            self._measuring = None
+            call, measured_at, due, step = self._measuring
+            strength, self._measuring = self._answer(call), None
+            if strength is not None:
+                self._progress.measurements = due
+                self._progress.strength.append((measured_at, strength.searches[self._settings.simulations].optimal))
+                self._record(strength, "strength", step, measured_at)
         due = measurements_due(seconds / 60, self._settings.minutes)
         is_pausing = time.monotonic() - self._failed_at < PAUSE_SECONDS
         if is_training and due > self._progress.measurements and not is_pausing:
@@ -75,13 +79,6 @@ class StrengthMeter:
 
     def _ask(self, evaluator: RayWorker, simulations: list[int], positions: int) -> Any:
         return evaluator.handle.measure.remote([self._broadcast.reference], simulations, positions)
-
-    def _take(self, reference: Any, seconds: float, due: int, step: int) -> None:
-        strength = self._answer(reference)
-        if strength is not None:
-            self._progress.measurements = due
-            self._progress.strength.append((seconds, strength.searches[self._settings.simulations].optimal))
-            self._record(strength, "strength", step, seconds)
 
     def _answer(self, reference: Any) -> Strength | None:
         try:

@@ -94,10 +94,7 @@ class WorkerGroup:
     @property
     def alive(self) -> int:
         """Number of workers that run and have sent a heartbeat."""
-        return sum(
-            1 for replica in self.replicas.values()
-            if replica.worker and replica.has_heartbeat and replica.stop_requested_at is None
-        )
+        return sum(1 for r in self.replicas.values() if r.worker and r.has_heartbeat and r.stop_requested_at is None)
 
 
 class Supervisor:
@@ -129,10 +126,7 @@ class Supervisor:
         """All workers of a group that run and were not asked to end."""
         group = self.groups.get(name)
         replicas = group.replicas.values() if group else ()
-        return [
-            (replica, replica.worker) for replica in replicas
-            if replica.worker is not None and replica.stop_requested_at is None
-        ]
+        return [(r, r.worker) for r in replicas if r.worker is not None and r.stop_requested_at is None]
 
     @property
     def restarts(self) -> int:
@@ -161,10 +155,8 @@ class Supervisor:
 
     def poll(self) -> None:
         """Polls every worker and replaces none, for the end of a run."""
-        for group in self.groups.values():
-            for replica in group.replicas.values():
-                if replica.worker is not None:
-                    replica.worker.poll()
+        for worker in self._started():
+            worker.poll()
 
     def stop_all(self, names: tuple[str, ...] = ()) -> None:
         """Asks the workers of all groups, or of these, to end; none of them is started again."""
@@ -176,16 +168,17 @@ class Supervisor:
 
     def all_ended(self, names: tuple[str, ...] = ()) -> bool:
         """Whether all workers of all groups, or of these, had ended at the last poll."""
-        groups = [group for name, group in self.groups.items() if not names or name in names]
-        workers = [replica.worker for group in groups for replica in group.replicas.values()]
-        return all(worker is None or worker.exit_reason() is not None for worker in workers)
+        return all(worker.exit_reason() is not None for worker in self._started(names))
 
     def kill_all(self) -> None:
         """Ends all workers at once."""
-        for group in self.groups.values():
-            for replica in group.replicas.values():
-                if replica.worker is not None:
-                    replica.worker.kill()
+        for worker in self._started():
+            worker.kill()
+
+    def _started(self, names: tuple[str, ...] = ()) -> list[Worker]:
+        """The workers of all groups, or of these, whatever they were asked."""
+        groups = [group for name, group in self.groups.items() if not names or name in names]
+        return [r.worker for group in groups for r in group.replicas.values() if r.worker is not None]
 
     def _check_health(self, group: WorkerGroup, replica: Replica, now: float) -> None:
         worker = replica.worker

@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,23 +36,21 @@ def scale(what: str, config: Config, as_json: bool) -> dict[str, Any]:
     if count > state["max_actors"]:
         raise UsageError(f"scale {count}: {count} actors of actors.cpus={state['cpus_per_actor']:g} do not fit; this "
                          f"cluster takes {state['max_actors']} at most")
-    begin = time.monotonic()
-    control.set_actors(count)
-    alive = -1
-    while time.monotonic() - begin < 2 * EFFECT_SECONDS:
+
+    def plays() -> bool:
+        nonlocal state
         with contextlib.suppress(UsageError):  # one missing answer; the request stays
             state = _state(control, config)
-        alive = state["alive_actors"]
-        if state["desired_actors"] == count and alive == count:
-            break
-        time.sleep(0.2)
-    seconds = round(time.monotonic() - begin, 1)
-    is_done = state["desired_actors"] == alive == count
-    if is_done and not as_json:
-        print(f"{alive} actors play, after {seconds} s")
+        return bool(state["desired_actors"] == state["alive_actors"] == count)
+
+    control.set_actors(count)
+    is_done, seconds = _wait(plays, 2 * EFFECT_SECONDS)
+    alive = state["alive_actors"]
     if not is_done:
         raise RunError(f"scale {count}: {alive} of {count} actors play after {seconds} s; the run goes on trying, "
                         "`shusaku status` shows it")
+    if not as_json:
+        print(f"{alive} actors play, after {seconds} s")
     return {"actors": count, "alive": alive, "seconds": seconds}
 
 
@@ -71,19 +70,21 @@ def stop(config: Config, as_json: bool) -> dict[str, Any]:
     """Ends a running run with a checkpoint; the same `train` command goes on."""
     control = _control(config)
     _state(control, config)
-    begin = time.monotonic()
     control.request_run_stop()
-    while time.monotonic() - begin < STOP_SECONDS:
-        if not _is_running(Path(config.run.dir)):
-            break
-        time.sleep(0.2)
-    seconds = round(time.monotonic() - begin, 1)
-    ended = not _is_running(Path(config.run.dir))
-    if not ended:
+    is_done, seconds = _wait(lambda: not _is_running(Path(config.run.dir)), STOP_SECONDS)
+    if not is_done:
         raise RunError(f"run.dir={config.run.dir}: the run was asked to stop {seconds} s ago and has not ended yet")
     if not as_json:
         print(f"the run has ended, after {seconds} s")
     return {"seconds": seconds}
+
+
+def _wait(is_done: Callable[[], bool], most: float) -> tuple[bool, float]:
+    """Whether it is done within `most` seconds, and how many it took."""
+    begin = time.monotonic()
+    while not (done := is_done()) and time.monotonic() - begin < most:
+        time.sleep(0.2)
+    return done, round(time.monotonic() - begin, 1)
 
 
 def _control(config: Config) -> RedisControl:

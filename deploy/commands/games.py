@@ -38,22 +38,14 @@ def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
 
 def _describe(name: str) -> dict[str, Any]:
     game = Game(name)
-    return {
-        "name": name,
-        "actions": game.num_actions,
-        "observation_shape": list(game.observation_shape),
-        "symmetries": game.num_symmetries,
-        "max_plies": game.max_plies,
-        "parameters": [
-            {"name": parameter, "default": default, "help": text} for parameter, default, text in game_parameters(name)
-        ],
-    }
+    rows = [{"name": key, "default": default, "help": text} for key, default, text in game_parameters(name)]
+    return {"name": name, "actions": game.num_actions, "observation_shape": list(game.observation_shape),
+            "symmetries": game.num_symmetries, "max_plies": game.max_plies, "parameters": rows}
 
 
 def _describe_external(name: str) -> dict[str, Any]:
     return {"name": name, "parameters": [
-        {"name": parameter.name, "default": parameter.default, "help": parameter.help}
-        for parameter in parameters(name, {})
+        {"name": row.name, "default": row.default, "help": row.help} for row in parameters(name, {})
     ]}
 
 

@@ -19,14 +19,10 @@ def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
     parser.add_argument("--games", metavar="N", type=int, default=50, help="random games that are played (50)")
     parser.add_argument("--seed", metavar="N", type=int, default=1, help="of the random games (1)")
     asked = parser.parse_args(arguments)
-    name, assignments = _name(asked.game), asked.param
-    if name != asked.game:  # module:Class, or open_spiel:NAME
-        key = "entry" if name == "python" else "name"
-        value = asked.game if name == "python" else asked.game.partition(":")[2]
-        assignments = [f"{key}={value}", *assignments]
+    name, assignments = _name_and_parameters(asked.game)
     if asked.games < 1:
         raise UsageError(f"--games {asked.games}: must be at least 1")
-    params = parse_parameters(name, assignments)
+    params = parse_parameters(name, [*assignments, *asked.param])
     game = make_game(name, params, "--param")
     rules = load_game(name, params).rules if name in external_names() else None
     report = check_game(game, asked.games, asked.seed, rules)
@@ -49,13 +45,13 @@ def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
     return result
 
 
-def _name(word: str) -> str:
-    """The name of the game that the word means; UsageError if there is none."""
+def _name_and_parameters(word: str) -> tuple[str, list[str]]:
+    """The game that the word means, and the parameters of the rules that it says; UsageError if there is none."""
     if word in game_choices():
-        return word
+        return word, []
     if word.startswith("open_spiel:"):
-        return "open_spiel"
+        return "open_spiel", [f"name={word.partition(':')[2]}"]
     if ":" in word:
-        return "python"
+        return "python", [f"entry={word}"]
     raise UsageError(f"{word}: no such game; nearest: {nearest(word, game_choices())}; there are "
                      f"{', '.join(game_choices())}, open_spiel:NAME, and module:Class for a game of your own")

@@ -24,7 +24,8 @@ def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
     if asked.game not in game_choices():
         raise UsageError(f"{asked.game}: no such game; nearest: {nearest(asked.game, game_choices())}; "
                          f"there are {', '.join(game_choices())}")
-    position = _position(_game(asked.game, asked.param), asked.position)
+    game = make_game(asked.game, parse_parameters(asked.game, asked.param), "--param")
+    position = _position(game, asked.position)
     if asked.divide and position.is_terminal:
         raise UsageError("--divide: the game is over in this position, so none of its moves has a count; leave "
                          "--divide out to count what the board allows")
@@ -38,10 +39,6 @@ def run(arguments: list[str], as_json: bool) -> dict[str, Any]:
             print(f"{move}: {count:,}")
         print(f"{nodes:,} sequences of {asked.depth} plies in {seconds:.2f} s")
     return {"nodes": nodes, "seconds": seconds, **({"divide": counts} if asked.divide else {})}
-
-
-def _game(name: str, assignments: list[str]) -> Game:
-    return make_game(name, parse_parameters(name, assignments), "--param")
 
 
 def _position(game: Game, text: str) -> Position:

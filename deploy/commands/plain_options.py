@@ -13,8 +13,10 @@ class PlainOptions(argparse.ArgumentParser):
     def parse_args(self, args: Sequence[str], namespace: Any = None) -> argparse.Namespace:  # type: ignore[override]
         """UsageError for what is no option, no value, or no text at all."""
         for argument in args:
-            if not _is_text(argument):
-                raise UsageError(f"{argument!r}: these bytes are no text in UTF-8")
+            try:
+                argument.encode()
+            except UnicodeEncodeError:  # lone surrogates stand for such bytes (PEP 383)
+                raise UsageError(f"{argument!r}: these bytes are no text in UTF-8") from None
             if argument.startswith("--") and argument.endswith("=--"):  # of which argparse makes an empty list
                 raise UsageError(f"{argument}: -- is no value; after the = stands what the option is to be")
         asked: argparse.Namespace = super().parse_args(args, namespace)
@@ -23,12 +25,3 @@ class PlainOptions(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raises UsageError with the message."""
         raise UsageError(f"{message}; usage: {' '.join(self.format_usage().split()[1:])}")
-
-
-def _is_text(argument: str) -> bool:
-    """False for what the shell passed on that is not UTF-8: lone surrogates here (PEP 383)."""
-    try:
-        argument.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -25,14 +25,12 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
     config, choice = settle_games(config)
     rates = measure(config)
     cores = len(os.sched_getaffinity(0))
+    replay, learner = config.replay, config.learner
     plan = plan_of(rates, Asked(
         actors=config.actors.count or cores,
         cores=max(cores, config.actors.count),  # more actors than cores here: a cluster of cores like these
-        samples_per_position=config.replay.samples_per_position,
-        capacity=config.replay.capacity,
-        minimum=config.replay.minimum,
-        is_learning=config.learner.enabled,
-        learner_on_cpu=config.learner.device == "cpu",
+        samples_per_position=replay.samples_per_position, capacity=replay.capacity, minimum=replay.minimum,
+        is_learning=learner.enabled, learner_on_cpu=learner.device == "cpu",
     ))
     if not as_json:
         print(text(plan, rates, config))
@@ -54,7 +52,7 @@ def measure(config: Config) -> Rates:
     learning = replace_settings(alone, learner=replace(config.learner, threads=threads))
     learned = run_in_subprocess(measure_learner, learning)
     game = configured_game(config.game)
-    sizes = game_sizes(config, game)
+    rows_per_game, stored_bytes_per_row = game_sizes(config, game)
     few = replace(config.replay, capacity=1000 + 4 * game.max_plies, minimum=1000)  # a window of rows like these
     window = make_buffer("memory", game, few, batch_size=1, limited=False, labels=row_labels(game, config.learner))
     cheap = config.self_play.cheap_share
@@ -64,7 +62,7 @@ def measure(config: Config) -> Rates:
     rows = played["rows_per_s"] or searches * (1 - cheap)
     return Rates(
         searches_per_s=searches, rows_per_s=rows, evaluations_per_s=evaluated, actor_mb=played["actor_mb"],
-        rows_per_game=sizes.rows_per_game, stored_bytes_per_row=sizes.stored_bytes_per_row,
+        rows_per_game=rows_per_game, stored_bytes_per_row=stored_bytes_per_row,
         learner_rows_per_s=learned["rows_per_s"], learner_threads=threads, learner_mb=learned["learner_mb"],
         window_bytes_per_row=window.stats().nbytes / few.capacity,
         served_rows_per_s=None if served is None else served * rows / evaluated,

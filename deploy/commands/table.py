@@ -47,54 +47,37 @@ _RUNNING = ("run.dir", "replay.url")  # by which a running training run is found
 _PLAYED = ("game", "run.seed", "actors.count", "actors.games_per_actor", "search", "network")
 _IN_PROCESS = ("inference.runtime", "inference.precision", "inference.device")
 _LEARNED = ("self_play", "learner", "strength")
+_WINDOW = ("replay.window", "replay.capacity", "replay.minimum", "replay.window_exponent", "replay.window_factor",
+           "replay.samples_per_position", "replay.surprise_weight", "replay.value_surprise_weight")
 _SYSTEM = ("game", "run.seed", "actors", "inference", "search", "self_play", "replay", "network", "learner")
 
 COMMANDS = {
-    "train": Command(
-        "commands.train", Takes.CONFIG, "train on Ray and Redis; the same command resumes",
-        "train experiment=connect_four run.dir=runs/first run.minutes=20",
-        ("run.dir", "run.name", "run.minutes", "run.resume", "run.checkpoint_seconds", "run.keep_checkpoints",
-         *_SYSTEM, "strength", "cluster"),
-    ),
-    "status": Command(
-        "commands.control:status", Takes.CONFIG, "show a running training run", "status run.dir=runs/first", _RUNNING,
-    ),
-    "scale": Command(
-        "commands.control:scale", Takes.WHAT_AND_CONFIG, "change the number of actors of a running training run",
-        "scale 4 run.dir=runs/first", _RUNNING, ("N",),
-    ),
+    "train": Command("commands.train", Takes.CONFIG, "train on Ray and Redis; the same command resumes",
+                     "train experiment=connect_four run.dir=runs/first run.minutes=20",
+                     ("run.dir", "run.name", "run.minutes", "run.resume", "run.checkpoint_seconds",
+                      "run.keep_checkpoints", *_SYSTEM, "strength", "cluster")),
+    "status": Command("commands.control:status", Takes.CONFIG, "show a running training run",
+                      "status run.dir=runs/first", _RUNNING),
+    "scale": Command("commands.control:scale", Takes.WHAT_AND_CONFIG,
+                     "change the number of actors of a running training run", "scale 4 run.dir=runs/first", _RUNNING,
+                     ("N",)),
     "submit": Command("commands.submit", Takes.COMMAND_LINE, "run a command as a Ray job: submit -- train ..."),
-    "stop": Command(
-        "commands.control:stop", Takes.CONFIG, "end a run and write a checkpoint", "stop run.dir=runs/first", _RUNNING,
-    ),
-    "local": Command(
-        "local.driver", Takes.CONFIG, "train in one process; the same command resumes",
-        "local experiment=tic_tac_toe run.dir=runs/first",
-        ("run.dir", "run.minutes", "run.evaluations", "run.resume", "run.checkpoint_seconds", "run.keep_checkpoints",
-         *_PLAYED, *_IN_PROCESS, *_LEARNED, "replay.window", "replay.capacity", "replay.minimum",
-         "replay.window_exponent", "replay.window_factor", "replay.samples_per_position", "replay.surprise_weight",
-         "replay.value_surprise_weight"),
-    ),
-    "evaluate": Command(
-        "commands.evaluate", Takes.CONFIG, "measure how often a network plays optimally",
-        "evaluate checkpoint=runs/first", ("checkpoint", *_PLAYED, *_IN_PROCESS),
-    ),
-    "match": Command(
-        "match.match", Takes.CONFIG, "play games between two networks or engines and estimate Elo",
-        "match first.checkpoint=runs/first second.engine=mcts games=100",
-        ("first", "second", "games", "match", *_PLAYED, *_IN_PROCESS),
-    ),
-    "bench": Command(
-        "bench.bench", Takes.WHAT_AND_CONFIG, "measure the speed of one part of the system",
-        "bench selfplay experiment=connect_four", ("bench", "checkpoint", *_SYSTEM),
-        ("rules", "search", "inference", "selfplay", "replay", "learner"),
-    ),
-    "plan": Command(
-        "commands.plan", Takes.CONFIG, "measure for a moment, then estimate speed and memory of a run",
-        "plan experiment=go_9x9 actors.count=64", ("bench.seconds", "checkpoint", *_SYSTEM),
-    ),
-    "games": Command(
-        "commands.games", Takes.OPTIONS, "list the games; games check NAME checks the rules of one",
-    ),
+    "stop": Command("commands.control:stop", Takes.CONFIG, "end a run and write a checkpoint",
+                    "stop run.dir=runs/first", _RUNNING),
+    "local": Command("local.driver", Takes.CONFIG, "train in one process; the same command resumes",
+                     "local experiment=tic_tac_toe run.dir=runs/first",
+                     ("run.dir", "run.minutes", "run.evaluations", "run.resume", "run.checkpoint_seconds",
+                      "run.keep_checkpoints", *_PLAYED, *_IN_PROCESS, *_LEARNED, *_WINDOW)),
+    "evaluate": Command("commands.evaluate", Takes.CONFIG, "measure how often a network plays optimally",
+                        "evaluate checkpoint=runs/first", ("checkpoint", *_PLAYED, *_IN_PROCESS)),
+    "match": Command("match.match", Takes.CONFIG, "play games between two networks or engines and estimate Elo",
+                     "match first.checkpoint=runs/first second.engine=mcts games=100",
+                     ("first", "second", "games", "match", *_PLAYED, *_IN_PROCESS)),
+    "bench": Command("bench.bench", Takes.WHAT_AND_CONFIG, "measure the speed of one part of the system",
+                     "bench selfplay experiment=connect_four", ("bench", "checkpoint", *_SYSTEM),
+                     ("rules", "search", "inference", "selfplay", "replay", "learner")),
+    "plan": Command("commands.plan", Takes.CONFIG, "measure for a moment, then estimate speed and memory of a run",
+                    "plan experiment=go_9x9 actors.count=64", ("bench.seconds", "checkpoint", *_SYSTEM)),
+    "games": Command("commands.games", Takes.OPTIONS, "list the games; games check NAME checks the rules of one"),
     "perft": Command("commands.perft", Takes.OPTIONS, "count the move sequences of a game to a depth"),
 }

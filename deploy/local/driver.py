@@ -36,7 +36,7 @@ from shusaku.deploy.run.stop_signals import StopSignals
 from shusaku.deploy.run.training_run import TrainingRun
 from shusaku.learner.batches import batch_seed
 from shusaku.learner.optimizers import run_share
-from shusaku.learner.training_loop import TrainingLoop, TrainingReport
+from shusaku.learner.training_loop import TrainingLoop
 from shusaku.replay.backends import make_buffer
 from shusaku.replay.record_log import RecordLog
 
@@ -78,15 +78,12 @@ class LocalRun(TrainingRun):
         digest = config_hash(config)
         timers = [StageTimer() for _ in range(count)]
         self.evaluators = evaluators or [
-            make_evaluator(self.game, config.inference, config.network, config.actors.games, timer)
-            for timer in timers
-        ]
+            make_evaluator(self.game, config.inference, config.network, config.actors.games, timer) for timer in timers]
         self.actors = [
-            SelfPlay(
-                self.game, config.search, config.self_play, evaluate, games=config.actors.games,
-                seed=_actor_seed(config.run.seed, epoch, actor),
-                identity=ActorIdentity(actor, epoch), config_hash=digest, timer=timer,
-            )
+            SelfPlay(self.game, config.search, config.self_play, evaluate, games=config.actors.games, timer=timer,
+                     # 64 bits that no mini-batch, no other actor and no other driver term shares
+                     seed=batch_seed(config.run.seed, (1 << 40) + (epoch << 20) + actor),
+                     identity=ActorIdentity(actor, epoch), config_hash=digest)
             for actor, (evaluate, timer) in enumerate(zip(self.evaluators, timers, strict=False))
         ]
         accepted: list[bytes] = []
@@ -97,7 +94,7 @@ class LocalRun(TrainingRun):
         )
         self.games = LocalGames(self.actors, self.buffer, RecordLog(directory.path / "records"), accepted, epoch)
         self.training = TrainingLoop(
-            config, self.game, self.buffer, directory.path, config_hash=digest, share_done=lambda: self.share_done,
+            config, self.game, self.buffer, directory.path, config_hash=digest, share_done=self.share_done,
             load_weights=self._load_weights, self_play=self.games,
         )
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="actor")
@@ -109,12 +106,13 @@ class LocalRun(TrainingRun):
     def train(self) -> None:
         """Turns of playing and learning until the time is used up or the run is stopped; ends with a checkpoint."""
         introduce(self.directory, self.config.run.minutes, self.log)
+        report = self.take(self.training.report())
         self.log(f"{self.game.name}: {len(self.actors)} actors of {self.config.actors.games} games, "
-                 f"evaluated by {self.evaluators[0].description}; learning with {self._take_report().description}")
+                 f"evaluated by {self.evaluators[0].description}; learning with {report.description}")
         self._began = time.monotonic()
         self.training.begin_turns(self.signals.should_stop, self.show)
         while not self.is_over() and not self.signals.should_stop():
-            if self.games.rows_left or not (self.training.has_steps_left or self.buffer.control().throttle):
+            if self.games.rows_left or not (self.training.steps_left or self.buffer.control().throttle):
                 self.play_turn()
             if self.config.learner.enabled and not self.games.rows_left:
                 self.activity = "learning"
@@ -136,7 +134,6 @@ class LocalRun(TrainingRun):
         """By the network for self-play, summed over resumes; only while no actor plays."""
         return self.progress.evaluations + sum(actor.counters()["evaluations"] for actor in self.actors)
 
-    @property
     def share_done(self) -> float:
         """Of the run: of its minutes, or of its evaluations if it goes by them; only while no actor plays."""
         run = self.config.run
@@ -151,10 +148,8 @@ class LocalRun(TrainingRun):
         """
         self.activity = "playing"
         shares = self.games.rows_left or self._shares()
-        turns = [
-            self._pool.submit(actor.play, rows, partial(self._should_stop, actor))
-            for actor, rows in zip(self.actors, shares, strict=True)
-        ]
+        turns = [self._pool.submit(actor.play, rows, partial(self._should_stop, actor))
+                 for actor, rows in zip(self.actors, shares, strict=True)]
         while wait(turns, timeout=SHOW_SECONDS).not_done:
             self.show()
         if self.games.end_turn([turn.result() for turn in turns], shares):
@@ -236,33 +231,21 @@ class LocalRun(TrainingRun):
 
     def measure(self, positions: StrengthSet, simulations: tuple[int, ...]) -> Strength:
         """The share of optimal moves of what the evaluators hold now; StoppedError when the run is told to stop."""
-        return measure(
-            positions, self.evaluators, self.config.search, simulations, should_stop=self.signals.should_stop
-        )
+        return measure(positions, self.evaluators, self.config.search, simulations,
+                       should_stop=self.signals.should_stop)
 
     # --- what is shown -----------------------------------------------------------------------------------------------
 
     def view(self) -> RunView:
         """The run at this moment."""
-        report, totals = self._take_report(), self._totals()
+        report, totals = self.take(self.training.report()), self._totals()
         return RunView(
-            seconds=self.seconds, activity=self.activity, version=self.training.versions.newest,
-            games=self.games.stored, rows=report.replay.inserted, totals=totals, report=report,
-            faults=self.faults.totals, quarantined=sum(report.replay.quarantined.values()),
-            strength=tuple(self.progress.strength), runtimes=(self.evaluators[0].description,),
-            pending_rows=totals["rows"] - self._rows_in_window,
+            seconds=self.seconds, activity=self.activity, version=self.training.versions.newest, totals=totals,
+            games=self.games.stored, rows=report.replay.inserted, report=report, faults=self.faults.totals,
+            quarantined=sum(report.replay.quarantined.values()), strength=tuple(self.progress.strength),
+            runtimes=(self.evaluators[0].description,), pending_rows=totals["rows"] - self._rows_in_window,
         )
-
-    def _take_report(self) -> TrainingReport:
-        report = self.training.report()
-        self.take(report)
-        return report
 
     def _totals(self) -> Counter[str]:
         return sum((Counter(counts) for actor in self.actors for counts in (actor.counters(), actor.timer.counters())),
                    Counter())
-
-
-def _actor_seed(run_seed: int, epoch: int, actor: int) -> int:
-    """64 bits that no mini-batch, no other actor and no other driver term shares."""
-    return batch_seed(run_seed, (1 << 40) + (epoch << 20) + actor)

@@ -97,15 +97,13 @@ class LocalGames:
             except (KeyError, ValueError):
                 lost += 1
                 actor.begin_anew(sequences[number] if number < len(sequences) else 0)
-        turn = [[decode_record(data) for data in records] for records in msgpack.unpackb(files["turn"])]
-        if not lost and len(self._actors) == len(sequences):
-            self._turn = turn
-            return notes
-        self.rows_left = []  # the turn cannot be completed: its finished games go into the window as they are
-        self._turn = turn
-        self._append_turn()
-        self._turn = [[] for _ in self._actors]
-        return [*notes, f"the open games of {lost} actors begin anew, because actors or search changed"]
+        self._turn = [[decode_record(data) for data in records] for records in msgpack.unpackb(files["turn"])]
+        if lost or len(self._actors) != len(sequences):
+            self.rows_left = []  # the turn cannot be completed: its finished games go into the window as they are
+            self._append_turn()
+            self._turn = [[] for _ in self._actors]
+            notes.append(f"the open games of {lost} actors begin anew, because actors or search changed")
+        return notes
 
     def _append_turn(self) -> None:
         """In the order of the actors: the window depends on no thread's timing."""

@@ -1,11 +1,14 @@
 """`shusaku match`: two players meet in pairs of games with sides swapped, and the Elo difference between them."""
 
 import json
+import os
 import sys
 import time
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import asdict
 from math import isfinite
-from typing import IO, Any
+from typing import Any
 
 from rich.console import Console as Terminal
 from rich.live import Live
@@ -20,6 +23,7 @@ from shusaku.deploy.match.table import SIDES, match_table, progress_line
 from shusaku.deploy.run.console import clock
 from shusaku.deploy.run.stop_signals import StopSignals
 
+LIVE_SECONDS = 0.25  # between two changes of the line on a terminal
 PLAIN_SECONDS = 10.0  # between the lines of a match that no terminal shows
 
 
@@ -32,17 +36,15 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
             stack.callback(seat.player.close)
         for note in parts.notes:
             print(note, file=sys.stderr)
-        record = stack.enter_context(_GameFile(config.match.file))
-        progress = stack.enter_context(_Progress(config.games))
-        arena = Arena(
-            parts.game, (parts.seats[0].player, parts.seats[1].player), games=config.games,
-            opening_plies=config.match.opening_plies, seed=config.run.seed, games_at_once=parts.games_at_once,
-            should_stop=signals.should_stop, on_progress=progress.show, on_game=record.write,
-        )
+        write = _game_writer(config.match.file, stack)
         begin = time.monotonic()
-        result = arena.play()
+        with _progress(config.games) as show:
+            result = Arena(
+                parts.game, (parts.seats[0].player, parts.seats[1].player), games=config.games,
+                opening_plies=config.match.opening_plies, seed=config.run.seed, games_at_once=parts.games_at_once,
+                should_stop=signals.should_stop, on_progress=show, on_game=write,
+            ).play()
         seconds = time.monotonic() - begin
-        progress.close()
         if not result.games:
             signals.raise_received()
         report = to_json(result, parts, config, seconds)
@@ -55,12 +57,9 @@ def to_json(result: MatchResult, parts: MatchParts, config: Config, seconds: flo
     """wins, draws, losses, elo, elo_low, elo_high, games for the first player, and the rest; infinite is null."""
     tally, elo = result.tally(), result.elo()
     forfeits = [result.forfeits(number) for number in (0, 1)]
-    sides = {
-        side.replace(" ", "_"): {"wins": t.wins, "draws": t.draws, "losses": t.losses}
-        for side, t in ((side, result.tally(number)) for number, side in enumerate(SIDES))
-    }
+    sides = {side.replace(" ", "_"): asdict(result.tally(number)) for number, side in enumerate(SIDES)}
     return {
-        "wins": tally.wins, "draws": tally.draws, "losses": tally.losses,
+        **asdict(tally),
         "elo": _finite(elo.elo), "elo_low": _finite(elo.low), "elo_high": _finite(elo.high),
         "games": tally.games, "score": tally.score, **sides,
         "faults": {kind: sum(counts.get(kind, 0) for counts in forfeits) for kind in FAULTS},
@@ -93,71 +92,46 @@ def _table(result: MatchResult, parts: MatchParts, config: Config, seconds: floa
     if result.distinct < played:
         notes.append(f"{result.distinct:,} of {played:,} games differ; if the players are deterministic, the rest "
                      "tells nothing new: a larger match.opening_plies helps")
-    return match_table(result, [seat.describe() for seat in parts.seats], title, notes)
+    return match_table(result, parts.seats, title, notes)
 
 
 def _finite(value: float) -> float | None:
     return round(value, 2) + 0.0 if isfinite(value) else None  # + 0.0: no -0.0
 
 
-class _GameFile:
-    """`match.file`: a line a game, as it ends."""
+def _game_writer(path: str, stack: ExitStack) -> Callable[[FinishedGame], None]:
+    """For `match.file`: writes a line a game, as it ends; UsageError if the file cannot be written."""
+    try:
+        file = stack.enter_context(open(path or os.devnull, "w", encoding="utf-8", buffering=1))  # noqa: SIM115  (closed by the stack)
+    except OSError as error:
+        raise UsageError(f"match.file={path}: {error.strerror}; name a file that can be written") from None
 
-    def __init__(self, path: str) -> None:
-        """UsageError if it cannot be written."""
-        self._file: IO[str] | None = None
-        if path:
-            try:
-                self._file = open(path, "w", encoding="utf-8")  # noqa: SIM115  (closed by __exit__)
-            except OSError as error:
-                raise UsageError(f"match.file={path}: {error.strerror}; name a file that can be written") from None
+    def write(game: FinishedGame) -> None:
+        file.write(json.dumps(game.to_json()) + "\n")
 
-    def write(self, game: FinishedGame) -> None:
-        if self._file is not None:
-            self._file.write(json.dumps(game.to_json()) + "\n")
-            self._file.flush()
-
-    def __enter__(self) -> "_GameFile":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._file is not None:
-            self._file.close()
+    return write
 
 
-class _Progress:
-    """The score while the match runs: one line that changes on a terminal, and a new line now and then elsewhere."""
+@contextmanager
+def _progress(games: int) -> Iterator[Callable[[MatchResult], None]]:
+    """Shows the score while the match runs: a line that changes on a terminal, a new one now and then elsewhere."""
+    terminal = Terminal(highlight=False)
+    is_live = terminal.is_terminal and not terminal.is_dumb_terminal
+    live = Live(console=terminal, auto_refresh=False, transient=True) if is_live else None
+    begin = shown = time.monotonic()
 
-    def __init__(self, games: int) -> None:
-        self._games = games
-        self._begin = self._shown = time.monotonic()
-        terminal = Terminal(highlight=False)
-        self._terminal = terminal
-        is_live = terminal.is_terminal and not terminal.is_dumb_terminal
-        self._live = Live(console=terminal, auto_refresh=False, transient=True) if is_live else None
-        self._pause = 0.25 if is_live else PLAIN_SECONDS
-
-    def show(self, result: MatchResult) -> None:
+    def show(result: MatchResult) -> None:
+        nonlocal shown
         now = time.monotonic()
-        if now - self._shown < self._pause:
+        if now - shown < (PLAIN_SECONDS if live is None else LIVE_SECONDS):
             return
-        self._shown = now
-        done = len(result.games)
-        left = f"; about {clock((now - self._begin) * (self._games - done) / done)} to go" if done else ""
-        text = Text(f"{progress_line(result, self._games)}{left}")
-        if self._live is not None:
-            self._live.update(text, refresh=True)
+        shown, done = now, len(result.games)
+        left = f"; about {clock((now - begin) * (games - done) / done)} to go" if done else ""
+        text = Text(f"{progress_line(result, games)}{left}")
+        if live is not None:
+            live.update(text, refresh=True)
         else:
-            self._terminal.print(text, soft_wrap=True)
+            terminal.print(text, soft_wrap=True)
 
-    def close(self) -> None:
-        if self._live is not None:
-            self._live.stop()
-
-    def __enter__(self) -> "_Progress":
-        if self._live is not None:
-            self._live.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
+    with live or nullcontext():
+        yield show

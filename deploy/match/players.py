@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,9 +19,8 @@ from shusaku.common.errors import UsageError
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.network.weights import random_weights
 from shusaku.common.search import Evaluate
-from shusaku.deploy.match.table import PlayerText
 from shusaku.deploy.run.calibration import with_scales
-from shusaku.deploy.run.chosen_weights import ChosenWeights, check_searcher, choose_weights
+from shusaku.deploy.run.chosen_weights import ChosenWeights, check_searcher, find_weights
 from shusaku.deploy.run.composed_config import asked_keys, asked_search
 
 KEYS = ("first", "second")
@@ -37,7 +36,11 @@ class Seat:
     player: Player
     kind: str  # checkpoint | mcts | random | gtp | uci | usi
     metadata: dict[str, Any]  # for the JSON report
-    describe: Callable[[], PlayerText]  # a function, because an engine tells its name only when it has started
+    detail: str = ""  # weights and search, or the command
+
+    def __str__(self) -> str:
+        """Name and detail; an engine tells its name only when it has started."""
+        return f"{self.player.name} ({self.detail})" if self.detail else self.player.name
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ def make_parts(config: Config, should_stop: Callable[[], bool]) -> MatchParts:
     """UsageError where a player is missing, cannot be had, or plays another game than the other one."""
     kinds = [kind_of(config, key) for key in KEYS]
     chosen = {
-        key: choose_weights(config, f"{key}.checkpoint", player.checkpoint)
+        key: find_weights(config, f"{key}.checkpoint", player.checkpoint)
         for key, player in zip(KEYS, (config.first, config.second), strict=True)
         if player.checkpoint not in ("", "random")
     }
@@ -132,7 +135,7 @@ class _SeatMaker:
             return self._network(key)
         if kind == "mcts":
             return self._mcts(key)
-        return self._engine(key) if kind in ENGINES else self._random(key)
+        return self._engine(key) if kind in ENGINES else Seat(RandomPlayer(seed=self._seed(key)), "random", {})
 
     def _network(self, key: str) -> Seat:
         config, name = self.config, _player_config(self.config, key).checkpoint
@@ -143,7 +146,8 @@ class _SeatMaker:
             weights = random_weights(self.game, network, config.run.seed, version=1)
         else:
             network, weights = found.network, found.weights
-        most = min(config.actors.games, self._share * rows_a_step(search, self.game.num_symmetries))
+        games = -(-self.at_once // self.threads)  # of a thread at most
+        most = min(config.actors.games, games * rows_a_step(search, self.game.num_symmetries))
         precision = _player_config(config, key).precision or config.inference.precision
         inference = replace(config.inference, precision=precision)
         weights = with_scales(inference, self.game, network, weights)
@@ -153,22 +157,22 @@ class _SeatMaker:
             evaluator.load(weights)
             evaluators.append(evaluator)
         what = "untrained" if name == "random" else f"version {weights.version}, step {weights.step:,}"
-        answered = evaluators[0].precision
-        text = PlayerText(name, f"{what}; {search.policy}, {search.simulations:,} simulations; {answered}")
-        metadata = {"name": name, "version": weights.version, "step": weights.step, "precision": answered,
-                 **_searched(search)}
-        return Seat(self._search_player(key, name, search, evaluators), "checkpoint", metadata, lambda: text)
+        metadata = {"version": weights.version, "step": weights.step, "precision": evaluators[0].precision}
+        text = f"{what}; {search.policy}, {search.simulations:,} simulations; {metadata['precision']}"
+        return self._search_seat(key, "checkpoint", name, evaluators, text, metadata)
 
     def _mcts(self, key: str) -> Seat:
-        search = self.searches[key]
         never_asked = [UniformEvaluator(self.game, 1) for _ in range(self.threads)]
-        text = PlayerText("plain UCT", f"{search.simulations:,} random rollouts a move")
-        metadata = {"name": text.name, **_searched(search)}
-        return Seat(self._search_player(key, text.name, search, never_asked), "mcts", metadata, lambda: text)
+        text = f"{self.searches[key].simulations:,} random rollouts a move"
+        return self._search_seat(key, "mcts", "plain UCT", never_asked, text, {})
 
-    def _random(self, key: str) -> Seat:
-        player = RandomPlayer(seed=self._seed(key))
-        return Seat(player, "random", {"name": player.name}, lambda: PlayerText(player.name))
+    def _search_seat(
+        self, key: str, kind: str, name: str, evaluators: Sequence[Evaluate], detail: str, metadata: dict[str, Any]
+    ) -> Seat:
+        search = self.searches[key]
+        player = SearchPlayer(name, self.game, search, evaluators, games_at_once=self.at_once, seed=self._seed(key),
+                              should_stop=self.should_stop)
+        return Seat(player, kind, {**metadata, "policy": search.policy, "simulations": search.simulations}, detail)
 
     def _engine(self, key: str) -> Seat:
         settings, match = _player_config(self.config, key), self.config.match
@@ -184,23 +188,10 @@ class _SeatMaker:
         )
         metadata: dict[str, Any] = {"command": settings.command, "options": dict(settings.options)}
         if settings.engine == "gtp":
-            return Seat(player, "gtp", metadata, lambda: PlayerText(player.name, settings.command))
+            return Seat(player, "gtp", metadata, settings.command)
         name, count = limit
         what = f"{count:,} ms" if name == "movetime_ms" else f"{name} {count:,}"
-        return Seat(player, settings.engine, {**metadata, name: count},
-                    lambda: PlayerText(player.name, f"{settings.command}; {what} a move"))
-
-    def _search_player(self, key: str, name: str, search: SearchConfig, evaluators: list[Any]) -> SearchPlayer:
-        asked: list[Evaluate] = evaluators
-        return SearchPlayer(
-            name, self.game, search, asked, games_at_once=self.at_once, seed=self._seed(key),
-            should_stop=self.should_stop,
-        )
-
-    @property
-    def _share(self) -> int:
-        """Games of a thread at most."""
-        return -(-self.at_once // self.threads)
+        return Seat(player, settings.engine, {**metadata, name: count}, f"{settings.command}; {what} a move")
 
     def _seed(self, key: str) -> int:
         return 2 * self.config.run.seed + KEYS.index(key) + 1
@@ -224,10 +215,6 @@ def _search_of(config: Config, key: str, kind: str, chosen: dict[str, ChosenWeig
 def _that_fit(game: Game, search: SearchConfig) -> int:
     """Games whose trees stay below TREE_BYTES together: 16 bytes an edge and 32 a node (common/core/search/tree.h)."""
     return max(1, TREE_BYTES // (search.simulations * (16 * game.max_legal_actions + 32)))
-
-
-def _searched(search: SearchConfig) -> dict[str, Any]:
-    return {"policy": search.policy, "simulations": search.simulations}
 
 
 def _player_config(config: Config, key: str) -> PlayerConfig:

@@ -1,25 +1,14 @@
 """A match as text: the line while it runs, the table at the end, and the numbers in both."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import isinf
 
 from shusaku.actors.arena.arena import MatchResult, Tally
 from shusaku.actors.arena.elo import EloEstimate
+from shusaku.deploy.run.text_table import text_table
 
 SIDES = ("moving first", "moving second")
 MESSAGES = 5  # faults that are quoted
-
-
-@dataclass(frozen=True, slots=True)
-class PlayerText:
-    """How a player is called."""
-
-    name: str
-    detail: str = ""  # weights and search, or the command
-
-    def __str__(self) -> str:
-        return f"{self.name} ({self.detail})" if self.detail else self.name
 
 
 def progress_line(result: MatchResult, games: int) -> str:
@@ -31,7 +20,7 @@ def progress_line(result: MatchResult, games: int) -> str:
     return line
 
 
-def match_table(result: MatchResult, players: Sequence[PlayerText], title: str, notes: Sequence[str] = ()) -> str:
+def match_table(result: MatchResult, players: Sequence[object], title: str, notes: Sequence[str] = ()) -> str:
     """Lines of equal columns, from the first player's side; at least one game was played."""
     tally = result.tally()
     rows = [("all games", tally), *((side, result.tally(number)) for number, side in enumerate(SIDES))]
@@ -40,10 +29,8 @@ def match_table(result: MatchResult, players: Sequence[PlayerText], title: str, 
         [name, f"{t.games:,}", f"{t.wins:,}", f"{t.draws:,}", f"{t.losses:,}", f"{t.score:.1%}" if t.games else "-"]
         for name, t in rows
     ]
-    widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
-    rule = "-" * (sum(widths) + 2 * (len(widths) - 1))
-    lines = [f"first   {players[0]}", f"second  {players[1]}", title, "", _line(header, widths), rule]
-    lines += [*(_line(row, widths) for row in cells), "", elo_text(result.elo())]
+    lines = [f"first   {players[0]}", f"second  {players[1]}", title, "", *text_table([header], cells), "",
+             elo_text(result.elo())]
     for number, player in enumerate(("first", "second")):
         if forfeits := result.forfeits(number):
             lines.append(f"{player} gave games away: {forfeits_text(forfeits)}")
@@ -74,11 +61,3 @@ def _counts(tally: Tally) -> str:
 
 def _signed(elo: float) -> str:
     return f"{round(elo):+d}"
-
-
-def _line(cells: list[str], widths: list[int]) -> str:
-    first, *others = (
-        cell.ljust(width) if index == 0 else cell.rjust(width)
-        for index, (cell, width) in enumerate(zip(cells, widths, strict=True))
-    )
-    return "  ".join([first, *others]).rstrip()

@@ -93,11 +93,9 @@ def ray_environment(variables: Mapping[str, str]) -> Iterator[None]:
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        for name in before:
+            os.environ.pop(name, None)
+        os.environ.update({name: value for name, value in before.items() if value is not None})
         _reread()
 
 

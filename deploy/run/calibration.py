@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from shusaku.actors.evaluators.evaluator import Evaluator
 from shusaku.actors.evaluators.factory import choose_runtime, make_evaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
@@ -50,14 +51,13 @@ def _positions(inference: InferenceConfig, game: Game, network: NetworkConfig, w
 class _Listening:
     """An evaluator that keeps what it was asked."""
 
-    def __init__(self, evaluator: Any, game: Game) -> None:
+    def __init__(self, evaluator: Evaluator, game: Game) -> None:
         self._evaluator, self._game = evaluator, game
         self.planes: list[Any] = []
 
     @property
     def version(self) -> int:
-        version: int = self._evaluator.version
-        return version
+        return self._evaluator.version
 
     def load(self, weights: Weights) -> None:
         self._evaluator.load(weights)
@@ -66,5 +66,4 @@ class _Listening:
         planes = np.zeros((len(leaves), *self._game.observation_shape), np.float32)
         self._game.expand(leaves.packed, leaves.uniform, planes)
         self.planes.append(planes)
-        evaluation: Evaluation = self._evaluator(leaves)
-        return evaluation
+        return self._evaluator(leaves)

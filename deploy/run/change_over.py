@@ -5,6 +5,7 @@ the newest one last; a change that was interrupted is made again from the beginn
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -60,9 +61,8 @@ def move_to_stream(
     client.delete(*keys)  # what an earlier term left there is in the record log, too
     control.begin(epoch, capacity=config.replay.capacity, max_bytes=config.replay.megabytes << 20, actors=0)
     before = newest.facts["replay"]["inserted"] - sum(sizes)  # rows of games that the log has dropped
-    client.hset(keys.counters, mapping={
-        "inserted": before, "deleted": before, "games": newest.facts["local"]["games"] - len(sizes),
-    })
+    dropped = newest.facts["local"]["games"] - len(sizes)
+    client.hset(keys.counters, mapping={"inserted": before, "deleted": before, "games": dropped})
     control.record_version(newest.facts["replay"]["version"])
     appender = Appender(url, identity.run_id, actor=0, epoch=epoch, incarnation=0)
     records = enumerate(zip(sizes, log.iterate(), strict=True))
@@ -92,21 +92,18 @@ def move_to_log(directory: Path, config: Config, game: Game, log_line: Callable[
     """
     if is_of_one_process(directory) is not False:
         return
-    server = None
-    url = config.replay.url
-    if not url:
-        if not (directory / "redis").is_dir():
-            raise UsageError(f"run.dir={directory}: its games lie in a Redis of yours; give the replay.url of that, "
-                             "or choose another run.dir")
-        server = EmbeddedServer(directory / "redis", max_megabytes=config.replay.megabytes)
-        server.start()
-        url = server.url
-    try:
+    with ExitStack() as stack:
+        url = config.replay.url
+        if not url:
+            if not (directory / "redis").is_dir():
+                raise UsageError(f"run.dir={directory}: its games lie in a Redis of yours; give the replay.url of that,"
+                                 " or choose another run.dir")
+            server = EmbeddedServer(directory / "redis", max_megabytes=config.replay.megabytes)
+            server.start()
+            stack.callback(server.stop)
+            url = server.url
         games = _copy_to_log(directory, config, game, url)
         log_line(f"{games:,} games were copied from Redis into the record log")
-    finally:
-        if server is not None:
-            server.stop()
 
 
 def _copy_to_log(directory: Path, config: Config, game: Game, url: str) -> int:

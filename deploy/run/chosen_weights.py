@@ -37,15 +37,9 @@ class ChosenWeights:
     notes: tuple[str, ...] = ()  # lines for the user
 
 
-def choose_weights(config: Config, key: str = "checkpoint", name: str | None = None) -> ChosenWeights:
-    """The weights that `key` names; game and network come from them, and from a run directory the search too.
-
-    A file, or one of the checkpoints, in a run directory is searched as that run was.  `name` stands for the value of
-    a key other than `checkpoint`.  UsageError when there are none; ResumeError when there are only damaged checkpoints.
-    """
-    if key != "checkpoint":
-        return _found(config, key, config.checkpoint if name is None else name)
-    chosen = _found(config, key, config.checkpoint)
+def choose_weights(config: Config) -> ChosenWeights:
+    """The weights that `checkpoint` names, as `find_weights`; UsageError, too, if they cannot be searched so."""
+    chosen = find_weights(config, "checkpoint", config.checkpoint)
     check_searcher(chosen.game, chosen.search, "search")
     return chosen
 
@@ -56,7 +50,12 @@ def check_searcher(game: Game, search: SearchConfig, key: str) -> None:
     check_search(game, search)
 
 
-def _found(config: Config, key: str, name: str) -> ChosenWeights:
+def find_weights(config: Config, key: str, name: str) -> ChosenWeights:
+    """The weights `name`, the value of `key`; game and network come from them, and from a run directory the search too.
+
+    A file, or one of the checkpoints, in a run directory is searched as that run was.  UsageError when there are none;
+    ResumeError when there are only damaged checkpoints.
+    """
     if not name:
         raise UsageError(f"{key}= is missing: name a run directory, a weights.safetensors file, or `random`")
     if name == "random":
@@ -89,11 +88,9 @@ def _of_directory(path: Path, config: Config, key: str) -> ChosenWeights:
         raise UsageError(f"{key}={path}: belongs to no run directory, for there is no config.yaml; name a run "
                          "directory, or a weights.safetensors file")
     facts, saved = found.checkpoint.facts, read_config(run)
-    network = dict(saved["network"])
-    weights = Weights(
-        int(facts["version"]), found.checkpoint.step, evaluation_tensors(found.checkpoint.tensors["average"]), network,
-        str(facts["game"]), dict(saved["game"].get("params") or {}),
-    )
+    tensors = evaluation_tensors(found.checkpoint.tensors["average"])
+    weights = Weights(int(facts["version"]), found.checkpoint.step, tensors, dict(saved["network"]),
+                      str(facts["game"]), dict(saved["game"].get("params") or {}))
     chosen = _of(weights, search_of_run(saved, config))
     return replace(chosen, notes=tuple(f"damaged and passed over: {line}" for line in found.damaged))
 

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console as Terminal
@@ -115,9 +114,7 @@ class Console:
             self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._draw()
         if self._live is not None:
             self._live.stop()
@@ -140,27 +137,17 @@ def block(status: Status) -> Panel:
     rows.add_column(overflow="fold")
     rows.add_row("time", _time_row(status))
     rows.add_row("now", _now_text(status))
-    rows.add_row("self-play", _Figures([
-        (f"{status.games_per_hour:,.0f}", "games/h"),
-        (f"{status.rows_per_second:,.0f}", "rows/s"),
-        (f"{status.searches_per_second:,.0f}", "searches/s"),
-        (f"{status.evaluations_per_second:,.0f}", "evaluations/s"),
-        (f"{status.cache_hit_rate:.0%}", "cache hits"),
-        (f"{status.games:,}", "games"),
-    ]))
+    rows.add_row("self-play", _Figures([*_self_play_rates(status), (f"{status.games:,}", "games")]))
     if status.time_shares:
         rows.add_row("its time", _Figures([(f"{share:.0%}", part) for part, share in status.time_shares.items()]))
     rows.add_row("learner", _Figures([
-        (f"{status.steps_per_second:,.1f}", "steps/s"),
-        (f"{status.step:,}", "steps"),
+        (f"{status.steps_per_second:,.1f}", "steps/s"), (f"{status.step:,}", "steps"),
         *((f"{value:.3f}", f"{name} loss") for name, value in status.losses.items()),
-        (f"{status.learning_rate:.2g}", "learning rate"),
-        (f"{status.version:,}", "published"),
+        (f"{status.learning_rate:.2g}", "learning rate"), (f"{status.version:,}", "published"),
     ]))
     rows.add_row("replay", _Figures([
         (f"{status.window_rows:,} of {status.window_size:,}", "rows in the window"),
-        (f"{status.samples_per_position:.2f}", "samples per position"),
-        (f"{status.rows_seen:,}", "rows seen"),
+        (f"{status.samples_per_position:.2f}", "samples per position"), (f"{status.rows_seen:,}", "rows seen"),
     ]))
     if status.runtimes:
         rows.add_row("network", Text("; ".join(status.runtimes)))
@@ -172,23 +159,16 @@ def block(status: Status) -> Panel:
     troubles = _troubles(status)
     if troubles:
         rows.add_row(Text("trouble", style="bold red"), Text(", ".join(troubles)))
-    return Panel(
-        rows, title=Text(f" {status.title} ", style="bold"), title_align="left",
-        subtitle=Text(f" {status.run_dir} ", style="dim"), subtitle_align="left", border_style="cyan",
-    )
+    return Panel(rows, title=Text(f" {status.title} ", style="bold"), title_align="left", border_style="cyan",
+                 subtitle=Text(f" {status.run_dir} ", style="dim"), subtitle_align="left")
 
 
 def plain_line(status: Status) -> str:
     """The same in one line, for logs."""
     parts = [
         f"{clock(status.seconds)} of {clock(status.minutes * 60)}",
-        f"{status.games_per_hour:,.0f} games/h",
-        f"{status.rows_per_second:,.0f} rows/s",
-        f"{status.searches_per_second:,.0f} searches/s",
-        f"{status.evaluations_per_second:,.0f} evaluations/s",
-        f"{status.cache_hit_rate:.0%} cache hits",
-        f"step {status.step:,}",
-        f"{status.steps_per_second:,.1f} steps/s",
+        *(f"{value} {unit}" for value, unit in _self_play_rates(status)),
+        f"step {status.step:,}", f"{status.steps_per_second:,.1f} steps/s",
         *(f"{name} loss {value:.3f}" for name, value in status.losses.items()),
         f"window {status.window_rows:,}/{status.window_size:,}",
         f"{status.samples_per_position:.2f} samples per position",
@@ -217,11 +197,18 @@ def clock(seconds: float) -> str:
 def sparkline(values: Iterable[float], width: int = 24) -> str:
     """The last `width` values as a row of bars, from the smallest to the largest of them."""
     shown = list(values)[-width:]
-    if not shown:
-        return ""
-    low, high = min(shown), max(shown)
-    span = (high - low) or 1.0
+    low = min(shown, default=0.0)
+    span = (max(shown, default=0.0) - low) or 1.0
     return "".join(_BARS[min(len(_BARS) - 1, int((value - low) / span * len(_BARS)))] for value in shown)
+
+
+def _self_play_rates(status: Status) -> list[tuple[str, str]]:
+    """Values with their units."""
+    return [
+        (f"{status.games_per_hour:,.0f}", "games/h"), (f"{status.rows_per_second:,.0f}", "rows/s"),
+        (f"{status.searches_per_second:,.0f}", "searches/s"),
+        (f"{status.evaluations_per_second:,.0f}", "evaluations/s"), (f"{status.cache_hit_rate:.0%}", "cache hits"),
+    ]
 
 
 def _time_row(status: Status) -> Table:

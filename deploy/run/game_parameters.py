@@ -1,30 +1,25 @@
 """Parameters of a game's rules, checked against what the core says the game has."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from shusaku.common._core import Game, SearchBatch, external_names, game_names, game_parameters
 from shusaku.common.config.search import SearchConfig, replace_read
 from shusaku.common.errors import UsageError
 from shusaku.common.external.entry import trust
+from shusaku.common.search import search_options
 from shusaku.common.suggestions import nearest
-
-if TYPE_CHECKING:
-    from shusaku.common._core import Game
 
 KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", dict: "a map", list: "a list"}
 
 
 def game_choices() -> list[str]:
     """Names that `game=` takes: the core's games, and those behind which games from outside are found."""
-    from shusaku.common._core import external_names, game_names
-
     return [*game_names(), *external_names()]
 
 
 def game_defaults(game: str, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Name -> default of every parameter, or its type if it has none; those of a Python game depend on `given`."""
-    from shusaku.common._core import external_names, game_parameters
-
     if game in external_names():
         from shusaku.common.external.loader import parameters
 
@@ -32,10 +27,8 @@ def game_defaults(game: str, given: Mapping[str, Any] | None = None) -> dict[str
     return {name: default for name, default, _ in game_parameters(game)}
 
 
-def make_game(name: str, params: Any, what: str) -> "Game":
+def make_game(name: str, params: Any, what: str) -> Game:
     """The game under these rules; UsageError, behind `what`, if it refuses one of them or all of them together."""
-    from shusaku.common._core import Game
-
     try:
         return Game(name, params)
     except UsageError:
@@ -44,11 +37,8 @@ def make_game(name: str, params: Any, what: str) -> "Game":
         raise UsageError(f"{what}: {error}") from None
 
 
-def check_search(game: "Game", search: SearchConfig) -> None:
+def check_search(game: Game, search: SearchConfig) -> None:
     """UsageError if the search needs something that the game lacks, such as a transposition key."""
-    from shusaku.common._core import SearchBatch
-    from shusaku.common.search import search_options
-
     try:
         SearchBatch(game, search_options(replace_read(search, cache=0), symmetries=False), 1, 0)
     except ValueError as error:
@@ -86,9 +76,8 @@ def parse_parameters(game: str, assignments: Iterable[str]) -> dict[str, Any]:
     if game == "python" and "entry" in values:
         trust(str(values["entry"]))
     known = game_defaults(game, values)
-    return {
-        key: parameter_value(game, known, key, value, f"--param {key}={texts[key]}") for key, value in values.items()
-    }
+    return {key: parameter_value(game, known, key, value, f"--param {key}={texts[key]}")
+            for key, value in values.items()}
 
 
 def parse_value(text: str) -> int | float | bool | str:

@@ -47,4 +47,4 @@ def write_strength(strength: Strength, directory: Path, title: str) -> None:
     """strength.json, and strength.png from the metrics of the whole run."""
     write_atomically(directory / "strength.json", json.dumps(strength.to_json(), indent=1).encode() + b"\n")
     baselines: dict[str, Any] = {baseline_name(n): share.optimal for n, share in strength.baselines.items()}
-    plot_strength(directory / "metrics.jsonl", directory / "strength.png", baselines, title=title)
+    plot_strength(directory / "metrics.jsonl", directory / "strength.png", baselines, title)

@@ -4,17 +4,17 @@ from pathlib import Path
 
 from shusaku.common.metrics import read_metrics
 
-_SUFFIX = "optimal"  # metrics of source "strength" that are shares of optimal moves end in it
+_SUFFIX = ".optimal"  # metrics of source "strength" that are shares of optimal moves end in it
 
 
-def plot_strength(metrics: Path, picture: Path, baselines: dict[str, float] | None = None, title: str = "") -> bool:
-    """Draws the share of optimal moves over training time as a PNG; False, and no file, when nothing was measured.
+def plot_strength(metrics: Path, picture: Path, baselines: dict[str, float], title: str) -> None:
+    """Draws the share of optimal moves over training time as a PNG; no file if nothing was measured.
 
     `baselines` are shares of players that do not learn (name -> share), drawn as level lines.
     """
     curves = _curves(metrics, "strength")
     if not curves:
-        return False
+        return
     ends = _curves(metrics, "final_strength")
 
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -28,11 +28,11 @@ def plot_strength(metrics: Path, picture: Path, baselines: dict[str, float] | No
         (line,) = axes.plot(minutes, shares, marker="o", markersize=4, linewidth=1.8, label=_readable(label))
         for minute, share in ends.get(label, []):
             axes.plot(minute, share, marker="D", markersize=6, color=line.get_color(), clip_on=False)
-    for index, (label, share) in enumerate((baselines or {}).items()):
+    for index, (label, share) in enumerate(baselines.items()):
         axes.axhline(share, linestyle=("--", ":", "-.")[index % 3], linewidth=1, color="0.45")
         axes.annotate(f"{label} {share:.2f}", (1, share), xycoords=("axes fraction", "data"), xytext=(-4, 2),
                       textcoords="offset points", ha="right", va="bottom", fontsize=8, color="0.35")
-    axes.set(xlabel="minutes of training", ylabel="share of optimal moves", title=title or None)
+    axes.set(xlabel="minutes of training", ylabel="share of optimal moves", title=title)
     axes.set_xlim(left=0)
     axes.set_ylim(top=1.0)
     axes.grid(alpha=0.25)
@@ -42,7 +42,6 @@ def plot_strength(metrics: Path, picture: Path, baselines: dict[str, float] | No
     temporary = picture.with_name(f"{picture.name}.new")
     figure.savefig(temporary, format="png")
     temporary.replace(picture)
-    return True
 
 
 def _curves(metrics: Path, source: str) -> dict[str, list[tuple[float, float]]]:
@@ -50,13 +49,8 @@ def _curves(metrics: Path, source: str) -> dict[str, list[tuple[float, float]]]:
     curves: dict[str, list[tuple[float, float]]] = {}
     for moment in read_metrics(metrics, source=source):
         for name, value in moment.values.items():
-            label = name.removesuffix(_SUFFIX).rstrip("/._")
-            if isinstance(value, dict):
-                value, label = value.get(_SUFFIX), name
-            elif not name.endswith(_SUFFIX):
-                continue
-            if isinstance(value, int | float):
-                curves.setdefault(label or "optimal", []).append((moment.seconds / 60, float(value)))
+            if name.endswith(_SUFFIX) and value is not None:
+                curves.setdefault(name.removesuffix(_SUFFIX), []).append((moment.seconds / 60, float(value)))
     return curves
 
 

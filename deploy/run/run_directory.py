@@ -5,6 +5,7 @@
             checkpoints/  records/  tensorboard/  metrics.jsonl  lock
 """
 
+import contextlib
 import fcntl
 import json
 import os
@@ -15,7 +16,6 @@ import time
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from omegaconf import OmegaConf
@@ -69,33 +69,28 @@ class RunDirectory:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """A start that is refused after all leaves no run directory, unless there was one."""
         if self._is_new and isinstance(error, UsageError):
             shutil.rmtree(self.path, ignore_errors=True)
         self.close()
 
     def _take_lock(self) -> None:
+        self._lock.seek(0)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            self._lock.seek(0)
             owner = self._lock.read().strip() or "another process"
-            raise UsageError(
-                f"run.dir={self.path}: in use by {owner}; wait for it, stop it, or choose another run.dir"
-            ) from None
-        self._lock.seek(0)
+            raise UsageError(f"run.dir={self.path}: in use by {owner}; wait for it, stop it, or choose another "
+                             "run.dir") from None
         self._lock.truncate()
         self._lock.write(f"process {os.getpid()} on {platform.node()}")
         self._lock.flush()
 
     def _check_resume(self, config: Config, tree: dict[str, Any]) -> None:
         if config.run.resume == "never":
-            raise UsageError(
-                f"run.resume=never: {self.path} holds a run already; choose another run.dir, or leave run.resume out"
-            )
+            raise UsageError(f"run.resume=never: {self.path} holds a run already; choose another run.dir, or leave "
+                             "run.resume out")
         asked, defaults = _flatten(tree), _flatten(asdict(Config(search=make_search(config.search.policy))))
         known = {key: defaults[key] for key in asked if key in defaults and not _is_below(key, ("game",))}
         saved = {**known, **_flatten(read_config(self.path))}  # an older program had fewer settings, or others
@@ -108,10 +103,8 @@ class RunDirectory:
         fatal = [key for key in changed if _is_below(key, _SHAPES)]
         if fatal:
             differences = ", ".join(texts[key] for key in fatal)
-            raise UsageError(
-                f"run.dir={self.path} holds a run with another game, network or targets ({differences});"
-                " choose another run.dir, or ask for what it was started with"
-            )
+            raise UsageError(f"run.dir={self.path} holds a run with another game, network or targets ({differences});"
+                             " choose another run.dir, or ask for what it was started with")
         if texts:
             self.notes.append(f"settings that differ from the last start: {', '.join(texts.values())}")
 
@@ -119,10 +112,8 @@ class RunDirectory:
         overrides = config.overrides if isinstance(config, ComposedConfig) else []
         write_atomically(self.path / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(tree)).encode())
         start = {
-            "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-            "overrides": [mask_override(text) for text in overrides],
-            "seed": config.run.seed,
-            **_versions(),
+            "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "overrides": [mask_override(text) for text in overrides],
+            "seed": config.run.seed, **_versions(),
         }
         drop_torn_line(self.path / "starts.jsonl")
         with (self.path / "starts.jsonl").open("a", encoding="utf-8") as file:
@@ -173,18 +164,12 @@ def _show(tree: dict[str, Any], key: str) -> str:
 
 def _versions() -> dict[str, Any]:
     """Packages, Python, machine, and the git revision when the code runs from a checkout."""
-    packages = {}
+    packages = dict.fromkeys(_PACKAGES, "")
     for name in _PACKAGES:
-        try:
+        with contextlib.suppress(metadata.PackageNotFoundError):
             packages[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            packages[name] = ""
-    return {
-        "packages": packages,
-        "python": platform.python_version(),
-        "machine": f"{platform.platform()}, {os.cpu_count()} CPUs",
-        "git": _git_revision(),
-    }
+    return {"packages": packages, "python": platform.python_version(),
+            "machine": f"{platform.platform()}, {os.cpu_count()} CPUs", "git": _git_revision()}
 
 
 def _git_revision() -> str:

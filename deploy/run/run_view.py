@@ -31,7 +31,7 @@ class RunView:
     rows: int  # of these games
     totals: Mapping[str, int]  # counters of self-play, summed over the actors; they only grow
     report: TrainingReport | None  # the learner's newest; None: there was none yet
-    faults: Mapping[str, int]  # FAULTS, summed over all learners of this driver; what never happened may be absent
+    faults: Mapping[str, int]  # FAULTS, summed over all learners of this driver
     quarantined: int  # records
     strength: tuple[tuple[float, float], ...]  # training seconds, share of optimal moves
     runtimes: tuple[str, ...]  # what evaluates, and why it was chosen

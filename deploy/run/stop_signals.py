@@ -1,7 +1,7 @@
 """Ctrl-C and SIGTERM as a question that loops ask; the second one does not wait for an answer."""
 
 import signal
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self
 
 
@@ -38,9 +38,7 @@ class StopSignals:
             pass
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         for number, handler in self._previous.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
 

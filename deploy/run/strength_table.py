@@ -1,6 +1,7 @@
 """The strength of a network beside players that have learned nothing, as plain text."""
 
 from shusaku.actors.arena.strength import Share, Strength
+from shusaku.deploy.run.text_table import text_table
 
 _BASELINE_NAMES = {
     "random": "random mover",
@@ -12,23 +13,16 @@ _BASELINE_NAMES = {
 
 def strength_table(strength: Strength) -> str:
     """Lines of equal columns: player, share of optimal moves, mistakes, and the share in every bucket."""
-    players = [("network alone", strength.policy)]
-    players += [(f"{n} simulations", share) for n, share in strength.searches.items()]
-    others = [(baseline_name(name), share) for name, share in strength.baselines.items()]
+    players = {"network alone": strength.policy, **{f"{n} simulations": s for n, s in strength.searches.items()}}
+    others = {baseline_name(name): share for name, share in strength.baselines.items()}
     buckets = list(strength.policy.by_bucket)
     if len(buckets) == 1:
         buckets = []  # it would repeat the column `optimal`
     # Bucket names stand in two lines, so that the table fits 80 columns.
     above = ["", "", "", *(bucket.partition("_")[0] for bucket in buckets)]
     header = ["", "optimal", "mistakes", *(bucket.partition("_")[2] for bucket in buckets)]
-    rows = [_cells(name, share, buckets) for name, share in players]
-    rows_of_others = [_cells(name, share, buckets) for name, share in others]
-    widths = [max(map(len, column)) for column in zip(above, header, *rows, *rows_of_others, strict=True)]
-    rule = "-" * (sum(widths) + 2 * (len(widths) - 1))
-    lines = [_line(above, widths)] if buckets else []
-    lines += [_line(header, widths), rule, *(_line(row, widths) for row in rows)]
-    if others:
-        lines += [rule, *(_line(row, widths) for row in rows_of_others)]
+    blocks = [[_cells(name, share, buckets) for name, share in group.items()] for group in (players, others) if group]
+    lines = text_table([above, header] if buckets else [header], *blocks)
     lines += ["", f"{strength.positions:,} positions of {strength.game}; optimal: the share of moves that keep the "
                   "result of the game" + (", mean over the buckets" if buckets else "")]
     if strength.never_loses is not None:
@@ -44,11 +38,3 @@ def baseline_name(name: str) -> str:
 def _cells(name: str, share: Share, buckets: list[str]) -> list[str]:
     shares = [f"{share.by_bucket[bucket]:.3f}" for bucket in buckets]
     return [name, f"{share.optimal:.4f}", f"{share.mistakes:,.0f}", *shares]
-
-
-def _line(cells: list[str], widths: list[int]) -> str:
-    first, *others = (
-        cell.ljust(width) if index == 0 else cell.rjust(width)
-        for index, (cell, width) in enumerate(zip(cells, widths, strict=True))
-    )
-    return "  ".join([first, *others]).rstrip()

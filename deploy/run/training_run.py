@@ -70,12 +70,13 @@ class TrainingRun(ABC):
         """A line for the user that stays."""
         self.console.log(line)
 
-    def take(self, report: TrainingReport) -> None:
-        """The newest report of the learner; logs its notes."""
+    def take(self, report: TrainingReport) -> TrainingReport:
+        """Keeps and returns the newest report of the learner; logs its notes."""
         self.faults.update(report)
         self.report = report
         for note in report.notes:
             self.log(note)
+        return report
 
     def save_progress(self, **counts: Any) -> None:
         """What a kill would lose, with these counts of now; a full disk is logged, and nothing more."""

@@ -139,7 +139,7 @@ class Link:
         except redis.ResponseError:  # a complete reply
             raise
         except BaseException:  # an interrupt too: a late reply must not answer the next call
-            self._disconnect()
+            self.close()
             raise
 
     def execute_many(self, *commands: Sequence[str | bytes | int]) -> list[Any]:
@@ -148,7 +148,7 @@ class Link:
             self._connection.send_packed_command([b"".join(map(pack, commands))])
             return [self._reply() for _ in commands]
         except BaseException:
-            self._disconnect()
+            self.close()
             raise
 
     def _reply(self) -> Any:
@@ -159,9 +159,6 @@ class Link:
 
     def close(self) -> None:
         """Closes the connection; the next command opens another."""
-        self._disconnect()
-
-    def _disconnect(self) -> None:
         self.breaks += 1
         self._connection.disconnect()
 
@@ -191,14 +188,9 @@ def translate_redis_errors(url: str) -> Iterator[None]:
     try:
         yield
     except (redis.RedisError, OSError) as error:
-        raise to_replay_error(error, url) from None
-
-
-def to_replay_error(error: Exception, url: str) -> ReplayUnavailable:
-    """Returns the error in one line with the name of the server."""
-    reason, is_final = explain(error)
-    text = f"{mask_passwords(url)}: {reason}"
-    return ReplayRefused(text) if is_final else ReplayUnavailable(text)
+        reason, is_final = explain(error)
+        kind = ReplayRefused if is_final else ReplayUnavailable
+        raise kind(f"{mask_passwords(url)}: {reason}") from None
 
 
 def explain(error: Exception) -> tuple[str, bool]:

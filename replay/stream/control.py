@@ -1,13 +1,13 @@
 """The driver's and the commands' side of the stream: driver terms, fences, requests and metrics of a run."""
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from shusaku.common.errors import ResumeError
 from shusaku.replay.stream.client import ReplayUnavailable, connect, translate_redis_errors
 from shusaku.replay.stream.keys import RunKeys
-from shusaku.replay.stream.scripts import BEGIN, FENCE, RECORD_VERSION, SET_CONTROL
+from shusaku.replay.stream.scripts import BEGIN, FENCE, RECORD_VERSION, SET_CONTROL, Argument, Script
 
 
 class ActorMetrics(NamedTuple):
@@ -27,13 +27,7 @@ class RedisControl:
         self._keys = RunKeys.of(run_id)
 
     def begin(
-        self,
-        epoch: int,
-        *,
-        capacity: int,
-        max_bytes: int,
-        actors: int,
-        limit: int | None = None,
+        self, epoch: int, *, capacity: int, max_bytes: int, actors: int, limit: int | None = None,
         fences: Mapping[int, int] | None = None,
     ) -> bool:
         """Begins a driver term, or continues it after the data was lost; returns whether the keys had to be made.
@@ -46,8 +40,7 @@ class RedisControl:
         pairs = [number for pair in (fences or {}).items() for number in pair]
         with translate_redis_errors(self._url):
             status = BEGIN(
-                self._client,
-                [self._keys.control, self._keys.counters, self._keys.seen, self._keys.games],
+                self._client, [self._keys.control, self._keys.counters, self._keys.seen, self._keys.games],
                 [secrets.token_hex(16), epoch, capacity, max_bytes, actors, "" if limit is None else limit, *pairs],
             )
         if status == 0:
@@ -59,9 +52,7 @@ class RedisControl:
 
     def newest_epoch(self) -> int:
         """The newest driver term; -1 if no driver has begun, or the data was lost."""
-        with translate_redis_errors(self._url):
-            epoch = self._client.hget(self._keys.control, "epoch")
-        return -1 if epoch is None else int(epoch)
+        return self._get("epoch", default=-1)
 
     def is_lost(self) -> bool:
         """Whether the server has no data of this run, so that `begin` is due."""
@@ -70,42 +61,35 @@ class RedisControl:
 
     def fence(self, actor: int, incarnation: int) -> None:
         """Refuses games of earlier incarnations of this actor from now on."""
-        with translate_redis_errors(self._url):
-            is_done = FENCE(self._client, [self._keys.control, self._keys.seen], [actor, incarnation])
-        self._check(is_done)
+        self._change(FENCE, [self._keys.control, self._keys.seen], actor, incarnation)
 
     def record_version(self, version: int) -> None:
         """Records that weights up to this publication number exist; it never goes back."""
-        with translate_redis_errors(self._url):
-            is_done = RECORD_VERSION(self._client, [self._keys.control], [version])
-        self._check(is_done)
+        self._change(RECORD_VERSION, [self._keys.control], version)
 
     def newest_version(self) -> int:
         """The newest version that was recorded; 0: none."""
-        with translate_redis_errors(self._url):
-            return int(self._client.hget(self._keys.control, "version") or 0)
+        return self._get("version")
 
     def set_actors(self, actors: int) -> None:
         """Sets the desired number of actors; 0: as configured."""
-        self._set("actors", actors)
+        self._change(SET_CONTROL, [self._keys.control], "actors", actors)
 
     def desired_actors(self) -> int:
         """The desired number of actors; 0: as configured."""
-        with translate_redis_errors(self._url):
-            return int(self._client.hget(self._keys.control, "actors") or 0)
+        return self._get("actors")
 
     def stop_actors(self) -> None:
         """Tells every actor to end, in each reply from now on; only the driver calls it."""
-        self._set("stop", 1)
+        self._change(SET_CONTROL, [self._keys.control], "stop", 1)
 
     def request_run_stop(self) -> None:
         """Asks the driver to end the run in order."""
-        self._set("wish", 1)
+        self._change(SET_CONTROL, [self._keys.control], "wish", 1)
 
     def is_run_stop_requested(self) -> bool:
         """Whether a command has asked the driver to end the run."""
-        with translate_redis_errors(self._url):
-            return self._client.hget(self._keys.control, "wish") == b"1"
+        return self._get("wish") == 1
 
     def actor_metrics(self) -> dict[int, ActorMetrics]:
         """By actor, for all that ever sent a heartbeat in this run; age and incarnation tell which ones live."""
@@ -156,11 +140,13 @@ class RedisControl:
         """Closes the connections."""
         self._client.connection_pool.disconnect()
 
-    def _set(self, field: str, value: int) -> None:
+    def _get(self, field: str, default: int = 0) -> int:
         with translate_redis_errors(self._url):
-            is_done = SET_CONTROL(self._client, [self._keys.control], [field, value])
-        self._check(is_done)
+            value = self._client.hget(self._keys.control, field)
+        return default if value is None else int(value)
 
-    def _check(self, is_done: int) -> None:
+    def _change(self, script: Script, keys: Sequence[str], *arguments: Argument) -> None:
+        with translate_redis_errors(self._url):
+            is_done = script(self._client, keys, arguments)
         if not is_done:
             raise ReplayUnavailable("the data of the run was lost; the driver has to begin anew first")

@@ -113,15 +113,9 @@ def _entries(raw: Sequence[Any], number: int, inserted: int) -> list[Entry]:
         id = name.decode()
         first, _, second = id.partition("-")
         place = int(first)
-        if (
-            second == "0"
-            and place <= number
-            and len(fields) == 6
-            and fields[::2] == [b"d", b"r", b"n"]
-            and fields[3].isdigit()
-            and fields[5].isdigit()
-            and int(fields[3]) <= int(fields[5]) <= inserted
-        ):
+        is_shaped = second == "0" and place <= number and len(fields) == 6 and fields[::2] == [b"d", b"r", b"n"]
+        is_counted = is_shaped and fields[3].isdigit() and fields[5].isdigit()
+        if is_counted and int(fields[3]) <= int(fields[5]) <= inserted:
             entries.append(Entry(id, place, int(fields[3]), int(fields[5]), fields[1], True))
         else:
             data = b" ".join(fields[:16]) if fields else b""

@@ -134,15 +134,9 @@ class AsyncWriter:
         """The statistics of this moment."""
         with self._changed:
             return WriterStats(
-                queued=len(self._games),
-                queued_bytes=self._bytes,
-                acknowledged=self._acknowledged,
-                duplicates=self._duplicates,
-                refused=self._refused,
-                calls=self._calls,
-                failures=self._failures,
-                unreachable_s=time.monotonic() - self._troubled_since if self._trouble else 0.0,
-                trouble=self._trouble,
+                queued=len(self._games), queued_bytes=self._bytes, acknowledged=self._acknowledged,
+                duplicates=self._duplicates, refused=self._refused, calls=self._calls, failures=self._failures,
+                unreachable_s=time.monotonic() - self._troubled_since if self._trouble else 0.0, trouble=self._trouble,
             )
 
     def _run(self) -> None:

@@ -6,12 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shusaku.common.config.schema import ReplayConfig
+from shusaku.common.config.rules import check
+from shusaku.common.config.schema import Config, ReplayConfig
 from shusaku.common.errors import UsageError
-from shusaku.replay.window import Window
+from shusaku.replay.window import window_rows
 
-WINDOWS = st.builds(
-    lambda kind, minimum, more, exponent, factor: Window(kind, minimum + more, minimum, exponent, factor),
+CONFIGS = st.builds(
+    lambda kind, minimum, more, exponent, factor: ReplayConfig(
+        window=kind, capacity=minimum + more, minimum=minimum, window_exponent=exponent, window_factor=factor),
     st.sampled_from(["power", "fixed"]),
     st.integers(1, 10**6),
     st.integers(0, 10**7),
@@ -26,25 +28,26 @@ WINDOWS = st.builds(
 )
 def test_katagos_values(minimum: int, seen: int, rows: int) -> None:
     """research/production-systems.md section 4.3, derived there with KataGo's own code."""
-    assert Window("power", 10**9, minimum).rows(seen) == pytest.approx(rows, rel=0.005)
+    config = ReplayConfig(capacity=10**9, minimum=minimum, window_exponent=0.65, window_factor=0.4)
+    assert window_rows(config, seen) == pytest.approx(rows, rel=0.005)
 
 
-@given(WINDOWS, st.integers(0, 10**12), st.integers(0, 10**12))
+@given(CONFIGS, st.integers(0, 10**12), st.integers(0, 10**12))
 @settings(deadline=None)
-def test_it_grows_within_its_bounds(window: Window, seen: int, more: int) -> None:
-    rows = window.rows(seen)
-    assert window.minimum <= rows <= window.capacity
-    assert rows <= window.rows(seen + more) <= rows + more + 1
-    if window.kind == "fixed":
-        assert rows == window.capacity
-    elif seen > window.minimum:
+def test_it_grows_within_its_bounds(config: ReplayConfig, seen: int, more: int) -> None:
+    rows = window_rows(config, seen)
+    assert config.minimum <= rows <= config.capacity
+    assert rows <= window_rows(config, seen + more) <= rows + more + 1
+    if config.window == "fixed":
+        assert rows == config.capacity
+    elif seen > config.minimum:
         assert rows <= seen  # never asks for more than there was
 
 
 def test_it_begins_at_the_minimum_and_grows_by_the_factor() -> None:
-    window = Window("power", 10**9, 100_000, factor=0.4)
-    assert window.rows(0) == window.rows(100_000) == 100_000
-    assert window.rows(101_000) == pytest.approx(100_400, abs=5)
+    config = ReplayConfig(capacity=10**9, minimum=100_000, window_factor=0.4)
+    assert window_rows(config, 0) == window_rows(config, 100_000) == 100_000
+    assert window_rows(config, 101_000) == pytest.approx(100_400, abs=5)
 
 
 @pytest.mark.parametrize(
@@ -52,13 +55,13 @@ def test_it_begins_at_the_minimum_and_grows_by_the_factor() -> None:
     [
         ({"window": "tapered"}, "replay.window=tapered: must be one of power, fixed"),
         ({"minimum": 0}, "replay.minimum=0"),
-        ({"minimum": 10**9}, "replay.minimum=1000000000: must lie between 1 and replay.capacity="),
-        ({"window_exponent": 0.0}, "replay.window_exponent=0.0"),
-        ({"window_factor": 2.0}, "replay.window_factor=2.0"),
+        ({"minimum": 10**9}, "replay.minimum=1000000000: must not exceed replay.capacity="),
+        ({"window_exponent": 0.0}, "replay.window_exponent=0.0: must lie above 0 and be at most 1"),
+        ({"window_factor": 2.0}, "replay.window_factor=2.0: must lie above 0 and be at most 1"),
     ],
     ids=str,
 )
 def test_impossible_settings(change: dict[str, Any], text: str) -> None:
     with pytest.raises(UsageError) as caught:
-        Window.of(ReplayConfig(**change))
+        check(Config(replay=ReplayConfig(**change)))
     assert text in str(caught.value)

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from scripted_evaluator import ScriptedEvaluator
 
 from shusaku.actors.arena.arena import Arena, MatchResult, openings
 from shusaku.actors.arena.players import Forfeit, OpenGame, Player, RandomPlayer, SearchPlayer
-from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, ScriptedEvaluator, UniformEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, UniformEvaluator
 from shusaku.common._core import Game
 from shusaku.common.config.search import MctsConfig, PuctConfig, SearchConfig, make_search
 from shusaku.common.errors import UsageError

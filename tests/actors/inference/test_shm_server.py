@@ -142,14 +142,14 @@ def test_many_clients_share_batches_and_each_gets_its_own() -> None:
 
     with a_listener() as (server, evaluators, listener), ThreadPoolExecutor(8) as pool:
         running = [pool.submit(ask_on, client, listener) for client in range(8)]
-        assert eventually(lambda: listener.clients == 8)
+        assert eventually(lambda: len(listener._connections) == 8)
         for version in range(2, 12):
             server.load(weights(version))
             time.sleep(0.03)
         stop.set()
         assert all(future.result(10) > 5 for future in running)
         assert max(evaluators[64].asked) > 8, "no two clients were ever answered together"
-        assert eventually(lambda: listener.clients == 0)
+        assert eventually(lambda: len(listener._connections) == 0)
 
 
 # --- ends ------------------------------------------------------------------------------------------------------------
@@ -238,17 +238,17 @@ def test_a_client_that_dies_leaves_nothing_behind() -> None:
         first = client_of(listener)
         first.receive(first.send(CODEC.encode(leaves_of(2))), 10)
         first.close()
-        assert eventually(lambda: listener.clients == 0)
+        assert eventually(lambda: len(listener._connections) == 0)
         open_before, shared_before = open_descriptors(), set(os.listdir("/dev/shm"))
         for seed in range(20):
             transport = client_of(listener)
             evaluators[64].free.clear()
             transport.send(CODEC.encode(leaves_of(2, seed=seed)))
-            assert eventually(lambda: listener.clients == 1)
+            assert eventually(lambda: len(listener._connections) == 1)
             assert open_descriptors() > open_before
             transport.close()  # its request is on its way
             evaluators[64].free.set()
-        assert eventually(lambda: listener.clients == 0)
+        assert eventually(lambda: len(listener._connections) == 0)
         assert open_descriptors() == open_before
         assert not any("shusaku" in name for name in set(os.listdir("/dev/shm")) - shared_before)
         last = client_of(listener)
@@ -272,7 +272,7 @@ def test_a_client_that_died_before_its_answer_harms_nobody() -> None:
                 connection.socket.shutdown(socket.SHUT_RDWR)
             evaluators[64].free.set()
             dying.close()
-            assert eventually(lambda: listener.clients == 1)
+            assert eventually(lambda: len(listener._connections) == 1)
         assert other.receive(other.send(CODEC.encode(leaves_of(2))), 10)
         assert listener._thread.is_alive()
         other.close()
@@ -371,7 +371,7 @@ def test_a_client_that_breaks_the_protocol_is_disconnected(misuse: str) -> None:
                 assert connection.recv(1) == ACCEPTED
                 connection.send(b"\x02")
             assert connection.recv(1) == b""
-        assert eventually(lambda: listener.clients == 1)
+        assert eventually(lambda: len(listener._connections) == 1)
         assert open_descriptors() == descriptors_before
         assert good.receive(good.send(CODEC.encode(leaves_of(2))), 10)
         good.close()

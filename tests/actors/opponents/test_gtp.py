@@ -175,7 +175,7 @@ def test_stopping_does_not_wait_for_the_move() -> None:
 def test_an_engine_that_died_between_two_questions_is_a_crash() -> None:
     engine = GtpEngine(fake())
     assert engine.ask("version", 10) == "1.0"
-    psutil.Process(engine.pid).kill()
+    psutil.Process(engine._process.pid).kill()
     with pytest.raises(EngineError, match="was killed by SIGKILL when asked to name") as error:
         engine.ask("name", 10)
     assert error.value.kind == "crash"
@@ -187,6 +187,6 @@ def test_an_engine_that_died_between_two_games_loses_none() -> None:
     first, second = OpenGame(0, TIC_TAC_TOE.start()), OpenGame(1, TIC_TAC_TOE.start())
     assert isinstance(engine.choose([first])[0], int)
     engine.end(first)
-    psutil.Process(engine._idle[0].engine.pid).kill()
+    psutil.Process(engine._idle[0].engine._process.pid).kill()
     assert isinstance(engine.choose([second])[0], int)
     engine.close()

@@ -158,12 +158,13 @@ def test_the_saved_configuration_is_data(tmp_path: Path) -> None:
 
 def test_strength_over_time_is_drawn(tmp_path: Path) -> None:
     picture = tmp_path / "strength.png"
-    assert not plot_strength(tmp_path / "metrics.jsonl", picture)
+    plot_strength(tmp_path / "metrics.jsonl", picture, {}, "connect four")
+    assert not picture.exists()
     with closing(MetricsSink(tmp_path)) as sink:
         for minute, share in enumerate((0.4, 0.6, 0.7)):
-            values = {"policy": {"optimal": share}, "search_64/optimal": share + 0.1, "other": 3.0}
+            values = {"policy.optimal": share, "search_64.optimal": share + 0.1, "other": 3.0}
             sink.write(Metrics(minute * 100, minute * 60.0, "strength", values))
         sink.write(Metrics(300, 180.0, "final_strength", {"policy.optimal": 0.72, "search_400.optimal": 0.9}))
-    assert plot_strength(tmp_path / "metrics.jsonl", picture, {"random": 0.31, "UCT-400": 0.87}, "connect four")
+    plot_strength(tmp_path / "metrics.jsonl", picture, {"random": 0.31, "UCT-400": 0.87}, "connect four")
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert not list(tmp_path.glob("*.new"))

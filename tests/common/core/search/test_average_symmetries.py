@@ -3,9 +3,10 @@
 
 import numpy as np
 import pytest
+from scripted_evaluator import ScriptedEvaluator
 from search_fixtures import plain_game_batch, random_positions, scripted
 
-from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, ScriptedEvaluator, UniformEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, UniformEvaluator
 from shusaku.common._core import Game, SearchBatch
 from shusaku.common.config.search import make_search
 from shusaku.common.messages import Leaves

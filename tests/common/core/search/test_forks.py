@@ -4,9 +4,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from scripted_evaluator import ScriptedEvaluator
 from search_fixtures import plain_game_batch, played_games
 
-from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, ScriptedEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game, RowRing
 from shusaku.common.config.schema import SelfPlayConfig

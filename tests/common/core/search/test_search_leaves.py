@@ -4,6 +4,7 @@
 import numpy as np
 import pytest
 from reference_graph import WaitingPuct, waiting_search
+from scripted_evaluator import ScriptedEvaluator
 from search_fixtures import (
     assert_proofs_are_true,
     late_positions,
@@ -14,7 +15,7 @@ from search_fixtures import (
 )
 
 from shusaku.actors.arena.strength_sets import strength_set
-from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, ScriptedEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.common._core import Game, SearchBatch
 from shusaku.common.config.search import PuctConfig
 from shusaku.common.messages import Leaves

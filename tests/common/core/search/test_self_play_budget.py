@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from scripted_evaluator import ScriptedEvaluator
 from search_fixtures import plain_game_batch, played_games
 
-from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, ScriptedEvaluator
+from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.common._core import Game, GameBatch
 from shusaku.common.config.schema import SelfPlayConfig
 from shusaku.common.config.search import GumbelConfig, PuctConfig, make_search
