@@ -92,16 +92,13 @@ class TrainingLoop:
         self._config, self._game, self._buffer, self._directory = config, game, buffer, directory
         self._config_hash, self._clock, self._self_play = config_hash, clock, self_play
         self._load_weights = load_weights
-        network = Network(
-            game.observation_shape, game.num_actions, config.network, make_targets(config.learner), config.run.seed
-        )
+        network = Network(game.observation_shape, game.num_actions, config.network, make_targets(config.learner),
+                          config.run.seed)
         self.learner = Learner(network, game, config.learner, is_quantised=config.inference.is_quantised)
         self.versions = VersionIndex(directory)
         self._published: Weights | None = None
         self._restored: Weights | None = None  # what was published last when the checkpoint was written
-        self._rollbacks = 0
-        self._saved_step = 0
-        self._ticks = 0
+        self._rollbacks = self._saved_step = self._ticks = 0
         self._learning = self._waiting = 0.0
         self._metrics: dict[str, float] = {}
         self._notes: list[str] = []
@@ -114,8 +111,7 @@ class TrainingLoop:
         first = self._resume()
         self._batches: Prefetcher[Batch] = Prefetcher(
             lambda seed: buffer.sample(config.learner.batch_size, seed), config.run.seed, config.learner.prefetch,
-            first, end=None if self_play is None else first,
-        )
+            first, end=None if self_play is None else first)
 
     def run(self) -> TrainingReport:
         """Publishes, then learns until `stop`; ends with a checkpoint, and reports how it ended.
@@ -329,11 +325,10 @@ class TrainingLoop:
         self.learner.restore(LearnerState(found.checkpoint.tensors, facts["learner"]))
         records = self._self_play.open_window(facts["local"]) if self._self_play else ()
         bad = self._buffer.restore(facts["replay"], records)
-        self._restored = Weights(
-            int(facts["version"]), int(facts["version_step"]), dict(found.checkpoint.tensors["published"]),
-            asdict(self._config.network), self._game.name, self._game.params, scales=facts["scales"],
-            rejected=facts["refused"],
-        )
+        tensors = dict(found.checkpoint.tensors["published"])
+        self._restored = Weights(int(facts["version"]), int(facts["version_step"]), tensors,
+                                 asdict(self._config.network), self._game.name, self._game.params,
+                                 scales=facts["scales"], rejected=facts["refused"])
         # Redis may have seen later ones than a copy of the run directory knows.
         self.versions.newest = max(self.versions.newest, int(facts["version"]), self._buffer.control().version)
         self._saved_step, self.steps_left = self.learner.step_count, int(facts["steps_left"])

@@ -28,13 +28,14 @@ FIGURES = {  # name -> what `shusaku bench` measures, its overrides, and the key
     "learner": ("learner", ("network=small", "learner.threads=1"), "rows_per_s"),
     "append": ("replay", (), "appended_per_s"),
 }
+REDIS = "redis_append"  # the one figure that `shusaku bench` does not measure: a script does
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)
-    parser.add_argument("figure", choices=FIGURES)
+    parser.add_argument("figure", choices=(*FIGURES, REDIS))
     parser.add_argument("--pairs", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--cpus", default="0,1")
@@ -56,9 +57,15 @@ def main() -> None:
 
 def rate(checkout: Path, figure: str, seconds: float, cpus: str) -> float:
     """One measurement by the program of that checkout."""
-    what, overrides, key = FIGURES[figure]
-    command = ["taskset", "-c", cpus, str(checkout.resolve() / ".venv" / "bin" / "shusaku"), "bench", what,
-               *overrides, f"bench.seconds={seconds}", "--json"]
+    programs = checkout.resolve() / ".venv" / "bin"
+    if figure == REDIS:
+        key, is_new = "appended_per_s", (checkout / "benchmarks" / "speed").exists()
+        script = ["-m", "benchmarks.speed.redis_replay"] if is_new else ["benchmarks/redis_replay.py"]
+        command = [str(programs / "python"), *script, f"--seconds={seconds}", "--json"]
+    else:
+        what, overrides, key = FIGURES[figure]
+        command = [str(programs / "shusaku"), "bench", what, *overrides, f"bench.seconds={seconds}", "--json"]
+    command = ["taskset", "-c", cpus, *command]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=checkout)
     return float(json.loads(done.stdout.splitlines()[-1])[key])
 

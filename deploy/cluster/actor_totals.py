@@ -1,6 +1,7 @@
 """The metrics in the actors' heartbeats, summed over all incarnations of all actors."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -72,11 +73,9 @@ class ActorTotals:
 
 
 def _sum(many: list[Mapping[str, Any]]) -> dict[str, int]:
-    total: dict[str, int] = {}
+    total: Counter[str] = Counter()
     for metrics in many:
-        for name, value in metrics.items():
-            if isinstance(value, int):
-                total[name] = total.get(name, 0) + value
+        total.update({name: value for name, value in metrics.items() if isinstance(value, int)})
     return total
 
 
@@ -88,8 +87,5 @@ def _unpack(data: bytes) -> Mapping[str, Any]:
         return {}
     if not isinstance(content, dict):
         return {}
-    texts = {"runtime"}
-    return {
-        str(name): value for name, value in content.items()
-        if isinstance(value, str if name in texts else int | float) and not isinstance(value, bool)
-    }
+    return {str(name): value for name, value in content.items()
+            if isinstance(value, str if name == "runtime" else int | float) and not isinstance(value, bool)}

@@ -79,11 +79,9 @@ class ClusterRun(TrainingRun):
         control = self.store.start("" if self.session.is_local else self.session.own_address)
         move_to_stream(self.directory.path, config, self.store.url, self.identity, self.log)
         epoch = self.identity.next_epoch(control.newest_epoch())
-        self.epoch = epoch
         self.broadcast = Broadcast(self.supervisor, self.layout.placement)
-        self.meter = StrengthMeter(
-            config.strength, self.supervisor, self.broadcast, self.progress, self.metrics.write_strength, self.log,
-        )
+        self.meter = StrengthMeter(config.strength, self.supervisor, self.broadcast, self.progress,
+                                   self.metrics.write_strength, self.log)
         # Actors go on with these until the learner has read its window back.
         self.broadcast.adopt(self._saved_weights() if config.learner.enabled else self._weights_without_learner())
 
@@ -217,14 +215,13 @@ class ClusterRun(TrainingRun):
             rows=self.totals.rows, totals={**self.totals.total, "rows": self.totals.rows}, report=self.report,
             faults=self.faults.totals, quarantined=self.quarantined, strength=tuple(self.progress.strength),
             runtimes=list_runtimes(self.supervisor, self.totals), troubles=tuple(troubles),
-            workers=view_workers(self.supervisor, self.totals, self.store, self.actors),
-        )
+            workers=view_workers(self.supervisor, self.totals, self.store, self.actors))
 
     def _put_status(self) -> None:
         """For `shusaku status`; ReplayUnavailable if Redis does not take it."""
         self.store.control.put_status(status_json(*self.show(), {
             **self.store.identify(), "max_actors": self.layout.max_actors, "dashboard": self.session.dashboard_url,
-            "epoch": self.epoch, "processes": list_processes(self.supervisor, self.store),
+            "epoch": self.identity.epoch, "processes": list_processes(self.supervisor, self.store),
             "cpus_per_actor": self.config.actors.cpus, "first_game_seconds": self.first_game_seconds,
         }))
 
@@ -244,10 +241,9 @@ class ClusterRun(TrainingRun):
 
     def fence(self, actor: int, incarnation: int) -> None:
         """Games of earlier lives of the actor are refused from now on."""
-        if not self.is_replay_answering:
-            return
-        with contextlib.suppress(ReplayUnavailable):  # its first game fences its forerunners anyway
-            self.store.control.fence(actor, incarnation)
+        if self.is_replay_answering:
+            with contextlib.suppress(ReplayUnavailable):  # its first game fences its forerunners anyway
+                self.store.control.fence(actor, incarnation)
 
     def _raise_if_hopeless(self) -> None:
         """What the user got wrong is no death to recover from."""

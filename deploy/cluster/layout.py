@@ -29,13 +29,12 @@ def layout_of(config: Config, nodes: Sequence[float], gpus: float) -> Layout:
     Only self-play actors claim CPUs.  The claims of other jobs on the cluster are not known here: an actor without a
     free CPU waits for one.
     """
-    cpus = sum(nodes)
     most = sum(math.floor(node / config.actors.cpus + 1e-9) for node in nodes)
     count = config.actors.count or max(1, most)
     if count > most:
         raise UsageError(
             f"actors.count={count}: with actors.cpus={config.actors.cpus:g} they need {count * config.actors.cpus:g} "
-            f"CPUs, and Ray has {cpus:g}; ask for actors.count={most} at most, or for fewer CPUs an actor"
+            f"CPUs, and Ray has {sum(nodes):g}; ask for actors.count={most} at most, or for fewer CPUs an actor"
             if config.actors.count else
             f"actors.cpus={config.actors.cpus:g}: no node of Ray has so many CPUs; ask for fewer CPUs an actor"
         )
@@ -43,10 +42,9 @@ def layout_of(config: Config, nodes: Sequence[float], gpus: float) -> Layout:
     on_gpu = config.inference.servers if placement == "server" and config.inference.device == "cuda" else 0
     needed = on_gpu + (1 if config.learner.enabled and config.learner.device == "cuda" else 0)
     if needed > gpus:
-        raise UsageError(
-            f"inference.device={config.inference.device}, learner.device={config.learner.device}: they need {needed} "
-            f"GPUs, and Ray has {gpus:g}; use cpu for one of them, or fewer inference.servers"
-        )
+        raise UsageError(f"inference.device={config.inference.device}, learner.device={config.learner.device}: they "
+                         f"need {needed} GPUs, and Ray has {gpus:g}; use cpu for one of them, or fewer "
+                         "inference.servers")
     games = config.actors.games
     if placement == "server" and not config.actors.games_per_actor:
         # Each actor searches half of its games while the others are evaluated: twice what fills the servers.

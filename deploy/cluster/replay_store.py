@@ -137,10 +137,9 @@ class ReplayStore:
         while time.monotonic() < deadline:
             now = _read_status(control)
             if now.get("time") != first.get("time"):
-                raise UsageError(
-                    f"run.dir={self._directory}: this run is driven by process {now.get('driver')} on "
-                    f"{now.get('host')}, in {now.get('run_dir')}; stop that, or begin a new run with another run.dir"
-                )
+                raise UsageError(f"run.dir={self._directory}: this run is driven by process {now.get('driver')} on "
+                                 f"{now.get('host')}, in {now.get('run_dir')}; stop that, or begin a new run with "
+                                 "another run.dir")
             time.sleep(0.25)
 
 

@@ -36,10 +36,9 @@ def make_roles(
     cores = len(os.sched_getaffinity(0))
 
     def actor_plan(index: int, incarnation: int) -> tuple[ActorPlan]:
-        return (ActorPlan(
-            config, digest, index, epoch, incarnation, actor_seed(config.run.seed, epoch, index, incarnation),
-            layout.games, actor_url, run_id, layout.placement == "server",
-        ),)
+        seed = actor_seed(config.run.seed, epoch, index, incarnation)
+        return (ActorPlan(config, digest, index, epoch, incarnation, seed, layout.games, actor_url, run_id,
+                          layout.placement == "server"),)
 
     def learner_plan(index: int, incarnation: int) -> tuple[LearnerPlan]:
         actors_here = min(actors(), math.floor(cores / config.actors.cpus))
@@ -49,13 +48,11 @@ def make_roles(
 
     roles = []
     if config.learner.enabled:
-        gpus = 1.0 if config.learner.device == "cuda" else 0.0
-        roles.append((RayRole("learner", LearnerActor, learner_plan, gpus=gpus, node=own_node,
-                              start_seconds=LEARNER_START_SECONDS, **common), 1))
+        roles.append((RayRole("learner", LearnerActor, learner_plan, gpus=float(config.learner.device == "cuda"),
+                              node=own_node, start_seconds=LEARNER_START_SECONDS, **common), 1))
     if layout.placement == "server":
-        gpus = 1.0 if config.inference.device == "cuda" else 0.0
-        sizes = list(layout.sizes)
-        roles.append((RayRole("inference", InferenceServerActor, lambda index, _: (config, index, sizes),
+        gpus = float(config.inference.device == "cuda")
+        roles.append((RayRole("inference", InferenceServerActor, lambda index, _: (config, index, list(layout.sizes)),
                               gpus=gpus, start_seconds=BUILD_SECONDS, **common), config.inference.servers))
     roles.append((RayRole("self_play", SelfPlayActor, actor_plan, cpus=config.actors.cpus, heartbeat=heartbeat,
                           fence=fence, **common), layout.actors))

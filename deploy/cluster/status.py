@@ -35,22 +35,19 @@ def list_runtimes(supervisor: Supervisor, totals: ActorTotals) -> tuple[str, ...
 
 def list_processes(supervisor: Supervisor, store: ReplayStore) -> dict[str, dict[str, Any]]:
     """Incarnation and process id of each worker and of the replay server."""
-    processes = {
-        f"{name} {replica.index}": {"incarnation": replica.incarnation, "pid": getattr(worker, "pid", None)}
-        for name in supervisor.groups for replica, worker in supervisor.workers(name)
-    }
+    processes = {f"{name} {replica.index}": {"incarnation": replica.incarnation, "pid": getattr(worker, "pid", None)}
+                 for name in supervisor.groups for replica, worker in supervisor.workers(name)}
     return {**processes, "replay 0": {"incarnation": store.restarts, "pid": store.pid}}
 
 
 def status_json(view: RunView, status: Status, metadata: Mapping[str, Any]) -> bytes:
     """For `shusaku status` in another terminal; `metadata`: what the driver says of itself."""
     assert view.workers is not None
-    content = {
+    return json.dumps({
         **metadata, "status": asdict(status), "time": time.time(),
         "desired_actors": view.workers.desired_actors, "alive_actors": view.workers.alive_actors,
         "inference": dict(view.workers.inference), "totals": dict(view.totals),
-    }
-    return json.dumps(content).encode()
+    }).encode()
 
 
 def prometheus_metrics(view: RunView, status: Status) -> dict[str, float]:

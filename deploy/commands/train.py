@@ -55,7 +55,7 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
         signals.raise_received()
         console.log(session.how_to_log_in)
         console.log(f"{cluster.game.name}: {cluster.actors} actors of {cluster.layout.games} games, network "
-                    f"in the {cluster.layout.placement}; run {cluster.identity.run_id}, epoch {cluster.epoch}")
+                    f"in the {cluster.layout.placement}; run {identity.run_id}, epoch {identity.epoch}")
         cluster.train()
         cluster.end_workers()
         signals.raise_received()

@@ -81,8 +81,9 @@ class LocalRun(TrainingRun):
             make_evaluator(self.game, config.inference, config.network, config.actors.games, timer) for timer in timers]
         self.actors = [
             SelfPlay(self.game, config.search, config.self_play, evaluate, games=config.actors.games, timer=timer,
-                     seed=_actor_seed(config.run.seed, epoch, actor), identity=ActorIdentity(actor, epoch),
-                     config_hash=digest)
+                     # 64 bits that no mini-batch, no other actor and no other driver term shares
+                     seed=batch_seed(config.run.seed, (1 << 40) + (epoch << 20) + actor),
+                     identity=ActorIdentity(actor, epoch), config_hash=digest)
             for actor, (evaluate, timer) in enumerate(zip(self.evaluators, timers, strict=False))
         ]
         accepted: list[bytes] = []
@@ -92,10 +93,8 @@ class LocalRun(TrainingRun):
             epoch=epoch, on_accept=accepted.append,
         )
         self.games = LocalGames(self.actors, self.buffer, RecordLog(directory.path / "records"), accepted, epoch)
-        self.training = TrainingLoop(
-            config, self.game, self.buffer, directory.path, config_hash=digest, share_done=self.share_done,
-            load_weights=self._load_weights, self_play=self.games,
-        )
+        self.training = TrainingLoop(config, self.game, self.buffer, directory.path, config_hash=digest,
+                                     share_done=self.share_done, load_weights=self._load_weights, self_play=self.games)
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="actor")
         self.subset = self.positions.subset(config.strength.positions) if self.positions else None
         self._rows_in_window = 0  # that the actors had played when the window last grew
@@ -239,18 +238,11 @@ class LocalRun(TrainingRun):
         """The run at this moment."""
         report, totals = self.take(self.training.report()), self._totals()
         return RunView(
-            seconds=self.seconds, activity=self.activity, version=self.training.versions.newest,
-            games=self.games.stored, rows=report.replay.inserted, totals=totals, report=report,
-            faults=self.faults.totals, quarantined=sum(report.replay.quarantined.values()),
-            strength=tuple(self.progress.strength), runtimes=(self.evaluators[0].description,),
-            pending_rows=totals["rows"] - self._rows_in_window,
-        )
+            seconds=self.seconds, activity=self.activity, version=self.training.versions.newest, totals=totals,
+            games=self.games.stored, rows=report.replay.inserted, report=report, faults=self.faults.totals,
+            quarantined=sum(report.replay.quarantined.values()), strength=tuple(self.progress.strength),
+            runtimes=(self.evaluators[0].description,), pending_rows=totals["rows"] - self._rows_in_window)
 
     def _totals(self) -> Counter[str]:
         return sum((Counter(counts) for actor in self.actors for counts in (actor.counters(), actor.timer.counters())),
                    Counter())
-
-
-def _actor_seed(run_seed: int, epoch: int, actor: int) -> int:
-    """64 bits that no mini-batch, no other actor and no other driver term shares."""
-    return batch_seed(run_seed, (1 << 40) + (epoch << 20) + actor)

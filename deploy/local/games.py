@@ -73,10 +73,8 @@ class LocalGames:
         trouble = self.store()
         if trouble:
             raise OSError(trouble)
-        facts = {
-            "epoch": self._epoch, "records": list(self.log.sync()), "games": self.stored, "rows_left": self.rows_left,
-            "sequences": [actor.sequence for actor in self._actors],
-        }
+        facts = {"epoch": self._epoch, "records": list(self.log.sync()), "games": self.stored,
+                 "rows_left": self.rows_left, "sequences": [actor.sequence for actor in self._actors]}
         files = {f"games_{number}": actor.snapshot() for number, actor in enumerate(self._actors)}
         files["turn"] = msgpack.packb([[encode_record(record) for record in records] for records in self._turn])
         return facts, files

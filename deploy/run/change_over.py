@@ -61,9 +61,8 @@ def move_to_stream(
     client.delete(*keys)  # what an earlier term left there is in the record log, too
     control.begin(epoch, capacity=config.replay.capacity, max_bytes=config.replay.megabytes << 20, actors=0)
     before = newest.facts["replay"]["inserted"] - sum(sizes)  # rows of games that the log has dropped
-    client.hset(keys.counters, mapping={
-        "inserted": before, "deleted": before, "games": newest.facts["local"]["games"] - len(sizes),
-    })
+    dropped = newest.facts["local"]["games"] - len(sizes)
+    client.hset(keys.counters, mapping={"inserted": before, "deleted": before, "games": dropped})
     control.record_version(newest.facts["replay"]["version"])
     appender = Appender(url, identity.run_id, actor=0, epoch=epoch, incarnation=0)
     records = enumerate(zip(sizes, log.iterate(), strict=True))

@@ -90,7 +90,7 @@ class Console:
     def __init__(
         self, terminal: Terminal | None = None, plain_seconds: float = 10.0, now: Callable[[], float] = time.monotonic
     ) -> None:
-        self._terminal = terminal if terminal is not None else Terminal(highlight=False)
+        self._terminal = terminal or Terminal(highlight=False)
         self._live: Live | None = None
         if self._terminal.is_terminal and not self._terminal.is_dumb_terminal:
             self._live = Live(console=self._terminal, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
@@ -197,10 +197,8 @@ def clock(seconds: float) -> str:
 def sparkline(values: Iterable[float], width: int = 24) -> str:
     """The last `width` values as a row of bars, from the smallest to the largest of them."""
     shown = list(values)[-width:]
-    if not shown:
-        return ""
-    low, high = min(shown), max(shown)
-    span = (high - low) or 1.0
+    low = min(shown, default=0.0)
+    span = (max(shown, default=0.0) - low) or 1.0
     return "".join(_BARS[min(len(_BARS) - 1, int((value - low) / span * len(_BARS)))] for value in shown)
 
 

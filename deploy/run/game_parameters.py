@@ -76,9 +76,8 @@ def parse_parameters(game: str, assignments: Iterable[str]) -> dict[str, Any]:
     if game == "python" and "entry" in values:
         trust(str(values["entry"]))
     known = game_defaults(game, values)
-    return {
-        key: parameter_value(game, known, key, value, f"--param {key}={texts[key]}") for key, value in values.items()
-    }
+    return {key: parameter_value(game, known, key, value, f"--param {key}={texts[key]}")
+            for key, value in values.items()}
 
 
 def parse_value(text: str) -> int | float | bool | str:

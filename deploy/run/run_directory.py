@@ -16,7 +16,6 @@ import time
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from omegaconf import OmegaConf
@@ -70,23 +69,20 @@ class RunDirectory:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """A start that is refused after all leaves no run directory, unless there was one."""
         if self._is_new and isinstance(error, UsageError):
             shutil.rmtree(self.path, ignore_errors=True)
         self.close()
 
     def _take_lock(self) -> None:
+        self._lock.seek(0)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            self._lock.seek(0)
             owner = self._lock.read().strip() or "another process"
             raise UsageError(f"run.dir={self.path}: in use by {owner}; wait for it, stop it, or choose another "
                              "run.dir") from None
-        self._lock.seek(0)
         self._lock.truncate()
         self._lock.write(f"process {os.getpid()} on {platform.node()}")
         self._lock.flush()

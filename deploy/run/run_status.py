@@ -141,10 +141,8 @@ def _self_play_metrics(view: RunView, status: Status) -> dict[str, Any]:
         **{f"time_{part}": share for part, share in status.time_shares.items()},
     }
     if view.workers is not None:
-        metrics |= {
-            "actors": view.workers.alive_actors, "desired_actors": view.workers.desired_actors,
-            "paused_share": status.paused_share, "resident_megabytes": view.workers.resident_megabytes,
-        }
+        metrics |= {"actors": view.workers.alive_actors, "desired_actors": view.workers.desired_actors,
+                    "paused_share": status.paused_share, "resident_megabytes": view.workers.resident_megabytes}
     return metrics
 
 
@@ -152,12 +150,10 @@ def _replay_metrics(view: RunView, status: Status) -> dict[str, Any]:
     if view.report is None:
         return {}
     stats = view.report.replay
-    metrics = {
-        "rows": stats.rows, "window": stats.window, "inserted": stats.inserted, "sampled": stats.sampled,
-        "samples_per_position": stats.samples_per_position, "quarantined": status.quarantined,
-        "duplicates": stats.duplicates, "fenced": stats.fenced, "other_epoch": stats.other_epoch, "bytes": stats.nbytes,
-        "skipped": stats.skipped, "unreachable_s": stats.unreachable_s,
-    }
+    kept = ("rows", "window", "inserted", "sampled", "samples_per_position", "duplicates", "fenced", "other_epoch",
+            "skipped", "unreachable_s")
+    metrics = {name: getattr(stats, name) for name in kept}
+    metrics |= {"quarantined": status.quarantined, "bytes": stats.nbytes}
     if view.workers is not None:
         counted = ("duplicates", "fenced", "other_epoch", "squeezed", "bytes")
         metrics |= {name: view.workers.replay_counters.get(name, 0) for name in counted}
@@ -168,10 +164,8 @@ def _replay_metrics(view: RunView, status: Status) -> dict[str, Any]:
 def _learner_metrics(view: RunView, status: Status) -> dict[str, Any]:
     if view.report is None:
         return {}
-    return {
-        **view.report.metrics, "steps_per_s": status.steps_per_second, "version": status.version, **view.faults,
-        "waiting_share": status.waiting_share, "resident_megabytes": view.report.resident_megabytes,
-    }
+    return {**view.report.metrics, "steps_per_s": status.steps_per_second, "version": status.version, **view.faults,
+            "waiting_share": status.waiting_share, "resident_megabytes": view.report.resident_megabytes}
 
 
 def _driver_metrics(workers: WorkersView) -> dict[str, Any]:

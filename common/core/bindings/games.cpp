@@ -58,9 +58,11 @@ std::string given(const AnyPosition& p, std::string text, const char* lack) {
   return text;
 }
 
-const AnyPosition& ended(const AnyPosition& p, const char* what) {
+// What `value` tells of a game that is over.
+template <auto value>
+auto at_end(const AnyPosition& p, const char* what) {
   require(p.is_terminal(), std::string("the game is not over: ") + what + " exists only where is_terminal");
-  return p;
+  return (p.*value)();
 }
 
 void check_symmetry(const AnyGame& g, int symmetry) {
@@ -177,8 +179,8 @@ void bind_games(nb::module_& m) {
       .def_prop_ro("to_play", &AnyPosition::to_play)
       .def_prop_ro("ply", &AnyPosition::ply)
       .def_prop_ro("is_terminal", &AnyPosition::is_terminal)
-      .def_prop_ro("outcome", [](const AnyPosition& p) { return ended(p, "outcome").outcome(); })
-      .def_prop_ro("score", [](const AnyPosition& p) { return ended(p, "score").score(); })
+      .def_prop_ro("outcome", [](const AnyPosition& p) { return at_end<&AnyPosition::outcome>(p, "outcome"); })
+      .def_prop_ro("score", [](const AnyPosition& p) { return at_end<&AnyPosition::score>(p, "score"); })
       .def_prop_ro("is_cut_off", &AnyPosition::is_cut_off)
       .def_prop_ro("ownership", &ownership, nb::rv_policy::move)  // the default would tie the array to the position
       .def_prop_ro("legal_actions", &AnyPosition::legal_actions)

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <variant>
@@ -33,6 +34,26 @@ struct ParamHelp {
   Param default_value;
   std::string help;
 };
+
+// A parameter that lies in [low, high], and one that is one of a few words; std::invalid_argument if it is not.
+inline int whole_parameter(const Params& params, const std::string& game, const char* name, std::int64_t low,
+                           std::int64_t high) {
+  const std::int64_t value = std::get<std::int64_t>(params.at(name));
+  if (value >= low && value <= high) return int(value);
+  throw std::invalid_argument("parameter " + std::string(name) + "=" + std::to_string(value) + " of game " + game +
+                              ": must lie in [" + std::to_string(low) + ", " + std::to_string(high) + "]");
+}
+inline const std::string& chosen_parameter(const Params& params, const std::string& game, const char* name,
+                                           const std::vector<std::string>& known) {
+  const auto& value = std::get<std::string>(params.at(name));
+  std::string list;
+  for (const auto& k : known) {
+    if (k == value) return value;
+    list += (list.empty() ? "" : ", ") + k;
+  }
+  throw std::invalid_argument("parameter " + std::string(name) + "=" + value + " of game " + game +
+                              ": must be one of " + list);
+}
 
 // clang-format off
 template <class G>

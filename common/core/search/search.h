@@ -61,10 +61,7 @@ class Search {
 
   // Starts afresh at `root`, which is not terminal.
   void begin(const Position& root, std::uint64_t seed, Budget budget) {
-    root_ = root;
-    seed_ = seed;
-    budget_ = budget;
-    simulations_ = num_waiting_ = 0;
+    set_root(root, seed, budget);
     tree_.clear();
     if constexpr (P::kSharesNodes) index_.clear();
   }
@@ -76,10 +73,7 @@ class Search {
       for (std::uint32_t e = old.first_edge(); e < old.first_edge() + old.num_edges; ++e) {
         if (tree_.action(e) != action || !spare_.keep_subtree(tree_, e)) continue;
         std::swap(tree_, spare_);
-        root_ = root;
-        seed_ = seed;
-        budget_ = budget;
-        simulations_ = 0;
+        set_root(root, seed, budget);
         begin_policy();
         return;
       }
@@ -228,6 +222,11 @@ class Search {
       return place_;
   }
   const LeafPlace<G>& place() const { return const_cast<Search*>(this)->place(); }
+
+  void set_root(const Position& root, std::uint64_t seed, Budget budget) {
+    root_ = root, seed_ = seed, budget_ = budget;
+    simulations_ = num_waiting_ = 0;
+  }
 
   bool is_over() const {
     const Node& root = tree_.nodes[0];

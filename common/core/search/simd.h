@@ -94,11 +94,11 @@ inline float horizontal_sum(F8 a) {
 #else
 
 struct F8 {
-  float v[8];
+  typedef float Lanes __attribute__((vector_size(32)));
+  Lanes v;
   F8() = default;
-  explicit F8(float x) {
-    for (float& lane : v) lane = x;
-  }
+  F8(Lanes x) : v(x) {}
+  explicit F8(float x) : v{x, x, x, x, x, x, x, x} {}
   template <class F>
   static F8 of(F f) {
     F8 r;
@@ -120,29 +120,17 @@ struct F8 {
   static F8 lane_numbers() {
     return of([](int i) { return float(i); });
   }
-  void store(float* p) const { std::memcpy(p, v, sizeof v); }
+  void store(float* p) const { std::memcpy(p, &v, sizeof v); }
   void store_half(std::uint16_t* p) const {
     for (int i = 0; i < 8; ++i) p[i] = to_half(v[i]);
   }
 };
-inline F8 operator+(F8 a, F8 b) {
-  return F8::of([&](int i) { return a.v[i] + b.v[i]; });
-}
-inline F8 operator-(F8 a, F8 b) {
-  return F8::of([&](int i) { return a.v[i] - b.v[i]; });
-}
-inline F8 operator*(F8 a, F8 b) {
-  return F8::of([&](int i) { return a.v[i] * b.v[i]; });
-}
-inline F8 operator/(F8 a, F8 b) {
-  return F8::of([&](int i) { return a.v[i] / b.v[i]; });
-}
-inline F8 max(F8 a, F8 b) {
-  return F8::of([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
-}
-inline F8 min(F8 a, F8 b) {
-  return F8::of([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });
-}
+inline F8 operator+(F8 a, F8 b) { return a.v + b.v; }
+inline F8 operator-(F8 a, F8 b) { return a.v - b.v; }
+inline F8 operator*(F8 a, F8 b) { return a.v * b.v; }
+inline F8 operator/(F8 a, F8 b) { return a.v / b.v; }
+inline F8 max(F8 a, F8 b) { return a.v > b.v ? a.v : b.v; }
+inline F8 min(F8 a, F8 b) { return a.v < b.v ? a.v : b.v; }
 inline F8 sqrt(F8 a) {
   return F8::of([&](int i) { return std::sqrt(a.v[i]); });
 }
@@ -150,15 +138,9 @@ inline F8 round(F8 a) {
   return F8::of([&](int i) { return std::nearbyint(a.v[i]); });
 }
 // A mask is 1 in the lanes where it holds and 0 elsewhere.
-inline F8 less(F8 a, F8 b) {
-  return F8::of([&](int i) { return a.v[i] < b.v[i] ? 1.f : 0.f; });
-}
-inline F8 equal(F8 a, F8 b) {
-  return F8::of([&](int i) { return a.v[i] == b.v[i] ? 1.f : 0.f; });
-}
-inline F8 choose(F8 mask, F8 yes, F8 no) {
-  return F8::of([&](int i) { return mask.v[i] != 0 ? yes.v[i] : no.v[i]; });
-}
+inline F8 less(F8 a, F8 b) { return a.v < b.v ? F8(1.f).v : F8(0.f).v; }
+inline F8 equal(F8 a, F8 b) { return a.v == b.v ? F8(1.f).v : F8(0.f).v; }
+inline F8 choose(F8 mask, F8 yes, F8 no) { return mask.v != F8(0.f).v ? yes.v : no.v; }
 inline unsigned bits(F8 mask) {
   unsigned r = 0;
   for (int i = 0; i < 8; ++i) r |= unsigned(mask.v[i] != 0) << i;
@@ -174,7 +156,7 @@ inline F8 scale_by_power_of_two(F8 a, F8 exponent) {
 }
 inline float horizontal_max(F8 a) {
   float m = a.v[0];
-  for (float lane : a.v) m = lane > m ? lane : m;
+  for (int i = 1; i < 8; ++i) m = a.v[i] > m ? a.v[i] : m;
   return m;
 }
 inline float horizontal_sum(F8 a) {

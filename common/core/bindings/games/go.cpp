@@ -9,9 +9,7 @@ namespace {
 
 // Boards of a size share the code of the next larger class; small ones have small positions.
 std::shared_ptr<const AnyGame> make(const Params& params) {
-  const std::int64_t size = std::get<std::int64_t>(params.at("size"));
-  if (size < 2 || size > 19)
-    throw std::invalid_argument("parameter size=" + std::to_string(size) + " of game go: must lie in [2, 19]");
+  const int size = whole_parameter(params, "go", "size", 2, 19);
   return size <= 9    ? Model<Go<9>>::make(params)
          : size <= 13 ? Model<Go<13>>::make(params)
                       : Model<Go<19>>::make(params);

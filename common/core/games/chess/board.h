@@ -12,12 +12,9 @@ enum Piece : int { kNone, kPawn, kKnightPiece, kBishop, kRook, kQueen, kKingPiec
 // Rights to castle: the king to the g file, the c file; those of the opponent two bits higher.
 constexpr int kOwnShort = 1, kOwnLong = 2;
 
-struct Board {
+struct Pieces {
   Squares own = 0;       // pieces of the player to move
   Squares bits[3] = {};  // what stands on a square: bit k of its Piece
-  std::uint8_t rights = 0;
-  std::int8_t en_passant = -1;    // the square behind a pawn of the opponent that may be taken so; set only if legal
-  std::uint16_t quiet_plies = 0;  // since a capture or a pawn's move
 
   Squares occupied() const { return bits[0] | bits[1] | bits[2]; }
   Squares other() const { return occupied() & ~own; }
@@ -45,11 +42,18 @@ struct Board {
     for (Squares& b : bits) b &= ~squares;
   }
 
+  // As the opponent sees them.
+  Pieces turned_around() const { return {turned(other()), {turned(bits[0]), turned(bits[1]), turned(bits[2])}}; }
+};
+
+struct Board : Pieces {
+  std::uint8_t rights = 0;
+  std::int8_t en_passant = -1;    // the square behind a pawn of the opponent that may be taken so; set only if legal
+  std::uint16_t quiet_plies = 0;  // since a capture or a pawn's move
+
   // As the opponent sees it.
   Board turn() const {
-    Board b;
-    b.own = turned(other());
-    for (int k = 0; k < 3; ++k) b.bits[k] = turned(bits[k]);
+    Board b{turned_around()};
     b.rights = std::uint8_t(rights >> 2 | (rights & 3) << 2);
     b.en_passant = std::int8_t(en_passant < 0 ? -1 : turned(en_passant));
     b.quiet_plies = quiet_plies;

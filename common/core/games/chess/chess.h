@@ -28,10 +28,6 @@ struct ChessPosition {
   static constexpr int kKeys = 128;  // more than the plies that a repetition can go back: 100 without progress
   static constexpr int kHistory = 8;
 
-  struct Pieces {
-    chess::Squares own, bits[3];
-  };
-
   chess::Board board;
   chess::Dangers dangers;
   std::uint16_t ply = 0;
@@ -39,7 +35,7 @@ struct ChessPosition {
   std::uint8_t to_play = 0;
   Status status = kOpen;
   std::uint8_t repeated[kHistory] = {};  // how often it occurred before, of the ply % 8
-  Pieces past[kHistory];                 // the pieces of that ply as its player saw them
+  chess::Pieces past[kHistory];          // the pieces of that ply as its player saw them
   std::uint64_t keys[kKeys];             // of the ply % 128
 };
 
@@ -51,15 +47,8 @@ class Chess {
   static constexpr int kPlanes = 73, kUnder = 64, kMaxPlies = 4096;
 
   explicit Chess(const Params& params) {
-    const std::int64_t limit = std::get<std::int64_t>(params.at("max_plies"));
-    if (limit < 1 || limit > kMaxPlies)
-      throw std::invalid_argument("parameter max_plies=" + std::to_string(limit) + " of game chess: must lie in [1, " +
-                                  std::to_string(kMaxPlies) + "]");
-    max_plies_ = int(limit);
-    const auto& planes = std::get<std::string>(params.at("planes"));
-    if (planes != "zero" && planes != "small")
-      throw std::invalid_argument("parameter planes=" + planes + " of game chess: must be one of zero, small");
-    is_small_ = planes == "small";
+    max_plies_ = whole_parameter(params, kName, "max_plies", 1, kMaxPlies);
+    is_small_ = chosen_parameter(params, kName, "planes", {"zero", "small"}) == "small";
   }
   static std::vector<ParamHelp> parameters() {
     return {
@@ -132,7 +121,7 @@ class Chess {
     const auto& b = p.board;
     if (is_small_) {
       std::uint64_t planes[14];
-      write_pieces(b.own, b.bits, planes);
+      write_pieces(b, planes);
       planes[12] = p.repeated[p.ply & 7] ? ~0ull : 0;
       planes[13] = b.en_passant < 0 ? 0 : chess::bit(b.en_passant);
       std::memcpy(bits, planes, sizeof planes);
@@ -142,14 +131,7 @@ class Chess {
     std::uint64_t planes[8][14] = {};
     for (int age = 0; age < Position::kHistory && age <= p.ply; ++age) {
       const auto& past = p.past[(p.ply - age) & 7];
-      if (age & 1) {  // seen by the other player
-        const chess::Squares own = chess::turned((past.bits[0] | past.bits[1] | past.bits[2]) & ~past.own);
-        const chess::Squares seen[3] = {chess::turned(past.bits[0]), chess::turned(past.bits[1]),
-                                        chess::turned(past.bits[2])};
-        write_pieces(own, seen, planes[age]);
-      } else {
-        write_pieces(past.own, past.bits, planes[age]);
-      }
+      write_pieces(age & 1 ? past.turned_around() : past, planes[age]);  // at odd ages the other player was to move
       const int repeated = p.repeated[(p.ply - age) & 7];
       planes[age][12] = repeated >= 1 ? ~0ull : 0;
       planes[age][13] = repeated >= 2 ? ~0ull : 0;
@@ -232,14 +214,11 @@ class Chess {
     return (bishops & chess::kDark) == 0 || (bishops & ~chess::kDark) == 0;
   }
 
-  static void write_pieces(Squares own, const Squares (&bits)[3], std::uint64_t* planes) {
-    const Squares pawns = bits[0] & ~bits[1] & ~bits[2], knights = bits[1] & ~bits[0] & ~bits[2],
-                  bishops = bits[0] & bits[1];
-    const Squares rooks = bits[2] & ~bits[0] & ~bits[1], queens = bits[0] & bits[2], kings = bits[1] & bits[2];
+  static void write_pieces(const chess::Pieces& p, std::uint64_t* planes) {
     int k = 0;
-    for (Squares kind : {pawns, knights, bishops, rooks, queens, kings}) {
-      planes[k] = kind & own;
-      planes[6 + k++] = kind & ~own;
+    for (Squares kind : {p.pawns(), p.knights(), p.bishops(), p.rooks(), p.queens(), p.kings()}) {
+      planes[k] = kind & p.own;
+      planes[6 + k++] = kind & ~p.own;
     }
   }
 

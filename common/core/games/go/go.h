@@ -47,13 +47,13 @@ class Go {
     if (!is_komi(komi_))
       throw std::invalid_argument("parameter komi=" + shown(komi_) +
                                   " of game go: must be a multiple of 0.5 in [-361, 361]");
-    const auto& rules = choice(params, "rules", {"chinese", "tromp_taylor"});
+    const auto& rules = chosen_parameter(params, kName, "rules", {"chinese", "tromp_taylor"});
     allows_suicide_ = rules == "tromp_taylor";
-    const auto& superko = choice(params, "superko", {"positional", "situational", "simple"});
+    const auto& superko = chosen_parameter(params, kName, "superko", {"positional", "situational", "simple"});
     superko_ = superko == "positional"    ? Superko::kPositional
                : superko == "situational" ? Superko::kSituational
                                           : Superko::kSimple;
-    const auto& planes = choice(params, "planes", {"zero", "komi", "tutorial"});
+    const auto& planes = chosen_parameter(params, kName, "planes", {"zero", "komi", "tutorial"});
     is_tutorial_ = planes == "tutorial";
     sees_komi_ = planes == "komi";
     const std::int64_t limit = std::get<std::int64_t>(params.at("max_plies"));
@@ -281,15 +281,6 @@ class Go {
     char text[32];
     std::snprintf(text, sizeof text, "%g", double(x));
     return text;
-  }
-  static const std::string& choice(const Params& params, const char* name, const std::vector<std::string>& known) {
-    const auto& value = std::get<std::string>(params.at(name));
-    std::string list;
-    for (const auto& k : known) {
-      if (k == value) return value;
-      list += (list.empty() ? "" : ", ") + k;
-    }
-    throw std::invalid_argument("parameter " + std::string(name) + "=" + value + " of game go: must be one of " + list);
   }
 
   // Whether no play can bring a board back: stones were only added so far.

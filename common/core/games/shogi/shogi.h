@@ -48,15 +48,8 @@ class Shogi {
   static constexpr int kShapes = Squares::kShapes, kActions = 2 * kShapes + Planes::kHeld;  // of a square
 
   explicit Shogi(const Params& params) {
-    const auto& planes = std::get<std::string>(params.at("planes"));
-    if (planes != "zero" && planes != "small")
-      throw std::invalid_argument("parameter planes=" + planes + " of game " + kName + ": must be one of zero, small");
-    is_small_ = planes == "small";
-    const std::int64_t limit = std::get<std::int64_t>(params.at("max_plies"));
-    if (limit < 1 || limit > Position::kMaxPlies)
-      throw std::invalid_argument("parameter max_plies=" + std::to_string(limit) + " of game " + kName +
-                                  ": must lie in [1, " + std::to_string(Position::kMaxPlies) + "]");
-    max_plies_ = int(limit);
+    is_small_ = chosen_parameter(params, kName, "planes", {"zero", "small"}) == "small";
+    max_plies_ = whole_parameter(params, kName, "max_plies", 1, Position::kMaxPlies);
     if constexpr (Pieces::kIsFull) has_declaration_ = std::get<bool>(params.at("declaration"));
     start_ = make(Text::read(Pieces::kStart));
   }
