@@ -42,6 +42,10 @@ class GameWriter(Protocol):
     def control(self) -> Control:
         """The newest reply of the replay."""
 
+    @property
+    def failures(self) -> int:
+        """Calls to the replay without an answer."""
+
     def put_all(self, records: Iterable[GameRecord]) -> int:
         """How many of the games it takes; the caller offers the others again later."""
 
@@ -147,6 +151,7 @@ class ActorLoop:
         self._published_at = now
         self._writer.metrics = msgpack.packb({
             **self._player.counters(), **self._timer.counters(), "version": self._version, "ticks": self._ticks,
+            "send_failures": self._writer.failures,
             **{f"{name}_ms": round(seconds * 1000) for name, seconds in self._seconds.items()},
             "pid": os.getpid(), "resident_mb": round(psutil.Process().memory_info().rss / 1e6),
             "runtime": self._runtime()[:MAX_RUNTIME_TEXT], **self._more_metrics(),

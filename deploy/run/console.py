@@ -65,6 +65,7 @@ class Status:
     refused_publications: int = 0  # networks that were not finite
     rollbacks: int = 0  # to the last checkpoint
     quarantined: int = 0  # records that failed validation
+    send_failures: int = 0  # calls of actors to the replay server without an answer
     skipped_rows: int = 0  # rows that left the replay server before the learner read them
     unreachable_seconds: float = 0.0  # since the replay server answered the learner last; 0: it answers
     workers: list[tuple[str, str]] = field(default_factory=list)  # metrics of a cluster with their units
@@ -247,6 +248,7 @@ def _troubles(status: Status) -> list[str]:
         (status.refused_publications, "publications refused (not finite)"),
         (status.rollbacks, "rollbacks to the last checkpoint"),
         (status.quarantined, "records in quarantine"),
+        (status.send_failures, "calls to the replay server without an answer"),
         (status.skipped_rows, "rows deleted before they were read"),
     ]
     return [f"{count:,} {what}" for count, what in counts if count] + status.troubles

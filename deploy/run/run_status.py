@@ -47,6 +47,7 @@ class StatusBuilder:
             cache_hit_rate=rates["cache_hits"] / asked if asked else 0.0,
             step=view.step, version=view.version, **learned,
             strength=list(view.strength), quarantined=view.quarantined,
+            send_failures=view.totals.get("send_failures", 0),
             strength_label=f"optimal moves with {config.strength.simulations} simulations",
             workers=_worker_metrics(view.workers) if view.workers else [], runtimes=list(view.runtimes),
             paused_share=self._paused.value, waiting_share=self._waiting.value, limit=self._limit(view),
@@ -142,7 +143,8 @@ def _self_play_metrics(view: RunView, status: Status) -> dict[str, Any]:
     }
     if view.workers is not None:
         metrics |= {"actors": view.workers.alive_actors, "desired_actors": view.workers.desired_actors,
-                    "paused_share": status.paused_share, "resident_megabytes": view.workers.resident_megabytes}
+                    "paused_share": status.paused_share, "send_failures": status.send_failures,
+                    "resident_megabytes": view.workers.resident_megabytes}
     return metrics
 
 

@@ -106,6 +106,11 @@ class AsyncWriter:
         return self._control
 
     @property
+    def failures(self) -> int:
+        """Calls without an answer."""
+        return self._failures
+
+    @property
     def metrics(self) -> bytes:
         """What is sent with the next heartbeat or game, at most once a second; msgpack, 4 KB at most."""
         return self._metrics

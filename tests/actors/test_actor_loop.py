@@ -40,6 +40,7 @@ class Writer:
     def __init__(self, room: int = 10**9) -> None:
         self.control = Control(epoch=3)
         self.metrics = b""
+        self.failures = 0
         self.room = room
         self.taken: list[GameRecord] = []
 
@@ -206,6 +207,7 @@ def test_ends_when_another_driver_has_taken_over(parts: Parts) -> None:
 
 def test_says_what_it_does_with_its_time(parts: Parts) -> None:
     player, writer, _, running = parts
+    writer.failures = 2
     running.loop.offer(weights(1))
     until(lambda: player.steps > 3)
     writer.control = Control(throttle=True, epoch=3)
@@ -216,4 +218,5 @@ def test_says_what_it_does_with_its_time(parts: Parts) -> None:
     assert figures["playing_ms"] < 3000
     assert figures["wait_us"] > 300_000  # the pauses, in the parts that the shares are made of
     assert figures["pid"] > 0
+    assert figures["send_failures"] == 2
     assert len(writer.metrics) < 4096

@@ -207,9 +207,11 @@ def test_troubles_are_named(run: Run) -> None:
     line = plain_line(run.status())
     assert "replay: no answer in time; finished games wait" in line
     assert "5 records in quarantine" in line
+    run.hear(send_failures=7)
     run.report = report(1, skipped_steps=2, refused_publications=1, rollbacks=3, replay=replace(STATS, skipped=40))
     line = plain_line(run.status())
-    for text in ("2 steps skipped", "1 publications refused", "3 rollbacks", "40 rows deleted before they were read"):
+    for text in ("2 steps skipped", "1 publications refused", "3 rollbacks", "40 rows deleted before they were read",
+                 "7 calls to the replay server without an answer"):
         assert text in line
 
 
