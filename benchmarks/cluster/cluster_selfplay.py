@@ -3,7 +3,7 @@
     python -m benchmarks.cluster.cluster_selfplay [--repeats 3] [--seconds 40] [OVERRIDES ...]
 
 Each repeat measures `bench selfplay`, `train learner.enabled=false`, and `bench selfplay` again; its ratio is against
-the mean of the two.  Rates are differences of counters over `--seconds`, after a warm-up of 15 s.
+the mean of the two.  Rates are differences of counters over `--seconds`, after a warm-up of 8 s.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from typing import Any
 from benchmarks.cluster.many_actors import status, wait_for_games
 from benchmarks.lib import record
 
-WARM_UP_SECONDS = 15.0
+WARM_UP_SECONDS = 8.0
 SHUSAKU = [sys.executable, "-m", "shusaku"]
 
 
