@@ -9,6 +9,7 @@ import pytest
 from shusaku.common.hardware import THREADS_WAIT
 
 DEPLOY = Path(__file__).parent / "deploy"
+IN_PROCESS = [DEPLOY / name for name in ("cli", "match", "run")]
 
 for name, value in THREADS_WAIT.items():  # before torch is imported
     os.environ.setdefault(name, value)
@@ -27,7 +28,12 @@ def one_thread() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests in deploy/ start whole runs and bound their time: one after the other, on one worker."""
+    """Tests in deploy/ that start whole runs and bound their time: one after the other, on one worker.
+
+    The other files there go as wholes, because of their shared runs, to the worker that has less to do.
+    """
     for item in items:
-        if DEPLOY in item.path.parents:
+        if any(folder in item.path.parents for folder in IN_PROCESS):
+            item.add_marker(pytest.mark.xdist_group(item.path.name))
+        elif DEPLOY in item.path.parents:
             item.add_marker(pytest.mark.xdist_group("runs"))

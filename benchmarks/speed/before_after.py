@@ -60,7 +60,7 @@ def rate(checkout: Path, figure: str, seconds: float, cpus: str) -> float:
     programs = checkout.resolve() / ".venv" / "bin"
     if figure == REDIS:
         key, is_new = "appended_per_s", (checkout / "benchmarks" / "speed").exists()
-        script = ["-m", "benchmarks.speed.redis_replay"] if is_new else ["benchmarks/redis_replay.py"]
+        script = ["-m", "benchmarks.speed.redis_replay"] if is_new else [str(Path("benchmarks", "redis_replay.py"))]
         command = [str(programs / "python"), *script, f"--seconds={seconds}", "--json"]
     else:
         what, overrides, key = FIGURES[figure]

@@ -56,8 +56,8 @@ def test_it_begins_at_the_minimum_and_grows_by_the_factor() -> None:
         ({"window": "tapered"}, "replay.window=tapered: must be one of power, fixed"),
         ({"minimum": 0}, "replay.minimum=0"),
         ({"minimum": 10**9}, "replay.minimum=1000000000: must not exceed replay.capacity="),
-        ({"window_exponent": 0.0}, "replay.window_exponent=0.0: must lie above 0 and be at most 1"),
-        ({"window_factor": 2.0}, "replay.window_factor=2.0: must lie above 0 and be at most 1"),
+        ({"window_exponent": 0.0}, "replay.window_exponent=0.0: must be above 0 and at most 1"),
+        ({"window_factor": 2.0}, "replay.window_factor=2.0: must be above 0 and at most 1"),
     ],
     ids=str,
 )
