@@ -18,10 +18,10 @@ def batch_seed(run_seed: int, index: int) -> int:
 class Prefetcher(Generic[T]):
     """Batch k is `sample(batch_seed(run_seed, k))`, made up to `depth` ahead of the consumer; depth 0 needs no thread.
 
-    `allow(end)` bounds the indices that may be made now: where playing and learning take turns, nothing is sampled
-    from a window that still grows, so which rows batch k holds does not depend on the threads' timing.
+    `allow(end)` bounds the indices that may be made now.  If playing and learning take turns, nothing is then sampled
+    from a window that still grows, so the rows of batch k do not depend on the timing of the threads.
 
-    Where `sample` answers None (the limiter says wait), `next` returns None and the same index is tried again later.
+    If `sample` returns None because the limiter says wait, `next` returns None, and the same index is tried later.
     `index` is the whole state: batches made but not consumed are made again by the process that goes on from it.
     """
 
@@ -44,12 +44,12 @@ class Prefetcher(Generic[T]):
 
     @property
     def index(self) -> int:
-        """Of the next batch to be consumed: what a checkpoint keeps."""
+        """Index of the next batch to be consumed, which a checkpoint keeps."""
         return self._index
 
     @property
     def ahead(self) -> int:
-        """Batches that were made and not consumed: the process that goes on from `index` makes them again."""
+        """Number of batches that were made and not consumed; a process that goes on from `index` makes them again."""
         with self._changed:
             return len(self._ready) + self._is_sampling
 
@@ -60,9 +60,9 @@ class Prefetcher(Generic[T]):
             self._changed.notify_all()
 
     def close(self) -> int:
-        """Makes no more than what is made or being made; the index after that, up to which `next` has batches.
+        """Makes no further batch; returns the index after the last one that is made or being made.
 
-        A caller that consumes them all leaves no sample that the limiter counted and that was not learned from.
+        If the caller consumes all of them, every sample that the limiter counted is learned from.
         """
         with self._changed:
             self._end = self._index + len(self._ready) + self._is_sampling

@@ -1,4 +1,4 @@
-"""Checkpoints: a directory each, written whole or not at all, and refused when a single bit differs.
+"""Checkpoints: a directory each, written whole or not at all, and refused if a single bit differs.
 
     checkpoints/000001200/network.safetensors …   one file for each part of the learner's state
                           <name>.bin              what the driver adds: open games, …
@@ -61,7 +61,7 @@ class _Damaged(Exception):
 def write_checkpoint(directory: Path, checkpoint: Checkpoint) -> Path:
     """Writes `directory/<step>`, and returns its path once the disk has it.
 
-    OSError, for example when the disk is full: earlier checkpoints are untouched and nothing half-written stays.
+    OSError, for example if the disk is full: earlier checkpoints are untouched, and nothing half-written stays.
     """
     directory.mkdir(parents=True, exist_ok=True)
     for leftover in directory.glob(".*.part"):  # of a process that was killed; one at a time owns a run directory
@@ -89,9 +89,9 @@ def write_checkpoint(directory: Path, checkpoint: Checkpoint) -> Path:
 
 
 def load_latest(directory: Path) -> Found | None:
-    """The newest checkpoint that is whole; None where there is none at all.
+    """The newest checkpoint that is whole; None if there is none at all.
 
-    ResumeError, naming each damaged one and why, when there are some and none is good.
+    ResumeError, which names each damaged one and the reason, if there are some and none is whole.
     """
     damaged: list[str] = []
     for path in _candidates(directory):
@@ -106,7 +106,7 @@ def load_latest(directory: Path) -> Found | None:
 
 
 def whole_checkpoints(directory: Path) -> Iterator[Found]:
-    """All that are good, newest first."""
+    """All checkpoints that are whole, newest first."""
     for path in _candidates(directory):
         with contextlib.suppress(_Damaged):
             yield Found(_read(path), path, ())
@@ -118,7 +118,7 @@ def is_checkpoint(path: Path) -> bool:
 
 
 def load_checkpoint(path: Path) -> Found:
-    """This one; ResumeError naming what is wrong with it."""
+    """Loads this checkpoint; ResumeError, which says what is wrong with it, if it is damaged."""
     path = path.resolve()
     try:
         return Found(_read(path), path, ())
@@ -129,8 +129,8 @@ def load_checkpoint(path: Path) -> Found:
 def keep_first_weights(run: Path, weights: Weights) -> None:
     """Saves what is published as `weights_first.safetensors` while the run directory holds no checkpoint yet.
 
-    To be called before each checkpoint is written: later ones leave the file alone, so the network can be measured
-    against the beginning of its run for as long as the directory lives.
+    Call it before each checkpoint is written.  Later calls leave the file alone, so the network can be measured
+    against the beginning of its run as long as the directory exists.
     """
     if not _candidates(run / "checkpoints"):
         save_weights(run / FIRST_WEIGHTS, weights)
@@ -139,7 +139,7 @@ def keep_first_weights(run: Path, weights: Weights) -> None:
 def prune(directory: Path, keep: int) -> None:
     """Removes all checkpoints older than the newest `keep` that are whole.
 
-    Damaged ones count for nothing, so that they never push a good one out.
+    Damaged ones do not count, so they never push a whole one out.
     """
     kept = 0
     for path in _candidates(directory):
@@ -152,7 +152,7 @@ def prune(directory: Path, keep: int) -> None:
 
 
 def _candidates(directory: Path) -> list[Path]:
-    """Newest first; one that was moved aside comes after the one that took its place."""
+    """Newest first; a directory that was moved aside comes after the one that replaced it."""
     found = []
     for path in directory.iterdir() if directory.is_dir() else ():
         match = _NAME.fullmatch(path.name)
@@ -172,7 +172,7 @@ def _serialize(checkpoint: Checkpoint) -> dict[str, bytes]:
 
 
 def _manifest(step: int, files: dict[str, bytes]) -> bytes:
-    """A function of the other files alone, so that a reader can make it again and compare byte for byte."""
+    """Depends on the other files only, so that a reader can make it again and compare byte for byte."""
     entries = {n: {"bytes": len(d), "sha256": hashlib.sha256(d).hexdigest()} for n, d in sorted(files.items())}
     return json.dumps({"format": FORMAT, "step": step, "files": entries}, indent=1).encode()
 

@@ -42,13 +42,13 @@ class LearnerState:
 class Learner:
     """Owns the network, its average and the optimizer; has no thread and knows neither buffer nor run directory.
 
-    How many threads torch takes is the caller's: `torch.set_num_threads`.
+    The caller sets how many threads torch uses: `torch.set_num_threads`.
     """
 
     def __init__(self, network: Network, game: Game, config: LearnerConfig, *, is_quantised: bool = False) -> None:
         """The network must have a head for each of `learner.targets`.
 
-        `is_quantised`: publications come with the scales of 8 bits, made of the positions of the newest batch.
+        `is_quantised`: publications carry scales for 8 bits, computed from positions of the newest batch.
         """
         if config.device == "cuda" and not torch.cuda.is_available():
             raise UsageError("learner.device=cuda: torch finds no GPU that it can use; use learner.device=cpu")
@@ -77,12 +77,12 @@ class Learner:
         self._parameters = list(network.parameters())
         self._statistics = list(network.buffers())  # of the batch norms: a forward pass changes them
         self._saved_statistics = [t.clone() for t in self._statistics]
-        self._sums: dict[str, Tensor] = {}  # of the figures since the last `metrics`
+        self._sums: dict[str, Tensor] = {}  # of each metric since the last call of `metrics`
         self._summed = 0
         self._grad_norm = 0.0
 
     def step(self, batch: Batch) -> bool:
-        """One gradient step; False when it was skipped because the loss or the gradient was not finite.
+        """One gradient step; False if it was skipped because the loss or the gradient was not finite.
 
         A skipped step leaves the network, its statistics and the optimizer as they were.  Diverged after
         `learner.max_bad_steps` in a row.  Waits for the device once.
@@ -108,11 +108,11 @@ class Learner:
         self._bad_steps = 0
         self._positions = batch.observations[:POSITIONS] if self._is_quantised else None
         self._grad_norm += norm
-        self._note(loss, losses, predictions, labels)
+        self._add_metrics(loss, losses, predictions, labels)
         return True
 
     def metrics(self) -> dict[str, float]:
-        """Means over the steps since the last call; empty where there were none.  Waits for the device.
+        """Means over the steps since the last call; empty if there were none.  Waits for the device.
 
         loss/total, loss/<target>, <target>/accuracy or error, grad_norm before clipping, learning_rate now.
         """
@@ -120,23 +120,23 @@ class Learner:
             return {}
         names = list(self._sums)
         values = (torch.stack([self._sums[name] for name in names]) / self._summed).tolist()
-        figures = dict(zip(names, values, strict=True))
+        metrics = dict(zip(names, values, strict=True))
         if self._quantisation_error is not None:
             error = self._quantisation_error
-            figures |= {"int8_policy_error": error.policy, "int8_value_error": error.value,
+            metrics |= {"int8_policy_error": error.policy, "int8_value_error": error.value,
                         "int8_rejected": self.rejected_quantisations}
-        figures["grad_norm"] = self._grad_norm / self._summed
-        figures["learning_rate"] = self._rate(max(0, self.step_count - 1))
+        metrics["grad_norm"] = self._grad_norm / self._summed
+        metrics["learning_rate"] = self._rate(max(0, self.step_count - 1))
         self._sums, self._summed, self._grad_norm = {}, 0, 0.0
-        return figures
+        return metrics
 
     def _rate(self, step: int) -> float:
         return self.rate_factor * learning_rate(step, self._config, self.run_share)
 
     def publish(self, version: int) -> Weights | None:
-        """The averaged network under this publication number; None, and counted, when it holds NaN or infinity.
+        """The averaged network under this publication number; None, and counted, if it holds NaN or infinity.
 
-        Only what evaluators compute with: the heads of other targets stay in the checkpoints.
+        Only the tensors that evaluators compute with; the heads of other targets stay in the checkpoints.
         """
         tensors = self.average.tensors()
         if not is_finite(tensors):
@@ -153,11 +153,11 @@ class Learner:
             self.rejected_quantisations += bool(weights.rejected)
             self._scales = weights.scales
         elif self._is_quantised:
-            weights = replace(weights, scales=self._scales)  # a resumed network is the one that they were made for
+            weights = replace(weights, scales=self._scales)  # they were computed for the resumed network
         return weights
 
     def state(self) -> LearnerState:
-        """For a checkpoint.  Diverged when the network is not finite: such a one is never resumed from."""
+        """The state for a checkpoint.  Diverged if the network is not finite: no run may go on from such a one."""
         tensors: dict[str, dict[str, NDArray[Any]]] = {
             "network": dict(tensors_of(self.network)),
             "average": dict(self.average.tensors()),
@@ -175,7 +175,7 @@ class Learner:
     def restore(self, state: LearnerState) -> None:
         """Goes on from `state`: on the same processor with the same threads, bit for bit as if it had never stopped.
 
-        UsageError when it belongs to another network or optimizer.
+        UsageError if it belongs to another network or optimizer.
         """
         load_tensors(self.network, state.tensors["network"])
         self.average.load(state.tensors["average"], int(state.facts["average_steps"]))
@@ -207,13 +207,13 @@ class Learner:
                            f"(loss {loss:g}, gradient norm {norm:g}); a lower learner.learning_rate may help")
 
     @torch.no_grad()
-    def _note(
+    def _add_metrics(
         self, loss: Tensor, losses: dict[str, Tensor], predictions: dict[str, Tensor], labels: dict[str, Tensor]
     ) -> None:
-        figures = {"loss/total": loss} | {f"loss/{name}": value for name, value in losses.items()}
+        metrics = {"loss/total": loss} | {f"loss/{name}": value for name, value in losses.items()}
         for target in self._targets:
             for name, rows in target.metrics(predictions[target.name], labels).items():
-                figures[f"{target.name}/{name}"] = rows.mean()
-        for name, value in figures.items():
+                metrics[f"{target.name}/{name}"] = rows.mean()
+        for name, value in metrics.items():
             self._sums[name] = self._sums[name] + value.detach() if name in self._sums else value.detach()
         self._summed += 1

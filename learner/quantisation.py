@@ -1,9 +1,9 @@
-"""8-bit evaluation: how large the input of each convolution gets, measured beside the learner, and whether it will do.
+"""8-bit evaluation: how large the input of each convolution gets, and whether the error of rounding is small enough.
 
-Weights are rounded to 255 steps an output channel, symmetric; the input of a convolution, which a ReLU has made, to 256
-steps from 0 to the largest seen.  Both scales are fixed before play ("static").  The convolutions of the residual
-blocks take nine tenths of the work and are the only ones that are rounded: the first reads planes, whose uniform values
-may be anything, and the heads are small.
+Weights are rounded to 255 steps for each output channel, symmetric; the input of a convolution, which is the output of
+a ReLU, to 256 steps from 0 to the largest value seen.  Both scales are fixed before play ("static").  The convolutions
+of the residual blocks do nine tenths of the work, and only they are rounded: the first convolution reads planes, whose
+uniform values have no bound, and the heads are small.
 Source: Jacob et al. 2018, "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only
 Inference", section 3; Lc0's ONNX and TensorRT backends for the practice of rounding a tower after training.
 """
@@ -23,8 +23,8 @@ from shusaku.common.network.torch_tower import TorchTower
 from shusaku.common.network.tower import TowerShape, quantised_layers
 from shusaku.common.network.weights import folded_tensors
 
-POSITIONS, FEWEST = 256, 16  # that the scales are made of; of a large tower fewer, or learning would pause too long
-WORK = 10**10  # multiplications in the blocks for all of these: half a second of a core in fp32
+POSITIONS, FEWEST = 256, 16  # that scales are computed from; fewer for a large tower, or learning would pause too long
+WORK = 10**10  # multiplications in the blocks for all of them: half a second of a core in fp32
 MOST_POLICY_ERROR = 0.02  # nats: mean Kullback-Leibler divergence of the quantised policy from the other
 MOST_VALUE_ERROR = 0.02  # mean distance of the values
 
@@ -66,7 +66,7 @@ def quantise(weights: Weights, tower: TowerShape, planes: NDArray[np.float32]) -
 
 
 def positions_for(tower: TowerShape) -> int:
-    """How many positions the scales of this tower are made of."""
+    """How many positions the scales of this tower are computed from."""
     return max(FEWEST, min(POSITIONS, WORK // _work(tower)))
 
 
@@ -89,7 +89,7 @@ class _Watched(TorchTower):
 
 
 class _Quantised(TorchTower):
-    """Computes with the whole numbers that 8 bits would hold; fp32 and bf16 hold all of them."""
+    """Computes with the integers that 8 bits would hold; fp32 and bf16 represent all of them exactly."""
 
     def __init__(self, tower: TowerShape, scales: dict[str, float], precision: str) -> None:
         super().__init__(tower, precision, torch.device("cpu"))

@@ -99,7 +99,7 @@ class Arena:
     ) -> None:
         """UsageError for an odd number of games, and where every opening of so many plies ends the game."""
         if games < 2 or games % 2:
-            raise UsageError(f"games={games}: must be an even number from 2 on, for every opening is played twice, "
+            raise UsageError(f"games={games}: must be an even number from 2 on, because every opening is played twice, "
                              "with sides swapped")
         self._game, self._players = game, players
         self._games_at_once = games_at_once

@@ -1,4 +1,4 @@
-"""What a configuration must hold to before anything starts: each rule names the setting, its value and the way out."""
+"""What a configuration must satisfy before anything starts: each rule names the setting, its value and the way out."""
 
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
@@ -71,7 +71,7 @@ _SELF_PLAY_LIMITS: Limits = [
     (number(at_least=0), ["random_plies", "policy_plies", "fork_plies", "komi_stdev"]),
     (number(at_least=0, at_most=0.5), ["resign_errors"]),
     (number(", because some games have to begin anew", at_least=0, below=1), ["fork_share"]),
-    (number(", for cheap searches are not learned from", at_least=0, below=1), ["cheap_share"]),
+    (number(", because cheap searches are not learned from", at_least=0, below=1), ["cheap_share"]),
     (number(at_least=1), ["cheap_simulations", "decided_plies"]),
     (number(above=0), ["policy_temperature"]),
     (number(above=0, at_most=1), ["decided_value", "decided_weight"]),
@@ -90,12 +90,12 @@ def check(config: Config) -> None:
 
 
 def names_players(config: Config) -> bool:
-    """Whether it is for a command that plays with networks of runs, whose searches are then partly those runs'."""
+    """Whether the command plays with networks of runs, from which parts of the searches then come."""
     return bool(config.checkpoint) or config.first != PlayerConfig() or config.second != PlayerConfig()
 
 
 def check_self_play(config: Config) -> None:
-    """What `check` leaves to the commands that play to learn, where a configuration names players too."""
+    """The rules of self-play, which `check` leaves out if the configuration names players."""
     raise_first([
         *search_rules(config.search, "search"), *limit_rules(vars(config.self_play), _SELF_PLAY_LIMITS, "self_play."),
         *_rules(config, _self_play_conditions(config)),
@@ -124,7 +124,7 @@ def _conditions(config: Config) -> Iterator[_Condition]:
     yield ("learner.targets", not unknown,
            f"there is no target {unknown}; nearest: {nearest(unknown, TARGETS)}; there are {', '.join(TARGETS)}")
     yield ("learner.targets", {"policy", "value"} <= set(targets),
-           "policy and value must be among them, for the search asks for both")
+           "policy and value must be among them, because the search asks for both")
     yield "learner.targets", len(set(targets)) == len(targets), "names a target twice"
     yield ("learner.batch_size", learner.batch_size <= replay.capacity,
            f"must not exceed replay.capacity={replay.capacity}; raise the capacity or lower the batch size")
@@ -133,7 +133,7 @@ def _conditions(config: Config) -> Iterator[_Condition]:
     yield ("learner.schedule_drops", all(drop < later for drop, later in pairwise([0, *learner.schedule_drops])),
            "must be steps above 0, each later than the one before")
     yield ("games", config.games >= 2 and config.games % 2 == 0,
-           "must be an even number from 2 on, for every opening is played twice, with sides swapped")
+           "must be an even number from 2 on, because every opening is played twice, with sides swapped")
     yield "games", config.games <= 100_000, "must be at most 100000"
 
 
@@ -143,11 +143,11 @@ def _self_play_conditions(config: Config) -> Iterator[_Condition]:
         yield ("search.reuse", not (search.reuse and search.graph),
                "a graph cannot be cut where the move was played; use search.reuse=false or search.graph=false")
         yield ("search.leaves", search.leaves == 1,
-               "self-play walks to one leaf a game at a time, or its visits would be learned with losses that never "
-               "were; use search.leaves=1 (evaluate and match know more)")
+               "self-play selects one leaf a game at a time, because virtual losses would distort the visits that are "
+               "learned; use search.leaves=1 (evaluate and match know more)")
     if isinstance(search, EvaluationConfig):
         yield ("search.average_symmetries", not search.average_symmetries,
-               "self-play draws one symmetry for every leaf; use search.average_symmetries=false (evaluate and match "
+               "self-play samples one symmetry for every leaf; use search.average_symmetries=false (evaluate and match "
                "know the mean)")
     for policy, reason in (("mcts", "plain UCT uses no network"),
                            ("policy_only", "its target is the network's own policy")):

@@ -18,7 +18,7 @@ USUAL_GAMES = 64  # side by side in one actor
 
 @dataclass
 class GameConfig:
-    """Which rules."""
+    """The game and its parameters."""
 
     name: str = "connect_four"  # one of `shusaku games`
     params: dict[str, Any] = field(default_factory=dict)  # game.<param>=...: what `shusaku games` lists for it
@@ -40,7 +40,7 @@ class RunConfig:
 
 @dataclass
 class ActorsConfig:
-    """Who plays."""
+    """The self-play actors."""
 
     count: int = 0  # self-play actors (threads in one process); 0: one a core
     cpus: float = 1.0  # CPUs that each claims on a cluster
@@ -48,7 +48,7 @@ class ActorsConfig:
 
     @property
     def games(self) -> int:
-        """Games side by side, where nothing was measured."""
+        """Games side by side, if the number was not measured."""
         return self.games_per_actor or USUAL_GAMES
 
 
@@ -62,13 +62,12 @@ class InferenceConfig:
     runtime: str = "auto"  # openvino | torch; auto: torch on a GPU; uniform | pseudo_random | simulated_gpu: none
     batch_latency_ms: float = 10.0  # of the simulated GPU, for a batch of any size
     precision: str = "auto"  # fp32 | bf16 | int8 (while its error is small); auto: bf16 where the processor has it
+    device: str = "cpu"  # cpu | cuda
 
     @property
     def is_quantised(self) -> bool:
-        """Whether weights need the scales of 8 bits, as far as the configuration says."""
+        """Whether weights need scales for 8 bits, as far as the configuration says."""
         return self.precision == "int8" and self.device == "cpu" and self.runtime in ("auto", "openvino")
-
-    device: str = "cpu"  # cpu | cuda
 
 
 @dataclass
@@ -124,8 +123,8 @@ class LearnerConfig:
     """How the network is trained.
 
     Of the targets, policy and value are what self-play asks for.  The others only teach the tower, in the learner:
-    short_term (what the searches of the next plies say), soft_policy, reply (the opponent's policy), moves_left; and
-    where the game gives them, ownership and score.
+    short_term (values of the next plies' searches), soft_policy, reply (the opponent's policy), moves_left; and
+    if the game has them, ownership and score.
     """
 
     enabled: bool = True  # false: self-play only, the limiter is off too

@@ -164,14 +164,14 @@ def test_a_changed_configuration_remembers_how_it_was_asked_for() -> None:
 
 def test_naming_a_player_does_not_let_self_play_off() -> None:
     config = compose(["search=puct", "search.leaves=4", "checkpoint=somewhere"])  # fine for evaluate
-    with pytest.raises(UsageError, match=r"search.leaves=4: self-play walks to one leaf"):
+    with pytest.raises(UsageError, match=r"search.leaves=4: self-play selects one leaf"):
         check_self_play(config)
 
 
 def test_contradictions_are_refused() -> None:
     assert "losses that never were" in refusal("search=puct", "search.leaves=2")
     assert "losses that never were" in refusal("search=puct", "search.leaves=2", "learner.enabled=false")
-    assert "draws one symmetry for every leaf" in refusal("search.average_symmetries=true")
+    assert "samples one symmetry for every leaf" in refusal("search.average_symmetries=true")
     assert "cannot be cut" in refusal("search=puct", "search.graph=true", "search.reuse=true")
     assert "own policy" in refusal("search=policy_only")
     assert "without a half-life" in refusal("search=puct", "search.root_policy_temperature_early=1.25")
