@@ -136,19 +136,28 @@ def keep_first_weights(run: Path, weights: Weights) -> None:
         save_weights(run / FIRST_WEIGHTS, weights)
 
 
-def prune(directory: Path, keep: int) -> None:
-    """Removes all checkpoints older than the newest `keep` that are whole.
+def prune(directory: Path, keep: int, history_seconds: float = 0.0) -> None:
+    """Removes all checkpoints but the newest `keep` and the newest of each `history_seconds` of the clock; 0: none.
 
-    Damaged ones do not count, so they never push a whole one out.
+    Reads no file: those of this process are whole because it has written them, and `set_damaged_aside` has taken the
+    damaged ones of earlier processes away, which must not push a whole one out.
     """
-    kept = 0
-    for path in _candidates(directory):
-        if kept >= keep:
+    paths = _candidates(directory)  # newest first
+    history = {path.stat().st_mtime // history_seconds: path for path in reversed(paths)} if history_seconds else {}
+    for path in paths[keep:]:
+        if path not in history.values():
             shutil.rmtree(path, ignore_errors=True)
-            continue
-        with contextlib.suppress(_Damaged):
-            _verified_files(path)
-            kept += 1
+
+
+def set_damaged_aside(directory: Path, found: Found) -> None:
+    """Renames the checkpoints newer than `found`, all of which are damaged, so that nothing counts them any more."""
+    for path in _candidates(directory):
+        if path == found.path:
+            break
+        with contextlib.suppress(OSError):
+            aside = path.with_name(f"{path.name}.damaged")
+            shutil.rmtree(aside, ignore_errors=True)
+            path.rename(aside)
 
 
 def _candidates(directory: Path) -> list[Path]:

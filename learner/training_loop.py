@@ -7,6 +7,7 @@ the buffer; in one process (`deploy/local/driver.py`) playing and learning take 
 import threading
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future, wait
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,7 +22,14 @@ from shusaku.common.network.network import Network
 from shusaku.common.network.targets import make_targets
 from shusaku.common.network.weights import save_weights
 from shusaku.learner.batches import Prefetcher
-from shusaku.learner.checkpoints import Checkpoint, keep_first_weights, load_latest, prune, write_checkpoint
+from shusaku.learner.checkpoints import (
+    Checkpoint,
+    keep_first_weights,
+    load_latest,
+    prune,
+    set_damaged_aside,
+    write_checkpoint,
+)
 from shusaku.learner.learner import Diverged, Learner, LearnerState
 from shusaku.learner.optimizers import run_share
 from shusaku.learner.version_index import VersionIndex
@@ -30,7 +38,9 @@ from shusaku.replay.buffer import Batch, ReplayBuffer, ReplayStats
 FORMAT = 3  # of the facts of a checkpoint; `deploy.run.old_formats` rewrites the two before
 WAIT_SECONDS = 0.02  # between two tries to draw rows that are not there yet
 RETRY_SECONDS = 1.0  # between two tries to publish the first version
+CLOSE_SECONDS = 10.0  # for the checkpoint that is being written when the loop is given up
 MAX_NOTES = 100  # kept for a driver that does not ask
+NO_CHECKPOINT = "no checkpoint was written: {}; the earlier ones are untouched, the run goes on"
 
 
 class SelfPlayState(Protocol):
@@ -105,6 +115,7 @@ class TrainingLoop:
         self._lock = threading.Lock()  # of what `report` and `weights` read
         self._stopping = threading.Event()
         self._saved_at = clock()
+        self._writing: Future[None] | None = None  # the checkpoint that a thread is writing
         self._seconds_before, self._began = seconds, clock()
         self._share_done = share_done or self._time_share
         self.steps_left = 0  # of a turn that was stopped
@@ -169,8 +180,10 @@ class TrainingLoop:
         self._stopping.set()
 
     def close(self) -> None:
-        """Ends the thread that draws batches."""
+        """Ends the thread that draws batches, and gives the one that writes a checkpoint a moment to end."""
         self._batches.stop()
+        if self._writing is not None:
+            wait([self._writing], timeout=CLOSE_SECONDS)
 
     def report(self) -> TrainingReport:
         """The state of now; returns each note once."""
@@ -209,20 +222,21 @@ class TrainingLoop:
         self._use(weights)
 
     def checkpoint_if_due(self) -> None:
-        """A checkpoint each `run.checkpoint_seconds`; 0: only at the end."""
+        """Begins a checkpoint each `run.checkpoint_seconds`, 0: only at the end; a thread writes it meanwhile.
+
+        While one is being written, no other begins: on a slow disk they come less often, and learning goes on.
+        """
+        if self._writing is not None and self._writing.done():
+            self._end_checkpoint()
         seconds = self._config.run.checkpoint_seconds
-        if seconds and self._clock() - self._saved_at >= seconds:
-            self.checkpoint()
+        if seconds and self._writing is None and self._clock() - self._saved_at >= seconds:
+            self._begin_checkpoint()
 
     def checkpoint(self) -> None:
-        """Everything that is needed to go on; a full disk costs this checkpoint, not the run."""
-        try:
-            self._save()
-        except OSError as error:
-            self._note(f"no checkpoint was written: {error}; the earlier ones are untouched, the run goes on")
-        except Diverged as error:
-            self._roll_back(error)
-        self._saved_at = self._clock()
+        """Everything that is needed to go on, on the disk; a full disk costs this checkpoint, not the run."""
+        self._end_checkpoint()
+        self._begin_checkpoint()
+        self._end_checkpoint()
 
     def _publish_first(self, should_stop: Callable[[], bool], on_wait: Callable[[], object] = lambda: None) -> None:
         """A new run cannot play before a version is in the index, so it is tried again and again.
@@ -280,10 +294,38 @@ class TrainingLoop:
         self.learner.rate_factor = min(factor, self.learner.rate_factor) * 0.5
         self.publish()
 
-    def _save(self) -> None:
-        published = self._published
-        if published is None:
+    def _begin_checkpoint(self) -> None:
+        """Copies the state and starts the thread that writes it."""
+        self._saved_at = self._clock()
+        if self._published is None:
             return
+        published = self._published
+        try:
+            checkpoint = self._copy_state(published)
+        except OSError as error:
+            self._note(NO_CHECKPOINT.format(error))
+        except Diverged as error:
+            self._roll_back(error)
+        else:
+            self._writing = run_in_thread(lambda: self._write(checkpoint, published), "checkpoint")
+
+    def _end_checkpoint(self) -> None:
+        """Waits until the checkpoint that is being written is on the disk, or refused by it."""
+        if self._writing is None:
+            return
+        while not self._writing.done():
+            self._ticks += 1  # the disk is slow, and this loop is alive
+            wait([self._writing], timeout=WAIT_SECONDS)
+        writing, self._writing = self._writing, None
+        try:
+            writing.result()
+            if self._self_play is not None:
+                self._self_play.trim_log()
+        except OSError as error:
+            self._note(NO_CHECKPOINT.format(error))
+
+    def _copy_state(self, published: Weights) -> Checkpoint:
+        """Everything of this moment, in arrays that no later step changes."""
         learner = self.learner.state()
         local, files = self._self_play.save() if self._self_play else (None, {})
         replay = self._buffer.state()
@@ -295,19 +337,21 @@ class TrainingLoop:
             "scales": published.scales, "refused": published.rejected, "next_batch": self._batches.index,
             "steps_left": self.steps_left, "local": local,
         }
-        checkpoints = self._directory / "checkpoints"
         tensors = {**learner.tensors, "published": dict(published.tensors)}
+        return Checkpoint(self.learner.step_count, tensors, facts, files)
+
+    def _write(self, checkpoint: Checkpoint, published: Weights) -> None:
+        """In the thread: the checkpoint and, once it is whole, the files that are derived from it."""
+        checkpoints = self._directory / "checkpoints"
         keep_first_weights(self._directory, published)
-        write_checkpoint(checkpoints, Checkpoint(self.learner.step_count, tensors, facts, files))
+        write_checkpoint(checkpoints, checkpoint)
         with self._lock:
-            self._saved_step = self.learner.step_count
+            self._saved_step = checkpoint.step
         try:
-            prune(checkpoints, self._config.run.keep_checkpoints)
+            prune(checkpoints, self._config.run.keep_checkpoints, self._config.run.keep_every_minutes * 60)
             save_weights(self._directory / "weights.safetensors", published)
-            if self._self_play is not None:
-                self._self_play.trim_log()
         except OSError as error:
-            self._note(f"the checkpoint of step {self.learner.step_count:,} is whole, but not all beside it: {error}")
+            self._note(f"the checkpoint of step {checkpoint.step:,} is whole, but not all beside it: {error}")
 
     def _resume(self) -> int:
         """Restores learner, window and games; the index of the next mini-batch."""
@@ -318,6 +362,7 @@ class TrainingLoop:
             return 0
         for line in found.damaged:
             self._note(f"damaged and passed over: {line}")
+        set_damaged_aside(self._directory / "checkpoints", found)
         facts = found.checkpoint.facts
         if facts.get("format") != FORMAT or (facts["local"] is None) != (self._self_play is None):
             raise ResumeError(f"{found.path} has format {facts.get('format')!r}, and format {FORMAT} of this wiring is "
@@ -344,3 +389,17 @@ class TrainingLoop:
         with self._lock:
             self._notes.append(line)
             del self._notes[:-MAX_NOTES]
+
+
+def run_in_thread(job: Callable[[], None], name: str) -> Future[None]:
+    """Runs the job in a thread that does not keep the process alive; the future tells how it ended."""
+    future: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(job())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return future

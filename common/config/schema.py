@@ -36,6 +36,7 @@ class RunConfig:
     resume: str = "auto"  # auto: go on where the directory stops; never: refuse a directory that holds a run
     checkpoint_seconds: float = 60.0  # between checkpoints; 0: only at the end
     keep_checkpoints: int = 3  # newest ones kept
+    keep_every_minutes: float = 60.0  # of the older ones the last of each so many minutes stays, to go back to; 0: none
 
 
 @dataclass

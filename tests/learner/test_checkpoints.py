@@ -21,6 +21,7 @@ from shusaku.learner.checkpoints import (
     load_checkpoint,
     load_latest,
     prune,
+    set_damaged_aside,
     write_checkpoint,
 )
 
@@ -133,12 +134,32 @@ def test_none_good_is_an_error_that_names_them_all(directory: Path) -> None:
         load_latest(directory)
 
 
-def test_pruning_keeps_the_newest_that_are_whole(directory: Path) -> None:
+def test_pruning_keeps_the_newest_that_are_whole_and_reads_nothing(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for step in (30, 40):
         write_checkpoint(directory, checkpoint(step))
-    (directory / "000000030" / "games.bin").write_bytes(b"")
+    (directory / "000000040" / "games.bin").write_bytes(b"")
+    found = load_latest(directory)
+    assert found is not None
+    set_damaged_aside(directory, found)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_bytes", None)
+        prune(directory, 2)
+    assert sorted(os.listdir(directory)) == ["000000020", "000000030", "000000040.damaged"]
+    write_checkpoint(directory, checkpoint(40))  # the run comes to that step again
     prune(directory, 2)
-    assert sorted(os.listdir(directory)) == ["000000020", "000000030", "000000040"]
+    assert sorted(os.listdir(directory)) == ["000000030", "000000040", "000000040.damaged"]
+
+
+def test_the_history_is_the_last_of_each_hour(tmp_path: Path) -> None:
+    """Whenever it is pruned: what was kept once stays."""
+    for minutes in range(10, 400, 25):
+        path = write_checkpoint(tmp_path, checkpoint(minutes))
+        os.utime(path, (minutes * 60, minutes * 60))
+        prune(tmp_path, 2, 3600.0)
+    steps = [int(path.name) for path in sorted(tmp_path.iterdir())]
+    assert steps == [35, 110, 160, 235, 285, 335, 360, 385]  # the two newest are of one hour
 
 
 def test_a_step_may_be_written_again(directory: Path) -> None:
