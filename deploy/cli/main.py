@@ -1,6 +1,6 @@
 """The command `shusaku`: a table of commands, our own few options, and everything else to Hydra.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 resume impossible, 130 after Ctrl-C, 143 after SIGTERM.
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 resume impossible, 130 after Ctrl-C, 143 after SIGTERM or SIGHUP.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from shusaku.common.suggestions import nearest
 from shusaku.deploy.cli.help import command_help, overview
 from shusaku.deploy.cli.options import Options, take_options
 from shusaku.deploy.commands.table import COMMANDS, Command, Takes
-from shusaku.deploy.run.stop_signals import Terminated
+from shusaku.deploy.run.stop_signals import Terminated, termination_signals
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name, value in THREADS_WAIT.items():
         os.environ.setdefault(name, value)
     try:
-        with _sigterm_raises():
+        with _termination_raises():
             return _dispatch(list(sys.argv[1:] if argv is None else argv))
     except (UsageError, ResumeError, RunError) as error:
         print(f"shusaku: {' '.join(str(error).split())}", file=sys.stderr)
@@ -37,8 +37,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # the reader of our output went away (`| head`)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    finally:
+        _flush_stdout()
 
 
 def _dispatch(argv: list[str]) -> int:
@@ -143,21 +144,35 @@ def _json_last(as_json: bool) -> Iterator[Any]:
         if owned:
             os.dup2(saved, 1)
             os.close(saved)
-        for item in result:
-            print(json.dumps(item), file=stdout, flush=True)
+        try:
+            for item in result:
+                print(json.dumps(item), file=stdout, flush=True)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise RunError(f"the result could not be written to stdout: {error.strerror}") from None
 
 
 @contextlib.contextmanager
-def _sigterm_raises() -> Iterator[None]:
+def _termination_raises() -> Iterator[None]:
     def terminate(signum: int, frame: FrameType | None) -> None:
         raise Terminated
 
     try:
-        previous = signal.signal(signal.SIGTERM, terminate)
+        previous = {number: signal.signal(number, terminate) for number in termination_signals()}
     except ValueError:  # not the main thread: another thread handles signals
         yield
         return
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _flush_stdout() -> None:
+    """What stdout still holds; if that takes nothing any more, Python must not try again at its exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,5 +1,6 @@
 """What a user watches while a run goes on: one refreshing block, or a plain line every ten seconds elsewhere."""
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -82,16 +83,24 @@ class Status:
         return max(0.0, self.minutes * 60 - self.seconds)
 
 
+class _Terminal(Terminal):
+    """The reader of a pipe may go away (`| head`): what follows is dropped, and the run goes on."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+
+
 class Console:
     """Shows a Status whenever it is given one, at most as often as is useful.
 
-    A terminal gets one block that is redrawn in place; anything else gets a line every `plain_seconds`.
+    A terminal gets one block that is redrawn in place; anything else gets a line every `plain_seconds`.  What cannot be
+    written (a full disk behind stdout, a terminal that was closed) is dropped: a run never ends for it.
     """
 
     def __init__(
         self, terminal: Terminal | None = None, plain_seconds: float = 10.0, now: Callable[[], float] = time.monotonic
     ) -> None:
-        self._terminal = terminal or Terminal(highlight=False)
+        self._terminal = terminal or _Terminal(highlight=False)
         self._live: Live | None = None
         if self._terminal.is_terminal and not self._terminal.is_dumb_terminal:
             self._live = Live(console=self._terminal, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
@@ -108,25 +117,29 @@ class Console:
 
     def log(self, line: str) -> None:
         """Prints a line that stays, above the block."""
-        self._terminal.print(Text(line), soft_wrap=self._live is None)
+        with contextlib.suppress(OSError):
+            self._terminal.print(Text(line), soft_wrap=self._live is None)
 
     def __enter__(self) -> Self:
         if self._live is not None:
-            self._live.start()
+            with contextlib.suppress(OSError):
+                self._live.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
         self._draw()
         if self._live is not None:
-            self._live.stop()
+            with contextlib.suppress(OSError):
+                self._live.stop()
 
     def _draw(self) -> None:
         if self._pending is None:
             return
-        if self._live is not None:
-            self._live.update(block(self._pending), refresh=True)
-        else:
-            self._terminal.print(Text(plain_line(self._pending)), soft_wrap=True)
+        with contextlib.suppress(OSError):
+            if self._live is not None:
+                self._live.update(block(self._pending), refresh=True)
+            else:
+                self._terminal.print(Text(plain_line(self._pending)), soft_wrap=True)
         self._pending = None
         self._shown = self._now()
 

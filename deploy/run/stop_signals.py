@@ -1,16 +1,24 @@
-"""Ctrl-C and SIGTERM as a question that loops ask; the second one does not wait for an answer."""
+"""Ctrl-C, SIGTERM and SIGHUP as a question that loops ask; the second one does not wait for an answer.
+
+SIGHUP, the end of the terminal, is treated as SIGTERM, unless the command ignores it from the start (`nohup`).
+"""
 
 import signal
 from types import FrameType
 from typing import Any, Self
 
 
+def termination_signals() -> list[signal.Signals]:
+    """The signals that end a command as SIGTERM does."""
+    return [n for n in (signal.SIGTERM, signal.SIGHUP) if n is signal.SIGTERM or signal.getsignal(n) != signal.SIG_IGN]
+
+
 class Terminated(KeyboardInterrupt):
-    """SIGTERM; code that handles Ctrl-C by saving and raising again handles this too."""
+    """SIGTERM or SIGHUP; code that handles Ctrl-C by saving and raising again handles this too."""
 
 
 class StopSignals:
-    """While it is entered, the first SIGINT or SIGTERM only makes `should_stop()` true; the second raises at once."""
+    """While it is entered, the first signal to end only makes `should_stop()` true; the second raises at once."""
 
     def __init__(self) -> None:
         self._received: signal.Signals | None = None
@@ -32,7 +40,7 @@ class StopSignals:
 
     def __enter__(self) -> Self:
         try:
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in (signal.SIGINT, *termination_signals()):
                 self._previous[number] = signal.signal(number, self._receive)
         except ValueError:  # not the main thread: another thread handles signals
             pass

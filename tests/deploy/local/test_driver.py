@@ -162,7 +162,7 @@ def steps_of(directory: Path) -> int:
     return max((m.step for m in read_metrics(directory / "metrics.jsonl", "learner")), default=0)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)])
 def test_a_signal_ends_in_a_checkpoint_within_25_seconds(tmp_path, number, code):
     process = shusaku("local", *SMALL, f"run.dir={tmp_path}")
     wait_for(lambda: steps_of(tmp_path) >= 8)
@@ -179,6 +179,23 @@ def test_a_signal_ends_in_a_checkpoint_within_25_seconds(tmp_path, number, code)
         output.append(line)
     again.send_signal(signal.SIGTERM)
     again.communicate(timeout=25)
+
+
+@pytest.mark.parametrize("reader", ["a full disk", "a pipe that nobody reads"])
+def test_a_run_outlives_its_stdout(tmp_path, reader):
+    if reader == "a full disk":
+        stdout = os.open("/dev/full", os.O_WRONLY)
+    else:
+        end, stdout = os.pipe()
+        os.close(end)
+    try:
+        command = [sys.executable, "-m", "shusaku", "local", *SMALL, "run.minutes=0.05", f"run.dir={tmp_path}"]
+        done = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+    finally:
+        os.close(stdout)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "weights.safetensors").exists()
+    assert steps_of(tmp_path) > 0
 
 
 def test_a_kill_at_any_time_costs_no_more_than_the_last_checkpoint(tmp_path):
