@@ -397,9 +397,11 @@ def run_in_thread(job: Callable[[], None], name: str) -> Future[None]:
 
     def run() -> None:
         try:
-            future.set_result(job())
+            job()
         except BaseException as error:
             future.set_exception(error)
+        else:
+            future.set_result(None)
 
     threading.Thread(target=run, name=name, daemon=True).start()
     return future

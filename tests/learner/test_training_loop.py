@@ -170,7 +170,8 @@ def run_at_once(job: Callable[[], None], name: str) -> Future[None]:
     """A disk that takes no time by a clock of steps."""
     future: Future[None] = Future()
     try:
-        future.set_result(job())
+        job()
+        future.set_result(None)
     except BaseException as error:
         future.set_exception(error)
     return future
