@@ -28,7 +28,23 @@ FIGURES = {  # name -> what `shusaku bench` measures, its overrides, and the key
     "learner": ("learner", ("network=small", "learner.threads=1"), "rows_per_s"),
     "append": ("replay", (), "appended_per_s"),
 }
-REDIS = "redis_append"  # the one figure that `shusaku bench` does not measure: a script does
+REDIS = "redis_append"  # the one figure that `shusaku bench` does not measure: the checkout's own script does
+APPEND = """
+import json, sys, tempfile
+from pathlib import Path
+sys.path[:0] = [".", "benchmarks"]
+try:
+    from benchmarks.speed import redis_replay as script
+except ImportError:  # as its place was before
+    import redis_replay as script
+games = script.prepared(script.Game("connect_four"), 4096)
+with tempfile.TemporaryDirectory() as directory:
+    server = script.EmbeddedServer(Path(directory), max_megabytes=4096)
+    server.start()
+    script.RedisControl(server.url, script.RUN).begin(0, capacity=500_000, max_bytes=4 << 30, actors=0)
+    print(json.dumps({"appended_per_s": script.Client(server.url, games).append_for(float(sys.argv[1]))}))
+    server.stop()
+"""
 
 
 def main() -> None:
@@ -59,9 +75,7 @@ def rate(checkout: Path, figure: str, seconds: float, cpus: str) -> float:
     """One measurement by the program of that checkout."""
     programs = checkout.resolve() / ".venv" / "bin"
     if figure == REDIS:
-        key, is_new = "appended_per_s", (checkout / "benchmarks" / "speed").exists()
-        script = ["-m", "benchmarks.speed.redis_replay"] if is_new else [str(Path("benchmarks", "redis_replay.py"))]
-        command = [str(programs / "python"), *script, f"--seconds={seconds}", "--json"]
+        key, command = "appended_per_s", [str(programs / "python"), "-c", APPEND, str(seconds)]
     else:
         what, overrides, key = FIGURES[figure]
         command = [str(programs / "shusaku"), "bench", what, *overrides, f"bench.seconds={seconds}", "--json"]

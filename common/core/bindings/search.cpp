@@ -144,21 +144,6 @@ void pseudo_random(In<std::uint8_t, 2> packed, In<float, 2> uniform, In<std::int
                          actions.data(), int(rows), logits.data(), values.data());
 }
 
-void play_pseudo_random(PyGameBatch& py, std::uint64_t simulations) {
-  nb::gil_scoped_release nogil;
-  AnyGameBatch& batch = *py.batch;
-  const Shape shape = py.rules->shape();
-  const std::uint64_t goal = batch.counters().simulations() + simulations;
-  std::vector<float> logits(batch.leaves().actions.size()), values(batch.leaves().offsets.size());
-  while (batch.counters().simulations() < goal) {
-    const Leaves& l = batch.select(0);
-    pseudo_random_evaluate(l.packed.data(), shape.packed_bytes(), l.uniform.data(), shape.uniform, l.offsets.data(),
-                           l.actions.data(), l.count, logits.data(), values.data());
-    batch.expand_and_backup(logits.data(), values.data(), 0);
-    batch.take_finished();
-  }
-}
-
 // out[i]: the logit of legal action i in the row of `policy` that it belongs to; NaN if there is none.
 void gather(const float* policy, size_t width, const std::int32_t* offsets, const Action* actions, size_t rows,
             float* out) {
@@ -306,7 +291,13 @@ void bind_search(nb::module_& m) {
       .def(
           "restore", [](PyGameBatch& b, nb::bytes bytes) { b.batch->restore({bytes.c_str(), bytes.size()}); },
           "snapshot"_a)
-      .def("play_pseudo_random", &play_pseudo_random, "simulations"_a);
+      .def(
+          "play_pseudo_random",
+          [](PyGameBatch& b, std::uint64_t simulations) {
+            nb::gil_scoped_release nogil;
+            b.batch->play_pseudo_random(simulations);
+          },
+          "simulations"_a);
 
   m.def("gather_logits", &gather_logits, "policy"_a, "offsets"_a, "actions"_a, "out"_a.noconvert());
   m.def("pseudo_random_evaluate", &pseudo_random, "packed"_a, "uniform"_a, "offsets"_a, "actions"_a,

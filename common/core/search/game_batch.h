@@ -62,6 +62,8 @@ class AnyGameBatch : public AnyBatch {
   virtual int num_finished() const = 0;
   virtual std::vector<GameColumns> take_finished() = 0;
   virtual float resign_value() const = 0;
+  // So many simulations with pseudo-random evaluations and no call from outside: the speed of the tree alone.
+  virtual void play_pseudo_random(std::uint64_t simulations) = 0;
   virtual std::string snapshot() = 0;  // only between expand_and_backup() and select()
   virtual void restore(std::string_view bytes) = 0;
 };
@@ -145,6 +147,20 @@ class GameBatch final : public AnyGameBatch {
   int num_finished() const override { return int(finished_.size()); }
   std::vector<GameColumns> take_finished() override { return std::exchange(finished_, {}); }
   const Counters& counters() const override { return batch_.counters; }
+
+  void play_pseudo_random(std::uint64_t simulations) override {
+    const Shape shape = rules_->shape();
+    const std::uint64_t goal = counters().simulations() + simulations;
+    std::vector<float> logits(leaves().actions.size()), values(leaves().offsets.size());
+    while (counters().simulations() < goal) {
+      const Leaves& l = select(0);
+      pseudo_random_evaluate(l.packed.data(), shape.packed_bytes(), l.uniform.data(), shape.uniform, l.offsets.data(),
+                             l.actions.data(), l.count, logits.data(), values.data());
+      expand_and_backup(logits.data(), values.data(), 0);
+      take_finished();
+    }
+  }
+
   float resign_value() const override { return resign_.value(); }
 
   std::string snapshot() override {
