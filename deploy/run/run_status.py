@@ -157,7 +157,7 @@ def _replay_metrics(view: RunView, status: Status) -> dict[str, Any]:
     metrics = {name: getattr(stats, name) for name in kept}
     metrics |= {"quarantined": status.quarantined, "bytes": stats.nbytes}
     if view.workers is not None:
-        counted = ("duplicates", "fenced", "other_epoch", "squeezed", "bytes")
+        counted = ("duplicates", "fenced", "other_epoch", "malformed", "squeezed", "bytes")
         metrics |= {name: view.workers.replay_counters.get(name, 0) for name in counted}
         metrics |= {"restarts": view.workers.replay_restarts, "losses": view.workers.replay_losses}
     return metrics

@@ -4,12 +4,16 @@
 -- ARGV   epoch actor incarnation metrics, then sequence rows data for each game
 -- reply  status throttle stop version epoch actors appended duplicates
 -- status 0 done, 1 the data was lost, 2 another epoch, 3 fenced
+-- error  MALFORMED, and nothing is kept: a game that no actor of ours would send, which would spoil the counters
 
 if redis.replicate_commands then redis.replicate_commands() end  -- Redis 6: a script that asks for the time may write
 local games, control, counters, seen = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local epoch, actor, incarnation, metrics = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local sent = (#ARGV - 4) / 3
 local function text(number) return string.format('%d', number) end
+local function is_count(argument, most)
+  return #argument <= 16 and string.match(argument, '^%d+$') and tonumber(argument) <= most
+end
 
 local c = redis.call('HMGET', control, 'boot', 'epoch', 'stop', 'version', 'actors', 'limit', 'capacity', 'max_bytes')
 local function reply(status, throttle, appended, duplicates)
@@ -68,6 +72,13 @@ local done = {}
 local function add(data, rows, with_it)
   local answer = redis.pcall('XADD', games, text(number + 1) .. '-0', 'd', data, 'r', rows, 'n', with_it)
   return type(answer) == 'table' and answer or done
+end
+
+for k = 5, #ARGV, 3 do
+  if not (is_count(ARGV[k], 2^53 - 1) and is_count(ARGV[k + 1] or '', 65536) and #(ARGV[k + 2] or '') <= 2^26) then
+    redis.pcall('HINCRBY', counters, 'malformed', math.ceil(sent))
+    return redis.error_reply('MALFORMED game ' .. string.sub(ARGV[k], 1, 20) .. ' of actor ' .. actor)
+  end
 end
 
 local appended, duplicates, failure, is_full = 0, 0, nil, false

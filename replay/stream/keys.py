@@ -4,7 +4,7 @@
     :control      hash: boot epoch stop wish version actors limit capacity max_bytes; `stop` tells the actors to end,
                   `wish` asks the driver to end the run
     :counters     hash: number games inserted deleted bytes evicted squeezed duplicates fenced other_epoch, and the
-                  learner's sampled invalid skipped losses
+                  learner's sampled invalid skipped losses; malformed (games that the append script refused)
     :seen         hash, a field per actor: epoch:incarnation:sequence of its newest game
     :actors       hash, a field per actor: the newest metrics of its heartbeat, msgpack
     :heard        hash, a field per actor, its last heartbeat: milliseconds of the server's clock : incarnation

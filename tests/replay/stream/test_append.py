@@ -15,6 +15,7 @@ from shusaku.replay.stream.append import Appender, AppendStatus, EncodedGame
 from shusaku.replay.stream.client import ReplayRefused, ReplayUnavailable, connect
 from shusaku.replay.stream.control import RedisControl
 from shusaku.replay.stream.keys import RunKeys
+from shusaku.replay.stream.scripts import APPEND
 from shusaku.replay.stream.server import EmbeddedServer
 
 CAPACITY, MAX_BYTES = 50, 600
@@ -241,6 +242,29 @@ def test_used_up_ids_are_an_error_and_nothing_is_lost(run: tuple[str, str, Redis
     with pytest.raises(ReplayUnavailable):
         appender.append(games(3, 3))
     assert control.counters()["games"] == 3
+
+
+@pytest.mark.parametrize("bad", [
+    (1, b"-1000000", b"x"), (1, b"1e300", b"x"), (1, 1 << 53, b"x"), (1, b"", b"x"), (1, b"nan", b"x"),
+    (1, b"0x10", b"x"), (1, 65537, b"x"), (1, b"7 ", b"x"), (b"-1", 10, b"x"), (1 << 53, 10, b"x"), (b"2^70", 10, b"x"),
+    (1, 10), (1,),
+])
+def test_what_no_actor_of_ours_sends_is_refused_and_counts_nowhere_else(
+    run: tuple[str, str, RedisControl], bad: tuple[Any, ...]
+) -> None:
+    """Rows of -10^6 or 1e300 once made the limiter refuse every honest game for ever."""
+    url, run_id, control = run
+    client, keys = redis.Redis.from_url(url), RunKeys.of(run_id)
+    appender = Appender(url, run_id, actor=0, epoch=1, incarnation=0)
+    appender.append(games(0, 3))
+    before = control.counters()
+    with pytest.raises(redis.ResponseError, match="MALFORMED game .* of actor 5"):
+        APPEND(client, keys[:6], [1, 5, 0, b"", 0, 10, b"good", *bad])
+    after = control.counters()
+    assert after.pop("malformed") >= 1
+    assert after == before
+    assert client.xlen(keys.games) == 3
+    assert appender.append(games(3, 3)).appended == 3
 
 
 def test_a_full_server_trims_its_way_out(tmp_path: Any, make_run: Callable[[], str]) -> None:
