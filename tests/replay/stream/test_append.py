@@ -258,7 +258,7 @@ def test_what_no_actor_of_ours_sends_is_refused_and_counts_nowhere_else(
     appender = Appender(url, run_id, actor=0, epoch=1, incarnation=0)
     appender.append(games(0, 3))
     before = control.counters()
-    with pytest.raises(redis.ResponseError, match="MALFORMED game .* of actor 5"):
+    with pytest.raises(redis.ResponseError, match=r"MALFORMED game .* of actor 5"):
         APPEND(client, keys[:6], [1, 5, 0, b"", 0, 10, b"good", *bad])
     after = control.counters()
     assert after.pop("malformed") >= 1
