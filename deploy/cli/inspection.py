@@ -9,10 +9,10 @@ from hydra.errors import HydraException
 from hydra.types import RunMode
 
 from shusaku.common.errors import UsageError
+from shusaku.common.masking import mask_text
 from shusaku.deploy.cli.overrides import Job
 from shusaku.deploy.cli.presets import GROUPS, Presets
 from shusaku.deploy.commands.table import COMMANDS, Takes
-from shusaku.deploy.run.masking import mask_text
 
 SHELLS = ("bash", "fish", "zsh")
 

@@ -24,6 +24,7 @@ from shusaku.common.config.schema import Config, leaves
 from shusaku.common.config.search import DEFAULTS, PuctConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.external.entry import trust
+from shusaku.common.masking import MASK, mask_tree
 from shusaku.common.suggestions import nearest
 from shusaku.deploy.cli.presets import Presets, literal, quote, read_run_settings
 from shusaku.deploy.cli.search_settings import SECTIONS, check_policy, requested_settings, typed_setting, typed_tree
@@ -37,7 +38,6 @@ from shusaku.deploy.run.game_parameters import (
     make_game,
     parameter_value,
 )
-from shusaku.deploy.run.masking import MASK, mask_tree
 
 DEFAULT_EXPERIMENT = "connect_four"
 PLAIN = Presets()

@@ -4,7 +4,7 @@ import ctypes
 import os
 from pathlib import Path
 
-from shusaku.deploy.run.masking import mask_override
+from shusaku.common.masking import mask_override
 
 ARG_START, ARG_END = 48 - 3, 49 - 3  # proc_pid_stat(5) counts from 1, and we read behind the second field
 

@@ -12,18 +12,18 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from shusaku.common.errors import RunError, UsageError
+from shusaku.common.masking import mask_text
 from shusaku.replay.stream.keys import RunKeys
 from shusaku.replay.stream.scripts import APPEND, BEGIN, FENCE, QUARANTINE, REPORT
 
 SCHEMES = ("redis", "rediss", "unix")
-_SECRET = re.compile(r"(?<=password=)[^&#\s]*", re.IGNORECASE)
 # Errors that a healthy server returns too, now and then: the set-up is right.
 _TEMPORARY = ("LOADING", "READONLY", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "UNBLOCKED")
 
@@ -43,11 +43,11 @@ def connect(url: str, deadline: float = 5.0) -> redis.Redis:
     is redis://[user:password@]host:port/db, rediss://…?ssl_ca_certs=FILE or unix://[user:password@]/path.
     """
     if urlsplit(url).scheme not in SCHEMES:
-        raise UsageError(f"replay.url={mask_passwords(url)}: must begin with redis://, rediss:// or unix://")
+        raise UsageError(f"replay.url={mask_text(url)}: must begin with redis://, rediss:// or unix://")
     try:
         pool = redis.ConnectionPool.from_url(url)
     except (ValueError, TypeError) as error:
-        raise UsageError(f"replay.url={mask_passwords(url)}: {mask_passwords(str(error))}") from None
+        raise UsageError(f"replay.url={mask_text(url)}: {mask_text(str(error))}") from None
     pool.connection_kwargs |= {  # after the URL, whose options must not undo them
         "protocol": 2,  # plain replies, and AUTH instead of HELLO: one right less to grant
         "socket_timeout": deadline,
@@ -88,7 +88,7 @@ def check_server(url: str, deadline: float = 8.0, run_id: str = "check") -> None
     if thread.is_alive():
         failures.append(f"no answer within {deadline:g} s")
     if failures:
-        raise UsageError(f"replay.url={mask_passwords(url)}: {failures[0]}")
+        raise UsageError(f"replay.url={mask_text(url)}: {failures[0]}")
 
 
 def _check_info(info: dict[str, Any]) -> None:
@@ -172,16 +172,6 @@ def pack(arguments: Sequence[str | bytes | int]) -> bytes:
     return b"".join(parts)
 
 
-def mask_passwords(text: str) -> str:
-    """Returns the text, or URL, without passwords."""
-    text = _SECRET.sub("***", text)
-    parts = urlsplit(text)
-    if "@" in parts.netloc:
-        user, _, host = parts.netloc.rpartition("@")
-        text = urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}:***@{host}"))
-    return text
-
-
 @contextmanager
 def translate_redis_errors(url: str) -> Iterator[None]:
     """Turns errors of redis-py into ReplayUnavailable or ReplayRefused of one line."""
@@ -190,12 +180,12 @@ def translate_redis_errors(url: str) -> Iterator[None]:
     except (redis.RedisError, OSError) as error:
         reason, is_final = explain(error)
         kind = ReplayRefused if is_final else ReplayUnavailable
-        raise kind(f"{mask_passwords(url)}: {reason}") from None
+        raise kind(f"{mask_text(url)}: {reason}") from None
 
 
 def explain(error: Exception) -> tuple[str, bool]:
     """Returns what went wrong in plain words, and whether it stays so until the user acts."""
-    text = mask_passwords(" ".join(str(error).split()))[:300] or type(error).__name__
+    text = mask_text(" ".join(str(error).split()))[:300] or type(error).__name__
     low = text.lower()
     if isinstance(error, redis.AuthenticationError) or "noauth" in low or "wrongpass" in low:
         if "without any password" in low:

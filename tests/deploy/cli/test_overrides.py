@@ -10,12 +10,12 @@ from shusaku.common.config.rules import check_self_play
 from shusaku.common.config.schema import USUAL_GAMES, Config
 from shusaku.common.config.search import GumbelConfig, MctsConfig, PuctConfig, SearchConfig
 from shusaku.common.errors import UsageError
+from shusaku.common.masking import mask_override, mask_tree
 from shusaku.deploy.cli import overrides, presets
 from shusaku.deploy.cli.overrides import compose, compose_jobs
 from shusaku.deploy.cli.presets import Presets
 from shusaku.deploy.run.composed_config import ComposedConfig, replace_settings
 from shusaku.deploy.run.game_parameters import game_defaults
-from shusaku.deploy.run.masking import mask_override, mask_tree
 from shusaku.learner.optimizers import learning_rate
 
 

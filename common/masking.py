@@ -5,12 +5,14 @@ from typing import Any
 
 MASK = "***"
 _SECRET_KEY = re.compile(r"(?i)(pass|password|token|secret|key)$")
-_URL_PASSWORD = re.compile(r"(?<=://)([^/@\s:]*):[^/@\s]+(?=@)")
+# Every spelling of a password in an address; the last @ ends it, because a password may hold one.
+_ADDRESS_PASSWORD = re.compile(r"(?<=://)([^/@\s:]*):\S+(?=@)")
+_QUERY_PASSWORD = re.compile(r"(?i)(?<=[?&])((?:\w*(?:pass|password|token|secret))=)[^&#\s]+")
 
 
 def mask_text(text: str) -> str:
-    """`redis://user:pw@host` -> `redis://user:***@host`."""
-    return _URL_PASSWORD.sub(rf"\1:{MASK}", text)
+    """`redis://user:pw@host?password=pw` -> `redis://user:***@host?password=***`."""
+    return _QUERY_PASSWORD.sub(rf"\1{MASK}", _ADDRESS_PASSWORD.sub(rf"\1:{MASK}", text))
 
 
 def mask_override(override: str) -> str:
