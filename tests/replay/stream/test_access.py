@@ -16,6 +16,7 @@ import redis
 from shusaku.common._core import Game
 from shusaku.common.config.schema import ReplayConfig
 from shusaku.common.errors import UsageError
+from shusaku.common.masking import mask_text
 from shusaku.common.messages import GameId, GameRecord
 from shusaku.replay.stream.access import acl_rules
 from shusaku.replay.stream.append import Appender, EncodedGame
