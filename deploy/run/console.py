@@ -1,10 +1,11 @@
 """What a user watches while a run goes on: one refreshing block, or a plain line every ten seconds elsewhere."""
 
 import contextlib
+import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Self
+from typing import IO, Any, Self, cast
 
 from rich.console import Console as Terminal
 from rich.console import ConsoleOptions, RenderResult
@@ -83,24 +84,37 @@ class Status:
         return max(0.0, self.minutes * 60 - self.seconds)
 
 
-class _Terminal(Terminal):
-    """The reader of a pipe may go away (`| head`): what follows is dropped, and the run goes on."""
+class _Stdout:
+    """`sys.stdout` of the moment without its errors: a run does not end because its output cannot be written.
 
-    def on_broken_pipe(self) -> None:
-        self.quiet = True
+    The disk behind a file may be full, the reader of a pipe may end (`| head`), a terminal may be closed.
+    """
+
+    def write(self, text: str) -> int:
+        """Writes the text, or drops it."""
+        with contextlib.suppress(OSError):
+            sys.stdout.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flushes what was written, if that is possible."""
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(sys.stdout, name)
 
 
 class Console:
     """Shows a Status whenever it is given one, at most as often as is useful.
 
-    A terminal gets one block that is redrawn in place; anything else gets a line every `plain_seconds`.  What cannot be
-    written (a full disk behind stdout, a terminal that was closed) is dropped: a run never ends for it.
+    A terminal gets one block that is redrawn in place; anything else gets a line every `plain_seconds`.
     """
 
     def __init__(
         self, terminal: Terminal | None = None, plain_seconds: float = 10.0, now: Callable[[], float] = time.monotonic
     ) -> None:
-        self._terminal = terminal or _Terminal(highlight=False)
+        self._terminal = terminal or Terminal(file=cast(IO[str], _Stdout()), highlight=False)
         self._live: Live | None = None
         if self._terminal.is_terminal and not self._terminal.is_dumb_terminal:
             self._live = Live(console=self._terminal, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
@@ -117,29 +131,25 @@ class Console:
 
     def log(self, line: str) -> None:
         """Prints a line that stays, above the block."""
-        with contextlib.suppress(OSError):
-            self._terminal.print(Text(line), soft_wrap=self._live is None)
+        self._terminal.print(Text(line), soft_wrap=self._live is None)
 
     def __enter__(self) -> Self:
         if self._live is not None:
-            with contextlib.suppress(OSError):
-                self._live.start()
+            self._live.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
         self._draw()
         if self._live is not None:
-            with contextlib.suppress(OSError):
-                self._live.stop()
+            self._live.stop()
 
     def _draw(self) -> None:
         if self._pending is None:
             return
-        with contextlib.suppress(OSError):
-            if self._live is not None:
-                self._live.update(block(self._pending), refresh=True)
-            else:
-                self._terminal.print(Text(plain_line(self._pending)), soft_wrap=True)
+        if self._live is not None:
+            self._live.update(block(self._pending), refresh=True)
+        else:
+            self._terminal.print(Text(plain_line(self._pending)), soft_wrap=True)
         self._pending = None
         self._shown = self._now()
 
