@@ -1,12 +1,13 @@
 # make install   .venv with everything, built for this machine's processor
 # make train     learns connect four           make test        what continuous integration runs
 # make test-long the tests that take minutes   make lint        ruff, mypy, words, clang-format, clang-tidy
+# make test-faults  every fault of docs/operations/faults.md, with real processes that are killed, stopped and cut off
 # make oracles   fetches the engines, game records and packages that the tests compare with
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .ONESHELL:
-.PHONY: install train test test-long oracles lint format docs results clean
+.PHONY: install train test test-faults test-long oracles lint format docs results clean
 
 PYTHON ?= python3
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
@@ -64,8 +65,11 @@ train: install
 
 test: install
 	@lint=0; $(MAKE) --no-print-directory lint || lint=$$?
-	$(BIN)/python -m pytest -m "not long" -n $(TEST_WORKERS) --dist loadgroup $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not long and not faults" -n $(TEST_WORKERS) --dist loadgroup $(PYTEST_ARGS)
 	exit $$lint
+
+test-faults: install
+	$(BIN)/python -m pytest -m faults $(PYTEST_ARGS)
 
 test-long: install
 	$(BIN)/python -m pytest -m long $(PYTEST_ARGS)

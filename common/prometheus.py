@@ -50,6 +50,7 @@ EXPORTED = {
     "skipped_steps": _counter("skipped_steps", "Steps not taken, because loss or gradient was not finite."),
     "refused_publications": _counter("refused_publications", "Networks not published, because they were not finite."),
     "rollbacks": _counter("rollbacks", "Returns of the learner to its last checkpoint."),
+    "send_failures": _counter("send_failures", "Calls of actors to the replay server without an answer."),
     "skipped_rows": _counter("skipped_rows", "Rows deleted in Redis before the learner read them."),
     "unreachable_seconds": _gauge("replay_unreachable_seconds", "Since Redis last answered the learner; 0: it does."),
     "waiting_share": _gauge("learner_waiting_ratio", "Share of its time that the learner waits for rows."),

@@ -24,9 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
+from shusaku.common.durable_files import sync_directory, write_durably
 from shusaku.common.errors import ResumeError
 from shusaku.common.messages import Weights
-from shusaku.common.network.weights import save_weights, sync_directory, write_durably
+from shusaku.common.network.weights import save_weights
 
 FORMAT = 1
 FIRST_WEIGHTS = "weights_first.safetensors"

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from shusaku.common.codec import MAX_RECORD_BYTES
-from shusaku.common.network.weights import sync_directory
+from shusaku.common.durable_files import sync_directory
 
 SEGMENT_BYTES = 64 << 20
 _HEADER = b"SHUSAKUR" + struct.pack("<I", 1)

@@ -122,6 +122,7 @@ class RandomPlayer:
     def close(self) -> None:
         """Holds no resources."""
 
+
 def _search_seed(seed: int, game: OpenGame) -> int:
     """64 bits for (seed, game, ply); different for every game of fewer than 65,536 plies."""
     return (seed * 0x9E3779B97F4A7C15 + (game.number << 16) + len(game.actions)) % 2**64

@@ -101,11 +101,12 @@ class EnginePlayer:
         if session is not None:
             try:
                 session.begin(self._settings.move_seconds)
-            except BaseException as error:
+            except EngineError:  # between two games it loses none: another process takes over
                 session.engine.close(at_once=True)
-                if not isinstance(error, EngineError):  # which loses no game if it comes between two
-                    raise
                 session = None
+            except BaseException:
+                session.engine.close(at_once=True)
+                raise
         if session is None:
             session = self._start()
         with self._lock:

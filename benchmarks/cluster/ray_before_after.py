@@ -25,6 +25,7 @@ def main() -> None:
     parser.add_argument("new", type=Path)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--figures", default="old,plain,quiet_ray,ordinary_ray", help="those that are measured")
     options = parser.parse_args()
     old, new = ([str(path.resolve() / ".venv" / "bin" / "shusaku")] for path in (options.old, options.new))
     figures = {
@@ -35,19 +36,26 @@ def main() -> None:
     }
     rounds: list[dict[str, float]] = []
     for number in range(options.rounds):
-        names = list(figures)
+        names = options.figures.split(",")
         turned = names[number % len(names):] + names[: number % len(names)]
         rounds.append({name: round(figures[name](), 1) for name in turned})
         print(json.dumps(rounds[-1]), flush=True)
-    values = {}
-    for above, below in RATIOS:
-        ratios = [rates[above] / rates[below] for rates in rounds]
-        low, high = median_interval(ratios)
-        values[f"{above}_to_{below}"] = [round(low, 4), round(statistics.median(ratios), 4), round(high, 4)]
+    values = intervals(rounds)
     print(json.dumps(values))
     command = f"python -m benchmarks.cluster.ray_before_after {commit_of(options.old)} {commit_of(options.new)}"
     record("before_after.jsonl", f"{command} --rounds {options.rounds} --seconds {options.seconds:g}",
            name="self-play through Ray", runs=rounds, intervals=values)
+
+
+def intervals(rounds: list[dict[str, float]]) -> dict[str, list[float]]:
+    """Of each ratio: the ends of its 95 % interval around its median, over the rounds that measured both figures."""
+    found = {}
+    for above, below in RATIOS:
+        ratios = [rates[above] / rates[below] for rates in rounds if above in rates and below in rates]
+        if ratios:
+            low, high = median_interval(ratios)
+            found[f"{above}_to_{below}"] = [round(low, 4), round(statistics.median(ratios), 4), round(high, 4)]
+    return found
 
 
 if __name__ == "__main__":

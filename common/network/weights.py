@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from safetensors import SafetensorError, deserialize
 from safetensors.numpy import save
 
 from shusaku.common.config.schema import NetworkConfig
+from shusaku.common.durable_files import write_atomically
 from shusaku.common.errors import UsageError
 from shusaku.common.messages import Weights
 from shusaku.common.network.tower import TowerShape, fold, folded_shapes, initial_tensors
@@ -118,32 +118,3 @@ def load_weights(path: Path, sha256: str = "") -> Weights:
     if sha256 and hashlib.sha256(data).hexdigest() != sha256:
         raise UsageError(f"{path}: damaged, its SHA-256 is not {sha256[:12]}…; use another checkpoint")
     return weights_from_bytes(data, str(path))
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Either the whole new file under `path`, on the disk, or the old state; OSError with the temporary removed."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        write_durably(temporary, data)
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    sync_directory(path.parent)
-
-
-def write_durably(path: Path, data: bytes) -> None:
-    """Writes a file and waits until the disk has it."""
-    with open(path, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def sync_directory(directory: Path) -> None:
-    """Waits until the disk has the directory's entries: a rename is durable only after this (fsync(2))."""
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -67,6 +67,7 @@ class ClusterRun(TrainingRun):
         self.quarantined = 0  # records, as Redis counts them
         self.was_asked_to_stop = False
         self._checked = self._written = float("-inf")
+        self._summary: dict[str, Any] = {}  # of the run when its workers have ended
 
     # --- the course of a run -----------------------------------------------------------------------------------------
 

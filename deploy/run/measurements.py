@@ -8,7 +8,7 @@ from typing import Any
 
 from shusaku.actors.arena.strength import Strength, measure_baselines
 from shusaku.actors.arena.strength_sets import StrengthSet
-from shusaku.common.network.weights import write_atomically
+from shusaku.common.durable_files import write_atomically
 from shusaku.deploy.run.plots import plot_strength
 from shusaku.deploy.run.strength_table import baseline_name, strength_table
 

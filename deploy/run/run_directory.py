@@ -22,10 +22,10 @@ from omegaconf import OmegaConf
 
 from shusaku.common.config.schema import Config
 from shusaku.common.config.search import DEFAULTS, make_search, migrate_search
+from shusaku.common.durable_files import write_atomically
 from shusaku.common.errors import UsageError
 from shusaku.common.masking import mask_override, mask_tree
 from shusaku.common.metrics import drop_torn_line
-from shusaku.common.network.weights import write_atomically
 from shusaku.deploy.run.composed_config import ComposedConfig
 
 _PACKAGES = ("shusaku", "torch", "numpy", "openvino", "ray", "redis", "msgpack", "hydra-core", "safetensors")

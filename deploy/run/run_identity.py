@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from shusaku.common.durable_files import write_atomically
 from shusaku.common.errors import UsageError
-from shusaku.common.network.weights import write_atomically
 
 
 @dataclass

@@ -11,8 +11,9 @@ import pytest
 
 from shusaku.common._core import Game
 from shusaku.common.config.schema import NetworkConfig
+from shusaku.common.durable_files import write_durably
 from shusaku.common.errors import ResumeError
-from shusaku.common.network.weights import load_weights, random_weights, write_durably
+from shusaku.common.network.weights import load_weights, random_weights
 from shusaku.learner.checkpoints import (
     FIRST_WEIGHTS,
     Checkpoint,

@@ -27,6 +27,7 @@ from shusaku.replay.stream.writer import AsyncWriter
 MakeRecord = Callable[..., GameRecord]
 CONFIG = ReplayConfig(window="fixed", capacity=2000, minimum=100, samples_per_position=2.0)
 GAME = Game("connect_four")
+STALL_SECONDS = 60.0  # that a server on a busy disk may take; what happens at a deadline is for test_faults.py
 
 
 class Run:
@@ -34,11 +35,11 @@ class Run:
 
     def __init__(self, url: str, run_id: str, make_record: MakeRecord, capacity: int = 2000) -> None:
         self.url, self.id, self.make_record = url, run_id, make_record
-        self.control = RedisControl(url, run_id)
+        self.control = RedisControl(url, run_id, STALL_SECONDS)
         self.control.begin(0, capacity=capacity, max_bytes=1 << 28, actors=0)
-        self.raw: Any = redis.Redis.from_url(url)
+        self.raw: Any = redis.Redis.from_url(url, socket_timeout=STALL_SECONDS)
         self.keys = RunKeys.of(run_id)
-        self.actor = Appender(url, run_id, actor=0, epoch=0, incarnation=0)
+        self.actor = Appender(url, run_id, actor=0, epoch=0, incarnation=0, deadline=STALL_SECONDS)
         self.sequence = 0
         self.buffers: list[RedisBuffer] = []
 
@@ -53,8 +54,7 @@ class Run:
         return records
 
     def buffer(self, **options: Any) -> RedisBuffer:
-        # A server on a busy disk may stall for seconds; what happens at the deadline is for test_faults.py.
-        options = {"batch_size": 32, "background": False, "config": CONFIG, "deadline": 60.0} | options
+        options = {"batch_size": 32, "background": False, "config": CONFIG, "deadline": STALL_SECONDS} | options
         self.buffers.append(RedisBuffer(GAME, options.pop("config"), url=self.url, run_id=self.id, **options))
         return self.buffers[-1]
 
@@ -256,14 +256,14 @@ def test_a_restart_finds_the_data_lost(run: Run) -> None:
     assert (stats.rows, stats.losses, stats.inserted) == (0, 1, state["inserted"])
     assert second.sample(32, 0) is None
     run.control.begin(1, capacity=2000, max_bytes=1 << 28, actors=0)
-    run.actor = Appender(run.url, run.id, actor=0, epoch=1, incarnation=0)
+    run.actor = Appender(run.url, run.id, actor=0, epoch=1, incarnation=0, deadline=STALL_SECONDS)
     run.play(10)
     assert second.stats().games == 10
     assert second.sample(32, 0) is not None
     # The same with keys made anew before the learner looked.
     run.raw.delete(*run.keys)
     run.control.begin(2, capacity=2000, max_bytes=1 << 28, actors=0)
-    run.actor = Appender(run.url, run.id, actor=0, epoch=2, incarnation=0)
+    run.actor = Appender(run.url, run.id, actor=0, epoch=2, incarnation=0, deadline=STALL_SECONDS)
     run.play(3)
     stats = second.stats()
     assert (stats.games, stats.losses, stats.trouble) == (3, 2, "")

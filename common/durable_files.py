@@ -1,0 +1,33 @@
+"""Files that are on the disk when the call returns, whole or not at all."""
+
+import os
+from pathlib import Path
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Either the whole new file under `path`, on the disk, or the old state; OSError with the temporary removed."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        write_durably(temporary, data)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_directory(path.parent)
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    """Writes a file and waits until the disk has it."""
+    with open(path, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_directory(directory: Path) -> None:
+    """Waits until the disk has the directory's entries: a rename is durable only after this (fsync(2))."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
