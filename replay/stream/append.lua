@@ -75,7 +75,8 @@ local function add(data, rows, with_it)
 end
 
 for k = 5, #ARGV, 3 do
-  if not (is_count(ARGV[k], 2^53 - 1) and is_count(ARGV[k + 1] or '', 65536) and #(ARGV[k + 2] or '') <= 2^26) then
+  local data = ARGV[k + 2]
+  if not (data and #data <= 2^26 and is_count(ARGV[k], 2^53 - 1) and is_count(ARGV[k + 1], 65536)) then
     redis.pcall('HINCRBY', counters, 'malformed', math.ceil(sent))
     return redis.error_reply('MALFORMED game ' .. string.sub(ARGV[k], 1, 20) .. ' of actor ' .. actor)
   end
