@@ -1,0 +1,73 @@
+"""How long a checkpoint pauses learning: Go 19x19 with 256 filters x 20 blocks and AdamW, 480 MB of arrays.
+
+    python -m benchmarks.reliability.checkpoint_pause [--repeats 5]
+
+A run directory in the folder for temporary files; a line of JSON with the pause of each checkpoint, the seconds that
+the thread takes to write it, and their medians, which go into benchmarks/results/checkpoint_pause.jsonl.
+"""
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+
+from benchmarks.lib import record
+from shusaku.common._core import Game
+from shusaku.common.config.schema import Config, NetworkConfig
+from shusaku.common.network.row_labels import row_labels
+from shusaku.learner.training_loop import TrainingLoop
+from shusaku.replay.backends import make_buffer
+
+BOUND_SECONDS = 0.3  # for the median pause
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=5)
+    with tempfile.TemporaryDirectory() as directory:
+        measured = measure(Path(directory), parser.parse_args().repeats)
+    print(json.dumps(measured))
+    record("checkpoint_pause.jsonl", "python -m benchmarks.reliability.checkpoint_pause", runs=[measured])
+    if measured["pause_s"] > BOUND_SECONDS:
+        raise SystemExit(f"the median pause is {measured['pause_s']:.2f} s, and {BOUND_SECONDS} s is allowed")
+
+
+def measure(directory: Path, repeats: int) -> dict[str, float | list[float]]:
+    """Pause and seconds of writing of so many checkpoints."""
+    config = Config(network=NetworkConfig(filters=256, blocks=20))
+    config.game.name, config.game.params = "go", {"size": 19}
+    config.run.checkpoint_seconds, config.run.keep_checkpoints, config.run.keep_every_minutes = 1e-6, 1, 0
+    game = Game("go", {"size": 19})
+    buffer = make_buffer("memory", game, config.replay, batch_size=config.learner.batch_size,
+                         labels=row_labels(game, config.learner))
+    training = TrainingLoop(config, game, buffer, directory, config_hash="")
+    training.begin_turns(lambda: False)
+    with torch.no_grad():  # a step, so that the optimizer has its state
+        for parameter in training.learner.network.parameters():
+            parameter.grad = torch.zeros_like(parameter)
+    training.learner._optimizer.step()
+    pauses, writes = [], []
+    for step in range(1, repeats + 1):
+        training.learner.step_count = step
+        began, pause = time.perf_counter(), 0.0
+        while training.report().saved_step < step:
+            begin = time.perf_counter()
+            training.checkpoint_if_due()
+            pause = max(pause, time.perf_counter() - begin)
+            time.sleep(0.01)
+        pauses.append(pause)
+        writes.append(time.perf_counter() - began)
+    training.close()
+    files = list(Path(min((directory / "checkpoints").iterdir())).glob("*.safetensors"))
+    return {
+        "megabytes": sum(file.stat().st_size for file in files) / 1e6, "pause_s": statistics.median(pauses),
+        "pauses_s": pauses, "write_s": statistics.median(writes),
+    }
+
+
+if __name__ == "__main__":
+    main()
