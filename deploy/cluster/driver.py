@@ -47,7 +47,8 @@ SAVE_SECONDS = 5.0  # between two saves of the progress; what a kill of the driv
 WRITE_SECONDS = 10.0  # between two lines of metrics
 CLOSE_SECONDS = 2.0  # that those have which need not save anything
 END_SECONDS = 120.0  # that workers have to end by themselves,
-HURRIED_SECONDS = 12.0  # and when a signal wants an end within 25 s
+HURRIED_SECONDS = 12.0  # when a signal wants an end within 25 s,
+EARLY_SECONDS = 1.5  # and within 5 s, because nothing was learned yet
 
 
 class ClusterRun(TrainingRun):
@@ -160,7 +161,8 @@ class ClusterRun(TrainingRun):
         while not self.supervisor.all_ended(names):
             self.supervisor.poll()
             is_hurried = self.signals.should_stop() or self.was_asked_to_stop
-            if time.monotonic() - begun > (HURRIED_SECONDS if is_hurried else END_SECONDS):
+            hurried_seconds = HURRIED_SECONDS if self.has_learned else EARLY_SECONDS
+            if time.monotonic() - begun > (hurried_seconds if is_hurried else END_SECONDS):
                 break
             time.sleep(0.05)
         self.supervisor.poll()
