@@ -1,6 +1,9 @@
 """Files that are on the disk when the call returns, whole or not at all."""
 
 import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 
@@ -38,6 +41,23 @@ def write_durably(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
+
+
+def write_folder_durably(directory: Path, files: Mapping[str, bytes]) -> None:
+    """Writes these files into a directory that is empty, and waits until the disk has all of it.
+
+    The disk is asked for all files at once: one that takes seconds for each takes no longer for many.
+    """
+    with ExitStack() as stack:
+        descriptors = [os.open(directory, os.O_RDONLY)]
+        stack.callback(os.close, descriptors[0])
+        for name, data in files.items():
+            file = stack.enter_context(open(directory / name, "wb"))
+            file.write(data)
+            file.flush()
+            descriptors.append(file.fileno())
+        pool = stack.enter_context(ThreadPoolExecutor(len(descriptors), thread_name_prefix="fsync"))
+        list(pool.map(os.fsync, descriptors))
 
 
 def sync_directory(directory: Path) -> None:

@@ -49,7 +49,7 @@ SAVE_SECONDS = 5.0  # between two saves of the progress; what a kill of the driv
 WRITE_SECONDS = 10.0  # between two lines of metrics
 CLOSE_SECONDS = 2.0  # that those have which need not save anything
 END_SECONDS = 120.0  # that workers have to end by themselves,
-HURRIED_SECONDS = 12.0  # and when a signal wants an end within 25 s
+HURRIED_SECONDS = 16.0  # and if a signal wants an end within 25 s
 
 
 class ClusterRun(TrainingRun):

@@ -44,6 +44,7 @@ from shusaku.replay.record_log import RecordLog
 MAX_TURN_ROWS = 20_000  # so that checkpoints and measurements never wait long for a turn to end
 SHOW_SECONDS = 0.2  # between two views: the learner asks after each step
 SAVE_SECONDS = 5.0  # between two saves of the progress
+HURRIED_SECONDS = 18.0  # for the last checkpoint if a signal wants an end within 25 s
 
 
 def run(config: Config, as_json: bool) -> dict[str, Any]:
@@ -160,7 +161,7 @@ class LocalRun(TrainingRun):
     def checkpoint(self) -> None:
         """Everything that the run needs to go on; a full disk costs this checkpoint, not the run."""
         self.activity = "saving"
-        self.training.checkpoint()
+        self.training.checkpoint(HURRIED_SECONDS if self.signals.should_stop() else float("inf"))
         self.save_progress(evaluations=self.evaluations)
 
     def finish(self) -> dict[str, Any]:
