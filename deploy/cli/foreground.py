@@ -218,7 +218,7 @@ class Foreground:
 
     @staticmethod
     def _write(descriptor: int, data: bytes) -> None:
-        """Drops what cannot be written at once: this process waits for nobody."""
+        """Drops what cannot be written at once: this process waits for no reader."""
         with contextlib.suppress(OSError, ValueError):
             if select.select([], [descriptor], [], 0)[1]:
                 os.write(descriptor, data)

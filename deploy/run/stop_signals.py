@@ -32,11 +32,16 @@ class StopSignals:
 
     def __init__(self) -> None:
         self._received: signal.Signals | None = None
+        self._is_requested = False
         self._previous: dict[int, object] = {}
 
     def should_stop(self) -> bool:
-        """Whether a signal has come."""
-        return self._received is not None
+        """Whether a signal has come, or `request` was called."""
+        return self._received is not None or self._is_requested
+
+    def request(self) -> None:
+        """Ends the command as if its time were used up: `raise_received` raises nothing for this."""
+        self._is_requested = True
 
     def raise_received(self, *found: dict[str, Any]) -> None:
         """KeyboardInterrupt or Terminated for what was received; nothing where nothing was.
