@@ -19,6 +19,22 @@ def write_atomically(path: Path, data: bytes) -> None:
     sync_directory(path.parent)
 
 
+def write_privately(path: Path, data: bytes) -> None:
+    """As `write_atomically`; the file has mode 0600 from its first byte on."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    temporary.unlink(missing_ok=True)
+    try:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_directory(path.parent)
+
+
 def write_durably(path: Path, data: bytes) -> None:
     """Writes a file and waits until the disk has it."""
     with open(path, "wb") as file:

@@ -5,6 +5,7 @@ play until the window holds enough rows, learn until every position was learned 
 """
 
 import os
+import platform
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -185,6 +186,7 @@ class LocalRun(TrainingRun):
         except OSError as error:
             self.log(f"the record log could not be written to the end: {error}")
         self.metrics.close()
+        self.control.close()
 
     # --- parts -------------------------------------------------------------------------------------------------------
 
@@ -243,6 +245,11 @@ class LocalRun(TrainingRun):
             games=self.games.stored, rows=report.replay.inserted, report=report, faults=self.faults.totals,
             quarantined=sum(report.replay.quarantined.values()), strength=tuple(self.progress.strength),
             runtimes=(self.evaluators[0].description,), pending_rows=totals["rows"] - self._rows_in_window)
+
+    def identify(self) -> dict[str, Any]:
+        """This process, which is all workers in one."""
+        return {"host": platform.node(), "driver": os.getpid(), "run_dir": str(self.directory.path.resolve()),
+                "roles": {"process": {"alive": 1, "desired": 1}}}
 
     def _totals(self) -> Counter[str]:
         return sum((Counter(counts) for actor in self.actors for counts in (actor.counters(), actor.timer.counters())),
