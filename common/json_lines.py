@@ -19,6 +19,12 @@ def read_json_lines(path: Path) -> Iterator[Object]:
                 yield content
 
 
+def append_json_line(path: Path, content: Object) -> None:
+    """Appends a line; OSError if the disk refuses."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(content) + "\n")
+
+
 def heal_json_lines(path: Path, judge: Callable[[list[Object]], list[bool]] = lambda lines: [True] * len(lines)) -> int:
     """Drops a line that a kill has torn, and moves damaged lines to `<path>.damaged`; returns the number of these.
 
@@ -29,7 +35,8 @@ def heal_json_lines(path: Path, judge: Callable[[list[Object]], list[bool]] = la
     *lines, torn = path.read_bytes().split(b"\n")
     objects = [_parse(line) for line in lines]
     verdicts = iter(judge([content for content in objects if content is not None]))
-    good, damaged = [], [torn] if b"\0" in torn else []
+    good: list[bytes] = []
+    damaged = [torn] if b"\0" in torn else []
     for line, content in zip(lines, objects, strict=True):
         (good if content is not None and next(verdicts) else damaged).append(line)
     if damaged:

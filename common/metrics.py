@@ -117,6 +117,18 @@ def read_metrics(path: Path, source: str = "") -> Iterator[Metrics]:
             yield Metrics(line["step"], line["seconds"], line["source"], line["values"])
 
 
+def rewrite_events(directory: Path) -> bool:
+    """Writes TensorBoard's files anew from metrics.jsonl if there are none with content; whether it had to."""
+    events = directory / "tensorboard"
+    if any(file.stat().st_size for file in events.glob("*")):
+        return False
+    writer = _EventFile(events)
+    for line in read_json_lines(directory / "metrics.jsonl"):
+        writer.write(line["time"], line["step"], dict(_tags(line["source"], line["values"])))
+    writer.close()
+    return True
+
+
 class _EventFile:
     """TensorBoard's writer behind two calls."""
 
