@@ -77,8 +77,10 @@ COMMANDS = {
     "bench": Command("bench.bench", Takes.WHAT_AND_CONFIG, "measure the speed of one part of the system",
                      "bench selfplay experiment=connect_four", ("bench", "checkpoint", *_SYSTEM),
                      ("rules", "search", "inference", "selfplay", "replay", "learner")),
-    "plan": Command("commands.plan", Takes.CONFIG, "measure for a moment, then estimate speed and memory of a run",
-                    "plan experiment=go_9x9 actors.count=64", ("bench.seconds", "checkpoint", *_SYSTEM)),
+    "plan": Command("commands.plan", Takes.CONFIG, "measure for a moment, then estimate speed, memory, disk",
+                    "plan experiment=go_9x9 actors.count=64",
+                    ("bench.seconds", "checkpoint", "run.dir", "run.minutes", "run.keep_checkpoints",
+                     "run.keep_every_minutes", *_SYSTEM)),
     "games": Command("commands.games", Takes.OPTIONS, "list the games; games check NAME checks the rules of one"),
     "perft": Command("commands.perft", Takes.OPTIONS, "count the move sequences of a game to a depth"),
 }
