@@ -81,6 +81,10 @@ COMMANDS = {
                     "plan experiment=go_9x9 actors.count=64",
                     ("bench.seconds", "checkpoint", "run.dir", "run.minutes", "run.keep_checkpoints",
                      "run.keep_every_minutes", *_SYSTEM)),
+    "doctor": Command("commands.doctor.command", Takes.CONFIG,
+                      "check machine, secrets, ports and versions; each failure with what to do",
+                      "doctor run.dir=runs/first", (*_RUNNING, "game", "run.minutes", "run.keep_checkpoints",
+                                                    "run.keep_every_minutes", "replay", "network")),
     "games": Command("commands.games", Takes.OPTIONS, "list the games; games check NAME checks the rules of one"),
     "perft": Command("commands.perft", Takes.OPTIONS, "count the move sequences of a game to a depth"),
 }
