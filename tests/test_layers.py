@@ -29,6 +29,7 @@ ORDER = (
     "common/errors.py", "common/durable_files.py", "common/masking.py", "common/suggestions.py", "common/hardware.py",
     "common/stage_timer.py", "common/config", "common/messages.py", "common/codec.py", "common/leaves_codec.py",
     "common/external", "common/search.py", "common/network", "common/metrics.py", "common/prometheus.py",
+    "common/ray_metrics.py",
     "configs",
     "replay", "replay/stream", "replay/backends.py",
     "learner", "learner/training_loop.py", "learner/remote.py",
@@ -38,7 +39,7 @@ ORDER = (
     "deploy/commands", "deploy/cli", "deploy/api",
 )
 MAY_USE_RAY = {  # and all of deploy/
-    "actors/remote.py", "actors/inference/transport.py", "learner/remote.py", "common/prometheus.py",
+    "actors/remote.py", "actors/inference/transport.py", "learner/remote.py", "common/ray_metrics.py",
 }
 WITHOUT_TORCH = (
     "common.messages", "common.config", "common.codec", "common.network.tower", "common.network.weights",
