@@ -49,7 +49,8 @@ SAVE_SECONDS = 5.0  # between two saves of the progress; what a kill of the driv
 WRITE_SECONDS = 10.0  # between two lines of metrics
 CLOSE_SECONDS = 2.0  # that those have which need not save anything
 END_SECONDS = 120.0  # that workers have to end by themselves,
-HURRIED_SECONDS = 16.0  # and if a signal wants an end within 25 s
+HURRIED_SECONDS = 16.0  # if a signal wants an end within 25 s,
+EARLY_SECONDS = 1.5  # and within 5 s, because nothing was learned yet
 
 
 class ClusterRun(TrainingRun):
@@ -166,7 +167,8 @@ class ClusterRun(TrainingRun):
         while not self.supervisor.all_ended(names):
             self.supervisor.poll()
             is_hurried = self.signals.should_stop() or self.was_asked_to_stop
-            if time.monotonic() - begun > (HURRIED_SECONDS if is_hurried else END_SECONDS):
+            hurried_seconds = HURRIED_SECONDS if self.has_learned else EARLY_SECONDS
+            if time.monotonic() - begun > (hurried_seconds if is_hurried else END_SECONDS):
                 break
             time.sleep(0.05)
         self.supervisor.poll()
@@ -218,6 +220,8 @@ class ClusterRun(TrainingRun):
         if self.is_replay_answering:
             trouble = self.report.replay.trouble if self.report else ""
             troubles = [f"the learner's view of the replay: {trouble}"] if trouble else []
+        fenced = self.report.replay.fenced_actors if self.report else {}
+        troubles += [f"actor {actor} was fenced: {reason}" for actor, reason in fenced.items()]
         return RunView(
             seconds=self.seconds, activity=self.activity, version=self.broadcast.version, games=self.totals.accepted,
             rows=self.totals.rows, totals={**self.totals.total, "rows": self.totals.rows}, report=self.report,

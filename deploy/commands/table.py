@@ -34,6 +34,11 @@ class Command:
         return run
 
     @property
+    def is_configured(self) -> bool:
+        """Whether it takes settings."""
+        return self.takes in (Takes.CONFIG, Takes.WHAT_AND_CONFIG)
+
+    @property
     def is_composed(self) -> bool:
         """Whether choices of the groups (experiment, game, search, network) make a difference to it."""
         return "game" in self.reads

@@ -209,7 +209,7 @@ def _replay_metrics(view: RunView, status: Status) -> dict[str, Any]:
     kept = ("rows", "window", "inserted", "sampled", "samples_per_position", "duplicates", "fenced", "other_epoch",
             "skipped", "unreachable_s")
     metrics = {name: getattr(stats, name) for name in kept}
-    metrics |= {"quarantined": status.quarantined, "bytes": stats.nbytes}
+    metrics |= {"quarantined": status.quarantined, "bytes": stats.nbytes, "fenced_actors": len(stats.fenced_actors)}
     if view.workers is not None:
         counted = ("duplicates", "fenced", "other_epoch", "malformed", "squeezed", "bytes")
         metrics |= {name: view.workers.replay_counters.get(name, 0) for name in counted}

@@ -11,6 +11,7 @@ from shusaku.common.config.schema import Config
 from shusaku.common.external.configured_game import configured_game
 from shusaku.deploy.run.console import Console, Status
 from shusaku.deploy.run.control_server import ControlServer
+from shusaku.deploy.run.foreground_link import LINK, Ending
 from shusaku.deploy.run.measurements import conclude
 from shusaku.deploy.run.old_formats import migrate_checkpoints
 from shusaku.deploy.run.run_directory import RunDirectory
@@ -38,6 +39,8 @@ class TrainingRun(ABC):
         self.faults = FaultCounter()
         self.report: TrainingReport | None = None  # newest of the learner
         self.activity = "starting"
+        self.has_learned = False  # a step in this process, which a stop must not lose
+        self._first_step: int | None = None  # after which the learner goes on
         self._status_builder = StatusBuilder(config, self.game, directory.path)
         self._show_seconds = show_seconds
         self._shown: tuple[RunView, Status] | None = None  # the newest
@@ -87,6 +90,11 @@ class TrainingRun(ABC):
         """Keeps and returns the newest report of the learner; logs its notes."""
         self.faults.update(report)
         self.report = report
+        if self._first_step is None:
+            self._first_step = report.step
+        elif report.step > self._first_step and not self.has_learned:
+            self.has_learned = True
+            LINK.expect(Ending.WITH_CHECKPOINT)
         for note in report.notes:
             self.log(note)
         return report
