@@ -245,9 +245,10 @@ def test_used_up_ids_are_an_error_and_nothing_is_lost(run: tuple[str, str, Redis
 
 
 @pytest.mark.parametrize("bad", [
-    (1, b"-1000000", b"x"), (1, b"1e300", b"x"), (1, 1 << 53, b"x"), (1, b"", b"x"), (1, b"nan", b"x"),
-    (1, b"0x10", b"x"), (1, 65537, b"x"), (1, b"7 ", b"x"), (b"-1", 10, b"x"), (1 << 53, 10, b"x"), (b"2^70", 10, b"x"),
-    (1, 10), (1,),
+    (1, b"-1000000", b"x", b""), (1, b"1e300", b"x", b""), (1, 1 << 53, b"x", b""), (1, b"", b"x", b""),
+    (1, b"nan", b"x", b""), (1, b"0x10", b"x", b""), (1, 65537, b"x", b""), (1, b"7 ", b"x", b""),
+    (b"-1", 10, b"x", b""), (1 << 53, 10, b"x", b""), (b"2^70", 10, b"x", b""),
+    (1, 10, b"x"), (1, 10), (1,),
 ])
 def test_what_no_actor_of_ours_sends_is_refused_and_counts_nowhere_else(
     run: tuple[str, str, RedisControl], bad: tuple[Any, ...]
@@ -259,7 +260,7 @@ def test_what_no_actor_of_ours_sends_is_refused_and_counts_nowhere_else(
     appender.append(games(0, 3))
     before = control.counters()
     with pytest.raises(redis.ResponseError, match=r"MALFORMED game .* of actor 5"):
-        APPEND(client, keys[:6], [1, 5, 0, b"", 0, 10, b"good", *bad])
+        APPEND(client, keys.of_append(5), [1, 5, 0, b"", 0, 10, b"good", b"", *bad])
     after = control.counters()
     assert after.pop("malformed") >= 1
     assert after == before
