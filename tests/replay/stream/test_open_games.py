@@ -135,7 +135,7 @@ class Surviving(RuleBasedStateMachine):
         assert actor is not None
         if not actor.games[index]:
             return
-        game = EncodedGame(actor.sequence, 1, msgpack.packb(actor.games[index]), actor.names[index])
+        game = EncodedGame(actor.sequence, 0, msgpack.packb(actor.games[index]), actor.names[index])
         actor.writer._enqueue([game])
         actor.sequence += 1
         actor.begun += 1
