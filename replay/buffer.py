@@ -67,6 +67,7 @@ class ReplayStats:
     lost_rows: int = 0  # of these games
     unreachable_s: float = 0.0  # seconds since the server's last answer; 0: it answers
     trouble: str = ""  # what is wrong with the server
+    fenced_actors: dict[int, str] = field(default_factory=dict)  # actors most of whose games were refused, and why
 
 
 class ReplayWriter(Protocol):

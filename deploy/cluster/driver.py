@@ -229,6 +229,8 @@ class ClusterRun(TrainingRun):
         if self.is_replay_answering:
             trouble = self.report.replay.trouble if self.report else ""
             troubles = [f"the learner's view of the replay: {trouble}"] if trouble else []
+        fenced = self.report.replay.fenced_actors if self.report else {}
+        troubles += [f"actor {actor} was fenced: {reason}" for actor, reason in fenced.items()]
         return RunView(
             seconds=self.seconds, activity=self.activity, version=self.broadcast.version, games=self.totals.accepted,
             rows=self.totals.rows, totals={**self.totals.total, "rows": self.totals.rows}, report=self.report,

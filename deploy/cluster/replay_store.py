@@ -94,6 +94,8 @@ class ReplayStore:
             now = self.control.holdings()
             self._count_lost(self.holdings, now)
             self.holdings = now
+            if self.control.repair():
+                self._log("another program wrote into the replay's stream; its entries were removed, no game was")
             self.trouble = ""
             return True
         except ReplayUnavailable as error:

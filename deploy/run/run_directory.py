@@ -122,6 +122,16 @@ class RunDirectory:
         append_json_line(self.path / "starts.jsonl", start)
 
 
+def is_running(directory: Path) -> bool:
+    """Whether a process holds the run directory's lock."""
+    try:
+        with (directory / "lock").open("a+", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return False
+    except BlockingIOError:
+        return True
+
+
 def _saved_tree(config: Config) -> dict[str, Any]:
     tree = mask_tree(config.unresolved if isinstance(config, ComposedConfig) else asdict(config))
     assert isinstance(tree, dict)
