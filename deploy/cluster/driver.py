@@ -235,8 +235,8 @@ class ClusterRun(TrainingRun):
             seconds=self.seconds, activity=self.activity, version=self.broadcast.version, games=self.totals.accepted,
             rows=self.totals.rows, totals={**self.totals.total, "rows": self.totals.rows}, report=self.report,
             faults=self.faults.totals, quarantined=self.quarantined, lost_games=self.lost_games,
-            strength=tuple(self.progress.strength),
-            runtimes=list_runtimes(self.supervisor, self.totals), troubles=tuple(troubles),
+            resumed_step=self.resumed_step, strength=tuple(self.progress.strength),
+            runtimes=list_runtimes(self.supervisor, self.totals), troubles=(*troubles, *self.disk_troubles),
             workers=view_workers(self.supervisor, self.totals, self.store, self.actors))
 
     def identify(self) -> dict[str, Any]:

@@ -36,14 +36,15 @@ class RunView:
     strength: tuple[tuple[float, float], ...]  # training seconds, share of optimal moves
     runtimes: tuple[str, ...]  # what evaluates, and why it was chosen
     troubles: tuple[str, ...] = ()  # what is wrong now
+    resumed_step: int = 0  # of the checkpoint that the run goes on from
     lost_games: int = 0  # played, but not in the replay any more, over the life of the run
     pending_rows: int = 0  # played, but not in the window yet
     workers: WorkersView | None = None  # None: all of the run is one process
 
     @property
     def step(self) -> int:
-        """Gradient steps over the life of the run, as far as the learner has reported."""
-        return self.report.step if self.report else 0
+        """Gradient steps over the life of the run; those of the checkpoint until the learner reports."""
+        return self.report.step if self.report else self.resumed_step
 
 
 FAULTS = ("skipped_steps", "refused_publications", "rollbacks")  # counted by each learner from 0
