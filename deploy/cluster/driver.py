@@ -20,6 +20,7 @@ from shusaku.common.prometheus import RayMetrics
 from shusaku.deploy.cluster.actor_totals import ActorTotals
 from shusaku.deploy.cluster.broadcast import Broadcast
 from shusaku.deploy.cluster.layout import layout_of
+from shusaku.deploy.cluster.outages import Outage, is_well, list_troubles
 from shusaku.deploy.cluster.replay_store import ReplayStore
 from shusaku.deploy.cluster.roles import make_roles
 from shusaku.deploy.cluster.status import list_processes, list_runtimes, prometheus_metrics, status_json, view_workers
@@ -60,7 +61,9 @@ class ClusterRun(TrainingRun):
         super().__init__(config, directory, signals, console, SHOW_SECONDS)
         self.identity, self.session = identity, session
         self.store = ReplayStore(config, directory.path, identity.run_id, self.log)
-        self.supervisor = Supervisor()
+        self.supervisor = Supervisor(stuck_seconds=config.cluster.stuck_seconds)
+        self.outage = Outage()
+        self._fatal_outage = ""  # why the run ended before its time
         self.totals = ActorTotals()
         self.first_game_seconds: float | None = None  # since the command began
         self.is_replay_answering = True
@@ -101,7 +104,7 @@ class ClusterRun(TrainingRun):
             config, self.layout, epoch=epoch, run_id=self.identity.run_id, directory=self.directory.path,
             log_directory=self.session.log_directory, url=self.store.url, actor_url=self.store.actor_url,
             has_positions=self.positions is not None, actors=lambda: self.actors, seconds=lambda: self.seconds,
-            heartbeat=self.totals.last_heartbeat, fence=self.fence,
+            fence=self.fence,
         )
         for role, count in roles:
             self.supervisor.register(role, count)
@@ -110,6 +113,10 @@ class ClusterRun(TrainingRun):
     def train(self) -> None:
         """Until the time is used up or the run is stopped."""
         while not self.is_over() and not self.signals.should_stop() and not self.was_asked_to_stop:
+            if self.outage.seconds > self.config.run.max_outage_minutes * 60:
+                self._fatal_outage = self.outage.reason
+                self.log(f"nothing could be learned for {self.config.run.max_outage_minutes:g} minutes: the run ends")
+                break
             self.tick()
             time.sleep(TICK_SECONDS)
         self.progress.seconds, self._began = self.seconds, None
@@ -122,8 +129,8 @@ class ClusterRun(TrainingRun):
             self._check_replay()
             if self.was_asked_to_stop:
                 return  # before those who obey are taken for dead
-        self.supervisor.set_unreachable("self_play", not self.is_replay_answering)
         self.reconcile()
+        self._check_outage()
         self._hear_learner()
         self.broadcast.deliver()
         if self.positions is not None:
@@ -179,7 +186,11 @@ class ClusterRun(TrainingRun):
         self._summary = self.summarize(step, restarts=self.restarts, first_game_seconds=self.first_game_seconds)
 
     def finish(self) -> dict[str, Any]:
-        """The full table, strength.json and strength.png at the end of a run."""
+        """The full table, strength.json and strength.png at the end of a run; RunError if an outage has ended it."""
+        if self._fatal_outage:
+            raise RunError(f"nothing could be learned for {self.config.run.max_outage_minutes:g} minutes, because of "
+                           f"{self._fatal_outage}. The same command goes on from the newest checkpoint; "
+                           "run.max_outage_minutes=N waits longer")
         can_measure = self.positions is not None and self.broadcast.weights is not None
         if not (can_measure and self.config.strength.final and self.config.learner.enabled and self.is_over()):
             return self._summary
@@ -207,10 +218,9 @@ class ClusterRun(TrainingRun):
 
     def view(self) -> RunView:
         """The run now, as far as its workers have reported; it asks none of them."""
-        troubles = [f"replay: {self.store.trouble or 'no answer'}; finished games wait"]
-        if self.is_replay_answering:
-            trouble = self.report.replay.trouble if self.report else ""
-            troubles = [f"the learner's view of the replay: {trouble}"] if trouble else []
+        troubles = [] if self.is_replay_answering else [
+            f"replay: {self.store.trouble or 'no answer'}; finished games wait"]
+        troubles += list_troubles(self.supervisor)
         return RunView(
             seconds=self.seconds, activity=self.activity, version=self.broadcast.version, games=self.totals.accepted,
             rows=self.totals.rows, totals={**self.totals.total, "rows": self.totals.rows}, report=self.report,
@@ -246,6 +256,20 @@ class ClusterRun(TrainingRun):
             with contextlib.suppress(ReplayUnavailable):  # its first game fences its forerunners anyway
                 self.store.control.fence(actor, incarnation)
 
+    def _check_outage(self) -> None:
+        """The training clock and what depends on it stand still while a part is missing without which none learns."""
+        missing = {} if self.is_replay_answering else {"replay": self.store.trouble or "no answer"}
+        needed = ["self_play", *(name for name in ("learner", "inference") if name in self.supervisor.groups)]
+        for name in needed if self._began is not None else ():
+            group = self.supervisor.groups[name]
+            if group.desired and not any(is_well(worker) for _, worker in self.supervisor.workers(name)):
+                missing[name] = "none answers"
+        self.supervisor.has_outage = bool(missing)
+        line = self.outage.update(missing)
+        if line:
+            self.log(line)
+        self.pause_clock(bool(missing))
+
     def _raise_if_hopeless(self) -> None:
         """What the user got wrong is no death to recover from."""
         replicas = [replica for group in self.supervisor.groups.values() for replica in group.replicas.values()]
@@ -261,7 +285,6 @@ class ClusterRun(TrainingRun):
         """Heartbeats, requests from other terminals, our status for them."""
         self.is_replay_answering = self.store.check_health()
         if not self.is_replay_answering:
-            self.totals.mark_unreachable()
             return
         control = self.store.control
         try:
