@@ -64,6 +64,8 @@ EXPORTED = {
     "actors_desired": _gauge("actors_desired", "Self-play actors that are asked for."),
     "paused_share": _gauge("actors_paused_ratio", "Share of their time that actors wait for the learner."),
     "restarts": _counter("restarts", "Workers started again."),
+    "troubles": _gauge("troubles", "What is wrong now, as `shusaku status` lists it."),
+    "outage_seconds": _counter("outage_seconds", "Time in which nothing could be learned: a part was missing."),
     "inference/rows_per_s": _gauge("inference_rows_per_second", "Positions a second, of all inference servers."),
     "inference/rows_per_batch": _gauge("inference_batch_rows", "Positions a batch, mean over the servers."),
     "inference/wait_p50_ms": _gauge("inference_wait_p50_seconds", "Median of a request's wait for its batch.", 1e-3),

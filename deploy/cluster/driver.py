@@ -226,6 +226,7 @@ class ClusterRun(TrainingRun):
             rows=self.totals.rows, totals={**self.totals.total, "rows": self.totals.rows}, report=self.report,
             faults=self.faults.totals, quarantined=self.quarantined, strength=tuple(self.progress.strength),
             runtimes=list_runtimes(self.supervisor, self.totals), troubles=tuple(troubles),
+            outage_seconds=self.outage.total_seconds + self.outage.seconds,
             workers=view_workers(self.supervisor, self.totals, self.store, self.actors))
 
     def _put_status(self) -> None:

@@ -60,7 +60,8 @@ def prometheus_metrics(view: RunView, status: Status) -> dict[str, float]:
         metrics["strength"] = status.strength[-1][1]
     return metrics | {
         "actors_alive": workers.alive_actors, "actors_desired": workers.desired_actors,
-        "restarts": workers.restarts, "replay_bytes": workers.replay_counters.get("bytes", 0),
+        "restarts": workers.restarts, "troubles": len(status.troubles),
+        "replay_bytes": workers.replay_counters.get("bytes", 0),
         **{f"inference/{name}": value for name, value in workers.inference.items()},
     }
 

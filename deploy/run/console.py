@@ -70,6 +70,7 @@ class Status:
     send_failures: int = 0  # calls of actors to the replay server without an answer
     skipped_rows: int = 0  # rows that left the replay server before the learner read them
     unreachable_seconds: float = 0.0  # since the replay server answered the learner last; 0: it answers
+    outage_seconds: float = 0.0  # in which the training clock stood still, because a part of the run was missing
     workers: list[tuple[str, str]] = field(default_factory=list)  # metrics of a cluster with their units
     time_shares: dict[str, float] = field(default_factory=dict)  # of self-play's time, by common.stage_timer.STAGES
     runtimes: list[str] = field(default_factory=list)  # what evaluates, and why it was taken

@@ -51,7 +51,7 @@ class StatusBuilder:
             strength_label=f"optimal moves with {config.strength.simulations} simulations",
             workers=_worker_metrics(view.workers) if view.workers else [], runtimes=list(view.runtimes),
             paused_share=self._paused.value, waiting_share=self._waiting.value, limit=self._limit(view),
-            troubles=list(view.troubles),
+            troubles=list(view.troubles), outage_seconds=view.outage_seconds,
         )
 
     def _learned(self, report: TrainingReport | None) -> dict[str, Any]:
@@ -105,7 +105,7 @@ class MetricsWriter:
             "replay": _replay_metrics(view, status),
             "learner": _learner_metrics(view, status),
             "inference": dict(view.workers.inference) if view.workers else {},
-            "driver": _driver_metrics(view.workers) if view.workers else {},
+            "driver": _driver_metrics(view, view.workers) if view.workers else {},
         })
 
     def write_strength(self, strength: Strength, source: str, step: int, seconds: float) -> None:
@@ -170,8 +170,9 @@ def _learner_metrics(view: RunView, status: Status) -> dict[str, Any]:
             "waiting_share": status.waiting_share, "resident_megabytes": view.report.resident_megabytes}
 
 
-def _driver_metrics(workers: WorkersView) -> dict[str, Any]:
-    return {"restarts": workers.restarts, "resident_megabytes": psutil.Process().memory_info().rss / 1e6}
+def _driver_metrics(view: RunView, workers: WorkersView) -> dict[str, Any]:
+    return {"restarts": workers.restarts, "troubles": len(view.troubles), "outage_seconds": view.outage_seconds,
+            "resident_megabytes": psutil.Process().memory_info().rss / 1e6}
 
 
 def _worker_metrics(workers: WorkersView) -> list[tuple[str, str]]:

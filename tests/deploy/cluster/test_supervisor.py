@@ -4,6 +4,7 @@ incarnation, and never two of one replica live at once."""
 from collections.abc import Callable
 
 import pytest
+from fake_workers import Clock, FakeRole, FakeWorker
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -20,81 +21,6 @@ from shusaku.deploy.cluster.supervisor import (
     STUCK_SECONDS,
     Supervisor,
 )
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-class FakeWorker:
-    def __init__(self, index: int, incarnation: int, clock: Clock) -> None:
-        self.index, self.incarnation, self.clock = index, incarnation, clock
-        self.reason: str | None = None
-        self.started_at = clock.now
-        self.heartbeat_at: float | None = None
-        self.beat = Heartbeat("a step", 0.0)
-        self.is_hung = False  # sends no heartbeat and does not stop
-        self.was_asked_to_stop = self.was_killed = False
-
-    @property
-    def is_running(self) -> bool:
-        return self.reason is None and not self.was_killed
-
-    def poll(self) -> None:
-        if self.is_running and not self.is_hung and self.heartbeat_at is not None:
-            self.heartbeat_at = self.clock.now
-
-    def exit_reason(self) -> str | None:
-        return "killed" if self.was_killed else self.reason
-
-    def has_raised(self) -> bool:
-        return self.reason is not None and self.reason.startswith("Error")
-
-    def heartbeat(self) -> Heartbeat | None:
-        return None if self.heartbeat_at is None else self.beat
-
-    def silent_seconds(self) -> float:
-        return self.clock.now - (self.started_at if self.heartbeat_at is None else self.heartbeat_at)
-
-    def send_heartbeat(self) -> None:
-        self.heartbeat_at = self.clock.now
-
-    def stop(self) -> None:
-        self.was_asked_to_stop = True
-        if not self.is_hung:
-            self.reason = "the worker was stopped"
-
-    def kill(self) -> None:
-        self.was_killed = True
-
-
-class FakeRole:
-    name = "player"
-    start_seconds = 60.0
-    is_vital = True
-
-    def __init__(self, clock: Clock, prepare: Callable[[FakeWorker], None] = lambda worker: None) -> None:
-        self.clock, self.prepare = clock, prepare
-        self.started: list[FakeWorker] = []
-        self.fenced: list[tuple[int, int]] = []  # index, incarnation
-
-    def fence(self, index: int, incarnation: int) -> None:
-        assert all(not worker.is_running for worker in self.started if worker.index == index)
-        self.fenced.append((index, incarnation))
-
-    def start(self, index: int, incarnation: int) -> FakeWorker:
-        assert self.fenced[-1:] == [(index, incarnation)], "its predecessors are fenced first"
-        worker = FakeWorker(index, incarnation, self.clock)
-        self.prepare(worker)
-        self.started.append(worker)
-        return worker
-
-    def running(self) -> list[FakeWorker]:
-        return [worker for worker in self.started if worker.is_running]
 
 
 def make_group(

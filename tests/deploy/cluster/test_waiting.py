@@ -1,5 +1,6 @@
 """What waits is never killed: slow batches, absent servers, cut lines; each fault real, longer than any silence."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -96,8 +97,9 @@ def test_actors_that_are_cut_off_from_redis_play_on_and_say_so(start: Start, ser
 def test_a_learner_that_starts_waits_for_redis_and_the_clock_stands_still(start: Start) -> None:
     """Redis was away for 2.5 minutes: "failed 7 times in a row", exit 1."""
     run = start("actors.count=1")
-    run.until_learning()
+    state = run.until_learning()
     pid = run.hurt("replay 0", signal.SIGSTOP)
+    os.kill(int(state["processes"]["learner 0"]["pid"]), signal.SIGKILL)
     time.sleep(3)
     began, before = time.monotonic(), seconds_of(run)
     time.sleep(LONG)
@@ -120,7 +122,8 @@ def test_an_outage_that_lasts_too_long_ends_the_run_with_a_checkpoint(start: Sta
     try:
         assert run.process.wait(60) == 1
     finally:
-        os.kill(pid, signal.SIGCONT)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
     last = run.text.strip().splitlines()[-1]
     assert "nothing could be learned for 0.25 minutes, because of replay: " in last
     assert "run.max_outage_minutes=N waits longer" in last
