@@ -1,15 +1,16 @@
-"""The metrics of a run as Ray's metrics, which Prometheus reads at the metrics port of the driver's node.
+"""The names of a run's metrics in Prometheus, and the text that a Prometheus server reads.
 
-Ray puts `ray_` before every name: `shusaku_games_total` is scraped as `ray_shusaku_games_total`.  Names and units
-follow Prometheus' rules: base units, a unit at the end, `_total` for totals that only grow, shares as
+Names and units follow Prometheus' rules: base units, a unit at the end, `_total` for totals that only grow, shares as
 `_ratio` of 0 to 1.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ray.util.metrics import Counter, Gauge
+from prometheus_client import generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 
 @dataclass(frozen=True)
@@ -78,43 +79,34 @@ EXPORTED = {
 }
 
 
-class RayMetrics:
-    """Exports metrics by name; Ray must be running in this process.  Not safe to call from several threads."""
+class _Families(Collector):
+    """The metrics that the table has, as prometheus_client wants them."""
 
-    def __init__(self, run_id: str, game: str) -> None:
-        """`run_id` and `game` are the tags of every series."""
-        self._tags = {"run": run_id, "game": game}
-        self._counters: dict[str, Counter] = {}
-        self._gauges: dict[str, Gauge] = {}
-        self._totals: dict[str, float] = {}
+    def __init__(self, metrics: Mapping[str, float], tags: Mapping[str, str]) -> None:
+        self._metrics, self._tags = metrics, tags
 
-    def write(self, metrics: Mapping[str, float]) -> None:
-        """Exports the metrics that the table has; one that is not finite is skipped."""
-        for name, value in metrics.items():
-            exported, tags = _look_up(name)
+    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
+        """One family for each name of Prometheus."""
+        families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
+        for name, value in self._metrics.items():
+            exported, tags = look_up(name)
             if exported is None or not math.isfinite(value):
                 continue
-            if exported.is_total:
-                self._count(name, exported, value)
-            else:
-                self._gauge(exported, tags).set(value * exported.scale, tags={**self._tags, **tags})
-
-    def _count(self, name: str, exported: Exported, total: float) -> None:
-        """Ray's counters take increments; a total that fell was reset, and its increments up to then stay counted."""
-        grown = total - self._totals.get(name, 0.0)
-        self._totals[name] = total
-        if exported.name not in self._counters:
-            self._counters[exported.name] = Counter(exported.name, exported.help, tag_keys=tuple(self._tags))
-        if grown > 0:
-            self._counters[exported.name].inc(grown * exported.scale, tags=self._tags)
-
-    def _gauge(self, exported: Exported, tags: Mapping[str, str]) -> Gauge:
-        if exported.name not in self._gauges:
-            self._gauges[exported.name] = Gauge(exported.name, exported.help, tag_keys=(*self._tags, *tags))
-        return self._gauges[exported.name]
+            labels = {**self._tags, **tags}
+            if exported.name not in families:
+                kind = CounterMetricFamily if exported.is_total else GaugeMetricFamily
+                families[exported.name] = kind(exported.name, exported.help, labels=list(labels))
+            families[exported.name].add_metric(list(labels.values()), value * exported.scale)
+        yield from families.values()
 
 
-def _look_up(name: str) -> tuple[Exported | None, dict[str, str]]:
+def exposition(metrics: Mapping[str, float], tags: Mapping[str, str]) -> bytes:
+    """The metrics that the table has in Prometheus' text format; `tags` are those of every series."""
+    return generate_latest(_Families(metrics, tags))
+
+
+def look_up(name: str) -> tuple[Exported | None, dict[str, str]]:
+    """What the table says of our name of a metric, and the tags that are part of that name."""
     exported = EXPORTED.get(name)
     if exported is not None:
         return exported, {}

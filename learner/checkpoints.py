@@ -3,7 +3,7 @@
     checkpoints/000001200/network.safetensors …   one file for each part of the learner's state
                           <name>.bin              what the driver adds: open games, …
                           facts.json              plain numbers and texts
-                          manifest.json           length and SHA-256 of every other file; written last
+                          manifest.json           length and SHA-256 of every other file
 
 A new one is made under a temporary name, brought to the disk, and renamed.  Writing a step again, after a fault,
 moves the old directory aside first, so that at every moment at least one whole checkpoint has a name.
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
-from shusaku.common.durable_files import sync_directory, write_durably
+from shusaku.common.durable_files import sync_directory, write_folder_durably
 from shusaku.common.errors import ResumeError
 from shusaku.common.messages import Weights
 from shusaku.common.network.weights import save_weights
@@ -72,10 +72,7 @@ def write_checkpoint(directory: Path, checkpoint: Checkpoint) -> Path:
     try:
         temporary.mkdir()
         files = _serialize(checkpoint)
-        for name, data in files.items():
-            write_durably(temporary / name, data)
-        write_durably(temporary / MANIFEST, _manifest(checkpoint.step, files))
-        sync_directory(temporary)
+        write_folder_durably(temporary, {**files, MANIFEST: _manifest(checkpoint.step, files)})
         old = directory / f"{final.name}.old"
         if final.exists():
             shutil.rmtree(old, ignore_errors=True)

@@ -17,7 +17,8 @@ class Average:
     def __init__(self, network: nn.Module, decay: float) -> None:
         self._decay = decay
         self.steps = 0
-        self._own = {name: t.detach().clone() for name, t in named_tensors(network)}
+        # What is live: a later update changes these tensors.
+        self.own = {name: t.detach().clone() for name, t in named_tensors(network)}
 
     @torch.no_grad()
     def update(self, network: nn.Module) -> None:
@@ -25,13 +26,13 @@ class Average:
         decay = min(self._decay, (1 + self.steps) / (10 + self.steps))
         self.steps += 1
         tensors: list[Tensor] = [t.detach() for _, t in named_tensors(network)]
-        torch._foreach_lerp_(list(self._own.values()), tensors, 1 - decay)
+        torch._foreach_lerp_(list(self.own.values()), tensors, 1 - decay)
 
     def tensors(self) -> Tensors:
         """A copy as numpy float32."""
-        return {name: t.float().cpu().contiguous().numpy().copy() for name, t in self._own.items()}
+        return {name: t.float().cpu().contiguous().numpy().copy() for name, t in self.own.items()}
 
     def load(self, tensors: Tensors, steps: int) -> None:
         """UsageError when the tensors are another network's."""
-        fill(self._own, tensors)
+        fill(self.own, tensors)
         self.steps = steps

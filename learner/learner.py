@@ -1,7 +1,6 @@
 """One gradient step after another: predict, compare with the targets, step, average, publish."""
 
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import asdict, replace
 
 import numpy as np
 import torch
@@ -13,7 +12,7 @@ from shusaku.common.config.schema import LearnerConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.hardware import choose_precision
 from shusaku.common.messages import Weights
-from shusaku.common.network.network import Network, load_tensors, tensors_of
+from shusaku.common.network.network import Network, load_tensors, named_tensors
 from shusaku.common.network.target import total_loss
 from shusaku.common.network.targets import make_targets
 from shusaku.common.network.tower import evaluation_tensors
@@ -22,21 +21,10 @@ from shusaku.learner.ema import Average
 from shusaku.learner.optimizer_state import load_optimizer, optimizer_tensors
 from shusaku.learner.optimizers import learning_rate, make_optimizer
 from shusaku.learner.quantisation import POSITIONS, QuantisationError, quantise
+from shusaku.learner.state_copy import Diverged, LearnerState, StateBuffers, StateCopy
 from shusaku.replay.buffer import Batch
 
 _SCALE = "scale/"  # before the name of a layer, in the facts of a checkpoint
-
-
-class Diverged(RuntimeError):
-    """Too many steps in a row, or the network itself, were not finite: go on from the last checkpoint."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LearnerState:
-    """Everything that decides the next step, as plain arrays and numbers."""
-
-    tensors: dict[str, dict[str, NDArray[Any]]]  # of network, average, optimizer and random
-    facts: dict[str, float]  # step, average_steps, rate_factor; scale/<layer> where publications are rounded
 
 
 class Learner:
@@ -156,21 +144,22 @@ class Learner:
             weights = replace(weights, scales=self._scales)  # they were computed for the resumed network
         return weights
 
-    def state(self) -> LearnerState:
-        """The state for a checkpoint.  Diverged if the network is not finite: no run may go on from such a one."""
-        tensors: dict[str, dict[str, NDArray[Any]]] = {
-            "network": dict(tensors_of(self.network)),
-            "average": dict(self.average.tensors()),
-            "optimizer": dict(optimizer_tensors(self._optimizer)),
-            "random": {"cpu": torch.get_rng_state().numpy().copy()},
-        }
-        if not all(is_finite(tensors[part]) for part in ("network", "average", "optimizer")):
-            raise Diverged(f"after step {self.step_count} the network or the optimizer holds NaN or infinity")
+    def copy_state(self, buffers: StateBuffers) -> StateCopy:
+        """Copies everything that decides the next step; fast, because all else is done by `StateCopy.to_state`."""
+        random = {"cpu": torch.get_rng_state()}
         if self._device.type == "cuda":
-            tensors["random"]["cuda"] = torch.cuda.get_rng_state(self._device).numpy().copy()
+            random["cuda"] = torch.cuda.get_rng_state(self._device)
+        live = {
+            "network": {name: tensor.detach() for name, tensor in named_tensors(self.network)},
+            "average": self.average.own, "optimizer": optimizer_tensors(self._optimizer), "random": random,
+        }
         facts = {"step": self.step_count, "average_steps": self.average.steps, "rate_factor": self.rate_factor}
         facts |= {f"{_SCALE}{layer}": scale for layer, scale in self._scales.items()}
-        return LearnerState(tensors, facts)
+        return buffers.copy(live, facts)
+
+    def state(self) -> LearnerState:
+        """The state for a checkpoint.  Diverged if the network is not finite: no run may go on from such a one."""
+        return self.copy_state(StateBuffers()).to_state()
 
     def restore(self, state: LearnerState) -> None:
         """Goes on from `state`: on the same processor with the same threads, bit for bit as if it had never stopped.

@@ -7,15 +7,13 @@ from numpy.typing import NDArray
 from shusaku.common.errors import UsageError
 
 
-def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, NDArray[np.float32]]:
-    """`<number of the parameter>.<name>` -> array; step counts are scalars."""
-    tensors = {}
-    for number, parameter in enumerate(_parameters(optimizer)):
-        for name, value in optimizer.state[parameter].items():
-            if value is not None:
-                tensor = torch.as_tensor(value, dtype=torch.float32).detach().cpu().contiguous()
-                tensors[f"{number}.{name}"] = tensor.numpy().copy()
-    return tensors
+def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
+    """`<number of the parameter>.<name>` -> live tensor, which the next step changes; step counts are scalars."""
+    return {
+        f"{number}.{name}": torch.as_tensor(value, dtype=torch.float32).detach()
+        for number, parameter in enumerate(_parameters(optimizer))
+        for name, value in optimizer.state[parameter].items() if value is not None
+    }
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, NDArray[np.float32]]) -> None:

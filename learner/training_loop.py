@@ -31,7 +31,8 @@ from shusaku.learner.checkpoints import (
     set_damaged_aside,
     write_checkpoint,
 )
-from shusaku.learner.learner import Diverged, Learner, LearnerState
+from shusaku.learner.learner import Learner
+from shusaku.learner.state_copy import Diverged, LearnerState, StateBuffers
 from shusaku.learner.version_index import VersionIndex
 from shusaku.replay.buffer import Batch, ReplayBuffer, ReplayStats
 
@@ -42,6 +43,7 @@ RETRY_SECONDS = 1.0  # between two tries to publish the first version
 CLOSE_SECONDS = 10.0  # for the checkpoint that is being written when the loop is given up
 MAX_NOTES = 100  # kept for a driver that does not ask
 NO_CHECKPOINT = "no checkpoint was written: {}; the earlier ones are untouched, the run goes on"
+GIVEN_UP = "the last checkpoint was given up: the disk did not take it within {:.0f} s; the newest is that of step {:,}"
 
 
 class SelfPlayState(Protocol):
@@ -109,7 +111,7 @@ class TrainingLoop:
         self.versions = VersionIndex(directory)
         self._published: Weights | None = None
         self._restored: Weights | None = None  # what was published last when the checkpoint was written
-        self._rollbacks = self._saved_step = 0
+        self._rollbacks = self._rollbacks_copied = self._saved_step = 0
         self._learning = self._waiting = 0.0
         self._metrics: dict[str, float] = {}
         self._notes: list[str] = []
@@ -117,6 +119,7 @@ class TrainingLoop:
         self._stopping = threading.Event()
         self._saved_at = clock()
         self._writing: Future[None] | None = None  # the checkpoint that a thread is writing
+        self._buffers = StateBuffers()  # of that checkpoint
         self._share_done = share_done
         self.steps_left = 0  # of a turn that was stopped
         first = self._resume()
@@ -241,11 +244,19 @@ class TrainingLoop:
         if seconds and self._writing is None and self._clock() - self._saved_at >= seconds:
             self._begin_checkpoint()
 
-    def checkpoint(self) -> None:
-        """Everything that is needed to go on, on the disk; a full disk costs this checkpoint, not the run."""
-        self._end_checkpoint()
-        self._begin_checkpoint()
-        self._end_checkpoint()
+    def checkpoint(self, seconds: float = float("inf")) -> None:
+        """Everything that is needed to go on, on the disk; a full disk costs this checkpoint, not the run.
+
+        One that is being written is finished first.  What the disk has not taken after so many seconds is given up.
+        """
+        deadline = time.monotonic() + seconds
+        self._end_checkpoint(deadline)
+        if self._writing is None:
+            self._begin_checkpoint()
+            self._end_checkpoint(deadline)
+        if self._writing is not None:
+            self._note(GIVEN_UP.format(seconds, self._saved_step))
+            self._writing = None  # the thread ends with the process, and the next start removes what it left
 
     def _publish_first(self, should_stop: Callable[[], bool], on_wait: Callable[[], object] = lambda: None) -> None:
         """A new run cannot play before a version is in the index, so it is tried again and again.
@@ -323,19 +334,28 @@ class TrainingLoop:
         self._activity.begin("copying the state for a checkpoint")
         published = self._published
         try:
-            checkpoint = self._copy_state(published)
+            local, files = self._self_play.save() if self._self_play else (None, {})
         except OSError as error:
             self._note(NO_CHECKPOINT.format(error))
-        except Diverged as error:
-            self._roll_back(error)
-        else:
-            self._writing = run_in_thread(lambda: self._write(checkpoint, published), "checkpoint")
+            return
+        state = self.learner.copy_state(self._buffers)
+        facts, step = self._facts(published, local), self.learner.step_count
 
-    def _end_checkpoint(self) -> None:
-        """Waits until the checkpoint that is being written is on the disk, or refused by it."""
+        def write() -> None:
+            learner = state.to_state()
+            tensors = {**learner.tensors, "published": dict(published.tensors)}
+            self._write(Checkpoint(step, tensors, {**facts, "learner": learner.facts}, files), published)
+
+        self._rollbacks_copied = self._rollbacks
+        self._writing = run_in_thread(write, "checkpoint")
+
+    def _end_checkpoint(self, deadline: float = float("inf")) -> None:
+        """Waits until the checkpoint that is being written is on the disk, or refused by it, or time is up."""
         if self._writing is None:
             return
         while not self._writing.done():
+            if time.monotonic() >= deadline:
+                return
             self._activity.wait("waiting until the disk has the checkpoint", "disk")
             wait([self._writing], timeout=WAIT_SECONDS)
         writing, self._writing = self._writing, None
@@ -345,22 +365,21 @@ class TrainingLoop:
                 self._self_play.trim_log()
         except OSError as error:
             self._note(NO_CHECKPOINT.format(error))
+        except Diverged as error:
+            if self._rollbacks == self._rollbacks_copied:  # else what was copied is given up already
+                self._roll_back(error)
 
-    def _copy_state(self, published: Weights) -> Checkpoint:
-        """Everything of this moment, in arrays that no later step changes."""
-        learner = self.learner.state()
-        local, files = self._self_play.save() if self._self_play else (None, {})
+    def _facts(self, published: Weights, local: dict[str, Any] | None) -> dict[str, Any]:
+        """The plain numbers and texts of this moment, but for the learner's."""
         replay = self._buffer.state()
         # What was drawn ahead is drawn again after a restart.
         replay["sampled"] = max(0, replay["sampled"] - self._batches.ahead * self._config.learner.batch_size)
-        facts: dict[str, Any] = {
-            "format": FORMAT, "game": self._game.name, "config_hash": self._config_hash, "learner": learner.facts,
-            "replay": replay, "version": published.version, "version_step": published.step,
-            "scales": published.scales, "refused": published.rejected, "next_batch": self._batches.index,
-            "steps_left": self.steps_left, "local": local,
+        return {
+            "format": FORMAT, "game": self._game.name, "config_hash": self._config_hash, "replay": replay,
+            "version": published.version, "version_step": published.step, "scales": published.scales,
+            "refused": published.rejected, "next_batch": self._batches.index, "steps_left": self.steps_left,
+            "local": local,
         }
-        tensors = {**learner.tensors, "published": dict(published.tensors)}
-        return Checkpoint(self.learner.step_count, tensors, facts, files)
 
     def _write(self, checkpoint: Checkpoint, published: Weights) -> None:
         """In the thread: the checkpoint and, once it is whole, the files that are derived from it."""

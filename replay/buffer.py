@@ -65,6 +65,7 @@ class ReplayStats:
     losses: int = 0  # times that the server's data was lost, since this buffer was made
     unreachable_s: float = 0.0  # seconds since the server's last answer; 0: it answers
     trouble: str = ""  # what is wrong with the server
+    fenced_actors: dict[int, str] = field(default_factory=dict)  # actors most of whose games were refused, and why
 
 
 class ReplayWriter(Protocol):

@@ -30,6 +30,7 @@ ORDER = (
     "common/masking.py", "common/suggestions.py", "common/hardware.py", "common/stage_timer.py",
     "common/config", "common/messages.py", "common/codec.py", "common/leaves_codec.py",
     "common/external", "common/search.py", "common/network", "common/metrics.py", "common/prometheus.py",
+    "common/ray_metrics.py",
     "configs",
     "replay", "replay/stream", "replay/backends.py",
     "learner", "learner/training_loop.py", "learner/remote.py",
@@ -39,7 +40,7 @@ ORDER = (
     "deploy/commands", "deploy/cli", "deploy/api",
 )
 MAY_USE_RAY = {  # and all of deploy/
-    "actors/remote.py", "actors/inference/transport.py", "learner/remote.py", "common/prometheus.py",
+    "actors/remote.py", "actors/inference/transport.py", "learner/remote.py", "common/ray_metrics.py",
     "common/remote_worker.py",
 }
 WITHOUT_TORCH = (

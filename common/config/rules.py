@@ -49,6 +49,7 @@ _LIMITS: Limits = [
     (number(at_least=0, below=1), ["learner.momentum", "learner.ema_decay"]),
     (number(at_least=0, at_most=19), ["cluster.nice"]),
     (number(at_least=30), ["cluster.stuck_seconds"]),
+    (number(", a port; 0 takes any free one", at_least=0, at_most=65535), ["run.http_port"]),
     (number(at_least=0, at_most=256), ["network.blocks", "match.engines"]),
     (number(at_least=0, at_most=1000), ["inference.deadline_ms"]),
     (number("; more actors are not supported", at_least=0, at_most=4096), ["actors.count"]),

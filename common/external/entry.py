@@ -11,6 +11,7 @@ from typing import Any
 from shusaku.common.errors import UsageError
 
 _trusted: set[str] = set()  # entries that the user of this process has named
+_trusts_files = False  # the user of this process has said trust=true
 HOW = "write game.entry=module:Class, module being a file of the current directory without its .py, or an installed one"
 
 
@@ -23,6 +24,12 @@ def trust(entry: str) -> None:
     _trusted.add(entry)
 
 
+def trust_files() -> None:
+    """Lets this process import every class that a file names: the user has said `trust=true`."""
+    global _trusts_files
+    _trusts_files = True
+
+
 def find_class(entry: str) -> Any:
     """The class; the current directory comes first on the path of modules, as with `python -m`.
 
@@ -32,9 +39,9 @@ def find_class(entry: str) -> Any:
     parts = [*module_name.split("."), *class_name.split(".")]
     if not colon or not all(part.isidentifier() for part in parts):
         raise UsageError(f"game.entry={entry}: names no class; {HOW}")
-    if entry not in _trusted:
+    if entry not in _trusted and not _trusts_files:
         raise UsageError(f"game.entry={entry}: named by a file, and importing it would run its code; if you trust that "
-                         f"code, add game=python game.entry={entry} to this command")
+                         f"code, add game=python game.entry={entry} to this command, or trust=true")
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)

@@ -94,6 +94,8 @@ def load_game(name: str, params: Mapping[str, Param]) -> LoadedGame:
         full[key] = value
     label = f"game.entry={full['entry']}" if name == "python" else f"game.name={full['name']}"
     arguments = {key: value for key, value in full.items() if not (name == "python" and key == "entry")}
+    if name == "python":
+        _check_methods(label, cls)  # first: constructing a class that is no game may do anything
     return _checked(name, label, full, _made(cls, label, arguments))
 
 
@@ -158,8 +160,7 @@ def _made(cls: Any, label: str, arguments: dict[str, Param]) -> Any:
 
 
 def _checked(name: str, label: str, params: dict[str, Param], rules: Any) -> LoadedGame:
-    """The game with its attributes; UsageError on a method or an attribute that is missing or impossible."""
-    _check_methods(label, rules)
+    """The game with its attributes; UsageError on an attribute that is missing or impossible."""
 
     def number(key: str, low: int, high: int, default: int | None = None) -> int:
         value = getattr(rules, key, default)
@@ -190,20 +191,22 @@ def _checked(name: str, label: str, params: dict[str, Param], rules: Any) -> Loa
     )
 
 
-def _check_methods(label: str, rules: Any) -> None:
-    if hasattr(rules, "draw") and not hasattr(rules, "render"):
+def _check_methods(label: str, cls: type) -> None:
+    """UsageError on a method of the class that is missing or takes other arguments."""
+    if hasattr(cls, "draw") and not callable(getattr(cls, "render", None)):
         raise UsageError(f"{label}: the method draw(state) is called render(state) now: rename it; {CONTRACT}")
     for method, takes in {**METHODS, **OPTIONAL_METHODS}.items():
-        found = getattr(rules, method, None)
+        found = getattr(cls, method, None)
         if found is None and method in OPTIONAL_METHODS:
             continue
         call = f"{method}({', '.join(takes)})"
         if not callable(found):
-            near = [n for n in get_close_matches(method, dir(rules), 1, 0.7) if n not in METHODS]
+            near = [n for n in get_close_matches(method, dir(cls), 1, 0.7) if n not in METHODS]
             hint = f" (is {near[0]} meant to be it?)" if near else ""
-            raise UsageError(f"{label}: {type(rules).__name__} has no method {call}{hint}; {CONTRACT}")
+            raise UsageError(f"{label}: {cls.__name__} has no method {call}{hint}; {CONTRACT}")
+        is_bound = isinstance(inspect.getattr_static(cls, method), staticmethod | classmethod)
         try:
-            inspect.signature(found).bind(*takes)
+            inspect.signature(found).bind(*(() if is_bound else ("self",)), *takes)
         except TypeError as error:
             raise UsageError(f"{label}: {method} cannot be called as {call}: {error}; {CONTRACT}") from None
         except ValueError:

@@ -39,7 +39,8 @@ def _choices() -> str:
     return ("choices (experiment=connect_four unless a game is named, which starts from the plain defaults):\n"
             f"{groups}\n"
             "  game.<parameter>=  the rules: see `shusaku games`\n"
-            "  config=FILE        the config.yaml of a run instead of an experiment: the same settings again")
+            "  config=FILE        the config.yaml of a run instead of an experiment: the same settings again\n"
+            "  trust=true         run what files name, too: the class of a Python game, the command of an engine")
 
 
 def _settings(command: Command) -> list[str]:

@@ -16,19 +16,36 @@ from typing import Any
 from shusaku.common.errors import ResumeError, RunError, UsageError
 from shusaku.common.hardware import THREADS_WAIT
 from shusaku.common.suggestions import nearest
+from shusaku.deploy.cli.foreground import run_in_child
 from shusaku.deploy.cli.help import command_help, overview
 from shusaku.deploy.cli.options import Options, take_options
 from shusaku.deploy.commands.table import COMMANDS, Command, Takes
+from shusaku.deploy.ray_runtime.command_line import mask_command_line
+from shusaku.deploy.run.foreground_link import LINK, Ending
 from shusaku.deploy.run.stop_signals import Terminated, termination_signals
+
+SHOWS_ONLY = frozenset({"--help", "-h", "--cfg", "--cfg=job", "-c", "--info", "-i"})  # nothing runs long
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit code."""
+    """Runs one command and returns its exit code; that of the command line, unless `argv` is given, in a child."""
+    if argv is not None:
+        return _run(list(argv))
+    words = sys.argv[1:]
+    is_configured = bool(words) and words[0] in COMMANDS and COMMANDS[words[0]].is_configured
+    if not is_configured or sys.gettrace() is not None:  # a debugger wants the terminal
+        return _run(words)
+    mask_command_line()
+    first_line = "" if SHOWS_ONLY.intersection(words) else f"shusaku {words[0]}: starting"
+    return run_in_child(lambda: _run(words), first_line, to_stderr="--json" in words)
+
+
+def _run(argv: list[str]) -> int:
     for name, value in THREADS_WAIT.items():
         os.environ.setdefault(name, value)
     try:
         with _termination_raises():
-            return _dispatch(list(sys.argv[1:] if argv is None else argv))
+            return _dispatch(argv)
     except (UsageError, ResumeError, RunError) as error:
         print(f"shusaku: {' '.join(str(error).split())}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 3 if isinstance(error, ResumeError) else 1
@@ -94,6 +111,7 @@ def _run_configured(command: Command, leading: list[str], overrides: list[str], 
         print("---\n".join(as_yaml(job.config) for job in jobs), end="")
     elif options.multirun:
         with _json_last(options.as_json) as show:
+            LINK.expect(Ending.IN_ORDER)
             show({"jobs": launch(command, leading, jobs, presets, for_launcher, options.as_json)})
     else:
         _call(command, [*leading, jobs[0].config], options.as_json)
@@ -101,7 +119,9 @@ def _run_configured(command: Command, leading: list[str], overrides: list[str], 
 
 def _call(command: Command, arguments: list[Any], as_json: bool) -> None:
     with _json_last(as_json) as show:
-        show(command.load()(*arguments, as_json))
+        run = command.load()
+        LINK.expect(Ending.IN_ORDER)
+        show(run(*arguments, as_json))
 
 
 def _take_what(name: str, command: Command, rest: list[str]) -> str:
@@ -155,8 +175,12 @@ def _json_last(as_json: bool) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _termination_raises() -> Iterator[None]:
+    received: list[int] = []
+
     def terminate(signum: int, frame: FrameType | None) -> None:
-        raise Terminated
+        received.append(signum)
+        if len(received) == 1 or not LINK.is_connected:  # `ray job stop` sends it to the foreground process and to us
+            raise Terminated
 
     try:
         previous = {number: signal.signal(number, terminate) for number in termination_signals()}

@@ -23,7 +23,7 @@ from shusaku.common.config.rules import check, names_players
 from shusaku.common.config.schema import Config, leaves
 from shusaku.common.config.search import DEFAULTS, PuctConfig
 from shusaku.common.errors import UsageError
-from shusaku.common.external.entry import trust
+from shusaku.common.external.entry import trust, trust_files
 from shusaku.common.masking import MASK, mask_tree
 from shusaku.common.suggestions import nearest
 from shusaku.deploy.cli.presets import Presets, literal, quote, read_run_settings
@@ -40,6 +40,7 @@ from shusaku.deploy.run.game_parameters import (
 )
 
 DEFAULT_EXPERIMENT = "connect_four"
+TRUST = "trust"  # trust=true: what files name may be run; only a command line says so
 PLAIN = Presets()
 _SWEEPS = ("choice", "glob", "interval", "range", "shuffle", "sort")  # what Hydra's grammar calls by a name
 _ZERO_IS_AUTO = ("actors.count", "actors.games_per_actor", "learner.threads", "match.engines")
@@ -83,8 +84,15 @@ def compose_jobs(argv: Sequence[str], presets: Presets = PLAIN) -> list[Job]:
 
 
 def to_config(tree: DictConfig, overrides: list[str], asked: frozenset[str]) -> ComposedConfig:
-    """A composed tree as dataclasses; `overrides` and `asked` are what ComposedConfig remembers."""
+    """A composed tree as dataclasses; `overrides` and `asked` are what ComposedConfig remembers.
+
+    `asked` also tells a process of a launcher what the user of the command trusts.
+    """
+    if TRUST in asked:
+        trust_files()
     try:
+        if "game.entry" in asked:
+            trust(str(tree.game.params["entry"]))
         settings = requested_settings(tree.search)
         typed = typed_tree(tree, settings)
         resolved = OmegaConf.to_object(typed)
@@ -175,11 +183,15 @@ def _values(override: Override, presets: Presets) -> Iterator[str]:
 
 def _compose_job(overrides: list[Override], varied: list[str], presets: Presets) -> Job:
     files = [override for override in overrides if override.key_or_group == "config"]
-    groups, leaves = _sort([override for override in overrides if override not in files], presets)
+    trusts = [override for override in overrides if override.key_or_group == TRUST]
+    groups, leaves = _sort([override for override in overrides if override not in (*files, *trusts)], presets)
     asked_game, parameters, settings = _split_game(groups.get("game"), leaves)
     if asked_game is not None:
         groups["game"] = asked_game
-    asked = frozenset([*groups, *(leaf.key for leaf in settings), *(f"game.{leaf.key}" for leaf in parameters)])
+    asked = frozenset([*groups, *(leaf.key for leaf in settings), *(f"game.{leaf.key}" for leaf in parameters),
+                       *([TRUST] if _trusts_files(trusts) else [])])
+    if TRUST in asked:
+        trust_files()
     saved, saved_parameters = _settings_of_run(files, groups, settings)
     if not files and "experiment" not in groups and "game" not in groups:
         groups["experiment"] = DEFAULT_EXPERIMENT
@@ -210,6 +222,7 @@ def _compose_job(overrides: list[Override], varied: list[str], presets: Presets)
         raise UsageError(_first_line(error)) from None
     config = to_config(tree, [override.input_line or "" for override in overrides], asked)
     check(config)
+    _check_programs(config)
     if isinstance(config.search, PuctConfig) and config.search.graph and not names_players(config):
         check_search(make_game(config.game.name, config.game.params, "search.graph=true"), config.search)
     run_dir = literal(config.unresolved["run"]["dir"])
@@ -243,6 +256,24 @@ def _settings_of_run(
     saved = [leaf for leaf in leaves if not leaf.key.startswith("game.")]
     return ([leaf for leaf in saved if leaf.key not in known or leaf.value != known[leaf.key][1]],
             [_Leaf(str(key), value, f"{text}: game.{key}={value}") for key, value in params.items()])
+
+
+def _trusts_files(overrides: list[Override]) -> bool:
+    """Whether the command line says `trust=true`; in a file it is an unknown setting."""
+    if not overrides:
+        return False
+    value = overrides[-1].value()
+    if not isinstance(value, bool):
+        raise UsageError(f"{overrides[-1].input_line}: must be true or false")
+    return value
+
+
+def _check_programs(config: ComposedConfig) -> None:
+    """UsageError if a file, and not the command line, names a program to run."""
+    for key, command in (("first.command", config.first.command), ("second.command", config.second.command)):
+        if command and not config.asked & {key, TRUST}:
+            raise UsageError(f"{key}: named by a file, and it would be run; if you trust it, add {key}='{command}' to "
+                             "this command, or trust=true")
 
 
 def _check_game(groups: dict[str, str], presets: Presets) -> None:

@@ -16,6 +16,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.types import Quote, QuotedString
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+from yaml import YAMLError
 
 from shusaku import configs
 from shusaku.common.config.search import migrate_search
@@ -72,7 +73,10 @@ class Presets:
                 return hydra_compose("config", overrides=overrides)
             own = self.hydra_overrides()
             plain = hydra_compose("config", overrides=own, return_hydra_config=True)
-            tree = hydra_compose("config", overrides=[*own, *overrides], return_hydra_config=True)
+            try:
+                tree = hydra_compose("config", overrides=[*own, *overrides], return_hydra_config=True)
+            except YAMLError as error:
+                raise UsageError(f"--config-dir {self.directory}: {' '.join(str(error).split())}") from None
         if _settings_of_hydra(plain) != _settings_of_hydra(tree):
             raise UsageError(f"--config-dir {self.directory}: a preset sets hydra.…, which may name code to run; give "
                              "it on the command line instead")

@@ -6,6 +6,7 @@ Nothing here plays or learns: actors, learner, servers and evaluator are Ray act
 """
 
 import contextlib
+import json
 import time
 from dataclasses import replace
 from typing import Any
@@ -16,14 +17,14 @@ from shusaku.common.config.schema import Config
 from shusaku.common.errors import ResumeError, RunError, UsageError
 from shusaku.common.messages import Weights
 from shusaku.common.network.weights import load_weights, random_weights
-from shusaku.common.prometheus import RayMetrics
+from shusaku.common.ray_metrics import RayMetrics
 from shusaku.deploy.cluster.actor_totals import ActorTotals
 from shusaku.deploy.cluster.broadcast import Broadcast
 from shusaku.deploy.cluster.layout import layout_of
 from shusaku.deploy.cluster.outages import Outage, is_well, list_troubles
 from shusaku.deploy.cluster.replay_store import ReplayStore
 from shusaku.deploy.cluster.roles import make_roles
-from shusaku.deploy.cluster.status import list_processes, list_runtimes, prometheus_metrics, status_json, view_workers
+from shusaku.deploy.cluster.status import count_roles, list_processes, list_runtimes, view_workers
 from shusaku.deploy.cluster.strength_meter import StrengthMeter
 from shusaku.deploy.cluster.supervisor import Supervisor
 from shusaku.deploy.cluster.workers import RayWorker, cause_of
@@ -33,6 +34,7 @@ from shusaku.deploy.run.change_over import move_to_stream
 from shusaku.deploy.run.console import Console
 from shusaku.deploy.run.run_directory import RunDirectory
 from shusaku.deploy.run.run_identity import RunIdentity
+from shusaku.deploy.run.run_status import prometheus_metrics
 from shusaku.deploy.run.run_view import RunView
 from shusaku.deploy.run.stop_signals import StopSignals
 from shusaku.deploy.run.training_run import TrainingRun
@@ -48,7 +50,8 @@ SAVE_SECONDS = 5.0  # between two saves of the progress; what a kill of the driv
 WRITE_SECONDS = 10.0  # between two lines of metrics
 CLOSE_SECONDS = 2.0  # that those have which need not save anything
 END_SECONDS = 120.0  # that workers have to end by themselves,
-HURRIED_SECONDS = 12.0  # and when a signal wants an end within 25 s
+HURRIED_SECONDS = 16.0  # if a signal wants an end within 25 s,
+EARLY_SECONDS = 1.5  # and within 5 s, because nothing was learned yet
 
 
 class ClusterRun(TrainingRun):
@@ -69,6 +72,7 @@ class ClusterRun(TrainingRun):
         self.is_replay_answering = True
         self.quarantined = 0  # records, as Redis counts them
         self.was_asked_to_stop = False
+        self._asked_actors = 0  # by `shusaku scale` over HTTP, until Redis has it too
         self._checked = self._written = float("-inf")
         self._summary: dict[str, Any] = {}  # of the run when its workers have ended
 
@@ -124,6 +128,9 @@ class ClusterRun(TrainingRun):
     def tick(self) -> None:
         """One look at everything; short, and never waits for a worker."""
         now = time.monotonic()
+        if asked := self.control.take_actors():
+            self._asked_actors = asked
+            self._scale(asked)
         if now - self._checked >= CHECK_SECONDS:
             self._checked = now
             self._check_replay()
@@ -167,7 +174,8 @@ class ClusterRun(TrainingRun):
         while not self.supervisor.all_ended(names):
             self.supervisor.poll()
             is_hurried = self.signals.should_stop() or self.was_asked_to_stop
-            if time.monotonic() - begun > (HURRIED_SECONDS if is_hurried else END_SECONDS):
+            hurried_seconds = HURRIED_SECONDS if self.has_learned else EARLY_SECONDS
+            if time.monotonic() - begun > (hurried_seconds if is_hurried else END_SECONDS):
                 break
             time.sleep(0.05)
         self.supervisor.poll()
@@ -208,6 +216,7 @@ class ClusterRun(TrainingRun):
         self.supervisor.kill_all()
         self.metrics.close()
         self.store.stop()
+        self.control.close()
 
     @property
     def restarts(self) -> int:
@@ -221,6 +230,8 @@ class ClusterRun(TrainingRun):
         troubles = [] if self.is_replay_answering else [
             f"replay: {self.store.trouble or 'no answer'}; finished games wait"]
         troubles += list_troubles(self.supervisor)
+        fenced = self.report.replay.fenced_actors if self.report else {}
+        troubles += [f"actor {actor} was fenced: {reason}" for actor, reason in fenced.items()]
         return RunView(
             seconds=self.seconds, activity=self.activity, version=self.broadcast.version, games=self.totals.accepted,
             rows=self.totals.rows, totals={**self.totals.total, "rows": self.totals.rows}, report=self.report,
@@ -229,13 +240,19 @@ class ClusterRun(TrainingRun):
             outage_seconds=self.outage.total_seconds + self.outage.seconds,
             workers=view_workers(self.supervisor, self.totals, self.store, self.actors))
 
-    def _put_status(self) -> None:
-        """For `shusaku status`; ReplayUnavailable if Redis does not take it."""
-        self.store.control.put_status(status_json(*self.show(), {
+    def identify(self) -> dict[str, Any]:
+        """Driver, workers and limits of this run."""
+        return {
             **self.store.identify(), "max_actors": self.layout.max_actors, "dashboard": self.session.dashboard_url,
             "epoch": self.identity.epoch, "processes": list_processes(self.supervisor, self.store),
             "cpus_per_actor": self.config.actors.cpus, "first_game_seconds": self.first_game_seconds,
-        }))
+            "roles": count_roles(self.supervisor, self.store, self.is_replay_answering),
+        }
+
+    def _put_status(self) -> None:
+        """For `shusaku status` on other machines; ReplayUnavailable if Redis does not take it."""
+        self.show()
+        self.store.control.put_status(json.dumps(self.status_tree()).encode())
 
     def _may_go_on(self) -> bool:
         """A round of the driver while the final strength is measured; False if a signal came."""
@@ -292,11 +309,10 @@ class ClusterRun(TrainingRun):
             self.totals.update(control.actor_metrics(), control.counters())
             self.was_asked_to_stop |= control.is_run_stop_requested()
             self.quarantined = sum(control.quarantined().values())
-            desired = min(control.desired_actors() or self.actors, self.layout.max_actors)
-            if desired != self.actors:
-                self.log(f"actors: {self.actors} -> {desired}, as asked")
-                self.actors = desired
-                self.supervisor.scale("self_play", desired)
+            if self._asked_actors:
+                control.set_actors(self._asked_actors)
+                self._asked_actors = 0
+            self._scale(control.desired_actors() or self.actors)
             self._put_status()
         except ReplayUnavailable as error:
             self.is_replay_answering = False
@@ -306,6 +322,13 @@ class ClusterRun(TrainingRun):
             self.log(f"the first game ended {self.first_game_seconds:.0f} s after the command")
             for runtime in list_runtimes(self.supervisor, self.totals):
                 self.log(f"network: {runtime}")
+
+    def _scale(self, asked: int) -> None:
+        desired = min(asked, self.layout.max_actors)
+        if desired != self.actors:
+            self.log(f"actors: {self.actors} -> {desired}, as asked")
+            self.actors = desired
+            self.supervisor.scale("self_play", desired)
 
     # --- weights -----------------------------------------------------------------------------------------------------
 

@@ -80,6 +80,8 @@ class ReplayStore:
             if not self._has_begun and self._begin is not None:
                 self._begin(self.control)
                 self._has_begun = True
+            if self.control.repair():
+                self._log("another program wrote into the replay's stream; its entries were removed, no game was")
             self.trouble = ""
             return True
         except ReplayUnavailable as error:

@@ -1,9 +1,6 @@
-"""What only a cluster's driver shows: its workers, the status for other terminals, and the metrics for Prometheus."""
+"""What only a cluster's driver shows: its workers and its replay server."""
 
-import json
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from shusaku.actors.inference.stats import SERVER_FAULTS
@@ -11,8 +8,7 @@ from shusaku.actors.remote import ServerReport
 from shusaku.deploy.cluster.actor_totals import ActorTotals
 from shusaku.deploy.cluster.replay_store import ReplayStore
 from shusaku.deploy.cluster.supervisor import Supervisor
-from shusaku.deploy.run.console import Status
-from shusaku.deploy.run.run_view import RunView, WorkersView
+from shusaku.deploy.run.run_view import WorkersView
 
 
 def view_workers(supervisor: Supervisor, totals: ActorTotals, store: ReplayStore, desired_actors: int) -> WorkersView:
@@ -40,30 +36,10 @@ def list_processes(supervisor: Supervisor, store: ReplayStore) -> dict[str, dict
     return {**processes, "replay 0": {"incarnation": store.restarts, "pid": store.pid}}
 
 
-def status_json(view: RunView, status: Status, metadata: Mapping[str, Any]) -> bytes:
-    """For `shusaku status` in another terminal; `metadata`: what the driver says of itself."""
-    assert view.workers is not None
-    return json.dumps({
-        **metadata, "status": asdict(status), "time": time.time(),
-        "desired_actors": view.workers.desired_actors, "alive_actors": view.workers.alive_actors,
-        "inference": dict(view.workers.inference), "totals": dict(view.totals),
-    }).encode()
-
-
-def prometheus_metrics(view: RunView, status: Status) -> dict[str, float]:
-    """The numbers of the status and the workers by the names of `common.prometheus`."""
-    assert view.workers is not None
-    workers = view.workers
-    metrics = {name: float(value) for name, value in asdict(status).items() if isinstance(value, int | float)}
-    metrics |= {f"loss/{name}": value for name, value in status.losses.items()}
-    if status.strength:
-        metrics["strength"] = status.strength[-1][1]
-    return metrics | {
-        "actors_alive": workers.alive_actors, "actors_desired": workers.desired_actors,
-        "restarts": workers.restarts, "troubles": len(status.troubles),
-        "replay_bytes": workers.replay_counters.get("bytes", 0),
-        **{f"inference/{name}": value for name, value in workers.inference.items()},
-    }
+def count_roles(supervisor: Supervisor, store: ReplayStore, is_replay_answering: bool) -> dict[str, dict[str, int]]:
+    """How many workers of each role live, and how many are to."""
+    roles = {name: {"alive": group.alive, "desired": group.desired} for name, group in supervisor.groups.items()}
+    return {**roles, "replay": {"alive": int(is_replay_answering), "desired": 1}}
 
 
 def _server_reports(supervisor: Supervisor) -> list[ServerReport]:

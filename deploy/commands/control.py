@@ -1,4 +1,8 @@
-"""`shusaku scale N`, `status`, `stop`: requests to a running run, through its replay server."""
+"""`shusaku scale N`, `status`, `stop`: requests to a running run.
+
+On the machine of its driver they go straight to it (`deploy.run.control_server`), whatever the replay server does; on
+others through the replay server.
+"""
 
 import contextlib
 import fcntl
@@ -13,6 +17,7 @@ from rich.console import Console as Terminal
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import RunError, UsageError
 from shusaku.deploy.run.console import Status, block
+from shusaku.deploy.run.control_client import ControlClient, ControlUnavailable
 from shusaku.deploy.run.run_identity import RunIdentity
 from shusaku.replay.stream.client import ReplayUnavailable
 from shusaku.replay.stream.control import RedisControl
@@ -33,6 +38,8 @@ def scale(what: str, config: Config, as_json: bool) -> dict[str, Any]:
         raise UsageError(f"scale {count}: must be at least 1; `shusaku stop` ends a run")
     control = _control(config)
     state = _state(control, config)
+    if "max_actors" not in state:
+        raise UsageError(f"scale {count}: `shusaku local` plays in one process; give actors.count to its next start")
     if count > state["max_actors"]:
         raise UsageError(f"scale {count}: {count} actors of actors.cpus={state['cpus_per_actor']:g} do not fit; this "
                          f"cluster takes {state['max_actors']} at most")
@@ -70,7 +77,8 @@ def stop(config: Config, as_json: bool) -> dict[str, Any]:
     """Ends a running run with a checkpoint; the same `train` command goes on."""
     control = _control(config)
     _state(control, config)
-    control.request_run_stop()
+    with contextlib.suppress(ControlUnavailable):  # it ended at once, or `_wait` says so
+        control.request_run_stop()
     is_done, seconds = _wait(lambda: not _is_running(Path(config.run.dir)), STOP_SECONDS)
     if not is_done:
         raise RunError(f"run.dir={config.run.dir}: the run was asked to stop {seconds} s ago and has not ended yet")
@@ -87,8 +95,10 @@ def _wait(is_done: Callable[[], bool], most: float) -> tuple[bool, float]:
     return done, round(time.monotonic() - begin, 1)
 
 
-def _control(config: Config) -> RedisControl:
+def _control(config: Config) -> RedisControl | ControlClient:
     directory = Path(config.run.dir)
+    if (client := ControlClient.of(directory)) is not None:
+        return client
     if not (directory / "run.json").exists():
         raise UsageError(f"run.dir={directory} holds no run of `shusaku train`; name the one that is running")
     url = config.replay.url or server_url(directory / "redis")
@@ -100,16 +110,22 @@ def _control(config: Config) -> RedisControl:
     return RedisControl(url, RunIdentity.of(directory).run_id)
 
 
-def _state(control: RedisControl, config: Config) -> dict[str, Any]:
+def _state(control: RedisControl | ControlClient, config: Config) -> dict[str, Any]:
     try:
         data = control.status()
     except ReplayUnavailable as error:
         raise UsageError(f"the replay server of run.dir={config.run.dir} does not answer: {error}") from None
+    except ControlUnavailable as error:
+        raise UsageError(f"run.dir={config.run.dir}: {error}") from None
     if not data:
         raise UsageError(f"run.dir={config.run.dir}: the run has not begun yet, or is over; try again in a moment")
     state: dict[str, Any] = json.loads(data)
     age = time.time() - state["time"]
-    if age > STALE_SECONDS:
+    if isinstance(control, ControlClient):
+        if age > STALE_SECONDS:  # the process lives, and may be busy with one long measurement
+            shown = state["status"]
+            shown["troubles"].append(f"the driver has not looked at its run for {age:.0f} s; it is {shown['activity']}")
+    elif age > STALE_SECONDS:
         raise UsageError(f"run.dir={config.run.dir}: its driver has written no status for {age:.0f} s, so the run does "
                          "not go on; `shusaku train` resumes it")
     return state

@@ -34,6 +34,11 @@ class Command:
         return run
 
     @property
+    def is_configured(self) -> bool:
+        """Whether it takes settings."""
+        return self.takes in (Takes.CONFIG, Takes.WHAT_AND_CONFIG)
+
+    @property
     def is_composed(self) -> bool:
         """Whether choices of the groups (experiment, game, search, network) make a difference to it."""
         return "game" in self.reads
@@ -54,9 +59,9 @@ _SYSTEM = ("game", "run.seed", "actors", "inference", "search", "self_play", "re
 COMMANDS = {
     "train": Command("commands.train", Takes.CONFIG, "train on Ray and Redis; the same command resumes",
                      "train experiment=connect_four run.dir=runs/first run.minutes=20",
-                     ("run.dir", "run.name", "run.minutes", "run.resume", "run.checkpoint_seconds",
-                      "run.keep_checkpoints", "run.keep_every_minutes",
-                      "run.max_outage_minutes", *_SYSTEM, "strength", "cluster")),
+                      ("run.dir", "run.name", "run.minutes", "run.http_port", "run.resume", "run.checkpoint_seconds",
+                       "run.keep_checkpoints", "run.keep_every_minutes", "run.max_outage_minutes", *_SYSTEM, "strength",
+                       "cluster")),
     "status": Command("commands.control:status", Takes.CONFIG, "show a running training run",
                       "status run.dir=runs/first", _RUNNING),
     "scale": Command("commands.control:scale", Takes.WHAT_AND_CONFIG,
@@ -67,8 +72,9 @@ COMMANDS = {
                     "stop run.dir=runs/first", _RUNNING),
     "local": Command("local.driver", Takes.CONFIG, "train in one process; the same command resumes",
                      "local experiment=tic_tac_toe run.dir=runs/first",
-                     ("run.dir", "run.minutes", "run.evaluations", "run.resume", "run.checkpoint_seconds",
-                      "run.keep_checkpoints", "run.keep_every_minutes", *_PLAYED, *_IN_PROCESS, *_LEARNED, *_WINDOW)),
+                     ("run.dir", "run.minutes", "run.evaluations", "run.http_port", "run.resume",
+                      "run.checkpoint_seconds", "run.keep_checkpoints", "run.keep_every_minutes",
+                      *_PLAYED, *_IN_PROCESS, *_LEARNED, *_WINDOW)),
     "evaluate": Command("commands.evaluate", Takes.CONFIG, "measure how often a network plays optimally",
                         "evaluate checkpoint=runs/first", ("checkpoint", *_PLAYED, *_IN_PROCESS)),
     "match": Command("match.match", Takes.CONFIG, "play games between two networks or engines and estimate Elo",

@@ -15,6 +15,7 @@ from shusaku.deploy.bench.games_setting import settle_games
 from shusaku.deploy.cluster.layout import layout_of
 from shusaku.deploy.ray_runtime.session import RaySession
 from shusaku.deploy.run.console import Console
+from shusaku.deploy.run.foreground_link import LINK, Ending
 from shusaku.deploy.run.run_directory import RunDirectory
 from shusaku.deploy.run.run_identity import RunIdentity
 from shusaku.deploy.run.run_summary import introduce
@@ -44,14 +45,15 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
         if choice is not None:
             console.log(f"actors.games_per_actor=auto: {choice}")
         signals.raise_received()
-        session = RaySession(config.cluster, notify=console.log, namespace=f"shusaku-{identity.run_id}")
-        stack.enter_context(session)
-        signals.raise_received()
-        from shusaku.deploy.cluster.driver import ClusterRun  # imports Ray, after its variables are set
+        with LINK.expecting(Ending.AT_ONCE):  # Ray answers no signal while it starts, and nothing is there to save
+            session = RaySession(config.cluster, notify=console.log, namespace=f"shusaku-{identity.run_id}")
+            stack.enter_context(session)
+            signals.raise_received()
+            from shusaku.deploy.cluster.driver import ClusterRun  # imports Ray, after its variables are set
 
-        cluster = ClusterRun(settled, directory, identity, signals, session, console)
-        stack.callback(cluster.close)
-        cluster.start()
+            cluster = ClusterRun(settled, directory, identity, signals, session, console)
+            stack.callback(cluster.close)
+            cluster.start()
         signals.raise_received()
         console.log(session.how_to_log_in)
         console.log(f"{cluster.game.name}: {cluster.actors} actors of {cluster.layout.games} games, network "

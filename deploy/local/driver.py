@@ -5,6 +5,7 @@ play until the window holds enough rows, learn until every position was learned 
 """
 
 import os
+import platform
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -43,6 +44,7 @@ from shusaku.replay.record_log import RecordLog
 MAX_TURN_ROWS = 20_000  # so that checkpoints and measurements never wait long for a turn to end
 SHOW_SECONDS = 0.2  # between two views: the learner asks after each step
 SAVE_SECONDS = 5.0  # between two saves of the progress
+HURRIED_SECONDS = 18.0  # for the last checkpoint if a signal wants an end within 25 s
 
 
 def run(config: Config, as_json: bool) -> dict[str, Any]:
@@ -159,7 +161,7 @@ class LocalRun(TrainingRun):
     def checkpoint(self) -> None:
         """Everything that the run needs to go on; a full disk costs this checkpoint, not the run."""
         self.activity = "saving"
-        self.training.checkpoint()
+        self.training.checkpoint(HURRIED_SECONDS if self.signals.should_stop() else float("inf"))
         self.save_progress(evaluations=self.evaluations)
 
     def finish(self) -> dict[str, Any]:
@@ -184,6 +186,7 @@ class LocalRun(TrainingRun):
         except OSError as error:
             self.log(f"the record log could not be written to the end: {error}")
         self.metrics.close()
+        self.control.close()
 
     # --- parts -------------------------------------------------------------------------------------------------------
 
@@ -242,6 +245,11 @@ class LocalRun(TrainingRun):
             games=self.games.stored, rows=report.replay.inserted, report=report, faults=self.faults.totals,
             quarantined=sum(report.replay.quarantined.values()), strength=tuple(self.progress.strength),
             runtimes=(self.evaluators[0].description,), pending_rows=totals["rows"] - self._rows_in_window)
+
+    def identify(self) -> dict[str, Any]:
+        """This process, which is all workers in one."""
+        return {"host": platform.node(), "driver": os.getpid(), "run_dir": str(self.directory.path.resolve()),
+                "roles": {"process": {"alive": 1, "desired": 1}}}
 
     def _totals(self) -> Counter[str]:
         return sum((Counter(counts) for actor in self.actors for counts in (actor.counters(), actor.timer.counters())),

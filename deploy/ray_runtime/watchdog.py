@@ -51,7 +51,7 @@ def end(recorded: set[Process], session: str, grace: float) -> None:
     """Gives the processes `grace` seconds to end by themselves and kills those that stay."""
     began = time.monotonic()
     while time.monotonic() - began < PATIENCE:
-        left = (recorded & set(_alive())) | workers(session)
+        left = (recorded & set(running_processes())) | workers(session)
         if not left:
             return
         if time.monotonic() - began >= grace:
@@ -63,7 +63,7 @@ def end(recorded: set[Process], session: str, grace: float) -> None:
 
 def ray_processes(driver: int) -> set[Process]:
     """Ray's daemons among the driver's children, and all that descend from them."""
-    parents = _alive()
+    parents = running_processes()
     family = {process for process, parent in parents.items() if parent == driver and _is_daemon(process.pid)}
     while True:
         pids = {process.pid for process in family}
@@ -80,10 +80,11 @@ def workers(session: str) -> set[Process]:
     """
     if not session:
         return set()
-    return {process for process in _alive() if any(_writes_into(process.pid, number, session) for number in (1, 2))}
+    return {process for process in running_processes()
+            if any(_writes_into(process.pid, number, session) for number in (1, 2))}
 
 
-def _alive() -> dict[Process, int]:
+def running_processes() -> dict[Process, int]:
     """Every process that has not ended, and its parent's number."""
     found = {}
     for entry in os.scandir("/proc"):

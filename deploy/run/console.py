@@ -16,6 +16,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from shusaku.deploy.run.foreground_link import LINK
+
 _BARS = "▁▂▃▄▅▆▇█"
 _GAP = "   "  # between figures
 
@@ -137,11 +139,13 @@ class Console:
     def __enter__(self) -> Self:
         if self._live is not None:
             self._live.start()
+            LINK.print_with(self.log)
         return self
 
     def __exit__(self, *exception: object) -> None:
         self._draw()
         if self._live is not None:
+            LINK.print_with(None)
             self._live.stop()
 
     def _draw(self) -> None:

@@ -31,7 +31,8 @@ from shusaku.deploy.run.composed_config import ComposedConfig
 _PACKAGES = ("shusaku", "torch", "numpy", "openvino", "ray", "redis", "msgpack", "hydra-core", "safetensors")
 _SHAPES = ("game", "network", "learner.targets")  # what decides the shapes of weights and rows
 _OF_MATCHES = ("match", "first", "second", "games")  # settings that no run has any use for
-_UNREMARKABLE = ("run.resume", "run.dir", "checkpoint", "bench")  # differences that change nothing about the run
+# Differences that change nothing about the run.
+_UNREMARKABLE = ("run.resume", "run.dir", "run.http_port", "checkpoint", "bench")
 
 
 class RunDirectory:

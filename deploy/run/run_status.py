@@ -1,7 +1,9 @@
 """From the views of a run to what its console shows and its metrics keep; the same for one process and for many."""
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +135,33 @@ class MetricsWriter:
             self._log(f"metrics could not be written: {error}")
 
 
+def status_tree(view: RunView, status: Status, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """For `shusaku status` in another terminal; `metadata`: what the driver says of itself."""
+    workers = view.workers
+    counts = {} if workers is None else {
+        "desired_actors": workers.desired_actors, "alive_actors": workers.alive_actors,
+        "inference": dict(workers.inference),
+    }
+    return {**metadata, "status": asdict(status), "time": time.time(), **counts, "totals": dict(view.totals)}
+
+
+def prometheus_metrics(view: RunView, status: Status) -> dict[str, float]:
+    """The numbers of the status and the workers by the names of `common.prometheus`."""
+    metrics = {name: float(value) for name, value in asdict(status).items() if isinstance(value, int | float)}
+    metrics |= {f"loss/{name}": value for name, value in status.losses.items()}
+    if status.strength:
+        metrics["strength"] = status.strength[-1][1]
+    metrics["troubles"] = len(status.troubles)
+    workers = view.workers
+    if workers is None:
+        return metrics
+    return metrics | {
+        "actors_alive": workers.alive_actors, "actors_desired": workers.desired_actors,
+        "restarts": workers.restarts, "replay_bytes": workers.replay_counters.get("bytes", 0),
+        **{f"inference/{name}": value for name, value in workers.inference.items()},
+    }
+
+
 def _self_play_metrics(view: RunView, status: Status) -> dict[str, Any]:
     metrics: dict[str, Any] = {
         "games": status.games, "games_per_hour": status.games_per_hour, "rows_per_s": status.rows_per_second,
@@ -155,7 +184,7 @@ def _replay_metrics(view: RunView, status: Status) -> dict[str, Any]:
     kept = ("rows", "window", "inserted", "sampled", "samples_per_position", "duplicates", "fenced", "other_epoch",
             "skipped", "unreachable_s")
     metrics = {name: getattr(stats, name) for name in kept}
-    metrics |= {"quarantined": status.quarantined, "bytes": stats.nbytes}
+    metrics |= {"quarantined": status.quarantined, "bytes": stats.nbytes, "fenced_actors": len(stats.fenced_actors)}
     if view.workers is not None:
         counted = ("duplicates", "fenced", "other_epoch", "malformed", "squeezed", "bytes")
         metrics |= {name: view.workers.replay_counters.get(name, 0) for name in counted}

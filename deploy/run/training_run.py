@@ -10,11 +10,13 @@ from shusaku.actors.arena.strength_sets import strength_set
 from shusaku.common.config.schema import Config
 from shusaku.common.external.configured_game import configured_game
 from shusaku.deploy.run.console import Console, Status
+from shusaku.deploy.run.control_server import ControlServer
+from shusaku.deploy.run.foreground_link import LINK, Ending
 from shusaku.deploy.run.measurements import conclude
 from shusaku.deploy.run.old_formats import migrate_checkpoints
 from shusaku.deploy.run.run_directory import RunDirectory
 from shusaku.deploy.run.run_identity import RunProgress
-from shusaku.deploy.run.run_status import MetricsWriter, StatusBuilder
+from shusaku.deploy.run.run_status import MetricsWriter, StatusBuilder, prometheus_metrics, status_tree
 from shusaku.deploy.run.run_summary import totals_line
 from shusaku.deploy.run.run_view import FaultCounter, RunView
 from shusaku.deploy.run.stop_signals import StopSignals
@@ -37,16 +39,24 @@ class TrainingRun(ABC):
         self.faults = FaultCounter()
         self.report: TrainingReport | None = None  # newest of the learner
         self.activity = "starting"
+        self.has_learned = False  # a step in this process, which a stop must not lose
+        self._first_step: int | None = None  # after which the learner goes on
         self._status_builder = StatusBuilder(config, self.game.name, directory.path)
         self._show_seconds = show_seconds
         self._shown: tuple[RunView, Status] | None = None  # the newest
         self._began: float | None = None  # when training began in this process; the clock of `seconds`
         self._paused_at: float | None = None  # that clock stands still since then
         self._shown_at = self._saved_at = float("-inf")
+        self.control = ControlServer(directory.path, config.run.http_port, self.log, signals.request,
+                                     {"run": directory.path.resolve().name, "game": self.game.name})
 
     @abstractmethod
     def view(self) -> RunView:
         """The run at this moment."""
+
+    @abstractmethod
+    def identify(self) -> dict[str, Any]:
+        """What `shusaku status` shows of this process beside the view; `roles`: how many workers of each live."""
 
     @property
     def seconds(self) -> float:
@@ -77,8 +87,14 @@ class TrainingRun(ABC):
             self._shown_at = now
             view = self.view()
             self._shown = view, self._status_builder.build(view)
+            self.control.publish(self.status_tree(), prometheus_metrics(*self._shown))
             self.console.show(self._shown[1])
         return self._shown
+
+    def status_tree(self) -> dict[str, Any]:
+        """For `shusaku status` in another terminal, as of the newest view."""
+        assert self._shown is not None
+        return status_tree(*self._shown, {**self.identify(), "has_begun": self._began is not None})
 
     def log(self, line: str) -> None:
         """A line for the user that stays."""
@@ -88,6 +104,11 @@ class TrainingRun(ABC):
         """Keeps and returns the newest report of the learner; logs its notes."""
         self.faults.update(report)
         self.report = report
+        if self._first_step is None:
+            self._first_step = report.step
+        elif report.step > self._first_step and not self.has_learned:
+            self.has_learned = True
+            LINK.expect(Ending.WITH_CHECKPOINT)
         for note in report.notes:
             self.log(note)
         return report

@@ -15,7 +15,7 @@ from shusaku.replay.stream.keys import RunKeys
 
 _CONNECTION = ("auth", "hello", "ping", "select", "evalsha", "script|load")
 _ACTOR = ("hmget", "hget", "hset", "hdel", "hincrby", "xadd", "xtrim", "xdel", "xrange", "xinfo|stream", "time")
-_LEARNER = ("hgetall", "hexists", "xread", "get", "set", "del", "exists", "info")
+_LEARNER = ("hgetall", "hexists", "xread", "get", "set", "del", "exists", "info", "xlen", "rename")
 
 
 def acl_rules(run_id: str) -> dict[str, str]:

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from shusaku.common.errors import ResumeError
 from shusaku.replay.stream.client import ReplayUnavailable, connect, translate_redis_errors
-from shusaku.replay.stream.keys import RunKeys
-from shusaku.replay.stream.scripts import BEGIN, FENCE, RECORD_VERSION, SET_CONTROL, Argument, Script
+from shusaku.replay.stream.keys import RunKeys, repair_keys
+from shusaku.replay.stream.scripts import BEGIN, FENCE, RECORD_VERSION, REPAIR, SET_CONTROL, Argument, Script
 
 
 class ActorMetrics(NamedTuple):
@@ -125,6 +125,11 @@ class RedisControl:
         with translate_redis_errors(self._url):
             counts = self._client.hgetall(self._keys.quarantined)
         return {key.decode(errors="replace"): int(n) for key, n in counts.items()}  # type: ignore[union-attr]
+
+    def repair(self) -> bool:
+        """Makes room for ids if another program used them up, see repair.lua; returns whether it was needed."""
+        with translate_redis_errors(self._url):
+            return bool(REPAIR(self._client, repair_keys(self._keys), []))
 
     def put_status(self, status: bytes) -> None:
         """Stores the driver's status for `shusaku status`."""

@@ -1,10 +1,12 @@
 """The keys of one run in Redis; the braces are the hash tag of a Redis cluster: one node holds all of them.
 
-    :games        stream, an entry per game, ids `<number>-0`: d the encoded record, r its rows, n rows so far with it
+    :games        stream, an entry per game, ids `<number>-0`: d the encoded record, r its rows, n rows so far with it,
+                  a its sender (epoch:actor:incarnation; entries of earlier versions have no a)
     :control      hash: boot epoch stop wish version actors limit capacity max_bytes; `stop` tells the actors to end,
                   `wish` asks the driver to end the run
     :counters     hash: number games inserted deleted bytes evicted squeezed duplicates fenced other_epoch, and the
-                  learner's sampled invalid skipped losses; malformed (games that the append script refused)
+                  learner's sampled invalid skipped losses; malformed (games that the append script refused, and entries
+                  of other programs that `repair` dropped)
     :seen         hash, a field per actor: epoch:incarnation:sequence of its newest game
     :actors       hash, a field per actor: the newest metrics of its heartbeat, msgpack
     :heard        hash, a field per actor, its last heartbeat: milliseconds of the server's clock : incarnation
@@ -47,3 +49,8 @@ class RunKeys(NamedTuple):
         if not _RUN_ID.fullmatch(run_id):
             raise UsageError(f"run id {run_id!r}: must be 1 to 64 of a-z, 0-9 and -, and not begin with -")
         return cls(*(f"shusaku:{{{run_id}}}:{part}{name}" for name in _NAMES))
+
+
+def repair_keys(keys: RunKeys) -> list[str]:
+    """The keys of the script `repair`."""
+    return [keys.games, keys.counters, f"{keys.games}-copy"]

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from shusaku.common.prometheus import EXPORTED, RayMetrics, _look_up
+from shusaku.common.prometheus import EXPORTED, exposition, look_up
+from shusaku.common.ray_metrics import RayMetrics
 from shusaku.deploy.run.console import Status
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,7 +22,7 @@ WRITER = '''
 import json, sys, time, urllib.request
 from pathlib import Path
 from shusaku.common.config.schema import ClusterConfig
-from shusaku.common.prometheus import RayMetrics
+from shusaku.common.ray_metrics import RayMetrics
 from shusaku.deploy.ray_runtime.session import RaySession
 
 with RaySession(ClusterConfig(dashboard=False), notify=print) as session:
@@ -64,12 +65,29 @@ def test_names_follow_prometheus_rules() -> None:
 
 
 def test_a_figure_of_a_group_becomes_a_tag_and_an_unknown_one_nothing() -> None:
-    exported, tags = _look_up("loss/value")
+    exported, tags = look_up("loss/value")
     assert exported is EXPORTED["loss/"]
     assert tags == {"target": "value"}
-    assert _look_up("inference/rows_per_s") == (EXPORTED["inference/rows_per_s"], {})
-    assert _look_up("inference/nonsense") == (None, {})
-    assert _look_up("nonsense") == (None, {})
+    assert look_up("inference/rows_per_s") == (EXPORTED["inference/rows_per_s"], {})
+    assert look_up("inference/nonsense") == (None, {})
+    assert look_up("nonsense") == (None, {})
+
+
+def test_the_text_for_prometheus_is_read_back_by_its_own_parser() -> None:
+    metrics = {**figures_of(120.0), "loss/value": 0.5, "games": 30.0, "version": math.nan, "nonsense": 1.0}
+    tags = {"run": 'a "name"\\', "game": "go"}
+    families = list(text_string_to_metric_families(exposition(metrics, tags).decode()))
+    samples = {(s.name, s.labels.get("target", "")): s for family in families for s in family.samples}
+    for name, exported in EXPORTED.items():
+        if name == "version":  # which is no finite number here
+            assert (exported.name, "") not in samples
+            continue
+        sample = samples[exported.name, "policy" if exported.tag else ""]
+        assert sample.value == pytest.approx((30.0 if name == "games" else 120.0) * exported.scale), name
+        assert {**sample.labels, "target": ""} == {**tags, "target": ""}
+    assert samples["shusaku_loss", "value"].value == 0.5
+    assert len(samples) == len(EXPORTED)
+    assert {family.name: family.type for family in families}["shusaku_games"] == "counter"
 
 
 class Recorder:
@@ -84,7 +102,7 @@ class Recorder:
 
 
 def test_a_total_that_falls_is_neither_an_error_nor_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shusaku.common.prometheus.Counter", Recorder)
+    monkeypatch.setattr("shusaku.common.ray_metrics.Counter", Recorder)
     metrics = RayMetrics("run", "game")
     for total in (0, 5, 5, 9, 2, math.nan, 4):
         metrics.write({"games": total})

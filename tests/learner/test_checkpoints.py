@@ -3,15 +3,16 @@
 import errno
 import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from shusaku.common._core import Game
 from shusaku.common.config.schema import NetworkConfig
-from shusaku.common.durable_files import write_durably
 from shusaku.common.errors import ResumeError
 from shusaku.common.network.weights import load_weights, random_weights
 from shusaku.learner.checkpoints import (
@@ -183,32 +184,48 @@ def _full(*_: object) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def _full_at_the_third(write: Callable[[Path, bytes], None]) -> Callable[[Path, bytes], None]:
-    written: list[Path] = []
+def _full_at_the_third() -> Callable[..., Any]:
+    opened: list[Path] = []
 
-    def write_or_fail(path: Path, data: bytes) -> None:
-        if len(written) == 2:
-            path.write_bytes(data[: len(data) // 2])
+    def open_or_fail(path: Path, mode: str) -> Any:
+        opened.append(path)
+        if len(opened) == 3:
+            path.write_bytes(b"half")
             _full()
-        written.append(path)
-        write(path, data)
+        return open(path, mode)
 
-    return write_or_fail
+    return open_or_fail
 
 
 def test_a_full_disk_leaves_the_previous_ones_and_nothing_else(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = "shusaku.learner.checkpoints.write_durably"
-    monkeypatch.setattr(module, _full_at_the_third(write_durably))
+    module = "shusaku.common.durable_files.open"
+    monkeypatch.setattr(module, _full_at_the_third(), raising=False)
     for step in (20, 30):
         with pytest.raises(OSError, match="No space left"):
             write_checkpoint(directory, checkpoint(step))
-        monkeypatch.setattr(module, _full)
+        monkeypatch.setattr(module, _full, raising=False)
     assert sorted(os.listdir(directory)) == ["000000010", "000000020"]
     found = load_latest(directory)
     assert found is not None
     assert_same(found.checkpoint, checkpoint(20))
+
+
+def test_a_disk_that_takes_long_for_each_file_takes_no_longer_for_many(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All files are synced at once, before any of them has its name; then the rename is."""
+    fsync = os.fsync
+
+    def slow(descriptor: int) -> None:
+        time.sleep(0.3)
+        fsync(descriptor)
+
+    monkeypatch.setattr("os.fsync", slow)
+    begin = time.monotonic()
+    write_checkpoint(directory, checkpoint(30))
+    assert 0.6 <= time.monotonic() - begin < 1.2
 
 
 def test_leftovers_of_a_killed_process_are_removed(directory: Path) -> None:

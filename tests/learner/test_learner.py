@@ -18,7 +18,8 @@ from shusaku.common.network.tower import quantised_layers
 from shusaku.common.network.weights import tower_shape
 from shusaku.learner.checkpoints import Checkpoint, load_latest, write_checkpoint
 from shusaku.learner.ema import Average
-from shusaku.learner.learner import Diverged, Learner, LearnerState
+from shusaku.learner.learner import Learner
+from shusaku.learner.state_copy import Diverged, LearnerState
 
 GAME = Game("tic_tac_toe")
 CONFIG = LearnerConfig(precision="fp32", warmup_steps=5, batch_size=16, max_bad_steps=3)

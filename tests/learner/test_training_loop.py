@@ -282,6 +282,33 @@ def test_it_learns_while_a_slow_disk_takes_a_checkpoint(tmp_path: Path, monkeypa
     assert training.report().saved_step == training.report().step > step + 20
 
 
+def test_what_a_slow_disk_does_not_take_at_a_stop_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In time, and said; the checkpoints of before stay, and the next start removes what was left."""
+    settings = config()
+    buffer = make(settings)
+    training = TrainingLoop(settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="")
+    play(buffer, 600)
+    training.begin_turns(lambda: False)
+    training.learn_turn(lambda: False)
+    training.checkpoint()
+    saved = training.report().saved_step
+    training.learn_turn(lambda: False)
+    may_sync, fsync = threading.Event(), os.fsync
+    monkeypatch.setattr("os.fsync", lambda descriptor: (may_sync.wait(20), fsync(descriptor)))
+    begin = time.monotonic()
+    training.checkpoint(0.3)
+    training.close()
+    assert time.monotonic() - begin < 1.0
+    report = training.report()
+    assert (report.saved_step, report.step) == (saved, saved + 5)
+    assert [note for note in report.notes if "given up" in note] == [
+        f"the last checkpoint was given up: the disk did not take it within 0 s; the newest is that of step {saved}"]
+    found = checkpoints.load_latest(tmp_path / "checkpoints")
+    assert found is not None
+    assert found.checkpoint.step == saved
+    may_sync.set()
+
+
 def test_a_disk_that_refuses_in_the_thread_costs_that_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,6 @@
 """From reports to what is shown: which part limits, what a dead learner leaves, and the way to another terminal."""
 
+import json
 import time
 from dataclasses import replace
 from functools import partial
@@ -15,22 +16,15 @@ from shusaku.actors.inference.stats import ServerStats
 from shusaku.actors.remote import ServerReport
 from shusaku.common.config.schema import Config
 from shusaku.common.metrics import Rate, Share, TimeShares, read_metrics
-from shusaku.deploy.cluster import status as cluster_status
 from shusaku.deploy.cluster.actor_totals import ActorTotals
-from shusaku.deploy.cluster.status import (
-    list_processes,
-    list_runtimes,
-    prometheus_metrics,
-    status_json,
-    view_workers,
-)
+from shusaku.deploy.cluster.status import list_processes, list_runtimes, view_workers
 from shusaku.deploy.cluster.supervisor import Supervisor
 from shusaku.deploy.cluster.workers import RayRole
 from shusaku.deploy.commands import control as control_commands
 from shusaku.deploy.run import run_status
 from shusaku.deploy.run.console import Status, plain_line
 from shusaku.deploy.run.run_identity import RunIdentity
-from shusaku.deploy.run.run_status import MetricsWriter, StatusBuilder
+from shusaku.deploy.run.run_status import MetricsWriter, StatusBuilder, prometheus_metrics, status_tree
 from shusaku.deploy.run.run_view import FaultCounter, RunView
 from shusaku.learner.training_loop import TrainingReport
 from shusaku.replay.buffer import ReplayStats
@@ -103,7 +97,7 @@ class Run:
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     _, clock = install(monkeypatch, "workers")
-    monkeypatch.setattr(cluster_status, "time", clock)
+    monkeypatch.setattr(run_status, "time", clock)
     for measure in (Rate, Share, TimeShares):
         monkeypatch.setattr(run_status, measure.__name__, partial(measure, clock=clock.monotonic))
     return Run(tmp_path, clock, learner=1, self_play=2, inference=2)
@@ -295,10 +289,10 @@ def test_the_status_reaches_another_terminal(
         control = RedisControl(embedded.url, run.identity.run_id)
         control.begin(4, capacity=10, max_bytes=1000, actors=2)
         view = run.view()
-        control.put_status(status_json(view, run.builder.build(view), {
+        control.put_status(json.dumps(status_tree(view, run.builder.build(view), {
             "driver": 1, "epoch": 3, "max_actors": 4, "first_game_seconds": 12.5,
             "processes": list_processes(run.supervisor, run.store),
-        }))
+        })).encode())
         monkeypatch.setattr(control_commands, "_is_running", lambda directory: True)
         state = control_commands.status(config, as_json=False)
     finally:

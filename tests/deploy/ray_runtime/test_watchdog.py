@@ -38,7 +38,7 @@ def test_the_watchdog_ends_workers_and_recorded_processes_and_no_others(
         worker, neighbour = sleeper(stdout=out), sleeper(stdout=other)
         reader = sleeper(stdin=log.open(), pass_fds=[out.fileno()])  # a reader of the log
     noted, reused = sleeper(), sleeper()
-    began = {process.pid: process.began for process in ray_watchdog._alive()}
+    began = {process.pid: process.began for process in ray_watchdog.running_processes()}
     ray_watchdog.end({
         ray_watchdog.Process(noted.pid, began[noted.pid]), ray_watchdog.Process(reused.pid, began[reused.pid] - 1),
     }, str(session), grace=0.2)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -118,6 +119,68 @@ def test_a_preset_says_nothing_of_hydra(presets, body, capsys):
     assert not Path("has_run").exists()
 
 
+def test_a_file_does_not_trust_itself(presets, capsys):
+    """`trust: true` in a file is an unknown setting."""
+    (presets / "experiment" / "evil.yaml").write_text(
+        f"# @package _global_\nexperiment: evil\ntrust: true\n{EVIL_GAME}")
+    (presets / "config.yaml").write_text(f"trust: true\n{EVIL_GAME}")
+    for words in (["--config-dir", str(presets), "experiment=evil"], [f"config={presets / 'config.yaml'}"]):
+        assert main(["local", *words]) == 2
+        [line] = capsys.readouterr().err.strip().splitlines()
+        assert "trust" in line
+    assert not Path("has_run").exists()
+    assert main(["local", "trust=perhaps"]) == 2
+    assert capsys.readouterr().err == "shusaku: trust=perhaps: must be true or false\n"
+
+
+def test_a_preset_that_is_no_yaml_is_one_line(presets, capsys):
+    (presets / "experiment" / "evil.yaml").write_text("first: {a: 'b' c}\n")
+    assert main(["match", "--config-dir", str(presets), "experiment=evil"]) == 2
+    [line] = capsys.readouterr().err.strip().splitlines()
+    assert "evil.yaml" in line
+
+
+@pytest.mark.parametrize("words", [["--config-dir", "presets", "experiment=evil"], ["config=presets/config.yaml"]])
+def test_a_file_names_no_program(presets, words, capsys):
+    """The command of an engine is run, so it must be typed."""
+    player = "first: {engine: gtp, command: touch has_run}\n"
+    (presets / "experiment" / "evil.yaml").write_text(f"# @package _global_\nexperiment: evil\n{player}")
+    (presets / "config.yaml").write_text(f"game: {{name: tic_tac_toe}}\n{player}")
+    assert main(["match", *words, "second.engine=random", "games=2"]) == 2
+    [line] = capsys.readouterr().err.strip().splitlines()
+    assert "first.command: named by a file" in line
+    assert "add first.command='" in line
+    assert not Path("has_run").exists()
+
+
+def test_a_class_that_is_no_game_is_not_constructed(tmp_path, monkeypatch, capsys):
+    """Even one that is typed: its methods are checked first."""
+    (tmp_path / "no_game.py").write_text(
+        f"from pathlib import Path\nclass Timer:\n    def __init__(self):\n        {RUNS_CODE}\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    for entry in ("no_game:Timer", "timeit:Timer"):
+        assert main(["local", "game=python", f"game.entry={entry}"]) == 2
+        [line] = capsys.readouterr().err.strip().splitlines()
+        assert f"game.entry={entry}: Timer has no method start()" in line
+    assert not Path("has_run").exists()
+
+
+def test_a_process_of_a_launcher_obeys_the_command_line(presets):
+    """What the user trusts travels with the configuration that the driver composed, in no file."""
+    code = ("import pickle, sys\nfrom shusaku.deploy.cli.overrides import to_config\n"
+            "tree, asked = pickle.load(sys.stdin.buffer)\nconfig = to_config(tree, [], asked)\n"
+            "from shusaku.common._core import Game\nGame(config.game.name, config.game.params)\n")
+    (presets / "config.yaml").write_text(EVIL_GAME)
+    tree = Presets().compose(["game=python", "++game.params={entry: 'evil_preset:Timer'}"])
+    for asked, has_run in ((frozenset(), False), (frozenset({"trust"}), True), (frozenset({"game.entry"}), True)):
+        done = subprocess.run([sys.executable, "-c", code], input=pickle.dumps((tree, asked)), capture_output=True,
+                              env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False, timeout=120)
+        assert (b"named by a file" in done.stderr) == (not has_run), done.stderr
+        assert Path("has_run").exists() == has_run
+        Path("has_run").unlink(missing_ok=True)
+
+
 def test_a_class_that_is_typed_is_imported(trained, tmp_path):
     """The same files are believed as soon as the user names the class: the way out that the refusal gives works."""
     shutil.copy(ROOT / "docs" / "examples" / "gomoku.py", tmp_path)
@@ -131,6 +194,10 @@ def test_a_class_that_is_typed_is_imported(trained, tmp_path):
     trains = shusaku("local", *gomoku, *size, *SMALL, "run.dir=run", "run.minutes=0.02")
     assert trains.returncode == 0, trains.stderr
     match = ["match", "first.checkpoint=run", "second.engine=random", "games=2", "first.search.simulations=4"]
-    refused, played = shusaku(*match), shusaku(*match, *gomoku)
+    refused, played, trusted = shusaku(*match), shusaku(*match, *gomoku), shusaku(*match, "trust=true")
     assert (refused.returncode, played.returncode) == (2, 0), played.stderr
+    assert trusted.returncode == 0, trusted.stderr
+    again = shusaku("local", "config=run/config.yaml", "run.dir=run", "run.minutes=0.03")
+    assert again.returncode == 2
+    assert "add game=python game.entry=gomoku:Gomoku to this command, or trust=true" in again.stderr
     assert "add game=python game.entry=gomoku:Gomoku" in refused.stderr

@@ -54,6 +54,7 @@ def test_every_label_is_that_of_the_definition(name: str) -> None:
         np.testing.assert_allclose(batch["short_term"][b], row.short_term, atol=5e-6)
         assert batch["outcome"][b] == pytest.approx(row.deblundered, abs=2e-6)
         np.testing.assert_array_equal(batch["score"][b], row.score)
+        assert batch["versions"][b] == row.version
         symmetry = next((s for s in range(game.num_symmetries) if fits(game, batch, b, row, s)), None)
         assert symmetry is not None, f"row {number}, ply {row.ply}: no symmetry explains policy, reply and ownership"
         seen["symmetries"].add(symmetry)
@@ -146,6 +147,11 @@ def test_surprising_rows_are_drawn_as_often_as_the_formula_says(policy: float, v
     for r in records:
         ring.append(r)
     begin = records[0].num_rows  # a window that does not begin with the ring
+    assert_drawn_as_often(ring, expected, begin)
+
+
+def assert_drawn_as_often(ring: RowRing, expected: list[float], begin: int) -> None:
+    """Rows from `begin` on, in proportion to these weights of all rows."""
     draws = 400_000
     batch = ring.sample(draws, begin, ring.end, 5, False, 2)
     counts = np.bincount(batch["rows"], minlength=ring.end)
@@ -153,6 +159,28 @@ def test_surprising_rows_are_drawn_as_often_as_the_formula_says(policy: float, v
     share = np.array(expected[begin:]) / sum(expected[begin:])
     deviation = np.sqrt(draws * share * (1 - share)) + 1
     assert (np.abs(counts[begin:] - draws * share) < 5 * deviation).all()
+
+
+@pytest.mark.parametrize("error", [0.0, 0.05, 0.3, 1.4])
+def test_a_decided_game_is_not_ruled_by_what_little_surprised_in_it(error: float) -> None:
+    """KataGo: if the mean surprise of the values is below 0.01, its share of the samples shrinks in proportion."""
+    game, share = Game("connect_four"), 0.6
+    record = random_game(game, 0)
+    rows = np.flatnonzero(record.row_weight > 0)
+    values = np.where(np.arange(len(record)) % 2 == 0, record.outcome, -record.outcome) * 0.99
+    raw = values.copy()  # the network has known it all, but for one row
+    raw[rows[3]] -= np.sign(raw[rows[3]]) * error
+    record = replace(record, raw_values=raw.astype(np.float32),
+                     root_values=np.where(record.kind == 0, 0, values).astype(np.float32))
+    expected = sampling_weights(game, record, 0.0, share)
+    usual = sampling_weights(game, record, 0.0, share, damped=False)
+    assert (expected == usual) == (error > 1)
+    ring = RowRing(game, 100, value_surprise=share)
+    assert ring.append(record) == len(rows) > 8
+    assert_drawn_as_often(ring, list(expected.values()), 0)
+    if error < 1:
+        with pytest.raises(AssertionError):
+            assert_drawn_as_often(ring, list(usual.values()), 0)
 
 
 def test_weighted_draws_depend_on_the_seed_alone_and_survive_the_ring_going_round() -> None:

@@ -1,5 +1,7 @@
 """What the ring hands out, against the records that went in; what it refuses is in tests/replay."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -20,7 +22,7 @@ def games_of(game, count, seed=1):
 
 
 def expected_rows(game, records):
-    """(observations of all symmetries, policies of all symmetries, outcome, root value, plies left) of each row."""
+    """Of each row: observations and policies of all symmetries; outcome, root value, plies left, version."""
     rows = []
     for r in records:
         position = game.start()
@@ -35,7 +37,7 @@ def expected_rows(game, records):
                     planes.append(position.observation(symmetry))
                     policies.append(policy)
                 outcome = r.outcome if position.to_play == 0 else -r.outcome
-                rows.append((planes, policies, outcome, r.root_values[t], len(r) - t))
+                rows.append((planes, policies, outcome, r.root_values[t], len(r) - t, r.versions[t]))
             position.play(int(action))
     return rows
 
@@ -44,20 +46,21 @@ def expected_rows(game, records):
 @pytest.mark.parametrize("threads", [1, 2])
 def test_sampled_rows_are_the_rows_of_the_records_under_one_symmetry(name, threads):
     game = Game(name)
-    records = games_of(game, 30)
+    records = [replace(r, versions=np.arange(len(r), dtype=np.uint32) + 50 * k)
+               for k, r in enumerate(games_of(game, 30))]
     rows = expected_rows(game, records)
     ring = RowRing(game, len(rows))
     assert sum(ring.append(r) for r in records) == len(rows) == ring.end
     batch = ring.sample(2000, 0, len(rows), 5, True, threads)
     symmetries = set()
     for b in range(2000):
-        planes, policies, outcome, root_value, plies_left = rows[batch["rows"][b]]
+        planes, policies, outcome, root_value, plies_left, version = rows[batch["rows"][b]]
         match = [s for s in range(game.num_symmetries) if np.array_equal(planes[s], batch["observations"][b])
                  and np.allclose(policies[s], batch["policy"][b], atol=1e-7)]
         assert match, f"row {batch['rows'][b]} under no symmetry"
         symmetries.update(match)
         assert (batch["outcome"][b], batch["plies_left"][b]) == (outcome, plies_left)
-        assert batch["root_values"][b] == root_value
+        assert (batch["root_values"][b], batch["versions"][b]) == (root_value, version)
         assert batch["weight"][b] == 1
     assert symmetries == set(range(game.num_symmetries))
     assert len(set(batch["rows"])) > 0.8 * len(rows)  # uniform: 2000 draws of some 300 rows meet nearly all
