@@ -31,6 +31,7 @@ class LearnerPlan:
     run_id: str
     threads: int
     seconds: float  # of training before
+    config_text: str  # of the run's config.yaml
 
 
 class LearnerActor(RemoteWorker):
@@ -57,7 +58,9 @@ class LearnerActor(RemoteWorker):
         try:
             self._training = TrainingLoop(config, game, buffer, Path(plan.directory), config_hash=plan.config_hash,
                                           share_done=lambda: run_share(self.run_seconds, config.run),
-                                          activity=self.activity)
+                                          activity=self.activity, describe_run=lambda: {
+                                              "config": plan.config_text, "run_id": plan.run_id, "epoch": plan.epoch,
+                                              "progress": {"seconds": self.run_seconds}})
             if self._stopping.is_set():
                 self._training.stop()
             self._built.set()

@@ -54,7 +54,7 @@ class StatusBuilder:
             evaluations_per_second=rates["evaluations"], time_shares=self._time.update(view.totals),
             cache_hit_rate=rates["cache_hits"] / asked if asked else 0.0,
             step=view.step, version=view.version, **learned,
-            strength=list(view.strength), quarantined=view.quarantined,
+            strength=list(view.strength), quarantined=view.quarantined, lost_games=view.lost_games,
             send_failures=view.totals.get("send_failures", 0),
             strength_label=f"optimal moves with {config.strength.simulations} simulations",
             workers=_worker_metrics(view.workers) if view.workers else [], runtimes=list(view.runtimes),
@@ -210,7 +210,8 @@ def _replay_metrics(view: RunView, status: Status) -> dict[str, Any]:
     kept = ("rows", "window", "inserted", "sampled", "samples_per_position", "duplicates", "fenced", "other_epoch",
             "skipped", "unreachable_s")
     metrics = {name: getattr(stats, name) for name in kept}
-    metrics |= {"quarantined": status.quarantined, "bytes": stats.nbytes, "fenced_actors": len(stats.fenced_actors)}
+    metrics |= {"quarantined": status.quarantined, "lost_games": status.lost_games, "bytes": stats.nbytes,
+                "fenced_actors": len(stats.fenced_actors)}
     if view.workers is not None:
         counted = ("duplicates", "fenced", "other_epoch", "malformed", "squeezed", "bytes")
         metrics |= {name: view.workers.replay_counters.get(name, 0) for name in counted}

@@ -12,6 +12,7 @@ from shusaku.common.external.configured_game import configured_game
 from shusaku.deploy.run.console import Console, Status
 from shusaku.deploy.run.control_server import ControlServer
 from shusaku.deploy.run.foreground_link import LINK, Ending
+from shusaku.deploy.run.healing import heal_weights
 from shusaku.deploy.run.measurements import conclude
 from shusaku.deploy.run.old_formats import migrate_checkpoints
 from shusaku.deploy.run.run_directory import RunDirectory
@@ -33,6 +34,7 @@ class TrainingRun(ABC):
         self.config, self.directory, self.signals, self.console = config, directory, signals, console
         self.game = configured_game(config.game)
         migrate_checkpoints(directory.path, self.log)
+        heal_weights(directory.path, self.game, config.network, self.log)
         self.progress = RunProgress.load(directory.path)
         self.positions = strength_set(self.game.name) if config.strength.enabled else None
         self.metrics = MetricsWriter(directory.path, self.log)
