@@ -1,5 +1,6 @@
 """The Redis of a run: a server of ours in the run directory, which is kept alive, or the user's."""
 
+import contextlib
 import json
 import os
 import platform
@@ -11,6 +12,7 @@ from typing import Any
 
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import ResumeError, UsageError
+from shusaku.replay.stream.access import ActorUser
 from shusaku.replay.stream.client import ReplayUnavailable, check_server
 from shusaku.replay.stream.control import RedisControl
 from shusaku.replay.stream.server import EmbeddedServer
@@ -18,6 +20,7 @@ from shusaku.replay.stream.server import EmbeddedServer
 DEADLINE = 1.0  # seconds of one call, because the driver's loop must go on
 RESTART_PAUSES = (0.0, 2.0, 5.0, 10.0, 30.0)  # seconds before the first, second, … restart of our server in a row
 SECOND_DRIVER_SECONDS = 2.5  # a running driver writes its status within this time
+GRANT_SECONDS = 2.0  # between two grants of the actors' rights: a server that restarts has forgotten them
 STOP_SECONDS = 5.0  # for our server to end by itself
 
 Begin = Callable[[RedisControl], None]
@@ -34,6 +37,8 @@ class ReplayStore:
         self.restarts = 0
         self.losses = 0  # how often the data was lost
         self.trouble = ""  # why the server does not answer or refuses; empty if it works
+        self._actor_user: ActorUser | None = None  # None: that of replay.actor_url, or none could be made
+        self._granted_at = 0.0
         self._begin: Begin | None = None
         self._has_begun = False
         self._starting: threading.Thread | None = None
@@ -57,6 +62,8 @@ class ReplayStore:
         else:
             check_server(self.url, run_id=self._run_id)
             self._refuse_second_driver()
+        if not self._config.replay.actor_url:
+            self._make_actor_user()
         self.control = RedisControl(self.url, self._run_id, DEADLINE)
         return self.control
 
@@ -80,6 +87,9 @@ class ReplayStore:
             if not self._has_begun and self._begin is not None:
                 self._begin(self.control)
                 self._has_begun = True
+            if self._actor_user is not None and time.monotonic() - self._granted_at >= GRANT_SECONDS:
+                self._actor_user.grant()
+                self._granted_at = time.monotonic()
             if self.control.repair():
                 self._log("another program wrote into the replay's stream; its entries were removed, no game was")
             self.trouble = ""
@@ -99,10 +109,25 @@ class ReplayStore:
             self._starting.join(STOP_SECONDS)
         if self._server is not None:
             self._server.stop(STOP_SECONDS)
+        elif self._actor_user is not None:
+            with contextlib.suppress(ReplayUnavailable):
+                self._actor_user.revoke()
 
     def identify(self) -> dict[str, Any]:
         """Names the driver that writes the status."""
         return {"host": platform.node(), "driver": os.getpid(), "run_dir": str(self._directory.resolve())}
+
+    def _make_actor_user(self) -> None:
+        """Gives the actors a Redis user of their own, or says why they have none."""
+        user = ActorUser(self.url, self._run_id, DEADLINE)
+        try:
+            user.grant()
+        except ReplayUnavailable as error:
+            self._log(f"the actors use the Redis user of replay.url, which may not make one for them ({error}): allow "
+                      f"it +acl|setuser, or make one with `python -m shusaku.replay.stream.access {self._run_id}` and "
+                      "name it in replay.actor_url")
+            return
+        self._actor_user, self.actor_url = user, user.url_from(self.actor_url)
 
     def _is_up(self) -> bool:
         if self._starting is not None and self._starting.is_alive():

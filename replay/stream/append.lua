@@ -1,6 +1,7 @@
 -- Appends finished games of one actor, each once, and replies with what the actor has to know.
 --
--- KEYS   games control counters seen actors heard
+-- KEYS   games counters seen actors heard; control, which the actors' user may only read, is named like games: a server
+--        lets no user call a script with a key that it may not write
 -- ARGV   epoch actor incarnation metrics, then sequence rows data for each game
 -- reply  status throttle stop version epoch actors appended duplicates
 -- status 0 done, 1 the data was lost, 2 another epoch, 3 fenced
@@ -9,7 +10,8 @@
 -- An entry is d (data), r (rows), n (rows of the run with it), a (epoch:actor:incarnation of the sender).
 
 if redis.replicate_commands then redis.replicate_commands() end  -- Redis 6: a script that asks for the time may write
-local games, control, counters, seen = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local games, counters, seen, actors, heard = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local control = string.gsub(games, 'games$', 'control')
 local sent = (#ARGV - 4) / 3
 local function text(number) return string.format('%d', number) end
 local function is_count(argument, most)
@@ -155,9 +157,9 @@ if sent > 0 then
   if duplicates > 0 then redis.pcall('HINCRBY', counters, 'duplicates', duplicates) end
   if failure then return redis.error_reply(failure) end
 end
-redis.call('HDEL', KEYS[6], '')
+redis.call('HDEL', heard, '')
 local time = redis.call('TIME')
-redis.call('HSET', KEYS[6], actor, text(time[1] * 1000 + math.floor(time[2] / 1000)) .. ':' .. ARGV[3])
-if #metrics > 0 then redis.call('HSET', KEYS[5], actor, metrics) end
+redis.call('HSET', heard, actor, text(time[1] * 1000 + math.floor(time[2] / 1000)) .. ':' .. ARGV[3])
+if #metrics > 0 then redis.call('HSET', actors, actor, metrics) end
 local limit = tonumber(c[6] or '-1')
 return reply(0, (limit >= 0 and inserted >= limit) and 1 or 0, appended, duplicates)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from shusaku.common.codec import encode_record
 from shusaku.common.messages import Control, GameRecord
 from shusaku.replay.stream.client import Link, connect, translate_redis_errors
-from shusaku.replay.stream.keys import RunKeys
+from shusaku.replay.stream.keys import RunKeys, append_keys
 from shusaku.replay.stream.scripts import APPEND, Argument, Caller
 
 MAX_GAMES = 64  # in one call: the server serves no other client meanwhile
@@ -90,7 +90,7 @@ def append(
     arguments: list[Argument] = [*identity, metrics]
     for game in games:
         arguments += game
-    return read_reply(APPEND(client, keys[:6], arguments))
+    return read_reply(APPEND(client, append_keys(keys), arguments))
 
 
 def read_reply(answer: Any) -> Reply:

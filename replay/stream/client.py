@@ -20,7 +20,7 @@ from redis.retry import Retry
 
 from shusaku.common.errors import RunError, UsageError
 from shusaku.common.masking import mask_text
-from shusaku.replay.stream.keys import RunKeys
+from shusaku.replay.stream.keys import RunKeys, append_keys
 from shusaku.replay.stream.scripts import APPEND, BEGIN, FENCE, QUARANTINE, REPORT
 
 SCHEMES = ("redis", "rediss", "unix")
@@ -111,7 +111,7 @@ def _try_out(client: redis.Redis, run_id: str) -> None:
     keys = RunKeys.of(run_id, f"probe-{secrets.token_hex(4)}-")
     try:
         BEGIN(client, [keys.control, keys.counters, keys.seen, keys.games], ["probe", 0, 1, 1, 0, ""])
-        APPEND(client, keys[:6], [0, 0, 0, "metrics", 0, 1, "game", 1, 1, "next game"])
+        APPEND(client, append_keys(keys), [0, 0, 0, "metrics", 0, 1, "game", 1, 1, "next game"])
         client.xread({keys.games: "0-0"}, count=1)
         REPORT(client, [keys.control, keys.counters], ["probe", 0, 0, "sampled", 0])
         FENCE(client, [keys.control, keys.seen], [0, 1])

@@ -51,6 +51,11 @@ class RunKeys(NamedTuple):
         return cls(*(f"shusaku:{{{run_id}}}:{part}{name}" for name in _NAMES))
 
 
+def append_keys(keys: RunKeys) -> list[str]:
+    """The keys of the script `append`."""
+    return [keys.games, keys.counters, keys.seen, keys.actors, keys.heartbeats]
+
+
 def repair_keys(keys: RunKeys) -> list[str]:
     """The keys of the script `repair`."""
     return [keys.games, keys.counters, f"{keys.games}-copy"]

@@ -14,7 +14,7 @@ from shusaku.common.errors import ResumeError, UsageError
 from shusaku.replay.stream.append import Appender, AppendStatus, EncodedGame
 from shusaku.replay.stream.client import ReplayRefused, ReplayUnavailable, connect
 from shusaku.replay.stream.control import RedisControl
-from shusaku.replay.stream.keys import RunKeys
+from shusaku.replay.stream.keys import RunKeys, append_keys
 from shusaku.replay.stream.scripts import APPEND
 from shusaku.replay.stream.server import EmbeddedServer
 
@@ -293,7 +293,7 @@ def test_a_caller_that_is_no_actor_of_ours_is_refused(run: tuple[str, str, Redis
     Appender(url, run_id, actor=0, epoch=1, incarnation=0).append(games(0, 3))
     before = control.counters(), client.hgetall(keys.heartbeats), client.hgetall(keys.seen)
     with pytest.raises(redis.ResponseError, match=r"MALFORMED epoch, actor, incarnation, metrics or number of games"):
-        APPEND(client, keys[:6], call)
+        APPEND(client, append_keys(keys), call)
     after = control.counters()
     assert after.pop("malformed") >= 1
     assert (after, client.hgetall(keys.heartbeats), client.hgetall(keys.seen)) == before
@@ -314,7 +314,7 @@ def test_what_no_actor_of_ours_sends_is_refused_and_counts_nowhere_else(
     appender.append(games(0, 3))
     before = control.counters()
     with pytest.raises(redis.ResponseError, match=r"MALFORMED game .* of actor 5"):
-        APPEND(client, keys[:6], [1, 5, 0, b"", 0, 10, b"good" * 20, *bad])
+        APPEND(client, append_keys(keys), [1, 5, 0, b"", 0, 10, b"good" * 20, *bad])
     after = control.counters()
     assert after.pop("malformed") >= 1
     assert after == before
