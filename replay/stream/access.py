@@ -17,6 +17,7 @@ setting, or tell other actors and the driver what to do (the control hash is rea
 
 import hashlib
 import secrets
+from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import redis
@@ -38,7 +39,7 @@ class ActorUser:
         self.name = f"shusaku-{run_id}-actor"
         self._password = secrets.token_hex(32)
         self._run_id, self._url = run_id, url
-        self._client = connect(url, deadline)
+        self._client: Any = connect(url, deadline)
 
     def url_from(self, url: str) -> str:
         """The same server, by this user."""
@@ -91,5 +92,5 @@ def _rules(patterns: tuple[str, ...], commands: tuple[str, ...]) -> str:
 if __name__ == "__main__":
     import sys
 
-    for role, rules in acl_rules(*sys.argv[1:2]).items():
+    for role, rules in acl_rules(sys.argv[1]).items():
         print(f"ACL SETUSER shusaku-{role} on >PASSWORD {rules}")
