@@ -78,6 +78,7 @@ class Status:
     paused_share: float = 0.0  # of the actors' time, in which they wait for the learner
     waiting_share: float = 0.0  # of the learner's time, in which it waits for rows
     limit: str = ""  # which part limits the run
+    disk: str = ""  # what the run takes of the disk at most, and what is free
     troubles: list[str] = field(default_factory=list)  # anything else that is wrong now
 
     @property
@@ -183,6 +184,8 @@ def block(status: Status) -> Panel:
         rows.add_row("workers", _Figures(status.workers))
     if status.limit:
         rows.add_row("limit", Text(status.limit))
+    if status.disk:
+        rows.add_row("disk", Text(status.disk))
     rows.add_row("strength", _strength_text(status))
     troubles = _troubles(status)
     if troubles:

@@ -41,7 +41,7 @@ class TrainingRun(ABC):
         self.activity = "starting"
         self.has_learned = False  # a step in this process, which a stop must not lose
         self._first_step: int | None = None  # after which the learner goes on
-        self._status_builder = StatusBuilder(config, self.game.name, directory.path)
+        self._status_builder = StatusBuilder(config, self.game, directory.path)
         self._show_seconds = show_seconds
         self._shown: tuple[RunView, Status] | None = None  # the newest
         self._began: float | None = None  # when training began in this process; the clock of `seconds`

@@ -1,4 +1,4 @@
-"""Rights in Redis: a user for the actors, who may call the append script and what that needs; and TLS.
+"""Rights in Redis: a user for the actors, who may call their scripts and what these need; and TLS.
 
 `shusaku train` makes the actors' user itself (`ActorUser`), in its own server and in one of yours if the user of
 `replay.url` may call ACL SETUSER.  Where it may not, make both users by hand; `run.name` fixes NAME:
@@ -10,7 +10,7 @@
 TLS: `replay.url=rediss://user:password@host:port/0?ssl_ca_certs=FILE`.  The server's certificate is always checked
 against that authority (without the option: the system's) and against the name of the host.
 
-Scripts run with the rights of their caller, so the user of the actors may also send each command of the append script
+Scripts run with the rights of their caller, so the user of the actors may also send each command of these scripts
 by hand: it could write wrong counters or delete games, but not read another run, delete a key, load a script, change a
 setting, or tell other actors and the driver what to do (the control hash is read-only for it from Redis 7 on).
 """
@@ -23,11 +23,12 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 import redis
 
 from shusaku.replay.stream.client import connect, translate_redis_errors
-from shusaku.replay.stream.keys import RunKeys, append_keys
-from shusaku.replay.stream.scripts import APPEND
+from shusaku.replay.stream.keys import RunKeys
+from shusaku.replay.stream.scripts import APPEND, SAVE_OPEN_GAMES, TAKE_OPEN_GAMES
 
 _CONNECTION = ("auth", "hello", "ping", "select", "evalsha")
-_ACTOR = ("hmget", "hget", "hset", "hdel", "hincrby", "xadd", "xtrim", "xdel", "xrange", "xinfo|stream", "time")
+_ACTOR = ("hmget", "hget", "hset", "hdel", "hincrby", "hkeys", "hstrlen",
+          "xadd", "xtrim", "xdel", "xrange", "xinfo|stream", "time")
 _LEARNER = ("script|load", "hgetall", "hexists", "xread", "get", "set", "del", "exists", "info", "xlen", "rename")
 
 
@@ -49,10 +50,11 @@ class ActorUser:
         return urlunsplit(parts._replace(netloc=f"{self.name}:{self._password}@{place}", query=urlencode(options)))
 
     def grant(self) -> None:
-        """Makes the user, or does nothing new; loads the script, which it may not.  ReplayUnavailable if refused."""
+        """Makes the user, or does nothing new; loads the scripts, which it may not.  ReplayUnavailable if refused."""
         digest = hashlib.sha256(self._password.encode()).hexdigest()
         with translate_redis_errors(self._url):
-            APPEND.load(self._client)
+            for script in (APPEND, SAVE_OPEN_GAMES, TAKE_OPEN_GAMES):
+                script.load(self._client)
             for has_read_only_keys in (True, False):  # Redis 6 has none
                 rules = acl_rules(self._run_id, has_read_only_keys)["actor"].split()
                 try:
@@ -80,7 +82,7 @@ def acl_rules(run_id: str, has_read_only_keys: bool = True) -> dict[str, str]:
     actor = (*_CONNECTION, *_ACTOR)
     control = f"{'%R' if has_read_only_keys else ''}~{keys.control}"
     return {
-        "actor": _rules((*(f"~{key}" for key in append_keys(keys)), control), actor),
+        "actor": _rules((*(f"~{key}" for key in keys.of_append("*")), control), actor),
         "learner": _rules((f"~{RunKeys.of(run_id, '*').games.removesuffix('games')}",), (*actor, *_LEARNER)),
     }
 

@@ -1,8 +1,7 @@
 -- Appends finished games of one actor, each once, and replies with what the actor has to know.
 --
--- KEYS   games counters seen actors heard; control, which the actors' user may only read, is named like games: a server
---        lets no user call a script with a key that it may not write
--- ARGV   epoch actor incarnation metrics, then sequence rows data for each game
+-- KEYS   games counters seen actors heard open open:ACTOR; control is named like games (see scripts.py)
+-- ARGV   epoch actor incarnation metrics, then sequence rows data open_id for each game
 -- reply  status throttle stop version epoch actors appended duplicates
 -- status 0 done, 1 the data was lost, 2 another epoch, 3 fenced
 -- error  MALFORMED, and nothing is kept: a call that no actor of ours would make, which would spoil the counters
@@ -10,9 +9,9 @@
 -- An entry is d (data), r (rows), n (rows of the run with it), a (epoch:actor:incarnation of the sender).
 
 if redis.replicate_commands then redis.replicate_commands() end  -- Redis 6: a script that asks for the time may write
-local games, counters, seen, actors, heard = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local games, counters, seen, actors, heard, open = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local control = string.gsub(games, 'games$', 'control')
-local sent = (#ARGV - 4) / 3
+local sent = (#ARGV - 4) / 4
 local function text(number) return string.format('%d', number) end
 local function is_count(argument, most)
   return argument and #argument <= 16 and string.match(argument, '^%d+$') and tonumber(argument) <= most
@@ -87,10 +86,11 @@ local function add(data, rows, with_it)
   return type(answer) == 'table' and answer or done
 end
 
-for k = 5, #ARGV, 3 do
+for k = 5, #ARGV, 4 do
   local data = ARGV[k + 2]
   -- No record has so many bytes (common.codec), or less than 27 a row: rows that are not there would evict honest games.
-  if not (data and #data <= 2^23 and is_count(ARGV[k], 2^53 - 1) and is_count(ARGV[k + 1], math.min(65536, #data / 4))) then
+  if not (data and ARGV[k + 3] and #data <= 2^23 and is_count(ARGV[k], 2^53 - 1)
+      and is_count(ARGV[k + 1], math.min(65536, #data / 4))) then
     return refuse('game ' .. string.sub(ARGV[k], 1, 20) .. ' of actor ' .. actor)
   end
 end
@@ -98,22 +98,24 @@ end
 local appended, duplicates, failure, is_full = 0, 0, nil, false
 if sent > 0 then
   local rows, size, fresh = 0, 0, #ARGV + 1  -- games from there on are new: their numbers ascend
-  for k = 5, #ARGV, 3 do
+  for k = 5, #ARGV, 4 do
     if tonumber(ARGV[k]) > newest then
       fresh = k
       break
     end
   end
-  duplicates = (fresh - 5) / 3
+  duplicates = (fresh - 5) / 4
   local counts = {}
-  for k = fresh, #ARGV, 3 do
+  for k = fresh, #ARGV, 4 do
     counts[k] = tonumber(ARGV[k + 1])
     rows, size = rows + counts[k], size + #ARGV[k + 2]
   end
   -- Delete before anything is added: a full server allows deleting, and after that adding.
   local over_rows, over_bytes = inserted - deleted + rows - tonumber(c[7]), bytes + size - tonumber(c[8])
+  local open_bytes = tonumber(redis.pcall('HGET', open, 'bytes') or '0') or 0
+  if open_bytes > 0 then over_bytes = over_bytes + math.min(open_bytes, math.floor(tonumber(c[8]) / 8)) end
   if size > 0 and (over_rows > 0 or over_bytes > 0) then evict(over_rows, over_bytes) end
-  for k = fresh, #ARGV, 3 do
+  for k = fresh, #ARGV, 4 do
     local data, with_it = ARGV[k + 2], text(inserted + counts[k])
     -- The server checks its memory only at the first write of a script.
     if is_full then squeezed = squeezed + evict(0, #data) end
@@ -146,6 +148,13 @@ if sent > 0 then
     end
     number, total, inserted, bytes = number + 1, total + 1, inserted + counts[k], bytes + #data
     newest, appended = ARGV[k], appended + 1
+    -- In the same step: a game is open or appended, never both.
+    local was_open = redis.pcall('HSTRLEN', KEYS[7], ARGV[k + 3])
+    if type(was_open) == 'number' and was_open > 0 then
+      redis.call('HDEL', KEYS[7], ARGV[k + 3])
+      redis.pcall('HINCRBY', open, actor, -was_open)
+      redis.pcall('HINCRBY', open, 'bytes', -was_open)
+    end
   end
   if appended > 0 or evicted > n[6] then
     redis.call('HSET', counters, 'number', text(number), 'games', text(total), 'inserted', text(inserted),

@@ -13,6 +13,9 @@
     :quarantine   stream of the newest refused records: reason, d
     :quarantined  hash, a field per kind of reason: how many
     :status       string, JSON of the driver
+    :open         hash: bytes, of all open games, and a field per actor: of its open games
+    :open:ACTOR   hash, a field per open game of the actor: see `replay.stream.open_games`; save: of the newest save,
+                  epoch:incarnation:number; takes: how often the games were handed to a new incarnation since
 
 `boot` is random text that is written when the keys are made: if it is missing, the data was lost.  The stored names
 stay as they are: runs of earlier versions are continued.
@@ -23,7 +26,8 @@ from typing import NamedTuple
 
 from shusaku.common.errors import UsageError
 
-_NAMES = ("games", "control", "counters", "seen", "actors", "heard", "quarantine", "quarantined", "status")  # in order
+_NAMES = ("games", "control", "counters", "seen", "actors", "heard", "quarantine", "quarantined", "status",
+          "open")  # in order
 _RUN_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 
 
@@ -39,6 +43,7 @@ class RunKeys(NamedTuple):
     quarantine: str
     quarantined: str
     status: str
+    open: str
 
     @classmethod
     def of(cls, run_id: str, part: str = "") -> "RunKeys":
@@ -50,10 +55,17 @@ class RunKeys(NamedTuple):
             raise UsageError(f"run id {run_id!r}: must be 1 to 64 of a-z, 0-9 and -, and not begin with -")
         return cls(*(f"shusaku:{{{run_id}}}:{part}{name}" for name in _NAMES))
 
+    def open_games(self, actor: int | str) -> str:
+        """The key of the open games of one actor."""
+        return f"{self.open}:{actor}"
 
-def append_keys(keys: RunKeys) -> list[str]:
-    """The keys of the script `append`."""
-    return [keys.games, keys.counters, keys.seen, keys.actors, keys.heartbeats]
+    def of_append(self, actor: int | str) -> list[str]:
+        """The keys that the append script uses, in its order."""
+        return [self.games, self.counters, self.seen, self.actors, self.heartbeats, self.open, self.open_games(actor)]
+
+    def of_open_games(self, actor: int) -> list[str]:
+        """The keys that the scripts of open games use, in their order."""
+        return [self.seen, self.open, self.open_games(actor)]
 
 
 def repair_keys(keys: RunKeys) -> list[str]:

@@ -1,7 +1,9 @@
 """The scripts that run inside the server: one Lua file beside this one for each.
 
-They use nothing newer than Redis 6.2, and name their keys in KEYS (but see append.lua).  Lua counts in doubles: all
-numbers stay below 2^53 and are written as whole numbers, never in scientific notation.
+They use nothing newer than Redis 6.2, and name their keys in KEYS, but for one: the scripts of
+the actors read the control hash without naming it, because a server lets no user call a script with a key that the
+user may not write, and the actors' user may only read that one.  Lua counts in doubles: all numbers stay below 2^53 and
+are written as whole numbers, never in scientific notation.
 
 A full server refuses a script's first write unless it deletes something.  `HDEL key ''` deletes nothing and opens the
 way for the few bytes that follow; only games have to make room first.
@@ -53,4 +55,6 @@ QUARANTINE = Script("quarantine")
 RECORD_VERSION = Script("record_version")
 REPAIR = Script("repair")
 REPORT = Script("report")
+SAVE_OPEN_GAMES = Script("save_open_games")
 SET_CONTROL = Script("set_control")
+TAKE_OPEN_GAMES = Script("take_open_games")

@@ -14,6 +14,7 @@ from fake_ray import Clock, death, install
 
 from shusaku.actors.inference.stats import ServerStats
 from shusaku.actors.remote import ServerReport
+from shusaku.common._core import Game
 from shusaku.common.config.schema import Config
 from shusaku.common.metrics import Rate, Share, TimeShares, read_metrics
 from shusaku.deploy.cluster.actor_totals import ActorTotals
@@ -66,7 +67,7 @@ class Run:
         self.troubles: tuple[str, ...] = ()
         self.store: Any = SimpleNamespace(restarts=0, losses=0, pid=77)
         self.lines: list[str] = []
-        self.builder = StatusBuilder(self.config, "tic_tac_toe", directory)
+        self.builder = StatusBuilder(self.config, Game("tic_tac_toe"), directory)
         self.writer = MetricsWriter(directory, self.lines.append)
 
     def view(self) -> RunView:

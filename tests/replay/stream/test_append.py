@@ -14,7 +14,7 @@ from shusaku.common.errors import ResumeError, UsageError
 from shusaku.replay.stream.append import Appender, AppendStatus, EncodedGame
 from shusaku.replay.stream.client import ReplayRefused, ReplayUnavailable, connect
 from shusaku.replay.stream.control import RedisControl
-from shusaku.replay.stream.keys import RunKeys, append_keys
+from shusaku.replay.stream.keys import RunKeys
 from shusaku.replay.stream.scripts import APPEND
 from shusaku.replay.stream.server import EmbeddedServer
 
@@ -285,7 +285,7 @@ def test_ids_below_the_end_are_followed_and_end_nothing(run: tuple[str, str, Red
 
 @pytest.mark.parametrize("call", [
     [b"x", 0, 0, b""], [1, b"-1", 0, b""], [1, 65536, 0, b""], [1, b"a:b", 0, b""], [1, 0, b"1e3", b""],
-    [1, 0, 0, b"m" * 4097], [1, 0, 0], [1], [], [1, 0, 0, b"", *(x for k in range(65) for x in (k, 1, b"x"))],
+    [1, 0, 0, b"m" * 4097], [1, 0, 0], [1], [], [1, 0, 0, b"", *(x for k in range(65) for x in (k, 0, b"x", b""))],
 ])
 def test_a_caller_that_is_no_actor_of_ours_is_refused(run: tuple[str, str, RedisControl], call: list[Any]) -> None:
     url, run_id, control = run
@@ -293,16 +293,18 @@ def test_a_caller_that_is_no_actor_of_ours_is_refused(run: tuple[str, str, Redis
     Appender(url, run_id, actor=0, epoch=1, incarnation=0).append(games(0, 3))
     before = control.counters(), client.hgetall(keys.heartbeats), client.hgetall(keys.seen)
     with pytest.raises(redis.ResponseError, match=r"MALFORMED epoch, actor, incarnation, metrics or number of games"):
-        APPEND(client, append_keys(keys), call)
+        APPEND(client, keys.of_append(0), call)
     after = control.counters()
     assert after.pop("malformed") >= 1
     assert (after, client.hgetall(keys.heartbeats), client.hgetall(keys.seen)) == before
 
 
 @pytest.mark.parametrize("bad", [
-    (1, b"-1000000", b"x"), (1, b"1e300", b"x"), (1, 1 << 53, b"x"), (1, b"", b"x"), (1, b"nan", b"x"),
-    (1, b"0x10", b"x"), (1, 65537, b"x"), (1, b"7 ", b"x"), (b"-1", 10, b"x"), (1 << 53, 10, b"x"), (b"2^70", 10, b"x"),
-    (1, 10), (1,), (1, 65536, b"x" * 2000), (1, 4, b"x" * 15), (1, 0, b"x" * (2**23 + 1)),
+    (1, b"-1000000", b"x", b""), (1, b"1e300", b"x", b""), (1, 1 << 53, b"x", b""), (1, b"", b"x", b""),
+    (1, b"nan", b"x", b""), (1, b"0x10", b"x", b""), (1, 65537, b"x", b""), (1, b"7 ", b"x", b""),
+    (b"-1", 10, b"x" * 99, b""), (1 << 53, 10, b"x" * 99, b""), (b"2^70", 10, b"x" * 99, b""),
+    (1, 10, b"x" * 99), (1, 10), (1,), (1, 65536, b"x" * 2000, b""), (1, 4, b"x" * 15, b""),
+    (1, 0, b"x" * (2**23 + 1), b""),
 ])
 def test_what_no_actor_of_ours_sends_is_refused_and_counts_nowhere_else(
     run: tuple[str, str, RedisControl], bad: tuple[Any, ...]
@@ -314,7 +316,7 @@ def test_what_no_actor_of_ours_sends_is_refused_and_counts_nowhere_else(
     appender.append(games(0, 3))
     before = control.counters()
     with pytest.raises(redis.ResponseError, match=r"MALFORMED game .* of actor 5"):
-        APPEND(client, append_keys(keys), [1, 5, 0, b"", 0, 10, b"good" * 20, *bad])
+        APPEND(client, keys.of_append(5), [1, 5, 0, b"", 0, 10, b"good" * 20, b"", *bad])
     after = control.counters()
     assert after.pop("malformed") >= 1
     assert after == before
