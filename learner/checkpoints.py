@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from shusaku.common.durable_files import sync_directory, write_folder_durably
@@ -185,13 +186,24 @@ def _manifest(step: int, files: dict[str, bytes]) -> bytes:
 
 
 def _read(path: Path) -> Checkpoint:
-    files = _verified_files(path)
-    return Checkpoint(
-        step=_step(path),
-        tensors={n.removesuffix(".safetensors"): load(d) for n, d in files.items() if n.endswith(".safetensors")},
-        facts=json.loads(files[FACTS]),
-        extra={n.removesuffix(".bin"): d for n, d in files.items() if n.endswith(".bin")},
-    )
+    return parse_files(path, _verified_files(path))
+
+
+def parse_files(path: Path, files: dict[str, bytes]) -> Checkpoint:
+    """The checkpoint at `path` of these files; their hashes are right, but another program may have written them."""
+    tensors: dict[str, dict[str, NDArray[Any]]] = {}
+    name = FACTS
+    try:
+        facts = json.loads(files[FACTS])
+        for name in files:
+            if name.endswith(".safetensors"):
+                tensors[name.removesuffix(".safetensors")] = load(files[name])
+    except (ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
+        raise _Damaged(f"{path}: {name} is not what this program writes ({' '.join(str(error).split())})") from None
+    if not isinstance(facts, dict):
+        raise _Damaged(f"{path}: {FACTS} holds no map")
+    extra = {n.removesuffix(".bin"): d for n, d in files.items() if n.endswith(".bin")}
+    return Checkpoint(_step(path), tensors, facts, extra)
 
 
 def _verified_files(path: Path) -> dict[str, bytes]:
@@ -223,7 +235,7 @@ def _difference(manifest: bytes, expected: bytes) -> str:
 def _entries(manifest: bytes) -> dict[str, dict[str, Any]]:
     try:
         files = json.loads(manifest)["files"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return {}
     whole = isinstance(files, dict) and all(isinstance(entry, dict) for entry in files.values())
     return files if whole else {}

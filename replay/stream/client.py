@@ -177,9 +177,14 @@ def pack(arguments: Sequence[str | bytes | int]) -> bytes:
 
 @contextmanager
 def translate_redis_errors(url: str) -> Iterator[None]:
-    """Turns errors of redis-py into ReplayUnavailable or ReplayRefused of one line."""
+    """Turns errors of redis-py into ReplayUnavailable or ReplayRefused of one line.
+
+    So too those of reading a reply, which another program may have written.
+    """
     try:
         yield
+    except (ValueError, TypeError) as error:
+        raise ReplayUnavailable(f"{mask_text(url)}: holds what no run of ours wrote: {explain(error)[0]}") from None
     except (redis.RedisError, OSError) as error:
         reason, is_final = explain(error)
         kind = ReplayRefused if is_final else ReplayUnavailable
