@@ -90,6 +90,13 @@ COMMANDS = {
                       "check machine, secrets, ports and versions; each failure with what to do",
                       "doctor run.dir=runs/first", (*_RUNNING, "game", "run.minutes", "run.keep_checkpoints",
                                                     "run.keep_every_minutes", "replay", "network")),
+    "backup": Command("commands.backup:backup", Takes.WHAT_AND_CONFIG,
+                      "copy a run, also while it plays, into one folder or .tar file",
+                      "backup to=first.tar run.dir=runs/first", _RUNNING, ("to=PATH",)),
+    "restore": Command("commands.backup:restore", Takes.WHAT_AND_CONFIG,
+                       "make a run directory from a backup; train or local go on with it",
+                       "restore from=first.tar run.dir=runs/second", (*_RUNNING, "run.name", "replay.megabytes"),
+                       ("from=PATH",)),
     "games": Command("commands.games", Takes.OPTIONS, "list the games; games check NAME checks the rules of one"),
     "perft": Command("commands.perft", Takes.OPTIONS, "count the move sequences of a game to a depth"),
 }

@@ -121,6 +121,16 @@ class RunDirectory:
             file.write(json.dumps(start) + "\n")
 
 
+def is_running(directory: Path) -> bool:
+    """Whether a process holds the run directory's lock."""
+    try:
+        with (directory / "lock").open("a+", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return False
+    except BlockingIOError:
+        return True
+
+
 def read_config(path: Path) -> dict[str, Any]:
     """The saved tree of a run directory, as data: nothing in it is resolved or instantiated."""
     try:

@@ -294,7 +294,7 @@ def test_the_status_reaches_another_terminal(
             "driver": 1, "epoch": 3, "max_actors": 4, "first_game_seconds": 12.5,
             "processes": list_processes(run.supervisor, run.store),
         })).encode())
-        monkeypatch.setattr(control_commands, "_is_running", lambda directory: True)
+        monkeypatch.setattr(control_commands, "is_running", lambda directory: True)
         state = control_commands.status(config, as_json=False)
     finally:
         embedded.stop()
