@@ -222,13 +222,15 @@ def _difference(manifest: bytes, expected: bytes) -> str:
     """Which file is not what the manifest says."""
     wanted, found = _entries(manifest), _entries(expected)
     for name in sorted(wanted.keys() | found.keys()):
+        if not name.isprintable():
+            return f"{MANIFEST} names a file {ascii(name)}"
         if name not in found:
             return f"{name} is missing"
         if name not in wanted:
             return f"{name} is not in {MANIFEST}, or that is damaged"
         if wanted[name] != found[name]:
             have, should = found[name].get("bytes"), wanted[name].get("bytes")
-            return f"{name} has {have} bytes instead of {should}" if have != should else f"{name} has a wrong SHA-256"
+            return f"{name} has {have} bytes instead of {should!r}" if have != should else f"{name} has a wrong SHA-256"
     return f"{MANIFEST} is damaged or of another format than {FORMAT}"
 
 
