@@ -15,8 +15,8 @@ _NAMES = r"(?:pass|passwd|password|passphrase|pwd|token|secret|credentials?|api_
 _SECRET_KEY = re.compile(rf"(?i)(?:{_NAMES}|key)$")  # of a setting, a map or an option of an address
 # The last @ ends it, because a password may hold one.
 _ADDRESS_PASSWORD = re.compile(r"(?<=://)([^/@\s:]*):\S+(?=@)")
-_ADDRESS_OPTION = re.compile(r"(?<=[?&;])([^=&#\s?]{1,100})=([^&#\s]+)")
-_ASSIGNMENT = re.compile(rf"(?i)(?<![\w?&;%-])([\w.-]*{_NAMES})=([^\s&#]+)")
+_ADDRESS_OPTION = re.compile(r"(?<=[?&])([^=&#\s?]{1,100})=([^&#\s]+)")
+_ASSIGNMENT = re.compile(rf"(?i)(?<![\w?&%-])([\w.-]*{_NAMES})=([^\s&#]+)")
 _OPTION = re.compile(rf"(?i)(?<!\S)(--?[\w-]*{_NAMES})(\s+)([^\s-]\S*)")
 
 

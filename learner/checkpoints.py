@@ -223,7 +223,7 @@ def _difference(manifest: bytes, expected: bytes) -> str:
     wanted, found = _entries(manifest), _entries(expected)
     for name in sorted(wanted.keys() | found.keys()):
         if not name.isprintable():
-            return f"{MANIFEST} names a file {ascii(name)}"
+            return f"{MANIFEST} names a file {name!a}"
         if name not in found:
             return f"{name} is missing"
         if name not in wanted:

@@ -14,7 +14,6 @@ SPELLINGS = {
     "redis://u:pw-1@h/0?password=pw-1#x": "redis://u:***@h/0?password=***#x",
     "rediss://h/0?ssl_password=pw-1": "rediss://h/0?ssl_password=***",
     "redis://h/0?pass%77ord=pw-1": "redis://h/0?pass%77ord=***",
-    "redis://h/0?a=b;passwd=pw-1": "redis://h/0?a=b;passwd=***",
     "redis://h/0?api_key=pw-1&db=1": "redis://h/0?api_key=***&db=1",
 }
 
