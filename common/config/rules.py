@@ -37,6 +37,7 @@ _LIMITS: Limits = [
     (one_of("constant", "cosine", "step", "cooldown"), ["learner.schedule"]),
     (number(at_least=0), [
         "run.minutes", "run.evaluations", "run.seed", "run.checkpoint_seconds", "run.keep_every_minutes",
+        "actors.snapshot_minutes",
         "learner.weight_decay", "learner.value_weight", "learner.short_term_weight", "learner.soft_policy_weight",
         "learner.reply_weight",
         "learner.moves_left_weight", "learner.ownership_weight", "learner.score_weight", "learner.blunder_gap",
@@ -48,6 +49,7 @@ _LIMITS: Limits = [
      ["replay.surprise_weight", "replay.value_surprise_weight", "learner.root_value_share"]),
     (number(at_least=0, below=1), ["learner.momentum", "learner.ema_decay"]),
     (number(at_least=0, at_most=19), ["cluster.nice"]),
+    (number(at_least=30), ["cluster.stuck_seconds"]),
     (number(", a port; 0 takes any free one", at_least=0, at_most=65535), ["run.http_port"]),
     (number(at_least=0, at_most=256), ["network.blocks", "match.engines"]),
     (number(at_least=0, at_most=1000), ["inference.deadline_ms"]),
@@ -61,8 +63,8 @@ _LIMITS: Limits = [
     (number(at_least=1, at_most=4096), ["network.filters"]),
     (number(at_least=2), ["learner.batch_size"]),
     (number(above=0), [
-        "inference.batch_latency_ms", "replay.samples_per_position", "learner.learning_rate", "match.move_seconds",
-        "match.start_seconds",
+        "run.max_outage_minutes", "inference.batch_latency_ms", "replay.samples_per_position", "learner.learning_rate",
+        "match.move_seconds", "match.start_seconds",
     ]),
     (number(", for example 0.1 to oversubscribe on purpose", above=0), ["actors.cpus"]),
     (number("; strength.enabled=false switches it off", above=0), ["strength.minutes"]),

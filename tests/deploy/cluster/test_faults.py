@@ -17,27 +17,13 @@ import psutil
 import pytest
 from cluster_process import ClusterProcess, answers
 
-from shusaku.replay.stream.append import Appender, EncodedGame
+from shusaku.replay.stream.append import Appender, AppendStatus, EncodedGame
 from shusaku.replay.stream.client import connect
 from shusaku.replay.stream.keys import RunKeys
 from shusaku.replay.stream.server import find_binary
 
 Start = Callable[..., ClusterProcess]
 SLACK = 2.0  # seconds to write a checkpoint, and to read here how old it is
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    """Runs that are ended with the test, whatever happens."""
-    started: list[ClusterProcess] = []
-
-    def start_one(*overrides: str, run_dir: Path = tmp_path / "run", **options: Any) -> ClusterProcess:
-        started.append(ClusterProcess(run_dir, *overrides, **options))
-        return started[-1]
-
-    yield start_one
-    for run in started:
-        run.close()
 
 
 def incarnation(state: dict[str, Any], role: str) -> int:
@@ -181,7 +167,7 @@ def test_more_actors_than_fit_are_refused_before_anything_is_started(start: Star
     assert not (run.run_dir / "redis").exists()
 
 
-@pytest.mark.long
+@pytest.mark.faults
 @pytest.mark.timeout(300)
 def test_a_stopped_redis_costs_nothing_but_time(start: Start) -> None:
     """SIGSTOP for 20 s: calls end by their deadline, actors play on into their send queue, nothing is doubled."""
@@ -209,7 +195,7 @@ def test_a_stopped_redis_costs_nothing_but_time(start: Start) -> None:
     assert run.counters().get("fenced", 0) == 0
 
 
-@pytest.mark.long
+@pytest.mark.faults
 @pytest.mark.timeout(300)
 def test_a_stopped_learner_and_a_stopped_actor_are_replaced(start: Start) -> None:
     run = start("actors.count=2")
@@ -247,7 +233,7 @@ def forgetful(tmp_path: Path) -> Iterator[Callable[[], tuple[str, subprocess.Pop
     shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.mark.long
+@pytest.mark.faults
 @pytest.mark.timeout(300)
 def test_a_redis_that_forgot_everything_is_noticed(
     start: Start, forgetful: Callable[[], tuple[str, subprocess.Popen[bytes]]]
@@ -270,7 +256,7 @@ def test_a_redis_that_forgot_everything_is_noticed(
     assert run.published() == sorted(set(run.published()))
 
 
-@pytest.mark.long
+@pytest.mark.faults
 @pytest.mark.timeout(300)
 def test_poisoned_records_hurt_nobody(start: Start) -> None:
     run = start("actors.count=1")
@@ -279,19 +265,30 @@ def test_poisoned_records_hurt_nobody(start: Start) -> None:
     keys = RunKeys.of(run.run_id)
     good = client.xrange(keys.games, count=1)[0][1][b"d"]
     random = np.random.default_rng(7)
-    appender = Appender(run.url, run.run_id, actor=999, epoch=state["epoch"], incarnation=0)
+
+    def appender(incarnation: int) -> Appender:
+        return Appender(run.url, run.run_id, actor=999, epoch=state["epoch"], incarnation=incarnation)
+
     for sequence in range(200):
         data = bytearray(good)
         for place in random.integers(0, len(data), 1 + sequence % 5):
             data[place] ^= 1 << int(random.integers(0, 8))
-        appender.append([EncodedGame(sequence, 9, bytes(data[: int(random.integers(1, len(data) + 1))]))])
+        some = bytes(data[: int(random.integers(36, len(data) + 1))])
+        # Few of each incarnation, or the learner would have it fenced.
+        appender(sequence // 10).append([EncodedGame(sequence, 9, some)])
     state = run.until(lambda s: s["status"]["quarantined"] >= 190, 30, "the quarantine")
+    liar = appender(20)
+    for sequence in range(11):
+        liar.append([EncodedGame(sequence, 1, good)])
+    words = "actor 999 was fenced: 11 of its newest 11 games were refused, the last: "
+    run.until(lambda s: any(text.startswith(words) for text in s["status"]["troubles"]), 30, "the trouble")
+    assert liar.append([EncodedGame(11, 1, good)]).status is AppendStatus.FENCED
     assert client.xlen(keys.quarantine) <= 100
     step = state["status"]["step"]
     run.until(lambda s: s["status"]["step"] > step + 40, 60, "learning to go on")
 
 
-@pytest.mark.long
+@pytest.mark.faults
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_killed_again_and_again(start: Start, seed: int) -> None:
