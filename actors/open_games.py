@@ -20,6 +20,7 @@ from shusaku.replay.stream.open_games import MAX_TAKES, TakenGames
 from shusaku.replay.validation import InvalidRecordError, Validation
 
 FIRST_SECONDS = 20.0  # from the restored games to their next save, which shows that they end no actor
+MAX_TEXT = 250  # characters of a metric
 JITTER = 0.2  # of the time between two saves, so that many actors do not save at once
 
 
@@ -45,13 +46,16 @@ class OpenGames:
     def __init__(
         self, player: OpenGamePlayer, validation: Validation, *, seconds: float,
         take: Callable[[], TakenGames], put: Callable[[int, Mapping[str, bytes]], None],
-        clock: Callable[[], float] = time.monotonic,
+        trouble: Callable[[], str] = lambda: "", clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`seconds` between two saves; `take` and `put` as in `replay.stream.open_games` and its `AsyncWriter`."""
+        """`seconds` between two saves; `take` and `put` as in `replay.stream.open_games` and its `AsyncWriter`.
+
+        `trouble` tells why the last save failed; empty: it did not.
+        """
         self.restored = 0  # games
         self.dropped: Counter[str] = Counter()  # saved games that were not restored, by the reason
         self._player, self._validation = player, validation
-        self._seconds, self._take, self._put, self._clock = seconds, take, put, clock
+        self._seconds, self._take, self._put, self._trouble, self._clock = seconds, take, put, trouble, clock
         self._is_restored = False
         self._due = float("inf")
 
@@ -66,7 +70,9 @@ class OpenGames:
         self._is_restored = True
         self._due = self._clock() + min(FIRST_SECONDS, self._seconds)
         if taken.takes > MAX_TAKES:
-            self.dropped[f"{MAX_TAKES} actors in a row ended soon after they went on with them"] += 1
+            reason = f"{MAX_TAKES} actors in a row ended soon after they went on with them"
+            self.dropped[reason] += len(taken.games)
+            return True
         games = [game for name, data in taken.games.items() if (game := self._decode(name, data)) is not None]
         games.sort(key=lambda game: len(game.record), reverse=True)
         for game in games:
@@ -96,7 +102,7 @@ class OpenGames:
         """For the actor's heartbeat."""
         lines = (f"{count:,} open games were dropped: {reason}" for reason, count in self.dropped.most_common(1))
         return {"restored_games": self.restored, "dropped_games": self.dropped.total(),
-                "dropped": next(lines, "")[:250]}
+                "dropped": next(lines, "")[:MAX_TEXT], "save_trouble": self._trouble()[:MAX_TEXT]}
 
     def _decode(self, name: str, data: bytes) -> OpenGame | None:
         """The game, if it is a valid one of this run."""

@@ -128,7 +128,7 @@ class SelfPlayActor(_Shell):
             return None
         take = partial(take_open_games, plan.url, plan.run_id, (plan.epoch, plan.actor, plan.incarnation))
         return OpenGames(player, Validation(game, plan.config_hash), seconds=60 * minutes, take=take,
-                         put=writer.put_open_games)
+                         put=writer.put_open_games, trouble=lambda: writer.stats().save_trouble)
 
     def load(self, weights: list[Any]) -> None:
         """Takes newer weights, as a list of one reference: Ray would fetch a bare one before the call."""

@@ -52,6 +52,8 @@ EXPORTED = {
     "refused_publications": _counter("refused_publications", "Networks not published, because they were not finite."),
     "rollbacks": _counter("rollbacks", "Returns of the learner to its last checkpoint."),
     "send_failures": _counter("send_failures", "Calls of actors to the replay server without an answer."),
+    "restored_games": _counter("restored_games", "Open games that actors went on with."),
+    "dropped_games": _counter("dropped_open_games", "Saved open games that no actor could go on with."),
     "skipped_rows": _counter("skipped_rows", "Rows deleted in Redis before the learner read them."),
     "unreachable_seconds": _gauge("replay_unreachable_seconds", "Since Redis last answered the learner; 0: it does."),
     "waiting_share": _gauge("learner_waiting_ratio", "Share of its time that the learner waits for rows."),

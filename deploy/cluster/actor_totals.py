@@ -9,6 +9,7 @@ import msgpack
 
 from shusaku.replay.stream.control import ActorMetrics
 
+TEXTS = ("runtime", "dropped", "save_trouble")  # the metrics that are no numbers
 GAP_SECONDS = 5.0  # between two updates; after a longer gap the driver itself was suspended
 
 
@@ -88,4 +89,4 @@ def _unpack(data: bytes) -> Mapping[str, Any]:
     if not isinstance(content, dict):
         return {}
     return {str(name): value for name, value in content.items()
-            if isinstance(value, str if name == "runtime" else int | float) and not isinstance(value, bool)}
+            if isinstance(value, str if name in TEXTS else int | float) and not isinstance(value, bool)}

@@ -21,6 +21,7 @@ from shusaku.common.ray_metrics import RayMetrics
 from shusaku.deploy.cluster.actor_totals import ActorTotals
 from shusaku.deploy.cluster.broadcast import Broadcast
 from shusaku.deploy.cluster.layout import layout_of
+from shusaku.deploy.cluster.open_games import OpenGamesNews, list_save_troubles
 from shusaku.deploy.cluster.replay_store import ReplayStore
 from shusaku.deploy.cluster.roles import make_roles
 from shusaku.deploy.cluster.status import count_roles, list_processes, list_runtimes, view_workers
@@ -65,6 +66,7 @@ class ClusterRun(TrainingRun):
         self.store = ReplayStore(config, directory.path, identity.run_id, self.log)
         self.supervisor = Supervisor()
         self.totals = ActorTotals()
+        self._open_games = OpenGamesNews()
         self.first_game_seconds: float | None = None  # since the command began
         self.is_replay_answering = True
         self.quarantined = 0  # records, as Redis counts them
@@ -221,6 +223,7 @@ class ClusterRun(TrainingRun):
             trouble = self.report.replay.trouble if self.report else ""
             troubles = [f"the learner's view of the replay: {trouble}"] if trouble else []
         fenced = self.report.replay.fenced_actors if self.report else {}
+        troubles += list_save_troubles(self.totals.by_actor.values())
         troubles += [f"actor {actor} was fenced: {reason}" for actor, reason in fenced.items()]
         return RunView(
             seconds=self.seconds, activity=self.activity, version=self.broadcast.version, games=self.totals.accepted,
@@ -283,6 +286,8 @@ class ClusterRun(TrainingRun):
         control = self.store.control
         try:
             self.totals.update(control.actor_metrics(), control.counters())
+            for line in self._open_games.take(self.totals.total, self.totals.by_actor.values()):
+                self.log(line)
             self.was_asked_to_stop |= control.is_run_stop_requested()
             self.quarantined = sum(control.quarantined().values())
             if self._asked_actors:

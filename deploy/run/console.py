@@ -70,6 +70,8 @@ class Status:
     rollbacks: int = 0  # to the last checkpoint
     quarantined: int = 0  # records that failed validation
     send_failures: int = 0  # calls of actors to the replay server without an answer
+    restored_games: int = 0  # open games that actors went on with, of their predecessors
+    dropped_games: int = 0  # open games that they could not go on with
     skipped_rows: int = 0  # rows that left the replay server before the learner read them
     unreachable_seconds: float = 0.0  # since the replay server answered the learner last; 0: it answers
     workers: list[tuple[str, str]] = field(default_factory=list)  # metrics of a cluster with their units
@@ -280,6 +282,7 @@ def _troubles(status: Status) -> list[str]:
         (status.quarantined, "records in quarantine"),
         (status.send_failures, "calls to the replay server without an answer"),
         (status.skipped_rows, "rows deleted before they were read"),
+        (status.dropped_games, "open games dropped"),
     ]
     return [f"{count:,} {what}" for count, what in counts if count] + status.troubles
 

@@ -4,7 +4,8 @@
 -- KEYS   control seen open open:ACTOR
 -- ARGV   epoch actor incarnation most_takes
 -- reply  status (0 done, 1 the data was lost, 2 another epoch, 3 fenced), takes since the games were last saved, then
---        id data of each game; more than `most_takes` takes: the games are dropped, for they may be what ends the actor
+--        id data of each game; more than `most_takes` takes: the games are dropped, for they may be what ends the actor,
+--        and each data is empty
 
 local games = KEYS[4]
 local epoch, actor, incarnation = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
@@ -21,10 +22,13 @@ if e < epoch or i < incarnation then redis.call('HSET', KEYS[2], actor, ARGV[1] 
 local takes = redis.call('HINCRBY', games, 'takes', 1)
 local reply, bytes = {0, takes}, 0
 for _, id in ipairs(redis.call('HKEYS', games)) do
+  local is_game, data = string.find(id, '.', 1, true), ''
   if takes > tonumber(ARGV[4]) then
     redis.call('HDEL', games, id)
-  elseif string.find(id, '.', 1, true) then
-    local data = redis.call('HGET', games, id)
+  elseif is_game then
+    data = redis.call('HGET', games, id)
+  end
+  if is_game then
     reply[#reply + 1], reply[#reply + 2] = id, data
     bytes = bytes + #data
   end
