@@ -27,7 +27,8 @@ from shusaku.replay.stream.scripts import SAVE_OPEN_GAMES
 from shusaku.replay.stream.server import EmbeddedServer
 from shusaku.replay.stream.writer import MAX_SAVE_FAILURES, AsyncWriter
 
-ACTOR, GAMES = 4, 3
+ACTOR, GAMES = 4, 2
+FATES = ("arrives", "arrives", "arrives", "is lost", "comes late", "loses its reply")  # of a call
 
 
 class BadLine(Appender):
@@ -91,7 +92,7 @@ class Surviving(RuleBasedStateMachine):
         self.world = World()
         self.late: list[Callable[[], Any]] = []
         self.ghosts: list[Playing] = []
-        self.remembered: dict[str, Any] | None = None
+        self.disk: tuple[int, dict[str, Any]] | None = None  # driver term and keys
         self.begin_term(self.world.epoch)
         self.actor: Playing | None = self.follow()
 
@@ -121,67 +122,59 @@ class Surviving(RuleBasedStateMachine):
             names[index], games[index] = name, msgpack.unpackb(data)
         return Playing(line, AsyncWriter(line, background=False), names, games)
 
-    def end(self) -> None:
-        assert self.actor is not None
-        self.ghosts.append(self.actor)
-        self.actor = None
-
     @precondition(lambda self: self.actor)
-    @rule(index=st.integers(0, GAMES - 1), plies=st.integers(1, 3))
-    def play(self, index: int, plies: int) -> None:
-        assert self.actor is not None
-        self.actor.games[index] += range(self.world.plies, self.world.plies + plies)
-        self.world.plies += plies
-
-    @precondition(lambda self: self.actor)
-    @rule(index=st.integers(0, GAMES - 1))
-    def finish(self, index: int) -> None:
+    @rule(index=st.integers(0, GAMES - 1), plies=st.integers(0, 3), is_over=st.booleans())
+    def play(self, index: int, plies: int, is_over: bool) -> None:
         actor = self.actor
         assert actor is not None
-        if not actor.games[index]:
-            return
-        game = EncodedGame(actor.sequence, 0, msgpack.packb(actor.games[index]), actor.names[index])
-        actor.writer._enqueue([game])
-        actor.sequence += 1
-        actor.begun += 1
-        actor.names[index] = f"{self.world.epoch}.{self.world.incarnation}.{index}.{actor.begun}"
-        actor.games[index] = []
+        actor.games[index] += range(self.world.plies, self.world.plies + plies)
+        self.world.plies += plies
+        if is_over and actor.games[index]:
+            game = EncodedGame(actor.sequence, 0, msgpack.packb(actor.games[index]), actor.names[index])
+            actor.writer._enqueue([game])
+            actor.sequence += 1
+            actor.begun += 1
+            actor.names[index] = f"{self.world.epoch}.{self.world.incarnation}.{index}.{actor.begun}"
+            actor.games[index] = []
 
     @precondition(lambda self: self.actor)
-    @rule()
+    @rule(is_saved=st.booleans(), fates=st.lists(st.sampled_from(FATES), max_size=4))
+    def send(self, is_saved: bool, fates: list[str]) -> None:
+        assert self.actor is not None
+        if is_saved:
+            self.save()
+        for fate in fates:
+            self.actor.line.fate = fate
+            self.actor.writer.send_next()
+
     def save(self) -> None:
         actor = self.actor
         assert actor is not None
         games = {name: msgpack.packb(plies) for name, plies in zip(actor.names, actor.games, strict=True) if plies}
         actor.writer.put_open_games(actor.sequence, games)
 
-    @precondition(lambda self: self.actor)
-    @rule(fate=st.sampled_from(("arrives", "arrives", "is lost", "comes late", "loses its reply")))
-    def send(self, fate: str) -> None:
-        assert self.actor is not None
-        self.actor.line.fate = fate
-        self.actor.writer.send_next()
+    @precondition(lambda self: self.ghosts or self.late)
+    @rule(which=st.integers(0, 9), is_ghost=st.booleans())
+    def come_late(self, which: int, is_ghost: bool) -> None:
+        """A call that was under way, or one of an actor that was given up but lives."""
+        if self.ghosts and is_ghost:
+            self.ghosts[which % len(self.ghosts)].writer.send_next()
+        elif self.late:
+            self.late.pop(which % len(self.late))()
 
-    @precondition(lambda self: self.ghosts)
-    @rule(which=st.integers(0, 9))
-    def a_ghost_sends(self, which: int) -> None:
-        self.ghosts[which % len(self.ghosts)].writer.send_next()
+    @rule(how=st.sampled_from(("crash", "stop", "scale down", "end of the driver")))
+    def end(self, how: str) -> None:
+        if self.actor is not None:
+            if how in ("stop", "scale down"):
+                self.end_in_order()
+            self.ghosts.append(self.actor)
+        if how == "end of the driver":
+            self.world.epoch, self.world.incarnation = self.world.epoch + 1, -1
+            self.begin_term(self.world.epoch)
+        self.actor = None if how == "scale down" else self.follow()
 
-    @precondition(lambda self: self.late)
-    @rule(which=st.integers(0, 9))
-    def arrive_late(self, which: int) -> None:
-        self.late.pop(which % len(self.late))()
-
-    @precondition(lambda self: self.actor)
-    @rule()
-    def crash(self) -> None:
-        self.end()
-        self.actor = self.follow()
-
-    @precondition(lambda self: self.actor)
-    @rule(is_followed=st.booleans())
-    def stop(self, is_followed: bool) -> None:
-        """In order, by a stop or a scale-down: nothing at all is lost."""
+    def end_in_order(self) -> None:
+        """Nothing at all is lost then."""
         actor = self.actor
         assert actor is not None
         self.save()
@@ -190,43 +183,19 @@ class Surviving(RuleBasedStateMachine):
         assert actor.writer.flush(0)
         if self.world.is_certain:
             self.world.saved |= {ply for game in actor.games for ply in game}
-        self.end()
-        if is_followed:
-            self.actor = self.follow()
 
-    @precondition(lambda self: not self.actor)
-    @rule()
-    def scale_up(self) -> None:
-        self.actor = self.follow()
-
-    @rule()
-    def another_term(self) -> None:
-        """The driver was killed, and its actors live on for a while."""
-        if self.actor:
-            self.end()
-        self.world.epoch, self.world.incarnation = self.world.epoch + 1, -1
-        self.begin_term(self.world.epoch)
-        self.actor = self.follow()
-
-    @rule()
-    def reach_the_disk(self) -> None:
-        self.remembered = {key: self.client.dump(key) for key in (*self.keys, self.keys.open_games(ACTOR))}
-        self.remembered["epoch"] = self.world.epoch
-
-    @precondition(lambda self: self.remembered and self.actor and self.remembered["epoch"] == self.world.epoch)
-    @rule()
-    def lose_what_is_newer(self) -> None:
-        """The power fails: the server restarts without its last second, and every connection breaks."""
-        assert self.remembered is not None
-        assert self.actor is not None
+    @rule(is_later=st.booleans())
+    def fail_power(self, is_later: bool) -> None:
+        """The server restarts without what came after `reach the disk`, and every connection breaks."""
         keys = (*self.keys, self.keys.open_games(ACTOR))
+        if not is_later or self.disk is None or self.disk[0] != self.world.epoch or self.actor is None:
+            self.disk = self.world.epoch, {key: self.client.dump(key) for key in keys}
+            return
         self.client.delete(*keys)
-        for key in keys:
-            if self.remembered[key] is not None:
-                self.client.restore(key, 0, self.remembered[key])
+        for key, content in self.disk[1].items():
+            if content is not None:
+                self.client.restore(key, 0, content)
         self.late.clear()
-        for ghost in self.ghosts:
-            ghost.writer.close(0)
         self.ghosts.clear()  # they have ended; else one that was fenced in that second could go on
         self.actor.line.fate = "is lost"
         self.actor.writer.send_next()
@@ -264,7 +233,7 @@ def test_no_game_ends_twice_and_none_is_lost(redis_server: EmbeddedServer, make_
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
         Surviving,
         settings=settings(
-            max_examples=80, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=120, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )
 
