@@ -46,16 +46,13 @@ class OpenGames:
     def __init__(
         self, player: OpenGamePlayer, validation: Validation, *, seconds: float,
         take: Callable[[], TakenGames], put: Callable[[int, Mapping[str, bytes]], None],
-        trouble: Callable[[], str] = lambda: "", clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`seconds` between two saves; `take` and `put` as in `replay.stream.open_games` and its `AsyncWriter`.
-
-        `trouble` tells why the last save failed; empty: it did not.
-        """
+        """`seconds` between two saves; `take` and `put` as in `replay.stream.open_games` and its `AsyncWriter`."""
         self.restored = 0  # games
         self.dropped: Counter[str] = Counter()  # saved games that were not restored, by the reason
         self._player, self._validation = player, validation
-        self._seconds, self._take, self._put, self._trouble, self._clock = seconds, take, put, trouble, clock
+        self._seconds, self._take, self._put, self._clock = seconds, take, put, clock
         self._is_restored = False
         self._due = float("inf")
 
@@ -102,7 +99,7 @@ class OpenGames:
         """For the actor's heartbeat."""
         lines = (f"{count:,} open games were dropped: {reason}" for reason, count in self.dropped.most_common(1))
         return {"restored_games": self.restored, "dropped_games": self.dropped.total(),
-                "dropped": next(lines, "")[:MAX_TEXT], "save_trouble": self._trouble()[:MAX_TEXT]}
+                "dropped": next(lines, "")[:MAX_TEXT]}
 
     def _decode(self, name: str, data: bytes) -> OpenGame | None:
         """The game, if it is a valid one of this run."""

@@ -49,6 +49,7 @@ _LIMITS: Limits = [
      ["replay.surprise_weight", "replay.value_surprise_weight", "learner.root_value_share"]),
     (number(at_least=0, below=1), ["learner.momentum", "learner.ema_decay"]),
     (number(at_least=0, at_most=19), ["cluster.nice"]),
+    (number(at_least=30), ["cluster.stuck_seconds"]),
     (number(", a port; 0 takes any free one", at_least=0, at_most=65535), ["run.http_port"]),
     (number(at_least=0, at_most=256), ["network.blocks", "match.engines"]),
     (number(at_least=0, at_most=1000), ["inference.deadline_ms"]),
@@ -62,8 +63,8 @@ _LIMITS: Limits = [
     (number(at_least=1, at_most=4096), ["network.filters"]),
     (number(at_least=2), ["learner.batch_size"]),
     (number(above=0), [
-        "inference.batch_latency_ms", "replay.samples_per_position", "learner.learning_rate", "match.move_seconds",
-        "match.start_seconds",
+        "run.max_outage_minutes", "inference.batch_latency_ms", "replay.samples_per_position", "learner.learning_rate",
+        "match.move_seconds", "match.start_seconds",
     ]),
     (number(", for example 0.1 to oversubscribe on purpose", above=0), ["actors.cpus"]),
     (number("; strength.enabled=false switches it off", above=0), ["strength.minutes"]),

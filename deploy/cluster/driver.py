@@ -21,8 +21,9 @@ from shusaku.common.ray_metrics import RayMetrics
 from shusaku.deploy.cluster.actor_totals import ActorTotals
 from shusaku.deploy.cluster.broadcast import Broadcast
 from shusaku.deploy.cluster.layout import layout_of
-from shusaku.deploy.cluster.open_games import OpenGamesNews, list_save_troubles
-from shusaku.deploy.cluster.replay_store import ReplayStore
+from shusaku.deploy.cluster.open_games import OpenGamesNews
+from shusaku.deploy.cluster.outages import Outage, is_well, list_troubles
+from shusaku.deploy.cluster.replay_store import ReplayStore, saved_holdings
 from shusaku.deploy.cluster.roles import make_roles
 from shusaku.deploy.cluster.status import count_roles, list_processes, list_runtimes, view_workers
 from shusaku.deploy.cluster.strength_meter import StrengthMeter
@@ -64,7 +65,9 @@ class ClusterRun(TrainingRun):
         super().__init__(config, directory, signals, console, SHOW_SECONDS)
         self.identity, self.session = identity, session
         self.store = ReplayStore(config, directory.path, identity.run_id, self.log)
-        self.supervisor = Supervisor()
+        self.supervisor = Supervisor(stuck_seconds=config.cluster.stuck_seconds)
+        self.outage = Outage()
+        self._fatal_outage = ""  # why the run ended before its time
         self.totals = ActorTotals()
         self._open_games = OpenGamesNews()
         self.first_game_seconds: float | None = None  # since the command began
@@ -102,12 +105,12 @@ class ClusterRun(TrainingRun):
             if self.broadcast.version:
                 control.record_version(self.broadcast.version)
 
-        self.store.begin(begin)
+        self.store.begin(begin, saved_holdings(self.directory.path, self.progress))
         roles = make_roles(
             config, self.layout, epoch=epoch, run_id=self.identity.run_id, directory=self.directory.path,
             log_directory=self.session.log_directory, url=self.store.url, actor_url=self.store.actor_url,
             has_positions=self.positions is not None, actors=lambda: self.actors, seconds=lambda: self.seconds,
-            heartbeat=self.totals.last_heartbeat, fence=self.fence,
+            fence=self.fence, config_text=self.directory.config_text,
         )
         for role, count in roles:
             self.supervisor.register(role, count)
@@ -116,6 +119,10 @@ class ClusterRun(TrainingRun):
     def train(self) -> None:
         """Until the time is used up or the run is stopped."""
         while not self.is_over() and not self.signals.should_stop() and not self.was_asked_to_stop:
+            if self.outage.seconds > self.config.run.max_outage_minutes * 60:
+                self._fatal_outage = self.outage.reason
+                self.log(f"nothing could be learned for {self.config.run.max_outage_minutes:g} minutes: the run ends")
+                break
             self.tick()
             time.sleep(TICK_SECONDS)
         self.progress.seconds, self._began = self.seconds, None
@@ -131,8 +138,8 @@ class ClusterRun(TrainingRun):
             self._check_replay()
             if self.was_asked_to_stop:
                 return  # before those who obey are taken for dead
-        self.supervisor.set_unreachable("self_play", not self.is_replay_answering)
         self.reconcile()
+        self._check_outage()
         self._hear_learner()
         self.broadcast.deliver()
         if self.positions is not None:
@@ -146,7 +153,7 @@ class ClusterRun(TrainingRun):
             self.metrics.write(view, status)
             self._prometheus.write(prometheus_metrics(view, status))
         if now - self._saved_at >= SAVE_SECONDS:
-            self.save_progress(restarts=self.restarts)
+            self.save_progress(**self._counts())
 
     def reconcile(self) -> None:
         """Replaces who has died and says so; raises what the user got wrong, and where nothing helps."""
@@ -183,13 +190,17 @@ class ClusterRun(TrainingRun):
                 self.take(learner.result)
         with contextlib.suppress(ReplayUnavailable):
             self.totals.update(self.store.control.actor_metrics(), self.store.control.counters())
-        self.save_progress(restarts=self.restarts)
+        self.save_progress(**self._counts())
         self.broadcast.adopt(self._saved_weights())  # they may be newer than what was sent around
         step = self.report.step if self.report else self.broadcast.step
         self._summary = self.summarize(step, restarts=self.restarts, first_game_seconds=self.first_game_seconds)
 
     def finish(self) -> dict[str, Any]:
-        """The full table, strength.json and strength.png at the end of a run."""
+        """The full table, strength.json and strength.png at the end of a run; RunError if an outage has ended it."""
+        if self._fatal_outage:
+            raise RunError(f"nothing could be learned for {self.config.run.max_outage_minutes:g} minutes, because of "
+                           f"{self._fatal_outage}. The same command goes on from the newest checkpoint; "
+                           "run.max_outage_minutes=N waits longer")
         can_measure = self.positions is not None and self.broadcast.weights is not None
         if not (can_measure and self.config.strength.final and self.config.learner.enabled and self.is_over()):
             return self._summary
@@ -214,22 +225,31 @@ class ClusterRun(TrainingRun):
         """Restarts of workers over the life of the run."""
         return self.progress.restarts + self.supervisor.restarts
 
+    @property
+    def lost_games(self) -> int:
+        """Games that Redis had and has no more, over the life of the run."""
+        return self.progress.lost_games + self.store.lost_games
+
+    def _counts(self) -> dict[str, Any]:
+        """What the progress keeps, as of now."""
+        return {"restarts": self.restarts, "lost_games": self.lost_games, "replay": self.store.holdings._asdict()}
+
     # --- what is shown -----------------------------------------------------------------------------------------------
 
     def view(self) -> RunView:
         """The run now, as far as its workers have reported; it asks none of them."""
-        troubles = [f"replay: {self.store.trouble or 'no answer'}; finished games wait"]
-        if self.is_replay_answering:
-            trouble = self.report.replay.trouble if self.report else ""
-            troubles = [f"the learner's view of the replay: {trouble}"] if trouble else []
+        troubles = [] if self.is_replay_answering else [
+            f"replay: {self.store.trouble or 'no answer'}; finished games wait"]
+        troubles += list_troubles(self.supervisor)
         fenced = self.report.replay.fenced_actors if self.report else {}
-        troubles += list_save_troubles(self.totals.by_actor.values())
         troubles += [f"actor {actor} was fenced: {reason}" for actor, reason in fenced.items()]
         return RunView(
             seconds=self.seconds, activity=self.activity, version=self.broadcast.version, games=self.totals.accepted,
             rows=self.totals.rows, totals={**self.totals.total, "rows": self.totals.rows}, report=self.report,
-            faults=self.faults.totals, quarantined=self.quarantined, strength=tuple(self.progress.strength),
+            faults=self.faults.totals, quarantined=self.quarantined, lost_games=self.lost_games,
+            strength=tuple(self.progress.strength),
             runtimes=list_runtimes(self.supervisor, self.totals), troubles=tuple(troubles),
+            outage_seconds=self.outage.total_seconds + self.outage.seconds,
             workers=view_workers(self.supervisor, self.totals, self.store, self.actors))
 
     def identify(self) -> dict[str, Any]:
@@ -266,6 +286,20 @@ class ClusterRun(TrainingRun):
             with contextlib.suppress(ReplayUnavailable):  # its first game fences its forerunners anyway
                 self.store.control.fence(actor, incarnation)
 
+    def _check_outage(self) -> None:
+        """The training clock and what depends on it stand still while a part is missing without which none learns."""
+        missing = {} if self.is_replay_answering else {"replay": self.store.trouble or "no answer"}
+        needed = ["self_play", *(name for name in ("learner", "inference") if name in self.supervisor.groups)]
+        for name in needed if self._began is not None else ():
+            group = self.supervisor.groups[name]
+            if group.desired and not any(is_well(worker) for _, worker in self.supervisor.workers(name)):
+                missing[name] = "none answers"
+        self.supervisor.has_outage = bool(missing)
+        line = self.outage.update(missing)
+        if line:
+            self.log(line)
+        self.pause_clock(bool(missing))
+
     def _raise_if_hopeless(self) -> None:
         """What the user got wrong is no death to recover from."""
         replicas = [replica for group in self.supervisor.groups.values() for replica in group.replicas.values()]
@@ -281,7 +315,6 @@ class ClusterRun(TrainingRun):
         """Heartbeats, requests from other terminals, our status for them."""
         self.is_replay_answering = self.store.check_health()
         if not self.is_replay_answering:
-            self.totals.mark_unreachable()
             return
         control = self.store.control
         try:

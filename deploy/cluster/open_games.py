@@ -1,6 +1,5 @@
 """What the actors report about open games, in lines for the user."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -25,9 +24,3 @@ class OpenGamesNews:
         lines += sorted({reason for pid, reason in told - self._reasons if reason})
         self._reasons = told
         return lines
-
-
-def list_save_troubles(actors: Reports) -> list[str]:
-    """Why open games are not saved now, a line for each reason."""
-    counts = Counter(str(metrics["save_trouble"]) for metrics in actors if metrics.get("save_trouble"))
-    return [f"open games of {count} actors are not saved: {reason}" for reason, count in counts.items()]

@@ -69,11 +69,13 @@ class Status:
     refused_publications: int = 0  # networks that were not finite
     rollbacks: int = 0  # to the last checkpoint
     quarantined: int = 0  # records that failed validation
+    lost_games: int = 0  # played, but not in the replay any more
     send_failures: int = 0  # calls of actors to the replay server without an answer
     restored_games: int = 0  # open games that actors went on with, of their predecessors
     dropped_games: int = 0  # open games that they could not go on with
     skipped_rows: int = 0  # rows that left the replay server before the learner read them
     unreachable_seconds: float = 0.0  # since the replay server answered the learner last; 0: it answers
+    outage_seconds: float = 0.0  # in which the training clock stood still, because a part of the run was missing
     workers: list[tuple[str, str]] = field(default_factory=list)  # metrics of a cluster with their units
     time_shares: dict[str, float] = field(default_factory=dict)  # of self-play's time, by common.stage_timer.STAGES
     runtimes: list[str] = field(default_factory=list)  # what evaluates, and why it was taken
@@ -280,6 +282,7 @@ def _troubles(status: Status) -> list[str]:
         (status.refused_publications, "publications refused (not finite)"),
         (status.rollbacks, "rollbacks to the last checkpoint"),
         (status.quarantined, "records in quarantine"),
+        (status.lost_games, "games lost from the replay"),
         (status.send_failures, "calls to the replay server without an answer"),
         (status.skipped_rows, "rows deleted before they were read"),
         (status.dropped_games, "open games dropped"),

@@ -12,6 +12,7 @@ from shusaku.common.external.configured_game import configured_game
 from shusaku.deploy.run.console import Console, Status
 from shusaku.deploy.run.control_server import ControlServer
 from shusaku.deploy.run.foreground_link import LINK, Ending
+from shusaku.deploy.run.healing import heal_weights
 from shusaku.deploy.run.measurements import conclude
 from shusaku.deploy.run.old_formats import migrate_checkpoints
 from shusaku.deploy.run.run_directory import RunDirectory
@@ -33,6 +34,7 @@ class TrainingRun(ABC):
         self.config, self.directory, self.signals, self.console = config, directory, signals, console
         self.game = configured_game(config.game)
         migrate_checkpoints(directory.path, self.log)
+        heal_weights(directory.path, self.game, config.network, self.log)
         self.progress = RunProgress.load(directory.path)
         self.positions = strength_set(self.game.name) if config.strength.enabled else None
         self.metrics = MetricsWriter(directory.path, self.log)
@@ -45,6 +47,7 @@ class TrainingRun(ABC):
         self._show_seconds = show_seconds
         self._shown: tuple[RunView, Status] | None = None  # the newest
         self._began: float | None = None  # when training began in this process; the clock of `seconds`
+        self._paused_at: float | None = None  # that clock stands still since then
         self._shown_at = self._saved_at = float("-inf")
         self.control = ControlServer(directory.path, config.run.http_port, self.log, signals.request,
                                      {"run": directory.path.resolve().name, "game": self.game.name})
@@ -60,11 +63,24 @@ class TrainingRun(ABC):
     @property
     def seconds(self) -> float:
         """Training time of the run directory, summed over resumes."""
-        return self.progress.seconds + (0.0 if self._began is None else time.monotonic() - self._began)
+        if self._began is None:
+            return self.progress.seconds
+        end = time.monotonic() if self._paused_at is None else max(self._began, self._paused_at)
+        return self.progress.seconds + end - self._began
 
     def is_over(self) -> bool:
         """Whether the run is to end."""
         return self.seconds >= self.config.run.minutes * 60
+
+    def pause_clock(self, is_paused: bool) -> None:
+        """Stops the training clock, or lets it go on."""
+        now = time.monotonic()
+        if is_paused and self._paused_at is None:
+            self._paused_at = now
+        elif not is_paused and self._paused_at is not None:
+            if self._began is not None:
+                self._began += now - max(self._began, self._paused_at)
+            self._paused_at = None
 
     def show(self, at_once: bool = False) -> tuple[RunView, Status]:
         """Looks at the run if the last look was long ago, or `at_once`, and shows it; the newest view and status."""

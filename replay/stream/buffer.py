@@ -303,6 +303,7 @@ class RedisBuffer:
             if self._boot:
                 self._losses += 1
                 self._window.begin_refill()
+                self._window.end_refill()
                 self._window.limiter.rebase(0)
             self._refill_until = 0
             self._boot, self._position, self._number, self._counted, self._total = boot, START, 0, 0, 0

@@ -18,6 +18,18 @@ class ActorMetrics(NamedTuple):
     metrics: bytes  # msgpack, as the actor sent them; empty: none yet
 
 
+class Holdings(NamedTuple):
+    """What the server holds of a run."""
+
+    boot: str = ""  # text that was written when the keys were made; empty: it holds nothing
+    games: int = 0  # that it has counted
+    stored: int = 0  # that it holds of these
+
+    def lost_since(self, before: "Holdings") -> int:
+        """How many of the games that it held before are not there any more, but for those that had their time."""
+        return before.stored if self.boot != before.boot else max(0, before.games - self.games)
+
+
 class RedisControl:
     """Short calls with a deadline; ReplayUnavailable if the server does not answer.  Any thread may call them."""
 
@@ -58,6 +70,16 @@ class RedisControl:
         """Whether the server has no data of this run, so that `begin` is due."""
         with translate_redis_errors(self._url):
             return not self._client.hexists(self._keys.control, "boot")
+
+    def holdings(self) -> Holdings:
+        """What the server holds of this run now."""
+        with translate_redis_errors(self._url):
+            pipeline = self._client.pipeline(transaction=False)
+            pipeline.hget(self._keys.control, "boot")
+            pipeline.hget(self._keys.counters, "games")
+            pipeline.xlen(self._keys.games)
+            boot, games, stored = pipeline.execute()
+        return Holdings((boot or b"").decode(), int(games or 0), stored)
 
     def fence(self, actor: int, incarnation: int) -> None:
         """Refuses games of earlier incarnations of this actor from now on."""

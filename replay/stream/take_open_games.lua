@@ -19,7 +19,8 @@ if e > epoch or (e == epoch and i > incarnation) then return {3, 0} end
 
 redis.call('HDEL', KEYS[2], '')
 if e < epoch or i < incarnation then redis.call('HSET', KEYS[2], actor, ARGV[1] .. ':' .. ARGV[3] .. ':-1') end
-local takes = redis.call('HINCRBY', games, 'takes', 1)
+local takes = redis.pcall('HINCRBY', games, 'takes', 1)
+if type(takes) == 'table' then return {0, 0} end  -- a stranger has put something else there
 local reply, bytes = {0, takes}, 0
 for _, id in ipairs(redis.call('HKEYS', games)) do
   local is_game, data = string.find(id, '.', 1, true), ''
@@ -35,9 +36,10 @@ for _, id in ipairs(redis.call('HKEYS', games)) do
 end
 -- Counted anew: the counts may have been lost when the games were not.
 local total = 0
-redis.call('HSET', KEYS[3], actor, bytes)
+local answer = redis.pcall('HSET', KEYS[3], actor, bytes)
+if type(answer) == 'table' then return reply end
 for _, name in ipairs(redis.call('HKEYS', KEYS[3])) do
-  if name ~= 'bytes' then total = total + tonumber(redis.call('HGET', KEYS[3], name) or '0') end
+  if name ~= 'bytes' then total = total + (tonumber(redis.call('HGET', KEYS[3], name)) or 0) end
 end
-redis.call('HSET', KEYS[3], 'bytes', total)
+redis.call('HSET', KEYS[3], 'bytes', string.format('%d', math.max(0, math.min(total, 2^53))))
 return reply

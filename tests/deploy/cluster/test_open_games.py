@@ -10,7 +10,7 @@ from cluster_process import ClusterProcess
 
 from shusaku.common.messages import GameRecord
 from shusaku.common.open_game_codec import decode_open_game
-from shusaku.deploy.cluster.open_games import OpenGamesNews, list_save_troubles
+from shusaku.deploy.cluster.open_games import OpenGamesNews
 from shusaku.replay.stream.client import connect
 from shusaku.replay.stream.keys import RunKeys
 
@@ -123,5 +123,3 @@ def test_what_the_driver_says_of_open_games() -> None:
     assert news.take({"restored_games": 64}, actors) == []
     assert news.take({"restored_games": 70}, [{"pid": 3, "dropped": reason}]) == [
         "6 open games go on from where they were saved", reason]
-    assert list_save_troubles([{"save_trouble": ""}, {}, {"save_trouble": "no room"}, {"save_trouble": "no room"}]) == [
-        "open games of 2 actors are not saved: no room"]

@@ -316,11 +316,14 @@ def test_open_games_have_an_eighth_of_the_bytes_and_the_window_the_rest(run: Run
     client.hset(keys.open, "bytes", "1e300")  # a stranger with the actors' password
     assert other.append([EncodedGame(12, 1, bytes(1_000_000))]).appended == 1
     assert client.xlen(keys.games) == 7, "it costs the eighth at most"
+    assert take(run, actor=2) == {}
+    assert client.hget(keys.open, "bytes") == b"1000000", "counted anew"
     client.set(keys.open, "no hash")
     client.set(keys.open_games(1), "no hash")
     assert other.append([EncodedGame(13, 1, bytes(1_000_000), "1.0.0.1")]).appended == 1
+    assert take(run, actor=1) == {}
     with pytest.raises(ReplayUnavailable):
-        take(run, actor=1)
+        save(appender(run, actor=1, incarnation=1), 1, 0, {"1.0.0.1": b"x"})
 
 
 def test_a_full_server_keeps_the_window_and_refuses_open_games(server: EmbeddedServer) -> None:
