@@ -26,7 +26,7 @@ from shusaku.actors.pipelined_self_play import PipelinedSelfPlay
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.config.schema import Config, InferenceConfig
-from shusaku.common.external.configured_game import configured_game
+from shusaku.common.external.configured_game import decided_game
 from shusaku.common.hardware import lower_priority
 from shusaku.common.leaves_codec import LeavesCodec
 from shusaku.common.messages import Weights
@@ -81,7 +81,7 @@ class SelfPlayActor(_Shell):
         """Plays, and returns why it stopped."""
         plan, config = self._plan, self._plan.config
         lower_priority(config.cluster.nice)
-        game = configured_game(config.game)
+        game = decided_game(config.game)
         identity = ActorIdentity(plan.actor, plan.epoch, plan.incarnation)
         writer = self._writer = AsyncWriter(
             Appender(plan.url, plan.run_id, actor=plan.actor, epoch=plan.epoch, incarnation=plan.incarnation))
@@ -173,7 +173,7 @@ class InferenceServerActor(_Shell):
     def run(self) -> str:
         """Serves until it is stopped, and returns why it stopped."""
         config = self._config
-        game = configured_game(config.game)
+        game = decided_game(config.game)
 
         make = evaluator_maker(game, config.inference, config.network)
         self._server = InferenceServer(game, make, sizes=self._sizes, deadline_ms=config.inference.deadline_ms,
@@ -228,7 +228,7 @@ class EvaluatorActor(_Shell):
         """Builds the evaluators, waits until it is stopped, and returns why."""
         lower_priority(self._nice)
         config = self._config
-        game = configured_game(config.game)
+        game = decided_game(config.game)
         positions = strength_set(game.name)
         assert positions is not None, f"no positions with known results for {game.name}"
         self._positions = positions

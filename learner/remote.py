@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from shusaku.common.config.schema import Config
-from shusaku.common.external.configured_game import configured_game
+from shusaku.common.external.configured_game import decided_game
 from shusaku.common.messages import Weights
 from shusaku.common.network.row_labels import row_labels
 from shusaku.common.remote_worker import RemoteWorker
@@ -48,7 +48,7 @@ class LearnerActor(RemoteWorker):
         """Learns and returns how it ended; raises what it cannot recover from."""
         plan, config = self._plan, self._plan.config
         torch.set_num_threads(plan.threads)
-        game = configured_game(config.game)
+        game = decided_game(config.game)
         buffer: Any = make_buffer(
             "redis", game, config.replay, batch_size=config.learner.batch_size, symmetries=config.learner.symmetries,
             labels=row_labels(game, config.learner),

@@ -22,7 +22,7 @@ _LIMITS: Limits = [
     (matches(r".*\S.*", "must name a directory, such as runs/first"), ["run.dir"]),
     (matches("([a-z0-9][a-z0-9-]{0,63})?", "must be made of a-z, 0-9 and -, 64 at most, and not begin with -"),
      ["run.name"]),
-    (matches("((rediss?|unix)://.*)?", "must begin with redis://, rediss:// or unix://"),
+    (matches(r"((rediss?|unix)://\S*)?", "must begin with redis://, rediss:// or unix:// and hold no blank"),
      ["replay.url", "replay.actor_url"]),
     (one_of("auto", "never"), ["run.resume"]),
     (one_of("auto", "actor", "server"), ["inference.placement"]),
@@ -124,7 +124,7 @@ def _conditions(config: Config) -> Iterator[_Condition]:
     yield ("replay.value_surprise_weight", replay.surprise_weight + replay.value_surprise_weight <= 1,
            f"must be at most 1 together with replay.surprise_weight={replay.surprise_weight:g}")
     yield ("replay.actor_url", replay.actor_url == "" or replay.url != "",
-           "is for a server of yours; give its replay.url as well")
+           "is for a server of yours; give its replay.url or replay.url_file as well")
     yield ("learner.targets", not unknown,
            f"there is no target {unknown}; nearest: {nearest(unknown, TARGETS)}; there are {', '.join(TARGETS)}")
     yield ("learner.targets", {"policy", "value"} <= set(targets),

@@ -107,6 +107,8 @@ class ReplayConfig:
     value_surprise_weight: float = 0.0  # and by how far the searches' next values were from the network's (0.1)
     url: str = ""  # redis://, rediss:// or unix:// of your server; empty: an own one in the run directory
     actor_url: str = ""  # as actors reach your server, where that differs: another user, another address
+    url_file: str = ""  # a file of mode 600 that holds the URL; else SHUSAKU_REPLAY_URL of the environment is taken
+    actor_url_file: str = ""  # the same for actor_url
     megabytes: int = 4096  # games that the server keeps at most, whatever `capacity` says
 
 

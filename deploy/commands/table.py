@@ -48,7 +48,7 @@ class Command:
         return any(key == name or key.startswith(f"{name}.") for name in self.reads)
 
 
-_RUNNING = ("run.dir", "replay.url")  # by which a running training run is found
+_RUNNING = ("run.dir", "replay.url", "replay.url_file")  # by which a running training run is found
 _PLAYED = ("game", "run.seed", "actors.count", "actors.games_per_actor", "search", "network")
 _IN_PROCESS = ("inference.runtime", "inference.precision", "inference.device")
 _LEARNED = ("self_play", "learner", "strength")

@@ -18,7 +18,7 @@ from shusaku.common.config.schema import ClusterConfig
 from shusaku.common.errors import RunError, UsageError
 from shusaku.common.hardware import THREADS_WAIT
 from shusaku.deploy.ray_runtime import watchdog as ray_watchdog
-from shusaku.deploy.ray_runtime.auth import Login, login_for_new_cluster, ray_environment
+from shusaku.deploy.ray_runtime.auth import LOOPBACK, Login, login_for_new_cluster, ray_environment
 from shusaku.deploy.ray_runtime.command_line import mask_command_line
 from shusaku.deploy.ray_runtime.probe import probe_cluster
 from shusaku.deploy.ray_runtime.quiet_ray import fewer_processes, own_periods
@@ -111,7 +111,9 @@ class RaySession:
         # A job's `shusaku` and `python` are the PATH's of the head that it is submitted to.
         path = os.pathsep.join((os.path.join(sys.prefix, "bin"), os.environ.get("PATH", os.defpath)))
         periods = own_periods() if self._cluster.quiet_ray else {}
-        self._open.enter_context(ray_environment({**VARIABLES, **periods, "PATH": path, **self._login.variables}))
+        here = {name: os.environ.get(name, value) for name, value in LOOPBACK.items()}
+        variables = {**VARIABLES, **here, **periods, "PATH": path, **self._login.variables}
+        self._open.enter_context(ray_environment(variables))
         self._open.callback(_shut_down)
         try:
             with fewer_processes(self._notify) if self._cluster.quiet_ray else contextlib.nullcontext():
@@ -125,6 +127,8 @@ class RaySession:
             logs = f"{directory}/session_latest/logs"
             raise RunError(f"Ray does not start: {_shorten(error)}; its logs: {logs}") from error
         self.is_local = True
+        if not self._addresses["node_ip_address"].startswith("127.") and here == LOOPBACK:
+            self._notify(f"Ray's ports are open to other machines, at {self._addresses['node_ip_address']}")
         Path(directory, ADDRESS_FILE).write_text(self._addresses["gcs_address"], encoding="ascii")
         assert watchdog.stdin is not None
         watchdog.stdin.write(self._addresses["session_dir"] + "\n")

@@ -16,6 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from shusaku.common.masking import mask_text
 from shusaku.deploy.run.foreground_link import LINK
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -138,7 +139,7 @@ class Console:
 
     def log(self, line: str) -> None:
         """Prints a line that stays, above the block."""
-        self._terminal.print(Text(line), soft_wrap=self._live is None)
+        self._terminal.print(Text(mask_text(line)), soft_wrap=self._live is None)
 
     def __enter__(self) -> Self:
         if self._live is not None:

@@ -367,7 +367,7 @@ def test_fenced_late_and_unknown_callers_change_nothing(run: Run) -> None:
 ])
 def test_what_no_actor_of_ours_saves_is_refused(run: Run, bad: list[bytes]) -> None:
     _, _, client, keys = run
-    names = [keys.control, keys.seen, keys.open, keys.open_games(0)]
+    names = keys.of_open_games(0)
     with pytest.raises(redis.ResponseError, match="MALFORMED open game"):
         SAVE_OPEN_GAMES(client, names, [1, 0, 0, 1, 0, "1.0.0.2", "1.0.0.2", b"good", *bad])
     assert client.exists(keys.open, keys.open_games(0)) == 0
