@@ -21,6 +21,7 @@ from shusaku.common.ray_metrics import RayMetrics
 from shusaku.deploy.cluster.actor_totals import ActorTotals
 from shusaku.deploy.cluster.broadcast import Broadcast
 from shusaku.deploy.cluster.layout import layout_of
+from shusaku.deploy.cluster.open_games import OpenGamesNews
 from shusaku.deploy.cluster.outages import Outage, is_well, list_troubles
 from shusaku.deploy.cluster.replay_store import ReplayStore, saved_holdings
 from shusaku.deploy.cluster.roles import make_roles
@@ -71,6 +72,7 @@ class ClusterRun(TrainingRun):
         self.outage = Outage()
         self._fatal_outage = ""  # why the run ended before its time
         self.totals = ActorTotals()
+        self._open_games = OpenGamesNews()
         self.first_game_seconds: float | None = None  # since the command began
         self.is_replay_answering = True
         self.quarantined = 0  # records, as Redis counts them
@@ -355,6 +357,8 @@ class ClusterRun(TrainingRun):
         control = self.store.control
         try:
             self.totals.update(control.actor_metrics(), control.counters())
+            for line in self._open_games.take(self.totals.total, self.totals.by_actor.values()):
+                self.log(line)
             self.was_asked_to_stop |= control.is_run_stop_requested()
             self.quarantined = sum(control.quarantined().values())
             if self._asked_actors:
