@@ -16,6 +16,7 @@ from typing import Any, TextIO
 from shusaku.common.durable_files import DISK_ERRORS
 from shusaku.common.errors import ResumeError, RunError, UsageError
 from shusaku.common.hardware import THREADS_WAIT
+from shusaku.common.masking import mask_text
 from shusaku.common.suggestions import nearest
 from shusaku.deploy.cli.foreground import run_in_child
 from shusaku.deploy.cli.help import command_help, overview
@@ -218,7 +219,7 @@ def _termination_raises() -> Iterator[None]:
 def _complain(text: str) -> None:
     """One line on stderr, if that takes it."""
     with contextlib.suppress(OSError):
-        print(f"shusaku: {' '.join(text.split())}", file=sys.stderr)
+        print(f"shusaku: {mask_text(' '.join(text.split()))}", file=sys.stderr)
 
 
 def _flush(stream: TextIO) -> None:
