@@ -139,9 +139,11 @@ class SelfPlayActor(_Shell):
         self._loop.set_ready()
 
     def troubles(self) -> Sequence[str]:
-        """That its finished games cannot be sent."""
-        trouble = self._writer.trouble() if self._writer is not None else ""
-        return (trouble,) if trouble else ()
+        """That its finished games cannot be sent, or its open ones not be saved."""
+        if self._writer is None:
+            return ()
+        troubles = (self._writer.trouble(), self._writer.stats().save_trouble)
+        return tuple(trouble for trouble in troubles if trouble)
 
     def on_stop(self) -> None:
         """The loop ends after the current searches."""

@@ -72,6 +72,8 @@ class Status:
     quarantined: int = 0  # records that failed validation
     lost_games: int = 0  # played, but not in the replay any more
     send_failures: int = 0  # calls of actors to the replay server without an answer
+    restored_games: int = 0  # open games that actors went on with, of their predecessors
+    dropped_games: int = 0  # open games that they could not go on with
     skipped_rows: int = 0  # rows that left the replay server before the learner read them
     unreachable_seconds: float = 0.0  # since the replay server answered the learner last; 0: it answers
     outage_seconds: float = 0.0  # in which the training clock stood still, because a part of the run was missing
@@ -284,6 +286,7 @@ def _troubles(status: Status) -> list[str]:
         (status.lost_games, "games lost from the replay"),
         (status.send_failures, "calls to the replay server without an answer"),
         (status.skipped_rows, "rows deleted before they were read"),
+        (status.dropped_games, "open games dropped"),
     ]
     return [f"{count:,} {what}" for count, what in counts if count] + status.troubles
 

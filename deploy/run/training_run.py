@@ -24,6 +24,13 @@ from shusaku.deploy.run.stop_signals import StopSignals
 from shusaku.learner.training_loop import TrainingReport
 
 
+def how_to_go_on(step: int, may_be_newer: bool = False) -> str:
+    """From where a run goes on whose newest checkpoint is that of this step; 0: there is none."""
+    if step == 0:
+        return "the same command goes on"
+    return f"the same command goes on from the checkpoint of step {step:,}{' or a newer one' if may_be_newer else ''}"
+
+
 class TrainingRun(ABC):
     """One process that trains on a run directory; a wiring adds how it plays and learns."""
 
@@ -43,6 +50,7 @@ class TrainingRun(ABC):
         self.activity = "starting"
         self.has_learned = False  # a step in this process, which a stop must not lose
         self._first_step: int | None = None  # after which the learner goes on
+        self._saved_step = -1  # of the newest checkpoint, as the learner said last
         self._status_builder = StatusBuilder(config, self.game, directory.path)
         self._show_seconds = show_seconds
         self._shown: tuple[RunView, Status] | None = None  # the newest
@@ -111,6 +119,9 @@ class TrainingRun(ABC):
         elif report.step > self._first_step and not self.has_learned:
             self.has_learned = True
             LINK.expect(Ending.WITH_CHECKPOINT)
+        if report.saved_step != self._saved_step:
+            self._saved_step = report.saved_step
+            LINK.say_how_to_go_on(how_to_go_on(report.saved_step, may_be_newer=True))
         for note in report.notes:
             self.log(note)
         return report
