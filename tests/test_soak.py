@@ -8,14 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.reliability.slopes import Sample, slope_of
+from benchmarks.reliability.soak import StreamReader, check_stream, count_missing, read_ledger
 from shusaku.replay.stream.control import RedisControl
 from shusaku.replay.stream.server import EmbeddedServer
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.append(str(ROOT))
-
-from benchmarks.reliability.slopes import Sample, slope_of  # noqa: E402
-from benchmarks.reliability.soak import StreamReader, check_stream, count_missing, read_ledger  # noqa: E402
 
 APPEND = """
 import sys

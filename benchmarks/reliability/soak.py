@@ -48,7 +48,7 @@ from shusaku.replay.stream.server import EmbeddedServer, server_url
 
 Game = tuple[int, ...]  # epoch, actor, incarnation, sequence
 
-COMMON = ("experiment=tic_tac_toe", "run.minutes=600", "run.checkpoint_seconds=5", "actors.games_per_actor=8",
+COMMON = ("experiment=tic_tac_toe", "run.minutes=600", "run.checkpoint_seconds=2", "actors.games_per_actor=8",
           "search.simulations=8", "search.considered_actions=8", "strength.enabled=false", "replay.minimum=500",
           "replay.window=fixed", "learner.publish_every=20")
 CLUSTER = (*COMMON, "replay.capacity=40000", "actors.count=2", "actors.cpus=0.4", "inference.placement=server",
@@ -71,7 +71,8 @@ class Shusaku:
         hook = ROOT / "benchmarks" / "reliability" / "ledger"
         variables = {key: value for key, value in os.environ.items() if key != "RAY_ADDRESS"}
         path = os.pathsep.join([str(hook), *filter(None, [os.environ.get("PYTHONPATH")])])
-        self._environment = {**variables, "PYTHONPATH": path, "SOAK_LEDGER": str(ledger)}
+        self._environment = {**variables, "PYTHONPATH": path, "SOAK_LEDGER": str(ledger),
+                             "TMPDIR": str(run_dir.parent)}
         self.family: set[psutil.Process] = set()
         self.starts = 0
         self.process: subprocess.Popen[bytes] | None = None
@@ -260,7 +261,7 @@ class Faults:
 
     def __init__(self, seed: int, wiring: str, is_short: bool) -> None:
         self._random = random.Random(f"{seed} {wiring}")
-        self._pause = (4.0, 10.0) if is_short else (8.0, 25.0)
+        self._pause = (5.0, 15.0) if is_short else (10.0, 30.0)
         self._stopped: list[tuple[float, int]] = []  # when to send SIGCONT, to which process
         self.next = time.monotonic() + 5.0
         self.counts: Counter[str] = Counter()
@@ -299,13 +300,15 @@ class Faults:
         return False
 
 
-def traces() -> set[str]:
-    """What processes may leave on this machine; Ray's logs stay on purpose."""
-    folders = (Path("/dev/shm"), Path(tempfile.gettempdir()))
-    found = {str(path) for folder in folders if folder.is_dir() for path in folder.iterdir()
-             if re.match(r"(shusaku-redis-|psm_|sem\.|plasma|torch_|pymp-)", path.name)}
+def traces(folder: Path) -> set[str]:
+    """Shared memory, and what lies in the directory for temporary files or listens there; Ray's logs stay on purpose.
+
+    Sockets without a file and memory without a name end with their processes.
+    """
+    found = {str(path) for path in Path("/dev/shm").glob("*")}
+    found |= {str(path) for path in folder.iterdir() if not re.match(r"shusaku-\w{8}$|cluster|local", path.name)}
     lines = Path("/proc/net/unix").read_text().splitlines()
-    return found | {line.split()[-1] for line in lines if "shusaku" in line.split()[-1]}
+    return found | {line.split()[-1] for line in lines if str(folder) in line}
 
 
 def parts_of(run_dir: Path) -> list[str]:
@@ -324,7 +327,7 @@ class Soak:
         self.run = Shusaku("local" if self.wiring == "local" else "train", self.overrides, folder / self.wiring,
                            self.ledger)
         self.faults, self.sampler = Faults(seed, self.wiring, seconds < 1200), Sampler()
-        self.before, self.failures = traces(), []
+        self.folder, self.before, self.failures = folder, traces(folder), []
 
     def go(self) -> list[str]:
         """What is wrong, a line each."""
@@ -369,7 +372,7 @@ class Soak:
               + ", ".join(f"{count} {name}" for name, count in sorted(self.faults.counts.items())))
         self.check_games()
         self.failures += self.sampler.report()
-        left = [*sorted(traces() - self.before), *parts_of(self.run.run_dir)]
+        left = [*sorted(traces(self.folder) - self.before), *parts_of(self.run.run_dir)]
         self.failures += [f"{self.wiring} has left {name}" for name in left]
 
     def begin(self) -> None:
@@ -476,7 +479,7 @@ def main() -> None:
     shares = {"both": (LOCAL_SHARE, 1 - LOCAL_SHARE), "cluster": (0.0, 1.0), "local": (1.0, 0.0)}[options.wiring]
     failures: list[str] = []
     print(f"soak       {options.minutes:g} minutes, seed {options.seed}", flush=True)
-    with tempfile.TemporaryDirectory(prefix="soak-") as folder:
+    with tempfile.TemporaryDirectory(prefix="soak") as folder:
         for share, kind in zip(shares, (LocalSoak, ClusterSoak), strict=True):
             if share:
                 failures += kind(Path(folder), share * options.minutes * 60, options.seed).go()
