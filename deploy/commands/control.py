@@ -99,7 +99,7 @@ def _control(config: Config) -> RedisControl | ControlClient:
     directory = Path(config.run.dir)
     if (client := ControlClient.of(directory)) is not None:
         return client
-    if not (directory / "run.json").exists():
+    if (identity := RunIdentity.find(directory)) is None:
         raise UsageError(f"run.dir={directory} holds no run of `shusaku train`; name the one that is running")
     url = config.replay.url or server_url(directory / "redis")
     if not url:
@@ -107,7 +107,7 @@ def _control(config: Config) -> RedisControl | ControlClient:
                          "your own server, give its replay.url")
     if not is_running(directory) and not config.replay.url:
         raise UsageError(f"run.dir={directory}: no process runs it; `shusaku train` resumes it")
-    return RedisControl(url, RunIdentity.of(directory).run_id)
+    return RedisControl(url, identity.run_id)
 
 
 def _state(control: RedisControl | ControlClient, config: Config) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from shusaku.common.masking import mask_text
 from shusaku.deploy.run.foreground_link import LINK
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -69,9 +70,13 @@ class Status:
     refused_publications: int = 0  # networks that were not finite
     rollbacks: int = 0  # to the last checkpoint
     quarantined: int = 0  # records that failed validation
+    lost_games: int = 0  # played, but not in the replay any more
     send_failures: int = 0  # calls of actors to the replay server without an answer
+    restored_games: int = 0  # open games that actors went on with, of their predecessors
+    dropped_games: int = 0  # open games that they could not go on with
     skipped_rows: int = 0  # rows that left the replay server before the learner read them
     unreachable_seconds: float = 0.0  # since the replay server answered the learner last; 0: it answers
+    outage_seconds: float = 0.0  # in which the training clock stood still, because a part of the run was missing
     workers: list[tuple[str, str]] = field(default_factory=list)  # metrics of a cluster with their units
     time_shares: dict[str, float] = field(default_factory=dict)  # of self-play's time, by common.stage_timer.STAGES
     runtimes: list[str] = field(default_factory=list)  # what evaluates, and why it was taken
@@ -134,7 +139,7 @@ class Console:
 
     def log(self, line: str) -> None:
         """Prints a line that stays, above the block."""
-        self._terminal.print(Text(line), soft_wrap=self._live is None)
+        self._terminal.print(Text(mask_text(line)), soft_wrap=self._live is None)
 
     def __enter__(self) -> Self:
         if self._live is not None:
@@ -278,8 +283,10 @@ def _troubles(status: Status) -> list[str]:
         (status.refused_publications, "publications refused (not finite)"),
         (status.rollbacks, "rollbacks to the last checkpoint"),
         (status.quarantined, "records in quarantine"),
+        (status.lost_games, "games lost from the replay"),
         (status.send_failures, "calls to the replay server without an answer"),
         (status.skipped_rows, "rows deleted before they were read"),
+        (status.dropped_games, "open games dropped"),
     ]
     return [f"{count:,} {what}" for count, what in counts if count] + status.troubles
 

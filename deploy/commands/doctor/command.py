@@ -42,7 +42,7 @@ from shusaku.deploy.commands.doctor.machine import (
 from shusaku.deploy.ray_runtime.session import SHARED_MEMORY
 from shusaku.deploy.run.composed_config import replace_settings
 from shusaku.deploy.run.disk_budget import DiskBudget, DiskReport, checkpoint_bytes, report_disk
-from shusaku.deploy.run.run_directory import read_config
+from shusaku.deploy.run.saved_config import read_config
 from shusaku.replay.stream.client import connect
 from shusaku.replay.stream.server import find_binary, server_url
 
