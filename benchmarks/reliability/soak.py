@@ -300,13 +300,17 @@ class Faults:
         return False
 
 
+# Below the directory for temporary files: Ray's logs, torch's cache, the soak's own folders.
+STAYS = re.compile(r"shusaku-\w{8}$|torchinductor_|cluster|local")
+
+
 def traces(folder: Path) -> set[str]:
-    """Shared memory, and what lies in the directory for temporary files or listens there; Ray's logs stay on purpose.
+    """Shared memory, and what lies in the directory for temporary files or listens there.
 
     Sockets without a file and memory without a name end with their processes.
     """
     found = {str(path) for path in Path("/dev/shm").glob("*")}
-    found |= {str(path) for path in folder.iterdir() if not re.match(r"shusaku-\w{8}$|cluster|local", path.name)}
+    found |= {str(path) for path in folder.iterdir() if not STAYS.match(path.name)}
     lines = Path("/proc/net/unix").read_text().splitlines()
     return found | {line.split()[-1] for line in lines if str(folder) in line}
 
