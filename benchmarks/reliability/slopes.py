@@ -68,4 +68,5 @@ def slope_of(samples: list[Sample], what: str) -> Slope | None:
         if cumulative[-1]:
             medians.append(slopes[np.searchsorted(cumulative, cumulative[-1] / 2)])
     low, high = np.percentile(medians, [2.5, 97.5]) if medians else (float("-inf"), float("inf"))
-    return Slope(float(np.median(slopes)), float(low), float(high), len(slopes))
+    value = float(np.median(slopes))
+    return Slope(value, min(value, float(low)), max(value, float(high)), len(slopes))
