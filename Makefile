@@ -2,6 +2,7 @@
 # make train     learns connect four           make test        what continuous integration runs
 # make test-long the tests that take minutes   make lint        ruff, mypy, words, clang-format, clang-tidy
 # make test-faults  every fault of docs/operations/faults.md, with real processes that are killed, stopped and cut off
+# make soak MINUTES=60 SEED=1  kills and stops parts of both wirings at random: benchmarks/reliability/soak.py
 # make fuzz      runs each target of tests/fuzz/fuzz_bytes.py FUZZ_RUNS times
 # make lock      writes requirements.lock, whose wheels `make install LOCKED=1` installs and no others
 # make sbom      writes build/sbom.json, the packages of .venv as CycloneDX
@@ -10,7 +11,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .ONESHELL:
-.PHONY: install train test test-faults test-long fuzz lock sbom oracles lint format docs results clean
+.PHONY: install train test test-faults test-long soak fuzz lock sbom oracles lint format docs results clean
 
 PYTHON ?= python3
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
@@ -18,6 +19,8 @@ PYTEST_ARGS ?=
 # Tests that start whole runs stay together on one of these workers: tests/conftest.py.
 TEST_WORKERS ?= 2
 TRAIN_ARGS ?=
+MINUTES ?= 60
+SEED ?= 1
 FUZZ_RUNS ?= 10000000
 FUZZ_ARGS ?=
 # 1: each package has to be the file whose SHA-256 stands in requirements.lock, from whatever index.  Only torch is not
@@ -114,6 +117,9 @@ lock: install
 sbom: install
 	$(BIN)/python -m cyclonedx_py environment --pyproject pyproject.toml --output-reproducible --spec-version 1.6 \
 	  --output-format JSON --output-file build/sbom.json $(BIN)/python
+
+soak: install
+	$(BIN)/python -m benchmarks.reliability.soak --minutes $(MINUTES) --seed $(SEED)
 
 oracles: $(VENV)/.tools
 	$(PYTHON) tests/fixtures/oracles.py
