@@ -297,9 +297,13 @@ class TrainingLoop:
         if batch is None:
             return False
         self._activity.begin("a gradient step")
-        self.learner.run_share = self._share_done()
+        self.learner.run_share, parts = self._share_done(), self.learner.parts
         try:
             self.learner.step(batch)
+            if self.learner.parts > parts:
+                self._note(f"learner.batch_size={self._config.learner.batch_size} does not fit into the memory of "
+                           f"learner.device={self._config.learner.device}: each batch is taken in {self.learner.parts} "
+                           "parts from now on, and a smaller one would be faster")
         except Diverged as error:
             self._roll_back(error)
         else:
