@@ -3,6 +3,7 @@
 from collections import Counter, deque
 
 from shusaku.actors.evaluators.evaluator import SplitEvaluate
+from shusaku.actors.resignation import NEVER_RESIGN, typical_resign_value
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.config.schema import SelfPlayConfig
@@ -23,18 +24,24 @@ class PipelinedSelfPlay:
     def __init__(
         self, game: Game, search: SearchConfig, self_play: SelfPlayConfig, evaluate: SplitEvaluate, *,
         games: int, seed: int, identity: ActorIdentity, config_hash: str = "", timer: StageTimer | None = None,
+        resign_value: float = NEVER_RESIGN,
     ) -> None:
-        """`evaluate`: for example `actors.inference.client.RemoteEvaluator`."""
+        """`evaluate`: for example `actors.inference.client.RemoteEvaluator`; `resign_value`: see `SelfPlay`."""
         self.evaluate = evaluate
         self._timer = timer or StageTimer()
         self.sequence = 0  # of the next finished game
         self._groups = [
             SelfPlay(game, search, self_play, evaluate, games=size, seed=group_seed(seed, group), identity=identity,
-                     config_hash=config_hash, timer=self._timer)
+                     config_hash=config_hash, timer=self._timer, resign_value=resign_value)
             for group, size in enumerate(group_games(games))
         ]
         self._next = 0  # group that searches next
         self._in_flight: deque[tuple[SelfPlay, bool]] = deque()  # group, and whether it waits for an answer
+
+    @property
+    def resign_value(self) -> float:
+        """The median threshold of the groups that have one: a player to move who sees less resigns."""
+        return typical_resign_value(group.resign_value for group in self._groups)
 
     def step(self) -> list[GameRecord]:
         """One group searches, then the other group's answers are awaited and backed up; the games that ended there.

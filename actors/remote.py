@@ -21,6 +21,7 @@ from shusaku.actors.inference.shm_server import SharedMemoryServer
 from shusaku.actors.inference.stats import ServerStats
 from shusaku.actors.inference.transport import SERVER_SECONDS, ServerTransport
 from shusaku.actors.pipelined_self_play import PipelinedSelfPlay
+from shusaku.actors.resignation import NEVER_RESIGN
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.config.schema import Config, InferenceConfig
@@ -50,6 +51,7 @@ class ActorPlan:
     url: str  # of the replay, for the actor's node
     run_id: str
     with_server: bool  # evaluates on inference servers, not by itself
+    resign_value: float = NEVER_RESIGN  # threshold to begin with
 
 
 class _Shell:
@@ -102,6 +104,7 @@ class SelfPlayActor(_Shell):
         plan, config = self._plan, self._plan.config
         settings: dict[str, Any] = {
             "games": plan.games, "seed": plan.seed, "identity": identity, "config_hash": plan.config_hash,
+            "resign_value": plan.resign_value,
         }
         player: GamePlayer
         timer = StageTimer()

@@ -8,6 +8,7 @@ import msgpack
 
 from shusaku.actors.evaluators.evaluator import Runtime
 from shusaku.actors.evaluators.network import NetworkEvaluator
+from shusaku.actors.resignation import NEVER_RESIGN
 from shusaku.common._core import Game, GameBatch
 from shusaku.common.config.schema import SelfPlayConfig
 from shusaku.common.config.search import SearchConfig
@@ -36,8 +37,12 @@ class SelfPlay:
     def __init__(
         self, game: Game, search: SearchConfig, self_play: SelfPlayConfig, evaluate: Evaluate, *,
         games: int, seed: int, identity: ActorIdentity, config_hash: str = "", timer: StageTimer | None = None,
+        resign_value: float = NEVER_RESIGN,
     ) -> None:
-        """`timer`: shared with the evaluator if the evaluator charges its own stages."""
+        """`timer`: shared with the evaluator if the evaluator charges its own stages.
+
+        `resign_value`: threshold to begin with, of the run before, until enough games were played to the end.
+        """
         self.evaluate = evaluate
         self.timer = timer or StageTimer()
         self._game = game
@@ -49,7 +54,12 @@ class SelfPlay:
         self._size, self._seed = games, seed
         self._name, self._params = game.name, dict(game.params)
         self._runtime = _attachable(evaluate, games)
-        self._batch = self._games(seed)
+        self._batch = self._games(seed, resign_value)
+
+    @property
+    def resign_value(self) -> float:
+        """A player to move who sees less resigns."""
+        return self._batch.resign_value
 
     def step(self) -> list[GameRecord]:
         """One round: selects a leaf in every game and evaluates the leaves in one call; the games that ended."""
@@ -127,7 +137,7 @@ class SelfPlay:
             raise ValueError(f"the snapshot of the open games cannot be read: {error}") from None
         if state.get("rules") != self._rules():
             raise ValueError(f"the open games were played by other rules: {state.get('rules')}, not {self._rules()}")
-        batch = self._games(seed)
+        batch = self._games(seed, self.resign_value)
         batch.restore(games)
         self._batch, self._seed, self.sequence = batch, seed, sequence
 
@@ -135,10 +145,11 @@ class SelfPlay:
         """Starts new games, numbered from `sequence` and with another seed, because the unfinished ones were lost."""
         self.sequence = sequence
         self._seed = (self._seed + sequence + 1) % 2**64
-        self._batch = self._games(self._seed)
+        self._batch = self._games(self._seed, self.resign_value)
 
-    def _games(self, seed: int) -> GameBatch:
+    def _games(self, seed: int, resign_value: float) -> GameBatch:
         batch = GameBatch(self._game, self._options, self._size, seed, self._self_play)
+        batch.begin_with_resign_value(resign_value)
         if self._runtime is not None:
             batch.attach(self._runtime.inputs, self._runtime.policy, self._runtime.values)
         return batch

@@ -32,6 +32,7 @@ from shusaku.learner.checkpoints import (
 )
 from shusaku.learner.learner import Learner
 from shusaku.learner.optimizers import run_share
+from shusaku.learner.sample_age import SampleAge
 from shusaku.learner.state_copy import Diverged, LearnerState, StateBuffers
 from shusaku.learner.version_index import VersionIndex
 from shusaku.replay.buffer import Batch, ReplayBuffer, ReplayStats
@@ -108,6 +109,7 @@ class TrainingLoop:
                           config.run.seed)
         self.learner = Learner(network, game, config.learner, is_quantised=config.inference.is_quantised)
         self.versions = VersionIndex(directory)
+        self._sample_age = SampleAge(self.versions.steps)
         self._published: Weights | None = None
         self._restored: Weights | None = None  # what was published last when the checkpoint was written
         self._rollbacks = self._rollbacks_copied = self._saved_step = self._ticks = 0
@@ -220,6 +222,8 @@ class TrainingLoop:
             self._note(f"version {weights.version} was not published: {error}; the next one will be tried")
             return
         metrics = self.learner.metrics()
+        if metrics:
+            metrics |= self._sample_age.take()
         with self._lock:
             self._metrics = metrics or self._metrics
         self._use(weights)
@@ -273,6 +277,7 @@ class TrainingLoop:
         self.learner.run_share = self._share_done()
         try:
             self.learner.step(batch)
+            self._sample_age.add(batch.versions, self.learner.step_count)
         except Diverged as error:
             self._roll_back(error)
         else:

@@ -20,7 +20,9 @@ class VersionIndex:
         self._path = directory / "versions.jsonl"
         drop_torn_line(self._path)
         lines = self._path.read_text(encoding="utf-8").splitlines() if self._path.exists() else []
-        self.newest = max((int(json.loads(line)["version"]) for line in lines), default=0)
+        found = [json.loads(line) for line in lines]
+        self.steps = {int(line["version"]): int(line["step"]) for line in found}  # gradient steps behind each version
+        self.newest = max(self.steps, default=0)
 
     def append(self, weights: Weights) -> None:
         """Records that these weights were published; OSError, and nothing changed, if the disk does not take it."""
@@ -30,3 +32,4 @@ class VersionIndex:
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         self.newest = weights.version
+        self.steps[weights.version] = weights.step

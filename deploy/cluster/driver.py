@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 
+from shusaku.actors.resignation import NEVER_RESIGN
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import ResumeError, RunError, UsageError
 from shusaku.common.messages import Weights
@@ -105,7 +106,7 @@ class ClusterRun(TrainingRun):
             config, self.layout, epoch=epoch, run_id=self.identity.run_id, directory=self.directory.path,
             log_directory=self.session.log_directory, url=self.store.url, actor_url=self.store.actor_url,
             has_positions=self.positions is not None, actors=lambda: self.actors, seconds=lambda: self.seconds,
-            heartbeat=self.totals.last_heartbeat, fence=self.fence,
+            resign_value=lambda: self.progress.resign_value, heartbeat=self.totals.last_heartbeat, fence=self.fence,
         )
         for role, count in roles:
             self.supervisor.register(role, count)
@@ -224,6 +225,8 @@ class ClusterRun(TrainingRun):
             seconds=self.seconds, activity=self.activity, version=self.broadcast.version, games=self.totals.accepted,
             rows=self.totals.rows, totals={**self.totals.total, "rows": self.totals.rows}, report=self.report,
             faults=self.faults.totals, quarantined=self.quarantined, strength=tuple(self.progress.strength),
+            resign_value=self.keep_resign_value(
+                float(metrics.get("resign_value", NEVER_RESIGN)) for metrics in self.totals.by_actor.values()),
             runtimes=list_runtimes(self.supervisor, self.totals), troubles=tuple(troubles),
             workers=view_workers(self.supervisor, self.totals, self.store, self.actors))
 

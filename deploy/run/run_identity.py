@@ -1,7 +1,7 @@
 """What a run directory keeps for the driver: the name of the run, and how far it came.
 
     run.json       run_id (names the keys in Redis) and epoch (driver terms so far)
-    progress.json  training seconds, measurements of the strength
+    progress.json  training seconds, measurements of the strength, threshold of resignation
 """
 
 import json
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from shusaku.actors.resignation import NEVER_RESIGN
 from shusaku.common.durable_files import write_atomically
 from shusaku.common.errors import UsageError
 
@@ -69,6 +70,7 @@ class RunProgress:
     strength: list[tuple[float, float]] = field(default_factory=list)  # training seconds, share of optimal moves
     restarts: int = 0  # of workers
     evaluations: int = 0  # of self-play by the network, as far as one process could count them
+    resign_value: float = NEVER_RESIGN  # the threshold in use
 
     @classmethod
     def load(cls, directory: Path) -> "RunProgress":
@@ -77,7 +79,7 @@ class RunProgress:
             content = json.loads((directory / "progress.json").read_text(encoding="utf-8"))
             strength = [(float(s), float(v)) for s, v in content["strength"]]
             return cls(float(content["seconds"]), int(content["measurements"]), strength, int(content["restarts"]),
-                       int(content.get("evaluations", 0)))
+                       int(content.get("evaluations", 0)), float(content.get("resign_value", NEVER_RESIGN)))
         except FileNotFoundError:
             return cls()
         except (ValueError, KeyError, TypeError) as error:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from shusaku.actors.resignation import NEVER_RESIGN
 from shusaku.learner.training_loop import TrainingReport
 
 
@@ -35,6 +36,7 @@ class RunView:
     quarantined: int  # records
     strength: tuple[tuple[float, float], ...]  # training seconds, share of optimal moves
     runtimes: tuple[str, ...]  # what evaluates, and why it was chosen
+    resign_value: float = NEVER_RESIGN  # a player to move who sees less resigns
     troubles: tuple[str, ...] = ()  # what is wrong now
     pending_rows: int = 0  # played, but not in the window yet
     workers: WorkersView | None = None  # None: all of the run is one process

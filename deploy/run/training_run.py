@@ -2,11 +2,13 @@
 
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 from shusaku.actors.arena.strength import Strength
 from shusaku.actors.arena.strength_sets import strength_set
+from shusaku.actors.resignation import NEVER_RESIGN, typical_resign_value
 from shusaku.common.config.schema import Config
 from shusaku.common.external.configured_game import configured_game
 from shusaku.deploy.run.console import Console, Status
@@ -98,6 +100,13 @@ class TrainingRun(ABC):
         for note in report.notes:
             self.log(note)
         return report
+
+    def keep_resign_value(self, values: Iterable[float]) -> float:
+        """The threshold of these batches of games, which a restart begins with; that of before if none has one yet."""
+        now = typical_resign_value(values)
+        if now > NEVER_RESIGN:
+            self.progress.resign_value = now
+        return self.progress.resign_value if self.config.self_play.resign_errors else NEVER_RESIGN
 
     def save_progress(self, **counts: Any) -> None:
         """What a kill would lose, with these counts of now; a full disk is logged, and nothing more."""
