@@ -12,6 +12,7 @@ from typing import Protocol
 import msgpack
 import psutil
 
+from shusaku.actors.open_games import OpenGames
 from shusaku.common.messages import Control, GameRecord, Weights
 from shusaku.common.stage_timer import StageTimer
 
@@ -65,14 +66,17 @@ class ActorLoop:
         runtime: Callable[[], str] = lambda: "",
         more_metrics: Callable[[], dict[str, int | float | str]] = dict,
         timer: StageTimer | None = None, clock: Callable[[], float] = time.monotonic,
+        open_games: OpenGames | None = None,
     ) -> None:
         """`load` gives new weights to the evaluator; `more_metrics` are added to the heartbeat's metrics.
 
-        `timer`: the player's.  Nothing is played before the first weights, or before `set_ready`.
+        `timer`: the player's; `open_games`: of the player, saved and restored; None: they are lost with the actor.
+        Nothing is played before the first weights, or before `set_ready`.
         """
         self._player, self._writer, self._load, self._epoch = player, writer, load, epoch
         self._is_ready, self._runtime, self._clock = False, runtime, clock
         self._more_metrics, self._timer = more_metrics, timer or StageTimer()
+        self._open_games = open_games
         self._waiting: list[GameRecord] = []  # finished games that the writer has not taken yet
         self._offered: Weights | None = None
         self._version = -1
@@ -94,11 +98,22 @@ class ActorLoop:
         self._is_ready = True
 
     def stop(self) -> None:
-        """Makes `run` return after the current step; its unfinished games are lost."""
+        """Makes `run` return after the current step."""
         self._stopping.set()
 
     def run(self) -> str:
         """Plays until it is told to stop; the reason why it ended."""
+        reason = self._play_until_told()
+        self.save_open_games()
+        return reason
+
+    def save_open_games(self) -> None:
+        """Puts the open games behind all finished ones; for the thread of `run`, after its end."""
+        self._hand_over()
+        if self._open_games is not None:
+            self._open_games.save()
+
+    def _play_until_told(self) -> str:
         before, activity = self._clock(), "starved"
         while not self._stopping.is_set():
             self._ticks += 1
@@ -112,7 +127,7 @@ class ActorLoop:
             if control.stop:
                 return "the run was stopped, or this actor has a successor"
             self._load_offered()
-            if not self._is_ready:
+            if not self._is_ready or (self._open_games is not None and not self._open_games.restore()):
                 activity = "starved"
                 self._stopping.wait(PAUSE_SECONDS)
                 self._timer.charge("wait")
@@ -127,6 +142,8 @@ class ActorLoop:
                     self._play(now + CHECK_SECONDS)
                 finally:  # finished games are kept, even if a step raises
                     self._hand_over()
+                if self._open_games is not None:
+                    self._open_games.save_if_due()
         return "the actor was stopped"
 
     def _play(self, until: float) -> None:
@@ -159,4 +176,5 @@ class ActorLoop:
             **{f"{name}_ms": round(seconds * 1000) for name, seconds in self._seconds.items()},
             "pid": os.getpid(), "resident_mb": round(psutil.Process().memory_info().rss / 1e6),
             "runtime": self._runtime()[:MAX_RUNTIME_TEXT], **self._more_metrics(),
+            **(self._open_games.metrics() if self._open_games is not None else {}),
         })

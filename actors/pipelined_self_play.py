@@ -8,7 +8,7 @@ from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.config.schema import SelfPlayConfig
 from shusaku.common.config.search import SearchConfig
-from shusaku.common.messages import GameRecord
+from shusaku.common.messages import GameRecord, OpenGame
 from shusaku.common.stage_timer import StageTimer
 
 GROUPS = 2
@@ -30,10 +30,12 @@ class PipelinedSelfPlay:
         self.evaluate = evaluate
         self._timer = timer or StageTimer()
         self.sequence = 0  # of the next finished game
+        self.size, sizes = games, group_games(games)
         self._groups = [
             SelfPlay(game, search, self_play, evaluate, games=size, seed=group_seed(seed, group), identity=identity,
-                     config_hash=config_hash, timer=self._timer, resign_value=resign_value)
-            for group, size in enumerate(group_games(games))
+                     config_hash=config_hash, timer=self._timer, resign_value=resign_value,
+                     first_index=sum(sizes[:group]))
+            for group, size in enumerate(sizes)
         ]
         self._next = 0  # group that searches next
         self._in_flight: deque[tuple[SelfPlay, bool]] = deque()  # group, and whether it waits for an answer
@@ -66,6 +68,19 @@ class PipelinedSelfPlay:
         for group in self._groups:
             total.update(group.counters())
         return dict(total)
+
+    def open_games(self) -> list[OpenGame]:
+        """See `SelfPlay.open_games`; at any moment between two steps."""
+        return [game for group in self._groups for game in group.open_games()]
+
+    def resume(self, index: int, game: OpenGame) -> None:
+        """See `SelfPlay.resume`; the indices of both groups follow each other."""
+        for group in self._groups:
+            if index < group.size:
+                group.resume(index, game)
+                return
+            index -= group.size
+        raise ValueError(f"index {index}: there are {self.size} games")
 
     def _begin(self, group: SelfPlay) -> None:
         leaves = group.begin_step()

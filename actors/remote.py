@@ -7,11 +7,12 @@ exception; the other methods are short.
 import os
 import threading
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import ray
 
-from shusaku.actors.actor_loop import ActorLoop, GamePlayer
+from shusaku.actors.actor_loop import ActorLoop
 from shusaku.actors.arena.strength import StoppedError, Strength, measure
 from shusaku.actors.arena.strength_sets import strength_set
 from shusaku.actors.evaluators.factory import evaluator_maker, make_evaluator
@@ -20,6 +21,7 @@ from shusaku.actors.inference.server import InferenceServer
 from shusaku.actors.inference.shm_server import SharedMemoryServer
 from shusaku.actors.inference.stats import ServerStats
 from shusaku.actors.inference.transport import SERVER_SECONDS, ServerTransport
+from shusaku.actors.open_games import OpenGamePlayer, OpenGames
 from shusaku.actors.pipelined_self_play import PipelinedSelfPlay
 from shusaku.actors.resignation import NEVER_RESIGN
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
@@ -31,7 +33,9 @@ from shusaku.common.leaves_codec import LeavesCodec
 from shusaku.common.messages import Weights
 from shusaku.common.stage_timer import StageTimer
 from shusaku.replay.stream.append import Appender
+from shusaku.replay.stream.open_games import take_open_games
 from shusaku.replay.stream.writer import AsyncWriter
+from shusaku.replay.validation import Validation
 
 FLUSH_SECONDS = 5.0  # at the end, for games that are not in Redis yet
 BUILD_SECONDS = 300.0  # for `run` to build the objects that the other methods use: a GPU compiles and captures graphs
@@ -96,6 +100,7 @@ class SelfPlayActor(_Shell):
                 return "the actor was stopped"
             return self._loop.run()
         except EvaluationStoppedError:
+            self._loop.save_open_games()
             return "the actor was stopped while it waited for an inference server"
         finally:
             writer.close(FLUSH_SECONDS)
@@ -106,18 +111,27 @@ class SelfPlayActor(_Shell):
             "games": plan.games, "seed": plan.seed, "identity": identity, "config_hash": plan.config_hash,
             "resign_value": plan.resign_value,
         }
-        player: GamePlayer
+        player: SelfPlay | PipelinedSelfPlay
         timer = StageTimer()
         if plan.with_server:
             self._transport = ServerTransport(plan.actor, LeavesCodec(game))
             remote = RemoteEvaluator(self._transport, plan.actor, game, should_stop=self._stopping.is_set)
             player = PipelinedSelfPlay(game, config.search, config.self_play, remote, timer=timer, **settings)
             return ActorLoop(player, writer, lambda weights: None, epoch=plan.epoch,
-                             more_metrics=self._transport.metrics, timer=timer)
+                             more_metrics=self._transport.metrics, timer=timer,
+                             open_games=self._open_games(player, game, writer))
         evaluator = make_evaluator(game, config.inference, config.network, plan.games, timer)
         player = SelfPlay(game, config.search, config.self_play, evaluator, timer=timer, **settings)
         return ActorLoop(player, writer, evaluator.load, epoch=plan.epoch, runtime=lambda: evaluator.description,
-                         timer=timer)
+                         timer=timer, open_games=self._open_games(player, game, writer))
+
+    def _open_games(self, player: OpenGamePlayer, game: Game, writer: AsyncWriter) -> OpenGames | None:
+        plan, minutes = self._plan, self._plan.config.actors.snapshot_minutes
+        if minutes == 0:
+            return None
+        take = partial(take_open_games, plan.url, plan.run_id, (plan.epoch, plan.actor, plan.incarnation))
+        return OpenGames(player, Validation(game, plan.config_hash), seconds=60 * minutes, take=take,
+                         put=writer.put_open_games)
 
     def load(self, weights: list[Any]) -> None:
         """Takes newer weights, as a list of one reference: Ray would fetch a bare one before the call."""

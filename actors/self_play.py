@@ -1,10 +1,12 @@
 """Self-play: a batch of parallel games in C++, whose leaves are evaluated in one call; finished games as records."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import msgpack
+import numpy as np
 
 from shusaku.actors.evaluators.evaluator import Runtime
 from shusaku.actors.evaluators.network import NetworkEvaluator
@@ -12,7 +14,7 @@ from shusaku.actors.resignation import NEVER_RESIGN
 from shusaku.common._core import Game, GameBatch
 from shusaku.common.config.schema import SelfPlayConfig
 from shusaku.common.config.search import SearchConfig
-from shusaku.common.messages import EndedBy, Evaluation, GameId, GameRecord, Leaves
+from shusaku.common.messages import EndedBy, Evaluation, GameId, GameRecord, Leaves, OpenGame, RowKind
 from shusaku.common.search import Evaluate, search_options, self_play_options
 from shusaku.common.stage_timer import StageTimer
 
@@ -37,11 +39,12 @@ class SelfPlay:
     def __init__(
         self, game: Game, search: SearchConfig, self_play: SelfPlayConfig, evaluate: Evaluate, *,
         games: int, seed: int, identity: ActorIdentity, config_hash: str = "", timer: StageTimer | None = None,
-        resign_value: float = NEVER_RESIGN,
+        resign_value: float = NEVER_RESIGN, first_index: int = 0,
     ) -> None:
         """`timer`: shared with the evaluator if the evaluator charges its own stages.
 
-        `resign_value`: threshold to begin with, of the run before, until enough games were played to the end.
+        `resign_value`: threshold to begin with, of the run before, until enough games were played to the end;
+        `first_index`: of these games among those of the actor.
         """
         self.evaluate = evaluate
         self.timer = timer or StageTimer()
@@ -51,7 +54,9 @@ class SelfPlay:
         self.sequence = 0  # of the next finished game
         self._options = search_options(search, symmetries=True)
         self._self_play = self_play_options(self_play)
-        self._size, self._seed = games, seed
+        self.size, self._seed = games, seed
+        self._first_index = first_index
+        self._resumed: dict[int, tuple[int, str]] = {}  # index -> number and name of a game that was resumed there
         self._name, self._params = game.name, dict(game.params)
         self._runtime = _attachable(evaluate, games)
         self._batch = self._games(seed, resign_value)
@@ -103,7 +108,10 @@ class SelfPlay:
         return self._take_finished() if finished else []
 
     def _take_finished(self) -> list[GameRecord]:
-        records = [self._record(columns) for columns in self._batch.take_finished()]
+        records = []
+        for columns in self._batch.take_finished():
+            records.append(self._record(columns))
+            self.sequence += 1
         self.timer.charge("record")
         return records
 
@@ -140,15 +148,39 @@ class SelfPlay:
         batch = self._games(seed, self.resign_value)
         batch.restore(games)
         self._batch, self._seed, self.sequence = batch, seed, sequence
+        self._resumed.clear()
+
+    def open_games(self) -> list[OpenGame]:
+        """The games that go on and have had a search, without the search of the position that each has reached."""
+        games = []
+        for index in range(self.size):
+            columns = self._batch.open_game(index)
+            if np.any(columns["kind"] != RowKind.OPENING):  # else it has cost nothing yet
+                state = {name: columns.pop(name) for name in ("policy_plies", "avoided", "may_resign")}
+                record = self._record({**columns, "outcome": 0, "ended_by": EndedBy.PLY_LIMIT})
+                games.append(OpenGame(record.open_id, record, **state))
+        return games
+
+    def resume(self, index: int, game: OpenGame) -> None:
+        """Goes on with this game in place of the one with this index; only before the first step.
+
+        ValueError unless its moves are legal and it is not over.
+        """
+        record = game.record
+        komi = math.nan if record.params == self._params else float(record.params["komi"])
+        self._batch.resume(index, record, komi=komi, policy_plies=game.policy_plies, avoided=game.avoided,
+                           may_resign=game.may_resign)
+        self._resumed[index] = (self._batch.open_game(index)["number"], game.open_id)
 
     def begin_anew(self, sequence: int) -> None:
         """Starts new games, numbered from `sequence` and with another seed, because the unfinished ones were lost."""
         self.sequence = sequence
         self._seed = (self._seed + sequence + 1) % 2**64
         self._batch = self._games(self._seed, self.resign_value)
+        self._resumed.clear()
 
     def _games(self, seed: int, resign_value: float) -> GameBatch:
-        batch = GameBatch(self._game, self._options, self._size, seed, self._self_play)
+        batch = GameBatch(self._game, self._options, self.size, seed, self._self_play)
         batch.begin_with_resign_value(resign_value)
         if self._runtime is not None:
             batch.attach(self._runtime.inputs, self._runtime.policy, self._runtime.values)
@@ -157,18 +189,24 @@ class SelfPlay:
     def _rules(self) -> list[object]:
         return [self._name, self._params]
 
-    def _record(self, columns: dict[str, object]) -> GameRecord:
+    def _record(self, columns: dict[str, Any]) -> GameRecord:
         identity = self._identity
         game_id = GameId(identity.epoch, identity.actor, identity.incarnation, self.sequence)
-        self.sequence += 1
+        open_id = self._open_id(columns.pop("index"), columns.pop("number"))
         params: dict[str, Any] = dict(self._params)
         if "komi" in columns:  # of this game alone
             params["komi"] = columns.pop("komi")
         columns["ended_by"] = EndedBy(str(columns["ended_by"]))
         return GameRecord(
-            game=self._name, params=params, game_id=game_id, config_hash=self._config_hash,
-            **columns,  # type: ignore[arg-type]
+            game=self._name, params=params, game_id=game_id, config_hash=self._config_hash, open_id=open_id,
+            **columns,
         )
+
+    def _open_id(self, index: int, number: int) -> str:
+        resumed_number, name = self._resumed.get(index, (-1, ""))
+        if number == resumed_number:
+            return name
+        return f"{self._identity.epoch}.{self._identity.incarnation}.{self._first_index + index}.{number}"
 
 
 def _attachable(evaluate: Evaluate, games: int) -> Runtime | None:

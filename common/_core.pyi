@@ -151,6 +151,12 @@ class GameBatch:
     def snapshot(self) -> bytes: ...  # every open game with its search
     def play_pseudo_random(self, simulations: int) -> None: ...  # a benchmark: no Python in its loop
     def restore(self, snapshot: bytes) -> None: ...  # ValueError unless of the same game, options and size
+    def open_game(self, index: int) -> dict[str, Any]: ...  # columns so far; policy_plies, avoided, may_resign
+    # The moves of `record` replace the game with this index, whose search begins anew; ValueError unless they are legal
+    def resume(
+        self, index: int, record: GameRecord, *, komi: float = ..., policy_plies: int = ..., avoided: int = ...,
+        may_resign: bool = ...,
+    ) -> None: ...
 
 def gather_logits(
     policy: NDArray[np.float32], offsets: NDArray[np.int32], actions: NDArray[np.uint16], out: NDArray[np.float32]

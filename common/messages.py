@@ -92,6 +92,7 @@ class GameRecord:
     row_weight: NDArray[np.float32]  # [T] 0: the row is never sampled
     surprise: NDArray[np.float32]  # [T] KL(policy || prior) at the root
     schema: int = SCHEMA
+    open_id: str = ""  # named the game while it was open, see OpenGame; is not encoded
 
     def __len__(self) -> int:
         """Plies, T."""
@@ -101,6 +102,21 @@ class GameRecord:
     def num_rows(self) -> int:
         """Positions as windows, limiters and rates count them: rows with weight > 0."""
         return int(np.count_nonzero(self.row_weight > 0))
+
+
+@dataclass(frozen=True, slots=True)
+class OpenGame:
+    """A game that goes on: all that its actor's successor needs, apart from the running search.
+
+    Its name never changes, also when a successor goes on with it, and no other game of the actor index has it:
+    `epoch.incarnation.index.number` of the actor that began it and of the place in which it was begun there.
+    """
+
+    open_id: str
+    record: GameRecord  # the moves up to now, as if the ply limit had ended the game in a draw
+    policy_plies: int = 0  # still to be sampled from the network's policy
+    avoided: int = -1  # the action that the first of them must not repeat; -1: none
+    may_resign: bool = False
 
 
 @dataclass(frozen=True, slots=True)

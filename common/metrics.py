@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from shusaku.common.json_lines import heal_json_lines, read_json_lines
 from shusaku.common.messages import Metrics
 from shusaku.common.stage_timer import STAGES, shares
 
@@ -26,7 +27,7 @@ class MetricsSink:
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         path = directory / "metrics.jsonl"
-        drop_torn_line(path)
+        heal_json_lines(path)
         self._lines = path.open("a", encoding="utf-8", buffering=1)
         self._events = _EventFile(directory / "tensorboard")
         self._lock = threading.Lock()
@@ -110,33 +111,22 @@ class Share(Growth):
 
 
 def read_metrics(path: Path, source: str = "") -> Iterator[Metrics]:
-    """Reads the lines of a `metrics.jsonl`, of one source if given; skips a torn last line."""
-    if not path.exists():
-        return
-    with path.open(encoding="utf-8") as lines:
-        for text in lines:
-            if not text.endswith("\n"):
-                return
-            line = json.loads(text)
-            if not source or line["source"] == source:
-                yield Metrics(line["step"], line["seconds"], line["source"], line["values"])
+    """Reads the lines of a `metrics.jsonl`, of one source if given; skips a torn last line and damaged ones."""
+    for line in read_json_lines(path):
+        if line.keys() >= {"step", "seconds", "source", "values"} and source in ("", line["source"]):
+            yield Metrics(line["step"], line["seconds"], line["source"], line["values"])
 
 
-def drop_torn_line(path: Path) -> None:
-    """Cuts a file after its last newline; does nothing if there is no file."""
-    if not path.exists():
-        return
-    with path.open("rb+") as file:
-        end = file.seek(0, 2)
-        while end > 0:
-            begin = max(0, end - 4096)
-            file.seek(begin)
-            newline = file.read(end - begin).rfind(b"\n")
-            if newline >= 0:
-                end = begin + newline + 1
-                break
-            end = begin
-        file.truncate(end)
+def rewrite_events(directory: Path) -> bool:
+    """Writes TensorBoard's files anew from metrics.jsonl if there are none with content; whether it had to."""
+    events = directory / "tensorboard"
+    if any(file.stat().st_size for file in events.glob("*")):
+        return False
+    writer = _EventFile(events)
+    for line in read_json_lines(directory / "metrics.jsonl"):
+        writer.write(line["time"], line["step"], dict(_tags(line["source"], line["values"])))
+    writer.close()
+    return True
 
 
 class _EventFile:

@@ -57,6 +57,7 @@ EXPORTED = {
     "refused_publications": _counter("refused_publications", "Networks not published, because they were not finite."),
     "rollbacks": _counter("rollbacks", "Returns of the learner to its last checkpoint."),
     "send_failures": _counter("send_failures", "Calls of actors to the replay server without an answer."),
+    "lost_games": _counter("lost_games", "Games that were played and are not in the replay any more."),
     "skipped_rows": _counter("skipped_rows", "Rows deleted in Redis before the learner read them."),
     "unreachable_seconds": _gauge("replay_unreachable_seconds", "Since Redis last answered the learner; 0: it does."),
     "waiting_share": _gauge("learner_waiting_ratio", "Share of its time that the learner waits for rows."),

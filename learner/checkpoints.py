@@ -16,7 +16,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,15 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
+from shusaku.common._core import Game
+from shusaku.common.config.schema import NetworkConfig
 from shusaku.common.durable_files import sync_directory, write_folder_durably
 from shusaku.common.errors import ResumeError
 from shusaku.common.messages import Weights
 from shusaku.common.network.weights import save_weights
 
 FORMAT = 1
-FIRST_WEIGHTS = "weights_first.safetensors"
+WEIGHTS, FIRST_WEIGHTS = "weights.safetensors", "weights_first.safetensors"
 MANIFEST, FACTS = "manifest.json", "facts.json"
 _NAME = re.compile(r"(\d{9,})(\.old)?")
 _PART = re.compile(r"[a-z0-9_]+")
@@ -122,6 +124,14 @@ def load_checkpoint(path: Path) -> Found:
         return Found(_read(path), path, ())
     except _Damaged as error:
         raise ResumeError(f"{error}; use another checkpoint") from None
+
+
+def published_weights(checkpoint: Checkpoint, network: NetworkConfig, game: Game) -> Weights:
+    """What was published last when the checkpoint was written; of a run with this network and this game."""
+    facts = checkpoint.facts
+    return Weights(int(facts["version"]), int(facts["version_step"]), dict(checkpoint.tensors["published"]),
+                   asdict(network), game.name, game.params, scales=facts.get("scales", {}),
+                   rejected=facts.get("refused", ""))
 
 
 def keep_first_weights(run: Path, weights: Weights) -> None:

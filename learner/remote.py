@@ -30,6 +30,7 @@ class LearnerPlan:
     run_id: str
     threads: int
     seconds: float  # of training before
+    config_text: str  # of the run's config.yaml
 
 
 class LearnerActor:
@@ -54,7 +55,8 @@ class LearnerActor:
         )
         try:
             self._training = TrainingLoop(config, game, buffer, Path(plan.directory), config_hash=plan.config_hash,
-                                          seconds=plan.seconds)
+                                          seconds=plan.seconds, describe_run=lambda: {
+                                              "config": plan.config_text, "run_id": plan.run_id, "epoch": plan.epoch})
             if self._is_stopped:
                 self._training.stop()
             self._built.set()

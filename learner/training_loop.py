@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,11 +23,14 @@ from shusaku.common.network.targets import make_targets
 from shusaku.common.network.weights import save_weights
 from shusaku.learner.batches import Prefetcher
 from shusaku.learner.checkpoints import (
+    WEIGHTS,
     Checkpoint,
     keep_first_weights,
     load_latest,
     prune,
+    published_weights,
     set_damaged_aside,
+    whole_checkpoints,
     write_checkpoint,
 )
 from shusaku.learner.learner import Learner
@@ -95,16 +98,18 @@ class TrainingLoop:
         seconds: float = 0.0, clock: Callable[[], float] = time.monotonic,
         share_done: Callable[[], float] | None = None,
         load_weights: Callable[[Weights], None] = lambda weights: None, self_play: SelfPlayState | None = None,
+        describe_run: Callable[[], dict[str, Any]] = dict,
     ) -> None:
         """Goes on from the newest good checkpoint below `directory`.
 
         `seconds`: training time of the run before; `share_done`: the share of the run that is over, if its time is not
-        what counts; `load_weights` is called with each publication; `self_play`: for a process that also plays.
+        what counts; `load_weights` is called with each publication; `self_play`: for a process that also plays;
+        `describe_run`: what a checkpoint keeps for the driver, whose small files can be made again from that.
         ResumeError if no checkpoint is good, or if they have another format; UsageError if the network is another one.
         """
         self._config, self._game, self._buffer, self._directory = config, game, buffer, directory
         self._config_hash, self._clock, self._self_play = config_hash, clock, self_play
-        self._load_weights = load_weights
+        self._load_weights, self._describe_run = load_weights, describe_run
         network = Network(game.observation_shape, game.num_actions, config.network, make_targets(config.learner),
                           config.run.seed)
         self.learner = Learner(network, game, config.learner, is_quantised=config.inference.is_quantised)
@@ -287,8 +292,13 @@ class TrainingLoop:
         self._learning += self._clock() - begin
         return True
 
+    @property
+    def seconds(self) -> float:
+        """Of training, summed over resumes."""
+        return self._seconds_before + self._clock() - self._began
+
     def _time_share(self) -> float:
-        return run_share(self._seconds_before + self._clock() - self._began, self._config.run)
+        return run_share(self.seconds, self._config.run)
 
     def _use(self, weights: Weights) -> None:
         # Records may name the version only after the replay knows it, so it is told before anything plays with it.
@@ -361,7 +371,7 @@ class TrainingLoop:
             "format": FORMAT, "game": self._game.name, "config_hash": self._config_hash, "replay": replay,
             "version": published.version, "version_step": published.step, "scales": published.scales,
             "refused": published.rejected, "next_batch": self._batches.index, "steps_left": self.steps_left,
-            "local": local,
+            "local": local, "driver": {"progress": {"seconds": self.seconds}, **self._describe_run()},
         }
 
     def _write(self, checkpoint: Checkpoint, published: Weights) -> None:
@@ -373,7 +383,7 @@ class TrainingLoop:
             self._saved_step = checkpoint.step
         try:
             prune(checkpoints, self._config.run.keep_checkpoints, self._config.run.keep_every_minutes * 60)
-            save_weights(self._directory / "weights.safetensors", published)
+            save_weights(self._directory / WEIGHTS, published)
         except OSError as error:
             self._note(f"the checkpoint of step {checkpoint.step:,} is whole, but not all beside it: {error}")
 
@@ -394,20 +404,31 @@ class TrainingLoop:
         self.learner.restore(LearnerState(found.checkpoint.tensors, facts["learner"]))
         records = self._self_play.open_window(facts["local"]) if self._self_play else ()
         bad = self._buffer.restore(facts["replay"], records)
-        tensors = dict(found.checkpoint.tensors["published"])
-        self._restored = Weights(int(facts["version"]), int(facts["version_step"]), tensors,
-                                 asdict(self._config.network), self._game.name, self._game.params,
-                                 scales=facts["scales"], rejected=facts["refused"])
+        self._restored = published_weights(found.checkpoint, self._config.network, self._game)
+        self._restore_versions(self._restored.version)
         # Redis may have seen later ones than a copy of the run directory knows.
-        self.versions.newest = max(self.versions.newest, int(facts["version"]), self._buffer.control().version)
+        self.versions.newest = max(self.versions.newest, self._restored.version, self._buffer.control().version)
         self._saved_step, self.steps_left = self.learner.step_count, int(facts["steps_left"])
         stats = self._buffer.stats()
         self._note(f"learning goes on after {self.learner.step_count:,} steps with {stats.rows:,} rows in the window"
                    + (f"; {bad:,} records of it were not valid and are left out" if bad else ""))
         if self._self_play is not None:
+            if stats.lost_games:
+                self._note(f"{stats.lost_games:,} games of the window, {stats.lost_rows:,} rows, are not in the record "
+                           "log any more")
             for line in self._self_play.restore(facts["local"], found.checkpoint.extra):
                 self._note(line)
         return int(facts["next_batch"])
+
+    def _restore_versions(self, published: int) -> None:
+        """Says what was damaged in versions.jsonl, and adds what the checkpoints know of what is missing."""
+        if self.versions.damaged:
+            self._note(f"versions.jsonl: {self.versions.damaged:,} damaged lines were moved to versions.jsonl.damaged")
+        if published not in self.versions.steps:
+            kept = [published_weights(found.checkpoint, self._config.network, self._game)
+                    for found in whole_checkpoints(self._directory / "checkpoints")]
+            added = self.versions.restore(kept)
+            self._note(f"versions.jsonl was missing or cut: {added:,} lines of it were made again from the checkpoints")
 
     def _note(self, line: str) -> None:
         with self._lock:

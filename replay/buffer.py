@@ -63,8 +63,11 @@ class ReplayStats:
     nbytes: int = 0  # memory of the rows
     skipped: int = 0  # rows that left the server before they were read, since this buffer was made
     losses: int = 0  # times that the server's data was lost, since this buffer was made
+    lost_games: int = 0  # of the window, that were not there when it was read again, since this buffer was made
+    lost_rows: int = 0  # of these games
     unreachable_s: float = 0.0  # seconds since the server's last answer; 0: it answers
     trouble: str = ""  # what is wrong with the server
+    fenced_actors: dict[int, str] = field(default_factory=dict)  # actors most of whose games were refused, and why
 
 
 class ReplayWriter(Protocol):

@@ -54,7 +54,9 @@ class RowWindow:
         self._games: deque[int] = deque()  # rows of each game in the window, oldest first; they sum to limiter.size
         self._symmetries = symmetries
         self._threads = threads
-        self._refill_size = 0  # rows that the window had
+        self._is_refilling = False
+        self._refill_size = self._refill_games = 0  # rows and games that the window had
+        self.lost_rows = self.lost_games = 0  # that were not there any more after a refill
 
     @property
     def is_empty(self) -> bool:
@@ -91,14 +93,17 @@ class RowWindow:
             raise ValueError("a buffer that holds games cannot be restored")
         with translate_state_errors(state):
             counters = LimiterState(int(state["inserted"]), int(state["sampled"]), int(state["deleted"]))
-            version = int(state["version"])
+            version, games = int(state["version"]), int(state.get("games", 0))
         self.limiter.restore(counters)
         self.begin_refill()
+        self._refill_games = games
         self.record_version(version)
 
     def begin_refill(self) -> None:
         """Empties the window; `refill` then puts back the games that it held, without counting them again."""
-        self._refill_size = self.limiter.size
+        if not self._is_refilling:
+            self._refill_size, self._refill_games = self.limiter.size, len(self._games)
+        self._is_refilling = True
         self._games.clear()
         self.limiter.deleted = self.limiter.inserted
 
@@ -112,13 +117,16 @@ class RowWindow:
             self.limiter.delete(self._games.popleft())
 
     def end_refill(self) -> None:
-        """Rebases the limiter if rows are missing: see `RateLimiter.rebase`."""
+        """Counts what is missing, and rebases the limiter then: see `RateLimiter.rebase`."""
+        self._is_refilling = False
         if self.limiter.size != self._refill_size:
+            self.lost_rows += self._refill_size - self.limiter.size
+            self.lost_games += max(0, self._refill_games - len(self._games))
             self.limiter.rebase(self.limiter.size)
 
     def state(self) -> dict[str, Any]:
         """The counters of a checkpoint; the rows are stored elsewhere."""
-        return {"state": STATE, **asdict(self.limiter.state()), "version": self.version}
+        return {"state": STATE, **asdict(self.limiter.state()), "version": self.version, "games": len(self._games)}
 
     def stats(self, **fields: Any) -> ReplayStats:
         """The statistics; `fields` are those that only the buffer knows, or knows better."""
@@ -128,7 +136,7 @@ class RowWindow:
             "window": window_rows(self._config, limiter.inserted), "capacity": self._config.capacity,
             "samples_per_position": limiter.sampled / max(1, limiter.inserted), "throttled": limiter.is_throttled,
             "waits_for": limiter.waits_for(), "accepted": self.accepted, "quarantined": self.quarantine.counts,
-            "nbytes": self._ring.nbytes,
+            "nbytes": self._ring.nbytes, "lost_games": self.lost_games, "lost_rows": self.lost_rows,
         }
         return ReplayStats(**own | fields)
 

@@ -37,6 +37,7 @@ _LIMITS: Limits = [
     (one_of("constant", "cosine", "step", "cooldown"), ["learner.schedule"]),
     (number(at_least=0), [
         "run.minutes", "run.evaluations", "run.seed", "run.checkpoint_seconds", "run.keep_every_minutes",
+        "actors.snapshot_minutes",
         "learner.weight_decay", "learner.value_weight", "learner.short_term_weight", "learner.soft_policy_weight",
         "learner.reply_weight",
         "learner.moves_left_weight", "learner.ownership_weight", "learner.score_weight", "learner.blunder_gap",

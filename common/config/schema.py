@@ -47,6 +47,7 @@ class ActorsConfig:
     count: int = 0  # self-play actors (threads in one process); 0: one a core
     cpus: float = 1.0  # CPUs that each claims on a cluster
     games_per_actor: int = 64  # games side by side in one actor, and its network's batch; auto (0): measured at start
+    snapshot_minutes: float = 5.0  # between saves of an actor's open games, on a cluster, for its successor; 0: never
 
     @property
     def games(self) -> int:

@@ -3,10 +3,10 @@
 import contextlib
 from dataclasses import replace
 
-from shusaku.actors.batch_size import GamesChoice, measure_games
 from shusaku.actors.evaluators.factory import choose_runtime
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import RunError
+from shusaku.deploy.bench.batch_size import GamesChoice, measure_games
 from shusaku.deploy.bench.processes import run_in_subprocess
 from shusaku.deploy.cluster.layout import placement_of
 from shusaku.deploy.run.calibration import with_scales

@@ -126,6 +126,8 @@ def _call(command: Command, arguments: list[Any], as_json: bool) -> None:
 
 def _take_what(name: str, command: Command, rest: list[str]) -> str:
     """Takes the first word that is no override out of `rest`."""
+    if command.what[0].endswith("=PATH"):
+        return _take_path(name, command, rest)
     is_free = any(choice.isupper() for choice in command.what)
     known = "" if is_free else f" (one of {', '.join(command.what)})"
     word = next((argument for argument in rest if "=" not in argument), None)
@@ -136,6 +138,17 @@ def _take_what(name: str, command: Command, rest: list[str]) -> str:
         raise UsageError(f"{name} {word}: unknown WHAT; nearest: {nearest(word, command.what)}{known}")
     rest.remove(word)
     return word
+
+
+def _take_path(name: str, command: Command, rest: list[str]) -> str:
+    """Takes the word `to=PATH` or `from=PATH` out of `rest`; the path."""
+    key = command.what[0].removesuffix("PATH")
+    words = [word for word in rest if word.startswith(key) and word != key]
+    if len(words) != 1:
+        problem = "more than one" if words else "missing"
+        raise UsageError(f"{name}: {problem} {command.what[0]}; for example: shusaku {command.example}")
+    rest.remove(words[0])
+    return words[0].removeprefix(key)
 
 
 @contextlib.contextmanager

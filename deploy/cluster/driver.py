@@ -22,7 +22,7 @@ from shusaku.common.ray_metrics import RayMetrics
 from shusaku.deploy.cluster.actor_totals import ActorTotals
 from shusaku.deploy.cluster.broadcast import Broadcast
 from shusaku.deploy.cluster.layout import layout_of
-from shusaku.deploy.cluster.replay_store import ReplayStore
+from shusaku.deploy.cluster.replay_store import ReplayStore, saved_holdings
 from shusaku.deploy.cluster.roles import make_roles
 from shusaku.deploy.cluster.status import count_roles, list_processes, list_runtimes, view_workers
 from shusaku.deploy.cluster.strength_meter import StrengthMeter
@@ -101,12 +101,13 @@ class ClusterRun(TrainingRun):
             if self.broadcast.version:
                 control.record_version(self.broadcast.version)
 
-        self.store.begin(begin)
+        self.store.begin(begin, saved_holdings(self.directory.path, self.progress))
         roles = make_roles(
             config, self.layout, epoch=epoch, run_id=self.identity.run_id, directory=self.directory.path,
             log_directory=self.session.log_directory, url=self.store.url, actor_url=self.store.actor_url,
             has_positions=self.positions is not None, actors=lambda: self.actors, seconds=lambda: self.seconds,
             resign_value=lambda: self.progress.resign_value, heartbeat=self.totals.last_heartbeat, fence=self.fence,
+            config_text=self.directory.config_text,
         )
         for role, count in roles:
             self.supervisor.register(role, count)
@@ -145,7 +146,7 @@ class ClusterRun(TrainingRun):
             self.metrics.write(view, status)
             self._prometheus.write(prometheus_metrics(view, status))
         if now - self._saved_at >= SAVE_SECONDS:
-            self.save_progress(restarts=self.restarts)
+            self.save_progress(**self._counts())
 
     def reconcile(self) -> None:
         """Replaces who has died and says so; raises what the user got wrong, and where nothing helps."""
@@ -182,7 +183,7 @@ class ClusterRun(TrainingRun):
                 self.take(learner.result)
         with contextlib.suppress(ReplayUnavailable):
             self.totals.update(self.store.control.actor_metrics(), self.store.control.counters())
-        self.save_progress(restarts=self.restarts)
+        self.save_progress(**self._counts())
         self.broadcast.adopt(self._saved_weights())  # they may be newer than what was sent around
         step = self.report.step if self.report else self.broadcast.step
         self._summary = self.summarize(step, restarts=self.restarts, first_game_seconds=self.first_game_seconds)
@@ -213,6 +214,15 @@ class ClusterRun(TrainingRun):
         """Restarts of workers over the life of the run."""
         return self.progress.restarts + self.supervisor.restarts
 
+    @property
+    def lost_games(self) -> int:
+        """Games that Redis had and has no more, over the life of the run."""
+        return self.progress.lost_games + self.store.lost_games
+
+    def _counts(self) -> dict[str, Any]:
+        """What the progress keeps, as of now."""
+        return {"restarts": self.restarts, "lost_games": self.lost_games, "replay": self.store.holdings._asdict()}
+
     # --- what is shown -----------------------------------------------------------------------------------------------
 
     def view(self) -> RunView:
@@ -221,11 +231,13 @@ class ClusterRun(TrainingRun):
         if self.is_replay_answering:
             trouble = self.report.replay.trouble if self.report else ""
             troubles = [f"the learner's view of the replay: {trouble}"] if trouble else []
+        fenced = self.report.replay.fenced_actors if self.report else {}
+        troubles += [f"actor {actor} was fenced: {reason}" for actor, reason in fenced.items()]
         return RunView(
             seconds=self.seconds, activity=self.activity, version=self.broadcast.version, games=self.totals.accepted,
             rows=self.totals.rows, totals={**self.totals.total, "rows": self.totals.rows}, report=self.report,
-            faults=self.faults.totals, quarantined=self.quarantined, strength=tuple(self.progress.strength),
-            resign_value=self.keep_resign_value(
+            faults=self.faults.totals, quarantined=self.quarantined, lost_games=self.lost_games,
+            strength=tuple(self.progress.strength), resign_value=self.keep_resign_value(
                 float(metrics.get("resign_value", NEVER_RESIGN)) for metrics in self.totals.by_actor.values()),
             runtimes=list_runtimes(self.supervisor, self.totals), troubles=tuple(troubles),
             workers=view_workers(self.supervisor, self.totals, self.store, self.actors))

@@ -11,9 +11,11 @@ from typing import Any
 
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import ResumeError, UsageError
+from shusaku.deploy.run.run_identity import RunProgress
+from shusaku.learner.checkpoints import load_latest
 from shusaku.replay.stream.client import ReplayUnavailable, check_server
-from shusaku.replay.stream.control import RedisControl
-from shusaku.replay.stream.server import EmbeddedServer
+from shusaku.replay.stream.control import Holdings, RedisControl
+from shusaku.replay.stream.server import EmbeddedServer, run_names
 
 DEADLINE = 1.0  # seconds of one call, because the driver's loop must go on
 RESTART_PAUSES = (0.0, 2.0, 5.0, 10.0, 30.0)  # seconds before the first, second, … restart of our server in a row
@@ -33,6 +35,8 @@ class ReplayStore:
         self.actor_url = config.replay.actor_url or config.replay.url  # for actors on any node
         self.restarts = 0
         self.losses = 0  # how often the data was lost
+        self.lost_games = 0  # of this run, since this object was made
+        self.holdings = Holdings()  # when the server answered last
         self.trouble = ""  # why the server does not answer or refuses; empty if it works
         self._begin: Begin | None = None
         self._has_begun = False
@@ -52,6 +56,7 @@ class ReplayStore:
             directory = self._directory / "redis"
             self._server = EmbeddedServer(directory, max_megabytes=self._config.replay.megabytes, bind=bind)
             self._server.start()
+            self._log_repairs(self._server)
             self.url = self._server.url
             self.actor_url = self._server.tcp_url or self.url
         else:
@@ -60,11 +65,16 @@ class ReplayStore:
         self.control = RedisControl(self.url, self._run_id, DEADLINE)
         return self.control
 
-    def begin(self, begin: Begin) -> None:
-        """Writes the run's keys now, and again whenever they were lost."""
+    def begin(self, begin: Begin, before: Holdings = Holdings()) -> None:  # noqa: B008 - immutable
+        """Writes the run's keys now, and again whenever they were lost.
+
+        `before`: what the run had there when it was saved; what is not there any more is counted and logged.
+        """
+        self._count_lost(before, self.control.holdings())
         self._begin = begin
         begin(self.control)
         self._has_begun = True
+        self.holdings = self.control.holdings()
 
     def check_health(self) -> bool:
         """Restarts our server if it ended, writes the keys again if they were lost; returns whether it answers."""
@@ -76,10 +86,16 @@ class ReplayStore:
             if is_lost and self._has_begun:  # logged once, even if the first attempts to begin again fail
                 self.losses += 1
                 self._has_begun = False
-                self._log("the replay server has lost the run's games: the window begins anew, learning waits for it")
+                self._count_lost(self.holdings, Holdings())
             if not self._has_begun and self._begin is not None:
                 self._begin(self.control)
                 self._has_begun = True
+                self.holdings = self.control.holdings()
+            now = self.control.holdings()
+            self._count_lost(self.holdings, now)
+            self.holdings = now
+            if self.control.repair():
+                self._log("another program wrote into the replay's stream; its entries were removed, no game was")
             self.trouble = ""
             return True
         except ReplayUnavailable as error:
@@ -102,6 +118,19 @@ class ReplayStore:
         """Names the driver that writes the status."""
         return {"host": platform.node(), "driver": os.getpid(), "run_dir": str(self._directory.resolve())}
 
+    def _count_lost(self, before: Holdings, now: Holdings) -> None:
+        """Counts and logs the games that are gone."""
+        lost = now.lost_since(before)
+        self.lost_games += lost
+        if now.boot != before.boot and before.boot:
+            others = [name for name in run_names(self._directory / "redis") if name != self._run_id]
+            held = f"; its files hold the run {', '.join(others)}" if others and self._server else ""
+            self._log(f"the replay server has lost the run's games, {lost:,} of them in the window{held}: the window "
+                      "begins anew, learning waits for it")
+        elif lost:
+            self._log(f"the replay server has lost the newest {lost:,} games of the run: its files were cut, or are an "
+                      "older copy")
+
     def _is_up(self) -> bool:
         if self._starting is not None and self._starting.is_alive():
             return self._is_ending
@@ -116,10 +145,15 @@ class ReplayStore:
             self._starting.start()
         return False
 
+    def _log_repairs(self, server: EmbeddedServer) -> None:
+        while server.notes:
+            self._log(server.notes.pop(0))
+
     def _restart(self, server: EmbeddedServer) -> None:
         """In a thread, because reading a large window back takes a while and the driver's loop must go on."""
         try:
             server.start()
+            self._log_repairs(server)
             self._failures = 0
             self.trouble = ""
         except (UsageError, ResumeError, OSError) as error:
@@ -141,6 +175,15 @@ class ReplayStore:
                                  f"{now.get('host')}, in {now.get('run_dir')}; stop that, or begin a new run with "
                                  "another run.dir")
             time.sleep(0.25)
+
+
+def saved_holdings(directory: Path, progress: RunProgress) -> Holdings:
+    """What Redis held of the run when its progress was saved, else what the learner's window held at a checkpoint."""
+    if progress.replay:
+        return Holdings(**progress.replay)
+    found = load_latest(directory / "checkpoints")
+    window = found.checkpoint.facts["replay"] if found else {}
+    return Holdings(window.get("boot", ""), 0, window.get("games", 0))
 
 
 def _read_status(control: RedisControl) -> Mapping[str, Any]:

@@ -22,14 +22,14 @@ EVALUATOR_START_SECONDS = 300.0  # all other workers come first
 def make_roles(
     config: Config, layout: Layout, *, epoch: int, run_id: str, directory: Path, log_directory: str, url: str,
     actor_url: str, has_positions: bool, actors: Callable[[], int], seconds: Callable[[], float],
-    resign_value: Callable[[], float], heartbeat: Heartbeat, fence: Callable[[int, int], None],
+    resign_value: Callable[[], float], heartbeat: Heartbeat, fence: Callable[[int, int], None], config_text: str,
 ) -> list[tuple[RayRole, int]]:
     """Each role of a run with the number of its workers.
 
     `log_directory`: of Ray, on this node; `url`, `actor_url`: of the replay, as reached from this node and from any
     node; `has_positions`: the game has positions with known results, so that its strength can be measured; `actors`:
     their desired number now; `seconds`: training time up to now; `resign_value`: threshold that an actor begins with;
-    `heartbeat`, `fence`: of the self-play actors.
+    `heartbeat`, `fence`: of the self-play actors; `config_text`: of config.yaml, for the checkpoints.
     """
     digest, config = config_hash(config), without_secrets(config)
     common: dict[str, Any] = {"epoch": epoch, "log_directory": log_directory}
@@ -45,7 +45,7 @@ def make_roles(
         actors_here = min(actors(), math.floor(cores / config.actors.cpus))
         threads = config.learner.threads or max(1, cores - math.ceil(actors_here * config.actors.cpus))
         return (LearnerPlan(config, digest, epoch, incarnation, str(directory.resolve()), url, run_id, threads,
-                            seconds()),)
+                            seconds(), config_text),)
 
     roles = []
     if config.learner.enabled:

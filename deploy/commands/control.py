@@ -5,7 +5,6 @@ others through the replay server.
 """
 
 import contextlib
-import fcntl
 import json
 import time
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from shusaku.common.config.schema import Config
 from shusaku.common.errors import RunError, UsageError
 from shusaku.deploy.run.console import Status, block
 from shusaku.deploy.run.control_client import ControlClient, ControlUnavailable
+from shusaku.deploy.run.run_directory import is_running
 from shusaku.deploy.run.run_identity import RunIdentity
 from shusaku.replay.stream.client import ReplayUnavailable
 from shusaku.replay.stream.control import RedisControl
@@ -79,7 +79,7 @@ def stop(config: Config, as_json: bool) -> dict[str, Any]:
     _state(control, config)
     with contextlib.suppress(ControlUnavailable):  # it ended at once, or `_wait` says so
         control.request_run_stop()
-    is_done, seconds = _wait(lambda: not _is_running(Path(config.run.dir)), STOP_SECONDS)
+    is_done, seconds = _wait(lambda: not is_running(Path(config.run.dir)), STOP_SECONDS)
     if not is_done:
         raise RunError(f"run.dir={config.run.dir}: the run was asked to stop {seconds} s ago and has not ended yet")
     if not as_json:
@@ -99,15 +99,15 @@ def _control(config: Config) -> RedisControl | ControlClient:
     directory = Path(config.run.dir)
     if (client := ControlClient.of(directory)) is not None:
         return client
-    if not (directory / "run.json").exists():
+    if (identity := RunIdentity.find(directory)) is None:
         raise UsageError(f"run.dir={directory} holds no run of `shusaku train`; name the one that is running")
     url = config.replay.url or server_url(directory / "redis")
     if not url:
         raise UsageError(f"run.dir={directory}: its replay server is not running, so neither is the run; if it uses "
                          "your own server, give its replay.url")
-    if not _is_running(directory) and not config.replay.url:
+    if not is_running(directory) and not config.replay.url:
         raise UsageError(f"run.dir={directory}: no process runs it; `shusaku train` resumes it")
-    return RedisControl(url, RunIdentity.of(directory).run_id)
+    return RedisControl(url, identity.run_id)
 
 
 def _state(control: RedisControl | ControlClient, config: Config) -> dict[str, Any]:
@@ -129,13 +129,3 @@ def _state(control: RedisControl | ControlClient, config: Config) -> dict[str, A
         raise UsageError(f"run.dir={config.run.dir}: its driver has written no status for {age:.0f} s, so the run does "
                          "not go on; `shusaku train` resumes it")
     return state
-
-
-def _is_running(directory: Path) -> bool:
-    """Whether a process holds the run directory's lock."""
-    try:
-        with (directory / "lock").open("a+", encoding="utf-8") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return False
-    except BlockingIOError:
-        return True

@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 from shusaku.common.config.rules import check_self_play
@@ -14,6 +15,7 @@ from shusaku.deploy.bench.games_setting import settle_games
 from shusaku.deploy.bench.processes import run_in_subprocess
 from shusaku.deploy.cluster.layout import placement_of
 from shusaku.deploy.run.composed_config import replace_settings
+from shusaku.deploy.run.disk_budget import DiskBudget, DiskReport, report_disk
 from shusaku.replay.backends import make_buffer
 
 SHORTEST_LATENCY_MS = 0.01  # of a simulated GPU that limits nothing
@@ -32,11 +34,14 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
         samples_per_position=replay.samples_per_position, capacity=replay.capacity, minimum=replay.minimum,
         is_learning=learner.enabled, learner_on_cpu=learner.device == "cpu",
     ))
+    game = configured_game(config.game)
+    disk = report_disk(Path(config.run.dir), DiskBudget.of(config, game, bytes_per_row=rates.stored_bytes_per_row))
     if not as_json:
-        print(text(plan, rates, config))
+        print(text(plan, rates, config, disk))
         if choice is not None:
             print(choice)
-    return asdict(plan) | {"games_per_actor": config.actors.games, "rates": asdict(rates)}
+    return asdict(plan) | {"games_per_actor": config.actors.games, "rates": asdict(rates),
+                           "disk": disk.to_json()}
 
 
 def measure(config: Config) -> Rates:
@@ -85,7 +90,7 @@ def _measure_actor(whole: Config, alone: Config) -> tuple[dict[str, Any], float 
     return measure_served(replace_settings(alone, inference=at_once)), whole.inference.servers * raw or None
 
 
-def text(plan: Plan, rates: Rates, config: Config) -> str:
+def text(plan: Plan, rates: Rates, config: Config, disk: DiskReport) -> str:
     """The plan in words."""
     lines = [
         f"one actor     {rates.searches_per_s:,.0f} searches/s of {config.search.simulations} simulations, "
@@ -96,6 +101,8 @@ def text(plan: Plan, rates: Rates, config: Config) -> str:
         f"{plan.rows_per_s:,.0f} rows/s, {plan.busy_cores:.1f} cores busy; the limit is {plan.limit}",
         f"memory        actors {plan.actors_mb:,.0f} MB, learner with a window of {config.replay.capacity:,} rows "
         f"{plan.learner_mb:,.0f} MB, Redis {plan.redis_mb:,.0f} MB, and about 1 GB for Ray and the driver",
+        f"disk          {disk.line}",
+        *([f"warning       {disk.trouble}"] if disk.trouble else []),
         f"time          {plan.minutes_to_first_step:.1f} minutes to the first step, "
         f"{plan.hours_to_full_window:.1f} hours until the window is full",
         f"advice        {advice(plan, config)}",

@@ -41,6 +41,8 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
         console = stack.enter_context(Console())
         introduce(directory, config.run.minutes, console.log)
         identity = RunIdentity.of(path, config.run.name)
+        if identity.note:
+            console.log(identity.note)
         settled, choice = settle_games(config)
         if choice is not None:
             console.log(f"actors.games_per_actor=auto: {choice}")

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -97,7 +98,8 @@ class LocalRun(TrainingRun):
         )
         self.games = LocalGames(self.actors, self.buffer, RecordLog(directory.path / "records"), accepted, epoch)
         self.training = TrainingLoop(config, self.game, self.buffer, directory.path, config_hash=digest,
-                                     share_done=self.share_done, load_weights=self._load_weights, self_play=self.games)
+                                     share_done=self.share_done, load_weights=self._load_weights, self_play=self.games,
+                                     describe_run=self._describe)
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="actor")
         self.subset = self.positions.subset(config.strength.positions) if self.positions else None
         self._rows_in_window = 0  # that the actors had played when the window last grew
@@ -122,7 +124,7 @@ class LocalRun(TrainingRun):
             self.metrics.write(*self.show(at_once=True))
             self.training.checkpoint_if_due()
             if time.monotonic() - self._saved_at >= SAVE_SECONDS:
-                self.save_progress(evaluations=self.evaluations)
+                self.save_progress(**self._counts())
         self.checkpoint()
         self.progress.seconds, self._began = self.seconds, None  # the final measurement is no training
 
@@ -134,6 +136,11 @@ class LocalRun(TrainingRun):
     def evaluations(self) -> int:
         """By the network for self-play, summed over resumes; only while no actor plays."""
         return self.progress.evaluations + sum(actor.counters()["evaluations"] for actor in self.actors)
+
+    @property
+    def lost_games(self) -> int:
+        """Of the window, over the life of the run."""
+        return self.progress.lost_games + self.buffer.stats().lost_games
 
     def share_done(self) -> float:
         """Of the run: of its minutes, or of its evaluations if it goes by them; only while no actor plays."""
@@ -163,7 +170,7 @@ class LocalRun(TrainingRun):
         """Everything that the run needs to go on; a full disk costs this checkpoint, not the run."""
         self.activity = "saving"
         self.training.checkpoint(HURRIED_SECONDS if self.signals.should_stop() else float("inf"))
-        self.save_progress(evaluations=self.evaluations)
+        self.save_progress(**self._counts())
 
     def finish(self) -> dict[str, Any]:
         """The full table, strength.json and strength.png at the end of a run."""
@@ -190,6 +197,15 @@ class LocalRun(TrainingRun):
         self.control.close()
 
     # --- parts -------------------------------------------------------------------------------------------------------
+
+    def _counts(self) -> dict[str, Any]:
+        """What the progress keeps, as of now; Redis has no part in such a run."""
+        return {"evaluations": self.evaluations, "lost_games": self.lost_games, "replay": {}}
+
+    def _describe(self) -> dict[str, Any]:
+        """What a checkpoint keeps for us."""
+        progress = replace(self.progress, seconds=self.seconds, **self._counts())
+        return {"config": self.directory.config_text, "progress": asdict(progress)}
 
     def _load_weights(self, weights: Weights) -> None:
         for evaluator in self.evaluators:
@@ -244,7 +260,8 @@ class LocalRun(TrainingRun):
         return RunView(
             seconds=self.seconds, activity=self.activity, version=self.training.versions.newest, totals=totals,
             games=self.games.stored, rows=report.replay.inserted, report=report, faults=self.faults.totals,
-            quarantined=sum(report.replay.quarantined.values()), strength=tuple(self.progress.strength),
+            quarantined=sum(report.replay.quarantined.values()), lost_games=self.lost_games,
+            strength=tuple(self.progress.strength),
             resign_value=self.keep_resign_value(actor.resign_value for actor in self.actors),
             runtimes=(self.evaluators[0].description,), pending_rows=totals["rows"] - self._rows_in_window)
 

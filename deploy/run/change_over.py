@@ -28,6 +28,7 @@ from shusaku.replay.stream.control import RedisControl
 from shusaku.replay.stream.keys import RunKeys
 from shusaku.replay.stream.server import EmbeddedServer
 
+COUNTERS = ("inserted", "sampled", "deleted", "version", "games")  # of a window, in a checkpoint of either wiring
 PAGE = 256  # entries of the stream that are read at once
 
 
@@ -71,7 +72,7 @@ def move_to_stream(
     for checkpoint in checkpoints:
         facts = checkpoint.facts
         number = len(sizes) - (newest.facts["local"]["games"] - facts["local"]["games"])
-        replay = {name: facts["replay"][name] for name in ("inserted", "sampled", "deleted", "version")}
+        replay = {name: facts["replay"].get(name, 0) for name in COUNTERS}
         replay |= {"state": STATE, "boot": boot, "number": max(0, number), "counted": replay["inserted"]}
         if checkpoint is newest:
             # Finished games of a turn that was not completed are new ones for the learner.
@@ -115,7 +116,7 @@ def _copy_to_log(directory: Path, config: Config, game: Game, url: str) -> int:
     buffer = RedisBuffer(game, config.replay, url=url, run_id=identity.run_id, batch_size=config.learner.batch_size,
                          limited=config.learner.enabled, background=False)
     buffer.restore(newest.facts["replay"])
-    state = {name: buffer.state()[name] for name in ("inserted", "sampled", "deleted", "version")}
+    state = {name: buffer.state()[name] for name in COUNTERS}
     buffer.close()
     control = RedisControl(url, identity.run_id)
     epoch = identity.next_epoch(control.newest_epoch())
@@ -137,7 +138,7 @@ def _copy_to_log(directory: Path, config: Config, game: Game, url: str) -> int:
         is_newest = checkpoint is newest
         games = counters.get("games", 0) - (0 if is_newest else counters.get("number", 0) - own["number"])
         position = end if is_newest else positions.get(own["number"], end)
-        replay = state if is_newest else {name: own[name] for name in state}
+        replay = state if is_newest else {name: own.get(name, 0) for name in state}
         _rewrite(directory, checkpoint, {
             "replay": {**replay, "state": STATE, "seen": []},
             "local": {"epoch": epoch, "records": list(position), "games": games, "rows_left": [], "sequences": []},

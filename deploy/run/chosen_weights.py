@@ -22,7 +22,7 @@ from shusaku.common.network.tower import evaluation_tensors
 from shusaku.common.network.weights import load_weights, random_weights
 from shusaku.deploy.run.composed_config import asked_keys, asked_search
 from shusaku.deploy.run.game_parameters import check_search
-from shusaku.deploy.run.run_directory import read_config
+from shusaku.deploy.run.saved_config import find_config, holds_run, read_config
 from shusaku.learner.checkpoints import Found, is_checkpoint, load_checkpoint, load_latest
 
 
@@ -70,7 +70,7 @@ def find_weights(config: Config, key: str, name: str) -> ChosenWeights:
                          "file, or `random`")
     weights = load_weights(path)
     run = path.parent
-    search = search_of_run(read_config(run), config) if (run / "config.yaml").exists() else config.search
+    search = search_of_run(read_config(run), config) if holds_run(run) else config.search
     return _of(weights, search)
 
 
@@ -84,15 +84,16 @@ def _of_directory(path: Path, config: Config, key: str) -> ChosenWeights:
         found = load_latest(path / "checkpoints" if run == path else path)
     if found is None:
         raise UsageError(f"{key}={path}: holds no checkpoint; train first, or name another directory")
-    if not (run / "config.yaml").exists():
+    if not holds_run(run):
         raise UsageError(f"{key}={path}: belongs to no run directory, for there is no config.yaml; name a run "
                          "directory, or a weights.safetensors file")
-    facts, saved = found.checkpoint.facts, read_config(run)
+    (saved, note), facts = find_config(run), found.checkpoint.facts
     tensors = evaluation_tensors(found.checkpoint.tensors["average"])
     weights = Weights(int(facts["version"]), found.checkpoint.step, tensors, dict(saved["network"]),
                       str(facts["game"]), dict(saved["game"].get("params") or {}))
     chosen = _of(weights, search_of_run(saved, config))
-    return replace(chosen, notes=tuple(f"damaged and passed over: {line}" for line in found.damaged))
+    damaged = (f"damaged and passed over: {line}" for line in found.damaged)
+    return replace(chosen, notes=(*damaged, *([note] if note else [])))
 
 
 def _of(weights: Weights, search: SearchConfig) -> ChosenWeights:

@@ -78,6 +78,7 @@ class Status:
     refused_publications: int = 0  # networks that were not finite
     rollbacks: int = 0  # to the last checkpoint
     quarantined: int = 0  # records that failed validation
+    lost_games: int = 0  # played, but not in the replay any more
     send_failures: int = 0  # calls of actors to the replay server without an answer
     skipped_rows: int = 0  # rows that left the replay server before the learner read them
     unreachable_seconds: float = 0.0  # since the replay server answered the learner last; 0: it answers
@@ -87,6 +88,7 @@ class Status:
     paused_share: float = 0.0  # of the actors' time, in which they wait for the learner
     waiting_share: float = 0.0  # of the learner's time, in which it waits for rows
     limit: str = ""  # which part limits the run
+    disk: str = ""  # what the run takes of the disk at most, and what is free
     troubles: list[str] = field(default_factory=list)  # anything else that is wrong now
 
     @property
@@ -195,6 +197,8 @@ def block(status: Status) -> Panel:
         rows.add_row("workers", _Figures(status.workers))
     if status.limit:
         rows.add_row("limit", Text(status.limit))
+    if status.disk:
+        rows.add_row("disk", Text(status.disk))
     rows.add_row("strength", _strength_text(status))
     troubles = _troubles(status)
     if troubles:
@@ -298,6 +302,7 @@ def _troubles(status: Status) -> list[str]:
         (status.refused_publications, "publications refused (not finite)"),
         (status.rollbacks, "rollbacks to the last checkpoint"),
         (status.quarantined, "records in quarantine"),
+        (status.lost_games, "games lost from the replay"),
         (status.send_failures, "calls to the replay server without an answer"),
         (status.skipped_rows, "rows deleted before they were read"),
     ]

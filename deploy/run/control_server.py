@@ -122,9 +122,10 @@ class ControlServer:
         if snapshot.status.get("has_begun"):
             reasons += [f"no {name} worker is alive, of {count['desired']}" for name, count in roles.items()
                         if count["desired"] and not count["alive"]]
-        reasons += status.get("troubles", [])
+        reasons += snapshot.status.get("failures", [])
         return {
             "healthy": not reasons, "reasons": reasons, "activity": status.get("activity", "starting"), "roles": roles,
+            "troubles": status.get("troubles", []),
             "step": status.get("step", 0), "last_step_age_seconds": round(now - self._step_at, 1),
             "last_look_age_seconds": round(silent, 1),
         }

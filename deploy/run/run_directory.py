@@ -1,13 +1,12 @@
 """What a run leaves behind, and the lock that keeps a second process out of it.
 
     RUN_DIR/config.yaml      what was asked for, interpolations unresolved, secrets masked
-            starts.jsonl     of every start: overrides, seed, packages, Python, machine, git revision
+            starts.jsonl     of every start: overrides, seed, packages, Python, machine, git revision, configuration
             checkpoints/  records/  tensorboard/  metrics.jsonl  lock
 """
 
 import contextlib
 import fcntl
-import json
 import os
 import platform
 import shutil
@@ -18,15 +17,15 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Self
 
-from omegaconf import OmegaConf
-
 from shusaku.common.config.schema import Config
-from shusaku.common.config.search import DEFAULTS, make_search, migrate_search
+from shusaku.common.config.search import DEFAULTS, make_search
 from shusaku.common.durable_files import write_atomically
 from shusaku.common.errors import UsageError
+from shusaku.common.json_lines import append_json_line
 from shusaku.common.masking import mask_override, mask_tree
-from shusaku.common.metrics import drop_torn_line
 from shusaku.deploy.run.composed_config import ComposedConfig
+from shusaku.deploy.run.healing import heal_run
+from shusaku.deploy.run.saved_config import config_text, find_config, holds_run
 
 _PACKAGES = ("shusaku", "torch", "numpy", "openvino", "ray", "redis", "msgpack", "hydra-core", "safetensors")
 _SHAPES = ("game", "network", "learner.targets")  # what decides the shapes of weights and rows
@@ -49,16 +48,18 @@ class RunDirectory:
         self._is_new = not self.path.exists()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            self._lock = (self.path / "lock").open("a+", encoding="utf-8")
+            self._lock = (self.path / "lock").open("a+", encoding="utf-8", errors="replace")
         except OSError as error:
             raise UsageError(f"run.dir={self.path}: {error.strerror}; choose a directory that can be written") from None
         try:
             self._take_lock()
-            self.is_resumed = (self.path / "config.yaml").exists()
+            self.is_resumed = holds_run(self.path)
             tree = _saved_tree(config)
+            self.config_text = config_text(tree)  # what config.yaml holds now
             if self.is_resumed:
                 self._check_resume(config, tree)
-            self._save(config, tree)
+                self.notes += heal_run(self.path)
+            self._save(config)
         except BaseException:
             self._lock.close()
             raise
@@ -94,7 +95,9 @@ class RunDirectory:
                              "run.resume out")
         asked, defaults = _flatten(tree), _flatten(asdict(Config(search=make_search(config.search.policy))))
         known = {key: defaults[key] for key in asked if key in defaults and not _is_below(key, ("game",))}
-        saved = {**known, **_flatten(read_config(self.path))}  # an older program had fewer settings, or others
+        found = find_config(self.path)
+        self.notes += [found.note] if found.note else []
+        saved = {**known, **_flatten(found.tree)}  # an older program had fewer settings, or others
         saved = {key: value for key, value in saved.items() if key in asked or _is_setting(key)}
         for settings in (saved, asked):
             settings["learner.targets"] = sorted(settings["learner.targets"])  # their order changes nothing
@@ -109,28 +112,24 @@ class RunDirectory:
         if texts:
             self.notes.append(f"settings that differ from the last start: {', '.join(texts.values())}")
 
-    def _save(self, config: Config, tree: dict[str, Any]) -> None:
+    def _save(self, config: Config) -> None:
         overrides = config.overrides if isinstance(config, ComposedConfig) else []
-        write_atomically(self.path / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(tree)).encode())
+        write_atomically(self.path / "config.yaml", self.config_text.encode())
         start = {
             "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "overrides": [mask_override(text) for text in overrides],
-            "seed": config.run.seed, **_versions(),
+            "seed": config.run.seed, **_versions(), "config": self.config_text,
         }
-        drop_torn_line(self.path / "starts.jsonl")
-        with (self.path / "starts.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(start) + "\n")
+        append_json_line(self.path / "starts.jsonl", start)
 
 
-def read_config(path: Path) -> dict[str, Any]:
-    """The saved tree of a run directory, as data: nothing in it is resolved or instantiated."""
+def is_running(directory: Path) -> bool:
+    """Whether a process holds the run directory's lock."""
     try:
-        tree = OmegaConf.to_container(OmegaConf.load(path / "config.yaml"), resolve=False)
-    except Exception as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UsageError(f"{path / 'config.yaml'} cannot be read ({reason}); choose another run.dir") from None
-    if not isinstance(tree, dict):
-        raise UsageError(f"{path / 'config.yaml'} is no configuration; choose another run.dir")
-    return migrate_search({str(key): value for key, value in tree.items()})
+        with (directory / "lock").open("a+", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return False
+    except BlockingIOError:
+        return True
 
 
 def _saved_tree(config: Config) -> dict[str, Any]:

@@ -4,16 +4,19 @@
     progress.json  training seconds, measurements of the strength, threshold of resignation
 """
 
-import json
 import re
 import secrets
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 from shusaku.actors.resignation import NEVER_RESIGN
-from shusaku.common.durable_files import write_atomically
-from shusaku.common.errors import UsageError
+from shusaku.common.checked_json import DamagedFileError, read_checked_json, write_checked_json
+from shusaku.common.errors import ResumeError, UsageError
+from shusaku.common.json_lines import append_json_line, read_json_lines
+from shusaku.learner.checkpoints import load_latest
+from shusaku.replay.stream.server import run_names
 
 
 @dataclass
@@ -23,29 +26,50 @@ class RunIdentity:
     path: Path
     run_id: str
     epoch: int
+    note: str = ""  # for the user: where the name was found if run.json is not good
 
     @classmethod
     def of(cls, directory: Path, asked: str = "") -> "RunIdentity":
-        """That of this run directory, made where there is none, of the name that is asked for.
+        """That of this run directory; if it has none, a new one with the name that is asked for.
 
-        UsageError where the file is not ours, or has another name.
+        UsageError if the file is damaged and nothing else says the name, or if the run has another name.
         """
-        path = directory / "run.json"
-        if not path.exists():
-            if asked:
-                return cls(path, asked, 0)
+        identity = cls.find(directory, asked)
+        if identity is None:
             name = re.sub("[^a-z0-9]+", "-", directory.resolve().name.lower())[:40].strip("-") or "run"
-            return cls(path, f"{name}-{secrets.token_hex(4)}", 0)
+            return cls(directory / "run.json", asked or f"{name}-{secrets.token_hex(4)}", 0)
+        if asked not in ("", identity.run_id):
+            raise UsageError(f"run.name={asked}: {directory} holds the run {identity.run_id}; leave run.name out, or "
+                             "choose another run.dir")
+        return identity
+
+    @classmethod
+    def find(cls, directory: Path, asked: str = "") -> "RunIdentity | None":
+        """From run.json, else from what else names the run; None if nothing does because no cluster ever ran it.
+
+        UsageError if the file is damaged and nothing else says the name, not even `asked`.
+        """
+        path, reason = directory / "run.json", "missing"
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            run_id, epoch = str(content["run_id"]), int(content["epoch"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise UsageError(f"{path} cannot be read ({error}); put a good copy there or choose another "
-                             "run.dir") from None
-        if asked not in ("", run_id):
-            raise UsageError(f"run.name={asked}: {directory} holds the run {run_id}; leave run.name out, or choose "
-                             "another run.dir")
-        return cls(path, run_id, epoch)
+            content = read_checked_json(path, ("run_id", "epoch"))
+            return cls(path, str(content["run_id"]), int(content["epoch"]))
+        except FileNotFoundError:
+            pass
+        except (DamagedFileError, KeyError, TypeError, ValueError) as error:
+            reason = f"damaged ({error})"
+        terms = [*_terms(directory), *((name, 0, "redis/") for name in run_names(directory / "redis"))]
+        names = {name for name, _, _ in terms}
+        if len(names) > 1:
+            names = {name for name, _, _ in terms if name == asked} or {terms[0][0]}
+        if names:
+            name, = names
+            source = next(source for found, _, source in terms if found == name)
+            epoch = max(epoch for found, epoch, _ in terms if found == name)
+            return cls(path, name, epoch, f"{path} is {reason}; the name of the run, {name}, is that in {source}")
+        if reason != "missing" and not asked:
+            raise UsageError(f"{path} is {reason}, and neither a checkpoint nor starts.jsonl nor redis/ names the run; "
+                             "put a good copy there, give its run.name, or choose another run.dir")
+        return None
 
     def next_epoch(self, known: int) -> int:
         """A number above that of every earlier driver term, `known` being the newest that Redis has seen.
@@ -54,7 +78,8 @@ class RunIdentity:
         """
         epoch = max(self.epoch, known) + 1
         try:
-            write_atomically(self.path, json.dumps({"run_id": self.run_id, "epoch": epoch}).encode() + b"\n")
+            write_checked_json(self.path, {"run_id": self.run_id, "epoch": epoch})
+            append_json_line(self.path.with_name("starts.jsonl"), {"run_id": self.run_id, "epoch": epoch})
         except OSError as error:
             raise UsageError(f"{self.path}: {error.strerror}; choose a directory that can be written") from None
         self.epoch = epoch
@@ -71,24 +96,47 @@ class RunProgress:
     restarts: int = 0  # of workers
     evaluations: int = 0  # of self-play by the network, as far as one process could count them
     resign_value: float = NEVER_RESIGN  # the threshold in use
+    lost_games: int = 0  # that were played and are not in the replay any more
+    replay: dict[str, Any] = field(default_factory=dict)  # what Redis held, see `replay.stream.control.Holdings`
 
     @classmethod
     def load(cls, directory: Path) -> "RunProgress":
-        """Reads the file; a missing one is a new run."""
+        """Reads the file; a missing one is a new run, DamagedFileError if it is not what was saved."""
         try:
-            content = json.loads((directory / "progress.json").read_text(encoding="utf-8"))
-            strength = [(float(s), float(v)) for s, v in content["strength"]]
-            return cls(float(content["seconds"]), int(content["measurements"]), strength, int(content["restarts"]),
-                       int(content.get("evaluations", 0)), float(content.get("resign_value", NEVER_RESIGN)))
+            return cls.of(read_checked_json(directory / "progress.json", [f.name for f in fields(cls)]))
         except FileNotFoundError:
             return cls()
+
+    @classmethod
+    def of(cls, content: dict[str, Any]) -> "RunProgress":
+        """From what `asdict` made; DamagedFileError if it is something else."""
+        try:
+            strength = [(float(s), float(v)) for s, v in content["strength"]]
+            counted = ("measurements", "restarts", "evaluations", "lost_games")
+            return cls(seconds=float(content["seconds"]), strength=strength, replay=dict(content.get("replay", {})),
+                       resign_value=float(content.get("resign_value", NEVER_RESIGN)),
+                       **{name: int(content.get(name, 0)) for name in counted})
         except (ValueError, KeyError, TypeError) as error:
-            raise UsageError(f"{directory / 'progress.json'} cannot be read ({error}); remove it to count the "
-                             "training time from nothing") from None
+            raise DamagedFileError(str(error)) from None
 
     def save(self, directory: Path, log: Callable[[str], None]) -> None:
         """Writes progress.json; a full disk is logged, and nothing more."""
         try:
-            write_atomically(directory / "progress.json", json.dumps(asdict(self)).encode() + b"\n")
+            write_checked_json(directory / "progress.json", asdict(self))
         except OSError as error:
             log(f"the progress could not be written: {error}")
+
+
+def _terms(directory: Path) -> list[tuple[str, int, str]]:
+    """Name, epoch and source of each driver term that a checkpoint or starts.jsonl tells of, newest first."""
+    found = [(line["run_id"], line["epoch"], "starts.jsonl") for line in read_json_lines(directory / "starts.jsonl")
+             if isinstance(line.get("run_id"), str) and isinstance(line.get("epoch"), int)]
+    found.reverse()
+    try:
+        latest = load_latest(directory / "checkpoints")
+    except ResumeError:
+        latest = None
+    driver = latest.checkpoint.facts.get("driver", {}) if latest else {}
+    if "run_id" in driver:
+        found.append((driver["run_id"], driver["epoch"], "the newest checkpoint"))
+    return found

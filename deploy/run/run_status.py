@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,12 @@ import psutil
 from shusaku.actors.arena.strength import Strength
 from shusaku.actors.inference.stats import SERVER_FAULTS
 from shusaku.actors.resignation import NEVER_RESIGN
+from shusaku.common._core import Game
 from shusaku.common.config.schema import Config
 from shusaku.common.messages import Metrics
 from shusaku.common.metrics import MetricsSink, Rate, Share, TimeShares, mean_plies
 from shusaku.deploy.run.console import Status, Waiting
+from shusaku.deploy.run.disk_budget import DiskBudget, DiskReport, checkpoint_bytes, report_disk
 from shusaku.deploy.run.measurements import strength_metrics
 from shusaku.deploy.run.run_view import RunView, WorkersView
 from shusaku.learner.sample_age import SAMPLE_AGE
@@ -24,21 +26,25 @@ from shusaku.learner.training_loop import TrainingReport
 RESIGN_SECONDS = 3600.0  # over which games resigned are counted: few are played on to the end
 _COUNTED = ("simulations", "searches", "evaluations", "cache_hits", "games", "rows")
 RESIGNATION = ("resign_value", "resigned_share", "wrongly_resigned_share", "played_on")
+DISK_SECONDS = 60.0  # between two looks at the disk
+LEAST_ROWS = 1000  # from which the mean size of a row is known
 MUCH = 0.1  # share of its time that one side may wait before the other one is called the limit
 
 
 class StatusBuilder:
     """Knows the rates of the last half minute; everything else is in the view."""
 
-    def __init__(self, config: Config, game: str, directory: Path) -> None:
-        self._config, self._directory = config, directory
-        self._title = config.experiment or game
+    def __init__(self, config: Config, game: Game, directory: Path) -> None:
+        self._config, self._game, self._directory = config, game, directory
+        self._title = config.experiment or game.name
         self._rates = {name: Rate() for name in (*_COUNTED, "steps")}
         self._paused = Share()  # of the actors' time
         self._waiting = Share()  # of the learner's time
         self._resigned = Share(RESIGN_SECONDS)  # of the games
         self._wrongly = Share(RESIGN_SECONDS)  # of the games that were played on
         self._time = TimeShares()  # of the actors' time, by what they do
+        self._disk: DiskReport | None = None
+        self._disk_at = float("-inf")
 
     def build(self, view: RunView) -> Status:
         """The status of that moment; each view is to be given once, in the order of time."""
@@ -58,13 +64,32 @@ class StatusBuilder:
             wrongly_resigned_share=self._wrongly.update(view.totals.get("wrongly_resigned", 0), played_on),
             cache_hit_rate=rates["cache_hits"] / asked if asked else 0.0,
             step=view.step, version=view.version, **learned,
-            strength=list(view.strength), quarantined=view.quarantined,
+            strength=list(view.strength), quarantined=view.quarantined, lost_games=view.lost_games,
             send_failures=view.totals.get("send_failures", 0),
             strength_label=f"optimal moves with {config.strength.simulations} simulations",
             workers=_worker_metrics(view.workers) if view.workers else [], runtimes=list(view.runtimes),
             paused_share=self._paused.value, waiting_share=self._waiting.value, limit=self._limit(view),
-            troubles=list(view.troubles),
+            **self._look_at_disk(view),
         )
+
+    def _look_at_disk(self, view: RunView) -> dict[str, Any]:
+        """The line about the disk, from time to time, and the troubles with what it says."""
+        now = time.monotonic()
+        if now - self._disk_at >= DISK_SECONDS:
+            self._disk_at = now
+            with suppress(OSError):  # the line is missing then
+                self._disk = self._read_disk(view)
+        trouble = self._disk.trouble if self._disk else ""
+        return {"disk": self._disk.line if self._disk else "",
+                "troubles": [*view.troubles, *([trouble] if trouble else [])]}
+
+    def _read_disk(self, view: RunView) -> DiskReport:
+        counters = view.workers.replay_counters if view.workers else {}
+        rows, data = counters.get("inserted", 0) - counters.get("deleted", 0), counters.get("bytes", 0)
+        budget = DiskBudget.of(
+            self._config, self._game, bytes_per_row=data / rows if rows > LEAST_ROWS else 0.0,
+            checkpoint_bytes=checkpoint_bytes(self._directory), is_local=view.workers is None)
+        return report_disk(self._directory, budget)
 
     def _learned(self, report: TrainingReport | None) -> dict[str, Any]:
         """What the status takes from the learner's report."""
@@ -153,7 +178,8 @@ def status_tree(view: RunView, status: Status, metadata: Mapping[str, Any]) -> d
         "desired_actors": workers.desired_actors, "alive_actors": workers.alive_actors,
         "inference": dict(workers.inference),
     }
-    return {**metadata, "status": asdict(status), "time": time.time(), **counts, "totals": dict(view.totals)}
+    return {**metadata, "status": asdict(status), "time": time.time(), **counts, "totals": dict(view.totals),
+            "failures": list(view.troubles)}
 
 
 def prometheus_metrics(view: RunView, status: Status) -> dict[str, float]:
@@ -196,7 +222,8 @@ def _replay_metrics(view: RunView, status: Status) -> dict[str, Any]:
     kept = ("rows", "window", "inserted", "sampled", "samples_per_position", "duplicates", "fenced", "other_epoch",
             "skipped", "unreachable_s")
     metrics = {name: getattr(stats, name) for name in kept}
-    metrics |= {"quarantined": status.quarantined, "bytes": stats.nbytes}
+    metrics |= {"quarantined": status.quarantined, "lost_games": status.lost_games, "bytes": stats.nbytes,
+                "fenced_actors": len(stats.fenced_actors)}
     if view.workers is not None:
         counted = ("duplicates", "fenced", "other_epoch", "malformed", "squeezed", "bytes")
         metrics |= {name: view.workers.replay_counters.get(name, 0) for name in counted}

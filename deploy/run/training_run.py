@@ -14,6 +14,7 @@ from shusaku.common.external.configured_game import configured_game
 from shusaku.deploy.run.console import Console, Status
 from shusaku.deploy.run.control_server import ControlServer
 from shusaku.deploy.run.foreground_link import LINK, Ending
+from shusaku.deploy.run.healing import heal_weights
 from shusaku.deploy.run.measurements import conclude
 from shusaku.deploy.run.old_formats import migrate_checkpoints
 from shusaku.deploy.run.run_directory import RunDirectory
@@ -35,6 +36,7 @@ class TrainingRun(ABC):
         self.config, self.directory, self.signals, self.console = config, directory, signals, console
         self.game = configured_game(config.game)
         migrate_checkpoints(directory.path, self.log)
+        heal_weights(directory.path, self.game, config.network, self.log)
         self.progress = RunProgress.load(directory.path)
         self.positions = strength_set(self.game.name) if config.strength.enabled else None
         self.metrics = MetricsWriter(directory.path, self.log)
@@ -43,7 +45,7 @@ class TrainingRun(ABC):
         self.activity = "starting"
         self.has_learned = False  # a step in this process, which a stop must not lose
         self._first_step: int | None = None  # after which the learner goes on
-        self._status_builder = StatusBuilder(config, self.game.name, directory.path)
+        self._status_builder = StatusBuilder(config, self.game, directory.path)
         self._show_seconds = show_seconds
         self._shown: tuple[RunView, Status] | None = None  # the newest
         self._began: float | None = None  # when training began in this process; the clock of `seconds`

@@ -14,8 +14,9 @@ by hand: it could write wrong counters, but not read another run, delete a key o
 from shusaku.replay.stream.keys import RunKeys
 
 _CONNECTION = ("auth", "hello", "ping", "select", "evalsha", "script|load")
-_ACTOR = ("hmget", "hget", "hset", "hdel", "hincrby", "xadd", "xtrim", "xdel", "xrange", "xinfo|stream", "time")
-_LEARNER = ("hgetall", "hexists", "xread", "get", "set", "del", "exists", "info")
+_ACTOR = ("hmget", "hget", "hset", "hdel", "hincrby", "hkeys", "hstrlen",
+          "xadd", "xtrim", "xdel", "xrange", "xinfo|stream", "time")
+_LEARNER = ("hgetall", "hexists", "xread", "get", "set", "del", "exists", "info", "xlen", "rename")
 
 
 def acl_rules(run_id: str) -> dict[str, str]:
@@ -23,7 +24,7 @@ def acl_rules(run_id: str) -> dict[str, str]:
     keys = RunKeys.of(run_id)
     actor = (*_CONNECTION, *_ACTOR)
     return {
-        "actor": _rules(keys[:6], actor),
+        "actor": _rules((*keys[:6], keys.open, keys.open_games("*")), actor),
         "learner": _rules((RunKeys.of(run_id, "*").games.removesuffix("games"),), (*actor, *_LEARNER)),
     }
 

@@ -10,6 +10,7 @@ from shusaku.common.codec import encode_record
 from shusaku.common.messages import Control, GameRecord
 from shusaku.replay.stream.client import Link, connect, translate_redis_errors
 from shusaku.replay.stream.keys import RunKeys
+from shusaku.replay.stream.open_games import SaveCall, SaveStatus, save_open_games
 from shusaku.replay.stream.scripts import APPEND, Argument, Caller
 
 MAX_GAMES = 64  # in one call: the server serves no other client meanwhile
@@ -22,11 +23,12 @@ class EncodedGame(NamedTuple):
     sequence: int  # in the incarnation of its actor, ascending
     rows: int  # with weight > 0
     data: bytes
+    open_id: str = ""  # see `common.messages.OpenGame`; empty: it was never saved while it was open
 
     @classmethod
     def of(cls, record: GameRecord) -> "EncodedGame":
         """Encodes the record; CodecError if that is impossible."""
-        return cls(record.game_id.sequence, record.num_rows, encode_record(record))
+        return cls(record.game_id.sequence, record.num_rows, encode_record(record), record.open_id)
 
 
 class AppendStatus(IntEnum):
@@ -75,6 +77,11 @@ class Appender:
         with translate_redis_errors(self._url):
             return append(self._link, self._keys, (self.epoch, self.actor, self.incarnation), games, metrics)
 
+    def save_open_games(self, call: SaveCall) -> SaveStatus:
+        """One call of an `Upload`; ReplayUnavailable if it is unknown what it has done."""
+        with translate_redis_errors(self._url):
+            return save_open_games(self._link, self._keys, (self.epoch, self.actor, self.incarnation), call)
+
     def close(self) -> None:
         """Closes the connection."""
         self._link.close()
@@ -90,7 +97,7 @@ def append(
     arguments: list[Argument] = [*identity, metrics]
     for game in games:
         arguments += game
-    return read_reply(APPEND(client, keys[:6], arguments))
+    return read_reply(APPEND(client, keys.of_append(identity[1]), arguments))
 
 
 def read_reply(answer: Any) -> Reply:

@@ -15,11 +15,12 @@ from shusaku.common.config.schema import ReplayConfig
 from shusaku.common.messages import Control, GameRecord
 from shusaku.replay.buffer import Batch, ReplayStats, WindowOptions
 from shusaku.replay.row_window import RowWindow, translate_state_errors
+from shusaku.replay.stream.actor_judge import ActorJudge
 from shusaku.replay.stream.append import EncodedGame, append
 from shusaku.replay.stream.client import ReplayUnavailable, connect, translate_redis_errors
 from shusaku.replay.stream.control import RedisControl
 from shusaku.replay.stream.keys import RunKeys
-from shusaku.replay.stream.tail import NUMBERS_END, Entry, Reading, StreamTail
+from shusaku.replay.stream.tail import Entry, Reading, StreamTail
 from shusaku.replay.validation import InvalidRecordError, Quarantine
 
 IDLE_SECONDS = 0.05  # between two reads if nothing was new; throttled actors are told to go on as soon
@@ -62,6 +63,8 @@ class RedisBuffer:
         self._total = 0  # the same for the newest game that was read since START
         self._refill_until = 0  # number of the last game that the window had held; 0: the refill is done
         self._skipped = self._losses = self._bad = 0
+        self._judge = ActorJudge()
+        self._fences: dict[int, int] = {}  # actor -> incarnation below which its games are to be refused
         self._tail_lock = threading.RLock()  # guards reading; taken before `_lock`
         self._newest: Reading | None = None
         self._refused_before: tuple[int, ...] | None = None  # the counts when this buffer was made
@@ -135,7 +138,7 @@ class RedisBuffer:
                 waits_for = f"{waits_for}; {trouble}"
             return self._window.stats(
                 duplicates=duplicates, fenced=fenced, other_epoch=other_epoch, skipped=self._skipped,
-                losses=self._losses, trouble=trouble, waits_for=waits_for,
+                losses=self._losses, trouble=trouble, waits_for=waits_for, fenced_actors=dict(self._judge.fenced),
                 unreachable_s=time.monotonic() - since if since else 0.0,
             )
 
@@ -256,6 +259,10 @@ class RedisBuffer:
             self._window.record_version(reading.version)
             for entry in reading.entries:
                 self._take(entry)
+            while self._fences:
+                actor, incarnation = next(iter(self._fences.items()))
+                self._driver.fence(actor, incarnation)
+                del self._fences[actor]
             with self._lock:
                 if not reading.entries:
                     self._end_refill()
@@ -296,6 +303,7 @@ class RedisBuffer:
             if self._boot:
                 self._losses += 1
                 self._window.begin_refill()
+                self._window.end_refill()
                 self._window.limiter.rebase(0)
             self._refill_until = 0
             self._boot, self._position, self._number, self._counted, self._total = boot, START, 0, 0, 0
@@ -328,11 +336,21 @@ class RedisBuffer:
                 reason = self._insert(record, is_old)
             if entry.number == self._refill_until:
                 self._end_refill()
+            if not is_old:
+                self._count_for_sender(entry, reason)
         if reason:
             self._bad += 1
             self._refuse(entry, reason, entry.data)
         elif not is_old and self._on_accept is not None:
             self._on_accept(entry.data)
+
+    def _count_for_sender(self, entry: Entry, reason: str) -> None:
+        """Fences the sender of the entry if most of its games are refused."""
+        if entry.sender is None or entry.sender[0] != self._epoch:
+            return
+        _, actor, incarnation = entry.sender
+        if self._judge.record(actor, incarnation, reason):
+            self._fences[actor] = incarnation + 1
 
     def _decode(self, entry: Entry) -> tuple[GameRecord | None, str]:
         """The record, or None and why the entry holds none of this run."""
@@ -341,6 +359,11 @@ class RedisBuffer:
         try:
             record = decode_record(entry.data)
             self._window.validation.check_game(record)
+            if entry.rows != record.num_rows:
+                return None, f"rows: the record has {record.num_rows}, its sender says {entry.rows}"
+            is_of_this_term = entry.sender is not None and entry.sender[0] == self._epoch
+            if is_of_this_term and entry.sender != record.game_id[:3]:
+                return None, f"game_id: the record is of {record.game_id[:3]}, its sender is {entry.sender}"
             return record, ""
         except CodecError as error:
             return None, f"format: {error}"
@@ -348,11 +371,10 @@ class RedisBuffer:
             return None, str(error)
 
     def _advance(self, entry: Entry, is_old: bool) -> None:
-        """Moves the place of reading behind this entry."""
-        if entry.number < NUMBERS_END:
-            self._position = entry.id
+        """Moves the place of reading behind this entry, unless another program wrote it: ours may get smaller ids."""
         if not entry.is_ours:
             return
+        self._position = entry.id
         self._total = entry.total
         if not is_old:
             self._end_refill()

@@ -21,7 +21,7 @@ from redis.retry import Retry
 from shusaku.common.errors import RunError, UsageError
 from shusaku.common.masking import mask_text
 from shusaku.replay.stream.keys import RunKeys
-from shusaku.replay.stream.scripts import APPEND, BEGIN, FENCE, QUARANTINE, REPORT
+from shusaku.replay.stream.scripts import APPEND, BEGIN, FENCE, QUARANTINE, REPORT, SAVE_OPEN_GAMES, TAKE_OPEN_GAMES
 
 SCHEMES = ("redis", "rediss", "unix")
 # Errors that a healthy server returns too, now and then: the set-up is right.
@@ -111,7 +111,10 @@ def _try_out(client: redis.Redis, run_id: str) -> None:
     keys = RunKeys.of(run_id, f"probe-{secrets.token_hex(4)}-")
     try:
         BEGIN(client, [keys.control, keys.counters, keys.seen, keys.games], ["probe", 0, 1, 1, 0, ""])
-        APPEND(client, keys[:6], [0, 0, 0, "metrics", 0, 1, "game", 1, 1, "next game"])
+        APPEND(client, keys.of_append(0), [0, 0, 0, "metrics", 0, 1, "game", "", 1, 1, "next game", ""])
+        open_keys = [keys.control, keys.seen, keys.open, keys.open_games(0)]
+        SAVE_OPEN_GAMES(client, open_keys, [0, 0, 0, 1, 2, "0.0.0.1", "0.0.0.1", ""])
+        TAKE_OPEN_GAMES(client, open_keys, [0, 0, 0, 1])
         client.xread({keys.games: "0-0"}, count=1)
         REPORT(client, [keys.control, keys.counters], ["probe", 0, 0, "sampled", 0])
         FENCE(client, [keys.control, keys.seen], [0, 1])
@@ -121,7 +124,7 @@ def _try_out(client: redis.Redis, run_id: str) -> None:
         client.time()
         client.hgetall(keys.heartbeats)
     finally:
-        client.delete(*keys)
+        client.delete(*keys, keys.open_games(0))
 
 
 class Link:

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from shusaku.common.errors import ResumeError
 from shusaku.replay.stream.client import ReplayUnavailable, connect, translate_redis_errors
-from shusaku.replay.stream.keys import RunKeys
-from shusaku.replay.stream.scripts import BEGIN, FENCE, RECORD_VERSION, SET_CONTROL, Argument, Script
+from shusaku.replay.stream.keys import RunKeys, repair_keys
+from shusaku.replay.stream.scripts import BEGIN, FENCE, RECORD_VERSION, REPAIR, SET_CONTROL, Argument, Script
 
 
 class ActorMetrics(NamedTuple):
@@ -16,6 +16,18 @@ class ActorMetrics(NamedTuple):
     incarnation: int
     age_s: float  # since its last heartbeat, by the server's clock
     metrics: bytes  # msgpack, as the actor sent them; empty: none yet
+
+
+class Holdings(NamedTuple):
+    """What the server holds of a run."""
+
+    boot: str = ""  # text that was written when the keys were made; empty: it holds nothing
+    games: int = 0  # that it has counted
+    stored: int = 0  # that it holds of these
+
+    def lost_since(self, before: "Holdings") -> int:
+        """How many of the games that it held before are not there any more, but for those that had their time."""
+        return before.stored if self.boot != before.boot else max(0, before.games - self.games)
 
 
 class RedisControl:
@@ -58,6 +70,16 @@ class RedisControl:
         """Whether the server has no data of this run, so that `begin` is due."""
         with translate_redis_errors(self._url):
             return not self._client.hexists(self._keys.control, "boot")
+
+    def holdings(self) -> Holdings:
+        """What the server holds of this run now."""
+        with translate_redis_errors(self._url):
+            pipeline = self._client.pipeline(transaction=False)
+            pipeline.hget(self._keys.control, "boot")
+            pipeline.hget(self._keys.counters, "games")
+            pipeline.xlen(self._keys.games)
+            boot, games, stored = pipeline.execute()
+        return Holdings((boot or b"").decode(), int(games or 0), stored)
 
     def fence(self, actor: int, incarnation: int) -> None:
         """Refuses games of earlier incarnations of this actor from now on."""
@@ -125,6 +147,11 @@ class RedisControl:
         with translate_redis_errors(self._url):
             counts = self._client.hgetall(self._keys.quarantined)
         return {key.decode(errors="replace"): int(n) for key, n in counts.items()}  # type: ignore[union-attr]
+
+    def repair(self) -> bool:
+        """Makes room for ids if another program used them up, see repair.lua; returns whether it was needed."""
+        with translate_redis_errors(self._url):
+            return bool(REPAIR(self._client, repair_keys(self._keys), []))
 
     def put_status(self, status: bytes) -> None:
         """Stores the driver's status for `shusaku status`."""

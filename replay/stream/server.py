@@ -28,6 +28,7 @@ from urllib.parse import quote
 import redis
 
 from shusaku.common.errors import ResumeError, UsageError
+from shusaku.replay.stream.append_only_files import heal_append_only_files
 from shusaku.replay.stream.client import connect, explain
 
 START_SECONDS = 20.0  # to answer; reading a large append-only file may take until LOAD_SECONDS
@@ -36,7 +37,8 @@ SLACK_MEGABYTES = 64  # for the server itself and its clients
 _PREFIX = "shusaku-redis-"
 _DAMAGED = ("Bad file format reading the append only file", "Unexpected end of file reading the append only file",
             "Unrecoverable error reading the append only file", "Error reading the RDB", "Can't handle RDB format",
-            "AOF manifest", "Wrong signature trying to load DB", "Fatal error loading the DB", "Short read or OOM")
+            "AOF manifest", "Wrong signature trying to load DB", "Fatal error loading the DB", "Short read or OOM",
+            "Unable to obtain the AOF file", "RDB CRC error", "Internal error in RDB")
 # Runs first in the process of the server and makes it end with the thread that started it (prctl 1 =
 # PR_SET_PDEATHSIG; the setting survives exec), or at once if that thread has ended.  A `preexec_fn` may deadlock in a
 # program with threads.
@@ -67,6 +69,7 @@ class EmbeddedServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._sockets: Path | None = None
         self._password = ""
+        self.notes: list[str] = []  # lines for the user: what was repaired at a start
         self._starting = threading.Lock()
         self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
         # The server ends with the thread that forked it: this one lives as long as the program.
@@ -172,11 +175,12 @@ class EmbeddedServer:
                 threading.Event().wait(0.05)
 
     def _prepare(self) -> None:
-        password = self.directory / "password"
+        self.notes += heal_append_only_files(self.directory / "appendonlydir")
         if not self._password:
-            if not password.exists() or len(password.read_text().strip()) < 32:
-                _write_private(password, secrets.token_hex(32) + "\n")
-            self._password = password.read_text().strip()
+            self._password = _read_text(self.directory / "password")
+            if not re.fullmatch("[0-9a-f]{64}", self._password):
+                self._password = secrets.token_hex(32)
+                _write_private(self.directory / "password", f"{self._password}\n")
         if self._sockets is None:
             self._remove_old_sockets()
             self._sockets = _short_directory()
@@ -239,7 +243,7 @@ class EmbeddedServer:
             if any(words in text for words in _DAMAGED):
                 folder = self.directory / "appendonlydir"
                 found = re.search(r"append only file ([^\s:]+)", text)
-                file_name = folder / found[1] if found else folder
+                file_name = folder / found[1] if found else next(folder.glob("*.base.*"), folder)
                 way = f"keep what can be read with `{self._repair_command(file_name)}`, or " if found else ""
                 return ResumeError(
                     f"{file_name}: the window of the run is damaged and was left as it is; {way}move {self.directory}"
@@ -262,11 +266,19 @@ class EmbeddedServer:
     def _remove_old_sockets(self) -> None:
         """Removes the socket directory of a driver that was killed."""
         with contextlib.suppress(OSError):
-            old = Path((self.directory / "socket").read_text().strip())
+            old = Path(_read_text(self.directory / "socket"))
             is_ours = old.name.startswith(_PREFIX) and old.stat().st_uid == os.getuid() and not old.is_symlink()
             # In a copy of a run directory it may be the socket of the original, whose server may run.
             if is_ours and not _is_listening(old / "s"):
                 shutil.rmtree(old, ignore_errors=True)
+
+
+def _read_text(file: Path) -> str:
+    """One line; empty if there is no such file, or no text in it."""
+    try:
+        return file.read_bytes().decode().strip().replace("\0", "")
+    except (OSError, ValueError):
+        return ""
 
 
 def _is_listening(path: Path) -> bool:
@@ -281,12 +293,18 @@ def _is_listening(path: Path) -> bool:
 
 def server_url(directory: Path) -> str:
     """The URL at which the server of this directory listens, for other processes of its owner; empty: it does not."""
-    try:
-        password = (directory / "password").read_text().strip()
-        path = Path((directory / "socket").read_text().strip()) / "s"
-    except OSError:
-        return ""
-    return f"unix://:{password}@{quote(str(path))}?db=0" if path.exists() else ""
+    password, path = _read_text(directory / "password"), Path(_read_text(directory / "socket")) / "s"
+    return f"unix://:{password}@{quote(str(path))}?db=0" if password and path.exists() else ""
+
+
+def run_names(directory: Path) -> list[str]:
+    """The runs of which the append-only files below this directory hold games."""
+    names: dict[str, None] = {}
+    for file in sorted((directory / "appendonlydir").glob("*.aof")):
+        with file.open("rb") as content:
+            while block := content.read(1 << 20) + content.read(4096):
+                names |= {name.decode(): None for name in re.findall(rb"shusaku:\{([a-z0-9-]+)\}:control", block)}
+    return list(names)
 
 
 def find_binary() -> str:

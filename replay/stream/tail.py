@@ -1,6 +1,7 @@
 """What the learner reads from the stream and reports to it: one round trip per call."""
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -8,12 +9,13 @@ from typing import Any, NamedTuple
 import redis
 
 from shusaku.replay.stream.client import Link, connect, translate_redis_errors
-from shusaku.replay.stream.keys import RunKeys
+from shusaku.replay.stream.keys import RunKeys, repair_keys
 from shusaku.replay.stream.scripts import QUARANTINE, REPAIR, REPORT
 
 READ_BYTES = 8 << 20  # of one reply, about; the first replies may be larger if the records are large
 MAX_ENTRIES = 256  # of one reply
-NUMBERS_END = 1 << 52  # the append script writes no id from here on
+_NAMES = [b"d", b"r", b"n", b"a"]  # of an entry's fields, see `replay.stream.keys`
+_SENDER = re.compile(rb"(\d{1,16}):(\d{1,16}):(\d{1,16})")
 
 
 class Entry(NamedTuple):
@@ -25,6 +27,7 @@ class Entry(NamedTuple):
     total: int  # rows that the run had, including this game
     data: bytes
     is_ours: bool
+    sender: tuple[int, int, int] | None = None  # epoch, actor, incarnation; None: not ours, or of an earlier version
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,9 @@ class StreamTail:
         # If it is missing, it was deleted, or it is newer than all that the server has, which `number` tells.
         is_rewritten = any(_digest(fields) != self._read[1] for reply in there for _, fields in reply)
         if read and not is_rewritten:
-            self._read = (read[-1].id, _digest(entries[0][1][-1][1]))
+            ours = [(entry.id, fields) for entry, (_, fields) in zip(read, entries[0][1], strict=True) if entry.is_ours]
+            if ours:  # the others do not move the place of reading
+                self._read = (ours[-1][0], _digest(ours[-1][1]))
             mean = sum(len(entry.data) for entry in read) // len(read)
             self._count = max(1, min(MAX_ENTRIES, 2 * self._count, READ_BYTES // max(1, mean)))
         return Reading(read, found or "", number, inserted, version, (refused[0], refused[1], refused[2]), is_rewritten)
@@ -94,12 +99,17 @@ class StreamTail:
         key = reason.partition(":")[0][:32]
         with translate_redis_errors(self._url):
             QUARANTINE(self._link, keys, [*deleted, key, reason[:1000], data])
-            if entry is not None and entry.number >= NUMBERS_END:
-                REPAIR(self._link, [self._keys.games, self._keys.counters], [])
+            if entry is not None and not entry.is_ours:
+                REPAIR(self._link, repair_keys(self._keys), [])
 
     def close(self) -> None:
         """Closes the connection."""
         self._link.close()
+
+
+def _sender(text: bytes) -> tuple[int, int, int] | None:
+    found = _SENDER.fullmatch(text)
+    return (int(found[1]), int(found[2]), int(found[3])) if found else None
 
 
 def _digest(fields: Sequence[bytes]) -> bytes:
@@ -113,10 +123,11 @@ def _entries(raw: Sequence[Any], number: int, inserted: int) -> list[Entry]:
         id = name.decode()
         first, _, second = id.partition("-")
         place = int(first)
-        is_shaped = second == "0" and place <= number and len(fields) == 6 and fields[::2] == [b"d", b"r", b"n"]
+        is_shaped = second == "0" and place <= number and fields[::2] in (_NAMES, _NAMES[:3])
         is_counted = is_shaped and fields[3].isdigit() and fields[5].isdigit()
-        if is_counted and int(fields[3]) <= int(fields[5]) <= inserted:
-            entries.append(Entry(id, place, int(fields[3]), int(fields[5]), fields[1], True))
+        sender = _sender(fields[7]) if is_counted and len(fields) == 8 else None
+        if is_counted and int(fields[3]) <= int(fields[5]) <= inserted and (sender or len(fields) == 6):
+            entries.append(Entry(id, place, int(fields[3]), int(fields[5]), fields[1], True, sender))
         else:
             data = b" ".join(fields[:16]) if fields else b""
             entries.append(Entry(id, place, 0, 0, data, False))

@@ -4,13 +4,14 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
 from shusaku.common.messages import Control, GameRecord
 from shusaku.replay.stream.append import MAX_GAMES, MAX_METRICS_BYTES, Appender, AppendStatus, EncodedGame, Reply
 from shusaku.replay.stream.client import ReplayUnavailable
+from shusaku.replay.stream.open_games import SaveStatus, Upload
 
 MAX_CALL_BYTES = 1 << 20  # of the games of one call, unless a single game has more
 HEARTBEAT_SECONDS = 1.0
@@ -19,6 +20,7 @@ FIRST_BACKOFF, LAST_BACKOFF = 0.05, 2.0  # seconds
 # A server may restart without what it acknowledged last: one second after a power cut, two more with a slow disk.
 KEEP_SECONDS = 5.0
 KEEP_BYTES = 16 << 20
+MAX_SAVE_FAILURES = 3  # calls without an answer, each after one with an answer: the open games are not saved this time
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class WriterStats:
     failures: int  # calls without an answer
     unreachable_s: float  # since the first call of the present series of failures; 0: the server answers
     trouble: str  # the last failure of that series, or that the data was lost
+    save_trouble: str  # why open games were not saved when they were put last; empty: they were, or wait
 
 
 class AsyncWriter:
@@ -46,8 +49,10 @@ class AsyncWriter:
     """
 
     def __init__(
-        self, appender: Appender, *, max_games: int = 256, max_bytes: int = 64 << 20, keep_seconds: float = KEEP_SECONDS
+        self, appender: Appender, *, max_games: int = 256, max_bytes: int = 64 << 20,
+        keep_seconds: float = KEEP_SECONDS, background: bool = True,
     ) -> None:
+        """Without `background` there is no thread: the caller calls `send_next`."""
         self._appender = appender
         self._max_games, self._max_bytes = max_games, max_bytes
         self._games: deque[EncodedGame] = deque()
@@ -60,11 +65,17 @@ class AsyncWriter:
         self._new_metrics = b""  # not yet sent
         self._acknowledged = self._duplicates = self._refused = self._calls = self._failures = 0
         self._trouble, self._troubled_since = "", 0.0
+        self._upload: Upload | None = None  # open games that are to be saved
+        self._save_trouble = ""
+        self._saves = 0
+        self._next_sequence = 0  # the sequence number behind the newest game that was put
+        self._answered_at = self._metrics_sent_at = float("-inf")
         self._is_closing = False
         self._changed = threading.Condition()
         self._random = random.Random()
         self._thread = threading.Thread(target=self._run, name=f"replay-writer-{appender.actor}", daemon=True)
-        self._thread.start()
+        if background:
+            self._thread.start()
 
     def put(self, record: GameRecord) -> bool:
         """Takes the game; False if the queue is full: the caller pauses and offers the game again.
@@ -91,12 +102,26 @@ class AsyncWriter:
             self._enqueue(games)
         return len(games)
 
+    def put_open_games(self, sequence: int, games: Mapping[str, bytes]) -> None:
+        """Saves the encoded games (name -> game) for the actor's successor, in place of all that were saved before.
+
+        `sequence`: of the first game that had not ended yet; games before it are appended first, the others later.
+        If they cannot be saved they are dropped, and `stats` tells why; the games of before then stay.
+        """
+        with self._changed:
+            if self._control.stop and self._refused:  # the server will refuse these too
+                return
+            self._saves += 1
+            self._upload = Upload(self._saves, sequence, games)
+            self._changed.notify_all()
+
     def _enqueue(self, games: list[EncodedGame]) -> None:
         with self._changed:
             if self._control.stop and self._refused:  # the server will refuse these too
                 self._refused += len(games)
             elif games:
                 self._games.extend(games)
+                self._next_sequence = games[-1].sequence + 1
                 self._bytes += sum(len(game.data) for game in games)
                 self._changed.notify_all()
 
@@ -121,9 +146,9 @@ class AsyncWriter:
         self._metrics = self._new_metrics = metrics
 
     def flush(self, timeout: float) -> bool:
-        """Waits until all games are sent; False if some are left after `timeout` seconds."""
+        """Waits until all games are sent and open ones are saved; False if not after `timeout` seconds."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self._games, timeout)
+            return self._changed.wait_for(lambda: not self._games and self._upload is None, timeout)
 
     def close(self, timeout: float) -> bool:
         """Sends the games in the queue and ends the thread; False if some were left after `timeout` seconds."""
@@ -131,7 +156,8 @@ class AsyncWriter:
         with self._changed:
             self._is_closing = True
             self._changed.notify_all()
-        self._thread.join(timeout=1.0)  # a call in flight ends at its own deadline
+        if self._thread.is_alive():
+            self._thread.join(timeout=1.0)  # a call in flight ends at its own deadline
         self._appender.close()
         return is_empty
 
@@ -142,34 +168,74 @@ class AsyncWriter:
                 queued=len(self._games), queued_bytes=self._bytes, acknowledged=self._acknowledged,
                 duplicates=self._duplicates, refused=self._refused, calls=self._calls, failures=self._failures,
                 unreachable_s=time.monotonic() - self._troubled_since if self._trouble else 0.0, trouble=self._trouble,
+                save_trouble=self._save_trouble,
             )
 
     def _run(self) -> None:
         backoff = FIRST_BACKOFF
-        answered_at = metrics_sent_at = float("-inf")
         while True:
             with self._changed:
                 interval = THROTTLED_SECONDS if self._control.throttle else HEARTBEAT_SECONDS
-                idle = max(0.0, answered_at + interval - time.monotonic())
-                self._changed.wait_for(lambda: bool(self._games) or self._is_closing, idle)
+                idle = max(0.0, self._answered_at + interval - time.monotonic())
+                self._changed.wait_for(lambda: bool(self._games) or self._may_save() or self._is_closing, idle)
                 if self._is_closing:
                     return
-                games = _batch(self._games)
-            metrics = b""
-            if time.monotonic() - metrics_sent_at >= HEARTBEAT_SECONDS:
-                metrics, self._new_metrics = self._new_metrics, b""
-            is_sent = self._send(games, metrics)
-            if is_sent:
-                answered_at = time.monotonic()
-                metrics_sent_at = answered_at if metrics else metrics_sent_at
+            if self.send_next():
                 backoff = FIRST_BACKOFF
                 continue
-            self._new_metrics = self._new_metrics or metrics
             with self._changed:  # jitter, so that many actors do not come back at once
                 pause = backoff * self._random.uniform(0.5, 1.0)
                 if self._changed.wait_for(lambda: self._is_closing, pause):
                     return
             backoff = min(2 * backoff, LAST_BACKOFF)
+
+    def send_next(self) -> bool:
+        """Makes one call: open games whose turn it is, else finished games or a heartbeat; False if it failed."""
+        is_heartbeat_due = time.monotonic() - self._answered_at >= 2 * HEARTBEAT_SECONDS
+        with self._changed:
+            upload = self._upload if self._may_save() and not is_heartbeat_due else None
+            games = _batch(self._games, self._upload.sequence if self._upload else None)
+        if upload is not None:
+            return self._save(upload)
+        metrics = b""
+        if time.monotonic() - self._metrics_sent_at >= HEARTBEAT_SECONDS:
+            metrics, self._new_metrics = self._new_metrics, b""
+        is_sent = self._send(games, metrics)
+        if is_sent:
+            self._answered_at = time.monotonic()
+            self._metrics_sent_at = self._answered_at if metrics else self._metrics_sent_at
+        else:
+            self._new_metrics = self._new_metrics or metrics
+        return is_sent
+
+    def _may_save(self) -> bool:
+        """Whether it is the turn of the open games: all games before them are appended, and the server answers."""
+        upload = self._upload
+        if upload is None or self._trouble or self._next_sequence < upload.sequence:
+            return False
+        return not self._games or self._games[0].sequence >= upload.sequence
+
+    def _save(self, upload: Upload) -> bool:
+        """Makes one call of the upload; False if it is unknown what it has done."""
+        try:
+            status = self._appender.save_open_games(upload.next_call())
+        except ReplayUnavailable as error:
+            self._record_trouble(str(error), is_failure=True)
+            upload.failures += 1
+            if upload.failures >= MAX_SAVE_FAILURES:
+                self._end_upload(upload, str(error))
+            return False
+        if status is not SaveStatus.DONE or upload.advance():
+            self._end_upload(upload, status.trouble)
+        return True
+
+    def _end_upload(self, upload: Upload, trouble: str) -> None:
+        with self._changed:
+            self._calls += 1
+            self._save_trouble = trouble
+            if self._upload is upload:  # else newer games are to be saved
+                self._upload = None
+            self._changed.notify_all()
 
     def _send(self, games: list[EncodedGame], metrics: bytes) -> bool:
         """Makes one call; False if the games have to be sent again."""
@@ -221,6 +287,7 @@ class AsyncWriter:
             self._trouble = ""
             self._control = reply.control
             if reply.is_refused:  # and it would refuse all others too
+                self._upload = None
                 self._refused += len(self._games)
                 self._games.clear()
                 self._bytes = 0
@@ -234,11 +301,13 @@ class AsyncWriter:
             self._changed.notify_all()
 
 
-def _batch(games: Iterable[EncodedGame]) -> list[EncodedGame]:
-    """Returns the oldest games, as many as fit into one call."""
+def _batch(games: Iterable[EncodedGame], before: int | None = None) -> list[EncodedGame]:
+    """Returns the oldest games, as many as fit into one call; none from the sequence number `before` on."""
     batch: list[EncodedGame] = []
     size = 0
     for game in islice(games, MAX_GAMES):
+        if before is not None and game.sequence >= before:
+            break
         size += len(game.data)
         if batch and size > MAX_CALL_BYTES:
             break

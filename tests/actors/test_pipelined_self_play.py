@@ -51,11 +51,11 @@ class Split:
 
 
 def content(record: GameRecord) -> bytes:
-    """All of a game but its number."""
+    """All of a game but its number and its place."""
     return b"|".join(
         value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode()
         for field in fields(GameRecord)
-        if field.name != "game_id" and (value := getattr(record, field.name)) is not None
+        if field.name not in ("game_id", "open_id") and (value := getattr(record, field.name)) is not None
     )
 
 

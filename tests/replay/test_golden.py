@@ -1,6 +1,7 @@
 """Redis streams and record logs that version 1e2d214 stored are read: see tests/fixtures/golden/README.md."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from shusaku.common._core import Game
 from shusaku.common.codec import decode_record, encode_record
 from shusaku.common.config.schema import ReplayConfig
 from shusaku.common.errors import ResumeError
+from shusaku.common.messages import GameId
 from shusaku.replay.memory_buffer import MemoryBuffer
 from shusaku.replay.record_log import RecordLog
 from shusaku.replay.stream.append import Appender, AppendStatus, EncodedGame
@@ -95,7 +97,7 @@ def test_the_run_goes_on_in_a_new_driver_term(url: str) -> None:
     assert not control.begin(2, capacity=120, max_bytes=1 << 20, actors=1, limit=-1), "the data is there"
     assert not control.is_run_stop_requested()
     assert not buffer.control().stop
-    record = decode_record(stored(url)[-1])
+    record = replace(decode_record(stored(url)[-1]), game_id=GameId(2, 0, 0, 0))
     game = EncodedGame(0, record.num_rows, encode_record(record))
     old = Appender(url, RUN, actor=0, epoch=1, incarnation=0)
     assert old.append([game]).status is AppendStatus.OTHER_EPOCH

@@ -24,7 +24,8 @@ struct PyBatch {
 };
 using PySearchBatch = PyBatch<AnySearchBatch>;
 
-int checked_index(const PySearchBatch& b, int index) {
+template <class Py>
+int checked_index(const Py& b, int index) {
   require(index >= 0 && index < b.batch->size(),
           "index " + std::to_string(index) + ": must lie in [0, " + std::to_string(b.batch->size()) + ")");
   return index;
@@ -117,10 +118,45 @@ nb::dict to_dict(GameColumns&& g) {
   d["kind"] = to_numpy(std::move(g.kind));
   d["row_weight"] = to_numpy(std::move(g.row_weight));
   d["surprise"] = to_numpy(std::move(g.surprise));
+  d["index"] = g.index, d["number"] = g.number;
   d["outcome"] = g.outcome, d["score"] = g.score;
   if (!std::isnan(g.komi)) d["komi"] = double(g.komi);
   d["ended_by"] = g.is_resigned ? "resignation" : g.is_cut_off ? "ply_limit" : "rules";
   return d;
+}
+
+nb::dict open_game(PyGameBatch& py, int index) {
+  OpenGame game = py.batch->open_game(checked_index(py, index));
+  nb::dict d = to_dict(std::move(game.columns));
+  d["policy_plies"] = game.policy_plies, d["avoided"] = game.avoided, d["may_resign"] = game.may_resign;
+  return d;
+}
+
+template <class T>
+std::vector<T> to_vector(nb::handle record, const char* name) {
+  const auto array = nb::cast<In<T, 1>>(record.attr(name), false);
+  return {array.data(), array.data() + array.shape(0)};
+}
+
+void resume(PyGameBatch& py, int index, nb::handle record, float komi, int policy_plies, int avoided,
+            bool may_resign) {
+  checked_index(py, index);
+  require(py.batch->leaves().count == 0, "leaves wait for an evaluation: call expand_and_backup() before resume()");
+  OpenGame game;
+  GameColumns& c = game.columns;
+  c.actions = to_vector<Action>(record, "actions");
+  c.policy_offsets = to_vector<std::uint32_t>(record, "policy_offsets");
+  c.policy_actions = to_vector<Action>(record, "policy_actions");
+  c.policy_shares = to_vector<std::uint16_t>(record, "policy_shares");
+  c.root_values = to_vector<float>(record, "root_values");
+  c.raw_values = to_vector<float>(record, "raw_values");
+  c.versions = to_vector<std::uint32_t>(record, "versions");
+  c.kind = to_vector<std::uint8_t>(record, "kind");
+  c.row_weight = to_vector<float>(record, "row_weight");
+  c.surprise = to_vector<float>(record, "surprise");
+  c.komi = komi;
+  game.policy_plies = policy_plies, game.avoided = avoided, game.may_resign = may_resign;
+  py.batch->resume(index, std::move(game));
 }
 
 // A list of a result as an array.
@@ -297,6 +333,9 @@ void bind_search(nb::module_& m) {
       .def(
           "restore", [](PyGameBatch& b, nb::bytes bytes) { b.batch->restore({bytes.c_str(), bytes.size()}); },
           "snapshot"_a)
+      .def("open_game", &open_game, "index"_a)
+      .def("resume", &resume, "index"_a, "record"_a, nb::kw_only(), "komi"_a = kNoKomi, "policy_plies"_a = 0,
+           "avoided"_a = -1, "may_resign"_a = false)
       .def(
           "play_pseudo_random",
           [](PyGameBatch& b, std::uint64_t simulations) {

@@ -33,6 +33,8 @@ struct GameColumns {
   float score = kNoScore;  // for the first player
   float komi = kNoKomi;    // of this game, if it was sampled
   bool is_cut_off = false, is_resigned = false;
+  int index = 0;             // where the game was played,
+  std::uint64_t number = 0;  // and its number among the games with that index: 1, 2, ...
 
   template <class Archive>
   void archive(Archive& a) {
@@ -40,6 +42,14 @@ struct GameColumns {
     a.vector(root_values), a.vector(raw_values), a.vector(versions), a.vector(kind), a.vector(row_weight);
     a.vector(surprise), a.number(komi);
   }
+};
+
+// A game that goes on: what it needs beside its moves, but not the search of the position that it has reached.
+struct OpenGame {
+  GameColumns columns;
+  std::int32_t policy_plies = 0;  // still to be sampled from the network's policy
+  std::int32_t avoided = -1;      // the action that the first of them must not repeat; -1: none
+  bool may_resign = false;
 };
 
 enum RowKind : std::uint8_t { kOpening = 0, kFull = 1, kCheap = 2 };
@@ -67,6 +77,10 @@ class AnyGameBatch : public AnyBatch {
   virtual void play_pseudo_random(std::uint64_t simulations) = 0;
   virtual std::string snapshot() = 0;  // only between expand_and_backup() and select()
   virtual void restore(std::string_view bytes) = 0;
+  virtual OpenGame open_game(int index) const = 0;
+  // Replaces the game with this index; its search begins anew.  Only while no leaf waits.  Throws with the reason, and
+  // changes nothing, unless the moves are legal and lead to a position in which a move can be made.
+  virtual void resume(int index, OpenGame game) = 0;
 };
 
 template <GameRules G, class P>
@@ -189,6 +203,37 @@ class GameBatch final : public AnyGameBatch {
     if (!r.is_empty()) throw std::invalid_argument("the snapshot of the open games is longer than it should be");
   }
 
+  OpenGame open_game(int index) const override {
+    const ParallelGame& game = games_[size_t(index)];
+    OpenGame open{game.columns, game.policy_plies, game.avoided, game.may_resign};
+    open.columns.index = index, open.columns.number = game.num_started;
+    return open;
+  }
+
+  void resume(int index, OpenGame open) override {
+    check_lengths(open.columns);
+    ParallelGame game{.search = Search<G, P>(*rules_, options_, place_), .position = rules_->start()};
+    if (!std::isnan(open.columns.komi)) set_komi(game.position, open.columns.komi);
+    const GameColumns& c = open.columns;
+    for (size_t t = 0; t < c.actions.size(); ++t) {
+      const auto end = legal_.begin() + rules_->legal_actions(game.position, legal_.data());
+      if (!std::binary_search(legal_.begin(), end, c.actions[t]))
+        throw std::invalid_argument("action " + std::to_string(c.actions[t]) + " is illegal at ply " +
+                                    std::to_string(t));
+      record_value(game, RowKind(c.kind[t]), c.root_values[t]);
+      rules_->play(game.position, c.actions[t]);
+    }
+    const int choices = rules_->legal_actions(game.position, legal_.data());
+    if (choices == 0) throw std::invalid_argument("the game is over");
+    game.policy_plies = std::clamp(open.policy_plies, 0, rules_->max_plies());
+    game.avoided = choices > 1 && game.policy_plies > 0 ? open.avoided : kNoAction;
+    game.may_resign = resign_.is_on() && open.may_resign;
+    game.num_started = games_[size_t(index)].num_started;
+    game.columns = std::move(open.columns);
+    games_[size_t(index)] = std::move(game);
+    begin_search(index, kNoAction);
+  }
+
  private:
   static constexpr int kNoAction = -1, kNoLoser = -1;
   static constexpr std::uint64_t kForkStream = ~0ull,
@@ -226,6 +271,28 @@ class GameBatch final : public AnyGameBatch {
     game.lowest[0] = game.lowest[1] = 1.f;
     game.may_resign = resign_.is_on() && random.uniform() >= self_play_.never_resign_share;
     begin_search(index, kNoAction);
+  }
+
+  static void check_lengths(const GameColumns& c) {
+    const size_t plies = c.actions.size();
+    const bool are_plies = c.root_values.size() == plies && c.raw_values.size() == plies &&
+                           c.versions.size() == plies && c.kind.size() == plies && c.row_weight.size() == plies &&
+                           c.surprise.size() == plies;
+    const bool are_entries = c.policy_offsets.size() == plies + 1 && c.policy_offsets.front() == 0 &&
+                             c.policy_offsets.back() == c.policy_actions.size() &&
+                             c.policy_actions.size() == c.policy_shares.size() &&
+                             std::is_sorted(c.policy_offsets.begin(), c.policy_offsets.end());
+    if (!are_plies || !are_entries) throw std::invalid_argument("the columns of the open game differ in length");
+  }
+
+  void set_komi(Position& position, float komi) const {
+    if constexpr (HasKomi<G>) {
+      if (G::is_komi(komi)) {
+        rules_->set_komi(position, komi);
+        return;
+      }
+    }
+    throw std::invalid_argument("a komi of " + std::to_string(komi) + ", which " + name_of(*rules_) + " cannot have");
   }
 
   void set_up(int index) {
@@ -350,9 +417,7 @@ class GameBatch final : public AnyGameBatch {
       }
     }
     ++batch_.counters.searches;
-    const int player = rules_->to_play(game.position);
-    game.lowest[player] = std::min(game.lowest[player], result.value);
-    if (game.may_resign && result.value < resign_.value()) game.loser = std::int8_t(player);
+    if (game.may_resign && result.value < resign_.value()) game.loser = std::int8_t(rules_->to_play(game.position));
     play_on(index, result.action, game.weight > 0 ? kFull : kCheap);
   }
 
@@ -374,16 +439,13 @@ class GameBatch final : public AnyGameBatch {
       return;
     }
     const std::vector<Action> line = sample_fork(index);
-    finish(game);
+    finish(index);
     start_game(index, line);
   }
 
   void add_row(ParallelGame& game, Action action, RowKind kind, const SearchResult& result = {}) {
     GameColumns& c = game.columns;
-    const bool is_first = rules_->to_play(game.position) == 0;
-    game.values.push_back(kind == kOpening ? std::numeric_limits<float>::quiet_NaN()
-                          : is_first       ? result.value
-                                           : -result.value);
+    record_value(game, kind, result.value);
     c.actions.push_back(action);
     c.policy_offsets.push_back(std::uint32_t(c.policy_actions.size()));
     c.root_values.push_back(result.value), c.raw_values.push_back(result.raw_value);
@@ -395,8 +457,17 @@ class GameBatch final : public AnyGameBatch {
     batch_.counters.rows += c.row_weight.back() > 0;
   }
 
-  void finish(ParallelGame& game) {
+  // What the player to move sees, before the move is played.
+  void record_value(ParallelGame& game, RowKind kind, float value) const {
+    const int player = rules_->to_play(game.position);
+    if (kind != kOpening) game.lowest[player] = std::min(game.lowest[player], value);
+    game.values.push_back(kind == kOpening ? std::numeric_limits<float>::quiet_NaN() : player == 0 ? value : -value);
+  }
+
+  void finish(int index) {
+    ParallelGame& game = games_[size_t(index)];
     GameColumns& c = game.columns;
+    c.index = index, c.number = game.num_started;
     c.is_resigned = !rules_->is_terminal(game.position);
     if (c.is_resigned) {
       c.outcome = game.loser == 0 ? -1 : 1;

@@ -5,9 +5,9 @@ from dataclasses import asdict
 
 import pytest
 
-from shusaku.actors.batch_size import SIZES
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import RunError, UsageError
+from shusaku.deploy.bench.batch_size import SIZES
 from shusaku.deploy.bench.games_setting import settle_games
 from shusaku.deploy.bench.processes import run_in_subprocess
 from shusaku.deploy.cli.overrides import compose

@@ -17,7 +17,7 @@ import psutil
 import pytest
 from cluster_process import ClusterProcess, answers
 
-from shusaku.replay.stream.append import Appender, EncodedGame
+from shusaku.replay.stream.append import Appender, AppendStatus, EncodedGame
 from shusaku.replay.stream.client import connect
 from shusaku.replay.stream.keys import RunKeys
 from shusaku.replay.stream.server import find_binary
@@ -279,13 +279,24 @@ def test_poisoned_records_hurt_nobody(start: Start) -> None:
     keys = RunKeys.of(run.run_id)
     good = client.xrange(keys.games, count=1)[0][1][b"d"]
     random = np.random.default_rng(7)
-    appender = Appender(run.url, run.run_id, actor=999, epoch=state["epoch"], incarnation=0)
+
+    def appender(incarnation: int) -> Appender:
+        return Appender(run.url, run.run_id, actor=999, epoch=state["epoch"], incarnation=incarnation)
+
     for sequence in range(200):
         data = bytearray(good)
         for place in random.integers(0, len(data), 1 + sequence % 5):
             data[place] ^= 1 << int(random.integers(0, 8))
-        appender.append([EncodedGame(sequence, 9, bytes(data[: int(random.integers(1, len(data) + 1))]))])
+        some = bytes(data[: int(random.integers(36, len(data) + 1))])
+        # Few of each incarnation, or the learner would have it fenced.
+        appender(sequence // 10).append([EncodedGame(sequence, 9, some)])
     state = run.until(lambda s: s["status"]["quarantined"] >= 190, 30, "the quarantine")
+    liar = appender(20)
+    for sequence in range(11):
+        liar.append([EncodedGame(sequence, 1, good)])
+    words = "actor 999 was fenced: 11 of its newest 11 games were refused, the last: "
+    run.until(lambda s: any(text.startswith(words) for text in s["status"]["troubles"]), 30, "the trouble")
+    assert liar.append([EncodedGame(11, 1, good)]).status is AppendStatus.FENCED
     assert client.xlen(keys.quarantine) <= 100
     step = state["status"]["step"]
     run.until(lambda s: s["status"]["step"] > step + 40, 60, "learning to go on")

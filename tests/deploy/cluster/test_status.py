@@ -15,6 +15,7 @@ from fake_ray import Clock, death, install
 from shusaku.actors.inference.stats import ServerStats
 from shusaku.actors.remote import ServerReport
 from shusaku.actors.resignation import NEVER_RESIGN
+from shusaku.common._core import Game
 from shusaku.common.config.schema import Config
 from shusaku.common.metrics import Rate, Share, TimeShares, read_metrics
 from shusaku.deploy.cluster.actor_totals import ActorTotals
@@ -69,7 +70,7 @@ class Run:
         self.resign_value = NEVER_RESIGN
         self.store: Any = SimpleNamespace(restarts=0, losses=0, pid=77)
         self.lines: list[str] = []
-        self.builder = StatusBuilder(self.config, "tic_tac_toe", directory)
+        self.builder = StatusBuilder(self.config, Game("tic_tac_toe"), directory)
         self.writer = MetricsWriter(directory, self.lines.append)
 
     def view(self) -> RunView:
@@ -327,7 +328,7 @@ def test_the_status_reaches_another_terminal(
             "driver": 1, "epoch": 3, "max_actors": 4, "first_game_seconds": 12.5,
             "processes": list_processes(run.supervisor, run.store),
         })).encode())
-        monkeypatch.setattr(control_commands, "_is_running", lambda directory: True)
+        monkeypatch.setattr(control_commands, "is_running", lambda directory: True)
         state = control_commands.status(config, as_json=False)
     finally:
         embedded.stop()

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from shusaku.actors.batch_size import SIZES
 from shusaku.common._core import Game
 from shusaku.common.config.schema import NetworkConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.hardware import cpu_has_bf16, cpu_has_int8
 from shusaku.common.network.weights import random_weights, save_weights
+from shusaku.deploy.bench.batch_size import SIZES
 from shusaku.deploy.cli.main import main
 from shusaku.deploy.cli.overrides import compose
 from shusaku.deploy.run.chosen_weights import choose_weights

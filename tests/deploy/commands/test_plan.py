@@ -21,6 +21,9 @@ def test_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
     assert 5 <= rates["rows_per_game"] <= 9
     assert plan["games_per_hour"] == pytest.approx(3600 * plan["rows_per_s"] / rates["rows_per_game"])
     assert rates["served_rows_per_s"] is None
+    disk = plan["disk"]
+    assert disk["window"] > 3 * 20000 * rates["stored_bytes_per_row"] > 0
+    assert min(disk["checkpoints"], disk["logs"], disk["ray"], disk["free"]) > 0
 
 
 def test_a_plan_of_games_that_take_longer_than_the_measurement(capsys: pytest.CaptureFixture[str]) -> None:

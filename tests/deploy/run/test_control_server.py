@@ -21,7 +21,7 @@ from shusaku.deploy.run.control_server import ControlServer
 def tree(**changes: Any) -> dict[str, Any]:
     status = {"step": 7, "troubles": [], "activity": "playing and learning"}
     roles = {"self_play": {"alive": 2, "desired": 2}, "learner": {"alive": 1, "desired": 1}}
-    return {"status": status, "roles": roles, "has_begun": True} | changes
+    return {"status": status, "roles": roles, "has_begun": True, "failures": []} | changes
 
 
 class Run:
@@ -70,12 +70,18 @@ def test_health_before_the_first_look_and_with_everything_alive(run: Run, monkey
 
 @pytest.mark.parametrize(("changes", "reason"), [
     ({"roles": {"learner": {"alive": 0, "desired": 1}}}, "no learner worker is alive, of 1"),
-    ({"status": {"step": 7, "troubles": ["replay: no answer"], "activity": "playing"}}, "replay: no answer"),
+    ({"failures": ["replay: no answer"]}, "replay: no answer"),
 ])
 def test_health_says_why_not(run: Run, changes: dict[str, Any], reason: str) -> None:
     run.server.publish(tree(**changes), {})
     code, health = run.health()
     assert (code, health["healthy"], health["reasons"]) == (503, False, [reason])
+
+
+def test_a_disk_that_may_become_full_is_a_trouble_and_no_failure(run: Run) -> None:
+    run.server.publish(tree(status={"step": 7, "troubles": ["the disk"], "activity": "playing"}), {})
+    code, health = run.health()
+    assert (code, health["troubles"]) == (200, ["the disk"])
 
 
 def test_a_worker_that_has_not_started_yet_is_no_failure(run: Run) -> None:

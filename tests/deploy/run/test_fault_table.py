@@ -93,7 +93,7 @@ class Cluster:
         self._actor.begin_anew(played + 1)
         self.training = TrainingLoop(config, game, self._buffer, directory, config_hash="")
         self._metrics = MetricsWriter(directory, self.lines.append)
-        self._status = StatusBuilder(config, game.name, directory)
+        self._status = StatusBuilder(config, game, directory)
         self._faults = FaultCounter()
         self._errors: list[BaseException] = []
         self._thread = threading.Thread(target=self._learn)

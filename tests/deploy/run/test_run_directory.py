@@ -19,7 +19,8 @@ from shusaku.deploy.cli.overrides import compose
 from shusaku.deploy.run.chosen_weights import search_of_run
 from shusaku.deploy.run.composed_config import ComposedConfig
 from shusaku.deploy.run.plots import plot_strength
-from shusaku.deploy.run.run_directory import RunDirectory, read_config
+from shusaku.deploy.run.run_directory import RunDirectory
+from shusaku.deploy.run.saved_config import config_text, read_config
 
 
 def config(path: Path, *argv: str) -> ComposedConfig:
@@ -73,7 +74,9 @@ def test_a_run_of_an_older_program_had_the_defaults_of_what_it_did_not_know(tmp_
     RunDirectory(config(tmp_path, "search=puct")).close()
     path = tmp_path / "config.yaml"
     lines = path.read_text().splitlines()
-    path.write_text("\n".join(line for line in lines if "average_symmetries" not in line and "lcb_stdevs" not in line))
+    new = ("average_symmetries", "lcb_stdevs", "sha256")
+    path.write_text("\n".join(line for line in lines if not any(word in line for word in new)))
+    (tmp_path / "starts.jsonl").unlink()
     with RunDirectory(config(tmp_path, "search=puct", "search.lcb_stdevs=4")) as run:
         assert len(run.notes) == 1
         assert run.notes[0].endswith("settings that differ from the last start: search.lcb_stdevs 5.0 -> 4.0")
@@ -135,11 +138,29 @@ def test_never_resume_refuses_a_directory_that_holds_a_run(tmp_path: Path) -> No
         RunDirectory(config(tmp_path, "run.resume=never"))
 
 
-@pytest.mark.parametrize("text", ["a: [", "- 1", "a: b: c"])
-def test_a_damaged_configuration_is_named(tmp_path: Path, text: str) -> None:
+DAMAGED = ["", "a: [", "- 1", "a: b: c", "game: 1", "a: 1\n# sha256 0"]
+
+
+@pytest.mark.parametrize("text", DAMAGED)
+def test_a_damaged_configuration_is_taken_from_the_last_start(tmp_path: Path, text: str) -> None:
+    with RunDirectory(config(tmp_path, "run.minutes=3")) as run:
+        before = (run.path / "config.yaml").read_text()
+    (tmp_path / "config.yaml").write_text(text)
+    with pytest.raises(UsageError, match="holds a run with another game"):
+        RunDirectory(config(tmp_path, "game=tic_tac_toe"))
+    with RunDirectory(config(tmp_path, "run.minutes=3")) as run:
+        assert len(run.notes) == 1
+        assert "config.yaml is damaged" in run.notes[0]
+        assert "taken from starts.jsonl" in run.notes[0]
+    assert (tmp_path / "config.yaml").read_text() == before
+
+
+@pytest.mark.parametrize("text", DAMAGED)
+def test_a_configuration_that_nothing_else_tells_is_named(tmp_path: Path, text: str) -> None:
     RunDirectory(config(tmp_path)).close()
     (tmp_path / "config.yaml").write_text(text)
-    with pytest.raises(UsageError, match=r"config\.yaml"):
+    (tmp_path / "starts.jsonl").write_bytes(b"\0" * 100)
+    with pytest.raises(UsageError, match=r"config\.yaml is damaged.*put a good copy there"):
         RunDirectory(config(tmp_path))
 
 
@@ -152,7 +173,7 @@ def test_a_directory_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
 def test_the_saved_configuration_is_data(tmp_path: Path) -> None:
     RunDirectory(config(tmp_path)).close()
     path = tmp_path / "config.yaml"
-    path.write_text(path.read_text().replace("experiment: connect_four", "experiment: ${oc.env:HOME}"))
+    path.write_text(config_text({**read_config(tmp_path), "experiment": "${oc.env:HOME}"}))
     assert read_config(tmp_path)["experiment"] == "${oc.env:HOME}"
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from shusaku.common.checked_json import DamagedFileError
 from shusaku.common.errors import UsageError
 from shusaku.deploy.run.run_identity import RunIdentity, RunProgress
 
@@ -41,12 +42,26 @@ def test_any_directory_gives_a_name_that_redis_keys_take(tmp_path: Path, name: s
     assert set(run_id) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
 
 
-def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", [b"", b'{"run_id": "x"', b'{"run_id": "else", "epoch": 1, "sha256": "0"}', b"\xff"])
+def test_a_damaged_file_is_made_again_from_the_starts(tmp_path: Path, damage: bytes) -> None:
+    before = RunIdentity.of(tmp_path)
+    before.next_epoch(4)
+    (tmp_path / "run.json").write_bytes(damage)
+    found = RunIdentity.of(tmp_path)
+    assert (found.run_id, found.epoch) == (before.run_id, 5)
+    assert "run.json is damaged" in found.note
+    assert "starts.jsonl" in found.note
+    assert found.next_epoch(-1) == 6
+    assert RunIdentity.of(tmp_path) == RunIdentity(tmp_path / "run.json", before.run_id, 6)
+
+
+def test_a_damaged_file_that_nothing_else_tells_is_named(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text('{"run_id": "x"')
-    with pytest.raises(UsageError, match=r"run.json cannot be read"):
+    with pytest.raises(UsageError, match=r"run.json is damaged .*give its run.name"):
         RunIdentity.of(tmp_path)
+    assert RunIdentity.of(tmp_path, "given").run_id == "given"
     (tmp_path / "progress.json").write_text("[]")
-    with pytest.raises(UsageError, match=r"progress.json cannot be read"):
+    with pytest.raises(DamagedFileError):
         RunProgress.load(tmp_path)
 
 

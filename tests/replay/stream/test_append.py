@@ -18,7 +18,7 @@ from shusaku.replay.stream.keys import RunKeys
 from shusaku.replay.stream.scripts import APPEND
 from shusaku.replay.stream.server import EmbeddedServer
 
-CAPACITY, MAX_BYTES = 50, 600
+CAPACITY, MAX_BYTES = 50, 1000
 
 
 @dataclass
@@ -125,7 +125,7 @@ class Appending(RuleBasedStateMachine):
 
     @rule(
         epoch=st.integers(0, 3), actor=st.integers(0, 2), incarnation=st.integers(0, 2),
-        first=st.integers(0, 12), sizes=st.lists(st.tuples(st.integers(0, 20), st.integers(1, 200)), max_size=16),
+        first=st.integers(0, 12), sizes=st.lists(st.tuples(st.integers(0, 20), st.integers(80, 200)), max_size=16),
     )
     def append(self, epoch: int, actor: int, incarnation: int, first: int, sizes: list[tuple[int, int]]) -> None:
         games = [
@@ -233,21 +233,78 @@ def test_a_stranger_in_the_stream_does_not_stop_it(run: tuple[str, str, RedisCon
     assert counters["bytes"] == 50 * 100
 
 
-def test_used_up_ids_are_an_error_and_nothing_is_lost(run: tuple[str, str, RedisControl]) -> None:
+@pytest.mark.parametrize("id", ["18446744073709551615-18446744073709551615", "18446744073709551615-0",
+                                "4503599627370496-0", "9007199254740993-1"])
+@pytest.mark.parametrize("is_deleted", [True, False])
+def test_used_up_ids_wait_for_the_repair_and_nothing_is_lost(
+    run: tuple[str, str, RedisControl], id: str, is_deleted: bool
+) -> None:
+    """An XADD with an id near 2^64 once made the learner delete the whole window."""
     url, run_id, control = run
     appender = Appender(url, run_id, actor=0, epoch=1, incarnation=0)
-    appender.append(games(0, 3))
-    client = redis.Redis.from_url(url)
-    client.xadd(RunKeys.of(run_id).games, {"d": b"?"}, id="18446744073709551615-18446744073709551615")
+    for first in range(0, 96, 16):
+        appender.append(games(first, 16))
+    client, keys = redis.Redis.from_url(url), RunKeys.of(run_id)
+    assert not control.repair()
+    for near in ("97-0", "97-1", "99-7"):
+        client.xadd(keys.games, {"d": b"?"}, id=near)
+    before: Any = client.xrange(keys.games)
+    assert not control.repair()
+    assert appender.append(games(96, 1)).appended == 1
+    before.append(*client.xrange(keys.games, "100-0"))
+    client.xadd(keys.games, {"d": b"?"}, id=id)
+    if is_deleted:  # as the learner does
+        client.xdel(keys.games, id)
     with pytest.raises(ReplayUnavailable):
-        appender.append(games(3, 3))
-    assert control.counters()["games"] == 3
+        appender.append(games(97, 3))
+    assert control.repair()
+    assert client.xrange(keys.games) == before
+    assert appender.append(games(97, 3)).appended == 3
+    assert client.xrevrange(keys.games, count=1)[0][0] == b"103-0"
+    counters = control.counters()
+    assert (counters["games"], counters["number"], counters["malformed"]) == (100, 103, 0 if is_deleted else 1)
+    assert not control.repair()
+    assert client.exists(keys.games + "-copy") == 0
+
+
+def test_ids_below_the_end_are_followed_and_end_nothing(run: tuple[str, str, RedisControl]) -> None:
+    url, run_id, control = run
+    appender = Appender(url, run_id, actor=0, epoch=1, incarnation=0)
+    client, keys = redis.Redis.from_url(url), RunKeys.of(run_id)
+    client.xadd(keys.games, {"d": b"?"}, id=f"{2**52 - 1}-5")
+    assert appender.append(games(0, 3)).appended == 3
+    assert not control.repair()
+    client.xadd(keys.games, {"d": b"?"}, id=f"{2**52 + 9}-0")
+    with pytest.raises(ReplayUnavailable):
+        appender.append(games(3, 1))
+    assert control.repair()
+    assert appender.append(games(3, 1)).appended == 1
+    ids = [int(id.split(b"-")[0]) - 2**52 for id, _ in client.xrange(keys.games)]  # type: ignore[union-attr]
+    assert ids == [-1, 0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("call", [
+    [b"x", 0, 0, b""], [1, b"-1", 0, b""], [1, 65536, 0, b""], [1, b"a:b", 0, b""], [1, 0, b"1e3", b""],
+    [1, 0, 0, b"m" * 4097], [1, 0, 0], [1], [], [1, 0, 0, b"", *(x for k in range(65) for x in (k, 0, b"x", b""))],
+])
+def test_a_caller_that_is_no_actor_of_ours_is_refused(run: tuple[str, str, RedisControl], call: list[Any]) -> None:
+    url, run_id, control = run
+    client, keys = redis.Redis.from_url(url), RunKeys.of(run_id)
+    Appender(url, run_id, actor=0, epoch=1, incarnation=0).append(games(0, 3))
+    before = control.counters(), client.hgetall(keys.heartbeats), client.hgetall(keys.seen)
+    with pytest.raises(redis.ResponseError, match=r"MALFORMED epoch, actor, incarnation, metrics or number of games"):
+        APPEND(client, keys.of_append(0), call)
+    after = control.counters()
+    assert after.pop("malformed") >= 1
+    assert (after, client.hgetall(keys.heartbeats), client.hgetall(keys.seen)) == before
 
 
 @pytest.mark.parametrize("bad", [
-    (1, b"-1000000", b"x"), (1, b"1e300", b"x"), (1, 1 << 53, b"x"), (1, b"", b"x"), (1, b"nan", b"x"),
-    (1, b"0x10", b"x"), (1, 65537, b"x"), (1, b"7 ", b"x"), (b"-1", 10, b"x"), (1 << 53, 10, b"x"), (b"2^70", 10, b"x"),
-    (1, 10), (1,),
+    (1, b"-1000000", b"x", b""), (1, b"1e300", b"x", b""), (1, 1 << 53, b"x", b""), (1, b"", b"x", b""),
+    (1, b"nan", b"x", b""), (1, b"0x10", b"x", b""), (1, 65537, b"x", b""), (1, b"7 ", b"x", b""),
+    (b"-1", 10, b"x" * 99, b""), (1 << 53, 10, b"x" * 99, b""), (b"2^70", 10, b"x" * 99, b""),
+    (1, 10, b"x" * 99), (1, 10), (1,), (1, 65536, b"x" * 2000, b""), (1, 4, b"x" * 15, b""),
+    (1, 0, b"x" * (2**23 + 1), b""),
 ])
 def test_what_no_actor_of_ours_sends_is_refused_and_counts_nowhere_else(
     run: tuple[str, str, RedisControl], bad: tuple[Any, ...]
@@ -259,7 +316,7 @@ def test_what_no_actor_of_ours_sends_is_refused_and_counts_nowhere_else(
     appender.append(games(0, 3))
     before = control.counters()
     with pytest.raises(redis.ResponseError, match=r"MALFORMED game .* of actor 5"):
-        APPEND(client, keys[:6], [1, 5, 0, b"", 0, 10, b"good", *bad])
+        APPEND(client, keys.of_append(5), [1, 5, 0, b"", 0, 10, b"good" * 20, b"", *bad])
     after = control.counters()
     assert after.pop("malformed") >= 1
     assert after == before

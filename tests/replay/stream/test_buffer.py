@@ -17,7 +17,7 @@ from shusaku.common._core import Game
 from shusaku.common.codec import encode_record
 from shusaku.common.config.schema import ReplayConfig
 from shusaku.common.messages import GameId, GameRecord
-from shusaku.replay.stream.append import Appender, EncodedGame
+from shusaku.replay.stream.append import Appender, AppendStatus, EncodedGame
 from shusaku.replay.stream.buffer import RedisBuffer
 from shusaku.replay.stream.control import RedisControl
 from shusaku.replay.stream.keys import RunKeys
@@ -99,9 +99,12 @@ def test_poisoned_records_are_quarantined_and_stop_nobody(run: Run) -> None:
         (encode_record(replace(bad, actions=np.full(len(bad), bad.actions[0], np.uint16))), "action"),
         (encode_record(replace(bad, policy_shares=bad.policy_shares[::-1].copy() * 0)), "policy"),
     ]
-    for data, _ in wrong:
-        run.actor.append([EncodedGame(run.sequence, 40, data)])
+    claimed = 0  # rows of these games as the actor states them
+    for data, kind in wrong:
+        rows = min(40, len(data) // 4) if kind in ("format", "game") else bad.num_rows
+        run.actor.append([EncodedGame(run.sequence, rows, data)])
         run.sequence += 1
+        claimed += rows
     good += run.play(5)
     stats = buffer.stats()
     expected: dict[str, int] = {}
@@ -112,7 +115,7 @@ def test_poisoned_records_are_quarantined_and_stop_nobody(run: Run) -> None:
     assert (stats.accepted, stats.inserted, stats.rows, stats.skipped) == (10, rows, rows, 0)
     counters = run.control.counters()
     assert counters["invalid"] == 13
-    assert counters["inserted"] == rows + 400  # as the server counted,
+    assert counters["inserted"] == rows + claimed  # as the server counted,
     assert counters["inserted"] - counters["deleted"] == rows  # and what it has
     assert counters["bytes"] == sum(len(encode_record(record)) for record in good)
     assert run.raw.xlen(run.keys.games) == 10  # the bad ones are out of it
@@ -126,11 +129,55 @@ def test_poisoned_records_are_quarantined_and_stop_nobody(run: Run) -> None:
     for record in good:
         clean.actor.append([EncodedGame(record.game_id.sequence, record.num_rows, encode_record(record))])
     assert clean_buffer.stats().inserted == rows
-    assert limit - 400 == int(clean.raw.hget(clean.keys.control, "limit"))
+    assert limit - claimed == int(clean.raw.hget(clean.keys.control, "limit"))
     again = run.buffer()  # the next learner meets none of them
     assert again.stats().quarantined == {}
     assert again.stats().inserted == rows
     clean_buffer.close()
+
+
+@pytest.mark.parametrize("stated", [0, 1, 100])
+def test_an_actor_that_states_other_rows_than_it_sends_is_refused(run: Run, stated: int) -> None:
+    buffer = run.buffer()
+    good = run.play(3)
+    run.actor.append([EncodedGame(3, stated, encode_record(replace(good[0], game_id=GameId(0, 0, 0, 3))))])
+    run.actor.append([EncodedGame(4, good[0].num_rows, encode_record(replace(good[0], game_id=GameId(0, 7, 0, 4))))])
+    stats = buffer.stats()
+    assert (stats.quarantined, stats.accepted) == ({"rows": 1, "game_id": 1}, 3)
+    counters = run.control.counters()
+    assert counters["inserted"] - counters["deleted"] == sum(record.num_rows for record in good)
+    assert stats.inserted == sum(record.num_rows for record in good)
+
+
+def test_an_actor_of_bad_games_is_fenced_and_named_and_its_successor_is_heard(run: Run) -> None:
+    buffer = run.buffer()
+
+    def send(actor: int, incarnation: int, numbers: range, is_bad: bool) -> list[AppendStatus]:
+        appender = Appender(run.url, run.id, actor=actor, epoch=0, incarnation=incarnation)
+        found = []
+        for k in numbers:
+            record = replace(run.make_record(GAME, k), game_id=GameId(0, actor, incarnation, k))
+            game = EncodedGame.of(record)
+            found.append(appender.append([game._replace(data=game.data[:-9]) if is_bad else game]).status)
+            buffer.stats()
+        appender.close()
+        return found
+
+    done, fenced = AppendStatus.DONE, AppendStatus.FENCED
+    assert send(2, 0, range(10), is_bad=True) == [done] * 10  # half of a block
+    assert send(2, 0, range(10, 20), is_bad=False) == [done] * 10
+    assert buffer.stats().fenced_actors == {}
+    assert send(2, 0, range(20, 33), is_bad=True) == [done] * 11 + [fenced] * 2
+    assert send(1, 0, range(30), is_bad=False) == [done] * 30, "others play on"
+    [(actor, reason)] = buffer.stats().fenced_actors.items()
+    assert actor == 2
+    assert reason.startswith("11 of its newest 11 games were refused, the last: format: ")
+    assert send(2, 0, range(33, 34), is_bad=False) == [fenced]
+    assert send(2, 1, range(19), is_bad=False) == [done] * 19
+    assert list(buffer.stats().fenced_actors) == [2]
+    assert send(2, 1, range(19, 20), is_bad=False) == [done]
+    assert buffer.stats().fenced_actors == {}
+    assert buffer.stats().quarantined == {"format": 21}
 
 
 def test_a_stranger_who_uses_up_all_ids_is_cleared_away(run: Run) -> None:
@@ -143,7 +190,10 @@ def test_a_stranger_who_uses_up_all_ids_is_cleared_away(run: Run) -> None:
         assert writer.put(replace(run.make_record(GAME, k), game_id=GameId(0, 1, 0, k)))
     assert writer.flush(10)  # when the learner has cleared it
     wait_for(lambda: buffer.stats().games == 15)
-    assert (buffer.stats().losses, buffer.stats().quarantined) == (0, {"source": 1})
+    wait_for(lambda: run.raw.xlen(run.keys.games) == 15)
+    cleared = sum(buffer.stats().quarantined.values()) + run.control.counters().get("malformed", 0)
+    assert (buffer.stats().losses, buffer.stats().skipped, cleared) == (0, 0, 1)  # by the learner or by the script
+    assert run.control.counters()["deleted"] == 0, "the window stays"
     assert writer.close(1)
 
 
@@ -166,7 +216,7 @@ def test_no_bytes_stop_it(run: Run, fields: dict[bytes, bytes], id: str, data: b
     except redis.ResponseError:  # an id that has been
         strange = 0
     buffer.stats()
-    run.actor.append([EncodedGame(run.sequence, 7, data)])
+    run.actor.append([EncodedGame(run.sequence, min(7, len(data) // 4), data)])
     run.sequence += 1
     (record,) = run.play(1)
     after = buffer.stats()

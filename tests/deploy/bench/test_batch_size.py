@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from shusaku.actors.batch_size import ENOUGH, SIZES, SLICES, Pace, choose_games, measure_games
 from shusaku.common._core import Game
 from shusaku.common.config.schema import ActorsConfig, Config, GameConfig, InferenceConfig, NetworkConfig
 from shusaku.common.config.search import PuctConfig
 from shusaku.common.network.weights import random_weights
+from shusaku.deploy.bench.batch_size import ENOUGH, SIZES, SLICES, Pace, choose_games, measure_games
 
 
 def machine(fixed: float, each: float, tried: list[int] | None = None) -> Callable[[int], Pace]:
