@@ -13,6 +13,7 @@ import msgpack
 import psutil
 
 from shusaku.actors.open_games import OpenGames
+from shusaku.common.activity import ActivityClock
 from shusaku.common.messages import Control, GameRecord, Weights
 from shusaku.common.stage_timer import StageTimer
 
@@ -66,13 +67,14 @@ class ActorLoop:
         runtime: Callable[[], str] = lambda: "",
         more_metrics: Callable[[], dict[str, int | float | str]] = dict,
         timer: StageTimer | None = None, clock: Callable[[], float] = time.monotonic,
-        open_games: OpenGames | None = None,
+        open_games: OpenGames | None = None, activity: ActivityClock | None = None,
     ) -> None:
         """`load` gives new weights to the evaluator; `more_metrics` are added to the heartbeat's metrics.
 
-        `timer`: the player's; `open_games`: of the player, saved and restored; None: they are lost with the actor.
-        Nothing is played before the first weights, or before `set_ready`.
+        `timer`: the player's; `open_games`: of the player, saved and restored; None: they are lost with the actor;
+        `activity`: told what the loop does.  Nothing is played before the first weights, or before `set_ready`.
         """
+        self._activity = activity or ActivityClock()
         self._player, self._writer, self._load, self._epoch = player, writer, load, epoch
         self._is_ready, self._runtime, self._clock = False, runtime, clock
         self._more_metrics, self._timer = more_metrics, timer or StageTimer()
@@ -85,7 +87,6 @@ class ActorLoop:
         # Seconds: paused: throttled or with a full send queue; starved: without weights.
         self._seconds = {"playing": 0.0, "paused": 0.0, "starved": 0.0}
         self._published_at = float("-inf")
-        self._ticks = 0  # rounds of the loop; the driver replaces an actor whose ticks stand still
 
     def offer(self, weights: Weights) -> None:
         """Keeps the newest weights that were offered, to be loaded between two steps."""
@@ -109,16 +110,17 @@ class ActorLoop:
 
     def save_open_games(self) -> None:
         """Puts the open games behind all finished ones; for the thread of `run`, after its end."""
+        self._activity.begin("saving the open games")
         self._hand_over()
         if self._open_games is not None:
             self._open_games.save()
 
     def _play_until_told(self) -> str:
-        before, activity = self._clock(), "starved"
+        before, part = self._clock(), "starved"
+        self._activity.set_ready()
         while not self._stopping.is_set():
-            self._ticks += 1
             now = self._clock()
-            self._seconds[activity] += now - before
+            self._seconds[part] += now - before
             before = now
             self._publish_metrics(now)
             control = self._writer.control
@@ -127,17 +129,24 @@ class ActorLoop:
             if control.stop:
                 return "the run was stopped, or this actor has a successor"
             self._load_offered()
-            if not self._is_ready or (self._open_games is not None and not self._open_games.restore()):
-                activity = "starved"
+            if not self._is_ready:
+                part = "starved"
+                self._activity.wait("waiting for the first weights", "learner")
+                self._stopping.wait(PAUSE_SECONDS)
+                self._timer.charge("wait")
+            elif self._open_games is not None and not self._open_games.restore():
+                part = "starved"
+                self._activity.wait("waiting for its open games", "replay")
                 self._stopping.wait(PAUSE_SECONDS)
                 self._timer.charge("wait")
             elif self._waiting or control.throttle:
-                activity = "paused"
+                part = "paused"
+                self._activity.wait("pausing until the learner needs more games")
                 self._stopping.wait(PAUSE_SECONDS)
                 self._timer.charge("wait")
                 self._hand_over()
             else:
-                activity = "playing"
+                part = "playing"
                 try:
                     self._play(now + CHECK_SECONDS)
                 finally:  # finished games are kept, even if a step raises
@@ -148,6 +157,7 @@ class ActorLoop:
 
     def _play(self, until: float) -> None:
         while True:
+            self._activity.begin("playing a step")
             self._waiting.extend(self._player.step())
             if len(self._waiting) >= CHECK_GAMES or self._clock() >= until or self._stopping.is_set():
                 return
@@ -156,6 +166,7 @@ class ActorLoop:
         with self._lock:
             weights, self._offered = self._offered, None
         if weights is not None and weights.version > self._version:
+            self._activity.begin("loading weights")
             self._load(weights)
             self._version = weights.version
             self._is_ready = True
@@ -171,7 +182,7 @@ class ActorLoop:
             return
         self._published_at = now
         self._writer.metrics = msgpack.packb({
-            **self._player.counters(), **self._timer.counters(), "version": self._version, "ticks": self._ticks,
+            **self._player.counters(), **self._timer.counters(), "version": self._version,
             "send_failures": self._writer.failures, "resign_value": self._player.resign_value,
             **{f"{name}_ms": round(seconds * 1000) for name, seconds in self._seconds.items()},
             "pid": os.getpid(), "resident_mb": round(psutil.Process().memory_info().rss / 1e6),

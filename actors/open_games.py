@@ -20,6 +20,7 @@ from shusaku.replay.stream.open_games import MAX_TAKES, TakenGames
 from shusaku.replay.validation import InvalidRecordError, Validation
 
 FIRST_SECONDS = 20.0  # from the restored games to their next save, which shows that they end no actor
+MAX_TEXT = 250  # characters of a metric
 JITTER = 0.2  # of the time between two saves, so that many actors do not save at once
 
 
@@ -66,7 +67,9 @@ class OpenGames:
         self._is_restored = True
         self._due = self._clock() + min(FIRST_SECONDS, self._seconds)
         if taken.takes > MAX_TAKES:
-            self.dropped[f"{MAX_TAKES} actors in a row ended soon after they went on with them"] += 1
+            reason = f"{MAX_TAKES} actors in a row ended soon after they went on with them"
+            self.dropped[reason] += len(taken.games)
+            return True
         games = [game for name, data in taken.games.items() if (game := self._decode(name, data)) is not None]
         games.sort(key=lambda game: len(game.record), reverse=True)
         for game in games:
@@ -96,7 +99,7 @@ class OpenGames:
         """For the actor's heartbeat."""
         lines = (f"{count:,} open games were dropped: {reason}" for reason, count in self.dropped.most_common(1))
         return {"restored_games": self.restored, "dropped_games": self.dropped.total(),
-                "dropped": next(lines, "")[:250]}
+                "dropped": next(lines, "")[:MAX_TEXT]}
 
     def _decode(self, name: str, data: bytes) -> OpenGame | None:
         """The game, if it is a valid one of this run."""

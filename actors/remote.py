@@ -1,11 +1,11 @@
 """Actors, inference servers and the evaluator as Ray actors: thin shells around the plain classes.
 
-Every class is a threaded Ray actor: `run` takes one thread until the end, so that its caller sees every end, also an
-exception; the other methods are short.
+Every class is a `common.remote_worker.RemoteWorker`: `run` takes one thread until the end, so that its caller sees
+every end, also an exception; the other methods are short.
 """
 
-import os
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -27,10 +27,11 @@ from shusaku.actors.resignation import NEVER_RESIGN
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.config.schema import Config, InferenceConfig
-from shusaku.common.external.configured_game import configured_game
+from shusaku.common.external.configured_game import decided_game
 from shusaku.common.hardware import lower_priority
 from shusaku.common.leaves_codec import LeavesCodec
 from shusaku.common.messages import Weights
+from shusaku.common.remote_worker import RemoteWorker
 from shusaku.common.stage_timer import StageTimer
 from shusaku.replay.stream.append import Appender
 from shusaku.replay.stream.open_games import take_open_games
@@ -58,20 +59,12 @@ class ActorPlan:
     resign_value: float = NEVER_RESIGN  # threshold to begin with
 
 
-class _Shell:
+class _Shell(RemoteWorker):
     """`run` builds the plain object, so that it raises what goes wrong there; the other methods wait for the object."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._built = threading.Event()
-        self._stopping = threading.Event()
-
-    def location(self) -> tuple[str, int]:
-        """Node id and process id."""
-        return ray.get_runtime_context().get_node_id(), os.getpid()
-
-    def stop(self) -> None:
-        """Asks `run` to end; a measurement returns None."""
-        self._stopping.set()
 
     def _wait_until_built(self) -> None:
         if not self._built.wait(BUILD_SECONDS):
@@ -84,15 +77,17 @@ class SelfPlayActor(_Shell):
     def __init__(self, plan: ActorPlan) -> None:
         super().__init__()
         self._plan = plan
+        self._writer: AsyncWriter | None = None
 
     def run(self) -> str:
         """Plays, and returns why it stopped."""
         plan, config = self._plan, self._plan.config
         lower_priority(config.cluster.nice)
-        game = configured_game(config.game)
+        game = decided_game(config.game)
         identity = ActorIdentity(plan.actor, plan.epoch, plan.incarnation)
-        writer = AsyncWriter(
+        writer = self._writer = AsyncWriter(
             Appender(plan.url, plan.run_id, actor=plan.actor, epoch=plan.epoch, incarnation=plan.incarnation))
+        self.activity.begin("building the evaluator")
         try:
             self._loop = self._build(game, identity, writer)
             self._built.set()
@@ -115,15 +110,17 @@ class SelfPlayActor(_Shell):
         timer = StageTimer()
         if plan.with_server:
             self._transport = ServerTransport(plan.actor, LeavesCodec(game))
-            remote = RemoteEvaluator(self._transport, plan.actor, game, should_stop=self._stopping.is_set)
+            remote = RemoteEvaluator(self._transport, plan.actor, game, should_stop=self._stopping.is_set,
+                                     on_wait=lambda: self.activity.wait("waiting for an inference server", "inference"))
             player = PipelinedSelfPlay(game, config.search, config.self_play, remote, timer=timer, **settings)
-            return ActorLoop(player, writer, lambda weights: None, epoch=plan.epoch,
+            return ActorLoop(player, writer, lambda weights: None, epoch=plan.epoch, activity=self.activity,
                              more_metrics=self._transport.metrics, timer=timer,
                              open_games=self._open_games(player, game, writer))
         evaluator = make_evaluator(game, config.inference, config.network, plan.games, timer)
         player = SelfPlay(game, config.search, config.self_play, evaluator, timer=timer, **settings)
-        return ActorLoop(player, writer, evaluator.load, epoch=plan.epoch, runtime=lambda: evaluator.description,
-                         timer=timer, open_games=self._open_games(player, game, writer))
+        return ActorLoop(player, writer, evaluator.load, epoch=plan.epoch, activity=self.activity,
+                         runtime=lambda: evaluator.description, timer=timer,
+                         open_games=self._open_games(player, game, writer))
 
     def _open_games(self, player: OpenGamePlayer, game: Game, writer: AsyncWriter) -> OpenGames | None:
         plan, minutes = self._plan, self._plan.config.actors.snapshot_minutes
@@ -144,9 +141,15 @@ class SelfPlayActor(_Shell):
         self._transport.attach(servers)
         self._loop.set_ready()
 
-    def stop(self) -> None:
-        """Asks `run` to end after the current searches."""
-        super().stop()
+    def troubles(self) -> Sequence[str]:
+        """That its finished games cannot be sent, or its open ones not be saved."""
+        if self._writer is None:
+            return ()
+        troubles = (self._writer.trouble(), self._writer.stats().save_trouble)
+        return tuple(trouble for trouble in troubles if trouble)
+
+    def on_stop(self) -> None:
+        """The loop ends after the current searches."""
         if self._built.is_set():
             self._loop.stop()
 
@@ -173,15 +176,17 @@ class InferenceServerActor(_Shell):
     def run(self) -> str:
         """Serves until it is stopped, and returns why it stopped."""
         config = self._config
-        game = configured_game(config.game)
+        game = decided_game(config.game)
 
         make = evaluator_maker(game, config.inference, config.network)
-        self._server = InferenceServer(game, make, sizes=self._sizes, deadline_ms=config.inference.deadline_ms)
+        self._server = InferenceServer(game, make, sizes=self._sizes, deadline_ms=config.inference.deadline_ms,
+                                       activity=self.activity)
         try:
             self._shared_memory: SharedMemoryServer | None = SharedMemoryServer(self._server)
         except OSError:  # the system has no abstract sockets: clients call through Ray
             self._shared_memory = None
         self._built.set()
+        self.activity.set_ready()
         while not self._stopping.wait(0.5):
             if not self._server.is_alive:
                 raise RuntimeError("the thread of the inference server ended; see its log")
@@ -226,15 +231,19 @@ class EvaluatorActor(_Shell):
         """Builds the evaluators, waits until it is stopped, and returns why."""
         lower_priority(self._nice)
         config = self._config
-        game = configured_game(config.game)
+        game = decided_game(config.game)
         positions = strength_set(game.name)
         assert positions is not None, f"no positions with known results for {game.name}"
         self._positions = positions
+        self.activity.begin("building the evaluators")
         self._evaluators = [
             make_evaluator(game, inference_on_cpu(config.inference), config.network, config.actors.games)
             for _ in range(self._threads)
         ]
         self._built.set()
+        self.activity.set_ready()
+        # It measures at the lowest priority, so beside other work it may get next to no time for long.
+        self.activity.wait("measuring, or waiting for weights to measure")
         self._stopping.wait()
         return "the evaluator was stopped"
 
@@ -250,10 +259,6 @@ class EvaluatorActor(_Shell):
             return measure(some, self._evaluators, self._config.search, simulations, should_stop=self._stopping.is_set)
         except StoppedError:
             return None
-
-    def report(self) -> None:
-        """Answers, as a heartbeat."""
-        self._wait_until_built()
 
     def __repr__(self) -> str:
         return "Evaluator"

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from shusaku.common._core import Game
@@ -117,6 +118,11 @@ def is_checkpoint(path: Path) -> bool:
     return _NAME.fullmatch(path.resolve().name) is not None and (path / MANIFEST).exists()
 
 
+def newest_step(directory: Path) -> int:
+    """The step of the newest checkpoint by its name, without a look at its files; 0 without one."""
+    return next((_step(path) for path in _candidates(directory) if is_checkpoint(path)), 0)
+
+
 def load_checkpoint(path: Path) -> Found:
     """Loads this checkpoint; ResumeError, which says what is wrong with it, if it is damaged."""
     path = path.resolve()
@@ -195,13 +201,24 @@ def _manifest(step: int, files: dict[str, bytes]) -> bytes:
 
 
 def _read(path: Path) -> Checkpoint:
-    files = _verified_files(path)
-    return Checkpoint(
-        step=_step(path),
-        tensors={n.removesuffix(".safetensors"): load(d) for n, d in files.items() if n.endswith(".safetensors")},
-        facts=json.loads(files[FACTS]),
-        extra={n.removesuffix(".bin"): d for n, d in files.items() if n.endswith(".bin")},
-    )
+    return parse_files(path, _verified_files(path))
+
+
+def parse_files(path: Path, files: dict[str, bytes]) -> Checkpoint:
+    """The checkpoint at `path` of these files; their hashes are right, but another program may have written them."""
+    tensors: dict[str, dict[str, NDArray[Any]]] = {}
+    name = FACTS
+    try:
+        facts = json.loads(files[FACTS])
+        for name in files:
+            if name.endswith(".safetensors"):
+                tensors[name.removesuffix(".safetensors")] = load(files[name])
+    except (ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
+        raise _Damaged(f"{path}: {name} is not what this program writes ({' '.join(str(error).split())})") from None
+    if not isinstance(facts, dict):
+        raise _Damaged(f"{path}: {FACTS} holds no map")
+    extra = {n.removesuffix(".bin"): d for n, d in files.items() if n.endswith(".bin")}
+    return Checkpoint(_step(path), tensors, facts, extra)
 
 
 def _verified_files(path: Path) -> dict[str, bytes]:
@@ -220,20 +237,22 @@ def _difference(manifest: bytes, expected: bytes) -> str:
     """Which file is not what the manifest says."""
     wanted, found = _entries(manifest), _entries(expected)
     for name in sorted(wanted.keys() | found.keys()):
+        if not name.isprintable():
+            return f"{MANIFEST} names a file {name!a}"
         if name not in found:
             return f"{name} is missing"
         if name not in wanted:
             return f"{name} is not in {MANIFEST}, or that is damaged"
         if wanted[name] != found[name]:
             have, should = found[name].get("bytes"), wanted[name].get("bytes")
-            return f"{name} has {have} bytes instead of {should}" if have != should else f"{name} has a wrong SHA-256"
+            return f"{name} has {have} bytes instead of {should!r}" if have != should else f"{name} has a wrong SHA-256"
     return f"{MANIFEST} is damaged or of another format than {FORMAT}"
 
 
 def _entries(manifest: bytes) -> dict[str, dict[str, Any]]:
     try:
         files = json.loads(manifest)["files"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return {}
     whole = isinstance(files, dict) and all(isinstance(entry, dict) for entry in files.values())
     return files if whole else {}

@@ -1,18 +1,19 @@
 """Ray's side of the learner: a thin shell around `learner.training_loop.TrainingLoop`."""
 
-import os
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import ray
 import torch
 
 from shusaku.common.config.schema import Config
-from shusaku.common.external.configured_game import configured_game
+from shusaku.common.external.configured_game import decided_game
 from shusaku.common.messages import Weights
 from shusaku.common.network.row_labels import row_labels
+from shusaku.common.remote_worker import RemoteWorker
+from shusaku.learner.optimizers import run_share
 from shusaku.learner.training_loop import TrainingLoop, TrainingReport
 from shusaku.replay.backends import make_buffer
 
@@ -33,20 +34,21 @@ class LearnerPlan:
     config_text: str  # of the run's config.yaml
 
 
-class LearnerActor:
-    """Learns until it is stopped; a threaded Ray actor, in which `run` takes one thread until the end."""
+class LearnerActor(RemoteWorker):
+    """Learns until it is stopped."""
 
     def __init__(self, plan: LearnerPlan) -> None:
+        super().__init__()
         self._plan = plan
+        self.run_seconds = plan.seconds
         self._training: TrainingLoop | None = None
         self._built = threading.Event()
-        self._is_stopped = False
 
     def run(self) -> TrainingReport:
         """Learns and returns how it ended; raises what it cannot recover from."""
         plan, config = self._plan, self._plan.config
         torch.set_num_threads(plan.threads)
-        game = configured_game(config.game)
+        game = decided_game(config.game)
         buffer: Any = make_buffer(
             "redis", game, config.replay, batch_size=config.learner.batch_size, symmetries=config.learner.symmetries,
             labels=row_labels(game, config.learner),
@@ -55,18 +57,16 @@ class LearnerActor:
         )
         try:
             self._training = TrainingLoop(config, game, buffer, Path(plan.directory), config_hash=plan.config_hash,
-                                          seconds=plan.seconds, describe_run=lambda: {
-                                              "config": plan.config_text, "run_id": plan.run_id, "epoch": plan.epoch})
-            if self._is_stopped:
+                                          share_done=lambda: run_share(self.run_seconds, config.run),
+                                          activity=self.activity, describe_run=lambda: {
+                                              "config": plan.config_text, "run_id": plan.run_id, "epoch": plan.epoch,
+                                              "progress": {"seconds": self.run_seconds}})
+            if self._stopping.is_set():
                 self._training.stop()
             self._built.set()
             return self._training.run()
         finally:
             buffer.close()
-
-    def location(self) -> tuple[str, int]:
-        """Node id and process id."""
-        return ray.get_runtime_context().get_node_id(), os.getpid()
 
     def report(self) -> TrainingReport:
         """State of the training; waits until checkpoint and window are read."""
@@ -78,9 +78,12 @@ class LearnerActor:
         """Newest published weights; None before the first."""
         return self._training.weights() if self._training else None
 
-    def stop(self) -> None:
-        """Asks `run` to write a checkpoint and end."""
-        self._is_stopped = True
+    def troubles(self) -> Sequence[str]:
+        """Of its replay and its disk."""
+        return self._training.troubles() if self._training else ()
+
+    def on_stop(self) -> None:
+        """`run` writes a checkpoint and ends."""
         if self._training:
             self._training.stop()
 

@@ -15,8 +15,9 @@ from typing import Any, Protocol
 import psutil
 
 from shusaku.common._core import Game
+from shusaku.common.activity import ActivityClock
 from shusaku.common.config.schema import Config
-from shusaku.common.errors import ResumeError
+from shusaku.common.errors import ResumeError, RunError
 from shusaku.common.messages import Weights
 from shusaku.common.network.network import Network
 from shusaku.common.network.targets import make_targets
@@ -34,13 +35,13 @@ from shusaku.learner.checkpoints import (
     write_checkpoint,
 )
 from shusaku.learner.learner import Learner
-from shusaku.learner.optimizers import run_share
 from shusaku.learner.sample_age import SampleAge
 from shusaku.learner.state_copy import Diverged, LearnerState, StateBuffers
 from shusaku.learner.version_index import VersionIndex
 from shusaku.replay.buffer import Batch, ReplayBuffer, ReplayStats
 
 FORMAT = 3  # of the facts of a checkpoint; `deploy.run.old_formats` rewrites the two before
+SLOW_SECONDS = 30.0  # that a checkpoint may be written before it is shown
 WAIT_SECONDS = 0.02  # between two tries to draw rows that are not there yet
 RETRY_SECONDS = 1.0  # between two tries to publish the first version
 CLOSE_SECONDS = 10.0  # for the checkpoint that is being written when the loop is given up
@@ -71,7 +72,6 @@ class TrainingReport:
 
     step: int  # gradient steps, over the life of the run
     version: int  # newest published
-    ticks: int  # rounds of the loop: a learner that answers and makes none is stuck
     learning_seconds: float
     waiting_seconds: float  # for data
     losses: dict[str, float]  # means since the last publication
@@ -95,21 +95,21 @@ class TrainingLoop:
 
     def __init__(
         self, config: Config, game: Game, buffer: ReplayBuffer, directory: Path, *, config_hash: str,
-        seconds: float = 0.0, clock: Callable[[], float] = time.monotonic,
-        share_done: Callable[[], float] | None = None,
+        clock: Callable[[], float] = time.monotonic, share_done: Callable[[], float] = lambda: 0.0,
         load_weights: Callable[[Weights], None] = lambda weights: None, self_play: SelfPlayState | None = None,
-        describe_run: Callable[[], dict[str, Any]] = dict,
+        activity: ActivityClock | None = None, describe_run: Callable[[], dict[str, Any]] = dict,
     ) -> None:
         """Goes on from the newest good checkpoint below `directory`.
 
-        `seconds`: training time of the run before; `share_done`: the share of the run that is over, if its time is not
-        what counts; `load_weights` is called with each publication; `self_play`: for a process that also plays;
-        `describe_run`: what a checkpoint keeps for the driver, whose small files can be made again from that.
+        `share_done`: the share of the run that is over, for the schedule; `load_weights` is called with each
+        publication; `self_play`: for a process that also plays; `activity`: told what the loop does; `describe_run`:
+        what a checkpoint keeps for the driver, whose small files can be made again from that.
         ResumeError if no checkpoint is good, or if they have another format; UsageError if the network is another one.
         """
         self._config, self._game, self._buffer, self._directory = config, game, buffer, directory
         self._config_hash, self._clock, self._self_play = config_hash, clock, self_play
         self._load_weights, self._describe_run = load_weights, describe_run
+        self._activity = activity or ActivityClock()
         network = Network(game.observation_shape, game.num_actions, config.network, make_targets(config.learner),
                           config.run.seed)
         self.learner = Learner(network, game, config.learner, is_quantised=config.inference.is_quantised)
@@ -117,7 +117,7 @@ class TrainingLoop:
         self._sample_age = SampleAge(self.versions.steps)
         self._published: Weights | None = None
         self._restored: Weights | None = None  # what was published last when the checkpoint was written
-        self._rollbacks = self._rollbacks_copied = self._saved_step = self._ticks = 0
+        self._rollbacks = self._rollbacks_copied = self._saved_step = 0
         self._learning = self._waiting = 0.0
         self._metrics: dict[str, float] = {}
         self._notes: list[str] = []
@@ -126,8 +126,7 @@ class TrainingLoop:
         self._saved_at = clock()
         self._writing: Future[None] | None = None  # the checkpoint that a thread is writing
         self._buffers = StateBuffers()  # of that checkpoint
-        self._seconds_before, self._began = seconds, clock()
-        self._share_done = share_done or self._time_share
+        self._share_done = share_done
         self.steps_left = 0  # of a turn that was stopped
         first = self._resume()
         self._batches: Prefetcher[Batch] = Prefetcher(
@@ -139,12 +138,13 @@ class TrainingLoop:
 
         Raises Diverged if there is nothing to roll back to, and what the threads of the buffer raised.
         """
-        self._began = self._clock()  # the time to read the window back is no training time
+        self._activity.set_ready()
         try:
             self._publish_first(self._stopping.is_set)
             while not self._stopping.is_set():
                 begin = self._clock()
                 if not self._advance():
+                    self._activity.wait("waiting for rows")
                     self._stopping.wait(WAIT_SECONDS)
                     self._waiting += self._clock() - begin
                 self.checkpoint_if_due()
@@ -203,12 +203,20 @@ class TrainingLoop:
             losses = {name.removeprefix("loss/"): v for name, v in self._metrics.items() if name.startswith("loss/")}
             return TrainingReport(
                 step=self.learner.step_count, version=self._published.version if self._published else 0,
-                ticks=self._ticks, learning_seconds=self._learning, waiting_seconds=self._waiting,
+                learning_seconds=self._learning, waiting_seconds=self._waiting,
                 losses=losses, metrics=self._metrics, skipped_steps=self.learner.skipped_steps,
                 refused_publications=self.learner.refused_publications, rollbacks=self._rollbacks,
                 saved_step=self._saved_step, resident_megabytes=psutil.Process().memory_info().rss / 1e6,
                 replay=stats, notes=notes, description=self.learner.description,
             )
+
+    def troubles(self) -> list[str]:
+        """What is wrong now, in a line each; never waits."""
+        replay, writing, seconds = self._buffer.stats().trouble, self._writing, self._clock() - self._saved_at
+        troubles = [f"its replay: {replay}"] if replay else []
+        if writing is not None and not writing.done() and seconds > SLOW_SECONDS:
+            troubles.append(f"the disk has been taking a checkpoint for {seconds:.0f} s")
+        return troubles
 
     def weights(self) -> Weights | None:
         """The newest publication."""
@@ -263,42 +271,53 @@ class TrainingLoop:
 
         A run that goes on learns with the version of its checkpoint if the disk refuses a new one.
         """
+        while not self._ask_newest_version():
+            if should_stop():
+                return
+            on_wait()
+            self._activity.wait("waiting for the replay", "replay")
+            self._stopping.wait(RETRY_SECONDS)
         self.publish()
         if self._published is None and self._restored is not None:
             self._use(self._restored)
         while self._published is None and not should_stop():
             on_wait()
-            self._ticks += 1
+            self._activity.wait("waiting until the disk takes the first version", "disk")
             self._stopping.wait(RETRY_SECONDS)
             self.publish()
 
+    def _ask_newest_version(self) -> bool:
+        """The replay may have seen later ones than a copy of the run directory knows; False if it does not answer."""
+        try:
+            self.versions.newest = max(self.versions.newest, self._buffer.control().version)
+        except RunError:
+            return False
+        return True
+
     def _advance(self) -> bool:
         """One gradient step, and a publication if it is due; False if the buffer gave no rows."""
-        self._ticks += 1
         begin = self._clock()
         batch = self._batches.next()
         if batch is None:
             return False
-        self.learner.run_share = self._share_done()
+        self._activity.begin("a gradient step")
+        self.learner.run_share, parts = self._share_done(), self.learner.parts
         try:
             self.learner.step(batch)
             self._sample_age.add(batch.versions, self.learner.step_count)
+            if self.learner.parts > parts:
+                self._note(f"learner.batch_size={self._config.learner.batch_size} does not fit into the memory of "
+                           f"learner.device={self._config.learner.device}: each batch is taken in {self.learner.parts} "
+                           "parts from now on, and a smaller one would be faster")
         except Diverged as error:
             self._roll_back(error)
         else:
             published, step = self._published, self.learner.step_count
             if step % self._config.learner.publish_every == 0 and (published is None or step > published.step):
+                self._activity.begin("publishing weights")
                 self.publish()
         self._learning += self._clock() - begin
         return True
-
-    @property
-    def seconds(self) -> float:
-        """Of training, summed over resumes."""
-        return self._seconds_before + self._clock() - self._began
-
-    def _time_share(self) -> float:
-        return run_share(self.seconds, self._config.run)
 
     def _use(self, weights: Weights) -> None:
         # Records may name the version only after the replay knows it, so it is told before anything plays with it.
@@ -325,6 +344,7 @@ class TrainingLoop:
         self._saved_at = self._clock()
         if self._published is None:
             return
+        self._activity.begin("copying the state for a checkpoint")
         published = self._published
         try:
             local, files = self._self_play.save() if self._self_play else (None, {})
@@ -349,7 +369,7 @@ class TrainingLoop:
         while not self._writing.done():
             if time.monotonic() >= deadline:
                 return
-            self._ticks += 1  # the disk is slow, and this loop is alive
+            self._activity.wait("waiting until the disk has the checkpoint", "disk")
             wait([self._writing], timeout=WAIT_SECONDS)
         writing, self._writing = self._writing, None
         try:
@@ -371,7 +391,7 @@ class TrainingLoop:
             "format": FORMAT, "game": self._game.name, "config_hash": self._config_hash, "replay": replay,
             "version": published.version, "version_step": published.step, "scales": published.scales,
             "refused": published.rejected, "next_batch": self._batches.index, "steps_left": self.steps_left,
-            "local": local, "driver": {"progress": {"seconds": self.seconds}, **self._describe_run()},
+            "local": local, "driver": self._describe_run(),
         }
 
     def _write(self, checkpoint: Checkpoint, published: Weights) -> None:
@@ -389,6 +409,7 @@ class TrainingLoop:
 
     def _resume(self) -> int:
         """Restores learner, window and games; the index of the next mini-batch."""
+        self._activity.begin("reading the checkpoint")
         found = load_latest(self._directory / "checkpoints")
         if found is None:
             records = self._self_play.open_window(None) if self._self_play else ()
@@ -403,11 +424,11 @@ class TrainingLoop:
                               "expected: start the command again, or begin a new run with another run.dir")
         self.learner.restore(LearnerState(found.checkpoint.tensors, facts["learner"]))
         records = self._self_play.open_window(facts["local"]) if self._self_play else ()
+        self._activity.wait("reading the window back")
         bad = self._buffer.restore(facts["replay"], records)
         self._restored = published_weights(found.checkpoint, self._config.network, self._game)
         self._restore_versions(self._restored.version)
-        # Redis may have seen later ones than a copy of the run directory knows.
-        self.versions.newest = max(self.versions.newest, self._restored.version, self._buffer.control().version)
+        self.versions.newest = max(self.versions.newest, self._restored.version)
         self._saved_step, self.steps_left = self.learner.step_count, int(facts["steps_left"])
         stats = self._buffer.stats()
         self._note(f"learning goes on after {self.learner.step_count:,} steps with {stats.rows:,} rows in the window"

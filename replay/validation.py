@@ -41,7 +41,7 @@ class Validation:
     def check_game(self, record: GameRecord) -> None:
         """InvalidRecordError unless the record is of this game with these parameters; the komi may be its own."""
         if record.game != self.game.name:
-            raise InvalidRecordError(f"game: {record.game}, this run plays {self.game.name}")
+            raise InvalidRecordError(f"game: {record.game!r}, this run plays {self.game.name}")
         if self._with_our_komi(record.params) != self.game.params:
             raise InvalidRecordError(f"game: parameters {record.params}, this run plays with {self.game.params}")
 
@@ -59,7 +59,7 @@ class Validation:
         Without `by_hash`, any configuration is accepted.
         """
         if by_hash and self.config_hash and record.config_hash != self.config_hash:
-            raise InvalidRecordError(f"config: hash {record.config_hash}, this run has {self.config_hash}")
+            raise InvalidRecordError(f"config: hash {record.config_hash!r}, this run has {self.config_hash}")
         if len(record) > 0 and (version := int(np.max(record.versions))) > newest_version:
             raise InvalidRecordError(f"version: {version} is unknown; the newest published is {newest_version}")
 

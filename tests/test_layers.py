@@ -26,9 +26,10 @@ ORDER = (
     "common/core/games/shogi", "common/core/search", "common/core/rows", "common/core/bindings/erased.h",
     "common/core/bindings/arrays.h", "common/core/bindings/model.h", "common/core/bindings/games",
     "common/core/bindings",
-    "common/errors.py", "common/durable_files.py", "common/checked_json.py", "common/json_lines.py",
-    "common/masking.py", "common/suggestions.py", "common/hardware.py", "common/stage_timer.py", "common/config",
-    "common/messages.py", "common/codec.py", "common/leaves_codec.py", "common/open_game_codec.py",
+    "common/errors.py", "common/activity.py", "common/device_memory.py", "common/remote_worker.py",
+    "common/durable_files.py", "common/checked_json.py", "common/json_lines.py", "common/masking.py",
+    "common/suggestions.py", "common/hardware.py", "common/stage_timer.py", "common/config", "common/messages.py",
+    "common/codec.py", "common/leaves_codec.py", "common/open_game_codec.py",
     "common/external", "common/search.py", "common/network", "common/metrics.py", "common/prometheus.py",
     "common/ray_metrics.py",
     "configs",
@@ -41,6 +42,7 @@ ORDER = (
 )
 MAY_USE_RAY = {  # and all of deploy/
     "actors/remote.py", "actors/inference/transport.py", "learner/remote.py", "common/ray_metrics.py",
+    "common/remote_worker.py",
 }
 WITHOUT_TORCH = (
     "common.messages", "common.config", "common.codec", "common.network.tower", "common.network.weights",

@@ -47,12 +47,13 @@ class RemoteEvaluator:
 
     def __init__(
         self, transport: Transport, client: int, game: Game, *, should_stop: Callable[[], bool] = lambda: False,
-        timeout: float = 10.0, max_bytes: int = MAX_REQUEST_BYTES,
+        on_wait: Callable[[], None] = lambda: None, timeout: float = 10.0, max_bytes: int = MAX_REQUEST_BYTES,
     ) -> None:
         """`client`: the number of this client; `timeout`: seconds until an unanswered request is sent again.
 
-        `should_stop` ends every wait within POLL_S.
+        `should_stop` ends every wait within POLL_S; `on_wait` is called each time that no answer came within POLL_S.
         """
+        self._on_wait = on_wait
         self._transport, self._should_stop, self._timeout = transport, should_stop, timeout
         self._codec = LeavesCodec(game, max_bytes)
         self._random = np.random.default_rng(client)  # so that clients do not come back all at once
@@ -119,16 +120,19 @@ class RemoteEvaluator:
         self._send_more()
         request = next((one for requests in self._in_flight for one in requests if one.ticket is not None), None)
         if request is None:
+            self._on_wait()
             self._wait()
             return
         try:
             data = self._transport.receive(request.ticket, min(POLL_S, self._timeout))
         except TimeoutError:
+            self._on_wait()
             if time.monotonic() - request.sent_at >= self._timeout:
                 self._drop_ticket(request)
                 self.resent += 1
             return
         except ServerUnavailableError:
+            self._on_wait()
             self._drop_ticket(request)
             self.resent += 1
             self._wait()

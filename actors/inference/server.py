@@ -31,11 +31,13 @@ from shusaku.actors.inference.protocol import (
 )
 from shusaku.actors.inference.stats import ServerCounters, ServerStats
 from shusaku.common._core import Game
+from shusaku.common.activity import ActivityClock
 from shusaku.common.codec import CodecError
 from shusaku.common.leaves_codec import LeavesCodec, encode_answer, to_half
 from shusaku.common.messages import Leaves, Weights
 
 POLL_S = 0.0003  # between two looks whether the GPU is done, while there is no batch to begin
+FIRST_WEIGHTS = "waiting for the first weights"
 LIVE_SECONDS = 5.0  # the server does not wait for a client that sent no request for so long
 
 
@@ -76,12 +78,13 @@ class InferenceServer:
 
     def __init__(
         self, game: Game, make_evaluator: Callable[[int], Evaluator], *, sizes: Sequence[int], deadline_ms: float,
-        max_waiting: int = 512,
+        max_waiting: int = 512, activity: ActivityClock | None = None,
     ) -> None:
         """Starts the server's thread and waits until it has made its evaluators.
 
         `make_evaluator(size)` is called once for each of `sizes`, in the server's thread, which alone uses them; its
         errors are raised here.  `max_waiting` bounds the queue in requests, each at most MAX_REQUEST_BYTES.
+        `activity`: told what the thread does.
         """
         assert sizes, "a server needs at least one size"
         assert all(size >= 1 for size in sizes), f"{sizes}: a size is at least 1"
@@ -89,6 +92,7 @@ class InferenceServer:
         self._make_evaluator, self._sizes = make_evaluator, sorted(set(sizes))
         self._rule = FireRule(self._sizes[-1], deadline_ms / 1000)
         self._max_waiting = max_waiting
+        self._activity = activity or ActivityClock()
         self._pipeline: BatchPipeline  # the server's thread makes it and alone uses it
 
         self._wake = threading.Condition(threading.Lock())  # guards all below; the server's thread waits on it
@@ -250,6 +254,7 @@ class InferenceServer:
     # --- the server's thread -----------------------------------------------------------------------------------------
 
     def _run(self, ready: "Future[None]") -> None:
+        self._activity.begin("building the evaluators")
         try:
             self._pipeline = BatchPipeline(self._make_evaluator, self._sizes)
         except BaseException as error:
@@ -285,6 +290,8 @@ class InferenceServer:
                     if self._pipeline.is_done():
                         return None
                     left = POLL_S if left is None else min(left, POLL_S)
+                if left is None:
+                    self._activity.wait("waiting for requests" if self._version != NO_VERSION else FIRST_WEIGHTS)
                 self._wake.wait(left)
         return None
 
@@ -301,6 +308,7 @@ class InferenceServer:
         return batch
 
     def _swap_weights(self, publication: _Publication) -> None:
+        self._activity.begin("loading weights")
         try:
             self._pipeline.load(publication.weights, lambda size: sample_leaves(self._game, size))
         except Exception as error:
@@ -310,6 +318,7 @@ class InferenceServer:
         publication.loaded.set_result(None)
 
     def _begin(self, batch: _Batch) -> None:
+        self._activity.begin("computing a batch")
         requests = batch.requests
         while len(self._pipeline) and sum(len(request.leaves) for request in requests) > self._rule.largest:
             self._finish()  # a request larger than any size needs an empty pipeline
@@ -320,6 +329,7 @@ class InferenceServer:
 
     def _finish(self) -> None:
         """Waits for the oldest batch in flight and settles its requests."""
+        self._activity.begin("computing a batch")
         batch = self._running[0]
         requests = batch.requests
         try:

@@ -7,6 +7,7 @@ from math import isfinite
 from typing import Any
 
 from shusaku.common.errors import UsageError
+from shusaku.common.masking import mask_override
 
 Rule = tuple[str, Any, bool, str]
 Limit = tuple[Callable[[Any], bool], str]  # whether a value is possible, and what it must be
@@ -21,7 +22,7 @@ def raise_first(rules: Iterable[Rule]) -> None:
         if not holds:
             shown = str(value).lower() if isinstance(value, bool) else value
             shown = f"[{','.join(map(str, value))}]" if isinstance(value, list) else shown
-            raise UsageError(f"{key}={shown}: {text}")
+            raise UsageError(f"{mask_override(f'{key}={shown}')}: {text}")
 
 
 def limit_rules(values: Mapping[str, Any], limits: Limits, prefix: str = "") -> Iterator[Rule]:

@@ -22,7 +22,7 @@ _LIMITS: Limits = [
     (matches(r".*\S.*", "must name a directory, such as runs/first"), ["run.dir"]),
     (matches("([a-z0-9][a-z0-9-]{0,63})?", "must be made of a-z, 0-9 and -, 64 at most, and not begin with -"),
      ["run.name"]),
-    (matches("((rediss?|unix)://.*)?", "must begin with redis://, rediss:// or unix://"),
+    (matches(r"((rediss?|unix)://\S*)?", "must begin with redis://, rediss:// or unix:// and hold no blank"),
      ["replay.url", "replay.actor_url"]),
     (one_of("auto", "never"), ["run.resume"]),
     (one_of("auto", "actor", "server"), ["inference.placement"]),
@@ -49,6 +49,7 @@ _LIMITS: Limits = [
      ["replay.surprise_weight", "replay.value_surprise_weight", "learner.root_value_share"]),
     (number(at_least=0, below=1), ["learner.momentum", "learner.ema_decay"]),
     (number(at_least=0, at_most=19), ["cluster.nice"]),
+    (number(at_least=30), ["cluster.stuck_seconds"]),
     (number(", a port; 0 takes any free one", at_least=0, at_most=65535), ["run.http_port"]),
     (number(at_least=0, at_most=256), ["network.blocks", "match.engines"]),
     (number(at_least=0, at_most=1000), ["inference.deadline_ms"]),
@@ -62,8 +63,8 @@ _LIMITS: Limits = [
     (number(at_least=1, at_most=4096), ["network.filters"]),
     (number(at_least=2), ["learner.batch_size"]),
     (number(above=0), [
-        "inference.batch_latency_ms", "replay.samples_per_position", "learner.learning_rate", "match.move_seconds",
-        "match.start_seconds",
+        "run.max_outage_minutes", "inference.batch_latency_ms", "replay.samples_per_position", "learner.learning_rate",
+        "match.move_seconds", "match.start_seconds",
     ]),
     (number(", for example 0.1 to oversubscribe on purpose", above=0), ["actors.cpus"]),
     (number("; strength.enabled=false switches it off", above=0), ["strength.minutes"]),
@@ -123,7 +124,7 @@ def _conditions(config: Config) -> Iterator[_Condition]:
     yield ("replay.value_surprise_weight", replay.surprise_weight + replay.value_surprise_weight <= 1,
            f"must be at most 1 together with replay.surprise_weight={replay.surprise_weight:g}")
     yield ("replay.actor_url", replay.actor_url == "" or replay.url != "",
-           "is for a server of yours; give its replay.url as well")
+           "is for a server of yours; give its replay.url or replay.url_file as well")
     yield ("learner.targets", not unknown,
            f"there is no target {unknown}; nearest: {nearest(unknown, TARGETS)}; there are {', '.join(TARGETS)}")
     yield ("learner.targets", {"policy", "value"} <= set(targets),

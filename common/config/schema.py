@@ -37,6 +37,7 @@ class RunConfig:
     resume: str = "auto"  # auto: go on where the directory stops; never: refuse a directory that holds a run
     checkpoint_seconds: float = 60.0  # between checkpoints; 0: only at the end
     keep_checkpoints: int = 3  # newest ones kept
+    max_outage_minutes: float = 60.0  # without a part that learning needs (Redis, …) until the run ends
     keep_every_minutes: float = 60.0  # of the older ones the last of each so many minutes stays, to go back to; 0: none
 
 
@@ -106,6 +107,8 @@ class ReplayConfig:
     value_surprise_weight: float = 0.0  # and by how far the searches' next values were from the network's (0.1)
     url: str = ""  # redis://, rediss:// or unix:// of your server; empty: an own one in the run directory
     actor_url: str = ""  # as actors reach your server, where that differs: another user, another address
+    url_file: str = ""  # a file of mode 600 that holds the URL; else SHUSAKU_REPLAY_URL of the environment is taken
+    actor_url_file: str = ""  # the same for actor_url
     megabytes: int = 4096  # games that the server keeps at most, whatever `capacity` says
 
 
@@ -180,6 +183,7 @@ class ClusterConfig:
 
     dashboard: bool = True  # start Ray's dashboard and metrics with it, if Ray is started here
     quiet_ray: bool = False  # start fewer and quieter processes of Ray, by private names of Ray; if it is started here
+    stuck_seconds: float = 300.0  # that one step or batch may take; more if the slowest one took over a tenth of that
     nice: int = 5  # actors run at this lower priority, so that learning on the same cores comes first
 
 

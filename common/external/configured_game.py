@@ -1,4 +1,4 @@
-"""The game of a configuration that the user has composed."""
+"""The game of a configuration."""
 
 from shusaku.common._core import Game, external_names
 from shusaku.common.config.schema import GameConfig
@@ -6,12 +6,18 @@ from shusaku.common.external.entry import trust
 
 
 def configured_game(config: GameConfig) -> Game:
-    """The game that this process was started to play.
+    """The game; UsageError if it is a Python game that the user of this process has not named.
 
-    The entry of a Python game is trusted here: `deploy.cli.overrides` has refused a configuration whose entry was not
-    on the command line, and workers receive the driver's configuration, never that of a file.  A game named by weights,
-    a checkpoint or a run directory is `Game(name, params)` instead, which imports nothing that the user has not named.
+    `deploy.cli.overrides` trusts what the command line names; what a file names stays untrusted.
+    """
+    return Game(config.name, config.params)
+
+
+def decided_game(config: GameConfig) -> Game:
+    """The game that the driver has made before, for its workers in other processes: they receive its decision.
+
+    Never call it with a configuration that was read from a file.
     """
     if config.name in external_names() and "entry" in config.params:
         trust(str(config.params["entry"]))
-    return Game(config.name, config.params)
+    return configured_game(config)

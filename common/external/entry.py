@@ -30,6 +30,19 @@ def trust_files() -> None:
     _trusts_files = True
 
 
+def decisions() -> tuple[frozenset[str], bool]:
+    """What this process trusts, for `adopt` in a process that it starts."""
+    return frozenset(_trusted), _trusts_files
+
+
+def adopt(decided: tuple[frozenset[str], bool]) -> None:
+    """Trusts what the process that started this one trusted."""
+    for entry in decided[0]:
+        trust(entry)
+    if decided[1]:
+        trust_files()
+
+
 def find_class(entry: str) -> Any:
     """The class; the current directory comes first on the path of modules, as with `python -m`.
 

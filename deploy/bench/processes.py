@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from shusaku.actors.inference.client import EvaluationStoppedError
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import RunError, UsageError
+from shusaku.common.external.entry import adopt, decisions
 
 CONTEXT = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks
 T = TypeVar("T")
@@ -35,7 +36,7 @@ def run_in_processes(calls: Sequence[Callable[[], Any]], seconds: float = math.i
     try:
         for call in calls:
             receiver, sender = CONTEXT.Pipe(duplex=False)
-            processes[receiver] = CONTEXT.Process(target=_send_answer, args=(call, sender), daemon=True)
+            processes[receiver] = CONTEXT.Process(target=_send_answer, args=(call, sender, decisions()), daemon=True)
             processes[receiver].start()
             sender.close()  # so that the child's end is the only one
         while waiting := processes.keys() - answers.keys():
@@ -64,7 +65,8 @@ def _receive(receiver: Connection, process: BaseProcess) -> Any:
     return answer
 
 
-def _send_answer(call: Callable[[], Any], sender: Connection) -> None:
+def _send_answer(call: Callable[[], Any], sender: Connection, decided: tuple[frozenset[str], bool]) -> None:
+    adopt(decided)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to us as well; our parent decides
     try:
         sender.send((call(), None))

@@ -79,6 +79,9 @@ class Foreground:
         self._unsaid: tuple[float, str] | None = None  # a line that the child should print, and until when
         self._first_line = (time.monotonic() + FIRST_LINE_S, first_line) if first_line else None
         self._last_words = ""  # why the child is about to end, if it knows
+        self._how_to_go_on = ""
+        self._needed: dict[int, str] = {}  # descriptor -> name of each process that the child depends on
+        self._ended: list[str] = []  # names of those that have ended
         self._finished: int | None = None  # the exit code that the child announced
         self._status: int | None = None  # of waitpid
         self._signal: signal.Signals | None = None
@@ -91,10 +94,16 @@ class Foreground:
         while self._status is None:
             times = [self._deadline, *(entry[0] for entry in (self._unsaid, self._first_line) if entry)]
             timeout = max(0.0, min(times) - time.monotonic())
-            ready, _, _ = select.select([self._woken, *([self._link] if self._link.fileno() >= 0 else [])], [], [],
-                                        min(timeout, 3600.0))
-            if self._link in ready:
-                self._read_link()
+            waited: list[Any] = [self._woken, *self._needed]
+            if self._link.fileno() >= 0:
+                waited.append(self._link)
+            ready, _, _ = select.select(waited, [], [], min(timeout, 3600.0))
+            if self._link in waited:
+                self._read_link()  # first: an orderly child says in time that it no longer depends on others
+            for descriptor in ready:
+                if descriptor in self._needed:
+                    self._ended.append(self._needed.pop(descriptor))
+                    os.close(descriptor)
             if self._woken in ready:
                 for number in self._woken.recv(4096):
                     self._receive(signal.Signals(number))
@@ -129,6 +138,10 @@ class Foreground:
         elif "last_words" in message:
             self._last_words = message["last_words"]
             self._deadline = min(self._deadline, time.monotonic() + message["seconds"])
+        elif "how_to_go_on" in message:
+            self._how_to_go_on = message["how_to_go_on"]
+        elif "depends_on" in message:
+            self._depend_on(message["depends_on"])
         elif "code" in message:
             self._finished = message["code"]
 
@@ -155,12 +168,25 @@ class Foreground:
         code = os.waitstatus_to_exitcode(self._status)
         if self._signal is not None:
             return 0 if code == 0 else exit_code_of(self._signal)
-        if self._finished is not None:
+        if self._finished is not None and not (self._last_words and code != 0):
             return code if code >= 0 else self._finished
-        how = f"signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit code {code}"
-        self._print(self._last_words or f"the process of the command was ended by {how}, and nothing said why"
-                    f"{MEMORY if code == -signal.SIGKILL else ''}; the same command goes on from its last checkpoint")
+        self._print("; ".join(text for text in (self._why_it_ended(code), self._how_to_go_on) if text))
         return 1
+
+    def _why_it_ended(self, code: int) -> str:
+        if self._last_words or (self._ended and code != -signal.SIGKILL):
+            return self._last_words or f"{self._ended[-1]} has ended"
+        memory = " (the kernel does this when memory runs out)" if code == -signal.SIGKILL else ""
+        how = f"signal {-code} ({signal.Signals(-code).name}){memory}" if code < 0 else f"exit code {code}"
+        return f"the process of the command was ended by {how}, and nothing said why"
+
+    def _depend_on(self, needed: list[tuple[int, str]]) -> None:
+        for descriptor in self._needed:
+            os.close(descriptor)
+        self._needed = {}
+        for pid, name in needed:
+            with contextlib.suppress(OSError):  # it ended just now, or this kernel has no such descriptors
+                self._needed[os.pidfd_open(pid)] = name
 
     # --- signals -----------------------------------------------------------------------------------------------------
 
@@ -222,9 +248,6 @@ class Foreground:
         with contextlib.suppress(OSError, ValueError):
             if select.select([], [descriptor], [], 0)[1]:
                 os.write(descriptor, data)
-
-
-MEMORY = " (the kernel does this when memory runs out)"
 
 
 def descendants() -> list[int]:

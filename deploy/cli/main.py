@@ -15,6 +15,7 @@ from typing import Any
 
 from shusaku.common.errors import ResumeError, RunError, UsageError
 from shusaku.common.hardware import THREADS_WAIT
+from shusaku.common.masking import mask_text
 from shusaku.common.suggestions import nearest
 from shusaku.deploy.cli.foreground import run_in_child
 from shusaku.deploy.cli.help import command_help, overview
@@ -47,7 +48,7 @@ def _run(argv: list[str]) -> int:
         with _termination_raises():
             return _dispatch(argv)
     except (UsageError, ResumeError, RunError) as error:
-        print(f"shusaku: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"shusaku: {mask_text(' '.join(str(error).split()))}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 3 if isinstance(error, ResumeError) else 1
     except Terminated:
         return 143

@@ -24,7 +24,7 @@ from shusaku.common.config.schema import Config, leaves
 from shusaku.common.config.search import DEFAULTS, PuctConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.external.entry import trust, trust_files
-from shusaku.common.masking import MASK, mask_tree
+from shusaku.common.masking import MASK, mask_override, mask_tree
 from shusaku.common.suggestions import nearest
 from shusaku.deploy.cli.presets import Presets, literal, quote, read_run_settings
 from shusaku.deploy.cli.search_settings import SECTIONS, check_policy, requested_settings, typed_setting, typed_tree
@@ -38,6 +38,7 @@ from shusaku.deploy.run.game_parameters import (
     make_game,
     parameter_value,
 )
+from shusaku.deploy.run.replay_urls import with_urls
 
 DEFAULT_EXPERIMENT = "connect_four"
 TRUST = "trust"  # trust=true: what files name may be run; only a command line says so
@@ -102,6 +103,7 @@ def to_config(tree: DictConfig, overrides: list[str], asked: frozenset[str]) -> 
     if "search" in asked or not names_players(resolved):  # else the policy is known when the run is read
         check_policy(settings, asked)
     config = ComposedConfig(**vars(resolved))
+    config.replay = with_urls(config.replay)  # `unresolved` below keeps the tree without them
     container = OmegaConf.to_container(typed, resolve=False)
     assert isinstance(container, dict)
     config.overrides, config.asked = overrides, asked
@@ -128,9 +130,9 @@ def _parse(text: str) -> Override:
         override = OverridesParser.create().parse_override(_quote_value(text))
     except HydraException as error:
         reason = f": {_first_line(error)}; a value with , = ( ) [ ] {{ }} in it wants quotes" if "=" in text else ""
-        raise UsageError(f"{text!r} is not an override{reason}; {_hint(text)}") from None
+        raise UsageError(f"{mask_override(text)!r} is not an override{reason}; {_hint(text)}") from None
     if not override.key_or_group:
-        raise UsageError(f"{text!r} is not an override: it has no key; write key=value")
+        raise UsageError(f"{mask_override(text)!r} is not an override: it has no key; write key=value")
     return override
 
 
@@ -214,7 +216,7 @@ def _compose_job(overrides: list[Override], varied: list[str], presets: Presets)
         _set_parameters(tree.game, saved_parameters, parameters)
         if not any(leaf.key == "run.dir" for leaf in settings):
             tree.run.dir = f"runs/{tree.experiment or _game_label(tree.game)}"
-        others = [text for text in varied if not text.startswith("run.dir=")]
+        others = [mask_override(text) for text in varied if not text.startswith("run.dir=")]
         if others:
             tree.run.dir = f"{tree.run.dir}/{','.join(others).replace('/', '_')}"
         params = OmegaConf.to_container(tree.game.params, resolve=False)

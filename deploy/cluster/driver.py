@@ -22,6 +22,8 @@ from shusaku.common.ray_metrics import RayMetrics
 from shusaku.deploy.cluster.actor_totals import ActorTotals
 from shusaku.deploy.cluster.broadcast import Broadcast
 from shusaku.deploy.cluster.layout import layout_of
+from shusaku.deploy.cluster.open_games import OpenGamesNews
+from shusaku.deploy.cluster.outages import Outage, is_well, list_troubles
 from shusaku.deploy.cluster.replay_store import ReplayStore, saved_holdings
 from shusaku.deploy.cluster.roles import make_roles
 from shusaku.deploy.cluster.status import count_roles, list_processes, list_runtimes, view_workers
@@ -32,13 +34,14 @@ from shusaku.deploy.ray_runtime.session import RaySession
 from shusaku.deploy.run.calibration import with_scales
 from shusaku.deploy.run.change_over import move_to_stream
 from shusaku.deploy.run.console import Console
+from shusaku.deploy.run.foreground_link import LINK
 from shusaku.deploy.run.run_directory import RunDirectory
 from shusaku.deploy.run.run_identity import RunIdentity
 from shusaku.deploy.run.run_status import prometheus_metrics
 from shusaku.deploy.run.run_view import RunView
 from shusaku.deploy.run.stop_signals import StopSignals
-from shusaku.deploy.run.training_run import TrainingRun
-from shusaku.learner.checkpoints import load_latest
+from shusaku.deploy.run.training_run import TrainingRun, how_to_go_on
+from shusaku.learner.checkpoints import load_latest, newest_step
 from shusaku.learner.training_loop import TrainingReport
 from shusaku.replay.stream.client import ReplayUnavailable
 from shusaku.replay.stream.control import RedisControl
@@ -51,6 +54,8 @@ WRITE_SECONDS = 10.0  # between two lines of metrics
 CLOSE_SECONDS = 2.0  # that those have which need not save anything
 END_SECONDS = 120.0  # that workers have to end by themselves,
 HURRIED_SECONDS = 16.0  # if a signal wants an end within 25 s,
+WITHOUT_RAY_SECONDS = 10.0  # if Ray has ended: the learner may still write a checkpoint
+CLOSE_WITHOUT_RAY_SECONDS = 3.0  # and for what else is to be closed then
 EARLY_SECONDS = 1.5  # and within 5 s, because nothing was learned yet
 
 
@@ -64,8 +69,11 @@ class ClusterRun(TrainingRun):
         super().__init__(config, directory, signals, console, SHOW_SECONDS)
         self.identity, self.session = identity, session
         self.store = ReplayStore(config, directory.path, identity.run_id, self.log)
-        self.supervisor = Supervisor()
+        self.supervisor = Supervisor(stuck_seconds=config.cluster.stuck_seconds)
+        self.outage = Outage()
+        self._fatal_outage = ""  # why the run ended before its time
         self.totals = ActorTotals()
+        self._open_games = OpenGamesNews()
         self.first_game_seconds: float | None = None  # since the command began
         self.is_replay_answering = True
         self.quarantined = 0  # records, as Redis counts them
@@ -106,8 +114,7 @@ class ClusterRun(TrainingRun):
             config, self.layout, epoch=epoch, run_id=self.identity.run_id, directory=self.directory.path,
             log_directory=self.session.log_directory, url=self.store.url, actor_url=self.store.actor_url,
             has_positions=self.positions is not None, actors=lambda: self.actors, seconds=lambda: self.seconds,
-            resign_value=lambda: self.progress.resign_value, heartbeat=self.totals.last_heartbeat, fence=self.fence,
-            config_text=self.directory.config_text,
+            resign_value=lambda: self.progress.resign_value, fence=self.fence, config_text=self.directory.config_text,
         )
         for role, count in roles:
             self.supervisor.register(role, count)
@@ -115,9 +122,19 @@ class ClusterRun(TrainingRun):
 
     def train(self) -> None:
         """Until the time is used up or the run is stopped."""
-        while not self.is_over() and not self.signals.should_stop() and not self.was_asked_to_stop:
-            self.tick()
+        while not self.is_over() and not self._is_stopping():
+            if self.outage.seconds > self.config.run.max_outage_minutes * 60:
+                self._fatal_outage = self.outage.reason
+                self.log(f"nothing could be learned for {self.config.run.max_outage_minutes:g} minutes: the run ends")
+                break
+            try:
+                self.tick()
+            except Exception:
+                if not self.session.wait_for_failure(1.0):  # else it only says that Ray has ended
+                    raise
             time.sleep(TICK_SECONDS)
+        if self.session.failure:
+            self.log(f"{self.session.failure}: the run ends")
         self.progress.seconds, self._began = self.seconds, None
 
     def tick(self) -> None:
@@ -131,8 +148,8 @@ class ClusterRun(TrainingRun):
             self._check_replay()
             if self.was_asked_to_stop:
                 return  # before those who obey are taken for dead
-        self.supervisor.set_unreachable("self_play", not self.is_replay_answering)
         self.reconcile()
+        self._check_outage()
         self._hear_learner()
         self.broadcast.deliver()
         if self.positions is not None:
@@ -165,17 +182,11 @@ class ClusterRun(TrainingRun):
         self.supervisor.stop_all(names)
         with contextlib.suppress(ReplayUnavailable):  # also to those who cannot be reached otherwise
             self.store.control.stop_actors()
-        begun = time.monotonic()
-        while not self.supervisor.all_ended(names):
-            self.supervisor.poll()
-            is_hurried = self.signals.should_stop() or self.was_asked_to_stop
-            hurried_seconds = HURRIED_SECONDS if self.has_learned else EARLY_SECONDS
-            if time.monotonic() - begun > (hurried_seconds if is_hurried else END_SECONDS):
-                break
-            time.sleep(0.05)
-        self.supervisor.poll()
+        self._wait_for_end(names)
         if isinstance(learner, RayWorker):
-            if learner.exit_reason() is None or learner.failure is not None:
+            if not self.has_learned and learner.exit_reason() is None:
+                pass  # it was still at its start, and there was no time to wait for that
+            elif learner.exit_reason() is None or learner.failure is not None:
                 step = self.report.saved_step if self.report else 0
                 reason = learner.exit_reason() or "it did not end in time"
                 self.log(f"the learner wrote no last checkpoint: {reason}; the newest is that of step {step:,}")
@@ -188,8 +199,43 @@ class ClusterRun(TrainingRun):
         step = self.report.step if self.report else self.broadcast.step
         self._summary = self.summarize(step, restarts=self.restarts, first_game_seconds=self.first_game_seconds)
 
+    def _wait_for_end(self, names: tuple[str, ...]) -> None:
+        """Until these workers have ended, or as long as what asked for the end allows."""
+        begun = time.monotonic()
+        while not self.supervisor.all_ended(names):
+            self.supervisor.poll()
+            seconds = END_SECONDS
+            if self.session.failure:
+                seconds = WITHOUT_RAY_SECONDS if self._are_processes_left() else 0.0
+            elif self._is_stopping():
+                seconds = HURRIED_SECONDS if self.has_learned else EARLY_SECONDS
+            if time.monotonic() - begun > seconds:
+                break
+            time.sleep(0.05)
+        self.supervisor.poll()
+
+    def _is_stopping(self) -> bool:
+        return bool(self.session.failure) or self.signals.should_stop() or self.was_asked_to_stop
+
+    def _are_processes_left(self) -> bool:
+        """Whether the learner's process lives, or may live on another node: without Ray its end is not reported."""
+        pid = getattr(self.supervisor.worker("learner"), "pid", None)
+        return pid is None or psutil.pid_exists(pid)
+
+    def raise_if_ray_has_ended(self) -> None:
+        """RunError that names the part and the checkpoint from which the same command goes on."""
+        if self.session.failure:
+            how = how_to_go_on(newest_step(self.directory.path / "checkpoints"))
+            LINK.say_how_to_go_on(how)
+            LINK.say_last_words(self.session.failure, CLOSE_WITHOUT_RAY_SECONDS)
+            raise RunError(f"{self.session.failure}; {how}")
+
     def finish(self) -> dict[str, Any]:
-        """The full table, strength.json and strength.png at the end of a run."""
+        """The full table, strength.json and strength.png at the end of a run; RunError if an outage has ended it."""
+        if self._fatal_outage:
+            raise RunError(f"nothing could be learned for {self.config.run.max_outage_minutes:g} minutes, because of "
+                           f"{self._fatal_outage}. The same command goes on from the newest checkpoint; "
+                           "run.max_outage_minutes=N waits longer")
         can_measure = self.positions is not None and self.broadcast.weights is not None
         if not (can_measure and self.config.strength.final and self.config.learner.enabled and self.is_over()):
             return self._summary
@@ -199,15 +245,19 @@ class ClusterRun(TrainingRun):
 
     def close(self) -> None:
         """Ends everything that is still there, the own server last."""
+        if not self.session.failure:
+            self._close_workers()
+        self.metrics.close()
+        self.store.stop()
+        self.control.close()
+
+    def _close_workers(self) -> None:
         self.supervisor.stop_all()
         deadline = time.monotonic() + CLOSE_SECONDS
         while not self.supervisor.all_ended() and time.monotonic() < deadline:
             time.sleep(0.02)
             self.supervisor.poll()
         self.supervisor.kill_all()
-        self.metrics.close()
-        self.store.stop()
-        self.control.close()
 
     @property
     def restarts(self) -> int:
@@ -227,10 +277,9 @@ class ClusterRun(TrainingRun):
 
     def view(self) -> RunView:
         """The run now, as far as its workers have reported; it asks none of them."""
-        troubles = [f"replay: {self.store.trouble or 'no answer'}; finished games wait"]
-        if self.is_replay_answering:
-            trouble = self.report.replay.trouble if self.report else ""
-            troubles = [f"the learner's view of the replay: {trouble}"] if trouble else []
+        troubles = [] if self.is_replay_answering else [
+            f"replay: {self.store.trouble or 'no answer'}; finished games wait"]
+        troubles += list_troubles(self.supervisor)
         fenced = self.report.replay.fenced_actors if self.report else {}
         troubles += [f"actor {actor} was fenced: {reason}" for actor, reason in fenced.items()]
         return RunView(
@@ -240,6 +289,7 @@ class ClusterRun(TrainingRun):
             strength=tuple(self.progress.strength), resign_value=self.keep_resign_value(
                 float(metrics.get("resign_value", NEVER_RESIGN)) for metrics in self.totals.by_actor.values()),
             runtimes=list_runtimes(self.supervisor, self.totals), troubles=tuple(troubles),
+            outage_seconds=self.outage.total_seconds + self.outage.seconds,
             workers=view_workers(self.supervisor, self.totals, self.store, self.actors))
 
     def identify(self) -> dict[str, Any]:
@@ -257,8 +307,8 @@ class ClusterRun(TrainingRun):
         self.store.control.put_status(json.dumps(self.status_tree()).encode())
 
     def _may_go_on(self) -> bool:
-        """A round of the driver while the final strength is measured; False if a signal came."""
-        if self.signals.should_stop():
+        """A round of the driver while the final strength is measured; False if it is to stop."""
+        if self._is_stopping():
             return False
         self.reconcile()
         if time.monotonic() - self._checked >= CHECK_SECONDS:
@@ -276,6 +326,20 @@ class ClusterRun(TrainingRun):
             with contextlib.suppress(ReplayUnavailable):  # its first game fences its forerunners anyway
                 self.store.control.fence(actor, incarnation)
 
+    def _check_outage(self) -> None:
+        """The training clock and what depends on it stand still while a part is missing without which none learns."""
+        missing = {} if self.is_replay_answering else {"replay": self.store.trouble or "no answer"}
+        needed = ["self_play", *(name for name in ("learner", "inference") if name in self.supervisor.groups)]
+        for name in needed if self._began is not None else ():
+            group = self.supervisor.groups[name]
+            if group.desired and not any(is_well(worker) for _, worker in self.supervisor.workers(name)):
+                missing[name] = "none answers"
+        self.supervisor.has_outage = bool(missing)
+        line = self.outage.update(missing)
+        if line:
+            self.log(line)
+        self.pause_clock(bool(missing))
+
     def _raise_if_hopeless(self) -> None:
         """What the user got wrong is no death to recover from."""
         replicas = [replica for group in self.supervisor.groups.values() for replica in group.replicas.values()]
@@ -291,11 +355,12 @@ class ClusterRun(TrainingRun):
         """Heartbeats, requests from other terminals, our status for them."""
         self.is_replay_answering = self.store.check_health()
         if not self.is_replay_answering:
-            self.totals.mark_unreachable()
             return
         control = self.store.control
         try:
             self.totals.update(control.actor_metrics(), control.counters())
+            for line in self._open_games.take(self.totals.total, self.totals.by_actor.values()):
+                self.log(line)
             self.was_asked_to_stop |= control.is_run_stop_requested()
             self.quarantined = sum(control.quarantined().values())
             if self._asked_actors:

@@ -77,5 +77,5 @@ def actor_seed(run_seed: int, epoch: int, actor: int, incarnation: int) -> int:
 def without_secrets(config: Config) -> Config:
     """A copy for other processes: without the command line, and without addresses, which may hold a password."""
     copy = Config(**{field.name: getattr(config, field.name) for field in fields(Config)})
-    copy.replay = replace(copy.replay, url="", actor_url="")
+    copy.replay = replace(copy.replay, url="", actor_url="", url_file="", actor_url_file="")
     return copy

@@ -1,5 +1,6 @@
 """The Redis of a run: a server of ours in the run directory, which is kept alive, or the user's."""
 
+import contextlib
 import json
 import os
 import platform
@@ -13,6 +14,7 @@ from shusaku.common.config.schema import Config
 from shusaku.common.errors import ResumeError, UsageError
 from shusaku.deploy.run.run_identity import RunProgress
 from shusaku.learner.checkpoints import load_latest
+from shusaku.replay.stream.access import ActorUser
 from shusaku.replay.stream.client import ReplayUnavailable, check_server
 from shusaku.replay.stream.control import Holdings, RedisControl
 from shusaku.replay.stream.server import EmbeddedServer, run_names
@@ -20,6 +22,7 @@ from shusaku.replay.stream.server import EmbeddedServer, run_names
 DEADLINE = 1.0  # seconds of one call, because the driver's loop must go on
 RESTART_PAUSES = (0.0, 2.0, 5.0, 10.0, 30.0)  # seconds before the first, second, … restart of our server in a row
 SECOND_DRIVER_SECONDS = 2.5  # a running driver writes its status within this time
+GRANT_SECONDS = 2.0  # between two grants of the actors' rights: a server that restarts has forgotten them
 STOP_SECONDS = 5.0  # for our server to end by itself
 
 Begin = Callable[[RedisControl], None]
@@ -38,6 +41,8 @@ class ReplayStore:
         self.lost_games = 0  # of this run, since this object was made
         self.holdings = Holdings()  # when the server answered last
         self.trouble = ""  # why the server does not answer or refuses; empty if it works
+        self._actor_user: ActorUser | None = None  # None: that of replay.actor_url, or none could be made
+        self._granted_at = 0.0
         self._begin: Begin | None = None
         self._has_begun = False
         self._starting: threading.Thread | None = None
@@ -62,6 +67,8 @@ class ReplayStore:
         else:
             check_server(self.url, run_id=self._run_id)
             self._refuse_second_driver()
+        if not self._config.replay.actor_url:
+            self._make_actor_user()
         self.control = RedisControl(self.url, self._run_id, DEADLINE)
         return self.control
 
@@ -94,6 +101,9 @@ class ReplayStore:
             now = self.control.holdings()
             self._count_lost(self.holdings, now)
             self.holdings = now
+            if self._actor_user is not None and time.monotonic() - self._granted_at >= GRANT_SECONDS:
+                self._actor_user.grant()
+                self._granted_at = time.monotonic()
             if self.control.repair():
                 self._log("another program wrote into the replay's stream; its entries were removed, no game was")
             self.trouble = ""
@@ -113,10 +123,25 @@ class ReplayStore:
             self._starting.join(STOP_SECONDS)
         if self._server is not None:
             self._server.stop(STOP_SECONDS)
+        elif self._actor_user is not None:
+            with contextlib.suppress(ReplayUnavailable):
+                self._actor_user.revoke()
 
     def identify(self) -> dict[str, Any]:
         """Names the driver that writes the status."""
         return {"host": platform.node(), "driver": os.getpid(), "run_dir": str(self._directory.resolve())}
+
+    def _make_actor_user(self) -> None:
+        """Gives the actors a Redis user of their own, or says why they have none."""
+        user = ActorUser(self.url, self._run_id, DEADLINE)
+        try:
+            user.grant()
+        except ReplayUnavailable as error:
+            self._log(f"the actors use the Redis user of replay.url, which may not make one for them ({error}): allow "
+                      f"it +acl|setuser, or make one with `python -m shusaku.replay.stream.access {self._run_id}` and "
+                      "name it in replay.actor_url")
+            return
+        self._actor_user, self.actor_url = user, user.url_from(self.actor_url)
 
     def _count_lost(self, before: Holdings, now: Holdings) -> None:
         """Counts and logs the games that are gone."""

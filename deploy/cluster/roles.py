@@ -8,31 +8,30 @@ from typing import Any
 
 import ray
 
-from shusaku.actors.remote import BUILD_SECONDS, ActorPlan, EvaluatorActor, InferenceServerActor, SelfPlayActor
+from shusaku.actors.remote import ActorPlan, EvaluatorActor, InferenceServerActor, SelfPlayActor
 from shusaku.common.config.schema import Config, config_hash
 from shusaku.deploy.cluster.layout import Layout, actor_seed, without_secrets
-from shusaku.deploy.cluster.workers import Heartbeat, RayRole
+from shusaku.deploy.cluster.workers import RayRole
 from shusaku.learner.remote import LearnerActor, LearnerPlan
 
 EVALUATOR_NICE = 19
-LEARNER_START_SECONDS = 900.0  # it reads the whole window back first
 EVALUATOR_START_SECONDS = 300.0  # all other workers come first
 
 
 def make_roles(
     config: Config, layout: Layout, *, epoch: int, run_id: str, directory: Path, log_directory: str, url: str,
     actor_url: str, has_positions: bool, actors: Callable[[], int], seconds: Callable[[], float],
-    resign_value: Callable[[], float], heartbeat: Heartbeat, fence: Callable[[int, int], None], config_text: str,
+    resign_value: Callable[[], float], fence: Callable[[int, int], None], config_text: str,
 ) -> list[tuple[RayRole, int]]:
     """Each role of a run with the number of its workers.
 
     `log_directory`: of Ray, on this node; `url`, `actor_url`: of the replay, as reached from this node and from any
     node; `has_positions`: the game has positions with known results, so that its strength can be measured; `actors`:
     their desired number now; `seconds`: training time up to now; `resign_value`: threshold that an actor begins with;
-    `heartbeat`, `fence`: of the self-play actors; `config_text`: of config.yaml, for the checkpoints.
+    `fence`: of the self-play actors; `config_text`: of config.yaml, for the checkpoints.
     """
     digest, config = config_hash(config), without_secrets(config)
-    common: dict[str, Any] = {"epoch": epoch, "log_directory": log_directory}
+    common: dict[str, Any] = {"epoch": epoch, "log_directory": log_directory, "run_seconds": seconds}
     own_node = ray.get_runtime_context().get_node_id()
     cores = len(os.sched_getaffinity(0))
 
@@ -50,14 +49,15 @@ def make_roles(
     roles = []
     if config.learner.enabled:
         roles.append((RayRole("learner", LearnerActor, learner_plan, gpus=float(config.learner.device == "cuda"),
-                              node=own_node, start_seconds=LEARNER_START_SECONDS, **common), 1))
+                              node=own_node, **common), 1))
     if layout.placement == "server":
         gpus = float(config.inference.device == "cuda")
         roles.append((RayRole("inference", InferenceServerActor, lambda index, _: (config, index, list(layout.sizes)),
-                              gpus=gpus, start_seconds=BUILD_SECONDS, **common), config.inference.servers))
-    roles.append((RayRole("self_play", SelfPlayActor, actor_plan, cpus=config.actors.cpus, heartbeat=heartbeat,
+                              gpus=gpus, **common), config.inference.servers))
+    roles.append((RayRole("self_play", SelfPlayActor, actor_plan, cpus=config.actors.cpus, has_report=False,
                           fence=fence, **common), layout.actors))
     if has_positions and config.learner.enabled:
         roles.append((RayRole("evaluator", EvaluatorActor, lambda *_: (config, EVALUATOR_NICE, cores),
-                              node=own_node, start_seconds=EVALUATOR_START_SECONDS, is_vital=False, **common), 1))
+                              node=own_node, start_seconds=EVALUATOR_START_SECONDS, has_report=False,
+                              is_vital=False, **common), 1))
     return roles

@@ -3,10 +3,12 @@
 This file and workers.py tell what happens when a worker dies, in order:
 
 1. Missed: `Supervisor.reconcile` runs several times a second and polls every worker.  A worker is healthy while its
-   `run` goes on and its newest heartbeat is younger than `STUCK_SECONDS`.  Self-play actors send their heartbeats
-   through the replay, the other workers answer `report` (`RayWorker.poll`).
+   `run` goes on, its newest heartbeat is younger than `SILENT_SECONDS`, and the work that it names there has not passed
+   its deadline: the larger one of a setting and a multiple of the slowest that any worker of its role has ended.
+   Waiting has no deadline (`common.activity`).
 2. Declared dead: `_handle_failure` kills the process, counts the failure and plans the next start, after a pause that
-   grows.  If the worker is vital and failed `GIVE_UP` times in a row, it raises RunError with the reason.
+   grows.  If the worker is vital and failed `GIVE_UP` times in a row, it raises RunError with the reason.  Failures
+   during an outage of another part of the run do not count.
 3. Fenced: before the next start, `Role.fence` makes the replay refuse games of all earlier incarnations, which may
    still arrive from a machine that only lost its network for a while.
 4. Replaced: `Role.start` starts the next incarnation.
@@ -19,9 +21,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from shusaku.common.activity import Heartbeat
 from shusaku.common.errors import RunError
 
-STUCK_SECONDS = 30.0  # without a heartbeat: the worker is declared dead
+SILENT_SECONDS = 30.0  # without a heartbeat: the worker is declared dead
+STUCK_SECONDS = 300.0  # that a piece of work may take in any case, unless the caller says otherwise,
+STUCK_FACTOR = 10.0  # and that many times as long as the slowest one seen
 STOP_SECONDS = 10.0  # for a surplus worker to end by itself
 BACKOFF_SECONDS = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)  # before the first, second, … restart in a row; the last repeats
 GIVE_UP = 6  # exceptions of one worker in a row, or failures in a row of a group that never worked
@@ -40,8 +45,11 @@ class Worker(Protocol):
     def has_raised(self) -> bool:
         """Whether the worker ended by an exception of its own: its successor will most likely do the same."""
 
-    def last_heartbeat(self) -> float | None:
-        """Seconds since the newest heartbeat, as of the last poll; None before the first and while none can arrive."""
+    def heartbeat(self) -> Heartbeat | None:
+        """The newest one, as of the last poll; None before the first."""
+
+    def silent_seconds(self) -> float:
+        """Since the newest heartbeat, or since the worker was started."""
 
     def stop(self) -> None:
         """Asks the worker to end by itself."""
@@ -54,7 +62,7 @@ class Role(Protocol):
     """One kind of worker."""
 
     name: str  # of the group of these workers
-    start_seconds: float  # to the first heartbeat, after which a worker without one is declared dead
+    start_seconds: float  # for the process to start and import, after which one without a heartbeat is declared dead
     is_vital: bool  # the run cannot go on without such a worker
 
     def fence(self, index: int, incarnation: int) -> None:
@@ -75,9 +83,10 @@ class Replica:
     started_at: float = 0.0
     next_start: float = 0.0
     stop_requested_at: float | None = None
-    has_heartbeat: bool = False  # this incarnation sent one
+    is_ready: bool = False  # this incarnation has begun its work
     failures: int = 0  # in a row
-    exceptions: int = 0  # failures of these that the worker raised itself
+    own_failures: int = 0  # of these, while nothing else of the run was missing,
+    exceptions: int = 0  # and that the worker raised itself
 
 
 @dataclass
@@ -88,13 +97,13 @@ class WorkerGroup:
     desired: int
     replicas: dict[int, Replica] = field(default_factory=dict)
     restarts: int = 0
-    has_worked: bool = False  # some worker of it sent a heartbeat once
-    is_unreachable: bool = False  # no heartbeat can arrive now, through no fault of the workers
+    has_worked: bool = False  # some worker of it was ready once
+    slowest: dict[str, float] = field(default_factory=dict)  # activity -> seconds of the longest of any worker
 
     @property
     def alive(self) -> int:
-        """Number of workers that run and have sent a heartbeat."""
-        return sum(1 for r in self.replicas.values() if r.worker and r.has_heartbeat and r.stop_requested_at is None)
+        """Number of workers that run and are ready."""
+        return sum(1 for r in self.replicas.values() if r.worker and r.is_ready and r.stop_requested_at is None)
 
 
 class Supervisor:
@@ -103,9 +112,11 @@ class Supervisor:
     Incarnations begin at 0 in each term of the driver; the epoch tells terms apart.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, stuck_seconds: float = STUCK_SECONDS) -> None:
+        """`stuck_seconds`: that a piece of work may take in any case."""
         self.groups: dict[str, WorkerGroup] = {}
-        self._clock = clock
+        self.has_outage = False  # a part of the run is missing that workers need: their failures are not their own
+        self._clock, self._stuck_seconds = clock, stuck_seconds
         self._events: list[str] = []
 
     def register(self, role: Role, desired: int) -> None:
@@ -137,10 +148,6 @@ class Supervisor:
         """What happened to workers since the last call, in a line each for the user."""
         events, self._events = self._events, []
         return events
-
-    def set_unreachable(self, name: str, is_unreachable: bool) -> None:
-        """Whether no heartbeat of this group can arrive now: none of its workers then counts as stuck."""
-        self.groups[name].is_unreachable = is_unreachable
 
     def reconcile(self) -> None:
         """Checks every worker and starts the missing ones; RunError, with the reason, if a vital one keeps failing."""
@@ -185,11 +192,12 @@ class Supervisor:
         if worker is None:
             return
         worker.poll()
-        reason = worker.exit_reason()
-        if worker.last_heartbeat() is not None:
-            replica.has_heartbeat = group.has_worked = True
-        if group.is_unreachable and not replica.has_heartbeat:
-            replica.started_at = now  # the time for its start stands still
+        reason, heartbeat = worker.exit_reason(), worker.heartbeat()
+        if heartbeat is not None:
+            if heartbeat.is_ready:
+                replica.is_ready = group.has_worked = True
+            for activity, seconds in heartbeat.slowest.items():
+                group.slowest[activity] = max(seconds, group.slowest.get(activity, 0.0))
         if reason is None and replica.index >= group.desired:
             self._request_stop(replica, now)
         if replica.stop_requested_at is not None:
@@ -198,22 +206,40 @@ class Supervisor:
                 # The replica stays, so that its incarnations go on counting.
                 replica.worker, replica.stop_requested_at = None, None
             return
-        reason = reason or _missed_heartbeat(group.role, replica, worker, now)
+        reason = reason or self._hang(group, worker)
         if reason is not None:
             self._handle_failure(group, replica, reason, now)
+
+    def _hang(self, group: WorkerGroup, worker: Worker) -> str | None:
+        """Why a worker that has not ended counts as dead; None if it is healthy."""
+        heartbeat, silence = worker.heartbeat(), worker.silent_seconds()
+        if heartbeat is None:
+            limit = group.role.start_seconds
+            return f"no first heartbeat within {limit:.0f} s" if silence > limit else None
+        if silence > SILENT_SECONDS:
+            return f"no heartbeat for {silence:.0f} s"
+        activity, seconds = heartbeat.activity, heartbeat.seconds + silence
+        slowest = group.slowest.get(activity, 0.0)
+        if heartbeat.is_wait or seconds <= max(self._stuck_seconds, STUCK_FACTOR * slowest):
+            return None
+        # If it was no hang but a slow machine, the successor gets more time.
+        group.slowest[activity] = seconds
+        return (f"{activity} has taken {seconds:.0f} s, and {slowest:.0f} s at most before; "
+                f"the next worker may take {STUCK_FACTOR * seconds:.0f} s (cluster.stuck_seconds is the least)")
 
     def _handle_failure(self, group: WorkerGroup, replica: Replica, reason: str, now: float) -> None:
         """Declares the worker dead: kills it, and plans its replacement or gives up."""
         assert replica.worker is not None
         replica.worker.kill()
         replica.previous_worker, replica.worker = replica.worker, None
-        if replica.has_heartbeat and now - replica.started_at > HEALTHY_SECONDS:
-            replica.failures = replica.exceptions = 0
+        if replica.is_ready and now - replica.started_at > HEALTHY_SECONDS:
+            replica.failures = replica.own_failures = replica.exceptions = 0
         replica.failures += 1
-        replica.exceptions += replica.previous_worker.has_raised()
+        replica.own_failures += not self.has_outage
+        replica.exceptions += not self.has_outage and replica.previous_worker.has_raised()
         group.restarts += 1
         # A lost node may come back, and so may a CPU that another job took: only what never worked is hopeless.
-        is_hopeless = replica.exceptions >= GIVE_UP or (replica.failures >= GIVE_UP and not group.has_worked)
+        is_hopeless = replica.exceptions >= GIVE_UP or (replica.own_failures >= GIVE_UP and not group.has_worked)
         if is_hopeless and group.role.is_vital:
             raise RunError(f"{group.role.name} {replica.index} failed {replica.failures} times in a row: {reason}")
         pause = BACKOFF_SECONDS[min(replica.failures - 1, len(BACKOFF_SECONDS) - 1)]
@@ -225,7 +251,7 @@ class Supervisor:
         """Starts the next incarnation, after all earlier ones are fenced."""
         replica.incarnation += 1
         replica.started_at = now
-        replica.has_heartbeat = False
+        replica.is_ready = False
         replica.stop_requested_at = None
         group.role.fence(replica.index, replica.incarnation)
         replica.worker = group.role.start(replica.index, replica.incarnation)
@@ -235,12 +261,3 @@ class Supervisor:
             replica.stop_requested_at = now
             replica.worker.stop()
 
-
-def _missed_heartbeat(role: Role, replica: Replica, worker: Worker, now: float) -> str | None:
-    """Why a worker that has not ended counts as dead; None if it is healthy."""
-    age = worker.last_heartbeat()
-    if age is not None and age > STUCK_SECONDS:
-        return f"no heartbeat for {age:.0f} s"
-    if not replica.has_heartbeat and now - replica.started_at > role.start_seconds:
-        return f"no first heartbeat within {role.start_seconds:.0f} s"
-    return None

@@ -12,26 +12,29 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from shusaku.common.activity import Heartbeat
 from shusaku.common.errors import ResumeError, UsageError
+from shusaku.common.remote_worker import CONTROL, CONTROL_THREADS
 from shusaku.deploy.ray_runtime.worker_logs import last_output
+from shusaku.replay.stream.client import ReplayUnavailable
 
-POLL_SECONDS = 0.5  # between two calls of a worker's `report`
-THREADS = 8  # calls that a worker may answer at once beside `run`
+POLL_SECONDS = 0.5  # between two heartbeats, and two calls of a worker's `report`
+GAP_SECONDS = 5.0  # between two polls; after a longer gap the driver itself was suspended
+THREADS = 8  # calls that a worker may answer at once beside `run` and its heartbeats
 
 # In the errors of Ray: the constructor of an actor raised, such as by an import; the process died without an exception.
 FAILED_CREATION = "an error raised in its creation task"
 DEAD_PROCESS = re.compile(r"died unexpectedly.*\bpid: (\d+)", re.DOTALL)
-
-Heartbeat = Callable[[int, int], float | None]  # index, incarnation -> seconds since the newest heartbeat
 
 
 class RayWorker:
     """One incarnation: `run` was called, and its end is the worker's end.  See `deploy.cluster.supervisor.Worker`."""
 
     def __init__(
-        self, handle: Any, heartbeat: Callable[[], float | None] | None = None, log_directory: str = ""
+        self, handle: Any, *, has_report: bool = True, run_seconds: Callable[[], float] = lambda: 0.0,
+        log_directory: str = "",
     ) -> None:
-        """`heartbeat`: tells the age of the newest heartbeat; without it, the answers of `report` are heartbeats.
+        """`has_report`: its state is to be asked for, too; `run_seconds`: training time of the run, told to the worker.
 
         `log_directory`: of Ray's logs on this node, which hold the last output of the worker.
         """
@@ -41,39 +44,46 @@ class RayWorker:
         self.failure: BaseException | None = None  # what `run` raised, or why `give_up` was called
         self.pid: int | None = None  # of its process, once known and if that runs on this node
         self.delivery = Delivery(self)  # of weights, or of the servers that are ready
-        self._heartbeat = heartbeat
         self._log_directory = log_directory
         self._exit_reason: str | None = None
         self._is_given_up = False
-        self._ticks: Any = None  # of the newest report: a worker that answers without going on is stuck
-        self._reported_at = self._requested_at = float("-inf")
-        self._report_call: Any = None
+        self._heartbeat: Heartbeat | None = None  # newest
+        self._heard_at = self._polled_at = time.monotonic()
+        self._heartbeats = Inquiry(lambda: handle.heartbeat.remote(run_seconds()))
+        self._reports = Inquiry(lambda: handle.report.remote()) if has_report else None
         self._location_call: Any = handle.location.remote()
         self._run_call = handle.run.remote()
 
     def poll(self) -> None:
-        """Collects the results of all calls that have ended, and calls `report` again."""
+        """Collects the results of all calls that have ended, and asks again."""
+        now = time.monotonic()
+        if now - self._polled_at > GAP_SECONDS:  # what the worker answered meanwhile was not heard
+            self._heard_at = max(self._heard_at, now - GAP_SECONDS)
+        self._polled_at = now
         self._collect_location()
         self._collect_exit()
-        if self._heartbeat is None:
-            self._collect_report()
-            now = time.monotonic()
-            if self._report_call is None and now - self._requested_at >= POLL_SECONDS:
-                self._report_call, self._requested_at = self.handle.report.remote(), now
+        if self._reports is not None:
+            self.report = self._reports.poll() or self.report
+        heartbeat = self._heartbeats.poll()
+        if heartbeat is not None:
+            self._heartbeat, self._heard_at = heartbeat, now
 
     def exit_reason(self) -> str | None:
         """Why the worker ended, in one line, as of the last poll; None while it runs."""
         return self._exit_reason
 
     def has_raised(self) -> bool:
-        """Whether it ended by an exception of its own, not by the death of its process."""
-        return self._is_given_up or isinstance(self.failure, ray.exceptions.RayTaskError)
+        """Whether it ended by an exception of its own, not by the death of its process, nor for want of the replay."""
+        has_raised = self._is_given_up or isinstance(self.failure, ray.exceptions.RayTaskError)
+        return has_raised and not isinstance(self.failure, ReplayUnavailable)
 
-    def last_heartbeat(self) -> float | None:
-        """Seconds since the newest heartbeat; None before the first and while none can arrive."""
-        if self._heartbeat is not None:
-            return self._heartbeat()
-        return time.monotonic() - self._reported_at if self._reported_at > 0 else None
+    def heartbeat(self) -> Heartbeat | None:
+        """The newest one; None before the first."""
+        return self._heartbeat
+
+    def silent_seconds(self) -> float:
+        """Since the newest heartbeat, or since the worker was started; the driver's own pauses do not count."""
+        return time.monotonic() - self._heard_at
 
     def give_up(self, error: BaseException) -> None:
         """The process lives, but its calls fail: from now on it counts as ended by `error`."""
@@ -109,17 +119,6 @@ class RayWorker:
         output = last_output(self._log_directory, int(process[1])) if process and self._log_directory else ""
         return f"{reason} Its last output: {output}" if output else reason
 
-    def _collect_report(self) -> None:
-        if self._report_call is None or not ray.wait([self._report_call], timeout=0)[0]:
-            return
-        with contextlib.suppress(Exception):  # `exit_reason` tells what is wrong
-            self.report = ray.get(self._report_call)
-            now = time.monotonic()
-            ticks = getattr(self.report, "ticks", now)
-            if ticks != self._ticks:
-                self._ticks, self._reported_at = ticks, now
-        self._report_call = None
-
     def _collect_location(self) -> None:
         if self._location_call is None or not ray.wait([self._location_call], timeout=0)[0]:
             return
@@ -128,6 +127,28 @@ class RayWorker:
             if node == ray.get_runtime_context().get_node_id():
                 self.pid = pid
         self._location_call = None
+
+
+class Inquiry:
+    """Asks a worker again and again, one call at a time and not too often."""
+
+    def __init__(self, ask: Callable[[], Any]) -> None:
+        """`ask` makes the call; returns its reference."""
+        self._ask = ask
+        self._call: Any = None
+        self._asked_at = float("-inf")
+
+    def poll(self) -> Any:
+        """The answer, if one has come; None otherwise, also for a call that failed.  Asks again when it is time."""
+        answer = None
+        if self._call is not None and ray.wait([self._call], timeout=0)[0]:
+            with contextlib.suppress(Exception):  # `exit_reason` tells what is wrong
+                answer = ray.get(self._call)
+            self._call = None
+        now = time.monotonic()
+        if self._call is None and now - self._asked_at >= POLL_SECONDS:
+            self._call, self._asked_at = self._ask(), now
+        return answer
 
 
 class Delivery:
@@ -174,15 +195,17 @@ class RayRole:
     cpus: float = 0.0
     gpus: float = 0.0
     node: str = ""  # id of the node that it must run on; empty: spread over all
-    start_seconds: float = 60.0
+    start_seconds: float = 120.0  # a process on a busy machine imports everything
     is_vital: bool = True
     log_directory: str = ""  # of Ray, on this node
-    heartbeat: Heartbeat | None = None  # None: the answers of `report` are the heartbeats
+    has_report: bool = True  # the driver asks for its state
+    run_seconds: Callable[[], float] = lambda: 0.0  # training time of the run
     fence: Callable[[int, int], None] = lambda index, incarnation: None  # see `deploy.cluster.supervisor.Role`
 
     def start(self, index: int, incarnation: int) -> RayWorker:
         """Starts the Ray actor of one incarnation; never blocks."""
-        actor_class: Any = ray.remote(self.actor_class).options(
+        make_actor: Any = ray.remote  # Ray's types do not know this form
+        actor_class = make_actor(concurrency_groups={CONTROL: CONTROL_THREADS})(self.actor_class).options(
             name=f"{self.name} {index} ({self.epoch}.{incarnation})", num_cpus=self.cpus, num_gpus=self.gpus,
             max_restarts=0,  # the supervisor restarts, under a new incarnation
             max_concurrency=THREADS if self.name != "inference" else 1000,
@@ -191,9 +214,8 @@ class RayRole:
             enable_task_events=False,
         )
         handle = actor_class.remote(*self.arguments(index, incarnation))
-        heartbeat = self.heartbeat
-        age = None if heartbeat is None else lambda: heartbeat(index, incarnation)
-        return RayWorker(handle, age, self.log_directory)
+        return RayWorker(handle, has_report=self.has_report, run_seconds=self.run_seconds,
+                         log_directory=self.log_directory)
 
 
 def first_line(error: BaseException) -> str:

@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from shusaku.common.errors import RunError, UsageError
+from shusaku.common.masking import mask_override, mask_text
 from shusaku.common.suggestions import nearest
 from shusaku.deploy.commands.plain_options import PlainOptions
 from shusaku.deploy.commands.table import COMMANDS
 from shusaku.deploy.ray_runtime.auth import Login, login_for_joining, ray_environment
+from shusaku.deploy.run.replay_urls import VARIABLE
 from shusaku.deploy.run.stop_signals import StopSignals
 
 DEFAULT_ADDRESS = "http://127.0.0.1:8265"  # of the dashboard of `ray start --head` and `shusaku train`
@@ -64,11 +66,21 @@ def _parse(arguments: list[str]) -> Submission:
     if command[0] not in COMMANDS or command[0] == "submit":
         raise UsageError(f"submit -- {command[0]}: no command that can run as a job; nearest: "
                          f"{nearest(command[0], [name for name in COMMANDS if name != 'submit'])}")
+    _refuse_secrets(command)
     address = _address(options.address)
     if options.working_dir and not Path(options.working_dir).is_dir():
         raise UsageError(f"--working-dir {options.working_dir}: no such directory")
     line = entrypoint(command, address, options.working_dir)
     return Submission(address, line, options.working_dir, wait=not options.no_wait)
+
+
+def _refuse_secrets(command: Sequence[str]) -> None:
+    """UsageError if the job's command line holds a password."""
+    for word in command:
+        if mask_override(word) != word:
+            raise UsageError(f"submit -- {mask_override(word)}: holds a password, and Ray shows a job's command line "
+                             "to all who see the cluster's jobs; write the URL into a file of mode 600 on the cluster "
+                             f"and say replay.url_file=FILE, or set {VARIABLE} here, which reaches the job")
 
 
 def entrypoint(command: Sequence[str], address: str, working_dir: str) -> str:
@@ -125,7 +137,7 @@ def submit(submission: Submission) -> int:
     client = JobSubmissionClient(submission.address)
     logging.getLogger("ray.dashboard").setLevel(logging.ERROR)  # it reports the end of every connection
     logging.getLogger(JobSubmissionClient.__module__).setLevel(logging.ERROR)
-    environment: dict[str, Any] = {"env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": str(STOP_S)}}
+    environment: dict[str, Any] = {"env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": str(STOP_S), **_passed_on()}}
     if submission.working_dir:
         environment["working_dir"] = submission.working_dir
     with StopSignals() as signals:
@@ -151,9 +163,14 @@ def _accepted(client: Any, submission: Submission, environment: dict[str, Any]) 
             return str(client.submit_job(entrypoint=submission.entrypoint, runtime_env=environment))
         except (RuntimeError, ValueError, OSError) as error:
             if NO_AGENT not in str(error) or time.monotonic() > deadline:
-                reason = " ".join(str(error).split())[:500]
+                reason = mask_text(" ".join(str(error).split())[:500])
                 raise RunError(f"--address {submission.address}: the cluster takes no job: {reason}") from None
         time.sleep(0.5)
+
+
+def _passed_on() -> dict[str, str]:
+    """The variables of this process that a job needs."""
+    return {name: os.environ[name] for name in (VARIABLE,) if os.environ.get(name)}
 
 
 async def _follow(client: Any, job: str, signals: StopSignals) -> int:
@@ -200,7 +217,7 @@ def _exit_code(info: Any) -> int:
         _notify("the job was stopped")
         return 1
     if info.driver_exit_code is None:
-        _notify(f"the job failed: {' '.join(str(info.message).split())[:500]}")
+        _notify(f"the job failed: {mask_text(' '.join(str(info.message).split())[:500])}")
         return 1
     if info.driver_exit_code == 127:
         _notify("the cluster's PATH has no shusaku: install it there and start the head with its bin directory on PATH")

@@ -48,7 +48,7 @@ class Command:
         return any(key == name or key.startswith(f"{name}.") for name in self.reads)
 
 
-_RUNNING = ("run.dir", "replay.url")  # by which a running training run is found
+_RUNNING = ("run.dir", "replay.url", "replay.url_file")  # by which a running training run is found
 _PLAYED = ("game", "run.seed", "actors.count", "actors.games_per_actor", "search", "network")
 _IN_PROCESS = ("inference.runtime", "inference.precision", "inference.device")
 _LEARNED = ("self_play", "learner", "strength")
@@ -59,8 +59,9 @@ _SYSTEM = ("game", "run.seed", "actors", "inference", "search", "self_play", "re
 COMMANDS = {
     "train": Command("commands.train", Takes.CONFIG, "train on Ray and Redis; the same command resumes",
                      "train experiment=connect_four run.dir=runs/first run.minutes=20",
-                     ("run.dir", "run.name", "run.minutes", "run.http_port", "run.resume", "run.checkpoint_seconds",
-                      "run.keep_checkpoints", "run.keep_every_minutes", *_SYSTEM, "strength", "cluster")),
+                      ("run.dir", "run.name", "run.minutes", "run.http_port", "run.resume", "run.checkpoint_seconds",
+                       "run.keep_checkpoints", "run.keep_every_minutes", "run.max_outage_minutes", *_SYSTEM, "strength",
+                       "cluster")),
     "status": Command("commands.control:status", Takes.CONFIG, "show a running training run",
                       "status run.dir=runs/first", _RUNNING),
     "scale": Command("commands.control:scale", Takes.WHAT_AND_CONFIG,

@@ -62,8 +62,10 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
                     f"in the {cluster.layout.placement}; run {identity.run_id}, epoch {identity.epoch}")
         cluster.train()
         cluster.end_workers()
+        cluster.raise_if_ray_has_ended()
         signals.raise_received()
         result = cluster.finish()
+        cluster.raise_if_ray_has_ended()
         signals.raise_received()
         return result
 

@@ -17,6 +17,7 @@ from shusaku.common.config.schema import Config, NetworkConfig, PlayerConfig
 from shusaku.common.config.search import MctsConfig, SearchConfig, change_search, replace_read, rows_a_step
 from shusaku.common.errors import UsageError
 from shusaku.common.external.configured_game import configured_game
+from shusaku.common.masking import mask_text, mask_tree
 from shusaku.common.network.weights import random_weights
 from shusaku.common.search import Evaluate
 from shusaku.deploy.run.calibration import with_scales
@@ -186,12 +187,13 @@ class _SeatMaker:
             EngineSettings(command, settings.options, match.start_seconds, match.move_seconds, settings.engine, limit),
             threads=self.threads, should_stop=self.should_stop,
         )
-        metadata: dict[str, Any] = {"command": settings.command, "options": dict(settings.options)}
+        shown = mask_text(settings.command)
+        metadata: dict[str, Any] = {"command": shown, "options": mask_tree(dict(settings.options))}
         if settings.engine == "gtp":
-            return Seat(player, "gtp", metadata, settings.command)
+            return Seat(player, "gtp", metadata, shown)
         name, count = limit
         what = f"{count:,} ms" if name == "movetime_ms" else f"{name} {count:,}"
-        return Seat(player, settings.engine, {**metadata, name: count}, f"{settings.command}; {what} a move")
+        return Seat(player, settings.engine, {**metadata, name: count}, f"{shown}; {what} a move")
 
     def _seed(self, key: str) -> int:
         return 2 * self.config.run.seed + KEYS.index(key) + 1

@@ -15,6 +15,8 @@ from pathlib import Path
 
 from shusaku.common.errors import UsageError
 
+# Ray's processes bind 127.0.0.1 alone, as they always do on Windows and macOS.  Read when Ray is imported.
+LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 MODE, TOKEN, TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
 
 

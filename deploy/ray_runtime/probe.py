@@ -14,7 +14,7 @@ import time
 from dataclasses import replace
 
 from shusaku.common.errors import UsageError
-from shusaku.deploy.ray_runtime.auth import MODE, TOKEN, TOKEN_PATH, Login, login_for_joining, ray_environment
+from shusaku.deploy.ray_runtime.auth import LOOPBACK, MODE, TOKEN, TOKEN_PATH, Login, login_for_joining, ray_environment
 
 ALIVE = 0  # of ray.rpc.GcsNodeInfo.GcsNodeState
 DEADLINE = 15.0  # seconds of the whole probe, so that the user sees a line within 20 s
@@ -52,7 +52,9 @@ def probe_cluster(address: str, deadline: float = DEADLINE) -> Login:
             raise UsageError(f"RAY_ADDRESS={address}: that cluster asks for no token, against {MODE}=token; start it "
                              f"with one, or join it as it is with {MODE}=disabled")
         note = f"{address} asks for no token: every client that reaches it runs code there"
-        return Login({MODE: "disabled"}, note=note)
+        login = Login({MODE: "disabled"}, note=note)
+    if answer["nodes"].startswith("127."):  # one of `shusaku train`
+        login = replace(login, variables={**login.variables, **LOOPBACK})
     return login
 
 

@@ -1,4 +1,4 @@
-"""`cluster.quiet_ray=true`: a Ray that starts fewer processes of its own, which wake up less often and print nothing.
+"""`cluster.quiet_ray=true`: a Ray that starts fewer processes of its own, which wake up less often.
 
 Ray has no public setting for this, so it rests on private names of Ray and is off by default.  On a laptop Ray's own
 processes run on the cores that play, and each time one wakes up, the player loses what it had in its caches.  With two
@@ -38,7 +38,7 @@ DAEMONS = {  # parameters of Ray's start that `ray.init` does not take
     "include_log_monitor": False,  # it reads all logs ten times a second, for `log_to_driver` alone
     "dashboard_agent_listen_port": 0,  # the fixed one is taken beside another Ray, and then no job can be submitted
 }
-PARAMETERS, SERVICES, WORKER = "ray._private.parameter", "ray._private.services", "ray._private.worker"
+PARAMETERS, SERVICES = "ray._private.parameter", "ray._private.services"
 
 
 def own_periods() -> dict[str, str]:
@@ -60,7 +60,7 @@ def fewer_processes(notify: Callable[[str], None]) -> Iterator[None]:
         notify(f"cluster.quiet_ray=true has no effect: this version of Ray has no {missing}")
         yield
         return
-    parameter, services, worker = (importlib.import_module(name) for name in (PARAMETERS, SERVICES, WORKER))
+    parameter, services = (importlib.import_module(name) for name in (PARAMETERS, SERVICES))
     parameters, start = parameter.RayParams, services.start_ray_process
 
     class QuietParameters(parameters):  # type: ignore[misc, valid-type]
@@ -73,7 +73,6 @@ def fewer_processes(notify: Callable[[str], None]) -> Iterator[None]:
         return start(command, process_type, *rest, **options)
 
     parameter.RayParams, services.start_ray_process = QuietParameters, start_process  # type: ignore[attr-defined]
-    worker.print_to_stdstream = _print_nothing  # type: ignore[attr-defined]
     try:
         yield
     finally:
@@ -82,7 +81,7 @@ def fewer_processes(notify: Callable[[str], None]) -> Iterator[None]:
 
 def missing_name() -> str:
     """The first private name of Ray that this version lacks; empty if it has all."""
-    for module, name in ((PARAMETERS, "RayParams"), (SERVICES, "start_ray_process"), (WORKER, "print_to_stdstream")):
+    for module, name in ((PARAMETERS, "RayParams"), (SERVICES, "start_ray_process")):
         try:
             found = getattr(importlib.import_module(module), name)
         except (ImportError, AttributeError):
@@ -106,6 +105,3 @@ def _defines(module: str, name: str) -> bool:
         return False
     return spec is not None and spec.origin is not None and f"class {name}(" in Path(spec.origin).read_text()
 
-
-def _print_nothing(*data: object, **options: object) -> None:
-    """Replaces Ray's lines such as "(raylet) A worker died": the supervisor logs one line."""

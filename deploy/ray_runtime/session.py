@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,15 +19,20 @@ from shusaku.common.config.schema import ClusterConfig
 from shusaku.common.errors import RunError, UsageError
 from shusaku.common.hardware import THREADS_WAIT
 from shusaku.deploy.ray_runtime import watchdog as ray_watchdog
-from shusaku.deploy.ray_runtime.auth import Login, login_for_new_cluster, ray_environment
+from shusaku.deploy.ray_runtime.auth import LOOPBACK, Login, login_for_new_cluster, ray_environment
 from shusaku.deploy.ray_runtime.command_line import mask_command_line
 from shusaku.deploy.ray_runtime.probe import probe_cluster
 from shusaku.deploy.ray_runtime.quiet_ray import fewer_processes, own_periods
+from shusaku.deploy.ray_runtime.ray_output import keep_errors_of_ray, write_errors_to
+from shusaku.deploy.ray_runtime.ray_parts import PartsWatch, find_parts
+from shusaku.deploy.run.foreground_link import LINK, Ending
 from shusaku.deploy.run.stop_signals import Terminated
 
 SHARED_MEMORY = Path("/dev/shm")
 MOST_OBJECTS = 512 << 20  # bytes of Ray's object store: a few versions of the weights, games do not pass through it
 LEAST_OBJECTS = 80 << 20  # Ray refuses less than 75 MiB
+END_WITHOUT_RAY_S = 17.0  # for the driver to save and end if Ray has ended,
+NOTHING_TO_SAVE_S = 5.0  # and before the first learning step
 KEEP_LOGS_SECONDS = 3 * 86_400.0  # after their last line
 ADDRESS_FILE = "ray_current_cluster"  # in Ray's temporary directory; jobs and RAY_ADDRESS=auto read it
 WORKERS_LEAVE_S = 2.0  # a worker notices the end of its raylet by itself in about a second
@@ -58,6 +64,8 @@ class RaySession:
         self.namespace = namespace
         self._cluster = cluster
         self._notify = notify
+        self.failure = ""  # why Ray has ended, if it did
+        self._has_failed = threading.Event()
         self._login = Login({})
         self._open = contextlib.ExitStack()
 
@@ -75,6 +83,7 @@ class RaySession:
             else:
                 self._join(asked)
             self._read_cluster()
+            self._watch()
         except BaseException:
             self._open.close()
             raise
@@ -111,7 +120,9 @@ class RaySession:
         # A job's `shusaku` and `python` are the PATH's of the head that it is submitted to.
         path = os.pathsep.join((os.path.join(sys.prefix, "bin"), os.environ.get("PATH", os.defpath)))
         periods = own_periods() if self._cluster.quiet_ray else {}
-        self._open.enter_context(ray_environment({**VARIABLES, **periods, "PATH": path, **self._login.variables}))
+        here = {name: os.environ.get(name, value) for name, value in LOOPBACK.items()}
+        variables = {**VARIABLES, **here, **periods, "PATH": path, **self._login.variables}
+        self._open.enter_context(ray_environment(variables))
         self._open.callback(_shut_down)
         try:
             with fewer_processes(self._notify) if self._cluster.quiet_ray else contextlib.nullcontext():
@@ -125,6 +136,8 @@ class RaySession:
             logs = f"{directory}/session_latest/logs"
             raise RunError(f"Ray does not start: {_shorten(error)}; its logs: {logs}") from error
         self.is_local = True
+        if not self._addresses["node_ip_address"].startswith("127.") and here == LOOPBACK:
+            self._notify(f"Ray's ports are open to other machines, at {self._addresses['node_ip_address']}")
         Path(directory, ADDRESS_FILE).write_text(self._addresses["gcs_address"], encoding="ascii")
         assert watchdog.stdin is not None
         watchdog.stdin.write(self._addresses["session_dir"] + "\n")
@@ -148,6 +161,7 @@ class RaySession:
     def _init(self, **arguments: Any) -> Any:
         import ray
 
+        keep_errors_of_ray()
         mask_command_line()  # which Ray keeps for its dashboard
         # Ray replaces the handler of SIGTERM by one that exits on the spot.
         handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -158,6 +172,25 @@ class RaySession:
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
+
+    def _watch(self) -> None:
+        find = partial(find_parts, self._addresses["raylet_socket_name"], os.getpid())
+        head = "" if self.is_local else self.address
+        self._open.callback(PartsWatch(find, head, self._fail, self._notify).close)
+
+    def wait_for_failure(self, seconds: float) -> str:
+        """Why Ray has ended, as soon as that is known; empty if it is not within so many seconds."""
+        self._has_failed.wait(seconds)
+        return self.failure
+
+    def _fail(self, reason: str) -> None:
+        """In the thread of the watch; the driver may be in a call that waits for Ray."""
+        self.failure = reason
+        self._has_failed.set()
+        seconds = END_WITHOUT_RAY_S if LINK.ending is Ending.WITH_CHECKPOINT else NOTHING_TO_SAVE_S
+        LINK.say_last_words(reason, seconds)
+        if LINK.is_connected:  # Ray may end this process, too, and says a lot then; our line is known already
+            write_errors_to(Path(self.log_directory, "driver.err"))
 
     def _read_cluster(self) -> None:
         import ray

@@ -64,7 +64,8 @@ def end(recorded: set[Process], session: str, grace: float) -> None:
 def ray_processes(driver: int) -> set[Process]:
     """Ray's daemons among the driver's children, and all that descend from them."""
     parents = running_processes()
-    family = {process for process, parent in parents.items() if parent == driver and _is_daemon(process.pid)}
+    family = {process for process, parent in parents.items() if parent == driver
+              and any(DAEMON in word for word in command_of(process.pid))}
     while True:
         pids = {process.pid for process in family}
         more = {process for process, parent in parents.items() if parent in pids} - family
@@ -88,22 +89,28 @@ def running_processes() -> dict[Process, int]:
     """Every process that has not ended, and its parent's number."""
     found = {}
     for entry in os.scandir("/proc"):
-        if not entry.name.isdecimal():
-            continue
-        with contextlib.suppress(OSError):  # it ended meanwhile
-            with open(f"/proc/{entry.name}/stat", encoding="utf-8", errors="replace") as file:
-                state, parent, *rest = file.read().rpartition(")")[2].split()
-            if state not in "ZX":
-                found[Process(int(entry.name), int(rest[17]))] = int(parent)  # proc(5): fields 3, 4 and 22
+        if entry.name.isdecimal():
+            found.update(_look_up(int(entry.name)))
     return found
 
 
-def _is_daemon(pid: int) -> bool:
+def command_of(pid: int) -> list[str]:
+    """The words of its command; empty if it ended."""
     try:
         with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
-            return DAEMON in file.read()
+            return file.read().split("\0")
     except OSError:
-        return False
+        return []
+
+
+def _look_up(pid: int) -> dict[Process, int]:
+    """The process with its parent's number; empty if it ended."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            state, parent, *rest = file.read().rpartition(")")[2].split()
+    except OSError:
+        return {}
+    return {} if state in "ZX" else {Process(pid, int(rest[17])): int(parent)}  # proc(5): fields 3, 4 and 22
 
 
 def _writes_into(pid: int, number: int, session: str) -> bool:

@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from shusaku.actors.resignation import NEVER_RESIGN
+from shusaku.common.masking import mask_text
 from shusaku.deploy.run.foreground_link import LINK
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -80,8 +81,11 @@ class Status:
     quarantined: int = 0  # records that failed validation
     lost_games: int = 0  # played, but not in the replay any more
     send_failures: int = 0  # calls of actors to the replay server without an answer
+    restored_games: int = 0  # open games that actors went on with, of their predecessors
+    dropped_games: int = 0  # open games that they could not go on with
     skipped_rows: int = 0  # rows that left the replay server before the learner read them
     unreachable_seconds: float = 0.0  # since the replay server answered the learner last; 0: it answers
+    outage_seconds: float = 0.0  # in which the training clock stood still, because a part of the run was missing
     workers: list[tuple[str, str]] = field(default_factory=list)  # metrics of a cluster with their units
     time_shares: dict[str, float] = field(default_factory=dict)  # of self-play's time, by common.stage_timer.STAGES
     runtimes: list[str] = field(default_factory=list)  # what evaluates, and why it was taken
@@ -144,7 +148,7 @@ class Console:
 
     def log(self, line: str) -> None:
         """Prints a line that stays, above the block."""
-        self._terminal.print(Text(line), soft_wrap=self._live is None)
+        self._terminal.print(Text(mask_text(line)), soft_wrap=self._live is None)
 
     def __enter__(self) -> Self:
         if self._live is not None:
@@ -305,6 +309,7 @@ def _troubles(status: Status) -> list[str]:
         (status.lost_games, "games lost from the replay"),
         (status.send_failures, "calls to the replay server without an answer"),
         (status.skipped_rows, "rows deleted before they were read"),
+        (status.dropped_games, "open games dropped"),
     ]
     return [f"{count:,} {what}" for count, what in counts if count] + status.troubles
 

@@ -26,7 +26,7 @@ class ForegroundLink:
 
     def __init__(self) -> None:
         self._socket: socket.socket | None = None
-        self._ending = Ending.IN_ORDER
+        self.ending = Ending.IN_ORDER  # what `expect` said last
         self._print: Callable[[str], None] | None = None
 
     @property
@@ -41,13 +41,13 @@ class ForegroundLink:
 
     def expect(self, ending: Ending) -> None:
         """From now on a signal ends the command like this."""
-        self._ending = ending
+        self.ending = ending
         self._tell(ending=ending.value)
 
     @contextlib.contextmanager
     def expecting(self, ending: Ending) -> Iterator[None]:
         """Within it, a signal ends the command like this."""
-        before = self._ending
+        before = self.ending
         self.expect(ending)
         try:
             yield
@@ -62,9 +62,20 @@ class ForegroundLink:
         self._print = write
         self._tell(prints=write is not None)
 
-    def say_last_words(self, line: str, seconds: float) -> None:
-        """What the foreground process prints if this process ends without saying so, or has not ended by then."""
-        self._tell(last_words=line, seconds=seconds)
+    def say_last_words(self, reason: str, seconds: float) -> None:
+        """This process ends within so many seconds, else by force; then this reason is printed.
+
+        This process may be ended before it can print anything itself.
+        """
+        self._tell(last_words=reason, seconds=seconds)
+
+    def say_how_to_go_on(self, text: str) -> None:
+        """What stands behind the reason if the command does not end by itself."""
+        self._tell(how_to_go_on=text)
+
+    def depend_on(self, names: dict[int, str]) -> None:
+        """Process id -> name of each process without which this one may end at any moment and say nothing."""
+        self._tell(depends_on=[[pid, name] for pid, name in names.items()])
 
     def finish(self, code: int) -> None:
         """The command ends with this exit code."""

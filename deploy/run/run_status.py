@@ -66,10 +66,11 @@ class StatusBuilder:
             step=view.step, version=view.version, **learned,
             strength=list(view.strength), quarantined=view.quarantined, lost_games=view.lost_games,
             send_failures=view.totals.get("send_failures", 0),
+            restored_games=view.totals.get("restored_games", 0), dropped_games=view.totals.get("dropped_games", 0),
             strength_label=f"optimal moves with {config.strength.simulations} simulations",
-            workers=_worker_metrics(view.workers) if view.workers else [], runtimes=list(view.runtimes),
+            workers=_worker_metrics(view) if view.workers else [], runtimes=list(view.runtimes),
             paused_share=self._paused.value, waiting_share=self._waiting.value, limit=self._limit(view),
-            **self._look_at_disk(view),
+            outage_seconds=view.outage_seconds, **self._look_at_disk(view),
         )
 
     def _look_at_disk(self, view: RunView) -> dict[str, Any]:
@@ -143,7 +144,7 @@ class MetricsWriter:
             "replay": _replay_metrics(view, status),
             "learner": _learner_metrics(view, status),
             "inference": dict(view.workers.inference) if view.workers else {},
-            "driver": _driver_metrics(view.workers) if view.workers else {},
+            "driver": _driver_metrics(view, view.workers) if view.workers else {},
         })
 
     def write_strength(self, strength: Strength, source: str, step: int, seconds: float) -> None:
@@ -188,6 +189,7 @@ def prometheus_metrics(view: RunView, status: Status) -> dict[str, float]:
     metrics |= {f"loss/{name}": value for name, value in status.losses.items()}
     if status.strength:
         metrics["strength"] = status.strength[-1][1]
+    metrics["troubles"] = len(status.troubles)
     workers = view.workers
     if workers is None:
         return metrics
@@ -211,6 +213,7 @@ def _self_play_metrics(view: RunView, status: Status) -> dict[str, Any]:
     if view.workers is not None:
         metrics |= {"actors": view.workers.alive_actors, "desired_actors": view.workers.desired_actors,
                     "paused_share": status.paused_share, "send_failures": status.send_failures,
+                    "restored_games": status.restored_games, "dropped_games": status.dropped_games,
                     "resident_megabytes": view.workers.resident_megabytes}
     return metrics
 
@@ -238,12 +241,15 @@ def _learner_metrics(view: RunView, status: Status) -> dict[str, Any]:
             "waiting_share": status.waiting_share, "resident_megabytes": view.report.resident_megabytes}
 
 
-def _driver_metrics(workers: WorkersView) -> dict[str, Any]:
-    return {"restarts": workers.restarts, "resident_megabytes": psutil.Process().memory_info().rss / 1e6}
+def _driver_metrics(view: RunView, workers: WorkersView) -> dict[str, Any]:
+    return {"restarts": workers.restarts, "troubles": len(view.troubles), "outage_seconds": view.outage_seconds,
+            "resident_megabytes": psutil.Process().memory_info().rss / 1e6}
 
 
-def _worker_metrics(workers: WorkersView) -> list[tuple[str, str]]:
+def _worker_metrics(view: RunView) -> list[tuple[str, str]]:
     """Values with their units, for the console."""
+    workers = view.workers
+    assert workers is not None
     shown = [(f"{workers.alive_actors} of {workers.desired_actors}", "actors")]
     server = workers.inference
     if server:
@@ -257,4 +263,6 @@ def _worker_metrics(workers: WorkersView) -> list[tuple[str, str]]:
     restarts = workers.restarts + workers.replay_restarts
     if restarts:
         shown.append((f"{restarts}", "restarts"))
+    if view.totals.get("restored_games", 0):
+        shown.append((f"{view.totals['restored_games']:,}", "open games restored"))
     return shown

@@ -38,6 +38,7 @@ class RunView:
     runtimes: tuple[str, ...]  # what evaluates, and why it was chosen
     resign_value: float = NEVER_RESIGN  # a player to move who sees less resigns
     troubles: tuple[str, ...] = ()  # what is wrong now
+    outage_seconds: float = 0.0  # in which this driver's training clock stood still, because a part was missing
     lost_games: int = 0  # played, but not in the replay any more, over the life of the run
     pending_rows: int = 0  # played, but not in the window yet
     workers: WorkersView | None = None  # None: all of the run is one process

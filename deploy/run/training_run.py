@@ -26,6 +26,13 @@ from shusaku.deploy.run.stop_signals import StopSignals
 from shusaku.learner.training_loop import TrainingReport
 
 
+def how_to_go_on(step: int, may_be_newer: bool = False) -> str:
+    """From where a run goes on whose newest checkpoint is that of this step; 0: there is none."""
+    if step == 0:
+        return "the same command goes on"
+    return f"the same command goes on from the checkpoint of step {step:,}{' or a newer one' if may_be_newer else ''}"
+
+
 class TrainingRun(ABC):
     """One process that trains on a run directory; a wiring adds how it plays and learns."""
 
@@ -45,10 +52,12 @@ class TrainingRun(ABC):
         self.activity = "starting"
         self.has_learned = False  # a step in this process, which a stop must not lose
         self._first_step: int | None = None  # after which the learner goes on
+        self._saved_step = -1  # of the newest checkpoint, as the learner said last
         self._status_builder = StatusBuilder(config, self.game, directory.path)
         self._show_seconds = show_seconds
         self._shown: tuple[RunView, Status] | None = None  # the newest
         self._began: float | None = None  # when training began in this process; the clock of `seconds`
+        self._paused_at: float | None = None  # that clock stands still since then
         self._shown_at = self._saved_at = float("-inf")
         self.control = ControlServer(directory.path, config.run.http_port, self.log, signals.request,
                                      {"run": directory.path.resolve().name, "game": self.game.name})
@@ -64,11 +73,24 @@ class TrainingRun(ABC):
     @property
     def seconds(self) -> float:
         """Training time of the run directory, summed over resumes."""
-        return self.progress.seconds + (0.0 if self._began is None else time.monotonic() - self._began)
+        if self._began is None:
+            return self.progress.seconds
+        end = time.monotonic() if self._paused_at is None else max(self._began, self._paused_at)
+        return self.progress.seconds + end - self._began
 
     def is_over(self) -> bool:
         """Whether the run is to end."""
         return self.seconds >= self.config.run.minutes * 60
+
+    def pause_clock(self, is_paused: bool) -> None:
+        """Stops the training clock, or lets it go on."""
+        now = time.monotonic()
+        if is_paused and self._paused_at is None:
+            self._paused_at = now
+        elif not is_paused and self._paused_at is not None:
+            if self._began is not None:
+                self._began += now - max(self._began, self._paused_at)
+            self._paused_at = None
 
     def show(self, at_once: bool = False) -> tuple[RunView, Status]:
         """Looks at the run if the last look was long ago, or `at_once`, and shows it; the newest view and status."""
@@ -99,6 +121,9 @@ class TrainingRun(ABC):
         elif report.step > self._first_step and not self.has_learned:
             self.has_learned = True
             LINK.expect(Ending.WITH_CHECKPOINT)
+        if report.saved_step != self._saved_step:
+            self._saved_step = report.saved_step
+            LINK.say_how_to_go_on(how_to_go_on(report.saved_step, may_be_newer=True))
         for note in report.notes:
             self.log(note)
         return report

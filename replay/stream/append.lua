@@ -1,6 +1,6 @@
 -- Appends finished games of one actor, each once, and replies with what the actor has to know.
 --
--- KEYS   games control counters seen actors heard open open:ACTOR
+-- KEYS   games counters seen actors heard open open:ACTOR; control is named like games (see scripts.py)
 -- ARGV   epoch actor incarnation metrics, then sequence rows data open_id for each game
 -- reply  status throttle stop version epoch actors appended duplicates
 -- status 0 done, 1 the data was lost, 2 another epoch, 3 fenced
@@ -9,7 +9,8 @@
 -- An entry is d (data), r (rows), n (rows of the run with it), a (epoch:actor:incarnation of the sender).
 
 if redis.replicate_commands then redis.replicate_commands() end  -- Redis 6: a script that asks for the time may write
-local games, control, counters, seen, open = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[7]
+local games, counters, seen, actors, heard, open = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local control = string.gsub(games, 'games$', 'control')
 local sent = (#ARGV - 4) / 4
 local function text(number) return string.format('%d', number) end
 local function is_count(argument, most)
@@ -148,9 +149,9 @@ if sent > 0 then
     number, total, inserted, bytes = number + 1, total + 1, inserted + counts[k], bytes + #data
     newest, appended = ARGV[k], appended + 1
     -- In the same step: a game is open or appended, never both.
-    local was_open = redis.pcall('HSTRLEN', KEYS[8], ARGV[k + 3])
+    local was_open = redis.pcall('HSTRLEN', KEYS[7], ARGV[k + 3])
     if type(was_open) == 'number' and was_open > 0 then
-      redis.call('HDEL', KEYS[8], ARGV[k + 3])
+      redis.call('HDEL', KEYS[7], ARGV[k + 3])
       redis.pcall('HINCRBY', open, actor, -was_open)
       redis.pcall('HINCRBY', open, 'bytes', -was_open)
     end
@@ -165,9 +166,9 @@ if sent > 0 then
   if duplicates > 0 then redis.pcall('HINCRBY', counters, 'duplicates', duplicates) end
   if failure then return redis.error_reply(failure) end
 end
-redis.call('HDEL', KEYS[6], '')
+redis.call('HDEL', heard, '')
 local time = redis.call('TIME')
-redis.call('HSET', KEYS[6], actor, text(time[1] * 1000 + math.floor(time[2] / 1000)) .. ':' .. ARGV[3])
-if #metrics > 0 then redis.call('HSET', KEYS[5], actor, metrics) end
+redis.call('HSET', heard, actor, text(time[1] * 1000 + math.floor(time[2] / 1000)) .. ':' .. ARGV[3])
+if #metrics > 0 then redis.call('HSET', actors, actor, metrics) end
 local limit = tonumber(c[6] or '-1')
 return reply(0, (limit >= 0 and inserted >= limit) and 1 or 0, appended, duplicates)

@@ -105,9 +105,9 @@ class RedisBuffer:
         with translate_redis_errors(self._url):
             values: Any = self._client.hmget(self._keys.control, fields)
             inserted: Any = self._client.hget(self._keys.counters, "inserted")
-        stop, version, epoch, actors = (int(value or 0) for value in values[:4])
-        limit = -1 if values[4] is None else int(values[4])
-        return Control(0 <= limit <= int(inserted or 0), bool(stop), version, epoch, actors)
+            stop, version, epoch, actors = (int(value or 0) for value in values[:4])
+            limit = -1 if values[4] is None else int(values[4])
+            return Control(0 <= limit <= int(inserted or 0), bool(stop), version, epoch, actors)
 
     # --- learner and driver ------------------------------------------------------------------------------------------
 

@@ -112,7 +112,7 @@ def _try_out(client: redis.Redis, run_id: str) -> None:
     try:
         BEGIN(client, [keys.control, keys.counters, keys.seen, keys.games], ["probe", 0, 1, 1, 0, ""])
         APPEND(client, keys.of_append(0), [0, 0, 0, "metrics", 0, 1, "game", "", 1, 1, "next game", ""])
-        open_keys = [keys.control, keys.seen, keys.open, keys.open_games(0)]
+        open_keys = keys.of_open_games(0)
         SAVE_OPEN_GAMES(client, open_keys, [0, 0, 0, 1, 2, "0.0.0.1", "0.0.0.1", ""])
         TAKE_OPEN_GAMES(client, open_keys, [0, 0, 0, 1])
         client.xread({keys.games: "0-0"}, count=1)
@@ -177,9 +177,14 @@ def pack(arguments: Sequence[str | bytes | int]) -> bytes:
 
 @contextmanager
 def translate_redis_errors(url: str) -> Iterator[None]:
-    """Turns errors of redis-py into ReplayUnavailable or ReplayRefused of one line."""
+    """Turns errors of redis-py into ReplayUnavailable or ReplayRefused of one line.
+
+    So too those of reading a reply, which another program may have written.
+    """
     try:
         yield
+    except (ValueError, TypeError) as error:
+        raise ReplayUnavailable(f"{mask_text(url)}: holds what no run of ours wrote: {explain(error)[0]}") from None
     except (redis.RedisError, OSError) as error:
         reason, is_final = explain(error)
         kind = ReplayRefused if is_final else ReplayUnavailable

@@ -1,13 +1,16 @@
 """The driver's and the commands' side of the stream: driver terms, fences, requests and metrics of a run."""
 
+import re
 import secrets
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from shusaku.common.errors import ResumeError
 from shusaku.replay.stream.client import ReplayUnavailable, connect, translate_redis_errors
 from shusaku.replay.stream.keys import RunKeys, repair_keys
 from shusaku.replay.stream.scripts import BEGIN, FENCE, RECORD_VERSION, REPAIR, SET_CONTROL, Argument, Script
+
+_COUNT = re.compile(rb"\d{1,16}")
 
 
 class ActorMetrics(NamedTuple):
@@ -125,7 +128,7 @@ class RedisControl:
         found = {}
         for actor, text in heartbeats.items():
             moment, _, incarnation = text.partition(b":")
-            if not (actor.isdigit() and moment.isdigit() and incarnation.isdigit()):
+            if not all(_COUNT.fullmatch(number) for number in (actor, moment, incarnation)):
                 continue  # another program wrote it
             age = max(0, now - int(moment)) / 1000  # 0 if the server's clock was set back
             found[int(actor)] = ActorMetrics(int(incarnation), age, metrics.get(actor, b""))
@@ -139,14 +142,14 @@ class RedisControl:
     def counters(self) -> dict[str, int]:
         """The counters by name, see `replay.stream.keys`; a counter that never counted is absent."""
         with translate_redis_errors(self._url):
-            counters = self._client.hgetall(self._keys.counters)
-        return {name.decode(): int(value) for name, value in counters.items()}  # type: ignore[union-attr]
+            counters: Any = self._client.hgetall(self._keys.counters)
+            return {name.decode(): int(value) for name, value in counters.items()}
 
     def quarantined(self) -> dict[str, int]:
         """The number of refused records by kind of reason."""
         with translate_redis_errors(self._url):
-            counts = self._client.hgetall(self._keys.quarantined)
-        return {key.decode(errors="replace"): int(n) for key, n in counts.items()}  # type: ignore[union-attr]
+            counts: Any = self._client.hgetall(self._keys.quarantined)
+            return {key.decode(errors="replace"): int(n) for key, n in counts.items()}
 
     def repair(self) -> bool:
         """Makes room for ids if another program used them up, see repair.lua; returns whether it was needed."""
@@ -169,8 +172,8 @@ class RedisControl:
 
     def _get(self, field: str, default: int = 0) -> int:
         with translate_redis_errors(self._url):
-            value = self._client.hget(self._keys.control, field)
-        return default if value is None else int(value)
+            value: Any = self._client.hget(self._keys.control, field)
+            return default if value is None else int(value)
 
     def _change(self, script: Script, keys: Sequence[str], *arguments: Argument) -> None:
         with translate_redis_errors(self._url):

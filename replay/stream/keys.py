@@ -59,9 +59,13 @@ class RunKeys(NamedTuple):
         """The key of the open games of one actor."""
         return f"{self.open}:{actor}"
 
-    def of_append(self, actor: int) -> list[str]:
+    def of_append(self, actor: int | str) -> list[str]:
         """The keys that the append script uses, in its order."""
-        return [*self[:6], self.open, self.open_games(actor)]
+        return [self.games, self.counters, self.seen, self.actors, self.heartbeats, self.open, self.open_games(actor)]
+
+    def of_open_games(self, actor: int) -> list[str]:
+        """The keys that the scripts of open games use, in their order."""
+        return [self.seen, self.open, self.open_games(actor)]
 
 
 def repair_keys(keys: RunKeys) -> list[str]:

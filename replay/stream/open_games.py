@@ -49,7 +49,7 @@ class TakenGames(NamedTuple):
     """The open games that an actor's predecessors have saved."""
 
     games: dict[str, bytes]  # by name, see `common.open_game_codec`
-    takes: int  # how often they were taken since they were saved; more than MAX_TAKES: they are dropped
+    takes: int  # how often they were taken since they were saved; more than MAX_TAKES: they are dropped, and empty
 
 
 class SaveCall(NamedTuple):
@@ -95,7 +95,7 @@ def save_open_games(client: Caller, keys: RunKeys, identity: Identity, call: Sav
     arguments: list[Argument] = [*identity, call.number, call.sequence, ids]
     for open_id, data in call.games.items():
         arguments += [open_id, data]
-    return SaveStatus(int(SAVE_OPEN_GAMES(client, _keys(keys, identity[1]), arguments)))
+    return SaveStatus(int(SAVE_OPEN_GAMES(client, keys.of_open_games(identity[1]), arguments)))
 
 
 def take_open_games(url: str, run_id: str, identity: Identity, deadline: float = 5.0) -> TakenGames:
@@ -107,12 +107,8 @@ def take_open_games(url: str, run_id: str, identity: Identity, deadline: float =
     link = Link(connect(url, deadline))
     try:
         with translate_redis_errors(url):
-            answer = TAKE_OPEN_GAMES(link, _keys(keys, identity[1]), [*identity, MAX_TAKES])
+            answer = TAKE_OPEN_GAMES(link, keys.of_open_games(identity[1]), [*identity, MAX_TAKES])
     finally:
         link.close()
     names = [name.decode(errors="replace") for name in answer[2::2]]
     return TakenGames(dict(zip(names, answer[3::2], strict=True)), int(answer[1]))
-
-
-def _keys(keys: RunKeys, actor: int) -> list[str]:
-    return [keys.control, keys.seen, keys.open, keys.open_games(actor)]

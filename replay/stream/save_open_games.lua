@@ -1,20 +1,20 @@
 -- Keeps open games of one actor for its successor, beside those that it has kept; with the last call only those of `ids`.
 --
--- KEYS   control seen open open:ACTOR
+-- KEYS   seen open open:ACTOR; control is named like seen (see scripts.py)
 -- ARGV   epoch actor incarnation number sequence ids, then id data for each game; ids '': it is not the last call
 -- reply  0 done, 1 the data was lost, 2 another epoch, 3 fenced, 4 no room, 5 late: a save of this incarnation with a
 --        higher number came first, or a game that ended later than these were as they are: one from `sequence` on
 -- error  MALFORMED, and nothing is kept
 
-local games = KEYS[4]
+local games = KEYS[3]
 local epoch, actor, incarnation = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 local number, sequence, ids = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
 local who = ARGV[1] .. ':' .. ARGV[3] .. ':'
 
-local c = redis.call('HMGET', KEYS[1], 'boot', 'epoch', 'max_bytes')
+local c = redis.call('HMGET', (string.gsub(KEYS[1], 'seen$', 'control')), 'boot', 'epoch', 'max_bytes')
 if not c[1] then return 1 end
 if tonumber(c[2]) ~= epoch then return 2 end
-local e, i, s = string.match(redis.call('HGET', KEYS[2], actor) or '', '^(%d+):(%d+):(-?%d+)$')
+local e, i, s = string.match(redis.call('HGET', KEYS[1], actor) or '', '^(%d+):(%d+):(-?%d+)$')
 if e then
   e, i, s = tonumber(e), tonumber(i), tonumber(s)
   if e > epoch or (e == epoch and i > incarnation) then return 3 end
@@ -32,7 +32,7 @@ for k = 7, #ARGV, 2 do
   more = more + #data - redis.call('HSTRLEN', games, id)
 end
 -- All actors together: an eighth of what games may take, which the append script keeps free for them.
-local total = tonumber(redis.call('HGET', KEYS[3], 'bytes') or '0')
+local total = tonumber(redis.call('HGET', KEYS[2], 'bytes') or '0') or 0
 if more > 0 and total + more > math.floor(tonumber(c[3]) / 8) then return 4 end
 
 for k = 7, #ARGV, 2 do
@@ -55,6 +55,6 @@ if ids ~= '' then
     end
   end
 end
-redis.call('HINCRBY', KEYS[3], actor, more)
-redis.call('HINCRBY', KEYS[3], 'bytes', more)
+redis.call('HINCRBY', KEYS[2], actor, more)
+redis.call('HINCRBY', KEYS[2], 'bytes', more)
 return 0

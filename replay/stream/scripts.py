@@ -1,7 +1,9 @@
 """The scripts that run inside the server: one Lua file beside this one for each.
 
-They use nothing newer than Redis 6.2, and name all their keys in KEYS.  Lua counts in doubles: all numbers stay below
-2^53 and are written as whole numbers, never in scientific notation.
+They use nothing newer than Redis 6.2, and name their keys in KEYS, but for one: the scripts of
+the actors read the control hash without naming it, because a server lets no user call a script with a key that the
+user may not write, and the actors' user may only read that one.  Lua counts in doubles: all numbers stay below 2^53 and
+are written as whole numbers, never in scientific notation.
 
 A full server refuses a script's first write unless it deletes something.  `HDEL key ''` deletes nothing and opens the
 way for the few bytes that follow; only games have to make room first.
@@ -32,13 +34,17 @@ class Script:
         self.text = files(__package__).joinpath(f"{name}.lua").read_text(encoding="utf-8")
         self.sha1 = hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
 
+    def load(self, client: Caller) -> None:
+        """Sends the script, so that users who may load none can call it."""
+        client.execute_command("SCRIPT", "LOAD", self.text)
+
     def __call__(self, client: Caller, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
         """Calls the script and returns its reply; loads it first if the server lacks it."""
         call = ("EVALSHA", self.sha1, len(keys), *keys, *arguments)
         try:
             return client.execute_command(*call)
         except redis.exceptions.NoScriptError:  # a new server, or one that was restarted; nothing was done
-            client.execute_command("SCRIPT", "LOAD", self.text)
+            self.load(client)
             return client.execute_command(*call)
 
 

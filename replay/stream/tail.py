@@ -15,6 +15,7 @@ from shusaku.replay.stream.scripts import QUARANTINE, REPAIR, REPORT
 READ_BYTES = 8 << 20  # of one reply, about; the first replies may be larger if the records are large
 MAX_ENTRIES = 256  # of one reply
 _NAMES = [b"d", b"r", b"n", b"a"]  # of an entry's fields, see `replay.stream.keys`
+_COUNT = re.compile(rb"\d{1,16}")
 _SENDER = re.compile(rb"(\d{1,16}):(\d{1,16}):(\d{1,16})")
 
 
@@ -74,12 +75,12 @@ class StreamTail:
             for reply in (entries, answer, *there):
                 if isinstance(reply, Exception):
                     raise reply
+            found = None if answer[0] is None else answer[0].decode()
+            number, inserted, version, *refused = map(int, answer[1:])
         self._checked = breaks  # only after all replies: a server that is loading refuses
-        found = None if answer[0] is None else answer[0].decode()
         if found == boot:
             self._written = report
-        number, inserted, version, *refused = map(int, answer[1:])
-        read = _entries(entries[0][1] if entries else [], number, inserted)
+        read = parse_entries(entries[0][1] if entries else [], number, inserted)
         # If it is missing, it was deleted, or it is newer than all that the server has, which `number` tells.
         is_rewritten = any(_digest(fields) != self._read[1] for reply in there for _, fields in reply)
         if read and not is_rewritten:
@@ -116,7 +117,7 @@ def _digest(fields: Sequence[bytes]) -> bytes:
     return hashlib.blake2b(b"\0".join(fields), digest_size=16).digest()
 
 
-def _entries(raw: Sequence[Any], number: int, inserted: int) -> list[Entry]:
+def parse_entries(raw: Sequence[Any], number: int, inserted: int) -> list[Entry]:
     """Parses a reply of XREAD; `number` and `inserted` bound what the append script can have written."""
     entries = []
     for name, fields in raw:
@@ -124,7 +125,7 @@ def _entries(raw: Sequence[Any], number: int, inserted: int) -> list[Entry]:
         first, _, second = id.partition("-")
         place = int(first)
         is_shaped = second == "0" and place <= number and fields[::2] in (_NAMES, _NAMES[:3])
-        is_counted = is_shaped and fields[3].isdigit() and fields[5].isdigit()
+        is_counted = is_shaped and _COUNT.fullmatch(fields[3]) and _COUNT.fullmatch(fields[5])
         sender = _sender(fields[7]) if is_counted and len(fields) == 8 else None
         if is_counted and int(fields[3]) <= int(fields[5]) <= inserted and (sender or len(fields) == 6):
             entries.append(Entry(id, place, int(fields[3]), int(fields[5]), fields[1], True, sender))

@@ -16,6 +16,7 @@ from shusaku.replay.stream.open_games import SaveStatus, Upload
 MAX_CALL_BYTES = 1 << 20  # of the games of one call, unless a single game has more
 HEARTBEAT_SECONDS = 1.0
 THROTTLED_SECONDS = 0.05  # between the heartbeats of an actor that waits for the learner
+TROUBLE_SECONDS = 2.0  # that a server may be silent before it is shown
 FIRST_BACKOFF, LAST_BACKOFF = 0.05, 2.0  # seconds
 # A server may restart without what it acknowledged last: one second after a power cut, two more with a slow disk.
 KEEP_SECONDS = 5.0
@@ -170,6 +171,14 @@ class AsyncWriter:
                 unreachable_s=time.monotonic() - self._troubled_since if self._trouble else 0.0, trouble=self._trouble,
                 save_trouble=self._save_trouble,
             )
+
+    def trouble(self) -> str:
+        """That the server does not take games, in a line; empty if it does, or has been silent for a moment only."""
+        stats = self.stats()
+        if stats.unreachable_s < TROUBLE_SECONDS:
+            return ""
+        return (f"the replay has taken nothing for {stats.unreachable_s:.0f} s ({stats.trouble}); "
+                f"{stats.queued} finished games wait")
 
     def _run(self) -> None:
         backoff = FIRST_BACKOFF

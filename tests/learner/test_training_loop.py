@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,11 @@ import pytest
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
+from shusaku.common.activity import ActivityClock
 from shusaku.common.config.schema import Config, NetworkConfig, SelfPlayConfig
 from shusaku.common.config.search import PuctConfig
 from shusaku.common.errors import ResumeError, UsageError
-from shusaku.common.messages import Weights
+from shusaku.common.messages import Control, Weights
 from shusaku.common.network import weights as weights_file
 from shusaku.common.network.weights import load_weights
 from shusaku.learner import checkpoints
@@ -28,7 +30,7 @@ from shusaku.learner.learner import Batch
 from shusaku.learner.training_loop import TrainingLoop, TrainingReport
 from shusaku.replay.backends import make_buffer
 from shusaku.replay.buffer import ReplayBuffer
-from shusaku.replay.stream.client import connect
+from shusaku.replay.stream.client import ReplayUnavailable, connect
 from shusaku.replay.stream.control import RedisControl
 from shusaku.replay.stream.keys import RunKeys
 from shusaku.replay.stream.server import EmbeddedServer
@@ -264,7 +266,8 @@ def test_it_learns_while_a_slow_disk_takes_a_checkpoint(tmp_path: Path, monkeypa
     settings = config()
     settings.run.checkpoint_seconds = 0.01
     buffer = make(settings)
-    training = TrainingLoop(settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="")
+    activity = ActivityClock()
+    training = TrainingLoop(settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="", activity=activity)
     is_writing, may_write, at_once = threading.Event(), threading.Event(), 0
     write = checkpoints.write_checkpoint
 
@@ -293,8 +296,7 @@ def test_it_learns_while_a_slow_disk_takes_a_checkpoint(tmp_path: Path, monkeypa
         is_writing.clear(), may_write.clear()
         assert is_writing.wait(20)
         training.stop()
-        ticks = training.report().ticks
-        until(training, lambda r: r.ticks > ticks + 5)
+        until(training, lambda r: activity.heartbeat().waits_for == "disk")
         may_write.set()
     assert errors == []
     assert training.report().saved_step == training.report().step > step + 20
@@ -349,22 +351,39 @@ def test_a_disk_that_refuses_in_the_thread_costs_that_checkpoint(
     assert errors == []
 
 
-def test_the_cooldown_goes_by_the_time_of_the_whole_run(tmp_path: Path) -> None:
-    """Half an hour came before, the window takes its time to be read, and a step is a second."""
-    settings, clock, before = config(schedule="cooldown", cooldown_share=0.5, learning_rate=1e-3), StepClock(), 30 * 60
-    settings.run.minutes = 31
+def test_the_cooldown_goes_by_the_share_of_the_run_that_is_over(tmp_path: Path) -> None:
+    settings, share = config(schedule="cooldown", cooldown_share=0.5, learning_rate=1e-3), 0.75
     buffer = make(settings)
-    training = clock.drive(
-        TrainingLoop(settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="", seconds=before, clock=clock))
-    clock.seconds += 1000
+    training = TrainingLoop(settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="", share_done=lambda: share)
     play(buffer, 600)
     with running(training):
         until(training, lambda r: r.step >= 40)
-    seconds = before + training.learner.step_count - 1  # when the last step began
-    assert training.learner.run_share == pytest.approx(seconds / (31 * 60))
-    left = (31 * 60 - seconds) / (31 * 60 / 2)
     rates = [group["lr"] for group in training.learner._optimizer.param_groups]
-    assert rates == pytest.approx([1e-3 * (0.05 + 0.95 * left)] * len(rates))
+    assert rates == pytest.approx([1e-3 * (0.05 + 0.95 * 0.5)] * len(rates))
+
+
+def test_a_replay_that_is_away_at_the_start_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It alone knows which versions there were, so that none is used twice; ours failed for good after six tries."""
+    settings, activity = config(), ActivityClock()
+    buffer = make(settings)
+    control = buffer.control
+    answers = threading.Event()
+
+    def ask() -> Control:
+        if not answers.is_set():
+            raise ReplayUnavailable("no answer within 5 s")
+        return replace(control(), version=17)
+
+    monkeypatch.setattr(buffer, "control", ask)
+    monkeypatch.setattr("shusaku.learner.training_loop.RETRY_SECONDS", 0.01)
+    training = TrainingLoop(settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="", activity=activity)
+    with running(training) as errors:
+        until(training, lambda r: activity.heartbeat().waits_for == "replay")
+        assert activity.heartbeat().is_wait
+        assert training.report().version == 0
+        answers.set()
+        assert until(training, lambda r: r.version > 0).version == 18
+    assert errors == []
 
 
 def test_a_network_that_is_not_finite_is_never_published(tmp_path: Path) -> None:

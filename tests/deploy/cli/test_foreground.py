@@ -174,6 +174,24 @@ def work():
     assert command.ends_within(5.0) == (1, "shusaku: Ray's GCS server ended\n")
 
 
+def test_the_end_of_a_process_that_the_command_depends_on_is_its_reason(start: Callable[..., Started]) -> None:
+    """Ray ends the driver without a word when its object store is gone."""
+    command = start("""
+def work():
+    raylet = subprocess.Popen(["sleep", "60"])
+    LINK.say_how_to_go_on("the same command goes on from step 7")
+    LINK.depend_on({raylet.pid: f"Ray's raylet (process {raylet.pid})"})
+    ready()
+    time.sleep(0.2)
+    raylet.kill()
+    os._exit(1)
+""")
+    pid = command.family[1].pid
+    code, output = command.ends_within(5.0)
+    assert (code, output) == (1, f"shusaku: Ray's raylet (process {pid}) has ended; the same command goes on from "
+                                 "step 7\n")
+
+
 def test_the_command_ends_with_its_foreground_process(start: Callable[..., Started]) -> None:
     command = start(BUSY)
     command.process.kill()

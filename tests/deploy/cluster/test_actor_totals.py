@@ -1,20 +1,13 @@
-"""Counters only grow, whichever actor dies; a heartbeat that cannot arrive is not counted as missed."""
+"""Counters only grow, whichever actor dies and whatever it sends."""
 
 import msgpack
 
-from shusaku.deploy.cluster.actor_totals import GAP_SECONDS, ActorTotals
+from shusaku.deploy.cluster.actor_totals import ActorTotals
 from shusaku.replay.stream.control import ActorMetrics
 
 
 def heartbeat(incarnation: int, age_s: float = 0.1, **metrics: object) -> ActorMetrics:
     return ActorMetrics(incarnation, age_s, msgpack.packb(metrics))
-
-
-class Clock:
-    now = 50.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_what_a_dead_actor_did_still_counts() -> None:
@@ -36,60 +29,16 @@ def test_an_actor_that_vanishes_keeps_its_last_metrics() -> None:
     assert list(totals.by_actor) == [0]
 
 
-def test_the_age_of_a_heartbeat_grows_by_our_clock_while_the_replay_answers() -> None:
-    clock = Clock()
-    totals = ActorTotals(clock)
-    assert totals.last_heartbeat(0, 0) is None
-    clock.now += 20
-    totals.update({0: heartbeat(0, age_s=900.0, ticks=1)}, {})
-    assert totals.last_heartbeat(0, 0) == 0, "the ages of the server's clock count for nothing"
-    for _ in range(3):
-        clock.now += 1
-        totals.update({0: heartbeat(0, ticks=1)}, {})
-    assert totals.last_heartbeat(0, 0) == 3, "metrics that stand still are no heartbeat"
-    assert totals.last_heartbeat(0, 1) is None, "its successor has sent none yet"
-    clock.now += 1
-    totals.update({0: heartbeat(0, ticks=2)}, {})
-    assert totals.last_heartbeat(0, 0) == 0
-    totals.mark_unreachable()
-    assert totals.last_heartbeat(0, 0) is None
-    clock.now += 100
-    totals.update({0: heartbeat(0, ticks=2)}, {})
-    assert totals.last_heartbeat(0, 0) == 0
-    clock.now += 4
-    totals.update({0: heartbeat(0, ticks=2)}, {})
-    assert totals.last_heartbeat(0, 0) == 4
-    clock.now += 60
-    totals.update({0: heartbeat(0, ticks=2)}, {})
-    assert totals.last_heartbeat(0, 0) == 0, "the driver itself was away (suspended, stopped)"
-
-
-def test_a_gap_in_the_driver_s_own_updates_does_not_count() -> None:
-    clock = Clock()
-    totals = ActorTotals(clock)
-    totals.update({0: heartbeat(0, ticks=1)}, {})
-    clock.now += GAP_SECONDS
-    totals.update({0: heartbeat(0, ticks=1)}, {})
-    assert totals.last_heartbeat(0, 0) == GAP_SECONDS
-    clock.now += GAP_SECONDS + 0.1
-    totals.update({0: heartbeat(0, ticks=1)}, {})
-    assert totals.last_heartbeat(0, 0) == 0
-
-
-def test_the_heartbeat_of_a_vanished_actor_ages() -> None:
-    clock = Clock()
-    totals = ActorTotals(clock)
-    totals.update({0: heartbeat(0, ticks=1)}, {})
-    for _ in range(40):
-        clock.now += 1
-        totals.update({}, {})
-    assert totals.last_heartbeat(0, 0) == 40
-
-
-def test_a_heartbeat_without_metrics_does_not_count() -> None:
+def test_a_heartbeat_without_metrics_changes_nothing() -> None:
+    """The writer of an actor sends heartbeats before the actor has built anything."""
     totals = ActorTotals()
     totals.update({0: ActorMetrics(0, 0.1, b"")}, {})
-    assert totals.last_heartbeat(0, 0) is None, "its writer sends heartbeats before it has built anything"
+    assert totals.by_actor == {}
+    totals.update({0: heartbeat(0, searches=7)}, {})
+    totals.update({0: ActorMetrics(1, 0.1, b"")}, {})
+    assert totals.total == {"searches": 7}
+    totals.update({0: heartbeat(1, searches=2)}, {})
+    assert totals.total == {"searches": 9}
 
 
 def test_nothing_is_counted_before_something_happened() -> None:

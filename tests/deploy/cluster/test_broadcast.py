@@ -21,7 +21,7 @@ class World:
         self.ray, self.clock = install(monkeypatch, "workers", "broadcast")
         self.supervisor = Supervisor(self.clock.monotonic)
         for name, count in groups.items():
-            self.supervisor.register(RayRole(name, dict, lambda *_: (), heartbeat=lambda *_: 0.0), count)
+            self.supervisor.register(RayRole(name, dict, lambda *_: ()), count)
         self.supervisor.reconcile()
         self.broadcast = Broadcast(self.supervisor, placement)
 

@@ -26,20 +26,6 @@ Start = Callable[..., ClusterProcess]
 SLACK = 2.0  # seconds to write a checkpoint, and to read here how old it is
 
 
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    """Runs that are ended with the test, whatever happens."""
-    started: list[ClusterProcess] = []
-
-    def start_one(*overrides: str, run_dir: Path = tmp_path / "run", **options: Any) -> ClusterProcess:
-        started.append(ClusterProcess(run_dir, *overrides, **options))
-        return started[-1]
-
-    yield start_one
-    for run in started:
-        run.close()
-
-
 def incarnation(state: dict[str, Any], role: str) -> int:
     return int(state["processes"].get(role, {}).get("incarnation", -1))
 
@@ -181,7 +167,7 @@ def test_more_actors_than_fit_are_refused_before_anything_is_started(start: Star
     assert not (run.run_dir / "redis").exists()
 
 
-@pytest.mark.long
+@pytest.mark.faults
 @pytest.mark.timeout(300)
 def test_a_stopped_redis_costs_nothing_but_time(start: Start) -> None:
     """SIGSTOP for 20 s: calls end by their deadline, actors play on into their send queue, nothing is doubled."""
@@ -209,7 +195,7 @@ def test_a_stopped_redis_costs_nothing_but_time(start: Start) -> None:
     assert run.counters().get("fenced", 0) == 0
 
 
-@pytest.mark.long
+@pytest.mark.faults
 @pytest.mark.timeout(300)
 def test_a_stopped_learner_and_a_stopped_actor_are_replaced(start: Start) -> None:
     run = start("actors.count=2")
@@ -247,7 +233,7 @@ def forgetful(tmp_path: Path) -> Iterator[Callable[[], tuple[str, subprocess.Pop
     shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.mark.long
+@pytest.mark.faults
 @pytest.mark.timeout(300)
 def test_a_redis_that_forgot_everything_is_noticed(
     start: Start, forgetful: Callable[[], tuple[str, subprocess.Popen[bytes]]]
@@ -270,7 +256,7 @@ def test_a_redis_that_forgot_everything_is_noticed(
     assert run.published() == sorted(set(run.published()))
 
 
-@pytest.mark.long
+@pytest.mark.faults
 @pytest.mark.timeout(300)
 def test_poisoned_records_hurt_nobody(start: Start) -> None:
     run = start("actors.count=1")
@@ -302,7 +288,7 @@ def test_poisoned_records_hurt_nobody(start: Start) -> None:
     run.until(lambda s: s["status"]["step"] > step + 40, 60, "learning to go on")
 
 
-@pytest.mark.long
+@pytest.mark.faults
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_killed_again_and_again(start: Start, seed: int) -> None:

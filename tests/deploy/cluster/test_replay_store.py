@@ -15,6 +15,7 @@ from shusaku.common.config.schema import Config
 from shusaku.common.errors import ResumeError, UsageError
 from shusaku.deploy.cluster import replay_store
 from shusaku.deploy.cluster.replay_store import DEADLINE, ReplayStore
+from shusaku.replay.stream.access import acl_rules
 from shusaku.replay.stream.append import Appender, EncodedGame
 from shusaku.replay.stream.client import ReplayUnavailable, connect
 from shusaku.replay.stream.control import RedisControl
@@ -254,7 +255,7 @@ def test_a_server_of_the_users_is_never_started_by_us(tmp_path: Path, server: Em
     tended = Tended(tmp_path, server.url).start()
     assert tended.tend()
     assert tended.store.pid is None
-    assert tended.store.actor_url == server.url
+    assert tended.store.actor_url.partition("@")[2] == server.url.partition("@")[2]
     os.kill(server.pid, signal.SIGKILL)
     tended.until(False)
     time.sleep(0.3)
@@ -323,3 +324,47 @@ def test_the_status_names_its_driver(tmp_path: Path, server: EmbeddedServer) -> 
     assert identity["driver"] == os.getpid()
     assert identity["run_dir"] == str(tmp_path)
     assert identity["host"]
+
+
+def test_actors_have_a_user_of_their_own_which_survives_a_restart(tmp_path: Path) -> None:
+    tended = Tended(tmp_path).start()
+    try:
+        store = tended.store
+        assert f"//shusaku-{RUN}-actor:" in store.actor_url
+        assert store.actor_url.partition("@")[2] == store.url.partition("@")[2]
+        appender = Appender(store.actor_url, RUN, actor=0, epoch=1, incarnation=0)
+        assert appender.append([EncodedGame(0, 9, os.urandom(300))]).appended == 1
+        tended.kill()
+        tended.until(True)
+        store._granted_at = 0.0
+        tended.until(True)
+        with pytest.raises(ReplayUnavailable):  # the connection broke
+            appender.append([])
+        assert appender.append([EncodedGame(1, 9, os.urandom(300))]).appended == 1
+    finally:
+        tended.store.stop()
+
+
+def test_actors_have_a_user_in_a_server_of_the_users_if_it_may_be_made(tmp_path: Path, server: EmbeddedServer) -> None:
+    client: Any = connect(server.url)
+    may_not = acl_rules(RUN)["learner"].split()
+    client.execute_command("ACL", "SETUSER", "may-not", "on", ">pw", *may_not)
+    client.execute_command("ACL", "SETUSER", "may", "on", ">pw", *may_not, "+acl|setuser", "+acl|deluser")
+    place = server.url.partition("@")[2]
+    for name in ("may", "may-not"):
+        tended = Tended(tmp_path / name, f"unix://{name}:pw@{place}").start()
+        store = tended.store
+        assert tended.tend()
+        appender = Appender(store.actor_url, RUN, actor=0, epoch=1, incarnation=0)
+        assert appender.append([]).control.epoch == 1
+        if name == "may":
+            assert store.actor_url.startswith(f"unix://shusaku-{RUN}-actor:")
+            assert tended.lines == []
+        else:
+            assert store.actor_url == store.url
+            [line] = tended.lines
+            assert "may not make one" in line
+            assert "replay.actor_url" in line
+        store.stop()
+        assert client.execute_command("ACL", "USERS") == [b"default", b"may", b"may-not"], "none is left behind"
+        client.delete(*RunKeys.of(RUN))

@@ -41,7 +41,7 @@ STATS = ReplayStats(games=50, rows=400, window=1000, capacity=5000, inserted=450
 
 def report(step: int, learning: float = 0.0, waiting: float = 0.0, **fields: Any) -> TrainingReport:
     values: dict[str, Any] = {
-        "step": step, "version": 1 + step // 10, "ticks": step, "learning_seconds": learning,
+        "step": step, "version": 1 + step // 10, "learning_seconds": learning,
         "waiting_seconds": waiting, "losses": {"policy": 1.5, "value": 0.25}, "metrics": {"learning_rate": 1e-3},
         "skipped_steps": 0, "refused_publications": 0, "rollbacks": 0, "saved_step": 0,
         "resident_megabytes": 300.0, "replay": STATS,
@@ -59,10 +59,10 @@ class Run:
         self.identity = RunIdentity(directory / "run.json", "run-1", 3)
         self.supervisor = Supervisor(clock.monotonic)
         for name, count in groups.items():
-            self.supervisor.register(RayRole(name, dict, lambda *_: (), heartbeat=lambda *_: 0.0), count)
-        for _ in range(2):
+            self.supervisor.register(RayRole(name, dict, lambda *_: ()), count)
+        for _ in range(3):  # they are started, asked for a heartbeat, and heard
             self.supervisor.reconcile()
-        self.totals = ActorTotals(clock.monotonic)
+        self.totals = ActorTotals()
         self.faults = FaultCounter()
         self.report: TrainingReport | None = None
         self.actors, self.quarantined = groups["self_play"], 0

@@ -4,89 +4,23 @@ incarnation, and never two of one replica live at once."""
 from collections.abc import Callable
 
 import pytest
+from fake_workers import Clock, FakeRole, FakeWorker
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from shusaku.common.activity import Heartbeat
 from shusaku.common.errors import RunError
 from shusaku.deploy.cluster.supervisor import (
     BACKOFF_SECONDS,
     GIVE_UP,
     HEALTHY_SECONDS,
+    SILENT_SECONDS,
     STOP_SECONDS,
+    STUCK_FACTOR,
     STUCK_SECONDS,
     Supervisor,
 )
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-class FakeWorker:
-    def __init__(self, index: int, incarnation: int, clock: Clock) -> None:
-        self.index, self.incarnation, self.clock = index, incarnation, clock
-        self.reason: str | None = None
-        self.heartbeat_at: float | None = None
-        self.is_hung = False  # sends no heartbeat and does not stop
-        self.was_asked_to_stop = self.was_killed = False
-
-    @property
-    def is_running(self) -> bool:
-        return self.reason is None and not self.was_killed
-
-    def poll(self) -> None:
-        if self.is_running and not self.is_hung and self.heartbeat_at is not None:
-            self.heartbeat_at = self.clock.now
-
-    def exit_reason(self) -> str | None:
-        return "killed" if self.was_killed else self.reason
-
-    def has_raised(self) -> bool:
-        return self.reason is not None and self.reason.startswith("Error")
-
-    def last_heartbeat(self) -> float | None:
-        return None if self.heartbeat_at is None else self.clock.now - self.heartbeat_at
-
-    def send_heartbeat(self) -> None:
-        self.heartbeat_at = self.clock.now
-
-    def stop(self) -> None:
-        self.was_asked_to_stop = True
-        if not self.is_hung:
-            self.reason = "the worker was stopped"
-
-    def kill(self) -> None:
-        self.was_killed = True
-
-
-class FakeRole:
-    name = "player"
-    start_seconds = 60.0
-    is_vital = True
-
-    def __init__(self, clock: Clock, prepare: Callable[[FakeWorker], None] = lambda worker: None) -> None:
-        self.clock, self.prepare = clock, prepare
-        self.started: list[FakeWorker] = []
-        self.fenced: list[tuple[int, int]] = []  # index, incarnation
-
-    def fence(self, index: int, incarnation: int) -> None:
-        assert all(not worker.is_running for worker in self.started if worker.index == index)
-        self.fenced.append((index, incarnation))
-
-    def start(self, index: int, incarnation: int) -> FakeWorker:
-        assert self.fenced[-1:] == [(index, incarnation)], "its predecessors are fenced first"
-        worker = FakeWorker(index, incarnation, self.clock)
-        self.prepare(worker)
-        self.started.append(worker)
-        return worker
-
-    def running(self) -> list[FakeWorker]:
-        return [worker for worker in self.started if worker.is_running]
 
 
 def make_group(
@@ -113,7 +47,7 @@ def test_a_silent_worker_is_killed_and_replaced() -> None:
     supervisor, role, clock = make_group(1)
     supervisor.reconcile()
     role.started[0].is_hung = True
-    clock.now += STUCK_SECONDS - 1
+    clock.now += SILENT_SECONDS - 1
     supervisor.reconcile()
     assert len(role.started) == 1
     clock.now += 2
@@ -122,14 +56,86 @@ def test_a_silent_worker_is_killed_and_replaced() -> None:
     assert [w.incarnation for w in role.running()] == [1]
 
 
-def test_a_worker_without_heartbeats_while_none_can_arrive_is_left_alone() -> None:
-    """While the replay is down, no heartbeat arrives from any actor: that is not their fault."""
+def test_waiting_is_never_a_hang_and_work_is_one_after_its_deadline() -> None:
+    """An inference server that needs an hour to come back costs no actor; a step that never ends costs one."""
+    supervisor, role, _ = make_group(1)
+    role.started[0].beat = Heartbeat("waiting for an inference server", 3600.0, is_wait=True, waits_for="inference")
+    supervisor.reconcile()
+    role.started[0].beat = Heartbeat("a step", STUCK_SECONDS)
+    supervisor.reconcile()
+    assert supervisor.restarts == 0
+    role.started[0].beat = Heartbeat("a step", STUCK_SECONDS + 1)
+    supervisor.reconcile()
+    assert role.started[0].was_killed
+    assert supervisor.take_events() == [
+        "player 0 ended: a step has taken 301 s, and 0 s at most before; the next worker may take 3010 s "
+        "(cluster.stuck_seconds is the least); it is started again"]
+
+
+def test_the_deadline_of_work_follows_the_slowest_of_any_worker() -> None:
+    """Batches of 35 s are slow, not stuck; and what a worker took too long for is no hang in its successor."""
+    supervisor, role, _ = make_group(2)
+    role.started[0].beat = Heartbeat("a batch", 1.0, slowest={"a batch": 50.0})
+    supervisor.reconcile()
+    role.started[1].beat = Heartbeat("a batch", STUCK_FACTOR * 50)
+    supervisor.reconcile()
+    assert supervisor.restarts == 0
+    role.started[1].beat = Heartbeat("a batch", STUCK_FACTOR * 50 + 1)
+    supervisor.reconcile()
+    assert supervisor.restarts == 1
+    supervisor.reconcile()
+    role.started[2].beat = Heartbeat("a batch", STUCK_FACTOR * (STUCK_FACTOR * 50 + 1))
+    supervisor.reconcile()
+    assert supervisor.restarts == 1
+    role.started[2].beat = Heartbeat("another step", STUCK_SECONDS + 1)
+    supervisor.reconcile()
+    assert supervisor.restarts == 2, "each kind of work has a deadline of its own"
+
+
+def test_a_setting_is_the_least_deadline() -> None:
+    clock = Clock()
+    supervisor, role = Supervisor(clock, stuck_seconds=1000), FakeRole(clock, FakeWorker.send_heartbeat)
+    supervisor.register(role, 1)
+    supervisor.reconcile()
+    role.started[0].beat = Heartbeat("a step", 999)
+    supervisor.reconcile()
+    assert supervisor.restarts == 0
+    role.started[0].beat = Heartbeat("a step", 1001)
+    supervisor.reconcile()
+    assert supervisor.restarts == 1
+
+
+def test_work_goes_on_ageing_between_two_heartbeats() -> None:
     supervisor, role, clock = make_group(1)
+    role.started[0].beat, role.started[0].is_hung = Heartbeat("a step", STUCK_SECONDS - 10), True
+    clock.now += 9
     supervisor.reconcile()
-    role.started[0].heartbeat_at = None
-    clock.now += 10 * STUCK_SECONDS
+    assert supervisor.restarts == 0
+    clock.now += 2
     supervisor.reconcile()
-    assert len(role.running()) == len(role.started) == 1
+    assert supervisor.restarts == 1
+
+
+def test_failures_in_an_outage_of_another_part_do_not_count() -> None:
+    """Redis is away for minutes while a learner starts, and fails, again and again."""
+    def fail(worker: FakeWorker) -> None:
+        worker.reason = "Error: the replay does not answer"
+
+    supervisor, role, clock = make_group(1, fail)
+    supervisor.has_outage = True
+    for _ in range(1000):
+        clock.now += 1
+        supervisor.reconcile()
+    assert len(role.started) > 2 * GIVE_UP
+    supervisor.has_outage = False
+
+    def go_on() -> None:
+        for _ in range(1000):
+            clock.now += 1
+            supervisor.reconcile()
+
+    with pytest.raises(RunError, match="failed"):
+        go_on()
 
 
 def test_restarts_in_a_row_come_slower() -> None:
@@ -211,19 +217,6 @@ def test_a_worker_that_may_be_missing_ends_nothing() -> None:
         for worker in role.running():
             worker.reason = "Error: again"
     assert len(role.started) > GIVE_UP
-
-
-def test_the_time_for_a_start_stands_still_while_no_heartbeat_can_arrive() -> None:
-    supervisor, role, clock = make_group(1, lambda worker: None)
-    supervisor.set_unreachable("player", True)
-    for _ in range(300):
-        clock.now += 1
-        supervisor.reconcile()
-    assert len(role.started) == 1
-    supervisor.set_unreachable("player", False)
-    clock.now += role.start_seconds + 1
-    supervisor.reconcile()
-    assert role.started[0].was_killed
 
 
 def test_stop_all_ends_all_workers_and_starts_none_again() -> None:

@@ -11,11 +11,21 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fake_ray import ELSEWHERE, HERE, Clock, FakeHandle, FakeRay, death, install, task_error
+from fake_ray import BEAT, ELSEWHERE, HERE, Clock, FakeHandle, FakeRay, death, install, task_error
 
+from shusaku.common.activity import Heartbeat
 from shusaku.common.errors import ResumeError, UsageError
-from shusaku.deploy.cluster.supervisor import STUCK_SECONDS, Supervisor
-from shusaku.deploy.cluster.workers import POLL_SECONDS, Delivery, RayRole, RayWorker, cause_of, first_line
+from shusaku.deploy.cluster.supervisor import Supervisor
+from shusaku.deploy.cluster.workers import (
+    GAP_SECONDS,
+    POLL_SECONDS,
+    Delivery,
+    RayRole,
+    RayWorker,
+    cause_of,
+    first_line,
+)
+from shusaku.replay.stream.client import ReplayUnavailable
 
 
 @pytest.fixture
@@ -33,10 +43,10 @@ def handle(world: tuple[FakeRay, Clock]) -> FakeHandle:
     return FakeHandle()
 
 
-def poll(worker: RayWorker) -> float | None:
-    """Polls the worker; returns the age of its newest heartbeat."""
+def poll(worker: RayWorker) -> float:
+    """Polls the worker; returns how long it has been silent."""
     worker.poll()
-    return worker.last_heartbeat()
+    return worker.silent_seconds()
 
 
 def poll_exit(worker: RayWorker) -> str | None:
@@ -53,72 +63,83 @@ def worker(handle: FakeHandle) -> RayWorker:
 # --- heartbeats ------------------------------------------------------------------------------------------------------
 
 
-def test_a_slow_worker_gets_one_report_call(worker: RayWorker, handle: FakeHandle, clock: Clock) -> None:
+@pytest.mark.parametrize("method", ["heartbeat", "report"])
+def test_a_slow_worker_gets_one_call(clock: Clock, method: str) -> None:
+    handle = FakeHandle(beat=None)
+    worker = RayWorker(handle)
     for _ in range(1000):
-        assert poll(worker) is None
+        worker.poll()
         clock.now += 0.2
-    assert len(handle.calls("report")) == 1
-    handle.newest("report").answer(SimpleNamespace(ticks=1))
-    assert poll(worker) == 0
-    assert len(handle.calls("report")) == 2, "the next call follows the answer"
-
-
-def test_report_calls_have_a_pause_between_them(worker: RayWorker, handle: FakeHandle, clock: Clock) -> None:
-    for tick in range(100):
-        worker.poll()
-        if not handle.newest("report").is_done:
-            handle.newest("report").answer(SimpleNamespace(ticks=tick))
-        clock.now += 0.1
-    assert 10 / POLL_SECONDS - 2 <= len(handle.calls("report")) <= 10 / POLL_SECONDS
-
-
-def answer_all(worker: RayWorker, handle: FakeHandle, clock: Clock, seconds: float, report: Any) -> float | None:
-    """Answers each call of `report` with `report` for so long; returns the age of the newest heartbeat."""
-    for _ in range(round(seconds / POLL_SECONDS)):
-        clock.now += POLL_SECONDS
-        worker.poll()
-        if not handle.newest("report").is_done:
-            handle.newest("report").answer(report)
-    return poll(worker)
-
-
-def test_a_report_whose_ticks_stand_still_is_no_heartbeat(worker: RayWorker, handle: FakeHandle, clock: Clock) -> None:
-    assert answer_all(worker, handle, clock, 2.0, SimpleNamespace(ticks=7)) is not None
-    since = poll(worker)
-    assert since is not None
-    after = answer_all(worker, handle, clock, STUCK_SECONDS, SimpleNamespace(ticks=7))
-    assert after == pytest.approx(since + STUCK_SECONDS), "its answers come, its loop stands still"
-    going_on = answer_all(worker, handle, clock, POLL_SECONDS * 2, SimpleNamespace(ticks=8))
-    assert going_on is not None
-    assert going_on <= 2 * POLL_SECONDS
-
-
-def test_a_report_without_ticks_is_a_heartbeat(worker: RayWorker, handle: FakeHandle, clock: Clock) -> None:
-    """The evaluator's `report` is None, and waits for nothing."""
-    age = answer_all(worker, handle, clock, 60.0, None)
-    assert age is not None
-    assert age <= 2 * POLL_SECONDS
-
-
-def test_a_report_that_fails_is_no_heartbeat_and_no_end(worker: RayWorker, handle: FakeHandle, clock: Clock) -> None:
+    assert len(handle.calls(method)) == 1
+    handle.newest(method).answer(BEAT)
     worker.poll()
-    handle.newest("report").answer(SimpleNamespace(ticks=1))
+    assert len(handle.calls(method)) == 2, "the next call follows the answer"
+
+
+@pytest.mark.parametrize("method", ["heartbeat", "report"])
+def test_calls_have_a_pause_between_them(clock: Clock, method: str) -> None:
+    handle = FakeHandle(beat=None)
+    worker = RayWorker(handle)
+    for _ in range(100):
+        worker.poll()
+        if not handle.newest(method).is_done:
+            handle.newest(method).answer(BEAT)
+        clock.now += 0.1
+    assert 10 / POLL_SECONDS - 2 <= len(handle.calls(method)) <= 10 / POLL_SECONDS
+
+
+def test_silence_lasts_from_the_start_until_a_heartbeat(clock: Clock) -> None:
+    handle = FakeHandle(beat=None)
+    worker = RayWorker(handle, run_seconds=lambda: 61.5)
+    for second in range(100):
+        assert poll(worker) == second
+        assert worker.heartbeat() is None
+        clock.now += 1
+    handle.newest("heartbeat").answer(BEAT)
+    assert poll(worker) == 0
+    assert worker.heartbeat() is BEAT
+    assert handle.newest("heartbeat").arguments == (61.5,), "the worker learns how long the run has trained"
+
+
+def test_a_heartbeat_that_fails_is_none_and_no_end(clock: Clock) -> None:
+    handle = FakeHandle(beat=None)
+    worker = RayWorker(handle)
+    worker.poll()
+    handle.newest("heartbeat").answer(BEAT)
     assert poll(worker) == 0
     for _ in range(20):
         clock.now += 1.0
         worker.poll()
-        if not handle.newest("report").is_done:
-            handle.newest("report").fail(task_error(TimeoutError("not ready")))
+        if not handle.newest("heartbeat").is_done:
+            handle.newest("heartbeat").fail(task_error(TimeoutError("not ready")))
     assert poll(worker) == 20.0
+    assert worker.heartbeat() is BEAT
     assert poll_exit(worker) is None
-    assert worker.report.ticks == 1
 
 
-def test_heartbeats_of_actors_come_through_the_replay(handle: FakeHandle) -> None:
-    worker = RayWorker(handle, lambda: 4.5)
-    assert poll(worker) == 4.5
-    assert handle.calls("report") == []
-    assert poll(RayWorker(handle, lambda: None)) is None
+def test_a_pause_of_the_driver_is_no_silence_of_its_workers(clock: Clock) -> None:
+    """The driver was suspended (SIGSTOP, a closed laptop); so it heard nothing."""
+    handle = FakeHandle(beat=None)
+    worker = RayWorker(handle)
+    worker.poll()
+    clock.now += 3600
+    assert poll(worker) == GAP_SECONDS
+    clock.now += 1
+    assert poll(worker) == GAP_SECONDS + 1
+
+
+def test_a_report_is_kept_until_the_next(worker: RayWorker, handle: FakeHandle, clock: Clock) -> None:
+    worker.poll()
+    handle.newest("report").answer(SimpleNamespace(version=7))
+    worker.poll()
+    assert worker.report.version == 7
+    handle.newest("report").fail(task_error(TimeoutError("not ready")))
+    clock.now += POLL_SECONDS
+    worker.poll()
+    assert worker.report.version == 7
+    quiet = RayWorker(FakeHandle(), has_report=False)
+    quiet.poll()
+    assert quiet.handle.calls("report") == []
 
 
 # --- the end ---------------------------------------------------------------------------------------------------------
@@ -337,11 +358,11 @@ def make_role(**options: Any) -> RayRole:
 def test_a_role_starts_a_named_actor_that_ray_never_restarts(world: tuple[FakeRay, Clock]) -> None:
     order: list[str] = []
     role = make_role(
-        cpus=0.5, heartbeat=lambda index, incarnation: index + incarnation / 10,
+        cpus=0.5,
         fence=lambda index, incarnation: order.append(f"fenced {index}.{incarnation}, {len(world[0].actors)}"),
     )
     role.fence(2, 3)
-    workers = [role.start(2, 3), role.start(1, 0)]
+    role.start(2, 3)
     assert order == ["fenced 2.3, 0"]
     started = world[0].actors[0]
     assert started.arguments == (2, 3)
@@ -350,7 +371,6 @@ def test_a_role_starts_a_named_actor_that_ray_never_restarts(world: tuple[FakeRa
     assert started.options["num_gpus"] == 0
     assert started.options["max_restarts"] == 0
     assert started.options["scheduling_strategy"] == "SPREAD"
-    assert [poll(worker) for worker in workers] == [2.3, 1.0]
 
 
 def test_a_role_of_one_node_stays_there(world: tuple[FakeRay, Clock]) -> None:
@@ -360,19 +380,33 @@ def test_a_role_of_one_node_stays_there(world: tuple[FakeRay, Clock]) -> None:
     assert (strategy.node_id, strategy.soft) == (node, False)
 
 
-def test_the_supervisor_replaces_a_worker_whose_ticks_stand_still(world: tuple[FakeRay, Clock]) -> None:
+@pytest.mark.parametrize(("beat", "reason"), [
+    (None, "no first heartbeat within 120 s"),
+    (Heartbeat("a gradient step", 400.0), "a gradient step has taken 400 s, and 0 s at most before"),
+])
+def test_the_supervisor_replaces_a_worker_that_is_silent_or_hangs(
+    world: tuple[FakeRay, Clock], beat: Heartbeat | None, reason: str
+) -> None:
     """Supervisor and RayWorker together."""
     fake, clock = world
     supervisor = Supervisor(clock.monotonic)
     supervisor.register(make_role(), 1)
-    for _ in range(100):
+    supervisor.reconcile()
+    fake.actors[0].handle.beat = beat
+    if beat is None:  # the first call was not answered either
+        fake.actors[0].handle.made.clear()
+        supervisor.groups["self_play"].replicas[0].worker = RayWorker(fake.actors[0].handle)
+    for _ in range(250):
         supervisor.reconcile()
-        handle = fake.actors[-1].handle
-        for call in handle.calls("report"):
-            call.answer(SimpleNamespace(ticks=5))
         clock.now += 0.5
     assert [actor.arguments for actor in fake.actors] == [(0, 0), (0, 1)]
     assert fake.actors[0].handle.is_killed
     assert not fake.actors[1].handle.is_killed
     (event,) = supervisor.take_events()
-    assert event.startswith(f"self_play 0 ended: no heartbeat for {STUCK_SECONDS:.0f}")
+    assert event.startswith(f"self_play 0 ended: {reason}")
+
+
+def test_want_of_the_replay_is_no_failure_of_its_own(worker: RayWorker, handle: FakeHandle) -> None:
+    handle.newest("run").fail(task_error(ReplayUnavailable("no answer within 5 s")))
+    assert poll_exit(worker) == "ReplayUnavailable: no answer within 5 s"
+    assert not worker.has_raised()

@@ -99,7 +99,6 @@ def check_quiet(head: Driver, token_file: str) -> None:
 
 @pytest.mark.parametrize(("module", "name"), [
     (quiet_ray.PARAMETERS, "RayParams"), (quiet_ray.SERVICES, "start_ray_process"),
-    (quiet_ray.WORKER, "print_to_stdstream"),
 ])
 def test_a_ray_without_a_private_name_is_one_line_and_runs_as_it_is(
     module: str, name: str, monkeypatch: pytest.MonkeyPatch

@@ -18,7 +18,7 @@ from shusaku.common.config.schema import ReplayConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.masking import mask_text
 from shusaku.common.messages import GameId, GameRecord
-from shusaku.replay.stream.access import acl_rules
+from shusaku.replay.stream.access import ActorUser, acl_rules
 from shusaku.replay.stream.append import Appender, EncodedGame
 from shusaku.replay.stream.buffer import RedisBuffer
 from shusaku.replay.stream.client import (
@@ -30,6 +30,7 @@ from shusaku.replay.stream.client import (
 )
 from shusaku.replay.stream.control import RedisControl
 from shusaku.replay.stream.keys import RunKeys
+from shusaku.replay.stream.scripts import SET_CONTROL
 from shusaku.replay.stream.server import EmbeddedServer
 from shusaku.replay.stream.writer import AsyncWriter
 
@@ -162,18 +163,49 @@ def test_roles(server: EmbeddedServer, make_record: MakeRecord) -> None:
     assert not control.is_lost()
     buffer.close()
     stranger = connect(urls["actor"])
+    assert stranger.hget(keys.control, "stop") == b"1"
     forbidden: list[tuple[str, ...]] = [
         ("FLUSHALL",), ("CONFIG", "GET", "*"), ("KEYS", "*"), ("DEL", keys.games), ("GET", keys.status),
         ("SET", keys.status, "x"), ("EVAL", "return 1", "0"), ("SHUTDOWN",), ("ACL", "LIST"),
         ("XREAD", "STREAMS", keys.games, "0"), ("HGETALL", keys.control), ("XADD", "other", "*", "a", "b"),
         ("XADD", RunKeys.of("other").games, "*", "a", "b"), ("XADD", keys.quarantine, "*", "a", "b"),
         ("SUBSCRIBE", "x"), ("MONITOR",), ("REPLICAOF", "NO", "ONE"), ("MODULE", "LIST"), ("SCRIPT", "FLUSH"),
+        ("HSET", keys.control, "stop", "1"), ("HDEL", keys.control, "epoch"), ("SCRIPT", "LOAD", "while true do end"),
+        ("EVALSHA", SET_CONTROL.sha1, "1", keys.control, "stop", "1"), ("ACL", "SETUSER", "actor", "allkeys"),
     ]
     for command in forbidden:
         with pytest.raises(redis.exceptions.NoPermissionError):
             stranger.execute_command(*command)
     with pytest.raises(ReplayRefused, match="lacks a right"):
         Appender(urls["actor"], "other", actor=0, epoch=0, incarnation=0).append([])
+
+
+def test_the_run_makes_a_user_for_its_actors(server: EmbeddedServer, make_record: MakeRecord) -> None:
+    """The same in a server of ours and in the user's, by whatever address."""
+    RedisControl(server.url, "mine").begin(0, capacity=100, max_bytes=1 << 20, actors=0)
+    user = ActorUser(server.url, "mine", 5.0)
+    user.grant()
+    user.grant()  # as the driver does again and again
+    secret = (server.directory / "password").read_text().strip()
+    query = f"{server.tcp_url.replace(f':{secret}@', '')}?password={secret}"
+    for k, url in enumerate((server.url, server.tcp_url, query)):
+        theirs = user.url_from(url)
+        assert secret not in theirs
+        appender = Appender(theirs, "mine", actor=0, epoch=0, incarnation=k)
+        game = EncodedGame.of(replace(make_record(GAME, k), game_id=GameId(0, 0, k, 0)))
+        assert appender.append([game], b"metrics").appended == 1
+        assert str(connect(theirs).execute_command("PING")) in ("True", "b'PONG'")
+        with pytest.raises(redis.exceptions.NoPermissionError):
+            connect(theirs).execute_command("ACL", "WHOAMI")
+    admin(server).script_flush()  # or a restart of the server
+    fresh = Appender(user.url_from(server.url), "mine", actor=0, epoch=0, incarnation=9)
+    with pytest.raises(ReplayRefused):
+        fresh.append([])
+    user.grant()
+    fresh.append([])
+    user.revoke()
+    with pytest.raises(ReplayRefused, match="password or the user name is wrong"):
+        Appender(user.url_from(server.url), "mine", actor=0, epoch=0, incarnation=10).append([])
 
 
 def openssl(directory: Path, *arguments: str) -> None:

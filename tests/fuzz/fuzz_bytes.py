@@ -1,0 +1,270 @@
+"""Fuzzes all that reads bytes of others: records, what Redis holds, weights and checkpoints, shared memory.
+
+    .venv/bin/python -m pip install -c constraints.txt atheris            # the extra [fuzz] of pyproject.toml
+    .venv/bin/python tests/fuzz/fuzz_bytes.py record -runs=1000000        # a target, and options of libFuzzer
+    .venv/bin/python tests/fuzz/fuzz_bytes.py record runs/fuzz_record/crash-...    # the same bytes again
+
+A target takes bytes and raises only if what reads them does something that its docstring rules out: any exception but
+the one it names, or a value that a second reading contradicts.  `make fuzz` runs each 10,000,000 times.
+"""
+
+import json
+import os
+import shutil
+import socket
+import struct
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "tests" / "fixtures" / "golden"
+INSTRUMENTED = ("shusaku.common.codec", "shusaku.common.leaves_codec", "shusaku.common.network.weights",
+                "shusaku.learner.checkpoints", "shusaku.replay.stream.tail", "shusaku.replay.stream.control",
+                "shusaku.replay.stream.open_games", "shusaku.replay.validation", "shusaku.replay.row_window",
+                "shusaku.deploy.cluster.actor_totals", "shusaku.actors.inference.shm_segment",
+                "shusaku.actors.inference.shm_server", "shusaku.common.open_game_codec")
+
+
+class Target(NamedTuple):
+    """Something that reads bytes."""
+
+    read: Callable[[bytes], None]
+    seeds: list[bytes]
+    max_len: int = 4096
+
+
+def record_target() -> Target:
+    """A record is refused with CodecError or InvalidRecordError, or it is a game of this run."""
+    from shusaku.common._core import Game
+    from shusaku.common.codec import CodecError, decode_record, encode_record
+    from shusaku.common.config.schema import ReplayConfig
+    from shusaku.replay.record_log import RecordLog
+    from shusaku.replay.row_window import RowWindow
+    from shusaku.replay.validation import InvalidRecordError
+
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(GOLDEN / "records", Path(folder) / "records")
+        log = RecordLog(Path(folder) / "records")
+        seeds = list(log.iterate())
+        log.close()
+    config = ReplayConfig(window="fixed", capacity=500, minimum=20)
+    window = RowWindow(Game("tic_tac_toe"), config, batch_size=16)
+    window.record_version(100)
+
+    def read(data: bytes) -> None:
+        try:
+            record = decode_record(data)
+        except CodecError as error:
+            assert_one_line(error)
+            return
+        assert decode_record(encode_record(record)).game_id == record.game_id
+        try:
+            window.validation.check_game(record)
+            window.validation.check_origin(record, window.version)
+            window.accept(record)
+        except InvalidRecordError as error:
+            assert_one_line(error)
+        assert 0 <= window.limiter.size <= config.capacity + len(record)
+
+    return Target(read, seeds)
+
+
+def redis_target() -> Target:
+    """What stands in Redis is read, or is ReplayUnavailable; nothing else, whoever wrote it."""
+    from shusaku.deploy.cluster.actor_totals import ActorTotals
+    from shusaku.replay.stream.append import read_reply
+    from shusaku.replay.stream.client import ReplayUnavailable, translate_redis_errors
+    from shusaku.replay.stream.control import RedisControl
+    from shusaku.replay.stream.tail import Entry, parse_entries
+
+    control = RedisControl("unix:///nowhere", "fuzz")
+    real = control._client
+    calls: list[Callable[[], Any]] = [
+        control.newest_epoch, control.newest_version, control.desired_actors, control.is_run_stop_requested,
+        control.counters, control.quarantined, control.status,
+    ]
+
+    def read(data: bytes) -> None:
+        parts = data.split(b"\n")
+        fields = [part for line in parts for part in line.split(b"\t")]
+        answers = Stored(fields)
+        control._client = answers  # type: ignore[assignment]
+        for call in calls:
+            with refusal(ReplayUnavailable):
+                call()
+        totals = ActorTotals()
+        with refusal(ReplayUnavailable):
+            totals.update(control.actor_metrics(), {})
+        with refusal(ReplayUnavailable), translate_redis_errors("unix:///nowhere"):
+            read_reply(fields[:8])
+        numbers = struct.unpack("<QQ", data[:16].ljust(16, b"\0"))
+        for place in (numbers[0], 5):
+            id = f"{place}-{numbers[1] if place != 5 else 0}".encode()
+            [entry] = parse_entries([(id, fields[: 2 * min(10, len(fields) // 2)])], 9, 1000)
+            assert isinstance(entry, Entry)
+            assert entry.rows >= 0
+            assert not entry.is_ours or entry.number <= 9
+        control._client = real
+
+    entry = b"d\tdata\tr\t4\tn\t9\ta\t1:2:3"
+    metrics = bytes.fromhex("82a567616d6573cd1000a772756e74696d65a3637075")
+    heartbeat = b"0\t1700000000000:3\n0\t" + metrics
+    return Target(read, [entry, b"1\t2\t3\t4\t5\t6\t7\t8", heartbeat, b"-1", b"1e9", metrics])
+
+
+class Stored:
+    """A client of Redis that answers every command with the same bytes, in the shape of that command."""
+
+    def __init__(self, fields: list[bytes]) -> None:
+        self._fields = fields
+
+    def hget(self, *key: str) -> bytes:
+        return self._fields[0]
+
+    get = hget
+
+    def hgetall(self, key: str = "") -> dict[bytes, bytes]:
+        return dict(zip(self._fields[::2], self._fields[1::2], strict=False))
+
+    def pipeline(self, transaction: bool) -> "Stored":
+        return self
+
+    def time(self) -> None:
+        pass
+
+    def execute(self) -> list[Any]:
+        return [(1_700_000_000, 0), self.hgetall(), self.hgetall()]
+
+
+def checkpoint_target() -> Target:
+    """A weights file is refused with UsageError, the files of a checkpoint as damaged; or they are read."""
+    import shusaku.learner.checkpoints as checkpoints
+    from shusaku.common._core import Game
+    from shusaku.common.config.schema import NetworkConfig
+    from shusaku.common.errors import UsageError
+    from shusaku.common.network.weights import random_weights, weights_from_bytes, weights_to_bytes
+
+    game = Game("tic_tac_toe")
+    weights = random_weights(game, NetworkConfig(filters=1, blocks=0, value_hidden=1), 1, version=1)
+    file = weights_to_bytes(weights)
+    facts = json.dumps({"version": 1, "game": "tic_tac_toe"}).encode()
+    manifest = json.dumps({"format": 1, "step": 3, "files": {"facts.json": {"bytes": len(facts), "sha256": "0"}}})
+
+    def read(data: bytes) -> None:
+        with refusal(UsageError):
+            found = weights_from_bytes(data, "file")
+            assert weights_from_bytes(weights_to_bytes(found), "file").version == found.version
+        cut = int.from_bytes(data[:2], "little")
+        files = {"facts.json": data[2:cut + 2], "network.safetensors": data[cut + 2:]}
+        for one in (files, {"network.safetensors": file}, {**files, "network.safetensors": file}):
+            with refusal(checkpoints._Damaged):
+                checkpoints.parse_files(Path("000000003"), one)
+        text = checkpoints._difference(data, manifest.encode())
+        assert len(text.splitlines()) == 1, text
+
+    both = len(facts).to_bytes(2, "little") + facts
+    return Target(read, [file, both + file, manifest.encode(), facts], max_len=len(file) + 512)
+
+
+def shared_memory_target() -> Target:
+    """A client's handshake, slots and requests are accepted or refused with the errors that the server expects."""
+    from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
+    from shusaku.actors.inference.shm_segment import HANDSHAKE, HANDSHAKE_MARK, Segment, Status
+    from shusaku.actors.inference.shm_server import _Connection
+    from shusaku.common._core import Game
+    from shusaku.common.codec import CodecError
+    from shusaku.common.leaves_codec import LeavesCodec, decode_evaluation, encode_answer, to_half
+    from shusaku.common.messages import Leaves
+
+    game = Game("tic_tac_toe")
+    codec = LeavesCodec(game)
+    evaluator = PseudoRandomEvaluator(game, 1)
+    start = game.start()
+    packed = np.zeros((1, game.packed_bytes), np.uint8)
+    uniform = np.zeros((1, game.num_uniform_planes), np.float32)
+    actions = np.array(start.legal_actions, np.uint16)
+    leaves = Leaves(packed, uniform, np.array([0, len(actions)], np.int32), actions)
+    request = codec.encode(leaves)
+    answer = evaluator(leaves)
+    reply = encode_answer(to_half(answer.logits), to_half(answer.values), 1)
+    segment = Segment.create(2, 4096)
+
+    def read(data: bytes) -> None:
+        with refusal(CodecError):
+            asked = codec.decode(data)
+            assert codec.encode(asked) == data
+        with refusal(CodecError):
+            decode_evaluation(data, 1, len(actions))
+        size = min(len(data), 4096)
+        segment._map[:size] = data[:size]  # a client may write anything at any time
+        with refusal(ValueError):
+            body = segment.read(0)
+            assert isinstance(body.status, Status)
+            assert len(body.data) <= segment.slot_bytes
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with closing(theirs):
+            connection = _Connection(ours)
+            descriptors = [segment.descriptor] * (len(data) % 3)
+            socket.send_fds(theirs, [data[:100] or b"\0"], descriptors)
+            with refusal(ValueError, EOFError, OSError):
+                connection.accept_handshake()
+                theirs.send(data[-1:])
+                assert connection.next_slot() < 2
+            connection.close()
+
+    hello = HANDSHAKE.pack(HANDSHAKE_MARK, 7, 2, 4096)
+    return Target(read, [request, reply, hello, hello + b"\1", struct.pack("<IId", 0, len(request), 1.0) + request])
+
+
+def assert_one_line(error: Exception) -> None:
+    assert len(str(error).splitlines()) <= 1, repr(error)
+
+
+@contextmanager
+def refusal(*kinds: type[Exception]) -> Iterator[None]:
+    """These errors, in one line, are the refusal that the reader promises."""
+    try:
+        yield
+    except kinds as error:
+        assert_one_line(error)
+
+
+TARGETS: dict[str, Callable[[], Target]] = {
+    "record": record_target, "redis": redis_target, "checkpoint": checkpoint_target,
+    "shared_memory": shared_memory_target,
+}
+
+
+def fuzz(name: str, arguments: list[str]) -> None:
+    try:
+        import atheris  # here: tests/fuzz/test_fuzz_bytes.py needs none
+    except ImportError:
+        sys.exit("there is no atheris: .venv/bin/python -m pip install -c constraints.txt atheris")
+
+    with atheris.instrument_imports(include=list(INSTRUMENTED)):
+        target = TARGETS[name]()
+    folder = ROOT / "runs" / f"fuzz_{name}"
+    names_a_place = any(not word.startswith("-") for word in arguments)
+    if not names_a_place:
+        corpus = folder / "corpus"
+        corpus.mkdir(parents=True, exist_ok=True)
+        for number, seed in enumerate(target.seeds):
+            (corpus / f"seed_{number}").write_bytes(seed)
+        defaults = [f"-artifact_prefix={folder}/", f"-max_len={target.max_len}", "-timeout=10"]
+        arguments = [*defaults, *arguments, str(corpus)]
+    atheris.Setup([sys.argv[0], *arguments], target.read)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] and sys.argv[1] in TARGETS:
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+        fuzz(sys.argv[1], sys.argv[2:])
+    else:
+        sys.exit(f"usage: fuzz_bytes.py {'|'.join(TARGETS)} [-runs=N] [-max_total_time=SECONDS] [FILE]")
