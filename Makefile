@@ -2,12 +2,13 @@
 # make train     learns connect four           make test        what continuous integration runs
 # make test-long the tests that take minutes   make lint        ruff, mypy, words, clang-format, clang-tidy
 # make test-faults  every fault of docs/operations/faults.md, with real processes that are killed, stopped and cut off
+# make soak MINUTES=60 SEED=1  kills and stops parts of both wirings at random: benchmarks/reliability/soak.py
 # make oracles   fetches the engines, game records and packages that the tests compare with
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .ONESHELL:
-.PHONY: install train test test-faults test-long oracles lint format docs results clean
+.PHONY: install train test test-faults test-long soak oracles lint format docs results clean
 
 PYTHON ?= python3
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
@@ -15,6 +16,8 @@ PYTEST_ARGS ?=
 # Tests that start whole runs stay together on one of these workers: tests/conftest.py.
 TEST_WORKERS ?= 2
 TRAIN_ARGS ?=
+MINUTES ?= 60
+SEED ?= 1
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -73,6 +76,9 @@ test-faults: install
 
 test-long: install
 	$(BIN)/python -m pytest -m long $(PYTEST_ARGS)
+
+soak: install
+	$(BIN)/python -m benchmarks.reliability.soak --minutes $(MINUTES) --seed $(SEED)
 
 oracles: $(VENV)/.tools
 	$(PYTHON) tests/fixtures/oracles.py
