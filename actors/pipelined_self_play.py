@@ -3,12 +3,12 @@
 from collections import Counter, deque
 
 from shusaku.actors.evaluators.evaluator import SplitEvaluate
-from shusaku.actors.resignation import NEVER_RESIGN, typical_resign_value
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.config.schema import SelfPlayConfig
 from shusaku.common.config.search import SearchConfig
 from shusaku.common.messages import GameRecord, OpenGame
+from shusaku.common.resignation import NEVER_RESIGN, typical_resign_value
 from shusaku.common.stage_timer import StageTimer
 
 GROUPS = 2

@@ -23,7 +23,6 @@ from shusaku.actors.inference.stats import ServerStats
 from shusaku.actors.inference.transport import SERVER_SECONDS, ServerTransport
 from shusaku.actors.open_games import OpenGamePlayer, OpenGames
 from shusaku.actors.pipelined_self_play import PipelinedSelfPlay
-from shusaku.actors.resignation import NEVER_RESIGN
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.config.schema import Config, InferenceConfig
@@ -32,6 +31,7 @@ from shusaku.common.hardware import lower_priority
 from shusaku.common.leaves_codec import LeavesCodec
 from shusaku.common.messages import Weights
 from shusaku.common.remote_worker import RemoteWorker
+from shusaku.common.resignation import NEVER_RESIGN
 from shusaku.common.stage_timer import StageTimer
 from shusaku.replay.stream.append import Appender
 from shusaku.replay.stream.open_games import take_open_games

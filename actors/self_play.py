@@ -10,11 +10,11 @@ import numpy as np
 
 from shusaku.actors.evaluators.evaluator import Runtime
 from shusaku.actors.evaluators.network import NetworkEvaluator
-from shusaku.actors.resignation import NEVER_RESIGN
 from shusaku.common._core import Game, GameBatch
 from shusaku.common.config.schema import SelfPlayConfig
 from shusaku.common.config.search import SearchConfig
 from shusaku.common.messages import EndedBy, Evaluation, GameId, GameRecord, Leaves, OpenGame, RowKind
+from shusaku.common.resignation import NEVER_RESIGN
 from shusaku.common.search import Evaluate, search_options, self_play_options
 from shusaku.common.stage_timer import StageTimer
 

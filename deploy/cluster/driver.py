@@ -13,12 +13,12 @@ from typing import Any
 
 import psutil
 
-from shusaku.actors.resignation import NEVER_RESIGN
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import ResumeError, RunError, UsageError
 from shusaku.common.messages import Weights
 from shusaku.common.network.weights import load_weights, random_weights
 from shusaku.common.ray_metrics import RayMetrics
+from shusaku.common.resignation import NEVER_RESIGN
 from shusaku.deploy.cluster.actor_totals import ActorTotals
 from shusaku.deploy.cluster.broadcast import Broadcast
 from shusaku.deploy.cluster.layout import layout_of

@@ -16,8 +16,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from shusaku.actors.resignation import NEVER_RESIGN
 from shusaku.common.masking import mask_text
+from shusaku.common.resignation import NEVER_RESIGN
 from shusaku.deploy.run.foreground_link import LINK
 
 _BARS = "▁▂▃▄▅▆▇█"

@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from shusaku.actors.resignation import NEVER_RESIGN
 from shusaku.common.checked_json import DamagedFileError, read_checked_json, write_checked_json
 from shusaku.common.errors import ResumeError, UsageError
 from shusaku.common.json_lines import append_json_line, read_json_lines
+from shusaku.common.resignation import NEVER_RESIGN
 from shusaku.learner.checkpoints import load_latest
 from shusaku.replay.stream.server import run_names
 

@@ -11,11 +11,11 @@ import psutil
 
 from shusaku.actors.arena.strength import Strength
 from shusaku.actors.inference.stats import SERVER_FAULTS
-from shusaku.actors.resignation import NEVER_RESIGN
 from shusaku.common._core import Game
 from shusaku.common.config.schema import Config
 from shusaku.common.messages import Metrics
 from shusaku.common.metrics import MetricsSink, Rate, Share, TimeShares, mean_plies
+from shusaku.common.resignation import NEVER_RESIGN
 from shusaku.deploy.run.console import Status, Waiting
 from shusaku.deploy.run.disk_budget import DiskBudget, DiskReport, checkpoint_bytes, report_disk
 from shusaku.deploy.run.measurements import strength_metrics

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from shusaku.actors.resignation import NEVER_RESIGN
+from shusaku.common.resignation import NEVER_RESIGN
 from shusaku.learner.training_loop import TrainingReport
 
 

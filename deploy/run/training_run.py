@@ -8,9 +8,9 @@ from typing import Any
 
 from shusaku.actors.arena.strength import Strength
 from shusaku.actors.arena.strength_sets import strength_set
-from shusaku.actors.resignation import NEVER_RESIGN, typical_resign_value
 from shusaku.common.config.schema import Config
 from shusaku.common.external.configured_game import configured_game
+from shusaku.common.resignation import NEVER_RESIGN, typical_resign_value
 from shusaku.deploy.run.console import Console, Status
 from shusaku.deploy.run.control_server import ControlServer
 from shusaku.deploy.run.foreground_link import LINK, Ending

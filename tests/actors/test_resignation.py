@@ -4,12 +4,12 @@ import pytest
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.pipelined_self_play import PipelinedSelfPlay
-from shusaku.actors.resignation import NEVER_RESIGN, typical_resign_value
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.config.schema import SelfPlayConfig
 from shusaku.common.config.search import PuctConfig
 from shusaku.common.messages import EndedBy
+from shusaku.common.resignation import NEVER_RESIGN, typical_resign_value
 
 GAME = Game("tic_tac_toe")
 SETTINGS = {"games": 8, "seed": 3, "identity": ActorIdentity(0)}

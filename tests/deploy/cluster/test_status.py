@@ -14,10 +14,10 @@ from fake_ray import Clock, death, install
 
 from shusaku.actors.inference.stats import ServerStats
 from shusaku.actors.remote import ServerReport
-from shusaku.actors.resignation import NEVER_RESIGN
 from shusaku.common._core import Game
 from shusaku.common.config.schema import Config
 from shusaku.common.metrics import Rate, Share, TimeShares, read_metrics
+from shusaku.common.resignation import NEVER_RESIGN
 from shusaku.deploy.cluster.actor_totals import ActorTotals
 from shusaku.deploy.cluster.status import list_processes, list_runtimes, view_workers
 from shusaku.deploy.cluster.supervisor import Supervisor
