@@ -83,6 +83,7 @@ class TrainingReport:
     resident_megabytes: float
     replay: ReplayStats
     notes: list[str] = field(default_factory=list)  # lines for the user since the last report
+    trouble: str = ""  # why no checkpoint can be written now
     reason: str = "the learner was stopped"  # of the last report: why it ended
     description: str = ""  # runtime and precision
 
@@ -120,6 +121,7 @@ class TrainingLoop:
         self._rollbacks = self._rollbacks_copied = self._saved_step = 0
         self._learning = self._waiting = 0.0
         self._metrics: dict[str, float] = {}
+        self._trouble = ""
         self._notes: list[str] = []
         self._lock = threading.Lock()  # of what `report` and `weights` read
         self._stopping = threading.Event()
@@ -207,7 +209,7 @@ class TrainingLoop:
                 losses=losses, metrics=self._metrics, skipped_steps=self.learner.skipped_steps,
                 refused_publications=self.learner.refused_publications, rollbacks=self._rollbacks,
                 saved_step=self._saved_step, resident_megabytes=psutil.Process().memory_info().rss / 1e6,
-                replay=stats, notes=notes, description=self.learner.description,
+                replay=stats, notes=notes, trouble=self._trouble, description=self.learner.description,
             )
 
     def troubles(self) -> list[str]:
@@ -349,7 +351,7 @@ class TrainingLoop:
         try:
             local, files = self._self_play.save() if self._self_play else (None, {})
         except OSError as error:
-            self._note(NO_CHECKPOINT.format(error))
+            self._refuse_checkpoint(error)
             return
         state = self.learner.copy_state(self._buffers)
         facts, step = self._facts(published, local), self.learner.step_count
@@ -374,13 +376,18 @@ class TrainingLoop:
         writing, self._writing = self._writing, None
         try:
             writing.result()
+            self._trouble = ""
             if self._self_play is not None:
                 self._self_play.trim_log()
         except OSError as error:
-            self._note(NO_CHECKPOINT.format(error))
+            self._refuse_checkpoint(error)
         except Diverged as error:
             if self._rollbacks == self._rollbacks_copied:  # else what was copied is given up already
                 self._roll_back(error)
+
+    def _refuse_checkpoint(self, error: OSError) -> None:
+        self._trouble = f"no checkpoint was written: {error}"
+        self._note(NO_CHECKPOINT.format(error))
 
     def _facts(self, published: Weights, local: dict[str, Any] | None) -> dict[str, Any]:
         """The plain numbers and texts of this moment, but for the learner's."""

@@ -286,9 +286,10 @@ class ClusterRun(TrainingRun):
             seconds=self.seconds, activity=self.activity, version=self.broadcast.version, games=self.totals.accepted,
             rows=self.totals.rows, totals={**self.totals.total, "rows": self.totals.rows}, report=self.report,
             faults=self.faults.totals, quarantined=self.quarantined, lost_games=self.lost_games,
-            strength=tuple(self.progress.strength), resign_value=self.keep_resign_value(
+            resumed_step=self.resumed_step, strength=tuple(self.progress.strength),
+            resign_value=self.keep_resign_value(
                 float(metrics.get("resign_value", NEVER_RESIGN)) for metrics in self.totals.by_actor.values()),
-            runtimes=list_runtimes(self.supervisor, self.totals), troubles=tuple(troubles),
+            runtimes=list_runtimes(self.supervisor, self.totals), troubles=(*troubles, *self.disk_troubles),
             outage_seconds=self.outage.total_seconds + self.outage.seconds,
             workers=view_workers(self.supervisor, self.totals, self.store, self.actors))
 

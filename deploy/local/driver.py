@@ -261,7 +261,7 @@ class LocalRun(TrainingRun):
             seconds=self.seconds, activity=self.activity, version=self.training.versions.newest, totals=totals,
             games=self.games.stored, rows=report.replay.inserted, report=report, faults=self.faults.totals,
             quarantined=sum(report.replay.quarantined.values()), lost_games=self.lost_games,
-            strength=tuple(self.progress.strength),
+            troubles=self.disk_troubles, strength=tuple(self.progress.strength),
             resign_value=self.keep_resign_value(actor.resign_value for actor in self.actors),
             runtimes=(self.evaluators[0].description,), pending_rows=totals["rows"] - self._rows_in_window)
 

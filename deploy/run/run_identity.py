@@ -6,7 +6,6 @@
 
 import re
 import secrets
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -74,14 +73,11 @@ class RunIdentity:
     def next_epoch(self, known: int) -> int:
         """A number above that of every earlier driver term, `known` being the newest that Redis has seen.
 
-        It is on the disk before it is used; UsageError if the disk does not take it.
+        It is on the disk before it is used; OSError if the disk does not take it.
         """
         epoch = max(self.epoch, known) + 1
-        try:
-            write_checked_json(self.path, {"run_id": self.run_id, "epoch": epoch})
-            append_json_line(self.path.with_name("starts.jsonl"), {"run_id": self.run_id, "epoch": epoch})
-        except OSError as error:
-            raise UsageError(f"{self.path}: {error.strerror}; choose a directory that can be written") from None
+        write_checked_json(self.path, {"run_id": self.run_id, "epoch": epoch})
+        append_json_line(self.path.with_name("starts.jsonl"), {"run_id": self.run_id, "epoch": epoch})
         self.epoch = epoch
         return epoch
 
@@ -119,12 +115,9 @@ class RunProgress:
         except (ValueError, KeyError, TypeError) as error:
             raise DamagedFileError(str(error)) from None
 
-    def save(self, directory: Path, log: Callable[[str], None]) -> None:
-        """Writes progress.json; a full disk is logged, and nothing more."""
-        try:
-            write_checked_json(directory / "progress.json", asdict(self))
-        except OSError as error:
-            log(f"the progress could not be written: {error}")
+    def save(self, directory: Path) -> None:
+        """Writes progress.json; OSError if the disk refuses."""
+        write_checked_json(directory / "progress.json", asdict(self))
 
 
 def _terms(directory: Path) -> list[tuple[str, int, str]]:

@@ -1,8 +1,9 @@
 """From the views of a run to what its console shows and its metrics keep; the same for one process and for many."""
 
+import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from shusaku.common.metrics import MetricsSink, Rate, Share, TimeShares, mean_pl
 from shusaku.common.resignation import NEVER_RESIGN
 from shusaku.deploy.run.console import Status, Waiting
 from shusaku.deploy.run.disk_budget import DiskBudget, DiskReport, checkpoint_bytes, report_disk
+from shusaku.deploy.run.disk_troubles import DiskTroubles
 from shusaku.deploy.run.measurements import strength_metrics
 from shusaku.deploy.run.run_view import RunView, WorkersView
 from shusaku.learner.sample_age import SAMPLE_AGE
@@ -134,7 +136,7 @@ class MetricsWriter:
     """Writes the metrics of a run below its directory; a full disk is logged and costs those lines, not the run."""
 
     def __init__(self, directory: Path, log: Callable[[str], None]) -> None:
-        self._directory, self._log = directory, log
+        self._directory, self.troubles = directory, DiskTroubles(log)
         self._sink: MetricsSink | None = None
 
     def write(self, view: RunView, status: Status) -> None:
@@ -154,22 +156,21 @@ class MetricsWriter:
     def close(self) -> None:
         """Brings everything to the disk, if that takes it."""
         if self._sink is not None:
-            with self._log_refusal():
+            with self.troubles.watch("metrics"):
                 self._sink.close()
 
     def _write(self, step: int, seconds: float, by_source: dict[str, dict[str, Any]]) -> None:
-        with self._log_refusal():
+        with self.troubles.watch("metrics"):
             self._sink = self._sink or MetricsSink(self._directory)
-            for source, values in by_source.items():
-                if values:
-                    self._sink.write(Metrics(step, seconds, source, values))
-
-    @contextmanager
-    def _log_refusal(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            self._log(f"metrics could not be written: {error}")
+            try:
+                for source, values in by_source.items():
+                    if values:
+                        self._sink.write(Metrics(step, seconds, source, values))
+            except OSError:
+                broken, self._sink = self._sink, None  # the next write opens the files again
+                with contextlib.suppress(OSError):
+                    broken.close()
+                raise
 
 
 def status_tree(view: RunView, status: Status, metadata: Mapping[str, Any]) -> dict[str, Any]:
