@@ -87,7 +87,8 @@ class LocalRun(TrainingRun):
             SelfPlay(self.game, config.search, config.self_play, evaluate, games=config.actors.games, timer=timer,
                      # 64 bits that no mini-batch, no other actor and no other driver term shares
                      seed=batch_seed(config.run.seed, (1 << 40) + (epoch << 20) + actor),
-                     identity=ActorIdentity(actor, epoch), config_hash=digest)
+                     identity=ActorIdentity(actor, epoch), config_hash=digest,
+                     resign_value=self.progress.resign_value)
             for actor, (evaluate, timer) in enumerate(zip(self.evaluators, timers, strict=False))
         ]
         accepted: list[bytes] = []
@@ -262,7 +263,8 @@ class LocalRun(TrainingRun):
             seconds=self.seconds, activity=self.activity, version=self.training.versions.newest, totals=totals,
             games=self.games.stored, rows=report.replay.inserted, report=report, faults=self.faults.totals,
             quarantined=sum(report.replay.quarantined.values()), lost_games=self.lost_games,
-            strength=tuple(self.progress.strength),
+            troubles=self.disk_troubles, strength=tuple(self.progress.strength),
+            resign_value=self.keep_resign_value(actor.resign_value for actor in self.actors),
             runtimes=(self.evaluators[0].description,), pending_rows=totals["rows"] - self._rows_in_window)
 
     def identify(self) -> dict[str, Any]:
