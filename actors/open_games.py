@@ -8,7 +8,7 @@ search, and never its beginning.  `replay.stream.open_games` tells why none ends
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from shusaku.common._core import RowRing
@@ -20,6 +20,7 @@ from shusaku.replay.stream.open_games import MAX_TAKES, TakenGames
 from shusaku.replay.validation import InvalidRecordError, Validation
 
 FIRST_SECONDS = 20.0  # from the restored games to their next save, which shows that they end no actor
+MAX_TEXT = 250  # characters of a metric
 JITTER = 0.2  # of the time between two saves, so that many actors do not save at once
 
 
@@ -66,8 +67,15 @@ class OpenGames:
         self._is_restored = True
         self._due = self._clock() + min(FIRST_SECONDS, self._seconds)
         if taken.takes > MAX_TAKES:
-            self.dropped[f"{MAX_TAKES} actors in a row ended soon after they went on with them"] += 1
-        games = [game for name, data in taken.games.items() if (game := self._decode(name, data)) is not None]
+            reason = f"{MAX_TAKES} actors in a row ended soon after they went on with them"
+            self.dropped[reason] += len(taken.games)
+            return True
+        self.resume(taken.games.items())
+        return True
+
+    def resume(self, saved: Iterable[tuple[str, bytes]]) -> None:
+        """Goes on with these games (name, encoded), the longest first; before the first step of the player."""
+        games = [game for name, data in saved if (game := self._decode(name, data)) is not None]
         games.sort(key=lambda game: len(game.record), reverse=True)
         for game in games:
             if self.restored == self._player.size:
@@ -78,7 +86,6 @@ class OpenGames:
                 self.restored += 1
             except ValueError as error:
                 self.dropped[str(error)] += 1
-        return True
 
     def save_if_due(self) -> None:
         """Saves the games if the last save is long enough ago; between two steps of the player."""
@@ -96,7 +103,7 @@ class OpenGames:
         """For the actor's heartbeat."""
         lines = (f"{count:,} open games were dropped: {reason}" for reason, count in self.dropped.most_common(1))
         return {"restored_games": self.restored, "dropped_games": self.dropped.total(),
-                "dropped": next(lines, "")[:250]}
+                "dropped": next(lines, "")[:MAX_TEXT]}
 
     def _decode(self, name: str, data: bytes) -> OpenGame | None:
         """The game, if it is a valid one of this run."""

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from shusaku.common._core import Game
 from shusaku.common.config.schema import LearnerConfig
+from shusaku.common.device_memory import is_out_of_memory
 from shusaku.common.errors import UsageError
 from shusaku.common.hardware import choose_precision
 from shusaku.common.messages import Weights
@@ -53,6 +54,7 @@ class Learner:
         self._positions: NDArray[np.float32] | None = None  # [N, C, H, W] for the scales; None before the first step
         self._scales: dict[str, float] = {}  # of the last publication
         self._quantisation_error: QuantisationError | None = None
+        self.parts = 1  # that a batch is taken in, because the device has too little memory for the whole
         self.rate_factor = 1.0  # of the learning rate; a rollback may lower it
         self.run_share = 0.0  # of the run's time that is used up, as its owner knows it; see `learning_rate`
         self._bad_steps = 0  # skipped in a row
@@ -77,14 +79,10 @@ class Learner:
         """
         torch._foreach_copy_(self._saved_statistics, self._statistics)
         observations, labels = self._on_device(batch)
-        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._is_bf16):
-            predictions = self.network(observations)
-        loss, losses = total_loss(predictions, labels, self._targets)
-        self._optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss, losses, predictions = self._differentiate(observations, labels)
         bound = self._config.max_grad_norm or float("inf")
         grad_norm = torch.nn.utils.clip_grad_norm_(self._parameters, bound)
-        total, norm = torch.stack([loss.detach(), grad_norm]).tolist()
+        total, norm = torch.stack([loss, grad_norm]).tolist()
         if not np.isfinite(total) or not np.isfinite(norm):
             self._skip(total, norm)
             return False
@@ -179,6 +177,55 @@ class Learner:
         self._positions = None
         self._bad_steps = 0
         self._sums, self._summed, self._grad_norm = {}, 0, 0.0
+
+    def _differentiate(
+        self, observations: Tensor, labels: dict[str, Tensor]
+    ) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
+        """Loss, loss of each target, predictions; the gradient is in the parameters.
+
+        If the device has no memory for the batch, it is taken in twice as many parts from now on.  Their gradients
+        are added, so the step is that of the whole batch, but for the batch norms, which see one part at a time.
+        """
+        rows = len(observations)
+        while True:
+            try:
+                return self._differentiate_parts(observations, labels, -(-rows // self.parts))
+            except RuntimeError as error:
+                if self.parts >= rows or not is_out_of_memory(error):
+                    raise
+            self.parts *= 2  # here, where the error no longer holds the tensors of the failed try
+            self._optimizer.zero_grad(set_to_none=True)
+            torch._foreach_copy_(self._statistics, self._saved_statistics)
+            if self._device.type == "cuda":
+                torch.cuda.empty_cache()
+
+    def _differentiate_parts(
+        self, observations: Tensor, labels: dict[str, Tensor], size: int
+    ) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
+        self._optimizer.zero_grad(set_to_none=True)
+        if size >= len(observations):
+            loss, losses, predictions = self._predict(observations, labels)
+            loss.backward()  # type: ignore[no-untyped-call]
+            return loss.detach(), losses, predictions
+        parts, all_weights = [], labels["weight"].sum()
+        for begin in range(0, len(observations), size):
+            rows = slice(begin, begin + size)
+            part = {name: column[rows] for name, column in labels.items()}
+            share = part["weight"].sum() / all_weights
+            loss, losses, predictions = self._predict(observations[rows], part)
+            (loss * share).backward()  # type: ignore[no-untyped-call]
+            parts.append((share, loss.detach(), losses, {name: value.detach() for name, value in predictions.items()}))
+        return (torch.stack([share * loss for share, loss, _, _ in parts]).sum(),
+                {name: torch.stack([share * losses[name].detach() for share, _, losses, _ in parts]).sum()
+                 for name in parts[0][2]},
+                {name: torch.cat([predictions[name] for *_, predictions in parts]) for name in parts[0][3]})
+
+    def _predict(
+        self, observations: Tensor, labels: dict[str, Tensor]
+    ) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._is_bf16):
+            predictions = self.network(observations)
+        return *total_loss(predictions, labels, self._targets), predictions
 
     def _on_device(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         labels = {

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from shusaku.actors.evaluators.evaluator import NO_VERSION, BatchTooLargeError
 from shusaku.common._core import Game
+from shusaku.common.device_memory import is_out_of_memory
 from shusaku.common.errors import UsageError
 from shusaku.common.hardware import Precision
 from shusaku.common.leaves_codec import concat_evaluations, slice_leaves
@@ -30,12 +31,6 @@ from shusaku.common.network.tower import TowerShape
 
 DEPTH = 2  # batches in flight: one is computed while the host prepares the other
 WARM_UPS = 3  # runs before a graph is captured: libraries choose their kernels in them
-
-
-def is_out_of_memory(error: RuntimeError) -> bool:
-    """Pinned memory, cuBLAS, cuDNN and the capture of a graph report it as plain RuntimeErrors."""
-    return isinstance(error, torch.cuda.OutOfMemoryError) or any(
-        text in str(error) for text in ("out of memory", "ALLOC_FAILED"))
 
 
 class DeviceNetwork:

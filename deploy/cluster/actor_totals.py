@@ -8,6 +8,8 @@ import msgpack
 
 from shusaku.replay.stream.control import ActorMetrics
 
+TEXTS = ("runtime", "dropped")  # the metrics that are no numbers
+
 
 class _Newest(NamedTuple):
     incarnation: int
@@ -61,4 +63,4 @@ def _unpack(data: bytes) -> Mapping[str, Any]:
     if not isinstance(content, dict):
         return {}
     return {str(name): value for name, value in content.items()
-            if isinstance(value, str if name == "runtime" else int | float) and not isinstance(value, bool)}
+            if isinstance(value, str if name in TEXTS else int | float) and not isinstance(value, bool)}

@@ -49,7 +49,7 @@ class TakenGames(NamedTuple):
     """The open games that an actor's predecessors have saved."""
 
     games: dict[str, bytes]  # by name, see `common.open_game_codec`
-    takes: int  # how often they were taken since they were saved; more than MAX_TAKES: they are dropped
+    takes: int  # how often they were taken since they were saved; more than MAX_TAKES: they are dropped, and empty
 
 
 class SaveCall(NamedTuple):

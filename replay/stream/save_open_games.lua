@@ -32,7 +32,7 @@ for k = 7, #ARGV, 2 do
   more = more + #data - redis.call('HSTRLEN', games, id)
 end
 -- All actors together: an eighth of what games may take, which the append script keeps free for them.
-local total = tonumber(redis.call('HGET', KEYS[2], 'bytes') or '0')
+local total = tonumber(redis.call('HGET', KEYS[2], 'bytes') or '0') or 0
 if more > 0 and total + more > math.floor(tonumber(c[3]) / 8) then return 4 end
 
 for k = 7, #ARGV, 2 do

@@ -4,7 +4,8 @@
 -- KEYS   seen open open:ACTOR; control is named like seen (see scripts.py)
 -- ARGV   epoch actor incarnation most_takes
 -- reply  status (0 done, 1 the data was lost, 2 another epoch, 3 fenced), takes since the games were last saved, then
---        id data of each game; more than `most_takes` takes: the games are dropped, for they may be what ends the actor
+--        id data of each game; more than `most_takes` takes: the games are dropped, for they may be what ends the actor,
+--        and each data is empty
 
 local games = KEYS[3]
 local epoch, actor, incarnation = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
@@ -18,22 +19,27 @@ if e > epoch or (e == epoch and i > incarnation) then return {3, 0} end
 
 redis.call('HDEL', KEYS[1], '')
 if e < epoch or i < incarnation then redis.call('HSET', KEYS[1], actor, ARGV[1] .. ':' .. ARGV[3] .. ':-1') end
-local takes = redis.call('HINCRBY', games, 'takes', 1)
+local takes = redis.pcall('HINCRBY', games, 'takes', 1)
+if type(takes) == 'table' then return {0, 0} end  -- a stranger has put something else there
 local reply, bytes = {0, takes}, 0
 for _, id in ipairs(redis.call('HKEYS', games)) do
+  local is_game, data = string.find(id, '.', 1, true), ''
   if takes > tonumber(ARGV[4]) then
     redis.call('HDEL', games, id)
-  elseif string.find(id, '.', 1, true) then
-    local data = redis.call('HGET', games, id)
+  elseif is_game then
+    data = redis.call('HGET', games, id)
+  end
+  if is_game then
     reply[#reply + 1], reply[#reply + 2] = id, data
     bytes = bytes + #data
   end
 end
 -- Counted anew: the counts may have been lost when the games were not.
 local total = 0
-redis.call('HSET', KEYS[2], actor, bytes)
+local answer = redis.pcall('HSET', KEYS[2], actor, bytes)
+if type(answer) == 'table' then return reply end
 for _, name in ipairs(redis.call('HKEYS', KEYS[2])) do
-  if name ~= 'bytes' then total = total + tonumber(redis.call('HGET', KEYS[2], name) or '0') end
+  if name ~= 'bytes' then total = total + (tonumber(redis.call('HGET', KEYS[2], name)) or 0) end
 end
-redis.call('HSET', KEYS[2], 'bytes', total)
+redis.call('HSET', KEYS[2], 'bytes', string.format('%d', math.max(0, math.min(total, 2^53))))
 return reply

@@ -166,6 +166,43 @@ def test_a_gradient_that_is_not_finite_is_skipped() -> None:
     assert learner.step(rows(2))
 
 
+def test_a_batch_without_memory_for_it_is_taken_in_parts() -> None:
+    """The device refuses more than 5 rows at once: 16 are taken in 4 parts, and later batches at once so."""
+    learner, twin = learner_of(), learner_of()
+    for module in (*learner.network.modules(), *twin.network.modules()):
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.eval()  # else a part has other statistics than the whole
+    sizes: list[int] = []
+
+    def refuse(network: torch.nn.Module, arguments: tuple[torch.Tensor, ...]) -> None:
+        sizes.append(len(arguments[0]))
+        if sizes[-1] > 5:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    learner.network.register_forward_pre_hook(refuse)
+    assert learner.step(rows(1))
+    assert sizes == [16, 8, 4, 4, 4, 4]
+    assert twin.step(rows(1))
+    mine, other = tensors_of(learner.network), tensors_of(twin.network)
+    for name in mine:
+        np.testing.assert_allclose(mine[name], other[name], rtol=2e-4, atol=2e-6, err_msg=name)
+    assert learner.metrics() == pytest.approx(twin.metrics(), rel=1e-3)
+    assert learner.step(rows(2))
+    assert sizes[6:] == [4, 4, 4, 4], "it is remembered"
+    assert learner.parts == 4
+
+
+def test_a_row_that_does_not_fit_alone_is_an_error() -> None:
+    learner = learner_of()
+
+    def refuse(network: torch.nn.Module, arguments: tuple[torch.Tensor, ...]) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    learner.network.register_forward_pre_hook(refuse)
+    with pytest.raises(torch.OutOfMemoryError):
+        learner.step(rows(1))
+
+
 def test_too_many_bad_steps_in_a_row_are_a_divergence() -> None:
     learner = learner_of()
     bad = rows(1)
