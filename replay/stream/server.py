@@ -2,7 +2,8 @@
 
 Durability: an append-only file, flushed to the disk every second.  A killed server loses nothing that it acknowledged
 (the kernel has it), unless its disk was more than a second behind: then Redis delays writes for up to two seconds
-(redis, src/aof.c, flushAppendOnlyFile).  A power cut may lose the last second.
+(redis, src/aof.c, flushAppendOnlyFile), and actors send again what they sent in the last five.  The end of the driver
+lets the server bring them out.  A power cut may lose the last second.
 """
 
 import contextlib
@@ -27,12 +28,14 @@ from urllib.parse import quote
 
 import redis
 
-from shusaku.common.errors import ResumeError, UsageError
+from shusaku.common.errors import ResumeError, RunError, UsageError
 from shusaku.replay.stream.append_only_files import heal_append_only_files
 from shusaku.replay.stream.client import connect, explain
 
 START_SECONDS = 20.0  # to answer; reading a large append-only file may take until LOAD_SECONDS
 LOAD_SECONDS = 300.0
+FREE_BYTES = 64 << 10  # a disk with less is full
+LEAVE_SECONDS = 20.0  # for the server of a killed driver to bring its last writes to a slow disk
 SLACK_MEGABYTES = 64  # for the server itself and its clients
 _PREFIX = "shusaku-redis-"
 _DAMAGED = ("Bad file format reading the append only file", "Unexpected end of file reading the append only file",
@@ -40,11 +43,12 @@ _DAMAGED = ("Bad file format reading the append only file", "Unexpected end of f
             "AOF manifest", "Wrong signature trying to load DB", "Fatal error loading the DB", "Short read or OOM",
             "Unable to obtain the AOF file", "RDB CRC error", "Internal error in RDB")
 # Runs first in the process of the server and makes it end with the thread that started it (prctl 1 =
-# PR_SET_PDEATHSIG; the setting survives exec), or at once if that thread has ended.  A `preexec_fn` may deadlock in a
-# program with threads.
+# PR_SET_PDEATHSIG; the setting survives exec), or at once if that thread has ended.  By SIGTERM: while its disk is
+# behind, the server holds writes in memory that it has acknowledged, and brings them out before it ends.  A
+# `preexec_fn` may deadlock in a program with threads.
 _LAUNCH = """
 import ctypes, os, sys
-ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)
+ctypes.CDLL(None).prctl(1, 15, 0, 0, 0)
 if os.getppid() != int(sys.argv[1]): sys.exit(1)
 os.execv(sys.argv[2], sys.argv[2:])
 """
@@ -162,7 +166,7 @@ class EmbeddedServer:
         return process
 
     def _lock(self, descriptor: int) -> None:
-        deadline = time.monotonic() + 5.0  # a server of a killed driver may be about to end
+        deadline = time.monotonic() + LEAVE_SECONDS
         while True:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -236,6 +240,8 @@ class EmbeddedServer:
 
     def _explain_exit(self, log_start: int) -> Exception:
         """Returns why it ended, according to its log."""
+        if shutil.disk_usage(self.directory).free < FREE_BYTES:
+            return RunError(f"{self.directory}: the replay server cannot start, for no space is left on the disk")
         log = self.directory / "server.log"
         with contextlib.suppress(OSError), log.open("rb") as file:
             file.seek(log_start)

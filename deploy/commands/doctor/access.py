@@ -123,6 +123,7 @@ def check_binds(listeners: Sequence[Listener] | None, bind: str) -> Iterator[Fin
         yield ok("binds", "no run goes on there, so nothing listens")
         return
     public = [listener for listener in listeners if not listener.is_loopback]
+    excepted: dict[str, list[str]] = {}  # by the reason
     for listener in public:
         if bind and listener.address == bind:
             yield warn("binds", f"{listener}: the replay server, for the other machines of the cluster",
@@ -130,9 +131,12 @@ def check_binds(listeners: Sequence[Listener] | None, bind: str) -> Iterator[Fin
             continue
         reason = next((text for name, text in EXCEPTIONS.items() if listener.process.startswith(name)), "")
         if reason:
-            yield warn("binds", f"{listener}: {reason}", "keep that network private, or close the port in the firewall")
+            excepted.setdefault(reason, []).append(str(listener))
         else:
             yield fail("binds", f"{listener} can be reached from other machines", "close the port in the firewall")
+    for reason, names in excepted.items():
+        yield warn("binds", f"{reason}: {', '.join(names)}",
+                   "keep that network private, or close its ports in the firewall")
     if not public:
         yield ok("binds", f"{len(listeners)} sockets, all of this machine alone")
 

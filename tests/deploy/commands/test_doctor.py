@@ -97,7 +97,8 @@ def shown(found: Finding | Iterable[Finding]) -> list[tuple[str, str]]:
     (check_binds([Listener("redis-server", "127.0.0.1", 1), Listener("shusaku", "::1", 2)], ""), "ok", "2 sockets"),
     (check_binds([Listener("redis-server", "0.0.0.0", 6379)], ""), "FAIL", "redis-server on 0.0.0.0:6379"),
     (check_binds([Listener("redis-server", "10.0.0.1", 6379)], "10.0.0.1"), "warn", "for the other machines"),
-    (check_binds([Listener("raylet", "::", 4000)], ""), "warn", "raylet on [::]:4000: Ray's node"),
+    (check_binds([Listener("raylet", "::", 4000)], ""), "warn", "Ray's node, behind the token: raylet on [::]:4000"),
+    (check_binds([Listener("python", "0.0.0.0", 1), Listener("ray::X", "::", 2)], ""), "warn", "0.0.0.0:1, ray::X on"),
 ])
 def test_each_finding(found: Finding | Iterable[Finding], level: str, text: str) -> None:
     (finding,) = shown(found)

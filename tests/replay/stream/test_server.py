@@ -122,7 +122,8 @@ def test_a_cut_end_costs_the_last_game_and_a_damaged_middle_is_never_wiped(serve
     assert 50 < length(server) < 150
 
 
-def test_a_directory_has_one_server(server: EmbeddedServer) -> None:
+def test_a_directory_has_one_server(server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shusaku.replay.stream.server.LEAVE_SECONDS", 0.5)
     second = EmbeddedServer(server.directory, max_megabytes=32)
     with pytest.raises(UsageError, match="another server uses this directory"):
         second.start()
@@ -164,6 +165,7 @@ def test_it_ends_with_its_parent_and_not_with_a_thread(tmp_path: Path, end: str)
     script = f"""
 import os, signal, sys, threading
 from pathlib import Path
+from shusaku.replay.stream.control import RedisControl
 from shusaku.replay.stream.server import EmbeddedServer
 server = EmbeddedServer(Path({str(tmp_path)!r}), max_megabytes=1)
 starter = threading.Thread(target=server.start)
@@ -197,6 +199,49 @@ elif {end!r} == "thread":
         server = EmbeddedServer(tmp_path, max_megabytes=1)
         server.start()
         assert not left.exists()
+        server.stop()
+
+
+SLOW_DISK = """
+#include <unistd.h>
+int fdatasync(int file) { sleep(3); return fsync(file); }
+"""
+PLAY_AND_DIE = """
+import os, signal, sys, time
+from pathlib import Path
+from shusaku.replay.stream.append import Appender, EncodedGame
+from shusaku.replay.stream.control import RedisControl
+from shusaku.replay.stream.control import RedisControl
+from shusaku.replay.stream.server import EmbeddedServer
+server = EmbeddedServer(Path(sys.argv[1]), max_megabytes=64)
+server.start()
+RedisControl(server.url, "run-1").begin(1, capacity=10**6, max_bytes=1 << 25, actors=1)
+appender = Appender(server.url, "run-1", actor=0, epoch=1, incarnation=0, deadline=20.0)
+began, sequence = time.monotonic(), 0
+while time.monotonic() - began < 3.5:
+    appender.append([EncodedGame(sequence, 1, bytes(200))])
+    sequence += 1
+    time.sleep(0.005)
+print(sequence, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.faults
+def test_a_killed_program_loses_no_acknowledged_game_while_the_disk_is_behind(tmp_path: Path) -> None:
+    """Redis holds writes back in its memory while an fsync takes long: it brings them out before it ends."""
+    (tmp_path / "slow.c").write_text(SLOW_DISK)
+    library = tmp_path / "slow.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, tmp_path / "slow.c"], check=True)
+    done = subprocess.run([sys.executable, "-c", PLAY_AND_DIE, str(tmp_path / "redis")], capture_output=True, text=True,
+                          check=False, env={**os.environ, "LD_PRELOAD": str(library)})
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    acknowledged = int(done.stdout)
+    server = EmbeddedServer(tmp_path / "redis", max_megabytes=64)
+    server.start()
+    try:
+        assert RedisControl(server.url, "run-1").counters()["games"] == acknowledged > 50
+    finally:
         server.stop()
 
 
