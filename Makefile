@@ -3,12 +3,15 @@
 # make test-long the tests that take minutes   make lint        ruff, mypy, words, clang-format, clang-tidy
 # make test-faults  every fault of docs/operations/faults.md, with real processes that are killed, stopped and cut off
 # make soak MINUTES=60 SEED=1  kills and stops parts of both wirings at random: benchmarks/reliability/soak.py
+# make fuzz      runs each target of tests/fuzz/fuzz_bytes.py FUZZ_RUNS times
+# make lock      writes requirements.lock, whose wheels `make install LOCKED=1` installs and no others
+# make sbom      writes build/sbom.json, the packages of .venv as CycloneDX
 # make oracles   fetches the engines, game records and packages that the tests compare with
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .ONESHELL:
-.PHONY: install train test test-faults test-long soak oracles lint format docs results clean
+.PHONY: install train test test-faults test-long soak fuzz lock sbom oracles lint format docs results clean
 
 PYTHON ?= python3
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
@@ -18,9 +21,15 @@ TEST_WORKERS ?= 2
 TRAIN_ARGS ?=
 MINUTES ?= 60
 SEED ?= 1
+FUZZ_RUNS ?= 10000000
+FUZZ_ARGS ?=
+# 1: each package has to be the file whose SHA-256 stands in requirements.lock, from whatever index.  Only torch is not
+# there, because indexes serve several builds of it.
+LOCKED ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
+TOOLS := setuptools scikit-build-core nanobind cmake ninja
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 CORE := $(shell find common/core -name '*.cpp' -o -name '*.h' -o -name '*.def' -o -name CMakeLists.txt)
 PACKAGES := actors learner replay common configs deploy
@@ -39,7 +48,11 @@ install: $(VENV)/.installed
 
 $(VENV)/.tools: constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install --quiet -c constraints.txt setuptools scikit-build-core nanobind cmake ninja
+ifeq ($(LOCKED),1)
+	$(PIP) install --quiet --no-deps --require-hashes -r requirements.lock
+else
+	$(PIP) install --quiet -c constraints.txt $(TOOLS)
+endif
 	touch $@
 
 # Where there is no NVIDIA driver, the CPU build is a tenth of the download.
@@ -57,7 +70,13 @@ $(VENV)/.torch: $(VENV)/.tools
 	touch $@
 
 $(VENV)/.installed: pyproject.toml constraints.txt $(CORE) $(VENV)/.torch
+ifeq ($(LOCKED),1)
+	$(PIP) install --quiet -c constraints.txt torch==$(TORCH)
+	SHUSAKU_NATIVE=1 $(PIP) install --quiet --no-build-isolation --no-deps --editable .
+	$(PIP) check
+else
 	SHUSAKU_NATIVE=1 $(PIP) install --quiet --no-build-isolation -c constraints.txt --editable '.[test]'
+endif
 	@mkdir -p build/names/shusaku
 	@ln -sfn $(CURDIR)/deploy/api/shusaku/__init__.py build/names/shusaku/__init__.py
 	@for folder in $(PACKAGES); do ln -sfn $(CURDIR)/$$folder build/names/shusaku/$$folder; done
@@ -75,7 +94,29 @@ test-faults: install
 	$(BIN)/python -m pytest -m faults $(PYTEST_ARGS)
 
 test-long: install
+	$(PIP) install --quiet -c constraints.txt atheris || echo "atheris is missing: nothing is fuzzed" >&2
 	$(BIN)/python -m pytest -m long $(PYTEST_ARGS)
+
+fuzz: install
+	$(PIP) install --quiet -c constraints.txt atheris
+	for target in record redis checkpoint shared_memory; do
+	  echo "$$target: $(FUZZ_RUNS) executions"
+	  $(BIN)/python tests/fuzz/fuzz_bytes.py $$target -runs=$(FUZZ_RUNS) $(FUZZ_ARGS)
+	done
+
+# For Python 3.11 on Linux x86-64, as constraints.txt.  torch and the CUDA packages that one of its builds asks for are
+# left out; no name of an index or of a folder is written.
+lock: install
+	$(PIP) install --quiet -c constraints.txt uv
+	printf '%s\n' $(TOOLS) > build/tools.in
+	$(BIN)/uv pip compile --quiet pyproject.toml build/tools.in --extra test -c constraints.txt --generate-hashes \
+	  --no-emit-index-url --no-emit-find-links --no-header --no-annotate --python-version 3.11 -o build/requirements.lock
+	{ echo "# Made by \`make lock\` from pyproject.toml and constraints.txt."
+	  awk '/^[A-Za-z]/ { keep = !/^(torch|triton|nvidia-|cuda-)/ } keep' build/requirements.lock; } > requirements.lock
+
+sbom: install
+	$(BIN)/python -m cyclonedx_py environment --pyproject pyproject.toml --output-reproducible --spec-version 1.6 \
+	  --output-format JSON --output-file build/sbom.json $(BIN)/python
 
 soak: install
 	$(BIN)/python -m benchmarks.reliability.soak --minutes $(MINUTES) --seed $(SEED)

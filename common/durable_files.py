@@ -1,10 +1,14 @@
 """Files that are on the disk when the call returns, whole or not at all."""
 
+import errno
 import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+
+# What a disk answers that is full, beyond its quota, read-only or broken.
+DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG)
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -13,8 +17,10 @@ def write_atomically(path: Path, data: bytes) -> None:
     try:
         write_durably(temporary, data)
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename, error.filename2 = str(path), None  # a failed write knows no name
         raise
     sync_directory(path.parent)
 

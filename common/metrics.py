@@ -29,7 +29,8 @@ class MetricsSink:
         path = directory / "metrics.jsonl"
         heal_json_lines(path)
         self._lines = path.open("a", encoding="utf-8", buffering=1)
-        self._events = _EventFile(directory / "tensorboard")
+        self._directory = directory
+        self._events: _EventFile | None = None  # from the first line on, so that a full disk gets no empty ones
         self._lock = threading.Lock()
 
     def write(self, metrics: Metrics) -> None:
@@ -41,13 +42,17 @@ class MetricsSink:
         text = json.dumps(line, allow_nan=False) + "\n"
         with self._lock:
             self._lines.write(text)
+            self._events = self._events or _EventFile(self._directory / "tensorboard")
             self._events.write(now, metrics.step, dict(_tags(metrics.source, values)))
 
     def close(self) -> None:
         """Writes what is buffered and closes the files."""
         with self._lock:
-            self._lines.close()
-            self._events.close()
+            try:
+                self._lines.close()
+            finally:
+                if self._events is not None:
+                    self._events.close()
 
 
 def mean_plies(totals: Mapping[str, int]) -> float:

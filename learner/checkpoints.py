@@ -11,6 +11,7 @@ moves the old directory aside first, so that at every moment at least one whole 
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -169,9 +170,36 @@ def set_damaged_aside(directory: Path, found: Found) -> None:
         if path == found.path:
             break
         with contextlib.suppress(OSError):
-            aside = path.with_name(f"{path.name}.damaged")
-            shutil.rmtree(aside, ignore_errors=True)
-            path.rename(aside)
+            _set_aside(path, "damaged")
+
+
+def kept_steps(directory: Path) -> list[int]:
+    """The steps of the checkpoints, newest first; they may be damaged."""
+    return list(dict.fromkeys(_step(path) for path in _candidates(directory)))
+
+
+def go_back(directory: Path, step: int) -> tuple[Checkpoint, list[Path]]:
+    """Makes the learner of that step the one that a run goes on with; the window and the games stay those of now.
+
+    Later checkpoints are renamed to `STEP.later`, the newest one last, so that a kill on the way loses no game.
+    Returns the checkpoint and the new names.  ResumeError if that of this step, or each of them, is damaged.
+    """
+    newest = load_latest(directory)
+    assert newest is not None, directory
+    old = load_checkpoint(directory / f"{step:09d}").checkpoint
+    of_learner = ("learner", "version", "version_step", "scales", "refused")
+    facts = {**newest.checkpoint.facts, **{name: old.facts[name] for name in of_learner}}
+    made = Checkpoint(step, old.tensors, facts, newest.checkpoint.extra)
+    write_checkpoint(directory, made)
+    later = [path for path in reversed(_candidates(directory)) if _step(path) > step]
+    return made, [_set_aside(path, "later") for path in later]
+
+
+def _set_aside(path: Path, why: str) -> Path:
+    """Renames a checkpoint so that nothing counts it any more."""
+    names = (f"{path.name}.{why}{number or ''}" for number in itertools.count())
+    aside = next(path.with_name(name) for name in names if not path.with_name(name).exists())
+    return path.rename(aside)
 
 
 def _candidates(directory: Path) -> list[Path]:

@@ -35,6 +35,7 @@ from shusaku.learner.checkpoints import (
     write_checkpoint,
 )
 from shusaku.learner.learner import Learner
+from shusaku.learner.sample_age import SampleAge
 from shusaku.learner.state_copy import Diverged, LearnerState, StateBuffers
 from shusaku.learner.version_index import VersionIndex
 from shusaku.replay.buffer import Batch, ReplayBuffer, ReplayStats
@@ -82,6 +83,7 @@ class TrainingReport:
     resident_megabytes: float
     replay: ReplayStats
     notes: list[str] = field(default_factory=list)  # lines for the user since the last report
+    trouble: str = ""  # why no checkpoint can be written now
     reason: str = "the learner was stopped"  # of the last report: why it ended
     description: str = ""  # runtime and precision
 
@@ -113,11 +115,13 @@ class TrainingLoop:
                           config.run.seed)
         self.learner = Learner(network, game, config.learner, is_quantised=config.inference.is_quantised)
         self.versions = VersionIndex(directory)
+        self._sample_age = SampleAge(self.versions.steps)
         self._published: Weights | None = None
         self._restored: Weights | None = None  # what was published last when the checkpoint was written
         self._rollbacks = self._rollbacks_copied = self._saved_step = 0
         self._learning = self._waiting = 0.0
         self._metrics: dict[str, float] = {}
+        self._trouble = ""
         self._notes: list[str] = []
         self._lock = threading.Lock()  # of what `report` and `weights` read
         self._stopping = threading.Event()
@@ -205,7 +209,7 @@ class TrainingLoop:
                 losses=losses, metrics=self._metrics, skipped_steps=self.learner.skipped_steps,
                 refused_publications=self.learner.refused_publications, rollbacks=self._rollbacks,
                 saved_step=self._saved_step, resident_megabytes=psutil.Process().memory_info().rss / 1e6,
-                replay=stats, notes=notes, description=self.learner.description,
+                replay=stats, notes=notes, trouble=self._trouble, description=self.learner.description,
             )
 
     def troubles(self) -> list[str]:
@@ -233,6 +237,8 @@ class TrainingLoop:
             self._note(f"version {weights.version} was not published: {error}; the next one will be tried")
             return
         metrics = self.learner.metrics()
+        if metrics:
+            metrics |= self._sample_age.take()
         with self._lock:
             self._metrics = metrics or self._metrics
         self._use(weights)
@@ -300,6 +306,7 @@ class TrainingLoop:
         self.learner.run_share, parts = self._share_done(), self.learner.parts
         try:
             self.learner.step(batch)
+            self._sample_age.add(batch.versions, self.learner.step_count)
             if self.learner.parts > parts:
                 self._note(f"learner.batch_size={self._config.learner.batch_size} does not fit into the memory of "
                            f"learner.device={self._config.learner.device}: each batch is taken in {self.learner.parts} "
@@ -344,7 +351,7 @@ class TrainingLoop:
         try:
             local, files = self._self_play.save() if self._self_play else (None, {})
         except OSError as error:
-            self._note(NO_CHECKPOINT.format(error))
+            self._refuse_checkpoint(error)
             return
         state = self.learner.copy_state(self._buffers)
         facts, step = self._facts(published, local), self.learner.step_count
@@ -369,13 +376,18 @@ class TrainingLoop:
         writing, self._writing = self._writing, None
         try:
             writing.result()
+            self._trouble = ""
             if self._self_play is not None:
                 self._self_play.trim_log()
         except OSError as error:
-            self._note(NO_CHECKPOINT.format(error))
+            self._refuse_checkpoint(error)
         except Diverged as error:
             if self._rollbacks == self._rollbacks_copied:  # else what was copied is given up already
                 self._roll_back(error)
+
+    def _refuse_checkpoint(self, error: OSError) -> None:
+        self._trouble = f"no checkpoint was written: {error}"
+        self._note(NO_CHECKPOINT.format(error))
 
     def _facts(self, published: Weights, local: dict[str, Any] | None) -> dict[str, Any]:
         """The plain numbers and texts of this moment, but for the learner's."""
@@ -440,7 +452,7 @@ class TrainingLoop:
         """Says what was damaged in versions.jsonl, and adds what the checkpoints know of what is missing."""
         if self.versions.damaged:
             self._note(f"versions.jsonl: {self.versions.damaged:,} damaged lines were moved to versions.jsonl.damaged")
-        if published not in self.versions.versions:
+        if published not in self.versions.steps:
             kept = [published_weights(found.checkpoint, self._config.network, self._game)
                     for found in whole_checkpoints(self._directory / "checkpoints")]
             added = self.versions.restore(kept)

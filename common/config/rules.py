@@ -45,6 +45,7 @@ _LIMITS: Limits = [
         "learner.prefetch", "match.opening_plies", "first.nodes", "first.depth", "first.movetime_ms",
         "second.nodes", "second.depth", "second.movetime_ms",
     ]),
+    (number("; -1: the newest checkpoint", at_least=-1), ["resume_from"]),
     (number(at_least=0, at_most=1),
      ["replay.surprise_weight", "replay.value_surprise_weight", "learner.root_value_share"]),
     (number(at_least=0, below=1), ["learner.momentum", "learner.ema_decay"]),

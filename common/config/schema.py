@@ -242,6 +242,7 @@ class Config:
     second: PlayerConfig = field(default_factory=PlayerConfig)
     games: int = 400  # of a match, an even number
     checkpoint: str = ""  # RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | random, for evaluate and bench
+    resume_from: int = -1  # step of a kept checkpoint that train and local go back to; -1: the newest
 
 
 def config_hash(config: Config) -> str:

@@ -11,8 +11,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from importlib import metadata
 from types import FrameType
-from typing import Any
+from typing import Any, TextIO
 
+from shusaku.common.durable_files import DISK_ERRORS
 from shusaku.common.errors import ResumeError, RunError, UsageError
 from shusaku.common.hardware import THREADS_WAIT
 from shusaku.common.masking import mask_text
@@ -48,7 +49,7 @@ def _run(argv: list[str]) -> int:
         with _termination_raises():
             return _dispatch(argv)
     except (UsageError, ResumeError, RunError) as error:
-        print(f"shusaku: {mask_text(' '.join(str(error).split()))}", file=sys.stderr)
+        _complain(str(error))
         return 2 if isinstance(error, UsageError) else 3 if isinstance(error, ResumeError) else 1
     except Terminated:
         return 143
@@ -56,8 +57,15 @@ def _run(argv: list[str]) -> int:
         return 130
     except BrokenPipeError:  # the reader of our output went away (`| head`)
         return 1
+    except OSError as error:
+        if error.errno not in DISK_ERRORS:
+            raise
+        place = f"{error.filename}: " if error.filename else ""
+        _complain(f"{place}{error.strerror}; the same command goes on when the disk takes files again")
+        return 1
     finally:
-        _flush_stdout()
+        for stream in (sys.stdout, sys.stderr):
+            _flush(stream)
 
 
 def _dispatch(argv: list[str]) -> int:
@@ -208,9 +216,15 @@ def _termination_raises() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _flush_stdout() -> None:
-    """What stdout still holds; if that takes nothing any more, Python must not try again at its exit."""
+def _complain(text: str) -> None:
+    """One line on stderr, if that takes it."""
+    with contextlib.suppress(OSError):
+        print(f"shusaku: {mask_text(' '.join(text.split()))}", file=sys.stderr)
+
+
+def _flush(stream: TextIO) -> None:
+    """Writes what the stream still holds; if it takes nothing any more, Python must not try again at its exit."""
     try:
-        sys.stdout.flush()
+        stream.flush()
     except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -28,7 +28,7 @@ CONFIGS = Path(configs.__file__).parent
 GROUPS = ("experiment", "game", "network", "search")
 # No files and no lines of Hydra's own.
 QUIET = ["hydra/hydra_logging=none", "hydra/job_logging=none", "hydra.output_subdir=null"]
-_OF_ONE_RUN = ("run.dir", "run.name", "run.resume", "checkpoint")  # what a run's file does not say about the next run
+_OF_ONE_RUN = ("run.dir", "run.name", "run.resume", "checkpoint", "resume_from")  # no part of the next run
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from shusaku.common.config.schema import Config
-from shusaku.common.errors import ResumeError, UsageError
+from shusaku.common.errors import ResumeError, RunError, UsageError
 from shusaku.deploy.run.run_identity import RunProgress
 from shusaku.learner.checkpoints import load_latest
 from shusaku.replay.stream.access import ActorUser
@@ -181,7 +181,7 @@ class ReplayStore:
             self._log_repairs(server)
             self._failures = 0
             self.trouble = ""
-        except (UsageError, ResumeError, OSError) as error:
+        except (UsageError, ResumeError, RunError, OSError) as error:
             self._failures += 1
             self.trouble = str(error)
             self._log(f"the replay server does not start: {error}")

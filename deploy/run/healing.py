@@ -47,14 +47,14 @@ def heal_run(directory: Path) -> list[str]:
     return notes
 
 
-def heal_weights(directory: Path, game: Game, network: NetworkConfig, log: Callable[[str], None]) -> None:
-    """Writes the weights files that are missing or damaged anew from the checkpoints, if there are any.
+def heal_weights(directory: Path, game: Game, network: NetworkConfig, log: Callable[[str], None]) -> int:
+    """Writes the weights files that are missing or damaged anew from the checkpoints; the step of the newest one, or 0.
 
     UsageError if the checkpoints are of another game.
     """
     found = load_latest(directory / "checkpoints")
     if found is None:
-        return
+        return 0
     saved = found.checkpoint.facts["game"]
     if saved != game.name:
         raise UsageError(f"run.dir={directory} holds a run with another game ({saved}, not {game.name}); choose another"
@@ -68,6 +68,7 @@ def heal_weights(directory: Path, game: Game, network: NetworkConfig, log: Calla
             save_weights(path, published_weights(source, network, game))
             reason = str(error).removeprefix(f"{path}: ").partition(";")[0]
             log(f"{path}: {reason}; it is written anew from the checkpoint of step {source.step:,}")
+    return found.checkpoint.step
 
 
 def _oldest(directory: Path) -> Checkpoint:
@@ -87,6 +88,6 @@ def _heal_progress(directory: Path, facts: dict[str, Any]) -> tuple[RunProgress,
     if not (lines or facts) and reason == "missing":
         return progress, []  # it was stopped before it had done anything
     progress.seconds = max([progress.seconds, *(line.seconds for line in lines)])
-    progress.save(directory, lambda line: None)
+    progress.save(directory)
     return progress, [f"{path} is {reason}; {progress.seconds:.0f} seconds of training are counted, by the newest "
                       "checkpoint and metrics.jsonl"]

@@ -28,7 +28,7 @@ def migrate_checkpoints(directory: Path, log: Callable[[str], None]) -> None:
             raise ResumeError(f"{found.path} has format {known!r}, and this program reads 1 to {FORMAT}: use the "
                               "program that wrote it, or begin a new run with another run.dir")
         if known == 1 and not (directory / "progress.json").exists():  # of the newest one, which comes first
-            _progress_of(facts["run"]).save(directory, log)
+            _progress_of(facts["run"]).save(directory)
         translated = _from_local(facts) if known == 1 else _from_cluster(facts)
         write_checkpoint(directory / "checkpoints", replace(found.checkpoint, facts=translated))
         formats.add(known)

@@ -19,17 +19,18 @@ from typing import Any, Self
 
 from shusaku.common.config.schema import Config
 from shusaku.common.config.search import DEFAULTS, make_search
-from shusaku.common.durable_files import write_atomically
+from shusaku.common.durable_files import DISK_ERRORS, write_atomically
 from shusaku.common.errors import UsageError
 from shusaku.common.json_lines import append_json_line
 from shusaku.common.masking import mask_override, mask_tree
 from shusaku.deploy.run.composed_config import ComposedConfig
 from shusaku.deploy.run.healing import heal_run
 from shusaku.deploy.run.saved_config import config_text, find_config, holds_run
+from shusaku.learner.checkpoints import kept_steps
 
 _PACKAGES = ("shusaku", "torch", "numpy", "openvino", "ray", "redis", "msgpack", "hydra-core", "safetensors")
 _SHAPES = ("game", "network", "learner.targets")  # what decides the shapes of weights and rows
-_OF_MATCHES = ("match", "first", "second", "games")  # settings that no run has any use for
+_NOT_KEPT = ("match", "first", "second", "games", "resume_from")  # settings that say nothing about a run
 # Differences that change nothing about the run.
 _UNREMARKABLE = ("run.resume", "run.dir", "run.http_port", "checkpoint", "bench")
 
@@ -41,7 +42,8 @@ class RunDirectory:
         """Creates or opens `run.dir`.
 
         UsageError when another process holds it, when it cannot be written, when `run.resume=never` and it holds a
-        run, or when the game, the network or what it learns differ from the run that it holds.
+        run, when the game, the network or what it learns differ from the run that it holds, or when no checkpoint of
+        `resume_from` is kept.
         """
         self.path = Path(config.run.dir)
         self.notes: list[str] = []  # lines for the user: what differs from the start before
@@ -50,6 +52,8 @@ class RunDirectory:
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = (self.path / "lock").open("a+", encoding="utf-8", errors="replace")
         except OSError as error:
+            if error.errno in DISK_ERRORS:
+                raise
             raise UsageError(f"run.dir={self.path}: {error.strerror}; choose a directory that can be written") from None
         try:
             self._take_lock()
@@ -58,6 +62,8 @@ class RunDirectory:
             self.config_text = config_text(tree)  # what config.yaml holds now
             if self.is_resumed:
                 self._check_resume(config, tree)
+            self._check_step(config.resume_from)
+            if self.is_resumed:
                 self.notes += heal_run(self.path)
             self._save(config)
         except BaseException:
@@ -88,6 +94,13 @@ class RunDirectory:
         self._lock.truncate()
         self._lock.write(f"process {os.getpid()} on {platform.node()}")
         self._lock.flush()
+
+    def _check_step(self, step: int) -> None:
+        """UsageError if no checkpoint of this step is kept; -1 is the newest one."""
+        kept = kept_steps(self.path / "checkpoints")
+        if step >= 0 and step not in kept:
+            there = f"there are {', '.join(map(str, kept))}" if kept else "there is none at all"
+            raise UsageError(f"resume_from={step}: {self.path} keeps no checkpoint of that step; {there}")
 
     def _check_resume(self, config: Config, tree: dict[str, Any]) -> None:
         if config.run.resume == "never":
@@ -135,7 +148,7 @@ def is_running(directory: Path) -> bool:
 def _saved_tree(config: Config) -> dict[str, Any]:
     tree = mask_tree(config.unresolved if isinstance(config, ComposedConfig) else asdict(config))
     assert isinstance(tree, dict)
-    return {key: value for key, value in tree.items() if key not in _OF_MATCHES}
+    return {key: value for key, value in tree.items() if key not in _NOT_KEPT}
 
 
 def _flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -1,12 +1,11 @@
 """What a run directory keeps for the driver: the name of the run, and how far it came.
 
     run.json       run_id (names the keys in Redis) and epoch (driver terms so far)
-    progress.json  training seconds, measurements of the strength
+    progress.json  training seconds, measurements of the strength, threshold of resignation
 """
 
 import re
 import secrets
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from shusaku.common.checked_json import DamagedFileError, read_checked_json, write_checked_json
 from shusaku.common.errors import ResumeError, UsageError
 from shusaku.common.json_lines import append_json_line, read_json_lines
+from shusaku.common.resignation import NEVER_RESIGN
 from shusaku.learner.checkpoints import load_latest
 from shusaku.replay.stream.server import run_names
 
@@ -73,14 +73,11 @@ class RunIdentity:
     def next_epoch(self, known: int) -> int:
         """A number above that of every earlier driver term, `known` being the newest that Redis has seen.
 
-        It is on the disk before it is used; UsageError if the disk does not take it.
+        It is on the disk before it is used; OSError if the disk does not take it.
         """
         epoch = max(self.epoch, known) + 1
-        try:
-            write_checked_json(self.path, {"run_id": self.run_id, "epoch": epoch})
-            append_json_line(self.path.with_name("starts.jsonl"), {"run_id": self.run_id, "epoch": epoch})
-        except OSError as error:
-            raise UsageError(f"{self.path}: {error.strerror}; choose a directory that can be written") from None
+        write_checked_json(self.path, {"run_id": self.run_id, "epoch": epoch})
+        append_json_line(self.path.with_name("starts.jsonl"), {"run_id": self.run_id, "epoch": epoch})
         self.epoch = epoch
         return epoch
 
@@ -94,6 +91,7 @@ class RunProgress:
     strength: list[tuple[float, float]] = field(default_factory=list)  # training seconds, share of optimal moves
     restarts: int = 0  # of workers
     evaluations: int = 0  # of self-play by the network, as far as one process could count them
+    resign_value: float = NEVER_RESIGN  # the threshold in use
     lost_games: int = 0  # that were played and are not in the replay any more
     replay: dict[str, Any] = field(default_factory=dict)  # what Redis held, see `replay.stream.control.Holdings`
 
@@ -112,16 +110,14 @@ class RunProgress:
             strength = [(float(s), float(v)) for s, v in content["strength"]]
             counted = ("measurements", "restarts", "evaluations", "lost_games")
             return cls(seconds=float(content["seconds"]), strength=strength, replay=dict(content.get("replay", {})),
+                       resign_value=float(content.get("resign_value", NEVER_RESIGN)),
                        **{name: int(content.get(name, 0)) for name in counted})
         except (ValueError, KeyError, TypeError) as error:
             raise DamagedFileError(str(error)) from None
 
-    def save(self, directory: Path, log: Callable[[str], None]) -> None:
-        """Writes progress.json; a full disk is logged, and nothing more."""
-        try:
-            write_checked_json(directory / "progress.json", asdict(self))
-        except OSError as error:
-            log(f"the progress could not be written: {error}")
+    def save(self, directory: Path) -> None:
+        """Writes progress.json; OSError if the disk refuses."""
+        write_checked_json(directory / "progress.json", asdict(self))
 
 
 def _terms(directory: Path) -> list[tuple[str, int, str]]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from shusaku.common.resignation import NEVER_RESIGN
 from shusaku.learner.training_loop import TrainingReport
 
 
@@ -35,7 +36,9 @@ class RunView:
     quarantined: int  # records
     strength: tuple[tuple[float, float], ...]  # training seconds, share of optimal moves
     runtimes: tuple[str, ...]  # what evaluates, and why it was chosen
+    resign_value: float = NEVER_RESIGN  # a player to move who sees less resigns
     troubles: tuple[str, ...] = ()  # what is wrong now
+    resumed_step: int = 0  # of the checkpoint that the run goes on from
     outage_seconds: float = 0.0  # in which this driver's training clock stood still, because a part was missing
     lost_games: int = 0  # played, but not in the replay any more, over the life of the run
     pending_rows: int = 0  # played, but not in the window yet
@@ -43,8 +46,8 @@ class RunView:
 
     @property
     def step(self) -> int:
-        """Gradient steps over the life of the run, as far as the learner has reported."""
-        return self.report.step if self.report else 0
+        """Gradient steps over the life of the run; those of the checkpoint until the learner reports."""
+        return self.report.step if self.report else self.resumed_step
 
 
 FAULTS = ("skipped_steps", "refused_publications", "rollbacks")  # counted by each learner from 0

@@ -2,6 +2,7 @@
 
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -9,8 +10,11 @@ from shusaku.actors.arena.strength import Strength
 from shusaku.actors.arena.strength_sets import strength_set
 from shusaku.common.config.schema import Config
 from shusaku.common.external.configured_game import configured_game
+from shusaku.common.network.weights import save_weights
+from shusaku.common.resignation import NEVER_RESIGN, typical_resign_value
 from shusaku.deploy.run.console import Console, Status
 from shusaku.deploy.run.control_server import ControlServer
+from shusaku.deploy.run.disk_troubles import DiskTroubles
 from shusaku.deploy.run.foreground_link import LINK, Ending
 from shusaku.deploy.run.healing import heal_weights
 from shusaku.deploy.run.measurements import conclude
@@ -21,6 +25,7 @@ from shusaku.deploy.run.run_status import MetricsWriter, StatusBuilder, promethe
 from shusaku.deploy.run.run_summary import totals_line
 from shusaku.deploy.run.run_view import FaultCounter, RunView
 from shusaku.deploy.run.stop_signals import StopSignals
+from shusaku.learner.checkpoints import WEIGHTS, go_back, published_weights
 from shusaku.learner.training_loop import TrainingReport
 
 
@@ -41,10 +46,13 @@ class TrainingRun(ABC):
         self.config, self.directory, self.signals, self.console = config, directory, signals, console
         self.game = configured_game(config.game)
         migrate_checkpoints(directory.path, self.log)
-        heal_weights(directory.path, self.game, config.network, self.log)
+        if config.resume_from >= 0:
+            self._go_back(config.resume_from)
+        # Gradient steps that the learner goes on from.
+        self.resumed_step = heal_weights(directory.path, self.game, config.network, self.log)
         self.progress = RunProgress.load(directory.path)
         self.positions = strength_set(self.game.name) if config.strength.enabled else None
-        self.metrics = MetricsWriter(directory.path, self.log)
+        self.metrics, self.troubles = MetricsWriter(directory.path, self.log), DiskTroubles(self.log)
         self.faults = FaultCounter()
         self.report: TrainingReport | None = None  # newest of the learner
         self.activity = "starting"
@@ -68,6 +76,15 @@ class TrainingRun(ABC):
     def identify(self) -> dict[str, Any]:
         """What `shusaku status` shows of this process beside the view; `roles`: how many workers of each live."""
 
+    def _go_back(self, step: int) -> None:
+        """Goes on with the network of that step, as the user asked."""
+        path = self.directory.path
+        checkpoint, later = go_back(path / "checkpoints", step)
+        save_weights(path / WEIGHTS, published_weights(checkpoint, self.config.network, self.game))
+        aside = f"; {', '.join(path.name for path in later)} are set aside" if later else ""
+        self.log(f"resume_from={step}: learning goes back to step {step:,}, the games stay{aside}.  Leave resume_from "
+                 "out to go on from here")
+
     @property
     def seconds(self) -> float:
         """Training time of the run directory, summed over resumes."""
@@ -75,6 +92,12 @@ class TrainingRun(ABC):
             return self.progress.seconds
         end = time.monotonic() if self._paused_at is None else max(self._began, self._paused_at)
         return self.progress.seconds + end - self._began
+
+    @property
+    def disk_troubles(self) -> tuple[str, ...]:
+        """What cannot be written now."""
+        saving = (self.report.trouble,) if self.report and self.report.trouble else ()
+        return (*self.troubles.lines, *self.metrics.troubles.lines, *saving)
 
     def is_over(self) -> bool:
         """Whether the run is to end."""
@@ -126,10 +149,18 @@ class TrainingRun(ABC):
             self.log(note)
         return report
 
+    def keep_resign_value(self, values: Iterable[float]) -> float:
+        """The threshold of these batches of games, which a restart begins with; that of before if none has one yet."""
+        now = typical_resign_value(values)
+        if now > NEVER_RESIGN:
+            self.progress.resign_value = now
+        return self.progress.resign_value if self.config.self_play.resign_errors else NEVER_RESIGN
+
     def save_progress(self, **counts: Any) -> None:
         """What a kill would lose, with these counts of now; a full disk is logged, and nothing more."""
         self._saved_at = time.monotonic()
-        replace(self.progress, seconds=self.seconds, **counts).save(self.directory.path, self.log)
+        with self.troubles.watch("the progress"):
+            replace(self.progress, seconds=self.seconds, **counts).save(self.directory.path)
 
     def summarize(self, steps: int, **more: Any) -> dict[str, Any]:
         """Logs the totals of the run since its beginning; returns them, and `more`, for `--json`."""

@@ -28,12 +28,13 @@ from urllib.parse import quote
 
 import redis
 
-from shusaku.common.errors import ResumeError, UsageError
+from shusaku.common.errors import ResumeError, RunError, UsageError
 from shusaku.replay.stream.append_only_files import heal_append_only_files
 from shusaku.replay.stream.client import connect, explain
 
 START_SECONDS = 20.0  # to answer; reading a large append-only file may take until LOAD_SECONDS
 LOAD_SECONDS = 300.0
+FREE_BYTES = 64 << 10  # a disk with less is full
 LEAVE_SECONDS = 20.0  # for the server of a killed driver to bring its last writes to a slow disk
 SLACK_MEGABYTES = 64  # for the server itself and its clients
 _PREFIX = "shusaku-redis-"
@@ -239,6 +240,8 @@ class EmbeddedServer:
 
     def _explain_exit(self, log_start: int) -> Exception:
         """Returns why it ended, according to its log."""
+        if shutil.disk_usage(self.directory).free < FREE_BYTES:
+            return RunError(f"{self.directory}: the replay server cannot start, for no space is left on the disk")
         log = self.directory / "server.log"
         with contextlib.suppress(OSError), log.open("rb") as file:
             file.seek(log_start)

@@ -1,6 +1,8 @@
 """An actor's open games: saved, restored, and refused if they are not its own or are damaged."""
 
-from collections.abc import Callable, Mapping
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shusaku.actors.actor_loop import ActorLoop
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.open_games import FIRST_SECONDS, OpenGames
 from shusaku.actors.pipelined_self_play import PipelinedSelfPlay
@@ -18,7 +21,7 @@ from shusaku.common._core import Game, RowRing
 from shusaku.common.codec import CodecError
 from shusaku.common.config.schema import SelfPlayConfig
 from shusaku.common.config.search import PuctConfig
-from shusaku.common.messages import GameRecord, OpenGame
+from shusaku.common.messages import Control, GameRecord, OpenGame
 from shusaku.common.open_game_codec import decode_open_game, encode_open_game
 from shusaku.replay.stream.client import ReplayUnavailable
 from shusaku.replay.stream.open_games import MAX_TAKES, TakenGames
@@ -141,8 +144,8 @@ def test_a_game_of_its_own_komi_that_may_resign_and_branched_off_goes_on() -> No
     assert successor.metrics()["dropped"] == ""
     again = {open_game.open_id: open_game for open_game in second.open_games()}
     for name, open_game in found.items():
-        assert encode_open_game(replace(again[name], record=replace(again[name].record, game_id=(2, 3, 0, 0)))) == (
-            encode_open_game(replace(open_game, record=replace(open_game.record, game_id=(2, 3, 0, 0)))))
+        same = replace(again[name], record=replace(again[name].record, game_id=open_game.record.game_id))
+        assert encode_open_game(same) == encode_open_game(replace(open_game, open_id=name))
     ended = [record for record in play(second, 4000) if record.open_id in found]
     assert {record.open_id for record in ended} == set(found)
     for record in ended:
@@ -292,3 +295,62 @@ def test_the_core_refuses_what_is_not_a_game() -> None:
     over = play(who, 2000)[0]
     with pytest.raises(ValueError, match="over"):
         who.resume(0, replace(game, record=over))
+
+
+class Replay:
+    """A replay in memory: keeps records and open games, and takes a game out of these with its record."""
+
+    def __init__(self) -> None:
+        self.control, self.failures, self.metrics = Control(epoch=2), 0, b""
+        self.records: list[GameRecord] = []
+        self.open_games: dict[str, bytes] = {}
+        self.room = 10**9
+
+    def put_all(self, records: Iterable[GameRecord]) -> int:
+        taken = list(records)[: self.room]
+        self.records += taken
+        for record in taken:
+            self.open_games.pop(record.open_id, None)
+        return len(taken)
+
+    def take(self) -> TakenGames:
+        return TakenGames(dict(self.open_games), 1)
+
+    def put(self, sequence: int, games: Mapping[str, bytes]) -> None:
+        if sequence == len(self.records):  # else games that ended before are not here yet
+            self.open_games = dict(games)
+
+
+def run_actor(replay: Replay, incarnation: int, games: int, *, is_killed: bool = False) -> None:
+    """An actor's loop, until so many games have ended in all."""
+    who = player(6, incarnation)
+    before = len(replay.records)
+    mine = OpenGames(who, Validation(GAME, HASH), seconds=0.02, take=replay.take,
+                     put=lambda sequence, games: replay.put(before + sequence, games))
+    loop = ActorLoop(who, replay, lambda weights: None, epoch=2, open_games=mine)
+    loop.set_ready()
+    if is_killed:
+        loop.save_open_games = lambda: None  # type: ignore[method-assign]
+    thread = threading.Thread(target=loop.run)
+    thread.start()
+    while len(replay.records) < games:
+        time.sleep(0.001)
+    loop.stop()
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def test_a_loop_goes_on_with_the_games_of_loops_that_were_stopped_or_killed() -> None:
+    replay = Replay()
+    kept: dict[str, GameRecord] = {}  # as they were saved by the loop before
+    for incarnation in range(5):
+        run_actor(replay, incarnation, len(replay.records) + 12, is_killed=incarnation % 2 == 1)
+        ended = {record.open_id: record for record in replay.records}
+        assert len(ended) == len(replay.records), "none ends twice"
+        for name, begun in kept.items():
+            goes_on = ended.get(name) or decode_open_game(name, replay.open_games[name]).record
+            assert moves(goes_on)[: len(begun)] == moves(begun), "none is lost"
+        kept = {name: decode_open_game(name, data).record for name, data in replay.open_games.items()}
+        assert kept or incarnation % 2, "a stop saves them"
+    assert not kept.keys() & {record.open_id for record in replay.records}
+    assert len({record.open_id.rpartition(".")[0] for record in replay.records}) > 6

@@ -21,9 +21,9 @@ import pytest
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
-from shusaku.common.errors import UsageError
 from shusaku.deploy.cli.overrides import compose
 from shusaku.deploy.local.driver import LocalRun
+from shusaku.deploy.run.disk_troubles import DiskTroubles
 from shusaku.deploy.run.run_directory import RunDirectory
 from shusaku.deploy.run.run_identity import RunIdentity, RunProgress
 from shusaku.deploy.run.run_status import MetricsWriter, StatusBuilder
@@ -92,7 +92,7 @@ class Cluster:
                                seed=played + 2, identity=ActorIdentity(0))
         self._actor.begin_anew(played + 1)
         self.training = TrainingLoop(config, game, self._buffer, directory, config_hash="")
-        self._metrics = MetricsWriter(directory, self.lines.append)
+        self._metrics, self._troubles = MetricsWriter(directory, self.lines.append), DiskTroubles(self.lines.append)
         self._status = StatusBuilder(config, game, directory)
         self._faults = FaultCounter()
         self._errors: list[BaseException] = []
@@ -125,7 +125,8 @@ class Cluster:
             faults=self._faults.totals, quarantined=0, strength=(), runtimes=(),
         )
         self._metrics.write(view, self._status.build(view))
-        RunProgress(seconds=1.0).save(self._directory, self.lines.append)
+        with self._troubles.watch("the progress"):
+            RunProgress(seconds=1.0).save(self._directory)
 
     def _take_report(self) -> Any:
         report = self.training.report()
@@ -260,7 +261,7 @@ def test_a_run_that_goes_on_learns_though_no_version_can_be_written(
 
 def test_a_run_that_cannot_write_its_name_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     identity = RunIdentity.of(tmp_path)
-    with full_disk(monkeypatch, FullDisk("run.json", "")), pytest.raises(UsageError, match=r"run\.json: No space left"):
+    with full_disk(monkeypatch, FullDisk("run.json", "")), pytest.raises(OSError, match=r"No space left.*run\.json"):
         identity.next_epoch(-1)
     assert identity.next_epoch(-1) == 1
 

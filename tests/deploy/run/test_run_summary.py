@@ -45,7 +45,7 @@ def test_train_says_that_a_run_is_used_up_before_ray_is_started(
 ) -> None:
     config = compose(["game=tic_tac_toe", f"run.dir={tmp_path}", "run.minutes=2"])
     RunDirectory(config).close()
-    RunProgress(seconds=130.0).save(tmp_path, print)
+    RunProgress(seconds=130.0).save(tmp_path)
 
     def start(session: RaySession) -> None:
         assert "are used up; go on with run.minutes=4.33" in " ".join(capsys.readouterr().out.split())
