@@ -28,6 +28,10 @@ METRICS_SECONDS = 0.5  # between two updates of the metrics that travel with the
 class GamePlayer(Protocol):
     """SelfPlay or PipelinedSelfPlay."""
 
+    @property
+    def resign_value(self) -> float:
+        """A player to move who sees less resigns."""
+
     def step(self) -> list[GameRecord]:
         """Plays one step; the games that ended."""
 
@@ -179,7 +183,7 @@ class ActorLoop:
         self._published_at = now
         self._writer.metrics = msgpack.packb({
             **self._player.counters(), **self._timer.counters(), "version": self._version,
-            "send_failures": self._writer.failures,
+            "send_failures": self._writer.failures, "resign_value": self._player.resign_value,
             **{f"{name}_ms": round(seconds * 1000) for name, seconds in self._seconds.items()},
             "pid": os.getpid(), "resident_mb": round(psutil.Process().memory_info().rss / 1e6),
             "runtime": self._runtime()[:MAX_RUNTIME_TEXT], **self._more_metrics(),

@@ -8,6 +8,7 @@ from shusaku.common._core import Game
 from shusaku.common.config.schema import SelfPlayConfig
 from shusaku.common.config.search import SearchConfig
 from shusaku.common.messages import GameRecord, OpenGame
+from shusaku.common.resignation import NEVER_RESIGN, typical_resign_value
 from shusaku.common.stage_timer import StageTimer
 
 GROUPS = 2
@@ -23,19 +24,26 @@ class PipelinedSelfPlay:
     def __init__(
         self, game: Game, search: SearchConfig, self_play: SelfPlayConfig, evaluate: SplitEvaluate, *,
         games: int, seed: int, identity: ActorIdentity, config_hash: str = "", timer: StageTimer | None = None,
+        resign_value: float = NEVER_RESIGN,
     ) -> None:
-        """`evaluate`: for example `actors.inference.client.RemoteEvaluator`."""
+        """`evaluate`: for example `actors.inference.client.RemoteEvaluator`; `resign_value`: see `SelfPlay`."""
         self.evaluate = evaluate
         self._timer = timer or StageTimer()
         self.sequence = 0  # of the next finished game
         self.size, sizes = games, group_games(games)
         self._groups = [
             SelfPlay(game, search, self_play, evaluate, games=size, seed=group_seed(seed, group), identity=identity,
-                     config_hash=config_hash, timer=self._timer, first_index=sum(sizes[:group]))
+                     config_hash=config_hash, timer=self._timer, resign_value=resign_value,
+                     first_index=sum(sizes[:group]))
             for group, size in enumerate(sizes)
         ]
         self._next = 0  # group that searches next
         self._in_flight: deque[tuple[SelfPlay, bool]] = deque()  # group, and whether it waits for an answer
+
+    @property
+    def resign_value(self) -> float:
+        """The median threshold of the groups that have one: a player to move who sees less resigns."""
+        return typical_resign_value(group.resign_value for group in self._groups)
 
     def step(self) -> list[GameRecord]:
         """One group searches, then the other group's answers are awaited and backed up; the games that ended there.

@@ -31,6 +31,7 @@ from shusaku.common.hardware import lower_priority
 from shusaku.common.leaves_codec import LeavesCodec
 from shusaku.common.messages import Weights
 from shusaku.common.remote_worker import RemoteWorker
+from shusaku.common.resignation import NEVER_RESIGN
 from shusaku.common.stage_timer import StageTimer
 from shusaku.replay.stream.append import Appender
 from shusaku.replay.stream.open_games import take_open_games
@@ -55,6 +56,7 @@ class ActorPlan:
     url: str  # of the replay, for the actor's node
     run_id: str
     with_server: bool  # evaluates on inference servers, not by itself
+    resign_value: float = NEVER_RESIGN  # threshold to begin with
 
 
 class _Shell(RemoteWorker):
@@ -102,6 +104,7 @@ class SelfPlayActor(_Shell):
         plan, config = self._plan, self._plan.config
         settings: dict[str, Any] = {
             "games": plan.games, "seed": plan.seed, "identity": identity, "config_hash": plan.config_hash,
+            "resign_value": plan.resign_value,
         }
         player: SelfPlay | PipelinedSelfPlay
         timer = StageTimer()

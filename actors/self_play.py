@@ -14,6 +14,7 @@ from shusaku.common._core import Game, GameBatch
 from shusaku.common.config.schema import SelfPlayConfig
 from shusaku.common.config.search import SearchConfig
 from shusaku.common.messages import EndedBy, Evaluation, GameId, GameRecord, Leaves, OpenGame, RowKind
+from shusaku.common.resignation import NEVER_RESIGN
 from shusaku.common.search import Evaluate, search_options, self_play_options
 from shusaku.common.stage_timer import StageTimer
 
@@ -38,10 +39,11 @@ class SelfPlay:
     def __init__(
         self, game: Game, search: SearchConfig, self_play: SelfPlayConfig, evaluate: Evaluate, *,
         games: int, seed: int, identity: ActorIdentity, config_hash: str = "", timer: StageTimer | None = None,
-        first_index: int = 0,
+        resign_value: float = NEVER_RESIGN, first_index: int = 0,
     ) -> None:
         """`timer`: shared with the evaluator if the evaluator charges its own stages.
 
+        `resign_value`: threshold to begin with, of the run before, until enough games were played to the end;
         `first_index`: of these games among those of the actor.
         """
         self.evaluate = evaluate
@@ -57,7 +59,12 @@ class SelfPlay:
         self._resumed: dict[int, tuple[int, str]] = {}  # index -> number and name of a game that was resumed there
         self._name, self._params = game.name, dict(game.params)
         self._runtime = _attachable(evaluate, games)
-        self._batch = self._games(seed)
+        self._batch = self._games(seed, resign_value)
+
+    @property
+    def resign_value(self) -> float:
+        """A player to move who sees less resigns."""
+        return self._batch.resign_value
 
     def step(self) -> list[GameRecord]:
         """One round: selects a leaf in every game and evaluates the leaves in one call; the games that ended."""
@@ -138,7 +145,7 @@ class SelfPlay:
             raise ValueError(f"the snapshot of the open games cannot be read: {error}") from None
         if state.get("rules") != self._rules():
             raise ValueError(f"the open games were played by other rules: {state.get('rules')}, not {self._rules()}")
-        batch = self._games(seed)
+        batch = self._games(seed, self.resign_value)
         batch.restore(games)
         self._batch, self._seed, self.sequence = batch, seed, sequence
         self._resumed.clear()
@@ -169,11 +176,12 @@ class SelfPlay:
         """Starts new games, numbered from `sequence` and with another seed, because the unfinished ones were lost."""
         self.sequence = sequence
         self._seed = (self._seed + sequence + 1) % 2**64
-        self._batch = self._games(self._seed)
+        self._batch = self._games(self._seed, self.resign_value)
         self._resumed.clear()
 
-    def _games(self, seed: int) -> GameBatch:
+    def _games(self, seed: int, resign_value: float) -> GameBatch:
         batch = GameBatch(self._game, self._options, self.size, seed, self._self_play)
+        batch.begin_with_resign_value(resign_value)
         if self._runtime is not None:
             batch.attach(self._runtime.inputs, self._runtime.policy, self._runtime.values)
         return batch

@@ -146,6 +146,7 @@ class GameBatch:
     def expand_attached(self, version: int) -> int: ...  # from `policy` and `values`; how many finished games wait
     @property
     def resign_value(self) -> float: ...  # a player who sees less resigns; -1 until enough games have ended
+    def begin_with_resign_value(self, value: float) -> None: ...  # of a run that was stopped, until enough have ended
     def counters(self) -> dict[str, int]: ...  # as above, and games, plies
     def snapshot(self) -> bytes: ...  # every open game with its search
     def play_pseudo_random(self, simulations: int) -> None: ...  # a benchmark: no Python in its loop

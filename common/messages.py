@@ -87,7 +87,7 @@ class GameRecord:
     policy_shares: NDArray[np.uint16]  # [N] of 65,535, summing to it in every row that has a policy
     root_values: NDArray[np.float32]  # [T] of the search, for the player to move
     raw_values: NDArray[np.float32]  # [T] of the network, for the player to move
-    versions: NDArray[np.uint32]  # [T] weights that evaluated the root
+    versions: NDArray[np.uint32]  # [T] weights that evaluated the root; of a kept subtree: when its search began
     kind: NDArray[np.uint8]  # [T] RowKind
     row_weight: NDArray[np.float32]  # [T] 0: the row is never sampled
     surprise: NDArray[np.float32]  # [T] KL(policy || prior) at the root

@@ -35,6 +35,7 @@ from shusaku.learner.checkpoints import (
     write_checkpoint,
 )
 from shusaku.learner.learner import Learner
+from shusaku.learner.sample_age import SampleAge
 from shusaku.learner.state_copy import Diverged, LearnerState, StateBuffers
 from shusaku.learner.version_index import VersionIndex
 from shusaku.replay.buffer import Batch, ReplayBuffer, ReplayStats
@@ -114,6 +115,7 @@ class TrainingLoop:
                           config.run.seed)
         self.learner = Learner(network, game, config.learner, is_quantised=config.inference.is_quantised)
         self.versions = VersionIndex(directory)
+        self._sample_age = SampleAge(self.versions.steps)
         self._published: Weights | None = None
         self._restored: Weights | None = None  # what was published last when the checkpoint was written
         self._rollbacks = self._rollbacks_copied = self._saved_step = 0
@@ -235,6 +237,8 @@ class TrainingLoop:
             self._note(f"version {weights.version} was not published: {error}; the next one will be tried")
             return
         metrics = self.learner.metrics()
+        if metrics:
+            metrics |= self._sample_age.take()
         with self._lock:
             self._metrics = metrics or self._metrics
         self._use(weights)
@@ -302,6 +306,7 @@ class TrainingLoop:
         self.learner.run_share, parts = self._share_done(), self.learner.parts
         try:
             self.learner.step(batch)
+            self._sample_age.add(batch.versions, self.learner.step_count)
             if self.learner.parts > parts:
                 self._note(f"learner.batch_size={self._config.learner.batch_size} does not fit into the memory of "
                            f"learner.device={self._config.learner.device}: each batch is taken in {self.learner.parts} "
@@ -447,7 +452,7 @@ class TrainingLoop:
         """Says what was damaged in versions.jsonl, and adds what the checkpoints know of what is missing."""
         if self.versions.damaged:
             self._note(f"versions.jsonl: {self.versions.damaged:,} damaged lines were moved to versions.jsonl.damaged")
-        if published not in self.versions.versions:
+        if published not in self.versions.steps:
             kept = [published_weights(found.checkpoint, self._config.network, self._game)
                     for found in whole_checkpoints(self._directory / "checkpoints")]
             added = self.versions.restore(kept)

@@ -21,8 +21,9 @@ class VersionIndex:
     def __init__(self, directory: Path) -> None:
         self._path = directory / "versions.jsonl"
         self.damaged = heal_json_lines(self._path, _ascends)
-        self.versions = [int(line["version"]) for line in read_json_lines(self._path)]
-        self.newest = max(self.versions, default=0) + self.damaged
+        # The gradient steps behind each version.
+        self.steps = {int(line["version"]): int(line["step"]) for line in read_json_lines(self._path)}
+        self.newest = max(self.steps, default=0) + self.damaged
 
     def append(self, weights: Weights) -> None:
         """Records that these weights were published; OSError, and nothing changed, if the disk does not take it."""
@@ -30,16 +31,17 @@ class VersionIndex:
         with self._path.open("a", encoding="utf-8") as file:
             file.write(_line(weights))
         self.newest = weights.version
-        self.versions.append(weights.version)
+        self.steps[weights.version] = weights.step
 
     def restore(self, published: Iterable[Weights]) -> int:
         """Adds the lines of these publications that are missing; returns how many they were."""
         lines = {int(line["version"]): json.dumps(line) + "\n" for line in read_json_lines(self._path)}
-        missing = {weights.version: _line(weights) for weights in published if weights.version not in lines}
+        absent = [weights for weights in published if weights.version not in lines]
+        missing = {weights.version: _line(weights) for weights in absent}
+        self.steps |= {weights.version: weights.step for weights in absent}
         lines |= missing
         text = "".join(lines[version] for version in sorted(lines))
         write_atomically(self._path, text.encode())
-        self.versions = sorted(lines)
         self.newest = max([self.newest, *lines])
         return len(missing)
 

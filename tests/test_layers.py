@@ -29,6 +29,7 @@ ORDER = (
     "common/errors.py", "common/activity.py", "common/device_memory.py", "common/remote_worker.py",
     "common/durable_files.py", "common/checked_json.py", "common/json_lines.py", "common/masking.py",
     "common/suggestions.py", "common/hardware.py", "common/stage_timer.py", "common/config", "common/messages.py",
+    "common/resignation.py",
     "common/codec.py", "common/leaves_codec.py", "common/open_game_codec.py",
     "common/external", "common/search.py", "common/network", "common/metrics.py", "common/prometheus.py",
     "common/ray_metrics.py",

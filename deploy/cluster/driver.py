@@ -18,6 +18,7 @@ from shusaku.common.errors import ResumeError, RunError, UsageError
 from shusaku.common.messages import Weights
 from shusaku.common.network.weights import load_weights, random_weights
 from shusaku.common.ray_metrics import RayMetrics
+from shusaku.common.resignation import NEVER_RESIGN
 from shusaku.deploy.cluster.actor_totals import ActorTotals
 from shusaku.deploy.cluster.broadcast import Broadcast
 from shusaku.deploy.cluster.layout import layout_of
@@ -113,7 +114,7 @@ class ClusterRun(TrainingRun):
             config, self.layout, epoch=epoch, run_id=self.identity.run_id, directory=self.directory.path,
             log_directory=self.session.log_directory, url=self.store.url, actor_url=self.store.actor_url,
             has_positions=self.positions is not None, actors=lambda: self.actors, seconds=lambda: self.seconds,
-            fence=self.fence, config_text=self.directory.config_text,
+            resign_value=lambda: self.progress.resign_value, fence=self.fence, config_text=self.directory.config_text,
         )
         for role, count in roles:
             self.supervisor.register(role, count)
@@ -286,6 +287,8 @@ class ClusterRun(TrainingRun):
             rows=self.totals.rows, totals={**self.totals.total, "rows": self.totals.rows}, report=self.report,
             faults=self.faults.totals, quarantined=self.quarantined, lost_games=self.lost_games,
             resumed_step=self.resumed_step, strength=tuple(self.progress.strength),
+            resign_value=self.keep_resign_value(
+                float(metrics.get("resign_value", NEVER_RESIGN)) for metrics in self.totals.by_actor.values()),
             runtimes=list_runtimes(self.supervisor, self.totals), troubles=(*troubles, *self.disk_troubles),
             outage_seconds=self.outage.total_seconds + self.outage.seconds,
             workers=view_workers(self.supervisor, self.totals, self.store, self.actors))

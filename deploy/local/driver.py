@@ -41,6 +41,7 @@ from shusaku.learner.optimizers import run_share
 from shusaku.learner.training_loop import TrainingLoop
 from shusaku.replay.backends import make_buffer
 from shusaku.replay.record_log import RecordLog
+from shusaku.replay.validation import Validation
 
 MAX_TURN_ROWS = 20_000  # so that checkpoints and measurements never wait long for a turn to end
 SHOW_SECONDS = 0.2  # between two views: the learner asks after each step
@@ -86,7 +87,8 @@ class LocalRun(TrainingRun):
             SelfPlay(self.game, config.search, config.self_play, evaluate, games=config.actors.games, timer=timer,
                      # 64 bits that no mini-batch, no other actor and no other driver term shares
                      seed=batch_seed(config.run.seed, (1 << 40) + (epoch << 20) + actor),
-                     identity=ActorIdentity(actor, epoch), config_hash=digest)
+                     identity=ActorIdentity(actor, epoch), config_hash=digest,
+                     resign_value=self.progress.resign_value)
             for actor, (evaluate, timer) in enumerate(zip(self.evaluators, timers, strict=False))
         ]
         accepted: list[bytes] = []
@@ -95,7 +97,8 @@ class LocalRun(TrainingRun):
             symmetries=config.learner.symmetries, labels=row_labels(self.game, config.learner), threads=cores,
             epoch=epoch, on_accept=accepted.append,
         )
-        self.games = LocalGames(self.actors, self.buffer, RecordLog(directory.path / "records"), accepted, epoch)
+        self.games = LocalGames(self.actors, self.buffer, RecordLog(directory.path / "records"), accepted, epoch,
+                                Validation(self.game, digest))
         self.training = TrainingLoop(config, self.game, self.buffer, directory.path, config_hash=digest,
                                      share_done=self.share_done, load_weights=self._load_weights, self_play=self.games,
                                      describe_run=self._describe)
@@ -261,6 +264,7 @@ class LocalRun(TrainingRun):
             games=self.games.stored, rows=report.replay.inserted, report=report, faults=self.faults.totals,
             quarantined=sum(report.replay.quarantined.values()), lost_games=self.lost_games,
             troubles=self.disk_troubles, strength=tuple(self.progress.strength),
+            resign_value=self.keep_resign_value(actor.resign_value for actor in self.actors),
             runtimes=(self.evaluators[0].description,), pending_rows=totals["rows"] - self._rows_in_window)
 
     def identify(self) -> dict[str, Any]:

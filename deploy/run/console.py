@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from shusaku.common.masking import mask_text
+from shusaku.common.resignation import NEVER_RESIGN
 from shusaku.deploy.run.foreground_link import LINK
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -52,6 +53,10 @@ class Status:
     games: int = 0
     games_per_hour: float = 0.0
     rows_per_second: float = 0.0
+    resign_value: float = NEVER_RESIGN  # a player to move who sees less resigns
+    resigned_share: float = 0.0  # of the games of the last hour
+    wrongly_resigned_share: float = 0.0  # of those that were played on: a player who did not lose would have resigned
+    played_on: int = 0  # games in which no player may resign, so that the share above is known
     searches_per_second: float = 0.0
     evaluations_per_second: float = 0.0
     cache_hit_rate: float = 0.0  # share of leaves that the cache answered
@@ -64,6 +69,10 @@ class Status:
     window_size: int = 0  # rows that the window would hold now
     rows_seen: int = 0
     samples_per_position: float = 0.0
+    sample_age_steps: float = 0.0  # since the weights that played a sampled row: mean since the last publication
+    sample_age_steps_max: float = 0.0
+    sample_age_versions: float = 0.0
+    sample_age_versions_max: float = 0.0
     strength: list[tuple[float, float]] = field(default_factory=list)  # training seconds, share of optimal moves
     strength_label: str = "optimal moves"  # what the share is of
     skipped_steps: int = 0  # not finite
@@ -172,6 +181,8 @@ def block(status: Status) -> Panel:
     rows.add_row("time", _time_row(status))
     rows.add_row("now", _now_text(status))
     rows.add_row("self-play", _Figures([*_self_play_rates(status), (f"{status.games:,}", "games")]))
+    if status.resign_value > NEVER_RESIGN:
+        rows.add_row("resignation", _Figures(_resignation(status)))
     if status.time_shares:
         rows.add_row("its time", _Figures([(f"{share:.0%}", part) for part, share in status.time_shares.items()]))
     rows.add_row("learner", _Figures([
@@ -182,6 +193,7 @@ def block(status: Status) -> Panel:
     rows.add_row("replay", _Figures([
         (f"{status.window_rows:,} of {status.window_size:,}", "rows in the window"),
         (f"{status.samples_per_position:.2f}", "samples per position"), (f"{status.rows_seen:,}", "rows seen"),
+        (f"{status.sample_age_steps:,.0f}, at most {status.sample_age_steps_max:,.0f}", "steps old when sampled"),
     ]))
     if status.runtimes:
         rows.add_row("network", Text("; ".join(status.runtimes)))
@@ -208,7 +220,10 @@ def plain_line(status: Status) -> str:
         *(f"{name} loss {value:.3f}" for name, value in status.losses.items()),
         f"window {status.window_rows:,}/{status.window_size:,}",
         f"{status.samples_per_position:.2f} samples per position",
+        f"samples {status.sample_age_steps:,.0f} steps old",
     ]
+    if status.resign_value > NEVER_RESIGN:
+        parts += [f"{value} {unit}" for value, unit in _resignation(status)]
     if status.strength:
         parts.append(f"{status.strength[-1][1]:.3f} {status.strength_label}")
     parts += [f"{value} {unit}" for value, unit in status.workers]
@@ -244,6 +259,14 @@ def _self_play_rates(status: Status) -> list[tuple[str, str]]:
         (f"{status.games_per_hour:,.0f}", "games/h"), (f"{status.rows_per_second:,.0f}", "rows/s"),
         (f"{status.searches_per_second:,.0f}", "searches/s"),
         (f"{status.evaluations_per_second:,.0f}", "evaluations/s"), (f"{status.cache_hit_rate:.0%}", "cache hits"),
+    ]
+
+
+def _resignation(status: Status) -> list[tuple[str, str]]:
+    """Values with their units."""
+    return [
+        (f"{status.resign_value:.2f}", "resigned below"), (f"{status.resigned_share:.0%}", "of the games resigned"),
+        (f"{status.wrongly_resigned_share:.1%}", f"wrongly, by {status.played_on:,} played on"),
     ]
 
 

@@ -1,7 +1,7 @@
 """What a run directory keeps for the driver: the name of the run, and how far it came.
 
     run.json       run_id (names the keys in Redis) and epoch (driver terms so far)
-    progress.json  training seconds, measurements of the strength
+    progress.json  training seconds, measurements of the strength, threshold of resignation
 """
 
 import re
@@ -13,6 +13,7 @@ from typing import Any
 from shusaku.common.checked_json import DamagedFileError, read_checked_json, write_checked_json
 from shusaku.common.errors import ResumeError, UsageError
 from shusaku.common.json_lines import append_json_line, read_json_lines
+from shusaku.common.resignation import NEVER_RESIGN
 from shusaku.learner.checkpoints import load_latest
 from shusaku.replay.stream.server import run_names
 
@@ -90,6 +91,7 @@ class RunProgress:
     strength: list[tuple[float, float]] = field(default_factory=list)  # training seconds, share of optimal moves
     restarts: int = 0  # of workers
     evaluations: int = 0  # of self-play by the network, as far as one process could count them
+    resign_value: float = NEVER_RESIGN  # the threshold in use
     lost_games: int = 0  # that were played and are not in the replay any more
     replay: dict[str, Any] = field(default_factory=dict)  # what Redis held, see `replay.stream.control.Holdings`
 
@@ -108,6 +110,7 @@ class RunProgress:
             strength = [(float(s), float(v)) for s, v in content["strength"]]
             counted = ("measurements", "restarts", "evaluations", "lost_games")
             return cls(seconds=float(content["seconds"]), strength=strength, replay=dict(content.get("replay", {})),
+                       resign_value=float(content.get("resign_value", NEVER_RESIGN)),
                        **{name: int(content.get(name, 0)) for name in counted})
         except (ValueError, KeyError, TypeError) as error:
             raise DamagedFileError(str(error)) from None

@@ -16,14 +16,18 @@ from shusaku.common._core import Game
 from shusaku.common.config.schema import Config
 from shusaku.common.messages import Metrics
 from shusaku.common.metrics import MetricsSink, Rate, Share, TimeShares, mean_plies
+from shusaku.common.resignation import NEVER_RESIGN
 from shusaku.deploy.run.console import Status, Waiting
 from shusaku.deploy.run.disk_budget import DiskBudget, DiskReport, checkpoint_bytes, report_disk
 from shusaku.deploy.run.disk_troubles import DiskTroubles
 from shusaku.deploy.run.measurements import strength_metrics
 from shusaku.deploy.run.run_view import RunView, WorkersView
+from shusaku.learner.sample_age import SAMPLE_AGE
 from shusaku.learner.training_loop import TrainingReport
 
+RESIGN_SECONDS = 3600.0  # over which games resigned are counted: few are played on to the end
 _COUNTED = ("simulations", "searches", "evaluations", "cache_hits", "games", "rows")
+RESIGNATION = ("resign_value", "resigned_share", "wrongly_resigned_share", "played_on")
 DISK_SECONDS = 60.0  # between two looks at the disk
 LEAST_ROWS = 1000  # from which the mean size of a row is known
 MUCH = 0.1  # share of its time that one side may wait before the other one is called the limit
@@ -38,6 +42,8 @@ class StatusBuilder:
         self._rates = {name: Rate() for name in (*_COUNTED, "steps")}
         self._paused = Share()  # of the actors' time
         self._waiting = Share()  # of the learner's time
+        self._resigned = Share(RESIGN_SECONDS)  # of the games
+        self._wrongly = Share(RESIGN_SECONDS)  # of the games that were played on
         self._time = TimeShares()  # of the actors' time, by what they do
         self._disk: DiskReport | None = None
         self._disk_at = float("-inf")
@@ -48,12 +54,16 @@ class StatusBuilder:
         rates = {name: self._rates[name].update(view.totals.get(name, 0)) for name in _COUNTED}
         paused = view.totals.get("paused_ms", 0)
         self._paused.update(paused, paused + view.totals.get("playing_ms", 0))
+        played_on = view.totals.get("played_on", 0)
         asked = rates["evaluations"] + rates["cache_hits"]
         return Status(
             title=self._title, run_dir=str(self._directory), seconds=view.seconds, minutes=config.run.minutes,
             activity=view.activity, waiting=self._filling(view, rates["rows"]), games=view.games, rows_seen=view.rows,
             games_per_hour=rates["games"] * 3600, rows_per_second=rates["rows"], searches_per_second=rates["searches"],
             evaluations_per_second=rates["evaluations"], time_shares=self._time.update(view.totals),
+            resign_value=view.resign_value, played_on=played_on,
+            resigned_share=self._resigned.update(view.totals.get("resigned", 0), view.totals.get("games", 0)),
+            wrongly_resigned_share=self._wrongly.update(view.totals.get("wrongly_resigned", 0), played_on),
             cache_hit_rate=rates["cache_hits"] / asked if asked else 0.0,
             step=view.step, version=view.version, **learned,
             strength=list(view.strength), quarantined=view.quarantined, lost_games=view.lost_games,
@@ -96,6 +106,7 @@ class StatusBuilder:
             "learning_rate": report.metrics.get("learning_rate", 0.0),
             "window_rows": stats.rows, "window_size": stats.window, "skipped_rows": stats.skipped,
             "samples_per_position": stats.samples_per_position, "unreachable_seconds": stats.unreachable_s,
+            **{name: report.metrics.get(name, 0.0) for name in SAMPLE_AGE},
         }
 
     def _limit(self, view: RunView) -> str:
@@ -198,6 +209,8 @@ def _self_play_metrics(view: RunView, status: Status) -> dict[str, Any]:
         "non_finite": view.totals.get("non_finite", 0),
         **{f"time_{part}": share for part, share in status.time_shares.items()},
     }
+    if status.resign_value > NEVER_RESIGN:
+        metrics |= {name: getattr(status, name) for name in RESIGNATION}
     if view.workers is not None:
         metrics |= {"actors": view.workers.alive_actors, "desired_actors": view.workers.desired_actors,
                     "paused_share": status.paused_share, "send_failures": status.send_failures,

@@ -2,6 +2,7 @@
 
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ from shusaku.actors.arena.strength_sets import strength_set
 from shusaku.common.config.schema import Config
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.network.weights import save_weights
+from shusaku.common.resignation import NEVER_RESIGN, typical_resign_value
 from shusaku.deploy.run.console import Console, Status
 from shusaku.deploy.run.control_server import ControlServer
 from shusaku.deploy.run.disk_troubles import DiskTroubles
@@ -146,6 +148,13 @@ class TrainingRun(ABC):
         for note in report.notes:
             self.log(note)
         return report
+
+    def keep_resign_value(self, values: Iterable[float]) -> float:
+        """The threshold of these batches of games, which a restart begins with; that of before if none has one yet."""
+        now = typical_resign_value(values)
+        if now > NEVER_RESIGN:
+            self.progress.resign_value = now
+        return self.progress.resign_value if self.config.self_play.resign_errors else NEVER_RESIGN
 
     def save_progress(self, **counts: Any) -> None:
         """What a kill would lose, with these counts of now; a full disk is logged, and nothing more."""

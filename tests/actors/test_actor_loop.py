@@ -24,6 +24,8 @@ def record(number: int) -> GameRecord:
 class Player:
     """Ends one game a step."""
 
+    resign_value = -0.75
+
     def __init__(self) -> None:
         self.steps = 0
 
@@ -138,6 +140,8 @@ def test_a_full_queue_stops_playing_and_loses_nothing(parts: Parts) -> None:
 class Clocked:
     """A player whose steps take as long as it is told, on a clock of its own; it may break down."""
 
+    resign_value = -1.0
+
     def __init__(self, seconds: float, breaks_at: int = 10**9) -> None:
         self.now, self.seconds, self.breaks_at, self.steps = 0.0, seconds, breaks_at, 0
 
@@ -219,4 +223,5 @@ def test_says_what_it_does_with_its_time(parts: Parts) -> None:
     assert figures["wait_us"] > 300_000  # the pauses, in the parts that the shares are made of
     assert figures["pid"] > 0
     assert figures["send_failures"] == 2
+    assert figures["resign_value"] == player.resign_value
     assert len(writer.metrics) < 4096

@@ -138,6 +138,26 @@ def test_goes_on_where_it_stopped_and_versions_rise(tmp_path: Path) -> None:
     assert report.version == stopped.version + 1
 
 
+def test_the_age_of_samples_is_counted_over_a_restart(tmp_path: Path) -> None:
+    settings = config()
+    buffer = make(settings)
+    first = TrainingLoop(settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="")
+    play(buffer, 800)
+    with running(first):
+        until(first, lambda r: r.step >= 10)
+    stopped = first.report()
+    later = make(settings)
+    again = TrainingLoop(settings, Game("tic_tac_toe"), later, tmp_path, config_hash="")
+    play(later, 800, actor=1)
+    with running(again):
+        metrics = until(again, lambda r: "sample_age_steps" in r.metrics).metrics
+    # Version 0, which the index does not know, played all rows: they are as old as the first version, of step 0.
+    published = (stopped.step // 5 + 1) * 5
+    assert metrics["sample_age_steps_max"] == published
+    assert stopped.step < metrics["sample_age_steps"] < published
+    assert metrics["sample_age_versions_max"] == metrics["sample_age_versions"] == stopped.version + 1
+
+
 INTERVAL = 10  # steps between two checkpoints, with a clock that each step moves on by a second
 
 

@@ -100,7 +100,10 @@ std::map<std::string, std::uint64_t> to_dict(const Counters& c) {
           {"games", c.games},
           {"plies", c.plies},
           {"rows", c.rows},
-          {"non_finite", c.non_finite}};
+          {"non_finite", c.non_finite},
+          {"resigned", c.resigned},
+          {"played_on", c.played_on},
+          {"wrongly_resigned", c.wrongly_resigned}};
 }
 
 nb::dict to_dict(GameColumns&& g) {
@@ -317,6 +320,9 @@ void bind_search(nb::module_& m) {
       .def("expand_attached", &expand_attached, "version"_a)
       .def("counters", [](PyGameBatch& b) { return to_dict(b.batch->counters()); })
       .def_prop_ro("resign_value", [](PyGameBatch& b) { return b.batch->resign_value(); })
+      .def(
+          "begin_with_resign_value", [](PyGameBatch& b, float value) { b.batch->begin_with_resign_value(value); },
+          "value"_a)
       .def("snapshot",
            [](PyGameBatch& b) {
              require(b.batch->leaves().count == 0,

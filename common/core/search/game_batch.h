@@ -72,6 +72,7 @@ class AnyGameBatch : public AnyBatch {
   virtual int num_finished() const = 0;
   virtual std::vector<GameColumns> take_finished() = 0;
   virtual float resign_value() const = 0;
+  virtual void begin_with_resign_value(float value) = 0;
   // So many simulations with pseudo-random evaluations and no call from outside: the speed of the tree alone.
   virtual void play_pseudo_random(std::uint64_t simulations) = 0;
   virtual std::string snapshot() = 0;  // only between expand_and_backup() and select()
@@ -176,6 +177,7 @@ class GameBatch final : public AnyGameBatch {
   }
 
   float resign_value() const override { return resign_.value(); }
+  void begin_with_resign_value(float value) override { resign_.begin_with(value); }
 
   std::string snapshot() override {
     Writer games;
@@ -476,13 +478,23 @@ class GameBatch final : public AnyGameBatch {
       c.outcome = is_first ? outcome : -outcome;
       c.score = is_first ? score : -score;
       c.is_cut_off = rules_->is_cut_off(game.position);
-      if (resign_.is_on() && !game.may_resign)  // the lowest value of a player who did not lose
-        resign_.add(c.outcome > 0   ? game.lowest[0]
-                    : c.outcome < 0 ? game.lowest[1]
-                                    : std::min(game.lowest[0], game.lowest[1]));
+      if (resign_.is_on() && !game.may_resign)
+        measure_resignation(c.outcome > 0   ? game.lowest[0]
+                            : c.outcome < 0 ? game.lowest[1]
+                                            : std::min(game.lowest[0], game.lowest[1]));
     }
+    batch_.counters.resigned += c.is_resigned;
     finished_.push_back(std::move(c));
     ++batch_.counters.games;
+  }
+
+  // A game was played to the end; `lowest`: the lowest value of a player who did not lose.
+  void measure_resignation(float lowest) {
+    if (resign_.value() > -1) {
+      ++batch_.counters.played_on;
+      batch_.counters.wrongly_resigned += lowest < resign_.value();
+    }
+    resign_.add(lowest);
   }
 
   template <class Archive>

@@ -16,6 +16,9 @@ namespace shusaku {
 struct Counters {
   std::uint64_t searches = 0, evaluations = 0, cache_hits = 0, terminals = 0;
   std::uint64_t games = 0, plies = 0, rows = 0, non_finite = 0;  // rows: with weight, of games not yet ended, too
+  // Games: resigned; in which no player may resign, while there is a threshold; of these, with a player who saw less
+  // than it and did not lose.
+  std::uint64_t resigned = 0, played_on = 0, wrongly_resigned = 0;
   std::uint64_t simulations() const { return evaluations + cache_hits + terminals; }
 };
 

@@ -18,6 +18,11 @@ class ResignThreshold {
   // A player to move who sees less than this resigns; -1 (no player does) until enough games were played to the end.
   float value() const { return value_; }
 
+  // Continues with the threshold of a run that was stopped, until enough games of its own were played to the end.
+  void begin_with(float value) {
+    if (is_on() && lowest_.size() < kEnough) value_ = std::clamp(value, -1.f, kHighest);
+  }
+
   // Adds a game that was played to the end: the lowest value that a player saw, to move, who did not lose.
   void add(float lowest) {
     if (lowest_.size() < kNewest)

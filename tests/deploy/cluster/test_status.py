@@ -17,6 +17,7 @@ from shusaku.actors.remote import ServerReport
 from shusaku.common._core import Game
 from shusaku.common.config.schema import Config
 from shusaku.common.metrics import Rate, Share, TimeShares, read_metrics
+from shusaku.common.resignation import NEVER_RESIGN
 from shusaku.deploy.cluster.actor_totals import ActorTotals
 from shusaku.deploy.cluster.status import list_processes, list_runtimes, view_workers
 from shusaku.deploy.cluster.supervisor import Supervisor
@@ -27,6 +28,7 @@ from shusaku.deploy.run.console import Status, plain_line
 from shusaku.deploy.run.run_identity import RunIdentity
 from shusaku.deploy.run.run_status import MetricsWriter, StatusBuilder, prometheus_metrics, status_tree
 from shusaku.deploy.run.run_view import FaultCounter, RunView
+from shusaku.learner.sample_age import SAMPLE_AGE
 from shusaku.learner.training_loop import TrainingReport
 from shusaku.replay.buffer import ReplayStats
 from shusaku.replay.stream.control import ActorMetrics, RedisControl
@@ -65,6 +67,7 @@ class Run:
         self.report: TrainingReport | None = None
         self.actors, self.quarantined = groups["self_play"], 0
         self.troubles: tuple[str, ...] = ()
+        self.resign_value = NEVER_RESIGN
         self.store: Any = SimpleNamespace(restarts=0, losses=0, pid=77)
         self.lines: list[str] = []
         self.builder = StatusBuilder(self.config, Game("tic_tac_toe"), directory)
@@ -78,6 +81,7 @@ class Run:
             rows=self.totals.rows, totals={**self.totals.total, "rows": self.totals.rows}, report=self.report,
             faults=self.faults.totals, quarantined=self.quarantined, strength=((0.0, 0.25), (60.0, 0.875)),
             runtimes=list_runtimes(self.supervisor, self.totals), troubles=self.troubles,
+            resign_value=self.resign_value,
             workers=view_workers(self.supervisor, self.totals, self.store, self.actors),
         )
 
@@ -224,6 +228,36 @@ def test_rates_of_what_the_actors_count(run: Run) -> None:
     assert status.rows_per_second == pytest.approx(90)
     assert status.cache_hit_rate == pytest.approx(0.25)
     assert (status.games, status.rows_seen) == (118, 59 * 90)
+
+
+def test_resignation_and_its_errors_are_shown_once_there_is_a_threshold(run: Run) -> None:
+    for second in range(30):
+        run.clock.now += 1
+        run.hear(games=second * 100, resigned=second * 40, played_on=second * 10, wrongly_resigned=second * 2)
+        status = run.status()
+    assert (status.resigned_share, status.wrongly_resigned_share, status.played_on) == (0.4, 0.2, 290)
+    assert "resigned" not in plain_line(status), "no player resigns yet"
+    run.resign_value = -0.8125
+    run.write()
+    line = plain_line(run.status())
+    assert "-0.81 resigned below | 40% of the games resigned | 20.0% wrongly, by 290 played on" in line
+    names = ("resign_value", "resigned_share", "wrongly_resigned_share", "played_on")
+    written = list(read_metrics(run.directory / "metrics.jsonl", "self_play"))[-1].values
+    assert [written[name] for name in names] == [-0.8125, pytest.approx(0.4), pytest.approx(0.2), 290]
+    exported = prometheus_metrics(run.view(), run.status())
+    assert [exported[name] for name in names] == [-0.8125, pytest.approx(0.4), pytest.approx(0.2), 290]
+
+
+def test_how_old_the_samples_are_is_shown(run: Run) -> None:
+    ages = dict(zip(SAMPLE_AGE, (120.4, 900.0, 2.5, 18.0), strict=True))
+    run.report = report(1000, metrics={"learning_rate": 1e-3, **ages})
+    status = run.status()
+    assert {name: getattr(status, name) for name in SAMPLE_AGE} == ages
+    assert "samples 120 steps old" in plain_line(status)
+    run.write()
+    written = list(read_metrics(run.directory / "metrics.jsonl", "learner"))[-1].values
+    assert {name: written[name] for name in SAMPLE_AGE} == ages
+    assert {name: prometheus_metrics(run.view(), status)[name] for name in SAMPLE_AGE} == ages
 
 
 def server(rows_per_s: float, p99: float, idle: float, failed: int = 0) -> ServerReport:

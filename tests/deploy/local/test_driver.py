@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -96,6 +97,25 @@ def test_stopped_and_resumed_plays_the_games_of_a_run_that_was_not(tmp_path, que
     assert np.array_equal(parameters(parts), parameters(whole))
     assert parts.buffer.stats().sampled == whole.buffer.stats().sampled
     assert parts.training.versions.newest == whole.training.versions.newest
+
+
+def test_the_threshold_of_resignation_survives_a_restart(tmp_path):
+    resigns = ["self_play.resign_errors=0.3", "self_play.never_resign_share=0.5"]
+    first = train(tmp_path, 1e9, 4000, *resigns)
+    before = [actor.resign_value for actor in first.actors]
+    assert all(-1 < value < -0.699 for value in before), "over 100 games of each actor were played on"
+    line = list(read_metrics(tmp_path / "metrics.jsonl", "self_play"))[-1].values
+    assert line["resign_value"] == pytest.approx(statistics.median(before))
+    assert line["played_on"] == first._totals()["played_on"] > 100
+    assert 0 < line["resigned_share"] < 1
+    assert 0 <= line["wrongly_resigned_share"] < 1
+    same = train(tmp_path, 0, 4000, *resigns)
+    assert [actor.resign_value for actor in same.actors] == before, "the open games brought it"
+    # The open games of another number of games begin anew, with the threshold of the run.
+    other = train(tmp_path, 0, 4000, *resigns, "actors.games_per_actor=4")
+    assert any("begin anew" in line for line in other.lines)
+    assert [actor.resign_value for actor in other.actors] == pytest.approx([statistics.median(before)] * 2)
+    assert other.view().resign_value == pytest.approx(statistics.median(before))
 
 
 def test_games_after_the_checkpoint_are_dropped_and_played_again(tmp_path):
@@ -282,3 +302,22 @@ def test_a_run_ends_after_so_many_evaluations_also_when_resumed(tmp_path: Path) 
         assert 0.8 * limit <= run.evaluations < limit + games_at_once  # an actor may wait for the other's rows
         assert run.evaluations == before + counted
         assert run.finish()["evaluations"] == run.evaluations
+
+
+def test_open_games_go_on_when_the_number_of_parallel_games_changes(tmp_path: Path) -> None:
+    """Without their trees, which fit no longer; the longest ones, and those that had no search yet begin anew."""
+    directory = tmp_path / "run"
+    first = train(directory, 400, 10**9)
+    open_games = [[tuple(game.record.actions.tolist()) for game in actor.open_games()] for actor in first.actors]
+    kept = [sorted(games, key=len, reverse=True)[:5] for games in open_games]
+    again = train(directory, 400, 10**9, "actors.games_per_actor=5")
+    (line,) = [line for line in again.lines if "begin anew" in line]
+    assert f"{sum(map(len, kept))} games go on from their moves, without their trees" in line
+    later = [[tuple(game.record.actions.tolist()) for game in actor.open_games()] for actor in again.actors]
+    for data in RecordLog(directory / "records").iterate():
+        record = decode_record(data)
+        later[record.game_id.actor].append(tuple(record.actions.tolist()))
+    for actor, games in enumerate(kept):
+        assert games
+        assert all(any(moves == game[: len(moves)] for game in later[actor]) for moves in games)
+    games_of(directory)

@@ -67,6 +67,6 @@ def test_a_damaged_file_that_nothing_else_tells_is_named(tmp_path: Path) -> None
 
 def test_progress_comes_back(tmp_path: Path) -> None:
     assert RunProgress.load(tmp_path) == RunProgress()
-    progress = RunProgress(61.5, 3, [(0.0, 0.4), (60.0, 0.7)], 2)
+    progress = RunProgress(61.5, 3, [(0.0, 0.4), (60.0, 0.7)], 2, resign_value=-0.75)
     progress.save(tmp_path)
     assert RunProgress.load(tmp_path) == progress

@@ -60,6 +60,24 @@ def test_gumbel_grows_the_golden_tree(name, simulations, considered, rescale):
         np.testing.assert_allclose(result.policy, policy, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", GAMES)
+@pytest.mark.parametrize("simulations", [16, 200])
+@pytest.mark.parametrize("c_puct", [0.7, 2.5])
+def test_gumbel_with_alphazeros_rule_below_the_root_grows_the_golden_tree(name, simulations, c_puct):
+    game = Game(name)
+    positions = random_positions(game, 1 if name == "othello" else 4, seed=simulations)
+    config = GumbelConfig(simulations=simulations, considered_actions=5, cache=0, gumbel_interior="puct", c_puct=c_puct)
+    for seed, (position, result) in enumerate(
+        zip(positions, search_all(game, positions, config, range(len(positions))), strict=True)
+    ):
+        rule = reference.Gumbel(seed, simulations, 5, 1.0, 0.1, 50, True, interior_c_puct=c_puct)
+        root = reference.search(position, lambda p: scripted(p.observation(), game.num_actions), simulations, rule)
+        action, policy = rule.conclude(root)
+        assert result.visits.tolist() == root.visits.tolist(), str(position)
+        assert result.action == action
+        np.testing.assert_allclose(result.policy, policy, atol=1e-6)
+
+
 def test_visits_sum_to_the_simulations_and_policies_to_one():
     game = Game("connect_four")
     positions = random_positions(game, 20, seed=3)

@@ -146,24 +146,67 @@ def test_the_threshold_is_the_quantile_of_games_played_to_the_end():
     game = Game("othello", {"size": 6})
     self_play = SelfPlayConfig(resign_errors=0.1, never_resign_share=1.0, random_plies=4)
     batch = GameBatch(game, search_options(OTHELLO, symmetries=True), SLOTS, 3, self_play_options(self_play))
-    evaluate, lowest = Material(game), []
-    while len(lowest) < 130:
+    evaluate, lowest, threshold, played_on, wrongly = Material(game), [], -1.0, 0, 0
+    while len(lowest) < 160:
         leaves = Leaves(*batch.select(0))
         answer = evaluate(leaves)
         batch.expand_and_backup(answer.logits, answer.values, 0)
-        lowest += [lowest_of_who_did_not_lose(game, g)[0] for g in batch.take_finished()]
-        expected = min(-0.7, sorted(lowest)[int(0.1 * len(lowest))]) if len(lowest) >= 100 else -1.0
-        assert batch.resign_value == pytest.approx(expected, abs=1e-6)
+        for g in batch.take_finished():
+            lowest.append(lowest_of_who_did_not_lose(game, g)[0])
+            # A game is measured by the threshold that it did not help to find.
+            played_on += threshold > -1
+            wrongly += lowest[-1] < threshold
+            threshold = min(-0.7, sorted(lowest)[int(0.1 * len(lowest))]) if len(lowest) >= 100 else -1.0
+        assert batch.resign_value == pytest.approx(threshold, abs=1e-6)
+        counters = batch.counters()
+        assert (counters["played_on"], counters["wrongly_resigned"], counters["resigned"]) == (played_on, wrongly, 0)
     assert batch.resign_value > -1
+    assert played_on == 60
+    assert 0 < wrongly < 20
+
+
+def test_a_threshold_of_before_is_in_use_until_enough_games_were_played_to_the_end():
+    game = Game("othello", {"size": 6})
+    options = search_options(OTHELLO, symmetries=True)
+    self_play = SelfPlayConfig(resign_errors=0.1, never_resign_share=0.5, random_plies=4)
+    batch = GameBatch(game, options, SLOTS, 3, self_play_options(self_play))
+    batch.begin_with_resign_value(-0.8125)
+    evaluate, lowest, resigned, seen = Material(game), [], 0, set()
+    while len(lowest) < 110:
+        leaves = Leaves(*batch.select(0))
+        answer = evaluate(leaves)
+        batch.expand_and_backup(answer.logits, answer.values, 0)
+        for g in batch.take_finished():
+            resigned += g["ended_by"] == "resignation"
+            if g["ended_by"] == "resignation":
+                assert len(lowest) >= 100 or g["root_values"][-1] < -0.8125
+        measured = batch.counters()["played_on"]
+        lowest += [None] * (measured - len(lowest))
+        seen.add((batch.resign_value, measured >= 100))
+    assert {value for value, is_enough in seen if not is_enough} == {-0.8125}
+    assert {value for value, is_enough in seen if is_enough} != {-0.8125}
+    assert resigned > 10
+    assert batch.counters()["resigned"] == resigned
+    batch.begin_with_resign_value(-0.75)  # too late: it has a threshold of its own
+    assert batch.resign_value not in (-0.75, -0.8125)
+
+
+@pytest.mark.parametrize(("errors", "given", "used"), [(0.05, -0.2, -0.7), (0.05, -3.0, -1.0), (0.0, -0.8, -1.0)])
+def test_a_threshold_of_before_keeps_the_bounds(errors, given, used):
+    options = search_options(OTHELLO, symmetries=True)
+    batch = GameBatch(Game("tic_tac_toe"), options, 1, 1, self_play_options(SelfPlayConfig(resign_errors=errors)))
+    batch.begin_with_resign_value(given)
+    assert batch.resign_value == pytest.approx(used)
 
 
 @pytest.mark.parametrize("interrupt", [0, 7])
 def test_resigned_games_are_lost_by_who_moved_last(interrupt):
     game = Game("othello", {"size": 6})
     self_play = SelfPlayConfig(resign_errors=0.1, never_resign_share=0.5, random_plies=4)
-    games, _ = played_games(game, OTHELLO, self_play, Material(game), 330, interrupt)
+    games, totals = played_games(game, OTHELLO, self_play, Material(game), 330, interrupt)
     resigned = [k for k, g in enumerate(games) if g["ended_by"] == "resignation"]
     assert len(resigned) > 20
+    assert interrupt or totals["resigned"] == len(resigned)
     assert sum(g["ended_by"] != "resignation" for g in games[: resigned[0]]) >= 100
     for g in games:
         _, position = lowest_of_who_did_not_lose(game, g)
