@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import statistics
 import subprocess
 import sys
 import time
@@ -12,7 +11,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from runs_in_process import WIRINGS
 
 from shusaku.learner.checkpoints import load_latest
 
@@ -71,31 +69,3 @@ def test_a_run_on_a_slow_disk_goes_on(slow_disk: dict[str, str], tmp_path: Path,
     assert found is not None
     assert found.damaged == ()
     assert json.loads((directory / "progress.json").read_text())["restarts"] == 0
-
-
-def test_learning_is_as_fast_as_on_a_quick_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Medians of the ratio of neighbouring rounds with a checkpoint every second, in one process."""
-    run = WIRINGS["local"]("connect_four", tmp_path / "run", "run.checkpoint_seconds=1",
-                           "replay.samples_per_position=100000")
-    run.play_and_learn(200)
-    fsync, training = os.fsync, run.training
-
-    def steps_per_second(delay: float) -> float:
-        def slow(file: int) -> None:
-            time.sleep(delay)
-            fsync(file)
-
-        monkeypatch.setattr("os.fsync", slow)
-        begin, before = time.monotonic(), training.learner.step_count
-        while time.monotonic() - begin < 4:
-            training.learn_turn(lambda: False)
-            training.checkpoint_if_due()
-        return (training.learner.step_count - before) / (time.monotonic() - begin)
-
-    try:
-        steps_per_second(0.0)  # to warm up
-        ratios = [steps_per_second(5.0) / steps_per_second(0.0) for _ in range(5)]
-    finally:
-        monkeypatch.setattr("os.fsync", fsync)
-        run.close()
-    assert statistics.median(ratios) >= 0.95, ratios
