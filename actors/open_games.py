@@ -8,7 +8,7 @@ search, and never its beginning.  `replay.stream.open_games` tells why none ends
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from shusaku.common._core import RowRing
@@ -70,7 +70,12 @@ class OpenGames:
             reason = f"{MAX_TAKES} actors in a row ended soon after they went on with them"
             self.dropped[reason] += len(taken.games)
             return True
-        games = [game for name, data in taken.games.items() if (game := self._decode(name, data)) is not None]
+        self.resume(taken.games.items())
+        return True
+
+    def resume(self, saved: Iterable[tuple[str, bytes]]) -> None:
+        """Goes on with these games (name, encoded), the longest first; before the first step of the player."""
+        games = [game for name, data in saved if (game := self._decode(name, data)) is not None]
         games.sort(key=lambda game: len(game.record), reverse=True)
         for game in games:
             if self.restored == self._player.size:
@@ -81,7 +86,6 @@ class OpenGames:
                 self.restored += 1
             except ValueError as error:
                 self.dropped[str(error)] += 1
-        return True
 
     def save_if_due(self) -> None:
         """Saves the games if the last save is long enough ago; between two steps of the player."""

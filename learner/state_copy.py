@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -64,7 +65,11 @@ class StateBuffers:
         if buffer is None or buffer.shape != tensor.shape or buffer.dtype != tensor.dtype:
             buffer = torch.empty_like(tensor, device="cpu", pin_memory=tensor.is_cuda)
             self._buffers[part, name] = buffer
-        return buffer.copy_(tensor, non_blocking=True)
+        if tensor.is_cuda:
+            return buffer.copy_(tensor, non_blocking=True)
+        # One thread: a team of torch's threads waits for its slowest member, which actors may keep from its core.
+        np.copyto(buffer.numpy(), tensor.numpy())
+        return buffer
 
 
 def _array(part: str, tensor: Tensor) -> NDArray[Any]:

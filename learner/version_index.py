@@ -49,7 +49,7 @@ class VersionIndex:
 def _ascends(lines: list[Object]) -> list[bool]:
     """Whether each line can be what `append` wrote between its neighbours."""
     verdicts, newest = [], 0
-    for line, follower in zip(lines, [*lines[1:], {}], strict=True):
+    for line, follower in zip(lines, [*lines[1:], {}], strict=False):
         version, digest = line.get("version"), line.get("sha256")
         is_line = isinstance(version, int) and isinstance(line.get("step"), int) and isinstance(digest, str)
         following = follower.get("version")

@@ -41,6 +41,7 @@ from shusaku.learner.optimizers import run_share
 from shusaku.learner.training_loop import TrainingLoop
 from shusaku.replay.backends import make_buffer
 from shusaku.replay.record_log import RecordLog
+from shusaku.replay.validation import Validation
 
 MAX_TURN_ROWS = 20_000  # so that checkpoints and measurements never wait long for a turn to end
 SHOW_SECONDS = 0.2  # between two views: the learner asks after each step
@@ -96,7 +97,8 @@ class LocalRun(TrainingRun):
             symmetries=config.learner.symmetries, labels=row_labels(self.game, config.learner), threads=cores,
             epoch=epoch, on_accept=accepted.append,
         )
-        self.games = LocalGames(self.actors, self.buffer, RecordLog(directory.path / "records"), accepted, epoch)
+        self.games = LocalGames(self.actors, self.buffer, RecordLog(directory.path / "records"), accepted, epoch,
+                                Validation(self.game, digest))
         self.training = TrainingLoop(config, self.game, self.buffer, directory.path, config_hash=digest,
                                      share_done=self.share_done, load_weights=self._load_weights, self_play=self.games,
                                      describe_run=self._describe)

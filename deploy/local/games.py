@@ -1,17 +1,22 @@
 """The games of a run in one process: those that are open, those of the unfinished turn, and the record log."""
 
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgpack
 
+from shusaku.actors.open_games import OpenGames
 from shusaku.actors.self_play import SelfPlay
 from shusaku.common.codec import decode_record, encode_record
 from shusaku.common.messages import GameRecord
+from shusaku.common.open_game_codec import encode_open_game
 from shusaku.learner.checkpoints import load_latest
 from shusaku.replay.buffer import ReplayBuffer
 from shusaku.replay.record_log import LogPosition, RecordLog
+from shusaku.replay.stream.open_games import TakenGames
+from shusaku.replay.validation import Validation
 
 MAX_WAITING_GAMES = 20_000  # finished ones that the disk does not take
 
@@ -29,10 +34,11 @@ class LocalGames:
     """
 
     def __init__(
-        self, actors: Sequence[SelfPlay], buffer: ReplayBuffer, log: RecordLog, accepted: list[bytes], epoch: int
+        self, actors: Sequence[SelfPlay], buffer: ReplayBuffer, log: RecordLog, accepted: list[bytes], epoch: int,
+        validation: Validation,
     ) -> None:
-        """`epoch`: driver term that signs the games; see `epoch_of`."""
-        self.log, self._epoch = log, epoch
+        """`epoch`: driver term that signs the games; see `epoch_of`.  `validation`: of open games."""
+        self.log, self._epoch, self._validation = log, epoch, validation
         self.stored = 0  # games, over the life of the run
         self.rows_left: list[int] = []  # of the turn of playing that was stopped, for each actor
         self._actors, self._buffer, self._accepted = actors, buffer, accepted
@@ -76,6 +82,9 @@ class LocalGames:
         facts = {"epoch": self._epoch, "records": list(self.log.sync()), "games": self.stored,
                  "rows_left": self.rows_left, "sequences": [actor.sequence for actor in self._actors]}
         files = {f"games_{number}": actor.snapshot() for number, actor in enumerate(self._actors)}
+        for number, actor in enumerate(self._actors):  # for actors whose searches or number of games are others
+            files[f"open_{number}"] = msgpack.packb(
+                [[game.open_id, encode_open_game(game)] for game in actor.open_games()])
         files["turn"] = msgpack.packb([[encode_record(record) for record in records] for records in self._turn])
         return facts, files
 
@@ -88,20 +97,32 @@ class LocalGames:
         """See `SelfPlayState.restore`."""
         notes = [f"{d.path}, byte {d.offset}: {d.reason}; records behind it are lost" for d in self.log.damage]
         self.stored, self.rows_left = int(facts["games"]), list(facts["rows_left"])
-        sequences, lost = facts["sequences"], 0
+        sequences, lost, resumed = facts["sequences"], 0, 0
         for number, actor in enumerate(self._actors):
             try:
                 actor.restore(files[f"games_{number}"])
             except (KeyError, ValueError):
                 lost += 1
                 actor.begin_anew(sequences[number] if number < len(sequences) else 0)
+                resumed += self._resume(actor, files.get(f"open_{number}", msgpack.packb([])))
         self._turn = [[decode_record(data) for data in records] for records in msgpack.unpackb(files["turn"])]
         if lost or len(self._actors) != len(sequences):
             self.rows_left = []  # the turn cannot be completed: its finished games go into the window as they are
             self._append_turn()
             self._turn = [[] for _ in self._actors]
-            notes.append(f"the open games of {lost} actors begin anew, because actors or search changed")
+            others = f"; {resumed:,} games go on from their moves, without their trees" if resumed else ""
+            notes.append(f"the open games of {lost} actors begin anew, because actors or search changed{others}")
         return notes
+
+    def _resume(self, actor: SelfPlay, saved: bytes) -> int:
+        """Goes on with games without their trees; how many."""
+        games = OpenGames(actor, self._validation, seconds=math.inf, take=lambda: TakenGames({}, 0),
+                          put=lambda sequence, games: None)
+        try:
+            games.resume([(str(name), bytes(data)) for name, data in msgpack.unpackb(saved)])
+        except (ValueError, TypeError, msgpack.UnpackException):
+            return 0  # not what this program writes
+        return games.restored
 
     def _append_turn(self) -> None:
         """In the order of the actors: the window depends on no thread's timing."""

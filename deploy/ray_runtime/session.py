@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -31,6 +32,7 @@ from shusaku.deploy.run.stop_signals import Terminated
 SHARED_MEMORY = Path("/dev/shm")
 MOST_OBJECTS = 512 << 20  # bytes of Ray's object store: a few versions of the weights, games do not pass through it
 LEAST_OBJECTS = 80 << 20  # Ray refuses less than 75 MiB
+LEAST_DESCRIPTORS = 90  # with 48 Ray gives up after half a minute without naming the reason, with 96 a small run learns
 END_WITHOUT_RAY_S = 17.0  # for the driver to save and end if Ray has ended,
 NOTHING_TO_SAVE_S = 5.0  # and before the first learning step
 KEEP_LOGS_SECONDS = 3 * 86_400.0  # after their last line
@@ -76,6 +78,7 @@ class RaySession:
         Must be called by the main thread, which Ray's daemons do not survive.
         """
         assert threading.current_thread() is threading.main_thread()
+        _check_descriptors()
         asked = os.environ.get("RAY_ADDRESS", "").strip()
         try:
             if asked in ("", "local"):
@@ -120,7 +123,8 @@ class RaySession:
         # A job's `shusaku` and `python` are the PATH's of the head that it is submitted to.
         path = os.pathsep.join((os.path.join(sys.prefix, "bin"), os.environ.get("PATH", os.defpath)))
         periods = own_periods() if self._cluster.quiet_ray else {}
-        here = {name: os.environ.get(name, value) for name, value in LOOPBACK.items()}
+        # A Ray that was imported before, by a program that uses ours, has decided already.
+        here = {} if "ray" in sys.modules else {name: os.environ.get(name, to) for name, to in LOOPBACK.items()}
         variables = {**VARIABLES, **here, **periods, "PATH": path, **self._login.variables}
         self._open.enter_context(ray_environment(variables))
         self._open.callback(_shut_down)
@@ -269,3 +273,11 @@ def _shut_down() -> None:
     import ray
 
     ray.shutdown()
+
+
+def _check_descriptors() -> None:
+    """UsageError if this process may open too few files for Ray."""
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if 0 <= allowed < LEAST_DESCRIPTORS:
+        raise UsageError(f"ulimit -n is {allowed}: Ray needs {LEAST_DESCRIPTORS} open files at least, and thousands "
+                         "with many actors; set it with ulimit -n 4096")

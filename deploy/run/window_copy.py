@@ -51,11 +51,11 @@ def copy_window(url: str, run_id: str, archive: ArchiveWriter) -> WindowFacts:
                 raise ReplayUnavailable("the replay server has no data of this run yet, or has lost it; try again")
             counters = hashes["counters"]
             number = int(counters.get("number", 0))
-            kept = rows = size = 0
-            with archive.open(GAMES) as file:
-                for entry, fields in _entries(client, keys.games, number):
-                    kept, rows, size = kept + 1, rows + int(fields[3]), size + len(fields[1])
-                    file.write(msgpack.packb([entry, fields]))
+        kept = rows = size = 0
+        with archive.open(GAMES) as file:
+            for entry, fields in _entries(client, url, keys.games, number):
+                kept, rows, size = kept + 1, rows + int(fields[3]), size + len(fields[1])
+                file.write(msgpack.packb([entry, fields]))
     finally:
         client.connection_pool.disconnect()
     counters["deleted"], counters["bytes"] = str(int(counters.get("inserted", 0)) - rows), str(size)
@@ -75,15 +75,18 @@ def load_window(url: str, run_id: str, folder: Path) -> None:
     has_begun = False
     try:
         with translate_redis_errors(url):
-            if client.exists(*keys):
-                raise UsageError(f"the replay server holds the run {run_id} already; name another server with "
-                                 "replay.url, or another run with run.name")
-            has_begun = True
-            pipeline = client.pipeline(transaction=False)
-            for count, (name, fields) in enumerate(_stored(folder / GAMES), start=1):
-                pipeline.execute_command("XADD", keys.games, name, *fields)
-                if count % PAGE == 0:
+            is_used = client.exists(*keys)
+        if is_used:
+            raise UsageError(f"the replay server holds the run {run_id} already; name another server with replay.url, "
+                             "or another run with run.name")
+        has_begun = True
+        pipeline = client.pipeline(transaction=False)
+        for count, (name, fields) in enumerate(_stored(folder / GAMES), start=1):
+            pipeline.execute_command("XADD", keys.games, name, *fields)
+            if count % PAGE == 0:
+                with translate_redis_errors(url):
                     pipeline.execute()
+        with translate_redis_errors(url):
             pipeline.execute()
             for part in _HASHES[::-1]:  # control, which says that the data is there, comes last
                 if hashes[part]:
@@ -102,10 +105,14 @@ def window_bytes(folder: Path) -> int:
     return (folder / GAMES).stat().st_size
 
 
-def _entries(client: Any, stream: str, newest: int) -> Iterator[tuple[bytes, list[bytes]]]:
+def _entries(client: Any, url: str, stream: str, newest: int) -> Iterator[tuple[bytes, list[bytes]]]:
     """Id and fields of each game up to number `newest`, oldest first; entries of other programs are left out."""
     start: str | bytes = "-"
-    while page := client.xrange(stream, start, f"{newest}-0", count=PAGE) if newest else []:
+    while newest:
+        with translate_redis_errors(url):
+            page = client.xrange(stream, start, f"{newest}-0", count=PAGE)
+        if not page:
+            return
         for name, fields in page:
             if list(fields) in _OURS and _ID.fullmatch(name):
                 yield name, [part for pair in fields.items() for part in pair]

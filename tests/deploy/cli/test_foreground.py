@@ -1,10 +1,14 @@
 """The process in front of a command: its first line, its answers to signals, its exit code, and what it leaves."""
 
+import contextlib
+import fcntl
 import os
+import pty
 import select
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -216,6 +220,60 @@ def test_ctrl_z_stops_the_command_too(start: Callable[..., Started]) -> None:
     assert command.ends_within(5.0)[0] == 130
 
 
+# --- a terminal ------------------------------------------------------------------------------------------------------
+
+SHOWN = """
+from shusaku.deploy.run.console import Console, Status
+def work():
+    LINK.expect(Ending.IN_ORDER)
+    with StopSignals() as signals, Console() as console:
+        ready()
+        while not signals.should_stop() or {is_stuck}:
+            console.show(Status("a game", "a directory"))
+            time.sleep(0.01)
+        time.sleep(0.5)
+    return 130
+"""
+
+
+@pytest.mark.parametrize("is_stuck", [False, True])
+def test_ctrl_c_in_a_terminal_is_answered_above_the_block(tmp_path: Path, is_stuck: bool) -> None:
+    """The terminal itself sends the signal, to the foreground group; the cursor is there again at the end."""
+    ready = tmp_path / "ready"
+    terminal, own = pty.openpty()
+    command = f"{PRELUDE}{SHOWN.format(is_stuck=is_stuck)}\nsys.exit(run_in_child(work))"
+    process = subprocess.Popen([sys.executable, "-c", command, str(ready)], stdin=own, stdout=own, stderr=own,
+                               env={**os.environ, "TERM": "xterm", "COLUMNS": "100"}, start_new_session=True,
+                               preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+    os.close(own)
+    try:
+        output = read_terminal(terminal, lambda text: "a directory" in text and ready.exists(), 20.0)
+        os.write(terminal, b"\x03")
+        pressed = time.monotonic()
+        output = read_terminal(terminal, lambda text: "Ctrl-C: ending; a second one ends at once" in text, ANSWER_S)
+        output += read_terminal(terminal, lambda text: process.poll() is not None, 5.0)
+        assert time.monotonic() - pressed < 5.5
+        assert process.returncode == 130
+        assert output.rstrip().endswith("\x1b[?25h"), "the cursor is shown"
+        assert is_stuck or "Ctrl-C: ending; a second one ends at once" in output
+    finally:
+        process.kill()
+        process.wait()
+        os.close(terminal)
+
+
+def read_terminal(terminal: int, is_enough: Callable[[str], bool], seconds: float) -> str:
+    """What is shown until that is enough."""
+    deadline = time.monotonic() + seconds
+    text = ""
+    while not is_enough(text):
+        assert time.monotonic() < deadline, text[-2000:]
+        if select.select([terminal], [], [], 0.1)[0]:
+            with contextlib.suppress(OSError):  # the last process that had it open has ended
+                text += os.read(terminal, 65536).decode(errors="replace")
+    return text
+
+
 # --- the first line --------------------------------------------------------------------------------------------------
 
 
@@ -224,7 +282,7 @@ def test_ctrl_z_stops_the_command_too(start: Callable[..., Started]) -> None:
     ["bench", "selfplay"], ["plan"], ["local", "--json"],
 ])
 def test_the_first_line_comes_within_a_second(tmp_path: Path, words: list[str]) -> None:
-    assert min(first_byte(tmp_path, words) for _ in range(3)) < FIRST_BYTE_S
+    assert any(first_byte(tmp_path, words) < FIRST_BYTE_S for _ in range(3))
 
 
 def first_byte(tmp_path: Path, words: list[str]) -> float:

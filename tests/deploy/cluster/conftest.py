@@ -1,11 +1,18 @@
 """Real runs for the tests of this folder."""
 
+import os
+import shutil
+import subprocess
+import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster_process import ClusterProcess
+from cluster_process import ClusterProcess, answers
+
+from shusaku.replay.stream.server import find_binary
 
 
 @pytest.fixture
@@ -20,3 +27,26 @@ def start(tmp_path: Path) -> Iterator[Callable[..., ClusterProcess]]:
     yield start_one
     for run in started:
         run.close()
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Path]]:
+    """Starts a Redis of the user's, with more variables in its environment; the path of its socket."""
+    folder = Path(tempfile.mkdtemp(prefix="server-"))
+    servers: list[subprocess.Popen[bytes]] = []
+
+    def serve_one(**environment: str) -> Path:
+        command = [find_binary(), "--port", "0", "--unixsocket", str(folder / "s"), "--save", "", "--appendonly", "no",
+                   "--maxmemory-policy", "noeviction", "--dir", str(folder)]
+        servers.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ, **environment}))
+        deadline = time.monotonic() + 20
+        while not answers(f"unix://{folder / 's'}"):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        return folder / "s"
+
+    yield serve_one
+    for server in servers:
+        server.kill()
+        server.wait()
+    shutil.rmtree(folder, ignore_errors=True)

@@ -3,21 +3,17 @@
 import contextlib
 import json
 import os
-import shutil
 import signal
-import subprocess
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster_process import ClusterProcess, answers
+from cluster_process import ClusterProcess
 from tcp_proxy import TcpProxy
 
 from shusaku.deploy.cluster.supervisor import SILENT_SECONDS
-from shusaku.replay.stream.server import find_binary
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
 Start = Callable[..., ClusterProcess]
@@ -30,21 +26,6 @@ def incarnations(state: dict[str, Any], role: str) -> list[int]:
 
 def names(state: dict[str, Any], text: str) -> bool:
     return any(text in trouble for trouble in state["status"]["troubles"])
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Path]:
-    """A Redis of the user's; the path of its socket."""
-    folder = Path(tempfile.mkdtemp(prefix="waiting-"))
-    process = subprocess.Popen(
-        [find_binary(), "--port", "0", "--unixsocket", str(folder / "s"), "--save", "", "--appendonly", "no",
-         "--maxmemory-policy", "noeviction", "--dir", str(folder)], stdout=subprocess.DEVNULL)
-    while not answers(f"unix://{folder / 's'}"):
-        time.sleep(0.05)
-    yield folder / "s"
-    process.kill()
-    process.wait()
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_a_batch_may_take_longer_than_any_silence(start: Start) -> None:
@@ -74,8 +55,9 @@ def test_actors_outlive_an_inference_server_that_hangs(start: Start) -> None:
     run.check_games()
 
 
-def test_actors_that_are_cut_off_from_redis_play_on_and_say_so(start: Start, server: Path) -> None:
+def test_actors_that_are_cut_off_from_redis_play_on_and_say_so(start: Start, serve: Callable[..., Path]) -> None:
     """The driver and the learner reach it all the time, so no outage is theirs; the audit's actors were killed."""
+    server = serve()
     proxy = TcpProxy(server)
     run = start("actors.count=2", f"replay.actor_url=redis://127.0.0.1:{proxy.port}/0", url=f"unix://{server}")
     state = run.until_learning()

@@ -302,3 +302,22 @@ def test_a_run_ends_after_so_many_evaluations_also_when_resumed(tmp_path: Path) 
         assert 0.8 * limit <= run.evaluations < limit + games_at_once  # an actor may wait for the other's rows
         assert run.evaluations == before + counted
         assert run.finish()["evaluations"] == run.evaluations
+
+
+def test_open_games_go_on_when_the_number_of_parallel_games_changes(tmp_path: Path) -> None:
+    """Without their trees, which fit no longer; the longest ones, and those that had no search yet begin anew."""
+    directory = tmp_path / "run"
+    first = train(directory, 400, 10**9)
+    open_games = [[tuple(game.record.actions.tolist()) for game in actor.open_games()] for actor in first.actors]
+    kept = [sorted(games, key=len, reverse=True)[:5] for games in open_games]
+    again = train(directory, 400, 10**9, "actors.games_per_actor=5")
+    (line,) = [line for line in again.lines if "begin anew" in line]
+    assert f"{sum(map(len, kept))} games go on from their moves, without their trees" in line
+    later = [[tuple(game.record.actions.tolist()) for game in actor.open_games()] for actor in again.actors]
+    for data in RecordLog(directory / "records").iterate():
+        record = decode_record(data)
+        later[record.game_id.actor].append(tuple(record.actions.tolist()))
+    for actor, games in enumerate(kept):
+        assert games
+        assert all(any(moves == game[: len(moves)] for game in later[actor]) for moves in games)
+    games_of(directory)

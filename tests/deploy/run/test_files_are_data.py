@@ -77,6 +77,16 @@ def test_no_command_imports_what_a_file_names(hostile, name, command):
     assert not (hostile / "has_run").exists()
 
 
+@pytest.mark.parametrize("command", ["doctor", "plan"])
+def test_no_look_at_a_run_imports_what_it_names(hostile, command):
+    """doctor reads the configuration of the run itself."""
+    done = subprocess.run([sys.executable, "-m", "shusaku", command, "run.dir=run"], cwd=hostile, capture_output=True,
+                          text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False, timeout=120)
+    assert done.returncode in (0, 1, 2), done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (hostile / "has_run").exists()
+
+
 EVIL_GAME = "game:\n  name: python\n  params: {entry: 'evil_preset:Timer'}\n"
 
 

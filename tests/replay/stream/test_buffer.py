@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+import msgpack
 import numpy as np
 import pytest
 import redis
@@ -134,6 +135,41 @@ def test_poisoned_records_are_quarantined_and_stop_nobody(run: Run) -> None:
     assert again.stats().quarantined == {}
     assert again.stats().inserted == rows
     clean_buffer.close()
+
+
+def test_bombs_are_quarantined_with_a_reason(run: Run) -> None:
+    """Deep, wide, large and heavy ones, through the script where it takes them, else written by hand."""
+    buffer = run.buffer()
+    good = run.play(1)[0]
+
+    def heavy(weight: float) -> bytes:
+        record = replace(good, row_weight=np.full(len(good), weight, np.float32))
+        return encode_record(replace(record, game_id=GameId(0, 0, 0, run.sequence)))
+
+    bombs: list[tuple[bytes, int, str]] = [
+        (b"\x91" * 100_000 + b"\xc0", 9, "format"), (b"\x81\xa1a" * 50_000 + b"\xc0", 9, "format"),  # nesting
+        (b"\xc9\xff\xff\xff\xff\x01" + bytes(99), 9, "format"), (b"\xd8\x05" + bytes(16), 2, "format"),  # extensions
+        (b"\xdd\xff\xff\xff\xff" + bytes(99), 9, "format"),
+        (b"\xc6\x7f\xff\xff\xff" + bytes(99), 9, "format"),
+        (msgpack.packb({f"field{k}": k for k in range(500)}), 9, "format"), (bytes(8 << 20), 9, "format"),
+        (heavy(1e30), len(good), "number"), (heavy(np.inf), len(good), "number"),
+    ]
+    for data, rows, kind in bombs:
+        before = buffer.stats().quarantined.get(kind, 0)
+        run.actor.append([EncodedGame(run.sequence, rows, data)])
+        run.sequence += 1
+        assert buffer.stats().quarantined.get(kind, 0) == before + 1, data[:20]
+    wide: dict[str, bytes] = {f"field{k}": b"x" for k in range(500)}
+    for fields in ({"d": b"x" * (20 << 20), "r": b"1", "n": b"1"}, wide):
+        run.raw.xadd(run.keys.games, fields)
+    assert buffer.stats().quarantined["source"] == 2
+    reasons = [fields[b"reason"] for _, fields in run.raw.xrange(run.keys.quarantine)]
+    assert len(reasons) == len(bombs) + 2
+    assert all(reason.decode().isprintable() for reason in reasons)
+    assert max(len(fields[b"d"]) for _, fields in run.raw.xrange(run.keys.quarantine)) <= 1 << 20
+    run.play(1)
+    assert (buffer.stats().accepted, buffer.stats().trouble) == (2, "")
+    assert run.raw.xlen(run.keys.games) == 2
 
 
 @pytest.mark.parametrize("stated", [0, 1, 100])
