@@ -123,7 +123,8 @@ class RaySession:
         # A job's `shusaku` and `python` are the PATH's of the head that it is submitted to.
         path = os.pathsep.join((os.path.join(sys.prefix, "bin"), os.environ.get("PATH", os.defpath)))
         periods = own_periods() if self._cluster.quiet_ray else {}
-        here = {name: os.environ.get(name, value) for name, value in LOOPBACK.items()}
+        # A Ray that was imported before, by a program that uses ours, has decided already.
+        here = {} if "ray" in sys.modules else {name: os.environ.get(name, to) for name, to in LOOPBACK.items()}
         variables = {**VARIABLES, **here, **periods, "PATH": path, **self._login.variables}
         self._open.enter_context(ray_environment(variables))
         self._open.callback(_shut_down)

@@ -101,7 +101,8 @@ def save_open_games(client: Caller, keys: RunKeys, identity: Identity, call: Sav
 def take_open_games(url: str, run_id: str, identity: Identity, deadline: float = 5.0) -> TakenGames:
     """Fences all predecessors of this incarnation and returns the games that they have saved.
 
-    None if this incarnation is fenced itself or the data was lost.  May be called again after ReplayUnavailable.
+    There are none if this incarnation is fenced itself or the data was lost.  May be called again after
+    ReplayUnavailable.
     """
     keys = RunKeys.of(run_id)
     link = Link(connect(url, deadline))

@@ -138,8 +138,7 @@ std::vector<T> to_vector(nb::handle record, const char* name) {
   return {array.data(), array.data() + array.shape(0)};
 }
 
-void resume(PyGameBatch& py, int index, nb::handle record, float komi, int policy_plies, int avoided,
-            bool may_resign) {
+void resume(PyGameBatch& py, int index, nb::handle record, float komi, int policy_plies, int avoided, bool may_resign) {
   checked_index(py, index);
   require(py.batch->leaves().count == 0, "leaves wait for an evaluation: call expand_and_backup() before resume()");
   OpenGame game;

@@ -60,11 +60,13 @@ def test_the_soft_policy_is_flattened_and_normalised() -> None:
     logits[0, 2] = -50.0
     entropy = -(soft * soft.log()).sum()
     torch.testing.assert_close(of("soft_policy").loss(logits, {"policy": pi}), entropy[None])
+    rows = {"policy": torch.cat([pi, torch.tensor([[0.0, 0.0, 1.0]])])}  # each row is normalised by itself
+    torch.testing.assert_close(of("soft_policy").loss(logits.repeat(2, 1), rows)[0], entropy)
 
 
 def test_rows_without_a_reply_teach_nothing() -> None:
-    reply = torch.tensor([[0.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
-    torch.testing.assert_close(of("reply").loss(LOGITS, {"reply": reply}), torch.tensor([0.0, math.log(2)]))
+    reply = torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])  # the row without one does not agree with the logits
+    torch.testing.assert_close(of("reply").loss(LOGITS, {"reply": reply}), torch.tensor([math.log(2), 0.0]))
     accuracy = of("reply").metrics(LOGITS, {"reply": reply})["accuracy"]
     assert accuracy.mean().item() == 1.0  # of one row
 

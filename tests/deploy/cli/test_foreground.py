@@ -282,7 +282,7 @@ def read_terminal(terminal: int, is_enough: Callable[[str], bool], seconds: floa
     ["bench", "selfplay"], ["plan"], ["local", "--json"],
 ])
 def test_the_first_line_comes_within_a_second(tmp_path: Path, words: list[str]) -> None:
-    assert min(first_byte(tmp_path, words) for _ in range(3)) < FIRST_BYTE_S
+    assert any(first_byte(tmp_path, words) < FIRST_BYTE_S for _ in range(3))
 
 
 def first_byte(tmp_path: Path, words: list[str]) -> float:

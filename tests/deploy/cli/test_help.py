@@ -31,7 +31,7 @@ def shown_settings(text: str) -> set[str]:
 def test_help_of_a_small_command_is_short(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = help_of(name, capsys)
     assert len(text.splitlines()) <= 60
-    assert shown_settings(text) == {"run.dir", "replay.url"}
+    assert shown_settings(text) == {"run.dir", "replay.url", "replay.url_file"}
     assert "search=" not in text
 
 
