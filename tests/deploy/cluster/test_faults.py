@@ -258,7 +258,7 @@ def test_a_redis_that_forgot_everything_is_noticed(
 
 @pytest.mark.faults
 @pytest.mark.timeout(300)
-def test_poisoned_records_hurt_nobody(start: Start) -> None:
+def test_poisoned_records_are_kept_out(start: Start) -> None:
     run = start("actors.count=1")
     state = run.until_learning()
     client: Any = connect(run.url, 5.0)
