@@ -12,6 +12,7 @@ from shusaku.actors.self_play import SelfPlay
 from shusaku.common.codec import decode_record, encode_record
 from shusaku.common.messages import GameRecord
 from shusaku.common.open_game_codec import encode_open_game
+from shusaku.common.own_files import mark, marked_data
 from shusaku.learner.checkpoints import load_latest
 from shusaku.replay.buffer import ReplayBuffer
 from shusaku.replay.record_log import LogPosition, RecordLog
@@ -81,7 +82,7 @@ class LocalGames:
             raise OSError(trouble)
         facts = {"epoch": self._epoch, "records": list(self.log.sync()), "games": self.stored,
                  "rows_left": self.rows_left, "sequences": [actor.sequence for actor in self._actors]}
-        files = {f"games_{number}": actor.snapshot() for number, actor in enumerate(self._actors)}
+        files = {f"games_{number}": mark(actor.snapshot()) for number, actor in enumerate(self._actors)}
         for number, actor in enumerate(self._actors):  # for actors whose searches or number of games are others
             files[f"open_{number}"] = msgpack.packb(
                 [[game.open_id, encode_open_game(game)] for game in actor.open_games()])
@@ -100,7 +101,8 @@ class LocalGames:
         sequences, lost, resumed = facts["sequences"], 0, 0
         for number, actor in enumerate(self._actors):
             try:
-                actor.restore(files[f"games_{number}"])
+                # The core trusts what is inside, so it must be our own: else the games go on without their trees.
+                actor.restore(marked_data(files[f"games_{number}"]))
             except (KeyError, ValueError):
                 lost += 1
                 actor.begin_anew(sequences[number] if number < len(sequences) else 0)
@@ -111,7 +113,8 @@ class LocalGames:
             self._append_turn()
             self._turn = [[] for _ in self._actors]
             others = f"; {resumed:,} games go on from their moves, without their trees" if resumed else ""
-            notes.append(f"the open games of {lost} actors begin anew, because actors or search changed{others}")
+            notes.append(f"the open games of {lost} actors begin anew, because actors or search changed, or another "
+                         f"user saved them{others}")
         return notes
 
     def _resume(self, actor: SelfPlay, saved: bytes) -> int:

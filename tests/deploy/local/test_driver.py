@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
+from shusaku.actors.self_play import SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.codec import decode_record
 from shusaku.common.errors import ResumeError
@@ -302,6 +303,24 @@ def test_a_run_ends_after_so_many_evaluations_also_when_resumed(tmp_path: Path) 
         assert 0.8 * limit <= run.evaluations < limit + games_at_once  # an actor may wait for the other's rows
         assert run.evaluations == before + counted
         assert run.finish()["evaluations"] == run.evaluations
+
+
+def test_the_trees_of_a_stranger_never_reach_the_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are memory as it was, and a copied run directory may hold anything; the games go on from their moves."""
+    directory = tmp_path / "run"
+    train(directory, 400, 10**9)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another user"))
+
+    def refuse(player: SelfPlay, snapshot: bytes) -> None:
+        raise AssertionError("the core was given a stranger's memory")
+
+    with monkeypatch.context() as core:
+        core.setattr(SelfPlay, "restore", refuse)
+        again = train(directory, 400, 10**9)
+    (line,) = [line for line in again.lines if "begin anew" in line]
+    assert "another user saved them" in line
+    assert "games go on from their moves, without their trees" in line
+    games_of(directory)
 
 
 def test_open_games_go_on_when_the_number_of_parallel_games_changes(tmp_path: Path) -> None:
