@@ -113,6 +113,8 @@ def test_the_command_line_is_taken(
     preset = re.search(r"```yaml\n(.*?)```", (ROOT / "docs/guides/presets.md").read_text(encoding="utf-8"), re.DOTALL)
     assert preset is not None
     (tmp_path / "presets/experiment/mine.yaml").write_text(preset[1], encoding="utf-8")
+    (tmp_path / "runs/second").mkdir(parents=True)
+    (tmp_path / "runs/second/config.yaml").write_text("run:\n  minutes: 5.0\n")  # of a run that was restored
     monkeypatch.chdir(tmp_path)
     arguments = shown.arguments
     if arguments[0] == "submit":

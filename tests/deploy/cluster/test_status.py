@@ -375,6 +375,6 @@ def test_a_full_disk_costs_these_lines(run: Run, monkeypatch: pytest.MonkeyPatch
     with monkeypatch.context() as disk:
         disk.setattr("shusaku.common.metrics.MetricsSink.write", refuse)
         run.write()
-    assert run.lines == ["metrics could not be written: No space left on device"]
+    assert run.lines == ["metrics could not be written: No space left on device; it is tried again"]
     run.write()
     assert [line.source for line in read_metrics(run.directory / "metrics.jsonl")] == ["self_play", "driver"]
