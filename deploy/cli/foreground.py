@@ -23,6 +23,7 @@ from shusaku.deploy.run.stop_signals import exit_code_of, termination_signals
 
 FIRST_LINE_S = 0.6  # after which a command that still runs says that it starts
 SAME_SIGNAL_S = 0.25  # `timeout` and others send one signal twice; a second Ctrl-C of a user comes later
+NEEDED_S = 0.2  # for the end of a process to be seen that has ended the command
 SAY_S = 0.7  # for the command to print a line that we asked it for
 END_S = {Ending.AT_ONCE: 0.0, Ending.IN_ORDER: 4.0, Ending.WITH_CHECKPOINT: 23.0}  # until the child is killed
 LEAVE_S = 1.0  # for processes that the command left behind
@@ -111,6 +112,9 @@ class Foreground:
             self._reap()
         if self._link.fileno() >= 0:
             self._read_link()
+        if self._needed and self._finished is None:  # what it depended on may have ended just before it
+            for descriptor in select.select(list(self._needed), [], [], NEEDED_S)[0]:
+                self._ended.append(self._needed[descriptor])
         is_killed = self._signal is not None and time.monotonic() >= self._deadline
         self._end_rest(0.0 if is_killed else LEAVE_S)
         if self._prints:  # it ended while it redrew its block

@@ -34,7 +34,7 @@ def test_a_damaged_line_is_put_aside_and_its_number_stays_used(
     path = tmp_path / "versions.jsonl"
     path.write_bytes(path.read_bytes().replace(before, after, 1))
     again = VersionIndex(tmp_path)
-    assert (again.damaged, again.versions) == (damaged, left)
+    assert (again.damaged, list(again.steps)) == (damaged, left)
     assert again.newest >= 5
     assert len((tmp_path / "versions.jsonl.damaged").read_bytes().splitlines()) == damaged
     assert VersionIndex(tmp_path).damaged == 0

@@ -1,6 +1,5 @@
 """A game that a file names is data: no weights file, checkpoint or run directory makes a command import Python code."""
 
-import json
 import os
 import pickle
 import shutil
@@ -16,6 +15,7 @@ from shusaku.common.network.weights import load_weights, save_weights
 from shusaku.deploy.cli.main import main
 from shusaku.deploy.cli.overrides import compose
 from shusaku.deploy.cli.presets import Presets
+from shusaku.deploy.run.saved_config import config_text, read_config
 
 ROOT = Path(__file__).resolve().parents[3]
 SMALL = ["actors.games_per_actor=4", "search.simulations=4", "replay.minimum=20", "replay.capacity=500",
@@ -40,21 +40,23 @@ def hostile(trained, tmp_path):
     params = {"entry": "evil:Timer", "setup": RUNS_CODE}
     for name in ("weights.safetensors", "weights_first.safetensors"):
         save_weights(run / name, replace(load_weights(run / name), game="python", params=params))
-    (run / "config.yaml").write_text((run / "config.yaml").read_text().replace(
-        "name: tic_tac_toe\n  params: {}", f"name: python\n  params: {json.dumps(params)}"))
-    assert "evil:Timer" in (run / "config.yaml").read_text()
-    _rewrite_checkpoints(run / "checkpoints")
+    tree = read_config(run)
+    tree["game"] = {"name": "python", "params": params}
+    (run / "config.yaml").write_text(config_text(tree))  # with a digest that is right again
+    (run / "starts.jsonl").unlink()
+    _rewrite_checkpoints(run / "checkpoints", config_text(tree))
     (tmp_path / "evil.py").write_text(f"from pathlib import Path\n{RUNS_CODE}\nclass Timer:\n    pass\n")
     return tmp_path
 
 
-def _rewrite_checkpoints(directory: Path) -> None:
+def _rewrite_checkpoints(directory: Path, config: str) -> None:
     """The game of every checkpoint becomes `python`, under a manifest that is right again."""
     from shusaku.learner.checkpoints import load_checkpoint, write_checkpoint
 
     for path in list(directory.iterdir()):
         checkpoint = load_checkpoint(path).checkpoint
-        write_checkpoint(directory, replace(checkpoint, facts={**checkpoint.facts, "game": "python"}))
+        facts = {**checkpoint.facts, "game": "python", "driver": {**checkpoint.facts["driver"], "config": config}}
+        write_checkpoint(directory, replace(checkpoint, facts=facts))
 
 
 @pytest.mark.parametrize("name", [
