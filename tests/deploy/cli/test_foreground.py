@@ -296,5 +296,5 @@ def first_byte(tmp_path: Path, words: list[str]) -> float:
         assert select.select([process.stderr if "--json" in words else process.stdout], [], [], 20)[0]
         return time.monotonic() - began
     finally:
-        process.kill()
+        process.terminate()  # it ends all that it started
         process.communicate()
