@@ -1,7 +1,6 @@
 """Each target of tests/fuzz/fuzz_bytes.py holds for its seeds and their damaged copies; atheris runs a minute each."""
 
 import importlib.util
-import os
 import random
 import subprocess
 import sys
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from fuzz_bytes import TARGETS
+from oracles import missing
 
 PROGRAM = Path(__file__).with_name("fuzz_bytes.py")
 
@@ -35,8 +35,7 @@ def test_seeds_and_damaged_seeds(name: str) -> None:
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_minute_of_fuzzing(name: str, tmp_path: Path) -> None:
     if importlib.util.find_spec("atheris") is None:
-        assert not os.environ.get("CI"), "atheris is missing: pip install -c constraints.txt atheris"
-        pytest.skip("atheris is not installed: pip install -c constraints.txt atheris")
+        missing("atheris is not installed: pip install -c constraints.txt atheris")
     done = subprocess.run([sys.executable, PROGRAM, name, "-max_total_time=60", f"-artifact_prefix={tmp_path}/"],
                           capture_output=True, text=True, check=False, timeout=200)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -30,12 +30,15 @@ def start(tmp_path: Path) -> Iterator[Callable[..., ClusterProcess]]:
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[..., Path]]:
-    """Starts a Redis of the user's, with more variables in its environment; the path of its socket."""
+def serve() -> Iterator[Callable[..., tuple[Path, subprocess.Popen[bytes]]]]:
+    """Starts a Redis of the user's that keeps nothing on disk, as often as asked at the same address.
+
+    Takes variables for its environment; gives the path of its socket, and its process.
+    """
     folder = Path(tempfile.mkdtemp(prefix="server-"))
     servers: list[subprocess.Popen[bytes]] = []
 
-    def serve_one(**environment: str) -> Path:
+    def serve_one(**environment: str) -> tuple[Path, subprocess.Popen[bytes]]:
         command = [find_binary(), "--port", "0", "--unixsocket", str(folder / "s"), "--save", "", "--appendonly", "no",
                    "--maxmemory-policy", "noeviction", "--dir", str(folder)]
         servers.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ, **environment}))
@@ -43,7 +46,7 @@ def serve() -> Iterator[Callable[..., Path]]:
         while not answers(f"unix://{folder / 's'}"):
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        return folder / "s"
+        return folder / "s", servers[-1]
 
     yield serve_one
     for server in servers:

@@ -3,24 +3,21 @@
 import contextlib
 import json
 import os
-import shutil
 import signal
 import subprocess
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import psutil
 import pytest
-from cluster_process import ClusterProcess, answers
+from cluster_process import ClusterProcess
 
 from shusaku.replay.stream.append import Appender, AppendStatus, EncodedGame
 from shusaku.replay.stream.client import connect
 from shusaku.replay.stream.keys import RunKeys
-from shusaku.replay.stream.server import find_binary
 
 Start = Callable[..., ClusterProcess]
 SLACK = 2.0  # seconds to write a checkpoint, and to read here how old it is
@@ -211,42 +208,19 @@ def test_a_stopped_learner_and_a_stopped_actor_are_replaced(start: Start) -> Non
     run.check_games()
 
 
-@pytest.fixture
-def forgetful(tmp_path: Path) -> Iterator[Callable[[], tuple[str, subprocess.Popen[bytes]]]]:
-    """A Redis of the user's that keeps nothing on disk, started as often as asked at the same address."""
-    folder = Path(tempfile.mkdtemp(prefix="forgetful-"))
-    servers: list[subprocess.Popen[bytes]] = []
-
-    def start_one() -> tuple[str, subprocess.Popen[bytes]]:
-        command = [find_binary(), "--port", "0", "--unixsocket", str(folder / "s"), "--save", "", "--appendonly", "no",
-                   "--maxmemory-policy", "noeviction", "--dir", str(folder)]
-        servers.append(subprocess.Popen(command, stdout=subprocess.DEVNULL))
-        url = f"unix://{folder / 's'}"
-        deadline = time.monotonic() + 10
-        while not answers(url) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        return url, servers[-1]
-
-    yield start_one
-    for server in servers:
-        server.kill()
-        server.wait()
-    shutil.rmtree(folder, ignore_errors=True)
-
-
 @pytest.mark.faults
 @pytest.mark.timeout(300)
 def test_a_redis_that_forgot_everything_is_noticed(
-    start: Start, forgetful: Callable[[], tuple[str, subprocess.Popen[bytes]]]
+    start: Start, serve: Callable[..., tuple[Path, subprocess.Popen[bytes]]]
 ) -> None:
     """The window begins anew, learning waits for the minimum and goes on, versions never go back."""
-    url, server = forgetful()
-    run = start("actors.count=2", url=url)
+    socket, server = serve()
+    run = start("actors.count=2", url=f"unix://{socket}")
     run.until(lambda s: s["status"]["window_rows"] >= 8000, 120, "a window")
     state = run.status()
     server.kill()
     server.wait()
-    forgetful()
+    serve()
     run.until(lambda s: "has lost the run's games" in run.text, 10, "the loss to be noticed")
     emptied = run.until(lambda s: s["status"]["window_rows"] < 6000, 20, "a new window")
     assert run.control.newest_version() >= state["status"]["version"], "the new keys know the weights that are in use"

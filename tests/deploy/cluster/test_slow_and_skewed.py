@@ -14,10 +14,12 @@ from pathlib import Path
 
 import pytest
 from cluster_process import SMALL, ClusterProcess
+from oracles import missing
 from preloaded import WallClock
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(240)]
 Start = Callable[..., ClusterProcess]
+Serve = Callable[..., tuple[Path, subprocess.Popen[bytes]]]
 HOUR = 3600
 
 
@@ -70,11 +72,11 @@ def test_one_slow_actor_holds_up_no_other_and_is_not_killed(start: Start) -> Non
 
 
 def test_a_wall_clock_that_jumps_changes_nothing(
-    start: Start, serve: Callable[..., Path], tmp_path: Path
+    start: Start, serve: Serve, tmp_path: Path
 ) -> None:
     """An hour forth, a day back: no worker is taken for dead, rates stay finite and positive, time passes as before."""
     clock = WallClock(tmp_path)
-    run = start("actors.count=1", url=f"unix://{serve(**clock.for_redis)}", environment=clock.for_python)
+    run = start("actors.count=1", url=f"unix://{serve(**clock.for_redis)[0]}", environment=clock.for_python)
     state = run.until_learning(120)
     for jump in (HOUR, -24 * HOUR, 0):
         clock.jump(jump)
@@ -118,8 +120,7 @@ def test_too_few_descriptors_are_named_before_anything_is_started(tmp_path: Path
 def test_little_shared_memory_is_lived_with(start: Start, tmp_path: Path) -> None:
     """A container's 64 MB of /dev/shm: Ray's store takes less, and the run learns."""
     if os.geteuid() != 0:
-        assert not os.environ.get("CI"), "needs root for a mount namespace"
-        pytest.skip("needs root for a mount namespace")
+        missing("a mount namespace needs root")
     run = start("actors.count=1", prefix=["unshare", "--mount", "sh", "-c",
                                           'mount -t tmpfs -o size=64m tmpfs /dev/shm && exec "$@"', "sh"])
     run.until_learning(120)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from preloaded import compiled
 
 from shusaku.learner.checkpoints import load_latest
 
@@ -27,12 +27,7 @@ SMALL = ["experiment=tic_tac_toe", "actors.count=1", "actors.games_per_actor=4",
 @pytest.fixture
 def slow_disk(tmp_path: Path) -> dict[str, str]:
     """The environment of a program whose disk is slow."""
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        assert not os.environ.get("CI"), "no C compiler"
-        pytest.skip("no C compiler")
-    library = tmp_path / "slow_fsync.so"
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", str(library), str(SHIM), "-ldl"], check=True)
+    library = compiled(SHIM.read_text(), tmp_path)
     return {**os.environ, "LD_PRELOAD": str(library), "SLOW_FSYNC_BELOW": "/checkpoints", "SLOW_FSYNC_SECONDS": "5"}
 
 

@@ -55,9 +55,11 @@ def test_actors_outlive_an_inference_server_that_hangs(start: Start) -> None:
     run.check_games()
 
 
-def test_actors_that_are_cut_off_from_redis_play_on_and_say_so(start: Start, serve: Callable[..., Path]) -> None:
+def test_actors_that_are_cut_off_from_redis_play_on_and_say_so(
+    start: Start, serve: Callable[..., tuple[Path, Any]]
+) -> None:
     """The driver and the learner reach it all the time, so no outage is theirs; the audit's actors were killed."""
-    server = serve()
+    server, _ = serve()
     proxy = TcpProxy(server)
     run = start("actors.count=2", f"replay.actor_url=redis://127.0.0.1:{proxy.port}/0", url=f"unix://{server}")
     state = run.until_learning()
