@@ -64,8 +64,8 @@ def check_end(run: ClusterProcess, began: float, seconds: float, said: str) -> N
 @pytest.mark.parametrize("name", ["GCS server", "raylet", "dashboard agent", "runtime environment agent"])
 def test_a_vital_part_is_killed(start: Callable[..., ClusterProcess], name: str) -> None:
     run = start()
-    state = run.until(lambda s: s["status"]["step"] >= 40 and any((run.run_dir / "checkpoints").glob("0*")), 90,
-                      "learning")
+    state = run.until(lambda s: s["status"]["step"] >= 40 and any(
+        int(path.name) > 0 for path in (run.run_dir / "checkpoints").glob("0*")), 90, "a checkpoint of what it learned")
     part = parts_of(run.process.pid)[name]
     run.note_processes()
     began = time.monotonic()
