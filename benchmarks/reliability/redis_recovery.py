@@ -25,6 +25,7 @@ from shusaku.replay.stream.control import RedisControl
 from shusaku.replay.stream.server import EmbeddedServer
 
 BOUND_SECONDS = 20.0
+HELD_BACK_SECONDS = 5.0  # in which actors send again what a server whose disk is behind has not written yet: server.py
 
 
 def main() -> None:
@@ -50,6 +51,7 @@ def measure(directory: Path, gigabytes: float, repeats: int) -> dict[str, float 
         while connect(server.url).info("memory")["used_memory"] < gigabytes * 2**30:
             client.append_for(1.0)
         runs = []
+        time.sleep(HELD_BACK_SECONDS)
         for _ in range(repeats):
             games = RedisControl(server.url, RUN).counters()["games"]
             begin = time.perf_counter()
