@@ -62,6 +62,8 @@ def test_parts_are_named_by_their_commands(sleeper: Sleeper, tmp_path: Path) -> 
     gcs = sleeper(f"{place}/core/gcs/gcs_server", "--raylet/raylet")
     raylet = sleeper(f"{place}/raylet/raylet", f"--raylet_socket_name={ours}")
     sleeper(f"{place}/raylet/raylets_log", "--x")  # no part
+    time.sleep(0.05)  # clock ticks, in which the system counts
+    sleeper(f"{place}/raylet/raylet", f"--raylet_socket_name={ours}")  # a worker, forked a moment ago
     other = subprocess.Popen(["sh", "-c", f"sh -c 'sleep 60 & wait' {place}/raylet/raylet "
                               f"--raylet_socket_name={ours}2 & wait"])  # of another Ray: no child of this process
     try:
