@@ -39,6 +39,7 @@ ORDER = (
     "actors/evaluators", "actors/inference", "actors/self_play.py", "actors/pipelined_self_play.py",
     "actors/open_games.py", "actors/actor_loop.py", "actors/arena", "actors/opponents", "actors/remote.py",
     "deploy/run", "deploy/ray_runtime", "deploy/match", "deploy/local", "deploy/cluster", "deploy/bench",
+    "deploy/protocols", "deploy/protocols/gtp", "deploy/protocols/uci", "deploy/protocols/usi",
     "deploy/commands", "deploy/cli", "deploy/api",
 )
 MAY_USE_RAY = {  # and all of deploy/
