@@ -80,7 +80,6 @@ class Engine:
     def run(self, command: Command, words: Sequence[str]) -> str | Thinking:
         """The answer of a command, or the search that it takes, which `start` begins; CommandError if it fails."""
         self._analysis.stop()
-        self._may_ponder = False
         return command(self, words)
 
     def start(self, thinking: Thinking) -> None:
@@ -94,7 +93,7 @@ class Engine:
             self._log(line)
 
     def ponder(self) -> None:
-        """Searches until the next command, if that is wanted and a move was made."""
+        """Searches until the next command, if that is wanted and a game is on."""
         position = self.state.position
         if self.settings.ponder and self._may_ponder and not position.is_terminal:
             self.analysis.set_position(position)
@@ -103,6 +102,7 @@ class Engine:
     def begin_game(self) -> None:
         """An empty board."""
         self.state.clear()
+        self._may_ponder = False
         for rule in self._resignations:
             rule.begin_game()
 
@@ -139,6 +139,7 @@ class Engine:
                 if is_on_clock:
                     self._reserve.record(seconds, taken)
             if plays and self._resignations[colour].record(report.value):
+                self._may_ponder = False
                 return f"{prefix}resign"
             if plays:
                 state.play(colour, best.move)

@@ -7,7 +7,7 @@ import numpy as np
 from shusaku.actors.analysis.report import Limits, Report
 from shusaku.deploy.protocols.gtp.analyse import vertices, win_rate
 from shusaku.deploy.protocols.gtp.engine import Command, Engine
-from shusaku.deploy.protocols.gtp.raw_network import evaluate_position
+from shusaku.deploy.protocols.gtp.raw_network import evaluate_positions
 from shusaku.deploy.protocols.gtp.status import find_owners
 from shusaku.deploy.protocols.gtp.text import LETTERS, expect_words
 
@@ -126,7 +126,8 @@ def final_result(engine: Engine, words: Sequence[str]) -> str:
 
 def _evaluate(engine: Engine) -> tuple[float, np.ndarray]:
     engine.place(engine.state.position.to_play)
-    return evaluate_position(engine.state.game, engine.analysis.position, engine.evaluate)
+    expected, priors = evaluate_positions(engine.state.game, [engine.analysis.position], engine.evaluate)
+    return float(expected[0]), priors[0]
 
 
 def _search(engine: Engine) -> Report:

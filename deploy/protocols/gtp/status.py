@@ -1,10 +1,9 @@
 """Which stones are dead at the end of a game of Go, and the score: by the ownership head, or by playing on.
 
-Weights without such a head play the game to its end against themselves, with few simulations a move; a stone whose
-point then belongs to the other colour is dead.  If that takes too long, the stones that are left count as they stand.
+Without such a head the policy plays some games to their end, in which the dead are captured; a chain whose points mostly
+belong to the other colour then is dead.
 """
 
-import time
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -14,11 +13,12 @@ from shusaku.actors.analysis.report import Limits
 from shusaku.common._core import Position
 from shusaku.deploy.protocols.gtp.engine import Command, Engine, format_score
 from shusaku.deploy.protocols.gtp.game_state import GameState
+from shusaku.deploy.protocols.gtp.raw_network import play_out
 from shusaku.deploy.protocols.gtp.text import BLACK, CommandError, expect_words
 
 OWNERSHIP_SIMULATIONS = 32
 OWNED = 0.5  # above which a point counts as owned
-PLAYOUT_SIMULATIONS = 8
+PLAYOUTS = 16
 PLAYOUT_SECONDS = 10.0
 STATES = ("alive", "dead", "seki")
 
@@ -84,11 +84,12 @@ def find_owners(engine: Engine) -> Owners:
     analysis = engine.analysis
     analysis.start(Limits(simulations=OWNERSHIP_SIMULATIONS))
     analysis.wait()
-    report = analysis.report()
-    if report.ownership is not None:
-        sign = 1 if analysis.position.to_play == BLACK else -1
-        return _of_estimate(report.ownership.reshape(-1) * sign, state)
-    return _area(_play_on(engine))
+    ownership = analysis.report().ownership
+    if ownership is None:
+        ownership = play_out(state.game, analysis.position, engine.evaluate, PLAYOUTS, PLAYOUT_SECONDS)
+    elif analysis.position.to_play != BLACK:
+        ownership = -ownership
+    return _of_estimate(ownership.reshape(-1), state)
 
 
 def _of_estimate(ownership: NDArray[np.float32], state: GameState) -> Owners:
@@ -98,20 +99,6 @@ def _of_estimate(ownership: NDArray[np.float32], state: GameState) -> Owners:
         members = list(chain)
         owners[members] = 1 if float(ownership[members].mean()) > 0 else -1
     return owners
-
-
-def _play_on(engine: Engine) -> Position:
-    """The position at the end of the game that the network plays from here against itself."""
-    analysis = engine.analysis
-    begin = time.monotonic()
-    while time.monotonic() - begin < PLAYOUT_SECONDS:
-        position = analysis.position
-        if position.is_terminal:
-            break
-        analysis.start(Limits(simulations=PLAYOUT_SIMULATIONS))
-        analysis.wait()
-        analysis.advance(analysis.report().moves[0].action)
-    return analysis.position
 
 
 def _area(position: Position) -> Owners:
