@@ -227,6 +227,18 @@ class EngineConfig:
     threads: int = 0  # on one tree, each with a network of its own; 0: one a core
     leaves: int = 16  # positions that a thread evaluates together, at most; never more than 1/16 of the simulations
     simulations: int = 0  # of a move, unless a clock or a command says otherwise; 0: as the run was searched
+    lag_ms: int = 50  # that a move takes besides its search, on its way to the arbiter's clock and back
+    resign_value: float = -0.95  # less in a search: the engine resigns, if its protocol has a word for it; -1: never
+    resign_moves: int = 3  # that have to see it in a row
+    ponder: bool = False  # gtp: search while the opponent thinks (UCI and USI say so themselves)
+
+
+@dataclass
+class PlayConfig:
+    """A game in the terminal."""
+
+    side: str = "first"  # the player that is you: first | second | both | none, or a colour of the game
+    temperature: float = 0.0  # the computer samples its moves from visits^(1 / temperature); 0: the best move
 
 
 @dataclass
@@ -250,6 +262,7 @@ class Config:
     first: PlayerConfig = field(default_factory=PlayerConfig)
     second: PlayerConfig = field(default_factory=PlayerConfig)
     engine: EngineConfig = field(default_factory=EngineConfig)
+    play: PlayConfig = field(default_factory=PlayConfig)
     games: int = 400  # of a match, an even number
     checkpoint: str = ""  # RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | random, for evaluate and bench
     resume_from: int = -1  # step of a kept checkpoint that train and local go back to; -1: the newest

@@ -56,6 +56,7 @@ _LEARNED = ("self_play", "learner", "strength")
 _WINDOW = ("replay.window", "replay.capacity", "replay.minimum", "replay.window_exponent", "replay.window_factor",
            "replay.samples_per_position", "replay.surprise_weight", "replay.value_surprise_weight")
 _SYSTEM = ("game", "run.seed", "actors", "inference", "search", "self_play", "replay", "network", "learner")
+_ENGINE = ("checkpoint", "engine", "game", "run.seed", "search", "network", *_IN_PROCESS)
 
 COMMANDS = {
     "train": Command("commands.train", Takes.CONFIG, "train on Ray and Redis; the same command resumes",
@@ -81,6 +82,10 @@ COMMANDS = {
     "match": Command("match.match", Takes.CONFIG, "play games between two networks or engines and estimate Elo",
                      "match first.checkpoint=runs/first second.engine=mcts games=100",
                      ("first", "second", "games", "match", *_PLAYED, *_IN_PROCESS)),
+    "gtp": Command("protocols.gtp.command", Takes.CONFIG, "an engine for GUIs of Go, Othello and hex, over GTP",
+                   "gtp checkpoint=runs/go_9x9", _ENGINE, owns_stdout=True),
+    "play": Command("protocols.play.command", Takes.CONFIG, "play against a network in the terminal",
+                    "play checkpoint=runs/first", (*_ENGINE, "play")),
     "bench": Command("bench.bench", Takes.WHAT_AND_CONFIG, "measure the speed of one part of the system",
                      "bench selfplay experiment=connect_four", ("bench", "checkpoint", *_SYSTEM),
                      ("rules", "search", "inference", "selfplay", "replay", "learner")),

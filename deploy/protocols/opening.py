@@ -1,6 +1,7 @@
 """From `checkpoint=…` and `engine.…` to an analysis: how every engine of ours begins."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -9,6 +10,7 @@ from shusaku.actors.evaluators.factory import make_bucketed_evaluator
 from shusaku.common._core import Game
 from shusaku.common.config.schema import Config
 from shusaku.common.config.search import rows_a_step
+from shusaku.common.search import Evaluate
 from shusaku.deploy.run.calibration import with_scales
 from shusaku.deploy.run.chosen_weights import ChosenWeights, choose_weights
 
@@ -23,6 +25,8 @@ class OpenedAnalysis:
     simulations: int  # of a move, unless a clock or a command says otherwise
     evaluator: str  # runtime and precision, as text for the user
     notes: tuple[str, ...]  # lines for the user
+    evaluators: tuple[Evaluate, ...]  # a thread of the analysis uses each of them while it searches
+    reopen: Callable[[Game], Analysis]  # the same network for a game with other rules, whose planes are the same
 
 
 def open_analysis(config: Config) -> OpenedAnalysis:
@@ -40,5 +44,6 @@ def open_analysis(config: Config) -> OpenedAnalysis:
         evaluator.load(weights)
     simulations = engine.simulations or chosen.search.simulations
     search = replace(chosen.search, simulations=simulations)
-    analysis = Analysis(game, evaluators, search, leaves=engine.leaves, seed=config.run.seed)
-    return OpenedAnalysis(analysis, game, chosen, simulations, evaluators[0].description, chosen.notes)
+    reopen = partial(Analysis, evaluators=evaluators, search=search, leaves=engine.leaves, seed=config.run.seed)
+    return OpenedAnalysis(reopen(game), game, chosen, simulations, evaluators[0].description, chosen.notes,
+                          tuple(evaluators), reopen)

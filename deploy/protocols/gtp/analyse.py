@@ -114,19 +114,24 @@ def katago_line(report: Report, position: Position, options: Options) -> str:
     parts = []
     for order, move in enumerate(shown_moves(report, options)):
         parts.append(
-            f"info move {vertex(move.move)} visits {move.visits} utility {move.value:.6g} "
-            f"winrate {win_rate(move.value):.6g} prior {move.prior:.6g} lcb {win_rate(move.lower_bound):.6g} "
-            f"utilityLcb {move.lower_bound:.6g} order {order} pv {' '.join(vertices(position, move.variation))}"
+            f"info move {vertex(move.move)} visits {move.visits} utility {_real(move.value)} "
+            f"winrate {_real(win_rate(move.value))} prior {_real(move.prior)} lcb {_real(win_rate(move.lower_bound))} "
+            f"utilityLcb {_real(move.lower_bound)} order {order} pv {' '.join(vertices(position, move.variation))}"
         )
         if options.flags.get("pvVisits"):
             parts.append("pvVisits " + " ".join(map(str, variation_visits(move))))
     if options.flags.get("rootInfo"):
-        score = "" if report.score is None else f" scoreMean {report.score:.6g} scoreLead {report.score:.6g}"
-        parts.append(f"rootInfo visits {report.simulations} utility {report.value:.6g} "
-                     f"winrate {win_rate(report.value):.6g}{score}")
+        score = "" if report.score is None else f" scoreMean {_real(report.score)} scoreLead {_real(report.score)}"
+        parts.append(f"rootInfo visits {report.simulations} utility {_real(report.value)} "
+                     f"winrate {_real(win_rate(report.value))}{score}")
     if options.flags.get("ownership") and report.ownership is not None:
-        parts.append("ownership " + " ".join(f"{owner:.4g}" for owner in report.ownership.reshape(-1).tolist()))
+        parts.append("ownership " + " ".join(map(_real, report.ownership.reshape(-1).tolist())))
     return " ".join(parts)
+
+
+def _real(number: float) -> str:
+    """With a point always: Sabaki takes a number without one for hundredths of a percent."""
+    return f"{number:.6f}"
 
 
 def variation_visits(move: MoveReport) -> list[int]:

@@ -7,6 +7,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from shusaku.actors.analysis.analysis import Analysis
 from shusaku.actors.analysis.report import Limits, Report
 from shusaku.common._core import Game
@@ -18,6 +21,7 @@ from shusaku.deploy.protocols.gtp.text import COLOURS, LETTERS, CommandError
 from shusaku.deploy.protocols.resignation import ResignationRule
 
 Command = Callable[["Engine", Sequence[str]], "str | Thinking"]  # from the arguments to the answer
+Owners = NDArray[np.int8]  # [H * W] 1: black's point, -1: white's, 0: of neither
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,7 @@ class Engine:
         self.clocks = [Clock(), Clock()]
         self._make_analysis, self._log = make_analysis, log
         self._noted: set[str] = set()
+        self.owners: tuple[tuple[int, bool], Owners] | None = None  # of the last position that was scored
         self._reserve = LagReserve(settings.reserve_seconds)
         self._analysis = make_analysis(self.state.game)
         self._analysed = self.state.game

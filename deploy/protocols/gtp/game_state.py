@@ -46,8 +46,7 @@ class GameState:
     @property
     def cells(self) -> list[int | None]:
         """[H * W] from the top, the colour of each stone, or None."""
-        drawn = [SIGNS[sign] for sign in str(self.position) if sign in SIGNS]
-        return drawn[: self.size**2]
+        return cells_of(self.position, self.size)
 
     @property
     def white_bonus(self) -> float:
@@ -152,6 +151,12 @@ class GameState:
         self.position = position
         stones, to_play = dict(self._stones()), position.to_play
         return self.game.position(self._sgf(stones, to_play)) if stones or to_play else self.game.start()
+
+
+def cells_of(position: Position, size: int) -> list[int | None]:
+    """[H * W] from the top, the colour of each stone, or None."""
+    drawn = [SIGNS[sign] for sign in str(position) if sign in SIGNS]
+    return drawn[: size**2]
 
 
 def playable_komi(komi: float) -> float:

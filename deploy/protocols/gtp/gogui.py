@@ -13,7 +13,7 @@ from shusaku.deploy.protocols.gtp.text import LETTERS, expect_words
 
 ANALYZE_COMMANDS = (  # type/label/command
     "dboard/Network: policy/shusaku-policy",
-    "dboard/Search: visits/shusaku-visits",
+    "dboard/Search: shares of the visits/shusaku-visits",
     "dboard/Search: values/shusaku-values",
     "gfx/Search: best moves/shusaku-best",
     "var/Search: variation/shusaku-variation",
@@ -50,13 +50,15 @@ def value(engine: Engine, words: Sequence[str]) -> str:
 
 
 def visits(engine: Engine, words: Sequence[str]) -> str:
-    """How often each move was searched."""
-    return _of_moves(engine, {move.action: float(move.visits) for move in _search(engine).moves})
+    """The share of the search that each move had."""
+    moves = _search(engine).moves
+    total = max(1, sum(move.visits for move in moves))
+    return _of_moves(engine, {move.action: move.visits / total for move in moves})
 
 
 def values(engine: Engine, words: Sequence[str]) -> str:
-    """The value of each move that was searched, as a share of won games."""
-    return _of_moves(engine, {move.action: win_rate(move.value) for move in _search(engine).moves if move.visits})
+    """The value of each move that was searched, for the player to move."""
+    return _of_moves(engine, {move.action: move.value for move in _search(engine).moves if move.visits})
 
 
 def best(engine: Engine, words: Sequence[str]) -> str:
@@ -82,9 +84,14 @@ def owners(engine: Engine, words: Sequence[str]) -> str:
 
 
 def board_of_numbers(numbers: Sequence[float] | np.ndarray, size: int) -> str:
-    """[H * W] as rows of numbers from the top; nan becomes `\"\"`, which GoGui leaves empty."""
-    texts = ['""' if np.isnan(number) else f"{number:.4g}" for number in numbers]
+    """[H * W] in [-1, 1] as rows of numbers from the top."""
+    texts = [f"{number:.4f}" for number in numbers]
     return "\n" + "\n".join(" ".join(texts[row * size : (row + 1) * size]) for row in range(size))
+
+
+def interrupt(engine: Engine, words: Sequence[str]) -> str:
+    """Tells GoGui that the comment `# interrupt` ends a search."""
+    return ""
 
 
 def game_id(engine: Engine, words: Sequence[str]) -> str:
@@ -139,13 +146,14 @@ def _search(engine: Engine) -> Report:
 
 def _of_moves(engine: Engine, numbers: dict[int, float]) -> str:
     size = engine.state.size
-    return board_of_numbers([numbers.get(cell, float("nan")) for cell in range(size**2)], size)
+    return board_of_numbers([numbers.get(cell, 0.0) for cell in range(size**2)], size)
 
 
 OF_ALL_GAMES: dict[str, Command] = {
     "gogui-analyze_commands": analyze_commands, "shusaku-policy": policy, "shusaku-value": value,
     "shusaku-visits": visits, "shusaku-values": values, "shusaku-best": best, "shusaku-variation": variation,
-    "gogui-rules_game_id": game_id, "gogui-rules_board": board, "gogui-rules_board_size": board_size,
+    "gogui-interrupt": interrupt, "gogui-rules_game_id": game_id, "gogui-rules_board": board,
+    "gogui-rules_board_size": board_size,
     "gogui-rules_legal_moves": legal_moves, "gogui-rules_side_to_move": side_to_move,
     "gogui-rules_final_result": final_result,
 }

@@ -4,6 +4,7 @@ import time
 import traceback
 from collections.abc import Callable
 
+from shusaku.actors.analysis.report import Report
 from shusaku.deploy.protocols.gtp.commands import commands_of
 from shusaku.deploy.protocols.gtp.engine import Engine, Thinking
 from shusaku.deploy.protocols.gtp.text import CommandError, Request, format_answer, parse_request
@@ -92,9 +93,14 @@ class GtpShell:
             self.advance()
 
     def _show(self, thinking: Thinking) -> None:
-        assert thinking.show is not None
         self._next_report = time.monotonic() + thinking.interval
-        self._say(thinking.show(self._engine.analysis.report()))
+        self._say_report(thinking, self._engine.analysis.report())
+
+    def _say_report(self, thinking: Thinking, report: Report) -> None:
+        """A line, unless nothing is known yet: an empty line would end the answer."""
+        text = thinking.show(report) if thinking.show else ""
+        if text:
+            self._say(text)
 
     def _finish(self) -> None:
         """Ends the search and the answer."""
@@ -103,7 +109,7 @@ class GtpShell:
             return
         report = self._engine.analysis.stop()
         if thinking.show:
-            self._say(thinking.show(report))
+            self._say_report(thinking, report)
             text = thinking.finish(report)
             self._say(f"{text}\n" if text else "")
         else:

@@ -1,7 +1,7 @@
 """Which stones are dead at the end of a game of Go, and the score: by the ownership head, or by playing on.
 
-Without such a head the policy plays some games to their end, in which the dead are captured; a chain whose points mostly
-belong to the other colour then is dead.
+Without such a head the policy plays some games to their end, in which the dead are captured; a chain whose points
+mostly belong to the other colour then is dead.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from shusaku.actors.analysis.report import Limits
 from shusaku.common._core import Position
-from shusaku.deploy.protocols.gtp.engine import Command, Engine, format_score
+from shusaku.deploy.protocols.gtp.engine import Command, Engine, Owners, format_score
 from shusaku.deploy.protocols.gtp.game_state import GameState
 from shusaku.deploy.protocols.gtp.raw_network import play_out
 from shusaku.deploy.protocols.gtp.text import BLACK, CommandError, expect_words
@@ -21,8 +21,6 @@ OWNED = 0.5  # above which a point counts as owned
 PLAYOUTS = 16
 PLAYOUT_SECONDS = 10.0
 STATES = ("alive", "dead", "seki")
-
-Owners = NDArray[np.int8]  # [H * W] 1: black's, -1: white's, 0: of neither
 
 
 def final_score(engine: Engine, words: Sequence[str]) -> str:
@@ -65,7 +63,9 @@ def chain_states(engine: Engine) -> list[tuple[set[int], str]]:
         colour = cells[min(chain)]
         sign = 1 if colour == BLACK else -1
         around = {cell for stone in chain for cell in neighbours(stone, size)} - chain
-        if owners[list(chain)].sum() * sign < 0:
+        if is_settled(engine):
+            status = "alive"
+        elif owners[list(chain)].sum() * sign < 0:
             status = "dead"
         elif any(cells[cell] != colour and owners[cell] == sign for cell in around):
             status = "alive"
@@ -75,10 +75,22 @@ def chain_states(engine: Engine) -> list[tuple[set[int], str]]:
     return found
 
 
+def is_settled(engine: Engine) -> bool:
+    """Whether the game has ended and counts as it stands, with all its stones."""
+    return engine.state.position.is_terminal and not engine.rules.friendly_pass
+
+
 def find_owners(engine: Engine) -> Owners:
-    """Whose point each one is at the end of the game."""
+    """Whose point each one is at the end of the game; found once for each position."""
+    key = engine.state.position.transposition_key, engine.rules.friendly_pass
+    if engine.owners is None or engine.owners[0] != key:
+        engine.owners = key, _find_owners(engine)
+    return engine.owners[1]
+
+
+def _find_owners(engine: Engine) -> Owners:
     state, position = engine.state, engine.state.position
-    if position.is_terminal and not engine.rules.friendly_pass:
+    if is_settled(engine):
         return _area(position)
     engine.place(position.to_play)
     analysis = engine.analysis

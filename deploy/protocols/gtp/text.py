@@ -37,14 +37,13 @@ def parse_request(line: str) -> Request | None:
 
 
 def format_answer(number: str, text: str, *, is_error: bool = False) -> str:
-    """The answer with the empty line that ends it; lines of `text` that are empty are left out, as they would end it.
+    """The answer with the empty line that ends it; other empty lines are left out, as they would end it, too.
 
-    Only `text` that begins with a line end keeps it: the answer then begins on a line of its own.
+    Text that begins with a line end begins on a line of its own.
     """
-    lines = [_CONTROL.sub("", line.expandtabs(1)).rstrip() for line in text.split("\n")]
-    first, *rest = lines
-    body = "\n".join([first, *(line for line in rest if line)])
-    return f"{'?' if is_error else '='}{number} {body}".rstrip() + "\n\n"
+    first, *rest = [_CONTROL.sub("", line.expandtabs(1)).rstrip() for line in text.split("\n")]
+    head = f"{'?' if is_error else '='}{number} {first}".rstrip()
+    return "\n".join([head, *(line for line in rest if line)]) + "\n\n"
 
 
 def parse_colour(word: str) -> int:
