@@ -105,10 +105,14 @@ class GameState:
         if position.to_play != colour and not position.is_terminal:
             position.play(position.from_move(PASS))
         if position.is_terminal and self.is_go:
-            position = self.game.position(self._sgf(dict(self._stones()), colour))
+            position = self.set_up_again(colour)
         if position.is_terminal or position.to_play != colour:
             raise ValueError("the game is over")
         return position
+
+    def set_up_again(self, colour: int) -> Position:
+        """The stones of Go on the board, as a game that begins with them and with this colour."""
+        return self.game.position(self._sgf(dict(self._stones()), colour))
 
     def parse_move(self, vertex: str) -> int:
         """The action of a vertex in small or capital letters, for the player to move; ValueError if it is illegal."""

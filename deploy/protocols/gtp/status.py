@@ -98,7 +98,8 @@ def _find_owners(engine: Engine) -> Owners:
     analysis.wait()
     ownership = analysis.report().ownership
     if ownership is None:
-        ownership = play_out(state.game, analysis.position, engine.evaluate, PLAYOUTS, PLAYOUT_SECONDS)
+        begin = state.set_up_again(position.to_play)  # with all plies up to the limit
+        ownership = play_out(state.game, begin, engine.evaluate, PLAYOUTS, PLAYOUT_SECONDS)
     elif analysis.position.to_play != BLACK:
         ownership = -ownership
     return _of_estimate(ownership.reshape(-1), state)

@@ -115,9 +115,9 @@ class FillsNoEyes:
 
 
 def test_playouts_find_the_dead() -> None:
-    """A white stone on the edge beside a black group with two eyes; white does not live there in most games."""
+    """A white stone on the edge, where there is no room for eyes, beside a black group with two of them."""
     client = GtpClient(make_evaluator=FillsNoEyes, size=5, komi=0.5)
-    for vertex in ("A2", "B2", "B1", "C2", "D2", "D1", "A3", "B3", "C3", "D3", "E2", "E3", "A4", "B4", "C4", "D4", "E4"):
+    for vertex in "A2 B2 B1 C2 D2 D1 A3 B3 C3 D3 E2 E3 A4 B4 C4 D4 E4".split():
         client.ask(f"play b {vertex}")
     client.ask("play w C5")
     assert client.ask("final_status_list dead") == "C5"
