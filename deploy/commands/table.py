@@ -84,8 +84,6 @@ COMMANDS = {
                      ("first", "second", "games", "match", *_PLAYED, *_IN_PROCESS)),
     "gtp": Command("protocols.gtp.command", Takes.CONFIG, "an engine for GUIs of Go, Othello and hex, over GTP",
                    "gtp checkpoint=runs/go_9x9", _ENGINE, owns_stdout=True),
-    "play": Command("protocols.play.command", Takes.CONFIG, "play against a network in the terminal",
-                    "play checkpoint=runs/first", (*_ENGINE, "play")),
     "bench": Command("bench.bench", Takes.WHAT_AND_CONFIG, "measure the speed of one part of the system",
                      "bench selfplay experiment=connect_four", ("bench", "checkpoint", *_SYSTEM),
                      ("rules", "search", "inference", "selfplay", "replay", "learner")),

@@ -1,14 +1,11 @@
 """Commands of GTP that play: moves in and out, undo, and the game as a whole."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
-from shusaku.common.errors import UsageError
 from shusaku.deploy.protocols.gtp.engine import Command, Engine, Thinking, colour_to_move
-from shusaku.deploy.protocols.gtp.game_state import PASS, cells_of
+from shusaku.deploy.protocols.gtp.game_state import PASS
 from shusaku.deploy.protocols.gtp.status import dead_stones
 from shusaku.deploy.protocols.gtp.text import SYNTAX_ERROR, CommandError, expect_words, parse_colour, parse_count
-from shusaku.deploy.records.files import read_records
 
 
 def play(engine: Engine, words: Sequence[str]) -> str:
@@ -106,32 +103,6 @@ def showboard(engine: Engine, words: Sequence[str]) -> str:
     return f"\n{drawing}"
 
 
-def loadsgf(engine: Engine, words: Sequence[str]) -> str:
-    """The first game of a file, with its komi, up to the position before the move of the given number."""
-    expect_words(words, 1, 2)
-    until = parse_count(words[1]) - 1 if len(words) == 2 else None
-    state = engine.state
-    try:
-        records = read_records(Path(words[0]), limit=1).records
-    except (UsageError, OSError, ValueError):
-        records = []
-    if not records or records[0].game != "go" or records[0].params["size"] != state.size:
-        raise CommandError("cannot load file")
-    record = records[0]
-    engine.begin_game()
-    state.komi = float(record.params["komi"])
-    state.set_rules(engine.rules.params)
-    start = record.first_position()
-    stones = {cell: colour for cell, colour in enumerate(cells_of(start, state.size)) if colour is not None}
-    if stones or start.to_play:
-        state.set_up(stones, start.to_play)
-    for number, (position, move) in enumerate(record.positions()):
-        if number == until:
-            break
-        state.play(position.to_play, move.text)
-    return ""
-
-
 def _undo(engine: Engine, count: int) -> None:
     for _ in range(count):
         engine.state.undo()
@@ -142,4 +113,4 @@ OF_ALL_GAMES: dict[str, Command] = {
     "gg-undo": undo_several, "move_history": move_history, "all_legal": all_legal, "is_legal": is_legal,
     "showboard": showboard,
 }
-OF_GO: dict[str, Command] = {"kgs-genmove_cleanup": genmove_cleanup, "loadsgf": loadsgf}
+OF_GO: dict[str, Command] = {"kgs-genmove_cleanup": genmove_cleanup}

@@ -9,6 +9,7 @@ from gtp_client import GtpClient
 from shusaku.common._core import Game
 from shusaku.common.messages import Evaluation, Leaves
 
+
 @pytest.fixture
 def go() -> GtpClient:
     return GtpClient()
@@ -62,7 +63,7 @@ def test_rules_that_are_not_played(go: GtpClient, line: str) -> None:
 
 
 def test_suicide_by_the_rules(go: GtpClient) -> None:
-    for line in ("b A2", "b B2", "b C1", "w B1"):
+    for line in ("b A2", "b B2", "b C1", "w B1", "b E5"):  # E5: else superko forbids it
         go.ask(f"play {line}")
     assert go.refuse("play w A1") == "illegal move"
     go.ask("kata-set-rules tromp-taylor")
@@ -117,9 +118,11 @@ class FillsNoEyes:
 def test_playouts_find_the_dead() -> None:
     """A white stone on the edge, where there is no room for eyes, beside a black group with two of them."""
     client = GtpClient(make_evaluator=FillsNoEyes, size=5, komi=0.5)
-    for vertex in "A2 B2 B1 C2 D2 D1 A3 B3 C3 D3 E2 E3 A4 B4 C4 D4 E4".split():
-        client.ask(f"play b {vertex}")
-    client.ask("play w C5")
+    for column in "ABCDE":
+        for row in (2, 3, 4):
+            client.ask(f"play b {column}{row}")
+    for line in ("b B1", "b D1", "w C5"):
+        client.ask(f"play {line}")
     assert client.ask("final_status_list dead") == "C5"
     assert client.ask("final_status_list seki") == ""
     assert len(client.ask("final_status_list alive").split()) == 17
