@@ -32,6 +32,7 @@ class Options:
     flags: dict[str, bool] = field(default_factory=dict)
     avoided: set[str] = field(default_factory=set)  # moves at the root, in small letters
     allowed: set[str] = field(default_factory=set)  # empty: all
+    actions: tuple[int, ...] = ()  # that these two leave; (): all
 
 
 def parse_options(words: Sequence[str], colour: int) -> Options:
@@ -67,22 +68,23 @@ def _seconds(word: str) -> float:
     return max(SHORTEST_INTERVAL, parse_count(word) / 100)
 
 
-def searched_actions(position: Position, options: Options) -> tuple[int, ...]:
-    """The actions that `avoid` and `allow` leave; (): all of them.  CommandError if they leave none."""
+def restrict_actions(position: Position, options: Options) -> None:
+    """Sets the actions that `avoid` and `allow` leave.  CommandError if they leave none."""
     if not options.avoided and not options.allowed:
-        return ()
+        return
     moves = {action: position.to_move(action).lower() for action in position.legal_actions}
     left = tuple(action for action, move in moves.items()
                  if move not in options.avoided and (not options.allowed or move in options.allowed))
     if not left:
         raise CommandError("no legal move is left to analyse")
-    return () if len(left) == len(moves) else left
+    options.actions = () if len(left) == len(moves) else left
 
 
 def shown_moves(report: Report, options: Options) -> list[MoveReport]:
     """The moves that were searched, best first, as many as are asked for."""
-    visited = sum(move.visits > 0 for move in report.moves)
-    return list(report.moves[: min(options.most_moves, max(visited, options.least_moves))])
+    moves = [move for move in report.moves if not options.actions or move.action in options.actions]
+    visited = sum(move.visits > 0 for move in moves)
+    return moves[: min(options.most_moves, max(visited, options.least_moves))]
 
 
 def vertices(position: Position, actions: Sequence[int]) -> list[str]:
@@ -149,9 +151,9 @@ def _analyze(line: Line) -> Command:
         options = parse_options(rest, colour)
         engine.place(colour)
         position = engine.analysis.position
-        limits = Limits(actions=searched_actions(position, options))
+        restrict_actions(position, options)
         show = _show(engine, line, position, options)
-        return Thinking(limits, lambda report: "", show, options.interval, ends_at_input=True)
+        return Thinking(Limits(actions=options.actions), lambda report: "", show, options.interval, ends_at_input=True)
 
     return command
 
@@ -163,9 +165,9 @@ def _genmove_analyze(line: Line) -> Command:
         options = parse_options(rest, colour)
         engine.place(colour)
         position = engine.analysis.position
-        actions = searched_actions(position, options)
+        restrict_actions(position, options)
         show = _show(engine, line, position, options)
-        return engine.generate(colour, actions=actions, show=show, interval=options.interval, prefix="play ")
+        return engine.generate(colour, actions=options.actions, show=show, interval=options.interval, prefix="play ")
 
     return command
 

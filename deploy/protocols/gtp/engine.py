@@ -137,7 +137,7 @@ class Engine:
         limits = Limits(simulations, seconds if is_on_clock else None, actions)
 
         def finish(report: Report) -> str:
-            best = report.moves[0]
+            best = next(move for move in report.moves if not actions or move.action in actions)
             if plays:
                 taken = time.monotonic() - begin
                 self.clocks[colour] = self.clocks[colour].spend(taken)

@@ -168,8 +168,8 @@ def test_the_network_sees_what_a_search_sees(name: str, params: dict[str, object
     position.play(position.legal_actions[0])
     [result] = search_positions(game, [position], PuctConfig(simulations=1), evaluator)
     values, policies = evaluate_positions(game, [position, position], evaluator)
-    assert values == pytest.approx(result.raw_value)
-    assert policies[1][result.actions] == pytest.approx(result.prior, abs=1e-6)
+    assert values == pytest.approx(result.raw_value, abs=1e-3)  # the search keeps 16 bits of them
+    assert policies[1][result.actions] == pytest.approx(result.prior, abs=1e-3)
     assert policies.sum(axis=1) == pytest.approx(1, abs=1e-5)
     for symmetry in range(game.num_symmetries):
         _, turned = evaluate_positions(game, [position], evaluator, symmetry)

@@ -129,8 +129,8 @@ def test_playouts_find_the_dead() -> None:
     assert client.ask("final_score") == "B+24.5"
     assert client.ask("kgs-genmove_cleanup b") != "pass"
     client.ask("undo")
-    client.ask("play w pass")
     client.ask("play b pass")
+    client.ask("play w pass")
     assert client.ask("final_score") == "B+24.5"  # after two passes, too
     client.ask("kata-set-rules tromp-taylor")
     assert client.ask("final_status_list dead") == ""
