@@ -38,8 +38,8 @@ ORDER = (
     "learner", "learner/training_loop.py", "learner/remote.py",
     "actors/evaluators", "actors/inference", "actors/self_play.py", "actors/pipelined_self_play.py",
     "actors/open_games.py", "actors/actor_loop.py", "actors/arena", "actors/opponents", "actors/remote.py",
-    "deploy/run", "deploy/ray_runtime", "deploy/match", "deploy/local", "deploy/cluster", "deploy/bench",
-    "deploy/commands", "deploy/cli", "deploy/api",
+    "deploy/run", "deploy/ray_runtime", "deploy/records", "deploy/match", "deploy/local", "deploy/cluster",
+    "deploy/bench", "deploy/commands", "deploy/cli", "deploy/api",
 )
 MAY_USE_RAY = {  # and all of deploy/
     "actors/remote.py", "actors/inference/transport.py", "learner/remote.py", "common/ray_metrics.py",
