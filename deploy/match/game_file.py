@@ -32,7 +32,7 @@ def open_game_file(config: Config, parts: MatchParts, stack: ExitStack) -> Calla
             raise UsageError(f"match.file={error}") from None
         return lambda finished: writer.write(record_of(finished, game, names()))
     try:
-        file = stack.enter_context(Path(path).open("w", encoding="utf-8", buffering=1))
+        file = stack.enter_context(Path(path).open("w", encoding="utf-8", buffering=1))  # noqa: SIM115  (closed by the stack)
     except OSError as error:
         raise UsageError(f"match.file={path}: {error.strerror}; name a file that can be written") from None
 

@@ -153,7 +153,7 @@ class _GameReader:
         game = "shogi" if size == 9 else "minishogi"
         pieces: dict[str, str] = {}
         hands: tuple[dict[str, int], dict[str, int]] = ({}, {})
-        if not self._rows and not any(kind == "I" for kind, _ in self._placed) and not self._placed:
+        if not self._rows and not self._placed:
             pieces = read_rows(STARTS[size].split()[0])
         for row, text in self._rows.items():
             cells = _cells(text)

@@ -46,7 +46,8 @@ _MINISHOGI = ("5五将棋", "５五将棋")
 # Word -> the outcome for the player to move, and how the game ended; None: the rules or nothing say it.
 _ENDS: dict[str, tuple[int | None, str]] = {
     "投了": (-1, "resignation"), "切れ負け": (-1, "time"), "反則負け": (-1, "illegal_move"), "詰み": (-1, "rules"),
-    "反則勝ち": (1, "illegal_move"), "入玉勝ち": (1, "rules"), "持将棋": (0, "agreement"),
+    "反則勝ち": (1, "illegal_move"), "入玉勝ち": (1, "rules"), "入玉宣言": (1, "rules"),
+    "持将棋": (0, "agreement"),
     "中断": (None, "interrupted"),
     "千日手": (None, ""), "不戦敗": (-1, "forfeit"), "不詰": (None, "interrupted"), "封じ手": (None, ""),
 }
@@ -220,7 +221,7 @@ class _GameReader:
             if len(cells) != 2 * size:
                 raise RecordError(f"row {row} of the diagram has {len(cells) / 2:g} squares, not {size}")
             for column in range(size):
-                mark, sign = cells[2 * column:2 * column + 2]
+                mark, sign = cells[2 * column], cells[2 * column + 1]
                 if sign in PIECES:
                     letter = PIECES[sign]
                     pieces[square_of(size - column, row)] = letter.lower() if mark in "vV" else letter

@@ -17,7 +17,6 @@ from shusaku.deploy.records.training_records import from_training, to_training
 from shusaku.replay.record_log import RecordLog
 
 
-
 def call(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any], str]:
     """Exit code, JSON and stderr of `shusaku records`."""
     code = main(["records", *words, "--json"])
@@ -119,8 +118,8 @@ def test_imported_games_are_learned_from_before_others(tmp_path: Path, capsys: p
     assert [tuple(record.actions.tolist()) for record in imported] == [record.actions for record in records]
     assert len(kept) > len(imported)
     assert {float(record.row_weight[0]) for record in imported} == {0.5}
-    code, _, err = call(capsys, "import", f"records.file={file}", f"run.dir={directory}", "game=tic_tac_toe")
-    assert code == 0  # by the game of the run
+    # By the game of the run.
+    assert call(capsys, "import", f"records.file={file}", f"run.dir={directory}", "game=tic_tac_toe")[0] == 0
 
 
 @pytest.mark.parametrize(("game", "params"), [("go", {"size": 5}), ("chess", {}), ("connect_four", {}),

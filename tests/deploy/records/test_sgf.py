@@ -1,3 +1,4 @@
+import time
 from typing import Any
 
 import pytest
@@ -182,10 +183,9 @@ def test_a_damaged_game_does_not_stop_a_file() -> None:
         assert [reject.game for reject in games.rejects] == [2, 4], bad
 
 
-@pytest.mark.parametrize("part", ["(;GM[1]\n", ";C[a]", "(;C[", "(;GM[1]C[\\", "(", ";B[aa]", "[", "(;(", "(;AB[aa:ss]\n"])
+@pytest.mark.parametrize("part", ["(;GM[1]\n", ";C[a]", "(;C[", "(;GM[1]C[\\", "(", ";B[aa]", "[", "(;(",
+                                  "(;AB[aa:ss]\n"])
 def test_time_is_linear_in_the_text(part: str) -> None:
-    import time
-
     times = []
     for repeats in (2_000, 20_000):
         begin = time.process_time()
