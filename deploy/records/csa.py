@@ -120,7 +120,7 @@ class _GameReader:
 
     def _read_statement(self, text: str) -> None:
         replay = self._replay
-        if not text or text.startswith("V"):
+        if not text or text.startswith(("V", "#", "**")):  # of servers: #RESIGN, ** and an analysis
             return
         if text[0] == "P" and replay is None:
             self._read_placement(text)

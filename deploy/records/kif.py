@@ -61,7 +61,7 @@ _TIME = re.compile(r"\(\s*+(?:(\d{1,3}):)?(\d{1,4}):(\d{1,2}(?:\.\d{1,3})?)\s*+/
 _HEADER = re.compile(r"([^：\s|*#&][^：|]{0,30})：(.*)")
 _RESULT = re.compile(r"まで[、\s]*+\d*+[手で、\s]*+(先手|後手|下手|上手|千日手|持将棋|中断)(?:の)?"
                      r"(反則負け|反則勝ち|勝ち|入玉勝ち)?")
-_KEPT = re.compile(r"(?!まで|変化|手数)[^\x00-\x7f\s][^\x00-\x20：|*\s]{0,20}(?<!の持駒)")  # headers
+_KEPT = re.compile(r"(?!まで|変化|手数)[^\x00-\x7f\s：][^\x00-\x20：|*\s]{0,20}(?<!の持駒)")  # headers
 _NUMBER = re.compile(r"手数[＝=](\d{1,4})")
 _PLAYERS = {"先手": 0, "下手": 0, "後手": 1, "上手": 1}
 _BEGINS = ("# ----", "#KIF", "開始日時：", "終了日時：", "手合割：", "先手：", "後手：", "下手：", "上手：", "棋戦：",
@@ -241,7 +241,7 @@ class _GameReader:
             replay.cut += 1
             return
         _, file, rank, name, way, from_file, from_row, rest = match.groups()
-        shown = match[0].strip().partition("(")[0]
+        shown = match[0].partition("(")[0].split(maxsplit=1)[1].strip()
         square = square_of(_digit(file), _digit(rank)) if file else self._last_square
         if not square:
             raise RecordError("同 without a move before", replay.ply)

@@ -21,6 +21,7 @@ _BEGIN = re.compile(r"\(\s*+;")
 _NEXT = re.compile(  # a line that begins a game
     r"^[ \t]*+\(\s*+;\s*+(?:FF|GM|CA|AP|SZ|ST|KM|PB|PW|EV|DT|RE|RU|HA|GN|PC|AB|BR|US)\s*+\[", re.M)
 _ESCAPED = re.compile(r"\\(\r\n|\n\r|.)", re.S)
+_LINE = re.compile(r"(\n[ \t]*)\(")
 _BREAK = re.compile(r"\r\n|\n\r|\r")
 
 
@@ -128,5 +129,5 @@ def simple_text(value: str) -> str:
 
 
 def escape(text: str) -> str:
-    """A text as the value of a property."""
-    return text.replace("\\", "\\\\").replace("]", "\\]")
+    """A text as the value of a property; no line of it looks like the beginning of a game."""
+    return _LINE.sub(r"\1\\(", text.replace("\\", "\\\\").replace("]", "\\]"))

@@ -86,7 +86,7 @@ def test_export_of_a_run(wiring: str, tmp_path: Path, capsys: pytest.CaptureFixt
     assert all(game.params["size"] == 5 for game in games)
     searched = [move for game in games for move in game.moves if move.value is not None]
     assert searched
-    assert all(move.policy for move in searched)
+    assert any(move.policy for move in searched)
     call(capsys, "export", f"run.dir={tmp_path / 'run'}", f"records.file={tmp_path / 'y.sgf'}", "records.games=1")
     [last] = read_records(tmp_path / "y.sgf").records
     assert last.actions == games[-1].actions

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -10,18 +11,21 @@ from hypothesis import strategies as st
 from shusaku.deploy.records.files import RecordWriter, notation_of, read_records, write_records
 from shusaku.deploy.records.game_record import GameRecord, Replay
 
-FIRST_MOVES = {"sgf": ("go", ["D4", "pass"]), "pgn": ("chess", ["e2e4", "e7e5"]), "kif": ("shogi", ["7g7f", "3c3d"]),
-               "kifu": ("minishogi", ["5d5c"]), "csa": ("shogi", ["7g7f", "3c3d"]), "jsonl": ("hex", ["a1", "b2"])}
+FIRST_MOVES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
+    "sgf": ("go", {"size": 5}, ["D4", "pass"]), "pgn": ("chess", {}, ["e2e4", "e7e5"]),
+    "kif": ("shogi", {}, ["7g7f", "3c3d"]), "kifu": ("minishogi", {}, ["5d5c"]),
+    "csa": ("shogi", {}, ["7g7f", "3c3d"]), "jsonl": ("hex", {"size": 5}, ["a1", "b2"]),
+}
 SIGNS = "ab1 \t\n\r\\[](){};:'\"*%$/#&|+-@.,=~é歩手まで変化：　\x0b\x85\u2028\0"
 TEXTS = st.text(st.sampled_from(SIGNS), max_size=40) | st.text(max_size=40)
 
 
 @pytest.mark.parametrize("notation", FIRST_MOVES)
 @given(texts=st.lists(TEXTS, min_size=6, max_size=6), outcome=st.sampled_from([-1, 0, 1, None]))
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 def test_any_text(notation: str, texts: list[str], outcome: int | None) -> None:
-    game, moves = FIRST_MOVES[notation]
-    replay = Replay(game, {})
+    game, params, moves = FIRST_MOVES[notation]
+    replay = Replay(game, params)
     for move, comment in zip(moves, texts, strict=False):
         replay.play(move)
         replay.annotate(comment=comment)
@@ -40,7 +44,7 @@ def test_any_text(notation: str, texts: list[str], outcome: int | None) -> None:
 def test_a_file_takes_what_its_charset_lacks(tmp_path: Path) -> None:
     replay = Replay("shogi", {})
     replay.play("7g7f")
-    record: GameRecord = replay.finish(players=("é\ud800", "王"))
+    record: GameRecord = replay.finish(players=("é\ud800", "王"), ended_by="interrupted")
     for notation in ("kif", "kifu", "csa", "jsonl"):
         path = tmp_path / f"x.{notation}"
         with RecordWriter(path, "shogi") as writer:

@@ -216,7 +216,7 @@ def test_what_cshogi_writes_is_read(tmp_path: Path) -> None:
             if name == "x.kif":
                 file.header(["a", "b"])
             else:
-                file.info(cshogi.Board().sfen(), ["a", "b"])
+                file.info(cshogi.STARTING_SFEN, ["a", "b"])
             board = cshogi.Board()
             for move in record.moves:
                 number = board.move_from_usi(move.text)
@@ -253,14 +253,14 @@ def test_games_that_programs_played() -> None:
 
 
 @pytest.mark.parametrize(("name", "text", "part"), [
-    ("x.kif", "   1 ７六歩(78)\n", "move 1: '７六歩'"),
+    ("x.kif", "   1 ７六歩(78)\n", "move 1: illegal move '７六歩'"),
     ("x.kif", "   1 ７六銀(77)\n", "on 77 stands 歩"),
     ("x.kif", "   1 ７六歩\n", "does not say where the piece comes from"),
     ("x.kif", "   1 同　歩(77)\n", "without a move before"),
     ("x.kif", "手合割：百枚落ち\n   1 ７六歩(77)\n", "the position is not given"),
     ("x.kif", "手合割：その他\n|v玉|\n", "the diagram has 1 rows"),
     ("x.kif", "   1 ７六歩(77)\nnonsense\n", "is no line of KIF"),
-    ("x.csa", "PI\n+\n+7777FU\n", "illegal move"),
+    ("x.csa", "PI\n+\n+7775FU\n", "illegal move '+7775FU'"),
     ("x.csa", "PI\n+\n+7776GI\n", "FU stands there"),
     ("x.csa", "PI\n+\n-3334FU\n", "not a move of the player to move"),
     ("x.csa", "PI\n+\n+77FU\n", "is no move of CSA"),

@@ -82,7 +82,8 @@ def test_games_that_people_played() -> None:
         with path.open(encoding="latin-1") as file:
             for record in games.records:
                 game = chess_pgn.read_game(file)
-                assert [move.uci() for move in game.mainline_moves()] == [move.text for move in record.moves]
+                moves = [move.uci() for move in game.mainline_moves()]
+                assert moves[:len(moves) - record.cut] == [move.text for move in record.moves]
                 assert {"1-0": 1, "0-1": -1, "1/2-1/2": 0, "*": None}[game.headers["Result"]] == record.outcome
 
 
@@ -114,7 +115,7 @@ def test_moves_behind_the_end_by_our_rules_are_cut_and_the_result_stays() -> Non
 
 @pytest.mark.parametrize(("text", "part"), [
     ('[Event "x"]\n\n1. e4 e5 2. Ke3 1-0', "game 1, move 3: 'Ke3' is no move"),
-    ('[Event "x"]\n\n1. Nf3 Nf6 2. d4 d5 3. Nd2 *', "move 5: 'Nd2' is no move of this game, which could be"),
+    ('[Event "x"]\n\n1. Nf3 Nf6 2. d4 d5 3. Nd2 *', "move 5: illegal move 'Nd2', which could be Nbd2 or Nfd2"),
     ('[Event "x"]\n[FEN "8/8"]\n\n*', "FEN"),
     ('[Event "x"]\n[Variant "Chess960"]\n\n1. e4 *', "'Chess960' is not played here"),
     ('[Event "x"]\n\n1. e4 {never closed', "no closing brace"),
