@@ -66,6 +66,7 @@ class SlowRuntime:
     """Takes 5 ms of the clock for every batch."""
 
     description = "slow"
+    heads: dict[str, np.ndarray] = {}
 
     def __init__(self, game: Game, size: int, clock: Clock) -> None:
         c, h, w = game.observation_shape
