@@ -5,8 +5,9 @@ The tree and its threads' work are common/core/analysis/; here are the threads t
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -92,16 +93,15 @@ class Analysis:
         if unknown:
             raise ValueError(f"illegal action {min(unknown)} among the actions to search")
         self._error = None
-        self._fixed = self._make_fixed(limits)
-        if self._fixed:
-            self._threads = [threading.Thread(target=self._run_fixed, args=(self._fixed,), name="analysis", daemon=True)]
+        self._fixed = fixed = self._make_fixed(limits)
+        works: list[Callable[[], None]]
+        if fixed:
+            works = [partial(self._run_fixed, fixed)]
         else:
             self._tree.start(_to_core(limits))
             is_timed = limits.simulations is None or limits.seconds is not None
-            self._threads = [
-                threading.Thread(target=self._run, args=(thread, is_timed), name=f"analysis {thread}", daemon=True)
-                for thread in range(len(self._evaluators))
-            ]
+            works = [partial(self._run, thread, is_timed) for thread in range(len(self._evaluators))]
+        self._threads = [threading.Thread(target=work, name="analysis", daemon=True) for work in works]
         for thread in self._threads:
             thread.start()
 

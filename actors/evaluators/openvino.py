@@ -47,8 +47,8 @@ class OpenVINORuntime:
         self.inputs: Inputs = self._input.data.view(input_type(self.precision))
         self.policy: NDArray[np.float32] = self._policy.data  # [S, A]
         self.values: NDArray[np.float32] = self._value.data.reshape(batch_size)  # [S]
-        self._heads = {head: ov.Tensor(ov.Type.f32, ov.Shape([batch_size, h, w] if head == "ownership" else [batch_size]))
-                       for head in tower.heads}
+        shapes = {"ownership": [batch_size, h, w], "score": [batch_size]}
+        self._heads = {head: ov.Tensor(ov.Type.f32, ov.Shape(shapes[head])) for head in tower.heads}
         self.heads: dict[str, NDArray[np.float32]] = {head: tensor.data for head, tensor in self._heads.items()}
         self.inputs.fill(0)
         self._template = _template(tower, batch_size, self.precision)

@@ -29,8 +29,8 @@ class TorchRuntime:
         self.inputs: Inputs = bits.numpy().view(input_type(precision.name))
         self.policy: NDArray[np.float32] = self._policy.numpy()
         self.values: NDArray[np.float32] = self._value.numpy().reshape(batch_size)
-        self._heads = {head: torch.zeros((batch_size, h, w) if head == "ownership" else (batch_size,))
-                       for head in tower.heads}
+        shapes = {"ownership": (batch_size, h, w), "score": (batch_size,)}
+        self._heads = {head: torch.zeros(shapes[head]) for head in tower.heads}
         self.heads: dict[str, NDArray[np.float32]] = {head: tensor.numpy() for head, tensor in self._heads.items()}
 
     def load(self, weights: Weights) -> None:

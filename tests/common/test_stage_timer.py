@@ -66,13 +66,13 @@ class SlowRuntime:
     """Takes 5 ms of the clock for every batch."""
 
     description = "slow"
-    heads: dict[str, np.ndarray] = {}
 
     def __init__(self, game: Game, size: int, clock: Clock) -> None:
         c, h, w = game.observation_shape
         self.inputs = np.zeros((size, h, w, c), np.float32)
         self.policy = np.zeros((size, game.num_actions), np.float32)
         self.values = np.zeros(size, np.float32)
+        self.heads: dict[str, np.ndarray] = {}
         self._clock = clock
 
     def load(self, weights: Weights) -> None:
