@@ -140,8 +140,11 @@ def test_a_single_action_is_decided_at_once() -> None:
 
 def test_a_proven_position_ends() -> None:
     analysis = make("tic_tac_toe", search=PuctConfig(proven_results=True))
+    for cell in (4, 0, 8, 2, 1, 7):  # the second player has blocked everything: a draw
+        analysis.advance(cell)
     report = search(analysis, Limits())
     assert (report.ended, report.value) == ("proven", 0)
+    analysis.close()
 
 
 def test_a_full_tree_ends() -> None:
@@ -280,7 +283,7 @@ def test_any_order_of_calls_while_others_watch() -> None:
         try:
             moves.choice(calls)()
         except (RuntimeError, ValueError) as error:
-            errors.add(str(error).split("() ")[-1].split(": ")[0].rstrip("0123456789 "))
+            errors.add(str(error).split(": ")[0].split("() ")[-1].rstrip("0123456789 "))
     end.set()
     watcher.join()
     assert faults == []
