@@ -43,7 +43,8 @@ _LIMITS: Limits = [
         "learner.reply_weight",
         "learner.moves_left_weight", "learner.ownership_weight", "learner.score_weight", "learner.blunder_gap",
         "learner.blunder_width", "learner.warmup_steps", "learner.max_grad_norm", "learner.threads",
-        "learner.prefetch", "match.opening_plies", "first.nodes", "first.depth", "first.movetime_ms",
+        "learner.prefetch", "match.opening_plies", "records.games", "records.moves",
+        "first.nodes", "first.depth", "first.movetime_ms",
         "second.nodes", "second.depth", "second.movetime_ms",
     ]),
     (number("; -1: the newest checkpoint", at_least=-1), ["resume_from"]),
@@ -75,6 +76,7 @@ _LIMITS: Limits = [
     (number("; strength.enabled=false switches it off", above=0), ["strength.minutes"]),
     (number(above=0, at_most=1), ["replay.window_exponent", "replay.window_factor", "learner.cooldown_share"]),
     (number(above=0, at_most=3600), ["bench.seconds"]),
+    (number(above=0, at_most=1000), ["records.weight"]),
 ]
 _SELF_PLAY_LIMITS: Limits = [
     (number(at_least=0), ["random_plies", "policy_plies", "fork_plies", "komi_stdev"]),
