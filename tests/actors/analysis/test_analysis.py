@@ -140,10 +140,10 @@ def test_a_single_action_is_decided_at_once() -> None:
 
 def test_a_proven_position_ends() -> None:
     analysis = make("tic_tac_toe", search=PuctConfig(proven_results=True))
-    for cell in (4, 0, 8, 2, 1, 7):  # the second player has blocked everything: a draw
+    for cell in (4, 0, 3, 8):  # 5 wins
         analysis.advance(cell)
     report = search(analysis, Limits())
-    assert (report.ended, report.value) == ("proven", 0)
+    assert (report.ended, report.value, report.moves[0].action) == ("proven", 1, 5)
     analysis.close()
 
 
