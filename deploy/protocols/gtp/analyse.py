@@ -121,7 +121,7 @@ def katago_line(report: Report, position: Position, options: Options) -> str:
             f"utilityLcb {_real(move.lower_bound)} order {order} pv {' '.join(vertices(position, move.variation))}"
         )
         if options.flags.get("pvVisits"):
-            parts.append("pvVisits " + " ".join(map(str, variation_visits(move))))
+            parts.append("pvVisits " + " ".join(map(str, move.variation_visits or (move.visits,))))
     if options.flags.get("rootInfo"):
         score = "" if report.score is None else f" scoreMean {_real(report.score)} scoreLead {_real(report.score)}"
         parts.append(f"rootInfo visits {report.simulations} utility {_real(report.value)} "
@@ -134,11 +134,6 @@ def katago_line(report: Report, position: Position, options: Options) -> str:
 def _real(number: float) -> str:
     """With a point always: Sabaki takes a number without one for hundredths of a percent."""
     return f"{number:.6f}"
-
-
-def variation_visits(move: MoveReport) -> list[int]:
-    """Visits of each move of the variation."""
-    return [move.visits]
 
 
 Line = Callable[[Report, Position, Options], str]
