@@ -72,7 +72,8 @@ def play_out(game: Game, position: Position, evaluate: Evaluate, games: int, sec
             board.play(int(random.choice(len(policy), p=policy / policy.sum())))
     signs = [1 if board.to_play == BLACK else -1 for board in boards]
     owned = [board.ownership * sign for board, sign in zip(boards, signs, strict=True)]
-    return np.mean(owned, axis=0, dtype=np.float32)
+    mean: NDArray[np.float32] = np.mean(owned, axis=0, dtype=np.float32)
+    return mean
 
 
 def _describe(engine: Engine, position: Position, symmetry: int) -> str:
