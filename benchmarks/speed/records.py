@@ -3,7 +3,7 @@
     python -m benchmarks.speed.records [--games 5000] [--notations sgf,pgn,...] [--no-peers] [--record]
 
 Random games with comments, values and policies.  Prints games and moves per second of writing and reading; `--record`
-appends them to benchmarks/results/records.jsonl.  Peers (test extra): sgfmill, python-chess, cshogi.
+appends them to records.jsonl among the results.  Peers (test extra): sgfmill, python-chess, cshogi.
 """
 
 import argparse
