@@ -18,6 +18,8 @@ TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 PYTEST_ARGS ?=
 # Tests that start whole runs stay together on one of these workers: tests/conftest.py.
 TEST_WORKERS ?= 2
+# Tests of faults wait for deadlines most of the time, so more of them run at once than there are cores.
+FAULT_WORKERS ?= 3
 TRAIN_ARGS ?=
 MINUTES ?= 60
 SEED ?= 1
@@ -91,7 +93,7 @@ test: install
 	exit $$lint
 
 test-faults: install
-	$(BIN)/python -m pytest -m faults $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m faults -n $(FAULT_WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 test-long: install
 	$(PIP) install --quiet -c constraints.txt atheris || echo "atheris is missing: nothing is fuzzed" >&2

@@ -82,7 +82,7 @@ class RaySession:
         asked = os.environ.get("RAY_ADDRESS", "").strip()
         try:
             if asked in ("", "local"):
-                self._start_here()
+                self._start_here_with_retry()
             else:
                 self._join(asked)
             self._read_cluster()
@@ -114,7 +114,18 @@ class RaySession:
         where = f"cat {token_file}" if token_file else "the one in RAY_AUTH_TOKEN"
         return f"dashboard: {self.dashboard_url} (it asks for a token: {where}); {logs}"
 
-    def _start_here(self) -> None:
+    def _start_here_with_retry(self) -> None:
+        """Ray gives its daemons 30 s, which is too short on a machine that has much else to do."""
+        # A Ray that was imported before, by a program that uses ours, has decided already.
+        loopback = {} if "ray" in sys.modules else {name: os.environ.get(name, to) for name, to in LOOPBACK.items()}
+        try:
+            self._start_here(loopback)
+        except RunError as error:
+            self._open.close()
+            self._notify(f"{error}; trying once more")
+            self._start_here(loopback)
+
+    def _start_here(self, loopback: dict[str, str]) -> None:
         self._login = login_for_new_cluster()
         if self._login.note:
             self._notify(self._login.note)
@@ -123,9 +134,7 @@ class RaySession:
         # A job's `shusaku` and `python` are the PATH's of the head that it is submitted to.
         path = os.pathsep.join((os.path.join(sys.prefix, "bin"), os.environ.get("PATH", os.defpath)))
         periods = own_periods() if self._cluster.quiet_ray else {}
-        # A Ray that was imported before, by a program that uses ours, has decided already.
-        here = {} if "ray" in sys.modules else {name: os.environ.get(name, to) for name, to in LOOPBACK.items()}
-        variables = {**VARIABLES, **here, **periods, "PATH": path, **self._login.variables}
+        variables = {**VARIABLES, **loopback, **periods, "PATH": path, **self._login.variables}
         self._open.enter_context(ray_environment(variables))
         self._open.callback(_shut_down)
         try:
@@ -140,7 +149,7 @@ class RaySession:
             logs = f"{directory}/session_latest/logs"
             raise RunError(f"Ray does not start: {_shorten(error)}; its logs: {logs}") from error
         self.is_local = True
-        if not self._addresses["node_ip_address"].startswith("127.") and here == LOOPBACK:
+        if not self._addresses["node_ip_address"].startswith("127.") and loopback == LOOPBACK:
             self._notify(f"Ray's ports are open to other machines, at {self._addresses['node_ip_address']}")
         Path(directory, ADDRESS_FILE).write_text(self._addresses["gcs_address"], encoding="ascii")
         assert watchdog.stdin is not None

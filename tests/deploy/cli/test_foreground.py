@@ -298,3 +298,36 @@ def first_byte(tmp_path: Path, words: list[str]) -> float:
     finally:
         process.terminate()  # it ends all that it started
         process.communicate()
+
+
+SLOW_IMPORT = """
+import runpy, sys, time
+from pathlib import Path
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "shusaku.deploy.cli.main":
+            Path(sys.argv[1]).touch()
+            time.sleep(60)
+sys.meta_path.insert(0, Slow())
+runpy.run_module("shusaku", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(("number", "name", "code"), [
+    (signal.SIGINT, "Ctrl-C", 130), (signal.SIGTERM, "SIGTERM", 143), (signal.SIGHUP, "SIGHUP", 143)])
+def test_a_signal_before_the_command_line_is_imported(
+    tmp_path: Path, number: signal.Signals, name: str, code: int
+) -> None:
+    ready = tmp_path / "ready"
+    process = subprocess.Popen([sys.executable, "-c", SLOW_IMPORT, str(ready)], stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + 60
+        while not ready.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        process.send_signal(number)
+        _, error = process.communicate(timeout=ANSWER_S)
+    finally:
+        process.kill()
+    assert error == f"shusaku: {name}: ended before it began\n"
+    assert process.returncode == code

@@ -15,6 +15,7 @@ import psutil
 import pytest
 from cluster_process import ClusterProcess
 
+from shusaku.common.metrics import read_metrics
 from shusaku.replay.stream.append import Appender, AppendStatus, EncodedGame
 from shusaku.replay.stream.client import connect
 from shusaku.replay.stream.keys import RunKeys
@@ -113,9 +114,13 @@ def test_kill_9_of_the_driver_leaves_no_process_and_the_same_command_goes_on(sta
     step, age = run.newest_checkpoint()
     assert age < 2 + SLACK
     run.until_nothing_is_left(30)
+    lines = len(list(read_metrics(run.run_dir / "metrics.jsonl")))
     again = start("actors.count=1")
-    resumed = again.until(lambda s: s["status"]["step"] > step, 90, "the resumed run learns on")
+    resumed = again.until(  # a status before the learner has begun shows the step of the newest checkpoint
+        lambda s: again.resumed_steps() and s["status"]["step"] > again.resumed_steps()[-1], 90, "it learns on")
     assert again.resumed_steps()[-1] >= step, "one more may have been written while its processes ended"
+    later = list(read_metrics(run.run_dir / "metrics.jsonl"))[lines:]
+    assert min(metrics.step for metrics in later) >= step, "no metrics show step 0"
     assert resumed["epoch"] == state["epoch"] + 1
     assert resumed["status"]["version"] > state["status"]["version"]
     assert again.check_games() >= games
@@ -128,6 +133,7 @@ def test_kill_9_of_the_driver_leaves_no_process_and_the_same_command_goes_on(sta
     again.until_nothing_is_left(10)
 
 
+@pytest.mark.faults
 @pytest.mark.timeout(240)
 def test_scaled_up_and_down_stopped_and_over(start: Start) -> None:
     """Effective within 15 s while it learns, no game lost; `stop` ends it in order; a run that is over stays over."""
@@ -169,8 +175,8 @@ def test_more_actors_than_fit_are_refused_before_anything_is_started(start: Star
 @pytest.mark.timeout(300)
 def test_a_stopped_redis_costs_nothing_but_time(start: Start) -> None:
     """SIGSTOP for 20 s: calls end by their deadline, actors play on into their send queue, nothing is doubled."""
-    # Games so slow (5-6 a second) that the send queues (256 games an actor) take those of 20 s.
-    run = start("actors.count=2", "search.simulations=6000", "search.cache=0", "learner.batch_size=32")
+    # Games so slow (some 10 a second) that the send queues (256 games an actor) take those of 20 s.
+    run = start("actors.count=2", "search.simulations=40000", "search.cache=0", "learner.batch_size=32")
     run.until_learning()
     begun = time.monotonic()
     first = run.status()["totals"]["searches"]

@@ -100,6 +100,15 @@ def test_stopped_and_resumed_plays_the_games_of_a_run_that_was_not(tmp_path, que
     assert parts.training.versions.newest == whole.training.versions.newest
 
 
+def test_metrics_of_a_resumed_run_begin_at_its_checkpoint(tmp_path: Path) -> None:
+    step = train(tmp_path, 1e9, 600).training.learner.step_count
+    before = len(list(read_metrics(tmp_path / "metrics.jsonl")))
+    train(tmp_path, 1e9, 900)
+    later = list(read_metrics(tmp_path / "metrics.jsonl"))[before:]
+    assert len(later) > 1
+    assert min(metrics.step for metrics in later) >= step > 0
+
+
 def test_the_threshold_of_resignation_survives_a_restart(tmp_path):
     resigns = ["self_play.resign_errors=0.3", "self_play.never_resign_share=0.5"]
     first = train(tmp_path, 1e9, 4000, *resigns)

@@ -62,8 +62,10 @@ def test_parts_are_named_by_their_commands(sleeper: Sleeper, tmp_path: Path) -> 
     gcs = sleeper(f"{place}/core/gcs/gcs_server", "--raylet/raylet")
     raylet = sleeper(f"{place}/raylet/raylet", f"--raylet_socket_name={ours}")
     sleeper(f"{place}/raylet/raylets_log", "--x")  # no part
-    other = subprocess.Popen(["sh", "-c", f"sh -c 'sleep 60 & wait' {place}/raylet/raylet "
-                              f"--raylet_socket_name={ours}2 & wait"])  # of another Ray: no child of this process
+    time.sleep(0.05)  # clock ticks, in which the system counts
+    no_children = " & ".join(f"sh -c 'sleep 60 & wait' {place}/raylet/raylet --raylet_socket_name={name}"
+                             for name in (f"{ours}2", ours))  # another Ray's; ours has forked a worker a moment ago
+    other = subprocess.Popen(["sh", "-c", f"{no_children} & wait"])
     try:
         time.sleep(0.2)
         found = {(found.name, found.process.pid, found.is_vital) for found in find_parts(ours, os.getpid())}

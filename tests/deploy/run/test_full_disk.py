@@ -85,18 +85,23 @@ def test_what_the_disk_refuses_is_said_once_and_shown_until_it_is_over(
 # --- a real disk that is full ----------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def tiny_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 3 MB in memory."""
+@contextlib.contextmanager
+def mount_disk(disk: Path, megabytes: int) -> Iterator[Path]:
+    """A disk in memory."""
     if os.geteuid() != 0:
         missing("mounting a tmpfs needs root")
-    disk = tmp_path / "disk"
     disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(disk)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(disk)], check=True)
     try:
         yield disk
     finally:
         subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path) -> Iterator[Path]:
+    with mount_disk(tmp_path / "disk", 3) as disk:
+        yield disk
 
 
 def fill(disk: Path) -> Path:
@@ -134,28 +139,37 @@ def test_a_command_on_a_disk_without_room_is_one_line(tiny_disk: Path, tmp_path:
 
 
 @pytest.mark.faults
+@pytest.mark.parametrize(("command", "megabytes"), [("local", 3), ("train", 30)])
 def test_a_disk_that_fills_while_a_run_goes_on_costs_only_what_it_refuses(
-    tiny_disk: Path, tmp_path: Path
+    tmp_path: Path, command: str, megabytes: int
 ) -> None:
     """Checkpoints stay whole, the status says the trouble, and all is written again when there is room."""
-    directory, log = tiny_disk / "run", tmp_path / "log"
-    process = start("local", directory, log)
-    try:
-        wait_for(lambda: list(directory.glob("checkpoints/*/manifest.json")) or process.poll() is not None)
-        ballast = fill(tiny_disk)
-        wait_for(lambda: "could not be written" in log.read_text() or "no checkpoint was written" in log.read_text())
-        time.sleep(5)
-        assert process.poll() is None, log.read_text()
-        done = subprocess.run([sys.executable, "-m", "shusaku", "status", f"run.dir={directory}", "--json"],
-                              capture_output=True, text=True, check=True)
-        troubles = json.loads(done.stdout.splitlines()[-1])["status"]["troubles"]
-        assert any("No space left" in line for line in troubles), troubles
-        ballast.unlink()
-        before = {path.name for path in (directory / "checkpoints").iterdir()}
-        wait_for(lambda: {path.name for path in directory.glob("checkpoints/[0-9]*")} - before)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 143
-        assert "Traceback" not in log.read_text()
-    finally:
-        process.kill()
-        process.wait()
+    with mount_disk(tmp_path / "disk", megabytes) as disk:
+        directory, log = disk / "run", tmp_path / "log"
+        process = start(command, directory, log)
+        try:
+            wait_for(lambda: list(directory.glob("checkpoints/*/manifest.json")) or process.poll() is not None)
+            ballast = fill(disk)
+            wait_for(lambda: any(said in log.read_text() for said in ("could not be written", "no checkpoint was")))
+            time.sleep(5)
+            assert process.poll() is None, log.read_text()
+            assert any("No space left" in line for line in status_of(directory)["troubles"])
+            games = status_of(directory)["totals"]["games"]
+            ballast.unlink()
+            before = {path.name for path in (directory / "checkpoints").iterdir()}
+            wait_for(lambda: {path.name for path in directory.glob("checkpoints/[0-9]*")} - before)
+            wait_for(lambda: status_of(directory)["totals"]["games"] > games)
+            wait_for(lambda: not any("No space left" in line for line in status_of(directory)["troubles"]))
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 143
+            assert "Traceback" not in log.read_text()
+        finally:
+            process.kill()
+            process.wait()
+
+
+def status_of(directory: Path) -> dict[str, Any]:
+    done = subprocess.run([sys.executable, "-m", "shusaku", "status", f"run.dir={directory}", "--json"],
+                          capture_output=True, text=True, check=True)
+    state: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return {**state, **state["status"]}
