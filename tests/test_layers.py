@@ -40,7 +40,8 @@ ORDER = (
     "actors/open_games.py", "actors/actor_loop.py", "actors/analysis", "actors/arena", "actors/opponents",
     "actors/remote.py",
     "deploy/run", "deploy/ray_runtime", "deploy/records", "deploy/match", "deploy/local", "deploy/cluster",
-    "deploy/bench", "deploy/protocols", "deploy/protocols/gtp", "deploy/protocols/uci", "deploy/protocols/usi",
+    "deploy/bench", "deploy/protocols", "deploy/protocols/gtp", "deploy/protocols/play",
+    "deploy/protocols/uci", "deploy/protocols/usi",
     "deploy/studio", "deploy/commands", "deploy/cli", "deploy/api",
 )
 MAY_USE_RAY = {  # and all of deploy/

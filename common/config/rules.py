@@ -60,6 +60,7 @@ _LIMITS: Limits = [
     (number("; 0: as the run was searched", at_least=0, at_most=1 << 20), ["engine.simulations"]),
     (number(at_least=0, at_most=60_000), ["engine.lag_ms"]),
     (number("; -1: never", at_least=-1, at_most=0), ["engine.resign_value"]),
+    (number(at_least=0, at_most=10), ["play.temperature"]),
     (number(at_least=0, at_most=1000), ["inference.deadline_ms"]),
     (number("; more actors are not supported", at_least=0, at_most=4096), ["actors.count"]),
     (number("; auto measures at the start", at_least=0, at_most=65536), ["actors.games_per_actor"]),

@@ -248,6 +248,14 @@ class EngineConfig:
 
 
 @dataclass
+class PlayConfig:
+    """A game in the terminal."""
+
+    side: str = "first"  # the player that is you: first | second | both | none, or a colour of the game
+    temperature: float = 0.0  # the computer samples its moves from visits^(1 / temperature); 0: the best move
+
+
+@dataclass
 class Config:
     """The whole tree."""
 
@@ -269,6 +277,7 @@ class Config:
     first: PlayerConfig = field(default_factory=PlayerConfig)
     second: PlayerConfig = field(default_factory=PlayerConfig)
     engine: EngineConfig = field(default_factory=EngineConfig)
+    play: PlayConfig = field(default_factory=PlayConfig)
     games: int = 400  # of a match, an even number
     checkpoint: str = ""  # RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | random, for evaluate and bench
     resume_from: int = -1  # step of a kept checkpoint that train and local go back to; -1: the newest

@@ -82,6 +82,8 @@ COMMANDS = {
     "match": Command("match.match", Takes.CONFIG, "play games between two networks or engines and estimate Elo",
                      "match first.checkpoint=runs/first second.engine=mcts games=100",
                      ("first", "second", "games", "match", *_PLAYED, *_IN_PROCESS)),
+    "play": Command("protocols.play.command", Takes.CONFIG, "play against a network in the terminal",
+                    "play checkpoint=runs/first", (*_ENGINE, "play")),
     "gtp": Command("protocols.gtp.command", Takes.CONFIG, "an engine for GUIs of Go, Othello and hex, over GTP",
                    "gtp checkpoint=runs/go_9x9", _ENGINE, owns_stdout=True),
     "bench": Command("bench.bench", Takes.WHAT_AND_CONFIG, "measure the speed of one part of the system",

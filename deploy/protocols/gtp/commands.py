@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from shusaku.deploy.protocols.gtp import administration, analyse, gogui, play, raw_network, status
+from shusaku.deploy.protocols.gtp import administration, analyse, gogui, load_game, play, raw_network, status
 from shusaku.deploy.protocols.gtp.engine import Command, Engine
 from shusaku.deploy.protocols.gtp.text import expect_words, format_flag
 
@@ -11,7 +11,7 @@ _ALL = {
     **administration.OF_ALL_GAMES, **play.OF_ALL_GAMES, **status.OF_ALL_GAMES, **analyse.OF_ALL_GAMES,
     **raw_network.OF_ALL_GAMES, **gogui.OF_ALL_GAMES,
 }
-_GO = {**administration.OF_GO, **play.OF_GO, **status.OF_GO, **gogui.OF_GO}
+_GO = {**administration.OF_GO, **play.OF_GO, **load_game.OF_GO, **status.OF_GO, **gogui.OF_GO}
 
 
 def known_command(engine: Engine, words: Sequence[str]) -> str:

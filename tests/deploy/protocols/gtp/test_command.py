@@ -1,5 +1,6 @@
-"""`shusaku gtp` as a program: pipes, exit codes, signals."""
+"""`shusaku gtp` and `shusaku play` as programs: pipes, exit codes, signals."""
 
+import json
 import re
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 SMALL = ("network=tiny", "network.filters=8", "network.blocks=1", "inference.runtime=torch", "engine.threads=1",
          "engine.simulations=16")
 GO = ("gtp", "checkpoint=random", "game=go", "game.size=5", *SMALL)
+PLAY = ("play", "checkpoint=random", "game=tic_tac_toe", *SMALL)
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:
@@ -35,6 +37,8 @@ def test_only_the_protocol_is_on_stdout() -> None:
     (("gtp", "checkpoint=random", "game=chess", *SMALL), "plays chess, and gtp is for go, othello, hex"),
     (("gtp", "checkpoint=/no/such/run"), "no such file"),
     (("gtp",), "checkpoint= is missing"),
+    (("play", "checkpoint=random", "game=chess", "play.side=left", *SMALL), "play.side=left: must be one of"),
+    (("play", "checkpoint=random", "play.temperature=-1"), "play.temperature=-1"),
 ])
 def test_wrong_use_is_one_line_and_exit_2(arguments: tuple[str, ...], reason: str) -> None:
     code, said, logged = run("", *arguments)
@@ -43,11 +47,21 @@ def test_wrong_use_is_one_line_and_exit_2(arguments: tuple[str, ...], reason: st
     assert reason in line
 
 
-def test_ctrl_c_ends_it() -> None:
-    process = start(*GO)
+def test_a_game_through_a_pipe() -> None:
+    code, said, _ = run("b2\nnonsense\nhint\nresign\n", *PLAY, "--json")
+    assert code == 0
+    report = json.loads(said.splitlines()[-1])
+    assert report["moves"][0] == "b2"
+    assert report["ended_by"] == "resignation"
+    assert report["outcome"] == -1
+
+
+@pytest.mark.parametrize("arguments", [GO, PLAY])
+def test_ctrl_c_ends_it(arguments: tuple[str, ...]) -> None:
+    process = start(*arguments)
     assert process.stdin is not None
     assert process.stdout is not None
-    process.stdin.write("showboard\n")
+    process.stdin.write("showboard\nboard\n")
     process.stdin.flush()
     process.stdout.readline()
     time.sleep(0.2)

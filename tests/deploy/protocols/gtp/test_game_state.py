@@ -1,6 +1,7 @@
 """Moves in any order of colours, set-ups and komi; Othello, where passes are forced, and hex, which has none."""
 
 import random
+from pathlib import Path
 
 import pytest
 from gtp_client import GtpClient
@@ -97,3 +98,25 @@ def test_a_failed_move_changes_nothing() -> None:
         with pytest.raises(CommandError, match="illegal move"):
             state.play(colour, vertex)
     assert (str(state.position), state.position.to_play, state.moves) == before
+
+
+SGF = "(;FF[4]GM[1]SZ[9]KM[0.5]AB[cc][gg];W[ee];B[dd];W[])"
+
+
+def test_loadsgf(tmp_path: Path) -> None:
+    file = tmp_path / "game.sgf"
+    file.write_text(SGF, encoding="utf-8")
+    client = GtpClient()
+    client.ask("play b A1")
+    client.ask(f"loadsgf {file}")
+    assert client.ask("move_history").splitlines() == ["white pass", "black D6", "white E5"]
+    assert client.ask("gogui-rules_board").count("X") == 3
+    assert client.ask("get_komi") == "0.5"
+    client.ask(f"loadsgf {file} 2")
+    assert client.ask("move_history") == "white E5"
+    client.ask("genmove b")
+    before = client.ask("showboard")
+    file.write_text(SGF.replace("SZ[9]", "SZ[13]"), encoding="utf-8")
+    for name in (file, tmp_path / "missing.sgf", tmp_path):
+        assert client.refuse(f"loadsgf {name}") == "cannot load file"
+    assert client.ask("showboard") == before

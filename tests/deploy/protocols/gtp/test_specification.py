@@ -73,7 +73,7 @@ def test_unknown_commands(go: GtpClient) -> None:
     "boardsize", "boardsize nine", "boardsize -9", "boardsize 9.0", "komi", "komi x", "komi nan", "komi inf",
     "play", "play b", "play green D4", "play b D4 E5", "genmove", "genmove x", "fixed_handicap two", "time_settings 1",
     "time_settings a b c", "time_settings -1 0 0", "time_left b 1", "time_left x 1 1", "kgs-time_settings",
-    "kgs-time_settings byoyomi 1", "kgs-time_settings weekly", "known_command", "undo 3",
+    "kgs-time_settings byoyomi 1", "kgs-time_settings weekly", "known_command", "undo 3", "loadsgf",
     "kata-analyze b rootInfo", "kata-analyze b rootInfo 3", "kata-analyze b nonsense 3", "lz-analyze b avoid b D4",
     "kata-set-rules", "gogui-play_sequence b",
 ])
@@ -103,7 +103,7 @@ def test_quit_is_answered(go: GtpClient) -> None:
 def test_every_command_of_the_specification_is_there(go: GtpClient) -> None:
     listed = go.ask("list_commands").split("\n")
     assert len(set(listed)) == len(listed)
-    for name in (*REQUIRED, *TOURNAMENT, "reg_genmove", "showboard"):
+    for name in (*REQUIRED, *TOURNAMENT, "loadsgf", "reg_genmove", "showboard"):
         assert name in listed
         assert go.ask(f"known_command {name}") == "true"
     assert go.ask("known_command no_such_command") == "false"
