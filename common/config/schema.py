@@ -227,6 +227,10 @@ class EngineConfig:
     threads: int = 0  # on one tree, each with a network of its own; 0: one a core
     leaves: int = 16  # positions that a thread evaluates together, at most; never more than 1/16 of the simulations
     simulations: int = 0  # of a move, unless a clock or a command says otherwise; 0: as the run was searched
+    positions: int = 16  # that `analyse` searches at once, each on a tree of its own
+    lag_ms: int = 20  # that a move takes besides its search, on its way to the arbiter's clock and back
+    resign_value: float = -0.95  # an engine whose searches see less resigns, if its protocol has a word for it; -1: never
+    resign_moves: int = 3  # that have to see it in a row
 
 
 @dataclass

@@ -1,19 +1,25 @@
-"""`shusaku uci checkpoint=…` and `shusaku usi checkpoint=…`: a network as an engine in a GUI of the user's."""
+"""`shusaku uci|usi|analyse checkpoint=…`: a network as an engine in a GUI of the user's, or behind a tool."""
 
 import os
 import sys
 from dataclasses import replace
 from typing import Any
 
+from shusaku.actors.analysis.analysis import Analysis
+from shusaku.actors.analysis.shared_evaluator import SharedEvaluator
 from shusaku.actors.opponents.uci_games import KNOWN
 from shusaku.common.config.schema import Config
+from shusaku.common.config.search import EvaluationConfig, SearchConfig
 from shusaku.common.errors import UsageError
+from shusaku.deploy.protocols.analyse import AnalysisEngine
 from shusaku.deploy.protocols.line_loop import LineReader, protocol_output, serve
-from shusaku.deploy.protocols.opening import OpenedAnalysis, open_analysis
+from shusaku.deploy.protocols.opening import OpenedAnalysis, open_analysis, open_network
 from shusaku.deploy.protocols.resignation import ResignationRule
 from shusaku.deploy.protocols.uci.engine import Open, UciEngine, uci_dialect
 from shusaku.deploy.protocols.usi.engine import UsiEngine, usi_dialect
+from shusaku.deploy.run.chosen_weights import ChosenWeights
 
+LEAVES = 4  # of a position at once, where other positions fill the batch
 GAMES = {"uci": ("chess",), "usi": tuple(KNOWN["usi"])}
 
 
@@ -35,6 +41,25 @@ def usi(config: Config, as_json: bool) -> dict[str, Any]:
     return {}
 
 
+def analyse(config: Config, as_json: bool) -> dict[str, Any]:
+    """Answers JSON lines until the input ends and everything is answered."""
+    positions = config.engine.positions
+    with protocol_output() as say:
+        network = open_network(config, positions * LEAVES)
+        evaluate = SharedEvaluator(network.evaluators, positions * LEAVES)
+        search = network.search
+        if isinstance(search, EvaluationConfig):  # each of the positions has a cache of its own
+            search = replace(search, cache=search.cache // positions)
+
+        def make(changed: SearchConfig) -> Analysis:
+            return Analysis(network.game, [evaluate], changed, leaves=LEAVES, seed=config.run.seed)
+
+        _show_notes(network.chosen, network.evaluator)
+        engine = AnalysisEngine(network.game, make, search, network.simulations, positions, say)
+        serve(engine, LineReader(sys.stdin.buffer), finishes=True)
+    return {}
+
+
 def _opener(config: Config, protocol: str) -> Open:
     """Opens the checkpoint with so many threads; UsageError if the protocol has no words for its game."""
 
@@ -46,11 +71,15 @@ def _opener(config: Config, protocol: str) -> Open:
             other = next((word for word, games in GAMES.items() if name in games), "gtp")
             raise UsageError(f"checkpoint={config.checkpoint}: plays {name}, and {protocol} is for "
                              f"{' and '.join(GAMES[protocol])}; use `shusaku {other}` or `shusaku view`")
-        for note in (*opened.notes, f"version {opened.chosen.weights.version}, on {opened.evaluator}"):
-            print(note, file=sys.stderr)
+        _show_notes(opened.chosen, opened.evaluator)
         return opened
 
     return open_with
+
+
+def _show_notes(chosen: ChosenWeights, evaluator: str) -> None:
+    for note in (*chosen.notes, f"version {chosen.weights.version}, on {evaluator}"):
+        print(note, file=sys.stderr)
 
 
 def _threads(config: Config) -> int:

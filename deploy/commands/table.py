@@ -56,6 +56,7 @@ _LEARNED = ("self_play", "learner", "strength")
 _WINDOW = ("replay.window", "replay.capacity", "replay.minimum", "replay.window_exponent", "replay.window_factor",
            "replay.samples_per_position", "replay.surprise_weight", "replay.value_surprise_weight")
 _SYSTEM = ("game", "run.seed", "actors", "inference", "search", "self_play", "replay", "network", "learner")
+_ENGINE = ("checkpoint", "engine", "game", "run.seed", "search", "network", *_IN_PROCESS)
 
 COMMANDS = {
     "train": Command("commands.train", Takes.CONFIG, "train on Ray and Redis; the same command resumes",
@@ -81,6 +82,13 @@ COMMANDS = {
     "match": Command("match.match", Takes.CONFIG, "play games between two networks or engines and estimate Elo",
                      "match first.checkpoint=runs/first second.engine=mcts games=100",
                      ("first", "second", "games", "match", *_PLAYED, *_IN_PROCESS)),
+    "uci": Command("commands.engines:uci", Takes.CONFIG, "an engine for chess GUIs: UCI on stdin and stdout",
+                   "uci checkpoint=runs/first", _ENGINE, owns_stdout=True),
+    "usi": Command("commands.engines:usi", Takes.CONFIG, "an engine for shogi GUIs: USI on stdin and stdout",
+                   "usi checkpoint=runs/first", _ENGINE, owns_stdout=True),
+    "analyse": Command("commands.engines:analyse", Takes.CONFIG,
+                       "analyse many positions at once: JSON lines in and out, for tools and reviews of games",
+                       "analyse checkpoint=runs/first", _ENGINE, owns_stdout=True),
     "bench": Command("bench.bench", Takes.WHAT_AND_CONFIG, "measure the speed of one part of the system",
                      "bench selfplay experiment=connect_four", ("bench", "checkpoint", *_SYSTEM),
                      ("rules", "search", "inference", "selfplay", "replay", "learner")),

@@ -5,12 +5,29 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from shusaku.actors.analysis.analysis import Analysis
+from shusaku.actors.evaluators.buckets import BucketedEvaluator
 from shusaku.actors.evaluators.factory import make_bucketed_evaluator
 from shusaku.common._core import Game
 from shusaku.common.config.schema import Config
-from shusaku.common.config.search import rows_a_step
+from shusaku.common.config.search import SearchConfig, replace_read, rows_a_step
 from shusaku.deploy.run.calibration import with_scales
 from shusaku.deploy.run.chosen_weights import ChosenWeights, choose_weights
+
+
+@dataclass(frozen=True)
+class OpenedNetwork:
+    """A network that is ready to be asked, and how it is searched."""
+
+    game: Game
+    chosen: ChosenWeights
+    evaluators: tuple[BucketedEvaluator, ...]  # of the same weights, each for one thread
+    search: SearchConfig
+    simulations: int  # of a move, unless a clock or a command says otherwise
+
+    @property
+    def evaluator(self) -> str:
+        """Runtime and precision, as text for the user."""
+        return self.evaluators[0].description
 
 
 @dataclass(frozen=True)
@@ -25,20 +42,26 @@ class OpenedAnalysis:
     notes: tuple[str, ...]  # lines for the user
 
 
-def open_analysis(config: Config) -> OpenedAnalysis:
-    """The network that `checkpoint` names, with `engine.threads` threads on one tree.
+def open_network(config: Config, leaves: int) -> OpenedNetwork:
+    """The network that `checkpoint` names, once for each of `engine.threads`; `leaves`: of a batch.
 
     UsageError if there is nothing to load, or if it cannot be searched so.
     """
     chosen = choose_weights(config)
     engine, game = config.engine, chosen.game
     weights = with_scales(config.inference, game, chosen.network, chosen.weights)
-    rows = engine.leaves * rows_a_step(chosen.search, game.num_symmetries)
+    rows = leaves * rows_a_step(replace_read(chosen.search, leaves=1), game.num_symmetries)
     make = partial(make_bucketed_evaluator, game, config.inference, chosen.network, rows)
-    evaluators = [make() for _ in range(engine.threads or len(os.sched_getaffinity(0)))]
+    evaluators = tuple(make() for _ in range(engine.threads or len(os.sched_getaffinity(0))))
     for evaluator in evaluators:
         evaluator.load(weights)
     simulations = engine.simulations or chosen.search.simulations
-    search = replace(chosen.search, simulations=simulations)
-    analysis = Analysis(game, evaluators, search, leaves=engine.leaves, seed=config.run.seed)
-    return OpenedAnalysis(analysis, game, chosen, simulations, evaluators[0].description, chosen.notes)
+    return OpenedNetwork(game, chosen, evaluators, replace(chosen.search, simulations=simulations), simulations)
+
+
+def open_analysis(config: Config) -> OpenedAnalysis:
+    """An analysis with `engine.threads` threads on one tree; UsageError as in `open_network`."""
+    network, engine = open_network(config, config.engine.leaves), config.engine
+    analysis = Analysis(network.game, network.evaluators, network.search, leaves=engine.leaves, seed=config.run.seed)
+    return OpenedAnalysis(analysis, network.game, network.chosen, network.simulations, network.evaluator,
+                          network.chosen.notes)

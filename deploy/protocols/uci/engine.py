@@ -197,7 +197,8 @@ class UciEngine:
     def _report(self, report: Report | None = None) -> None:
         """`info` lines of the running search, or of its last report."""
         search, thinking = self._search, self._thinking
-        assert search is not None and thinking is not None
+        assert search is not None
+        assert thinking is not None
         search.next_info, search.pause = self._now() + search.pause, min(MOST_INFO_S, 2 * search.pause)
         report = report or self._opened_analysis().analysis.report()
         shows_wdl = bool(self._values.get("UCI_ShowWDL"))

@@ -54,7 +54,9 @@ def read_go(words: Sequence[str], player: str, opponent: str) -> tuple[GoRequest
             numbers[word] = number
             waiting.pop()
         else:
-            problems.append(f"go {word}: a whole number has to follow")
+            is_value = bool(waiting) and waiting[-1] not in NUMBERS | FLAGS | {"searchmoves"}
+            value = f" {waiting.pop()[:40]}" if is_value else ""
+            problems.append(f"go {word}{value}: a whole number has to follow")
     request = GoRequest(
         clock=_clock(numbers, player, opponent),
         move_seconds=_seconds(numbers, "movetime") if "movetime" in numbers else None,

@@ -8,8 +8,8 @@ from shusaku.common._core import Game, Position
 def read_position(game: Game, words: Sequence[str], set_up: str) -> Position:
     """The words behind `position`: `startpos` or `fen FEN` (`sfen SFEN`), and perhaps `moves …`.
 
-    `set_up`: fen | sfen.  Moves may go on after our rules have ended the game, as after a third repetition that nobody
-    claims: then the position stays and its past is forgotten.  ValueError says what is wrong.
+    `set_up`: fen | sfen.  Moves may go on after our rules have ended the game, as after a third repetition that no
+    player claims: then the position stays and its past is forgotten.  ValueError says what is wrong.
     """
     split = words.index("moves") if "moves" in words else len(words)
     start, moves = words[:split], words[split + 1 :]

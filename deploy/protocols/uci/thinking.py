@@ -12,6 +12,7 @@ from shusaku.deploy.protocols.uci.go import GoRequest
 
 DEPTH_POLL_S = 0.02  # between two looks at how deep a search is
 SIMULATIONS_A_PLY = 1000  # of a search for a depth, at most: a tree that has ended grows no deeper
+LEAST_MOVE_SHARE = 0.25  # of a time for one move, whatever the reserve is
 RIVAL_SHARE = 0.1  # of the best move's visits that a move needs to be a rival of it
 
 
@@ -79,7 +80,9 @@ class Thinking:
         """Ends the search if it runs; what it found."""
         report = self._analysis.stop()
         self.is_active = self.is_pondering = self._runs = False
-        if self._has_run and report.ended == "time":
+        if not self._has_run:
+            self._reserve.record(0.0, 0.0)  # old delays are forgotten, too, by moves that come at once
+        elif report.ended == "time":
             planned = self._plan.limit if self._is_extended else self._plan.aim
             self._reserve.record(planned, self._now() - self._began)
         return report
@@ -100,7 +103,7 @@ class Thinking:
         if request.clock is not None:
             plan = plan_move(request.clock, self._expected, reserve)
         if request.move_seconds is not None:
-            most = max(0.0, request.move_seconds - reserve)
+            most = max(LEAST_MOVE_SHARE * request.move_seconds, request.move_seconds - reserve)
             plan = ThinkingTime(min(plan.aim, most), min(plan.limit, most))
         return plan
 
@@ -111,11 +114,10 @@ class Thinking:
         self._has_run |= self._runs
         if self._runs:
             request = self._request
-            nodes = request.nodes
-            if request.depth is not None:
-                nodes = min(nodes or math.inf, request.depth * SIMULATIONS_A_PLY)
+            most = [] if request.nodes is None else [request.nodes]
+            most += [] if request.depth is None else [request.depth * SIMULATIONS_A_PLY]
             self._analysis.start(Limits(
-                simulations=None if nodes is None else int(nodes),
+                simulations=min(most, default=None),
                 seconds=None if math.isinf(seconds) else seconds,
                 actions=self._actions, to_the_end=request.clock is None,
             ))
