@@ -74,7 +74,7 @@ class SharedEvaluator:
         self._changed.release()
         try:
             answers, error = _split(evaluator(concat_leaves([request.leaves for request in taken])), taken), None
-        except Exception as caught:  # noqa: BLE001  (every thread that waits for this batch has to hear of it)
+        except Exception as caught:  # every thread that waits for this batch has to hear of it
             answers, error = [None] * len(taken), caught
         finally:
             self._changed.acquire()

@@ -229,7 +229,7 @@ class EngineConfig:
     simulations: int = 0  # of a move, unless a clock or a command says otherwise; 0: as the run was searched
     positions: int = 16  # that `analyse` searches at once, each on a tree of its own
     lag_ms: int = 20  # that a move takes besides its search, on its way to the arbiter's clock and back
-    resign_value: float = -0.95  # an engine whose searches see less resigns, if its protocol has a word for it; -1: never
+    resign_value: float = -0.95  # usi, gtp: an engine whose searches see less resigns; -1: never
     resign_moves: int = 3  # that have to see it in a row
 
 

@@ -136,7 +136,8 @@ class UciEngine:
         self._say(f"id name Shusaku {metadata.version('shusaku')}")
         self._say("id author the Shusaku authors")
         for option in self.dialect.options:
-            self._say(option.declaration())
+            if option.is_declared:
+                self._say(option.declaration())
         self._say(f"{self.dialect.name}ok")
 
     def _is_ready(self, words: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ class Option:
     default: int | bool | None = None  # None: a button
     least: int = 0
     most: int = 0
+    is_declared: bool = True  # USI's clients set two options that no engine has to declare
 
     def declaration(self) -> str:
         """The line that tells a client of it."""

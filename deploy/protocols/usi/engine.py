@@ -16,8 +16,13 @@ from shusaku.deploy.protocols.uci.options import Option
 
 
 def usi_dialect(settings: EngineConfig, threads: int) -> Dialect:
-    """USI's words.  Clients set USI_Hash and USI_Ponder also if an engine does not declare them."""
-    options = (*common_options(settings, threads), Option("USI_Hash", 256, 1, 1 << 20), Option("USI_Ponder", False))
+    """USI's words.
+
+    The two options that every client sets change nothing: it is the client that lets us ponder, and a tree takes what
+    it needs.
+    """
+    options = (*common_options(settings, threads), Option("USI_Hash", 256, 1, 1 << 20, is_declared=False),
+               Option("USI_Ponder", False, is_declared=False))
     return Dialect("usi", "sfen", "bw", "usinewgame", True, options)
 
 

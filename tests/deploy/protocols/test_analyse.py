@@ -21,8 +21,8 @@ from shusaku.common.messages import Evaluation, Leaves
 from shusaku.deploy.protocols.analyse import MOST_WAITING, AnalysisEngine
 
 SEARCH = PuctConfig(cache=1 << 8)
-MOVES = "e2e4 e7e5 g1f3 b8c6 f1b5".split()
-MATE = "f2f3 e7e5 g2g4 d8h4".split()
+MOVES = ["e2e4", "e7e5", "g1f3", "b8c6", "f1b5"]
+MATE = ["f2f3", "e7e5", "g2g4", "d8h4"]
 
 
 class Client:
@@ -40,7 +40,7 @@ class Client:
     def send(self, **request: Any) -> None:
         self.engine.receive(json.dumps(request))
 
-    def finish(self, seconds: float = 60.0) -> list[dict[str, Any]]:
+    def finish(self, seconds: float = 300.0) -> list[dict[str, Any]]:
         """All answers since the last call."""
         deadline = time.monotonic() + seconds
         while self.engine.is_busy and time.monotonic() < deadline:
