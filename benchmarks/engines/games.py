@@ -8,7 +8,7 @@
 
 The clients and the rules are theirs: a move that their rules refuse, a protocol error and a flag that falls lose the game
 and are counted for the engine that did it.  `--busy` keeps a process busy on every core meanwhile.  `--record` appends
-the result to benchmarks/results/engines.jsonl.
+the result to engines.jsonl among the results.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """`shusaku analyse`, without pipes: JSON lines in and out, many positions searched at once over the same networks.
 
 The idea, one process that tools ask for many positions and that batches them, is that of KataGo's analysis engine
-(docs/Analysis_Engine.md of lightvector/KataGo); fields and words are ours: docs/guides/analysis-engine.md.
+(lightvector/KataGo, Analysis_Engine); fields and words are ours: docs/guides/analysis-engine.md.
 """
 
 import heapq

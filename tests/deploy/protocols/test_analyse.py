@@ -18,7 +18,8 @@ from shusaku.actors.inference.leaves import sample_leaves
 from shusaku.common._core import Game
 from shusaku.common.config.search import PuctConfig, SearchConfig
 from shusaku.common.messages import Evaluation, Leaves
-from shusaku.deploy.protocols.analyse import MOST_WAITING, AnalysisEngine
+from shusaku.deploy.protocols import analyse
+from shusaku.deploy.protocols.analyse import AnalysisEngine
 
 SEARCH = PuctConfig(cache=1 << 8)
 MOVES = ["e2e4", "e7e5", "g1f3", "b8c6", "f1b5"]
@@ -173,20 +174,21 @@ def test_what_is_wrong_is_told_with_the_id(client: Client, line: str, field: str
     assert answer["id"] == (1 if '"id": 1' in line and field else None)
 
 
-def test_more_positions_than_can_wait_are_refused(client: Client) -> None:
+def test_more_positions_than_can_wait_are_refused(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     shuffle = ["g1f3", "g8f6", "f3g1", "f6g8"]
     client.send(id="long", moves=shuffle, plies=[0, 0, 0])
     assert len(client.finish()) == 1  # a ply is answered once
     game = Game("go")
     others = AnalysisEngine(game, lambda search: Analysis(game, [PseudoRandomEvaluator(game, 4)], search), SEARCH, 4, 1,
                             client.lines.append)
-    for _ in range(MOST_WAITING):
+    monkeypatch.setattr(analyse, "MOST_WAITING", 50)
+    for _ in range(50):
         others.receive('{"id": 1}')
     assert not client.lines
     others.receive('{"id": 2}')
     (answer,) = client.finish()
     assert answer["id"] == 2
-    assert str(MOST_WAITING) in answer["error"]
+    assert "50 positions wait already" in answer["error"]
     others.end()
 
 
