@@ -39,6 +39,7 @@ class Evaluation:
     logits: NDArray[np.float32]  # [N] of the legal actions, at the offsets of the leaves
     values: NDArray[np.float32]  # [B] in [-1, 1]
     version: int  # publication number of the weights that answered
+    heads: dict[str, NDArray[np.float32]] = field(default_factory=dict)  # ownership [B, H, W], score [B] in points
 
 
 class RowKind(IntEnum):
@@ -47,6 +48,7 @@ class RowKind(IntEnum):
     OPENING = 0  # drawn without a search; weight 0
     FULL = 1  # a full search
     CHEAP = 2  # a search with fewer simulations; weight 0 unless asked for
+    IMPORTED = 3  # of a game from a file: no search, the policy is the move itself and the values are the outcome
 
 
 class EndedBy(StrEnum):

@@ -90,6 +90,7 @@ def _split(evaluation: Evaluation, taken: Sequence[_Request]) -> list[Evaluation
     actions = np.cumsum([0, *(int(request.leaves.offsets[-1]) for request in taken)])
     return [
         Evaluation(evaluation.logits[actions[i] : actions[i + 1]].copy(),
-                   evaluation.values[rows[i] : rows[i + 1]].copy(), evaluation.version)
+                   evaluation.values[rows[i] : rows[i + 1]].copy(), evaluation.version,
+                   {head: array[rows[i] : rows[i + 1]].copy() for head, array in evaluation.heads.items()})
         for i in range(len(taken))
     ]

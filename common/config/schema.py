@@ -136,6 +136,7 @@ class LearnerConfig:
     enabled: bool = True  # false: self-play only, the limiter is off too
     batch_size: int = 256  # rows of a gradient step
     targets: list[str] = field(default_factory=lambda: ["policy", "value"])  # what is learned
+    publish_heads: list[str] = field(default_factory=list)  # ownership, score: sent with the weights, for engines
     optimizer: str = "adamw"  # sgd | adam | adamw
     learning_rate: float = 1e-3  # after the warm-up, at the head of the schedule
     momentum: float = 0.9  # sgd only
@@ -217,7 +218,19 @@ class MatchConfig:
     move_seconds: float = 60.0  # that an engine may take for a move
     start_seconds: float = 60.0  # and for an answer before its first game
     engines: int = 0  # processes of an engine, each with a game of its own; 0: four a core, of which one a core thinks
-    file: str = ""  # of the games that ended, one JSON object a line
+    file: str = ""  # of the games that ended: x.sgf, x.pgn, x.kif, x.kifu, x.csa; else one JSON object a line
+
+
+@dataclass
+class RecordsConfig:
+    """Games as files: `shusaku records`, and match.file."""
+
+    file: str = ""  # of games: .sgf, .pgn, .kif (Shift-JIS), .kifu (UTF-8), .csa, .jsonl; check and import take x*.sgf
+    source: str = ""  # export: files to take the games from instead of run.dir, to write them in another notation
+    games: int = 0  # export: only the newest so many; 0: all
+    comments: bool = False  # export: with values and policies of the searches
+    moves: int = 5  # of a search in a comment: those with the largest shares; 0: the value alone
+    weight: float = 1.0  # import: of each row beside those of self-play, which have 1
 
 
 @dataclass
@@ -226,6 +239,7 @@ class EngineConfig:
 
     threads: int = 0  # on one tree, each with a network of its own; 0: one a core
     leaves: int = 16  # positions that a thread evaluates together, at most; never more than 1/16 of the simulations
+    megabytes: int = 4096  # of the tree; a search whose tree is larger ends
     simulations: int = 0  # of a move, unless a clock or a command says otherwise; 0: as the run was searched
     positions: int = 16  # that `analyse` searches at once, each on a tree of its own
     lag_ms: int = 20  # that a move takes besides its search, on its way to the arbiter's clock and back
@@ -251,6 +265,7 @@ class Config:
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
     bench: BenchConfig = field(default_factory=BenchConfig)
     match: MatchConfig = field(default_factory=MatchConfig)
+    records: RecordsConfig = field(default_factory=RecordsConfig)
     first: PlayerConfig = field(default_factory=PlayerConfig)
     second: PlayerConfig = field(default_factory=PlayerConfig)
     engine: EngineConfig = field(default_factory=EngineConfig)

@@ -13,11 +13,10 @@ from shusaku.common.config.search import EvaluationConfig, SearchConfig
 from shusaku.common.errors import UsageError
 from shusaku.deploy.protocols.analyse import AnalysisEngine
 from shusaku.deploy.protocols.line_loop import LineReader, protocol_output, serve
-from shusaku.deploy.protocols.opening import OpenedAnalysis, open_analysis, open_network
+from shusaku.deploy.protocols.opening import OpenedAnalysis, OpenedNetwork, open_analysis, open_network
 from shusaku.deploy.protocols.resignation import ResignationRule
 from shusaku.deploy.protocols.uci.engine import Open, UciEngine, uci_dialect
 from shusaku.deploy.protocols.usi.engine import UsiEngine, usi_dialect
-from shusaku.deploy.run.chosen_weights import ChosenWeights
 
 LEAVES = 4  # of a position at once, where other positions fill the batch
 GAMES = {"uci": ("chess",), "usi": tuple(KNOWN["usi"])}
@@ -52,10 +51,11 @@ def analyse(config: Config, as_json: bool) -> dict[str, Any]:
             search = replace(search, cache=search.cache // positions)
 
         def make(changed: SearchConfig) -> Analysis:
-            return Analysis(network.game, [evaluate], changed, leaves=LEAVES, seed=config.run.seed)
+            return Analysis(network.game, [evaluate], changed, leaves=LEAVES, seed=config.run.seed,
+                            megabytes=max(1, config.engine.megabytes // positions))
 
-        _show_notes(network.chosen, network.evaluator)
-        engine = AnalysisEngine(network.game, make, search, network.simulations, positions, say)
+        _show_notes(network)
+        engine = AnalysisEngine(network.game, make, search, search.simulations, positions, say)
         serve(engine, LineReader(sys.stdin.buffer), finishes=True)
     return {}
 
@@ -71,14 +71,14 @@ def _opener(config: Config, protocol: str) -> Open:
             other = next((word for word, games in GAMES.items() if name in games), "gtp")
             raise UsageError(f"checkpoint={config.checkpoint}: plays {name}, and {protocol} is for "
                              f"{' and '.join(GAMES[protocol])}; use `shusaku {other}` or `shusaku view`")
-        _show_notes(opened.chosen, opened.evaluator)
+        _show_notes(opened)
         return opened
 
     return open_with
 
 
-def _show_notes(chosen: ChosenWeights, evaluator: str) -> None:
-    for note in (*chosen.notes, f"version {chosen.weights.version}, on {evaluator}"):
+def _show_notes(opened: OpenedAnalysis | OpenedNetwork) -> None:
+    for note in (*opened.notes, f"version {opened.chosen.weights.version}, on {opened.evaluator}"):
         print(note, file=sys.stderr)
 
 

@@ -177,6 +177,7 @@ def _move(move: MoveReport, position: Position) -> dict[str, Any]:
     return {
         "move": move.move, "visits": move.visits, "value": _rounded(move.value), "prior": _rounded(move.prior),
         "lower_bound": _rounded(move.lower_bound), "variation": play_out(position, move.variation)[0],
+        "variation_visits": list(move.variation_visits),
     }
 
 

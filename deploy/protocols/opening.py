@@ -2,16 +2,18 @@
 
 import os
 from dataclasses import dataclass, replace
-from functools import partial
 
 from shusaku.actors.analysis.analysis import Analysis
 from shusaku.actors.evaluators.buckets import BucketedEvaluator
 from shusaku.actors.evaluators.factory import make_bucketed_evaluator
 from shusaku.common._core import Game
 from shusaku.common.config.schema import Config
-from shusaku.common.config.search import SearchConfig, replace_read, rows_a_step
+from shusaku.common.config.search import GumbelConfig, PuctConfig, SearchConfig, replace_read, rows_a_step
+from shusaku.common.network.tower import published_heads
 from shusaku.deploy.run.calibration import with_scales
 from shusaku.deploy.run.chosen_weights import ChosenWeights, choose_weights
+
+SIZES = (1, 4, 16)  # of batches, below the largest: a search begins with single leaves
 
 
 @dataclass(frozen=True)
@@ -21,8 +23,8 @@ class OpenedNetwork:
     game: Game
     chosen: ChosenWeights
     evaluators: tuple[BucketedEvaluator, ...]  # of the same weights, each for one thread
-    search: SearchConfig
-    simulations: int  # of a move, unless a clock or a command says otherwise
+    search: SearchConfig  # with the simulations of a move, unless a clock or a command says otherwise
+    notes: tuple[str, ...]  # lines for the user
 
     @property
     def evaluator(self) -> str:
@@ -49,19 +51,32 @@ def open_network(config: Config, leaves: int) -> OpenedNetwork:
     """
     chosen = choose_weights(config)
     engine, game = config.engine, chosen.game
-    weights = with_scales(config.inference, game, chosen.network, chosen.weights)
-    rows = leaves * rows_a_step(replace_read(chosen.search, leaves=1), game.num_symmetries)
-    make = partial(make_bucketed_evaluator, game, config.inference, chosen.network, rows)
-    evaluators = tuple(make() for _ in range(engine.threads or len(os.sched_getaffinity(0))))
-    for evaluator in evaluators:
-        evaluator.load(weights)
     simulations = engine.simulations or chosen.search.simulations
-    return OpenedNetwork(game, chosen, evaluators, replace(chosen.search, simulations=simulations), simulations)
+    search = replace(chosen.search, simulations=simulations)
+    weights = with_scales(config.inference, game, chosen.network, chosen.weights)
+    rows = leaves * rows_a_step(replace_read(search, leaves=1), game.num_symmetries)
+    evaluators = []
+    for _ in range(engine.threads or len(os.sched_getaffinity(0))):
+        evaluator = make_bucketed_evaluator(game, config.inference, chosen.network, rows, sizes=SIZES,
+                                            heads=published_heads(weights.tensors))
+        evaluator.load(weights)
+        evaluators.append(evaluator)
+    return OpenedNetwork(game, chosen, tuple(evaluators), search, (*chosen.notes, *_notes(search)))
 
 
 def open_analysis(config: Config) -> OpenedAnalysis:
     """An analysis with `engine.threads` threads on one tree; UsageError as in `open_network`."""
     network, engine = open_network(config, config.engine.leaves), config.engine
-    analysis = Analysis(network.game, network.evaluators, network.search, leaves=engine.leaves, seed=config.run.seed)
-    return OpenedAnalysis(analysis, network.game, network.chosen, network.simulations, network.evaluator,
-                          network.chosen.notes)
+    analysis = Analysis(network.game, network.evaluators, network.search, leaves=engine.leaves, seed=config.run.seed,
+                        megabytes=engine.megabytes)
+    return OpenedAnalysis(analysis, network.game, network.chosen, network.search.simulations, network.evaluator,
+                          network.notes)
+
+
+def _notes(search: SearchConfig) -> list[str]:
+    if isinstance(search, GumbelConfig):
+        return ["search.policy=gumbel plans for a fixed number of simulations: under a clock and until stop, puct is "
+                "used"]
+    if isinstance(search, PuctConfig) and search.graph:
+        return ["search.graph=true: an analysis grows a tree instead"]
+    return []
