@@ -59,6 +59,7 @@ _LIMITS: Limits = [
     (number(at_least=1, at_most=1 << 20), ["engine.megabytes"]),
     (number("; 0: as the run was searched", at_least=0, at_most=1 << 20), ["engine.simulations"]),
     (number(at_least=0, at_most=60_000), ["engine.lag_ms"]),
+    (number(at_least=1, at_most=256), ["engine.positions"]),
     (number("; -1: never", at_least=-1, at_most=0), ["engine.resign_value"]),
     (number(at_least=0, at_most=10), ["play.temperature"]),
     (number(at_least=0, at_most=1000), ["inference.deadline_ms"]),

@@ -241,8 +241,9 @@ class EngineConfig:
     leaves: int = 16  # positions that a thread evaluates together, at most; never more than 1/16 of the simulations
     megabytes: int = 4096  # of the tree; a search whose tree is larger ends
     simulations: int = 0  # of a move, unless a clock or a command says otherwise; 0: as the run was searched
+    positions: int = 16  # that `analyse` searches at once, each on a tree of its own
     lag_ms: int = 50  # that a move takes besides its search, on its way to the arbiter's clock and back
-    resign_value: float = -0.95  # less in a search: the engine resigns, if its protocol has a word for it; -1: never
+    resign_value: float = -0.95  # gtp, usi: an engine whose searches see less resigns; -1: never
     resign_moves: int = 3  # that have to see it in a row
     ponder: bool = False  # gtp: search while the opponent thinks (UCI and USI say so themselves)
 

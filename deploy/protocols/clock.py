@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from shusaku.common._core import Game
 
 FEWEST_MOVES = 10.0  # that a player is assumed to have before them, so that a long game never runs dry
-REMEMBERED_MOVES = 20  # whose delays count for the reserve
+REMEMBERED_MOVES = 12  # whose delays count for the reserve
+COMFORT = 4  # reserves that are left: then every move is searched, be it for a fortieth of what is left
+LEAST_SHARE = 1 / 40
 
 # How many plies a game of ours lasts, about; for the games that fill their board: as a share of its cells.
 TYPICAL_PLIES = {"chess": 100.0, "shogi": 120.0, "minishogi": 60.0}
@@ -122,7 +124,8 @@ def plan_move(clock: Clock, moves: float, reserve: float) -> ThinkingTime:
     """Shares the time among the `moves` >= 1 that the player still expects to make.
 
     `reserve`: seconds that a move takes besides its search, on the way to the arbiter's clock and back.  The plan ends
-    at least so long before the time is over, and loses no period of byo-yomi.
+    at least so long before the time is over, and loses no period of byo-yomi.  It is 0, so that a move comes at once,
+    only if little more than the reserve is left.
     """
     if clock.is_unlimited:
         return ThinkingTime(math.inf, math.inf)
@@ -132,7 +135,8 @@ def plan_move(clock: Clock, moves: float, reserve: float) -> ThinkingTime:
     gain = clock.increment_seconds - reserve
     aim = main / moves + period / period_moves + gain
     limit = 2 * main / (moves + 1) + 2 * period / (period_moves + 1) + gain  # all of it for the last move
-    return ThinkingTime(min(most, max(0.0, aim)), min(most, max(0.0, limit)))
+    least = LEAST_SHARE * most if most >= COMFORT * reserve else 0.0
+    return ThinkingTime(min(most, max(least, aim)), min(most, max(least, limit)))
 
 
 def expected_moves(game: Game, ply: int) -> float:

@@ -5,6 +5,7 @@ import os
 import queue
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, Protocol
 
@@ -55,8 +56,11 @@ class LineReader:
         self._lines.put(None)
 
 
-def serve(engine: Engine, reader: LineReader) -> None:
-    """Gives the engine its lines until it quits or the input ends."""
+def serve(engine: Engine, reader: LineReader, *, finishes: bool = False) -> None:
+    """Gives the engine its lines until it quits or the input ends.
+
+    `finishes`: at the end of the input it goes on until it is no longer busy.
+    """
     try:
         while True:
             try:
@@ -65,8 +69,11 @@ def serve(engine: Engine, reader: LineReader) -> None:
                 engine.advance()
                 continue
             if line is None or not engine.receive(line):
-                return
+                break
             engine.advance()
+        while finishes and engine.is_busy:
+            engine.advance()
+            time.sleep(POLL_S)
     finally:
         engine.end()
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from shusaku.actors.analysis.analysis import Analysis
+from shusaku.actors.evaluators.buckets import BucketedEvaluator
 from shusaku.actors.evaluators.factory import make_bucketed_evaluator
 from shusaku.common._core import Game
 from shusaku.common.config.schema import Config
@@ -16,6 +17,22 @@ from shusaku.deploy.run.calibration import with_scales
 from shusaku.deploy.run.chosen_weights import ChosenWeights, choose_weights
 
 SIZES = (1, 4, 16)  # of batches, below the largest: a search begins with single leaves
+
+
+@dataclass(frozen=True)
+class OpenedNetwork:
+    """A network that is ready to be asked, and how it is searched."""
+
+    game: Game
+    chosen: ChosenWeights
+    evaluators: tuple[BucketedEvaluator, ...]  # of the same weights, each for one thread
+    search: SearchConfig  # with the simulations of a move, unless a clock or a command says otherwise
+    notes: tuple[str, ...]  # lines for the user
+
+    @property
+    def evaluator(self) -> str:
+        """Runtime and precision, as text for the user."""
+        return self.evaluators[0].description
 
 
 @dataclass(frozen=True)
@@ -32,8 +49,8 @@ class OpenedAnalysis:
     reopen: Callable[[Game], Analysis]  # the same network for a game with other rules, whose planes are the same
 
 
-def open_analysis(config: Config) -> OpenedAnalysis:
-    """The network that `checkpoint` names, with `engine.threads` threads on one tree.
+def open_network(config: Config, leaves: int) -> OpenedNetwork:
+    """The network that `checkpoint` names, once for each of `engine.threads`; `leaves`: of a batch.
 
     UsageError if there is nothing to load, or if it cannot be searched so.
     """
@@ -42,19 +59,23 @@ def open_analysis(config: Config) -> OpenedAnalysis:
     simulations = engine.simulations or chosen.search.simulations
     search = replace(chosen.search, simulations=simulations)
     weights = with_scales(config.inference, game, chosen.network, chosen.weights)
-    one_leaf = replace_read(search, leaves=1)
-    rows = engine.leaves * rows_a_step(one_leaf, game.num_symmetries)
+    rows = leaves * rows_a_step(replace_read(search, leaves=1), game.num_symmetries)
     evaluators = []
     for _ in range(engine.threads or len(os.sched_getaffinity(0))):
         evaluator = make_bucketed_evaluator(game, config.inference, chosen.network, rows, sizes=SIZES,
                                             heads=published_heads(weights.tensors))
         evaluator.load(weights)
         evaluators.append(evaluator)
-    reopen = partial(Analysis, evaluators=evaluators, search=search, leaves=engine.leaves, seed=config.run.seed,
-                     megabytes=engine.megabytes)
-    notes = (*chosen.notes, *_notes(search))
-    return OpenedAnalysis(reopen(game), game, chosen, simulations, evaluators[0].description, notes,
-                          tuple(evaluators), reopen)
+    return OpenedNetwork(game, chosen, tuple(evaluators), search, (*chosen.notes, *_notes(search)))
+
+
+def open_analysis(config: Config) -> OpenedAnalysis:
+    """An analysis with `engine.threads` threads on one tree; UsageError as in `open_network`."""
+    network, engine = open_network(config, config.engine.leaves), config.engine
+    reopen = partial(Analysis, evaluators=network.evaluators, search=network.search, leaves=engine.leaves,
+                     seed=config.run.seed, megabytes=engine.megabytes)
+    return OpenedAnalysis(reopen(network.game), network.game, network.chosen, network.search.simulations,
+                          network.evaluator, network.notes, network.evaluators, reopen)
 
 
 def _notes(search: SearchConfig) -> list[str]:

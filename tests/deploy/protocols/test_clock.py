@@ -100,6 +100,12 @@ def test_time_left_of_gtp() -> None:
     assert plan_move(Clock.absolute(-3), 10, 0).limit == 0
 
 
+def test_every_move_is_searched_while_there_is_time() -> None:
+    blitz = Clock.fischer(2, 0.02)
+    assert 0.01 < plan_move(blitz, 50, 0.15).aim < 0.1  # a fiftieth is less than the reserve
+    assert plan_move(Clock.fischer(0.3, 0.02), 50, 0.15).limit == 0
+
+
 def test_without_a_limit_there_is_no_plan() -> None:
     plan = plan_move(Clock().spend(1000), 10, 1)
     assert math.isinf(plan.aim)
