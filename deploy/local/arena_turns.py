@@ -70,6 +70,11 @@ class ArenaTurns:
         except StoppedError:
             return False
         self._gatekeeper.conclude(self._match.result())
-        self._match.close()
-        self._match = None
+        self.close()
         return False
+
+    def close(self) -> None:
+        """Gives up the match of a candidate that is not decided."""
+        if self._match is not None:
+            self._match.close()
+            self._match = None

@@ -197,6 +197,7 @@ class LocalRun(TrainingRun):
         """Ends the threads, and brings records and metrics to the disk."""
         self.training.close()
         self._pool.shutdown()
+        self._arena.close()
         self.elo.close()
         try:
             self.games.log.close()

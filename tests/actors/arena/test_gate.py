@@ -42,6 +42,7 @@ def test_an_equal_version_hardly_passes_and_a_stronger_one_does(draws: float, co
 def test_a_match_of_two_versions_is_played_to_its_decision() -> None:
     game = Game("tic_tac_toe")
     config = Config(search=PuctConfig(simulations=4), network=NetworkConfig(4, 1))
+    config.inference.runtime = "torch"  # which has nothing to compile
     config.gate = GateConfig(games=40, opening_plies=2)
     best, candidate = (random_weights(game, NetworkConfig(4, 1), seed, version=seed) for seed in (3, 8))
     results = []

@@ -19,6 +19,7 @@ GAME = Game("tic_tac_toe")
 
 def make_config() -> Config:
     config = Config(search=PuctConfig(simulations=4), network=NetworkConfig(4, 1))
+    config.inference.runtime = "torch"  # which has nothing to compile
     config.rater = RaterConfig(games=4, simulations=4, anchors=["random", "uct_10"], opening_plies=2)
     return config
 
