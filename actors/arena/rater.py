@@ -134,7 +134,7 @@ class Rater:
                       seed=seed, games_at_once=settings.games, should_stop=self._should_stop)
         while arena.step():
             yield
-        self._record(replace(meeting, points=tuple(map(tuple, arena.result.pairs().values()))))
+        self._record(replace(meeting, points=tuple(tuple(pair) for pair in arena.result.pairs().values())))
 
     def _record(self, meeting: Meeting) -> None:
         self._meetings.append(meeting)
