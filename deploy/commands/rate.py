@@ -28,7 +28,7 @@ from shusaku.common.config.rules import ENGINES
 from shusaku.common.config.schema import Config, GameConfig, PlayerConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.messages import Weights
-from shusaku.deploy.match.players import make_parts
+from shusaku.deploy.match.players import ENGINES_A_CORE, make_parts
 from shusaku.deploy.run.chosen_weights import ChosenWeights, find_weights
 from shusaku.deploy.run.elo_record import write_curve
 from shusaku.deploy.run.saved_config import holds_run
@@ -115,12 +115,14 @@ class _Filler:
         games += games % 2
         print(f"{version_name(weights.version)} against {opponent}: {games} games", file=sys.stderr)
         seed = (weights.version << 20) + played  # openings that the games before did not begin with
+        # An engine has a process for each game.
+        at_once = min(games, ENGINES_A_CORE * self._threads) if opponent == self._engine_name() else games
         with ExitStack() as stack:
             first = self._version(weights, games, seed)
             stack.callback(first.close)
             second = self._opponent(opponent, games, seed + 1)
             stack.callback(second.close)
-            result = Arena(self._chosen.game, (first, second), games=games, seed=seed, games_at_once=games,
+            result = Arena(self._chosen.game, (first, second), games=games, seed=seed, games_at_once=at_once,
                            opening_plies=self._config.rater.opening_plies,
                            should_stop=self._signals.should_stop).play()
         points = tuple(tuple(pair) for pair in result.pairs().values() if len(pair) == 2)

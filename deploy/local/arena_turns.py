@@ -26,12 +26,15 @@ class ArenaTurns:
         self._rater = Rater(config, game, directory, threads=threads,
                             should_stop=should_stop) if is_rated(config) else None
         self._gatekeeper = gatekeeper
+        self._ended = ""  # why the rater has ended
         self._match: GateMatch | None = None
         self._spent = {"rater": 0.0, "gate": 0.0}  # seconds
 
     @property
     def troubles(self) -> tuple[str, ...]:
         """What is wrong now."""
+        if self._ended:
+            return (self._ended,)
         return (f"rater: {self._rater.trouble}",) if self._rater and self._rater.trouble else ()
 
     def offer(self, weights: Weights, seconds: float) -> None:
@@ -42,7 +45,10 @@ class ArenaTurns:
     def play(self, seconds: float, on_step: Callable[[], object]) -> EloCurve | None:
         """Plays until the shares of the time so far, in seconds, are used up; the newest ratings."""
         if self._rater is not None:
-            self._spend("rater", self._config.rater.share * seconds, self._rater.step, on_step)
+            try:
+                self._spend("rater", self._config.rater.share * seconds, self._rater.step, on_step)
+            except (OSError, RuntimeError, ValueError) as error:  # the run goes on without ratings
+                self._rater, self._ended = None, f"no version is rated any more: {error}"
         if self._gatekeeper is not None:
             self._spend("gate", self._config.gate.share * seconds, self._step_gate, on_step)
         return self._rater.curve if self._rater else None
