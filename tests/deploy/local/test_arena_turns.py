@@ -3,16 +3,19 @@
 import json
 from pathlib import Path
 
-from test_driver import SMALL, Signals
-
 from shusaku.actors.arena.rating_log import read_meetings
 from shusaku.common.metrics import read_metrics
 from shusaku.common.network.weights import load_weights
 from shusaku.deploy.cli.overrides import compose
 from shusaku.deploy.local.driver import LocalRun
 from shusaku.deploy.run.run_directory import RunDirectory
+from shusaku.deploy.run.stop_signals import StopSignals
 
-RATED = [text for text in SMALL if not text.startswith("rater")] + [
+RATED = [
+    "experiment=tic_tac_toe", "actors.count=1", "actors.games_per_actor=8", "search.simulations=4",
+    "search.considered_actions=4", "replay.minimum=100", "replay.capacity=3000", "replay.window=fixed",
+    "learner.batch_size=16", "learner.publish_every=4", "learner.threads=1", "network.filters=4", "network.blocks=1",
+    "strength.enabled=false", "run.minutes=5", "inference.runtime=torch",
     "rater.share=1", "rater.games=4", "rater.opening_plies=2", "rater.anchors=[random,uct_10]", "gating=win_rate",
     "gate.every=8", "gate.games=8", "gate.share=1", "gate.opening_plies=2", "gate.score=0",
 ]
@@ -22,7 +25,7 @@ def train(directory: Path, turns: int) -> LocalRun:
     """So many turns of playing and learning, after each of which there is time for games of both kinds."""
     config = compose([*RATED, f"run.dir={directory}"])
     with RunDirectory(config) as opened:
-        run = LocalRun(config, opened, Signals(float("inf")))
+        run = LocalRun(config, opened, StopSignals())
         played: list[None] = []
         play_turn = run.play_turn
 
