@@ -50,7 +50,7 @@ def test_candidates_come_every_so_many_steps_and_the_newest_waits(tmp_path: Path
         run.keeper.offer(weights(version, step))
     assert run.playing() == (1, 3)  # until it is decided
     run.keeper.conclude(result(3, 1, passed=False))
-    assert (run.best, run.playing()) == (1, 6)
+    assert (run.best, run.playing()) == (1, (1, 6))
     run.keeper.conclude(result(6, 1, passed=True))
     assert (run.best, run.playing()) == (6, None)
     assert ["did not pass" in line for line in run.lines] == [True, False]
