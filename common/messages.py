@@ -47,6 +47,7 @@ class RowKind(IntEnum):
     OPENING = 0  # drawn without a search; weight 0
     FULL = 1  # a full search
     CHEAP = 2  # a search with fewer simulations; weight 0 unless asked for
+    IMPORTED = 3  # of a game from a file: no search, the policy is the move itself and the values are the outcome
 
 
 class EndedBy(StrEnum):

@@ -242,8 +242,29 @@ class MatchConfig:
     move_seconds: float = 60.0  # that an engine may take for a move
     start_seconds: float = 60.0  # and for an answer before its first game
     engines: int = 0  # processes of an engine, each with a game of its own; 0: four a core, of which one a core thinks
-    file: str = ""  # of the games that ended, one JSON object a line
+    file: str = ""  # of the games that ended: x.sgf, x.pgn, x.kif, x.kifu, x.csa; else one JSON object a line
     sprt: list[float] = field(default_factory=list)  # [elo0,elo1,alpha,beta]: the match ends when one is accepted
+
+
+@dataclass
+class RecordsConfig:
+    """Games as files: `shusaku records`, and match.file."""
+
+    file: str = ""  # of games: .sgf, .pgn, .kif (Shift-JIS), .kifu (UTF-8), .csa, .jsonl; check and import take x*.sgf
+    source: str = ""  # export: files to take the games from instead of run.dir, to write them in another notation
+    games: int = 0  # export: only the newest so many; 0: all
+    comments: bool = False  # export: with values and policies of the searches
+    moves: int = 5  # of a search in a comment: those with the largest shares; 0: the value alone
+    weight: float = 1.0  # import: of each row beside those of self-play, which have 1
+
+
+@dataclass
+class EngineConfig:
+    """How an engine of ours thinks: gtp, uci, usi, play, analyse and view."""
+
+    threads: int = 0  # on one tree, each with a network of its own; 0: one a core
+    leaves: int = 16  # positions that a thread evaluates together, at most; never more than 1/16 of the simulations
+    simulations: int = 0  # of a move, unless a clock or a command says otherwise; 0: as the run was searched
 
 
 @dataclass
@@ -267,8 +288,10 @@ class Config:
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
     bench: BenchConfig = field(default_factory=BenchConfig)
     match: MatchConfig = field(default_factory=MatchConfig)
+    records: RecordsConfig = field(default_factory=RecordsConfig)
     first: PlayerConfig = field(default_factory=PlayerConfig)
     second: PlayerConfig = field(default_factory=PlayerConfig)
+    engine: EngineConfig = field(default_factory=EngineConfig)
     games: int = 400  # of a match, an even number
     checkpoint: str = ""  # RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | random, for evaluate and bench
     resume_from: int = -1  # step of a kept checkpoint that train and local go back to; -1: the newest

@@ -26,6 +26,7 @@ class Command:
     example: str = ""
     reads: tuple[str, ...] = ()  # sections and settings that it uses, for its help
     what: tuple[str, ...] = ()  # choices of the first argument, for WHAT_AND_CONFIG; one in capitals: any word
+    owns_stdout: bool = False  # it speaks a protocol there, and nothing else may
 
     def load(self) -> Callable[..., Any]:
         """The function that runs the command."""
@@ -102,6 +103,10 @@ COMMANDS = {
                        "make a run directory from a backup; train or local go on with it",
                        "restore from=first.tar run.dir=runs/second", (*_RUNNING, "run.name", "replay.megabytes"),
                        ("from=PATH",)),
+    "records": Command("commands.records", Takes.WHAT_AND_CONFIG,
+                       "write games of a run as SGF, PGN, KIF or CSA, read such files to learn from, or check them",
+                       "records export records.file=games.sgf run.dir=runs/first",
+                       ("records", *_RUNNING, "game", "replay.megabytes"), ("export", "import", "check")),
     "games": Command("commands.games", Takes.OPTIONS, "list the games; games check NAME checks the rules of one"),
     "perft": Command("commands.perft", Takes.OPTIONS, "count the move sequences of a game to a depth"),
 }

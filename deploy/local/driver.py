@@ -29,6 +29,7 @@ from shusaku.common.network.row_labels import row_labels
 from shusaku.common.stage_timer import StageTimer
 from shusaku.deploy.local.arena_turns import ArenaTurns
 from shusaku.deploy.local.games import LocalGames, epoch_of
+from shusaku.deploy.records.imported_games import ImportedGames
 from shusaku.deploy.run.change_over import move_to_log
 from shusaku.deploy.run.console import Console
 from shusaku.deploy.run.measurements import measurements_due
@@ -99,7 +100,7 @@ class LocalRun(TrainingRun):
             epoch=epoch, on_accept=accepted.append,
         )
         self.games = LocalGames(self.actors, self.buffer, RecordLog(directory.path / "records"), accepted, epoch,
-                                Validation(self.game, digest))
+                                Validation(self.game, digest), ImportedGames(directory.path))
         self.training = TrainingLoop(config, self.game, self.buffer, directory.path, config_hash=digest,
                                      share_done=self.share_done, load_weights=self._load_weights, self_play=self.games,
                                      describe_run=self._describe)
@@ -161,18 +162,25 @@ class LocalRun(TrainingRun):
 
         A turn that was stopped waits in the checkpoint, its finished games included, and is completed by the run that
         resumes: games, window and steps are those of a run that was not stopped.
+        Imported games come before any that is played.
         """
         self.activity = "playing"
         shares = self.games.rows_left or self._shares()
+        if not self.games.rows_left and self.games.append_imported(sum(shares)):
+            self._store_games()
+            return
         turns = [self._pool.submit(actor.play, rows, partial(self._should_stop, actor))
                  for actor, rows in zip(self.actors, shares, strict=True)]
         while wait(turns, timeout=SHOW_SECONDS).not_done:
             self.show()
         if self.games.end_turn([turn.result() for turn in turns], shares):
             self._rows_in_window = self._totals()["rows"]
-            trouble = self.games.store()
-            if trouble:
-                self.log(trouble)
+            self._store_games()
+
+    def _store_games(self) -> None:
+        trouble = self.games.store()
+        if trouble:
+            self.log(trouble)
 
     def checkpoint(self) -> None:
         """Everything that the run needs to go on; a full disk costs this checkpoint, not the run."""

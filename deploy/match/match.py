@@ -1,7 +1,5 @@
 """`shusaku match`: two players meet in pairs of games with sides swapped, and the Elo difference between them."""
 
-import json
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -14,11 +12,11 @@ from rich.console import Console as Terminal
 from rich.live import Live
 from rich.text import Text
 
-from shusaku.actors.arena.arena import Arena, FinishedGame, MatchResult
+from shusaku.actors.arena.arena import Arena, MatchResult
 from shusaku.actors.arena.sprt import Sprt
 from shusaku.actors.opponents.process import FAULTS
 from shusaku.common.config.schema import Config
-from shusaku.common.errors import UsageError
+from shusaku.deploy.match.game_file import open_game_file
 from shusaku.deploy.match.players import KEYS, MatchParts, Seat, game_text, make_parts
 from shusaku.deploy.match.table import SIDES, match_table, progress_line, sprt_json, sprt_text
 from shusaku.deploy.run.console import clock
@@ -37,7 +35,7 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
             stack.callback(seat.player.close)
         for note in parts.notes:
             print(note, file=sys.stderr)
-        write = _game_writer(config.match.file, stack)
+        write = open_game_file(config, parts, stack)
         sprt = Sprt(*config.match.sprt) if config.match.sprt else None
         begin = time.monotonic()
         with _progress(config.games) as show:
@@ -106,19 +104,6 @@ def _table(result: MatchResult, parts: MatchParts, config: Config, seconds: floa
 
 def _finite(value: float) -> float | None:
     return round(value, 2) + 0.0 if isfinite(value) else None  # + 0.0: no -0.0
-
-
-def _game_writer(path: str, stack: ExitStack) -> Callable[[FinishedGame], None]:
-    """For `match.file`: writes a line a game, as it ends; UsageError if the file cannot be written."""
-    try:
-        file = stack.enter_context(open(path or os.devnull, "w", encoding="utf-8", buffering=1))  # noqa: SIM115  (closed by the stack)
-    except OSError as error:
-        raise UsageError(f"match.file={path}: {error.strerror}; name a file that can be written") from None
-
-    def write(game: FinishedGame) -> None:
-        file.write(json.dumps(game.to_json()) + "\n")
-
-    return write
 
 
 @contextmanager
