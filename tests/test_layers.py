@@ -45,8 +45,8 @@ ORDER = (
     "deploy/studio", "deploy/commands", "deploy/cli", "deploy/api",
 )
 MAY_USE_RAY = {  # and all of deploy/
-    "actors/remote.py", "actors/inference/transport.py", "learner/remote.py", "common/ray_metrics.py",
-    "common/remote_worker.py",
+    "actors/arena/remote.py", "actors/remote.py", "actors/inference/transport.py", "learner/remote.py",
+    "common/ray_metrics.py", "common/remote_worker.py",
 }
 WITHOUT_TORCH = (
     "common.messages", "common.config", "common.codec", "common.network.tower", "common.network.weights",

@@ -20,7 +20,7 @@ EVERY_PROCESS = (  # what driver and workers are made of, the extension too
 )
 NETWORK = ["network.filters=8", "network.blocks=1", "search.simulations=4", "actors.games_per_actor=4"]
 SMALL = [*NETWORK, "game=tic_tac_toe", "actors.count=1", "replay.minimum=20", "replay.capacity=500",
-         "learner.batch_size=16", "strength.enabled=false", "cluster.dashboard=false"]
+         "learner.batch_size=16", "strength.enabled=false", "rater.enabled=false", "cluster.dashboard=false"]
 
 # Source, for a process of Ray has no tests on its path.
 DOUBLES = f"""

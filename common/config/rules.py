@@ -1,5 +1,6 @@
 """What a configuration must satisfy before anything starts: each rule names the setting, its value and the way out."""
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from operator import attrgetter
@@ -26,6 +27,7 @@ _LIMITS: Limits = [
     (matches(r"((rediss?|unix)://\S*)?", "must begin with redis://, rediss:// or unix:// and hold no blank"),
      ["replay.url", "replay.actor_url"]),
     (one_of("auto", "never"), ["run.resume"]),
+    (one_of("none", "win_rate"), ["gating"]),
     (one_of("auto", "actor", "server"), ["inference.placement"]),
     (one_of("auto", "openvino", "torch", "uniform", "pseudo_random", "simulated_gpu"), ["inference.runtime"]),
     (one_of(*PRECISIONS), ["inference.precision"]),
@@ -43,7 +45,8 @@ _LIMITS: Limits = [
         "learner.reply_weight",
         "learner.moves_left_weight", "learner.ownership_weight", "learner.score_weight", "learner.blunder_gap",
         "learner.blunder_width", "learner.warmup_steps", "learner.max_grad_norm", "learner.threads",
-        "learner.prefetch", "match.opening_plies", "records.games", "records.moves",
+        "learner.prefetch", "match.opening_plies", "rater.opening_plies", "rater.fill", "gate.opening_plies",
+        "gate.simulations", "records.games", "records.moves",
         "first.nodes", "first.depth", "first.movetime_ms",
         "second.nodes", "second.depth", "second.movetime_ms",
     ]),
@@ -68,11 +71,14 @@ _LIMITS: Limits = [
     (number(at_least=1), [
         "run.keep_checkpoints", "inference.servers", "replay.capacity", "replay.minimum", "replay.megabytes",
         "network.policy_filters", "network.value_filters", "network.value_hidden", "learner.schedule_steps",
-        "learner.publish_every", "learner.max_bad_steps", "strength.simulations", "strength.positions",
-        "engine.resign_moves",
+        "learner.publish_every", "learner.max_bad_steps", "rater.simulations", "gate.every", "strength.simulations",
+        "strength.positions", "engine.resign_moves",
     ]),
     (number(at_least=1, at_most=4096), ["network.filters"]),
     (number(at_least=2), ["learner.batch_size"]),
+    (number(at_least=2, at_most=10000), ["rater.games", "gate.games"]),
+    (number(", a share of the points", at_least=0, below=1), ["gate.score"]),
+    (number(", a share of the time", above=0, at_most=1), ["rater.share", "gate.share"]),
     (number(above=0), [
         "run.max_outage_minutes", "inference.batch_latency_ms", "replay.samples_per_position", "learner.learning_rate",
         "match.move_seconds", "match.start_seconds",
@@ -156,6 +162,23 @@ def _conditions(config: Config) -> Iterator[_Condition]:
     yield ("games", config.games >= 2 and config.games % 2 == 0,
            "must be an even number from 2 on, because every opening is played twice, with sides swapped")
     yield "games", config.games <= 100_000, "must be at most 100000"
+    for key, games in (("rater.games", config.rater.games), ("gate.games", config.gate.games)):
+        yield (key, games % 2 == 0, "must be an even number, because every opening is played twice, with sides swapped")
+    unknown = next((name for name in config.rater.anchors if not re.fullmatch(r"random|uct_[1-9]\d{0,6}", name)), "")
+    yield ("rater.anchors", bool(config.rater.anchors) and not unknown,
+           "must name random or uct_N, plain UCT with N rollouts, the weakest first; for example [random,uct_100]")
+    yield ("gating", config.gating == "none" or config.learner.enabled,
+           "without a learner there are no candidates; use gating=none")
+    yield ("match.sprt", not config.match.sprt or _is_test(config.match.sprt),
+           "must be [elo0,elo1,alpha,beta] with elo0 below elo1, both from -1000 to 1000, and alpha and beta, the "
+           "shares of wrong decisions, from 0.001 to 0.4; for example [0,20,0.05,0.05]")
+
+
+def _is_test(sprt: list[float]) -> bool:
+    if len(sprt) != 4:
+        return False
+    elo0, elo1, alpha, beta = sprt
+    return -1000 <= elo0 < elo1 <= 1000 and all(0.001 <= share <= 0.4 for share in (alpha, beta))
 
 
 def _self_play_conditions(config: Config) -> Iterator[_Condition]:

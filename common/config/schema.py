@@ -179,6 +179,31 @@ class StrengthConfig:
 
 
 @dataclass
+class RaterConfig:
+    """How versions are rated while training, at the lowest priority, by games; see docs/guides/ratings.md."""
+
+    enabled: bool = True  # false: no version is rated while training
+    games: int = 8  # of a version against each opponent, an even number
+    simulations: int = 64  # of its searches in these games
+    anchors: list[str] = field(default_factory=lambda: ["random", "uct_100", "uct_400", "uct_1600"])  # weakest first
+    opening_plies: int = 4  # random legal ones that a pair of games begins with
+    share: float = 0.04  # of the time of `shusaku local` that these games may take at most
+    fill: int = 0  # shusaku rate: games that versions in checkpoints play against neighbours and anchors; 0: none
+
+
+@dataclass
+class GateConfig:
+    """What a version must show before self-play uses it (AlphaGo Zero, Methods, evaluator), with gating=win_rate."""
+
+    every: int = 1000  # gradient steps between two candidates
+    games: int = 400  # of a candidate against the best version, an even number
+    score: float = 0.55  # share of the points, draws half, that a candidate must exceed
+    simulations: int = 0  # of the searches in these games; 0: as many as search.simulations
+    opening_plies: int = 4  # random legal ones that a pair of games begins with
+    share: float = 0.2  # of the actors' time that these games may take at most
+
+
+@dataclass
 class ClusterConfig:
     """Ray, for `shusaku train`; the address to join is RAY_ADDRESS, without it Ray is started here."""
 
@@ -219,6 +244,7 @@ class MatchConfig:
     start_seconds: float = 60.0  # and for an answer before its first game
     engines: int = 0  # processes of an engine, each with a game of its own; 0: four a core, of which one a core thinks
     file: str = ""  # of the games that ended: x.sgf, x.pgn, x.kif, x.kifu, x.csa; else one JSON object a line
+    sprt: list[float] = field(default_factory=list)  # [elo0,elo1,alpha,beta]: the match ends when one is accepted
 
 
 @dataclass
@@ -271,6 +297,9 @@ class Config:
     network: NetworkConfig = field(default_factory=NetworkConfig)
     learner: LearnerConfig = field(default_factory=LearnerConfig)
     strength: StrengthConfig = field(default_factory=StrengthConfig)
+    rater: RaterConfig = field(default_factory=RaterConfig)
+    gating: str = "none"  # none | win_rate: self-play uses a version only after it has beaten the best one, see gate
+    gate: GateConfig = field(default_factory=GateConfig)
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
     bench: BenchConfig = field(default_factory=BenchConfig)
     match: MatchConfig = field(default_factory=MatchConfig)

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from shusaku.actors.arena.rater import FOLDER
 from shusaku.common.config.schema import Config
 from shusaku.common.durable_files import sync_directory
 from shusaku.common.errors import RunError, UsageError
@@ -28,7 +29,8 @@ from shusaku.replay.stream.server import EmbeddedServer
 TRIES = 5  # while a run that plays removes what is being copied
 # Beside checkpoints and games, in the order in which they are copied; what only grows comes after what names it.
 FILES = ("config.yaml", "progress.json", "weights.safetensors", "weights_first.safetensors", "starts.jsonl",
-         "metrics.jsonl", "strength.json", "strength.png", "versions.jsonl")
+         "metrics.jsonl", "strength.json", "strength.png", "best.safetensors", "gate.jsonl", "ratings.jsonl",
+         "elo.json", "elo.png", "versions.jsonl")
 RESULT = ("run_id", "epoch", "wiring", "step", "version", "games", "kept")  # of the manifest, for `--json`
 
 
@@ -102,7 +104,8 @@ def _copy_run(config: Config, directory: Path, archive: ArchiveWriter) -> dict[s
         archive.add("run.json", json.dumps(identity).encode() + b"\n")
     elif (directory / "run.json").exists():
         archive.copy("run.json", directory / "run.json")
-    for name in FILES:
+    rated = (f"{path.parent.name}/{path.name}" for path in (directory / FOLDER).glob("*.safetensors"))
+    for name in (*rated, *FILES):
         with contextlib.suppress(FileNotFoundError):
             archive.copy(name, directory / name)
     return {

@@ -52,7 +52,7 @@ class Command:
 _RUNNING = ("run.dir", "replay.url", "replay.url_file")  # by which a running training run is found
 _PLAYED = ("game", "run.seed", "actors.count", "actors.games_per_actor", "search", "network")
 _IN_PROCESS = ("inference.runtime", "inference.precision", "inference.device")
-_LEARNED = ("self_play", "learner", "strength")
+_LEARNED = ("self_play", "learner", "strength", "rater", "gating", "gate")
 _WINDOW = ("replay.window", "replay.capacity", "replay.minimum", "replay.window_exponent", "replay.window_factor",
            "replay.samples_per_position", "replay.surprise_weight", "replay.value_surprise_weight")
 _SYSTEM = ("game", "run.seed", "actors", "inference", "search", "self_play", "replay", "network", "learner")
@@ -63,7 +63,7 @@ COMMANDS = {
                      "train experiment=connect_four run.dir=runs/first run.minutes=20",
                      ("resume_from", "run.dir", "run.name", "run.minutes", "run.http_port", "run.resume",
                       "run.checkpoint_seconds", "run.keep_checkpoints", "run.keep_every_minutes",
-                      "run.max_outage_minutes", *_SYSTEM, "strength", "cluster")),
+                      "run.max_outage_minutes", *_SYSTEM, "strength", "rater", "gating", "gate", "cluster")),
     "status": Command("commands.control:status", Takes.CONFIG, "show a running training run",
                       "status run.dir=runs/first", _RUNNING),
     "scale": Command("commands.control:scale", Takes.WHAT_AND_CONFIG,
@@ -93,6 +93,9 @@ COMMANDS = {
     "analyse": Command("commands.engines:analyse", Takes.CONFIG,
                        "analyse many positions at once: JSON lines in and out, for tools and reviews of games",
                        "analyse checkpoint=runs/first", _ENGINE, owns_stdout=True),
+    "rate": Command("commands.rate", Takes.CONFIG, "rate the versions of a run, with error bars",
+                    "rate run.dir=runs/first rater.fill=20",
+                    ("run.dir", "rater", "actors.count", "second", "match", "game", *_IN_PROCESS)),
     "bench": Command("bench.bench", Takes.WHAT_AND_CONFIG, "measure the speed of one part of the system",
                      "bench selfplay experiment=connect_four", ("bench", "checkpoint", *_SYSTEM),
                      ("rules", "search", "inference", "selfplay", "replay", "learner")),

@@ -13,11 +13,12 @@ from rich.live import Live
 from rich.text import Text
 
 from shusaku.actors.arena.arena import Arena, MatchResult
+from shusaku.actors.arena.sprt import Sprt
 from shusaku.actors.opponents.process import FAULTS
 from shusaku.common.config.schema import Config
 from shusaku.deploy.match.game_file import open_game_file
 from shusaku.deploy.match.players import KEYS, MatchParts, Seat, game_text, make_parts
-from shusaku.deploy.match.table import SIDES, match_table, progress_line
+from shusaku.deploy.match.table import SIDES, match_table, progress_line, sprt_json, sprt_text
 from shusaku.deploy.run.console import clock
 from shusaku.deploy.run.stop_signals import StopSignals
 
@@ -35,12 +36,14 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
         for note in parts.notes:
             print(note, file=sys.stderr)
         write = open_game_file(config, parts, stack)
+        sprt = Sprt(*config.match.sprt) if config.match.sprt else None
         begin = time.monotonic()
         with _progress(config.games) as show:
             result = Arena(
                 parts.game, (parts.seats[0].player, parts.seats[1].player), games=config.games,
                 opening_plies=config.match.opening_plies, seed=config.run.seed, games_at_once=parts.games_at_once,
                 should_stop=signals.should_stop, on_progress=show, on_game=write,
+                is_decided=lambda result: sprt is not None and bool(sprt.decide(result.pair_outcomes())),
             ).play()
         seconds = time.monotonic() - begin
         if not result.games:
@@ -69,6 +72,7 @@ def to_json(result: MatchResult, parts: MatchParts, config: Config, seconds: flo
         "game": parts.game.name, "params": parts.game.params, "opening_plies": config.match.opening_plies,
         "seed": config.run.seed, "mean_plies": result.mean_plies, "distinct_games": result.distinct,
         "seconds": round(seconds, 3),
+        **({"sprt": sprt_json(Sprt(*config.match.sprt), result.pair_outcomes())} if config.match.sprt else {}),
     }
 
 
@@ -85,7 +89,12 @@ def _table(result: MatchResult, parts: MatchParts, config: Config, seconds: floa
              f"seed {config.run.seed}")
     took = f"{seconds:.1f} s" if seconds < 60 else f"{clock(seconds)} min"
     notes = [f"{took}, {result.mean_plies:.1f} plies a game"]
-    if played < config.games:
+    decided = ""
+    if config.match.sprt:
+        sprt, outcomes = Sprt(*config.match.sprt), result.pair_outcomes()
+        decided = sprt.decide(outcomes)
+        notes.append(sprt_text(sprt, outcomes))
+    if played < config.games and not decided:
         notes.append(f"stopped after {played:,} of {config.games:,} games")
     if result.distinct < played:
         notes.append(f"{result.distinct:,} of {played:,} games differ; if the players are deterministic, the rest "

@@ -27,6 +27,7 @@ from shusaku.deploy.run.composed_config import asked_keys, asked_search
 KEYS = ("first", "second")
 TREE_BYTES = 1 << 30  # that the trees of one player take at most
 GAMES_AT_ONCE = 512  # without engines; more games a batch gain nothing
+SPRT_AT_ONCE = 64  # so that few games are begun which a decision makes useless
 ENGINES_A_CORE = 4  # so that a network that meets them still has a batch
 
 
@@ -71,6 +72,8 @@ def make_parts(config: Config, should_stop: Callable[[], bool]) -> MatchParts:
     for key, search in searches.items():
         check_searcher(game, search, f"{key}.search")
     at_once = min([config.games, GAMES_AT_ONCE, *(_that_fit(game, search) for search in searches.values())])
+    if config.match.sprt:
+        at_once = min(at_once, SPRT_AT_ONCE)
     if not ENGINES.keys().isdisjoint(kinds):
         at_once = min(at_once, config.match.engines or ENGINES_A_CORE * threads)
     maker = _SeatMaker(config, game, chosen, searches, threads, at_once, should_stop)

@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
+from shusaku.actors.arena.rating_log import EloCurve
 from shusaku.common.metrics import read_metrics
+from shusaku.deploy.run.strength_table import baseline_name
 
 _SUFFIX = ".optimal"  # metrics of source "strength" that are shares of optimal moves end in it
 
@@ -39,6 +41,41 @@ def plot_strength(metrics: Path, picture: Path, baselines: dict[str, float], tit
     if ends:
         axes.plot([], [], marker="D", linestyle="none", color="0.45", label="in the end, on all positions")
     figure.legend(loc="outside lower center", ncols=4, frameon=False)  # below: it covers no curve and no level
+    temporary = picture.with_name(f"{picture.name}.new")
+    figure.savefig(temporary, format="png")
+    temporary.replace(picture)
+
+
+def plot_elo(curve: EloCurve, picture: Path, title: str) -> None:
+    """Draws the Elo of the versions with their 95 % intervals, over minutes and over gradient steps, as a PNG.
+
+    The other players, such as plain UCT, are level lines, as in the papers on AlphaGo Zero and AlphaZero.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 4.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    elo = [point.elo for point in curve.points]
+    bars = [[point.elo - point.elo_low for point in curve.points],
+            [point.elo_high - point.elo for point in curve.points]]
+    over = {"minutes of training": [point.seconds / 60 for point in curve.points],
+            "gradient steps": [point.step for point in curve.points]}
+    for axes, (label, where) in zip(figure.subplots(1, 2, sharey=True), over.items(), strict=True):
+        axes.errorbar(where, elo, yerr=bars, marker="o", markersize=4, linewidth=1.8, elinewidth=1, capsize=2)
+        for index, (name, level) in enumerate(curve.others.items()):
+            axes.axhline(level, linestyle=("--", ":", "-.")[index % 3], linewidth=1, color="0.45")
+            axes.annotate(f"{baseline_name(name)} {level:.0f}", (1, level), xycoords=("axes fraction", "data"),
+                          xytext=(-4, 2), textcoords="offset points", ha="right", va="bottom", fontsize=8, color="0.35")
+        axes.set(xlabel=label)
+        axes.set_xlim(left=0)
+        axes.grid(alpha=0.25)
+    figure.axes[0].set_ylabel("Elo, 95 % intervals")
+    # One-sided results have intervals without an end that tells anything.
+    lowest, highest = min(*elo, *curve.others.values(), 0.0), max(*elo, *curve.others.values(), 0.0)
+    margin = 0.15 * (highest - lowest) + 50
+    figure.axes[0].set_ylim(lowest - margin, highest + margin)
+    figure.suptitle(title)
     temporary = picture.with_name(f"{picture.name}.new")
     figure.savefig(temporary, format="png")
     temporary.replace(picture)

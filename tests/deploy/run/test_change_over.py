@@ -37,7 +37,8 @@ SMALL = [
     "experiment=connect_four", "actors.count=2", "actors.games_per_actor=4", "search.simulations=4",
     "search.considered_actions=4", "replay.minimum=300", "replay.capacity=20000", "replay.window=fixed",
     "replay.megabytes=32", "learner.batch_size=32", "learner.publish_every=4", "learner.threads=1",
-    "network.filters=4", "network.blocks=1", "strength.enabled=false", "run.minutes=5", "run.checkpoint_seconds=0",
+    "network.filters=4", "network.blocks=1", "strength.enabled=false",
+    "rater.enabled=false", "run.minutes=5", "run.checkpoint_seconds=0",
 ]
 OLD_RUNS = Path(__file__).resolve().parents[2] / "fixtures" / "old_runs"
 
@@ -279,6 +280,7 @@ OLD_SETTINGS = [
     "actors.count=1", "actors.games_per_actor=2", "search.simulations=150", "search.cache=0", "replay.minimum=20",
     "replay.capacity=600", "replay.window=fixed", "learner.batch_size=8", "learner.publish_every=4",
     "learner.threads=1", "network.filters=4", "network.blocks=1", "network.value_hidden=4", "strength.enabled=false",
+    "rater.enabled=false",
     "run.keep_checkpoints=1", "run.checkpoint_seconds=0", "replay.samples_per_position=1", "run.seed=3",
     "replay.megabytes=16", "run.minutes=5",
 ]
