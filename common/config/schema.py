@@ -242,6 +242,15 @@ class EngineConfig:
 
 
 @dataclass
+class ViewConfig:
+    """The studio in the browser, `shusaku view`."""
+
+    host: str = "127.0.0.1"  # where it listens; an address that others reach needs a token
+    port: int = 8642  # 0: any free one
+    token_file: str = ""  # a file of mode 600 with the token that pages need; else SHUSAKU_VIEW_TOKEN is taken
+
+
+@dataclass
 class Config:
     """The whole tree."""
 
@@ -263,6 +272,7 @@ class Config:
     first: PlayerConfig = field(default_factory=PlayerConfig)
     second: PlayerConfig = field(default_factory=PlayerConfig)
     engine: EngineConfig = field(default_factory=EngineConfig)
+    view: ViewConfig = field(default_factory=ViewConfig)
     games: int = 400  # of a match, an even number
     checkpoint: str = ""  # RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | random, for evaluate and bench
     resume_from: int = -1  # step of a kept checkpoint that train and local go back to; -1: the newest

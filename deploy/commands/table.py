@@ -81,6 +81,8 @@ COMMANDS = {
     "match": Command("match.match", Takes.CONFIG, "play games between two networks or engines and estimate Elo",
                      "match first.checkpoint=runs/first second.engine=mcts games=100",
                      ("first", "second", "games", "match", *_PLAYED, *_IN_PROCESS)),
+    "view": Command("commands.view", Takes.CONFIG, "play, see, watch and learn in the browser",
+                    "view run.dir=runs/first", ("checkpoint", "engine", "view", *_RUNNING, *_PLAYED, *_IN_PROCESS)),
     "bench": Command("bench.bench", Takes.WHAT_AND_CONFIG, "measure the speed of one part of the system",
                      "bench selfplay experiment=connect_four", ("bench", "checkpoint", *_SYSTEM),
                      ("rules", "search", "inference", "selfplay", "replay", "learner")),
