@@ -131,18 +131,18 @@ export class Board {
 
   #labels(width, height) {
     const {rows, columns, kind, row_labels: numbers, column_labels: letters} = this.game;
-    const found = [];
+    const found = [], size = Math.min(9, 3 + columns);
     const isTurned = this.isFlipped && kind !== "drops";
     for (let c = 0; c < columns; c++) {
       const cell = isTurned ? (rows - 1) * columns + c : c;
       const x = this.#middle(cell)[0];
-      found.push(svg("text", {class: "label", x, y: kind === "chess" ? height + 11 : -5}, letters[c]));
+      found.push(svg("text", {class: "label", "font-size": size, x, y: kind === "chess" ? height + 11 : -5}, letters[c]));
     }
     for (let r = 0; r < rows; r++) {
       const cell = r * columns + (isTurned ? columns - 1 : 0);
       const [x, y] = this.#middle(cell);
       const isShogi = kind === "shogi";
-      found.push(svg("text", {class: "label", x: isShogi ? width + 8 : kind === "hex" ? x - CELL * 0.72 : -8, y: y + 4},
+      found.push(svg("text", {class: "label", "font-size": size, x: isShogi ? width + 8 : kind === "hex" ? x - CELL * 0.72 : -8, y: y + 4},
         numbers[r]));
     }
     return found;
@@ -227,7 +227,7 @@ export class Board {
     const [cx, cy] = this.#middle(cell);
     const found = [svg("circle", {class: `heat${rank === 0 ? " best" : ""}`, cx, cy, r: CELL * 0.44, opacity: 0.2 + 0.75 * strength})];
     if (move.share >= 0.01)
-      found.push(svg("text", {class: "share", x: cx, y: cy + 4}, percent(move.share, 0).replace(" %", "")));
+      found.push(svg("text", {class: "share", "font-size": Math.min(11, 4 + this.game.columns), x: cx, y: cy + 4}, percent(move.share, 0).replace(" %", "")));
     return found;
   }
 

@@ -36,6 +36,8 @@ export class SeePage {
     this.policy = element("div", {class: "bars"});
     this.legal = element("p", {class: "hint legal"});
     this.planes = element("div", {class: "planes"});
+    this.planesPanel = element("section", {class: "panel side", "aria-labelledby": "planes-title"},
+      element("h2", {id: "planes-title"}, "What the network sees"), this.planes);
     this.vector = element("details", {class: "vector"}, element("summary", {}, ""), element("pre", {tabindex: "0"}));
     const button = (text, act) => element("button", {onclick: act}, text);
     const isSetUp = kind !== "text";
@@ -53,8 +55,7 @@ export class SeePage {
       element("div", {class: "side"}, element("section", {class: "panel", "aria-labelledby": "answer-title"},
         element("h2", {id: "answer-title"}, "What the network answers"), this.value, this.policy, this.legal),
         element("section", {class: "panel", "aria-labelledby": "vector-title"}, element("h2", {id: "vector-title"}, "State vector"), this.vector)),
-      element("section", {class: "panel side wide", "aria-labelledby": "planes-title"},
-        element("h2", {id: "planes-title"}, "What the network sees"), this.planes)));
+      this.planesPanel));
   }
 
   show() {
@@ -179,6 +180,7 @@ export class SeePage {
     this.vector.firstChild.textContent = `${vector.length} numbers: ${number} planes of ${rows} × ${columns}, one after the other`;
     this.vector.lastChild.textContent = vector.map(show).join(" ");
     const whole = vector.length <= 512;
+    this.planesPanel.classList.toggle("wide", !whole);
     this.planes.replaceChildren(...seen.planes.map((plane, index) => {
       const caption = element("caption", {}, `${index}: ${plane.name}`);
       if (plane.values === undefined && !whole)
