@@ -39,6 +39,7 @@ class Evaluation:
     logits: NDArray[np.float32]  # [N] of the legal actions, at the offsets of the leaves
     values: NDArray[np.float32]  # [B] in [-1, 1]
     version: int  # publication number of the weights that answered
+    heads: dict[str, NDArray[np.float32]] = field(default_factory=dict)  # ownership [B, H, W], score [B] in points
 
 
 class RowKind(IntEnum):

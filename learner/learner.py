@@ -122,7 +122,8 @@ class Learner:
     def publish(self, version: int) -> Weights | None:
         """The averaged network under this publication number; None, and counted, if it holds NaN or infinity.
 
-        Only the tensors that evaluators compute with; the heads of other targets stay in the checkpoints.
+        Only the tensors that evaluators compute with and `learner.publish_heads`; the heads of other targets stay in
+        the checkpoints.
         """
         tensors = self.average.tensors()
         if not is_finite(tensors):
@@ -130,7 +131,8 @@ class Learner:
             return None
         network = asdict(self.network.config)
         weights = Weights(
-            version, self.step_count, evaluation_tensors(tensors), network, self._game.name, self._game.params
+            version, self.step_count, evaluation_tensors(tensors, self._config.publish_heads), network,
+            self._game.name, self._game.params
         )
         if self._positions is not None:
             weights, self._quantisation_error = quantise(

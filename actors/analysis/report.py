@@ -25,8 +25,9 @@ class MoveReport:
     visits: int
     prior: float  # what the network says of it; the legal actions sum to 1
     value: float  # mean of the simulations; of the root as long as there are none
-    lower_bound: float  # of the value, by its standard error (KataGo's LCB); -1 below three visits
+    lower_bound: float  # of the value, by its standard error (KataGo's LCB); -1 below three visits or if not known
     variation: tuple[int, ...]  # actions, begins with `action`; then the most visited ones
+    variation_visits: tuple[int, ...] = ()  # of each of them
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,3 @@ class Report:
     score: float | None  # points for the player to move; None: the weights have no such head
     ownership: NDArray[np.float32] | None  # [H, W] in [-1, 1], 1: of the player to move; None: no such head
     ended: str  # "" while it runs, else simulations | time | stop | decided | proven | memory
-
-    @property
-    def best(self) -> MoveReport | None:
-        """The move to play; None if the game is over."""
-        return self.moves[0] if self.moves else None

@@ -11,6 +11,7 @@ from shusaku.common.suggestions import nearest
 
 # The names of `common.network.targets`, which needs torch.
 TARGETS = ("policy", "value", "short_term", "soft_policy", "reply", "moves_left", "ownership", "score")
+PUBLISHED_HEADS = ("ownership", "score")  # as HEADS of `common.network.tower`, which needs numpy
 # Protocols of programs, and a command that speaks each.
 ENGINES = {"gtp": "gnugo --mode gtp", "uci": "stockfish", "usi": "fairy-stockfish"}
 PRECISIONS = ("auto", "fp32", "bf16", "int8")
@@ -56,6 +57,7 @@ _LIMITS: Limits = [
     (number(", a port; 0 takes any free one", at_least=0, at_most=65535), ["run.http_port", "view.port"]),
     (number(at_least=0, at_most=256), ["network.blocks", "match.engines", "engine.threads"]),
     (number(at_least=1, at_most=64), ["engine.leaves"]),
+    (number(at_least=1, at_most=1 << 20), ["engine.megabytes"]),
     (number("; 0: as the run was searched", at_least=0, at_most=1 << 20), ["engine.simulations"]),
     (number(at_least=0, at_most=1000), ["inference.deadline_ms"]),
     (number("; more actors are not supported", at_least=0, at_most=4096), ["actors.count"]),
@@ -136,6 +138,11 @@ def _conditions(config: Config) -> Iterator[_Condition]:
     yield ("learner.targets", {"policy", "value"} <= set(targets),
            "policy and value must be among them, because the search asks for both")
     yield "learner.targets", len(set(targets)) == len(targets), "names a target twice"
+    heads = learner.publish_heads
+    yield ("learner.publish_heads", set(heads) <= set(PUBLISHED_HEADS) and len(set(heads)) == len(heads),
+           f"must be made of {', '.join(PUBLISHED_HEADS)}, each once; policy and value are always published")
+    yield ("learner.publish_heads", set(heads) <= set(targets),
+           "must be among learner.targets, or they are never learned; add them there")
     yield ("learner.batch_size", learner.batch_size <= replay.capacity,
            f"must not exceed replay.capacity={replay.capacity}; raise the capacity or lower the batch size")
     yield ("learner.blunder_width", learner.blunder_gap == 0 or learner.blunder_width <= 2 * learner.blunder_gap,

@@ -136,6 +136,7 @@ class LearnerConfig:
     enabled: bool = True  # false: self-play only, the limiter is off too
     batch_size: int = 256  # rows of a gradient step
     targets: list[str] = field(default_factory=lambda: ["policy", "value"])  # what is learned
+    publish_heads: list[str] = field(default_factory=list)  # ownership, score: sent with the weights, for engines
     optimizer: str = "adamw"  # sgd | adam | adamw
     learning_rate: float = 1e-3  # after the warm-up, at the head of the schedule
     momentum: float = 0.9  # sgd only
@@ -238,6 +239,7 @@ class EngineConfig:
 
     threads: int = 0  # on one tree, each with a network of its own; 0: one a core
     leaves: int = 16  # positions that a thread evaluates together, at most; never more than 1/16 of the simulations
+    megabytes: int = 4096  # of the tree; a search whose tree is larger ends
     simulations: int = 0  # of a move, unless a clock or a command says otherwise; 0: as the run was searched
 
 

@@ -25,9 +25,9 @@ FORMAT = 1  # of the metadata; a reader rejects any other
 METADATA_KEY = "shusaku"  # the only metadata entry: safetensors writes several in a random order
 
 
-def tower_shape(game: "Game", network: NetworkConfig) -> TowerShape:
-    """The tower that evaluates this game."""
-    return TowerShape(game.observation_shape, game.num_actions, network)
+def tower_shape(game: "Game", network: NetworkConfig, heads: tuple[str, ...] = ()) -> TowerShape:
+    """The tower that evaluates this game, with these heads beside policy and value."""
+    return TowerShape(game.observation_shape, game.num_actions, network, heads)
 
 
 def random_weights(game: "Game", network: NetworkConfig, seed: int, version: int = 0) -> Weights:

@@ -18,7 +18,7 @@ from shusaku.common.config.search import (
 from shusaku.common.errors import UsageError
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.messages import Weights
-from shusaku.common.network.tower import evaluation_tensors
+from shusaku.common.network.tower import HEADS, evaluation_tensors
 from shusaku.common.network.weights import load_weights, random_weights
 from shusaku.deploy.run.composed_config import asked_keys, asked_search
 from shusaku.deploy.run.game_parameters import check_search
@@ -88,7 +88,7 @@ def _of_directory(path: Path, config: Config, key: str) -> ChosenWeights:
         raise UsageError(f"{key}={path}: belongs to no run directory, for there is no config.yaml; name a run "
                          "directory, or a weights.safetensors file")
     (saved, note), facts = find_config(run), found.checkpoint.facts
-    tensors = evaluation_tensors(found.checkpoint.tensors["average"])
+    tensors = evaluation_tensors(found.checkpoint.tensors["average"], HEADS)
     weights = Weights(int(facts["version"]), found.checkpoint.step, tensors, dict(saved["network"]),
                       str(facts["game"]), dict(saved["game"].get("params") or {}))
     chosen = _of(weights, search_of_run(saved, config))

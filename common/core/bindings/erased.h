@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/analysis.h"
 #include "games/game.h"
 #include "rows/row_ring.h"
 #include "search/game_batch.h"
@@ -62,6 +63,8 @@ class AnyGame : public std::enable_shared_from_this<AnyGame> {
   virtual std::unique_ptr<AnySearchBatch> search_batch(const SearchOptions& o, int size, std::uint64_t seed) const = 0;
   virtual std::unique_ptr<AnyGameBatch> game_batch(const SearchOptions& o, const SelfPlayOptions& p, int size,
                                                    std::uint64_t seed) const = 0;
+  virtual std::unique_ptr<AnyAnalysis> analysis(const SearchOptions& o, int threads, int leaves, int megabytes,
+                                                std::uint64_t seed) const = 0;
   virtual std::unique_ptr<AnyRowRing> row_ring(std::int64_t capacity, const LabelOptions& labels) const = 0;
 };
 
