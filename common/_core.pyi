@@ -38,6 +38,7 @@ class Game:
     def num_symmetries(self) -> int: ...  # symmetry 0 is the identity
     def start(self) -> Position: ...
     def position(self, text: str) -> Position: ...  # in the game's own notation; ValueError names what is wrong
+    def arrange(self, text: str) -> Position: ...  # the same, of grids also what no game comes to: any stones, any turn
     def permute_action(self, symmetry: int, action: int) -> int: ...
     def expand_channels_last(
         self, packed: NDArray[np.uint8], uniform: NDArray[np.float32], out: NDArray[np.float32] | NDArray[np.uint16]

@@ -283,6 +283,15 @@ class PlayConfig:
 
 
 @dataclass
+class ViewConfig:
+    """The studio in the browser, `shusaku view`."""
+
+    host: str = "127.0.0.1"  # where it listens; an address that others reach needs a token
+    port: int = 8642  # 0: any free one
+    token_file: str = ""  # a file of mode 600 with the token that pages need; else SHUSAKU_VIEW_TOKEN is taken
+
+
+@dataclass
 class Config:
     """The whole tree."""
 
@@ -308,6 +317,7 @@ class Config:
     second: PlayerConfig = field(default_factory=PlayerConfig)
     engine: EngineConfig = field(default_factory=EngineConfig)
     play: PlayConfig = field(default_factory=PlayConfig)
+    view: ViewConfig = field(default_factory=ViewConfig)
     games: int = 400  # of a match, an even number
     checkpoint: str = ""  # RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | random, for evaluate and bench
     resume_from: int = -1  # step of a kept checkpoint that train and local go back to; -1: the newest

@@ -57,6 +57,7 @@ class AnyGame : public std::enable_shared_from_this<AnyGame> {
   virtual Action permute(int symmetry, Action action) const = 0;
   virtual std::unique_ptr<AnyPosition> start() const = 0;
   virtual std::unique_ptr<AnyPosition> parse(const std::string& text) const = 0;
+  virtual std::unique_ptr<AnyPosition> arrange(const std::string& text) const = 0;
   virtual std::uint64_t random_games(int games, std::uint64_t seed) const = 0;
   virtual std::map<std::string, double> timings(int games, std::uint64_t seed) const = 0;
   virtual std::unique_ptr<AnySearchBatch> search_batch(const SearchOptions& o, int size, std::uint64_t seed) const = 0;

@@ -35,6 +35,12 @@ class Model final : public AnyGame {
   std::unique_ptr<AnyPosition> parse(const std::string& text) const override {
     return std::make_unique<PositionModel>(self(), rules_.parse(text));
   }
+  std::unique_ptr<AnyPosition> arrange(const std::string& text) const override {
+    if constexpr (HasArrange<G>)
+      return std::make_unique<PositionModel>(self(), rules_.arrange(text));
+    else
+      return parse(text);
+  }
 
   std::uint64_t random_games(int games, std::uint64_t seed) const override {
     Random random(seed);
