@@ -1,7 +1,7 @@
 // Tic-tac-toe: the example to copy for a new game.
 //
 //   cells and actions   0 1 2      moves   a3 b3 c3      planes [3, 3, 3]: X's stones, O's stones,
-//                       3 4 5              a2 b2 c2      whose turn (0: X, 1: O)
+//                       3 4 5              a2 b2 c2      whose turn (1: X, 0: O)
 //                       6 7 8              a1 b1 c1
 #pragma once
 
@@ -64,7 +64,7 @@ struct TicTacToe {
   void observe(const Position& p, int symmetry, std::uint8_t* bits, float* uniform) const {
     const unsigned planes = view(p.stones[0], symmetry) | view(p.stones[1], symmetry) << 9;
     for (int i = 0; i < 3; ++i) bits[i] = std::uint8_t(planes >> (8 * i));
-    uniform[0] = float(to_play(p));
+    uniform[0] = float(1 - to_play(p));
   }
 
   Action permute(int symmetry, Action action) const { return Action(permute_cell(symmetry, action)); }
