@@ -221,6 +221,15 @@ class MatchConfig:
 
 
 @dataclass
+class EngineConfig:
+    """How an engine of ours thinks: gtp, uci, usi, play, analyse and view."""
+
+    threads: int = 0  # on one tree, each with a network of its own; 0: one a core
+    leaves: int = 16  # positions that a thread evaluates together, at most; never more than 1/16 of the simulations
+    simulations: int = 0  # of a move, unless a clock or a command says otherwise; 0: as the run was searched
+
+
+@dataclass
 class Config:
     """The whole tree."""
 
@@ -240,6 +249,7 @@ class Config:
     match: MatchConfig = field(default_factory=MatchConfig)
     first: PlayerConfig = field(default_factory=PlayerConfig)
     second: PlayerConfig = field(default_factory=PlayerConfig)
+    engine: EngineConfig = field(default_factory=EngineConfig)
     games: int = 400  # of a match, an even number
     checkpoint: str = ""  # RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | shipped (by us) | random (untrained)
     file: str = ""  # that export writes

@@ -26,6 +26,7 @@ class Command:
     example: str = ""
     reads: tuple[str, ...] = ()  # sections and settings that it uses, for its help
     what: tuple[str, ...] = ()  # choices of the first argument, for WHAT_AND_CONFIG; one in capitals: any word
+    owns_stdout: bool = False  # it speaks a protocol there, and nothing else may
 
     def load(self) -> Callable[..., Any]:
         """The function that runs the command."""
