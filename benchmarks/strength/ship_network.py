@@ -2,8 +2,8 @@
 
     python -m benchmarks.strength.ship_network RUN_DIR NAME --training "20 minutes on 2 cores" --strength "..."
 
-The texts are what `shusaku checkpoint describe checkpoint=shipped` and the metadata of an export say.  Kernels are stored
-as float16; the heads that only teach the tower are left out, but for ownership and score, which tools can show.
+The texts are what `shusaku checkpoint describe checkpoint=shipped` and the metadata of an export say.  Kernels are
+stored as float16.  Of the heads beside policy and value, ownership and score stay, which tools can show.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def ship(run: Path, name: str, about: dict[str, str]) -> Path:
     tree = {section: saved[section] for section in SECTIONS}
     write_atomically(folder / FILE, config_text(tree).encode())
     read = weights_from_bytes(data, name)
-    print(f"{folder}: {read.game}, version {read.version}, step {read.step:,}, {len(data):,} bytes, planes {read.planes}")
+    print(f"{folder}: {read.game}, version {read.version}, step {read.step:,}, {len(data):,} bytes")
     return folder / WEIGHTS
 
 

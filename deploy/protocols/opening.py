@@ -25,12 +25,14 @@ class OpenedAnalysis:
     notes: tuple[str, ...]  # lines for the user
 
 
-def open_analysis(config: Config) -> OpenedAnalysis:
+def open_analysis(config: Config, default_game: str = "") -> OpenedAnalysis:
     """The network that `checkpoint` names, with `engine.threads` threads on one tree.
+
+    `default_game`: whose shipped network is meant unless the user names a game.
 
     UsageError if there is nothing to load, or if it cannot be searched so.
     """
-    chosen = choose_weights(config)
+    chosen = choose_weights(config, default_game)
     engine, game = config.engine, chosen.game
     weights = with_scales(config.inference, game, chosen.network, chosen.weights)
     rows = engine.leaves * rows_a_step(chosen.search, game.num_symmetries)

@@ -41,9 +41,9 @@ class ChosenWeights:
     notes: tuple[str, ...] = ()  # lines for the user
 
 
-def choose_weights(config: Config, game: str = "") -> ChosenWeights:
+def choose_weights(config: Config, default_game: str = "") -> ChosenWeights:
     """The weights that `checkpoint` names, as `find_weights`; UsageError, too, if they cannot be searched so."""
-    chosen = find_weights(config, "checkpoint", config.checkpoint, game)
+    chosen = find_weights(config, "checkpoint", config.checkpoint, default_game)
     check_searcher(chosen.game, chosen.search, "search")
     return chosen
 
@@ -54,12 +54,12 @@ def check_searcher(game: Game, search: SearchConfig, key: str) -> None:
     check_search(game, search)
 
 
-def find_weights(config: Config, key: str, name: str, game: str = "") -> ChosenWeights:
+def find_weights(config: Config, key: str, name: str, default_game: str = "") -> ChosenWeights:
     """The weights `name`, the value of `key`; game and network come from them, and from a run directory the search too.
 
     A file, or one of the checkpoints, in a run directory is searched as that run was.  `shipped` is the network of ours
-    for the game that is asked for, or else for `game`.  UsageError when there are none; ResumeError when there are only
-    damaged checkpoints.
+    for the game that is asked for, or else for `default_game`.  UsageError when there are none; ResumeError when there
+    are only damaged checkpoints.
     """
     if not name:
         raise UsageError(f"{key}= is missing: name a run directory, a weights.safetensors file, `shipped` or `random`")
@@ -67,7 +67,7 @@ def find_weights(config: Config, key: str, name: str, game: str = "") -> ChosenW
         game = configured_game(config.game)
         weights = random_weights(game, config.network, config.run.seed, version=1)
         return ChosenWeights(game, config.network, config.search, weights)
-    path = shipped_file(config, key, game) if name == "shipped" else Path(name)
+    path = shipped_file(config, key, default_game) if name == "shipped" else Path(name)
     if path.is_dir():
         return _of_directory(path, config, key)
     if not path.exists():
@@ -79,10 +79,10 @@ def find_weights(config: Config, key: str, name: str, game: str = "") -> ChosenW
     return _of(weights, search, f"{key}={name}")
 
 
-def shipped_file(config: Config, key: str, game: str = "") -> Path:
+def shipped_file(config: Config, key: str, default_game: str = "") -> Path:
     """The weights file beside this program; UsageError if the game has none."""
-    if not game or not asked_keys(config).isdisjoint(("game", "experiment")):
-        game = config.game.name
+    is_asked = not asked_keys(config).isdisjoint(("game", "game.name", "experiment"))
+    game = default_game if default_game and not is_asked else config.game.name
     if game not in SHIPPED:
         raise UsageError(f"{key}=shipped: there is no such network of {game}, only of {' and '.join(SHIPPED)}; train "
                          "one, or add game=connect_four")

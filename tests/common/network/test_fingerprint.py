@@ -12,7 +12,7 @@ from shusaku.common.network.fingerprint import check_planes, planes_fingerprint
 OF_NOW = {
     "chess": "56bdc5e52fe071cf", "connect_four": "11a7c5cb1eb27259", "go": "0e4d1e4dbbb51be8",
     "hex": "96fbea945b31e7c0", "minishogi": "b20119745757e11a", "othello": "a2037600ba302812",
-    "shogi": "3affcec3e627ee62", "tic_tac_toe": "TODO",
+    "shogi": "3affcec3e627ee62", "tic_tac_toe": "5ead64eecd2feccb",
 }
 
 
