@@ -51,7 +51,7 @@ def list_checkpoints(path: Path, as_json: bool) -> dict[str, Any]:
     if not as_json:
         header = ["", "step", "version", "training", "MB", "written"]
         cells = [[Path(row["path"]).name, _count(row["step"]), _count(row["version"]), _minutes(row["seconds"]),
-                  f"{row['bytes'] / 1e6:,.1f}", row["written"]] for row in rows]
+                  f"{row['bytes'] / 1e6:,.2f}", row["written"]] for row in rows]
         print("\n".join([str(path), *text_table([header], cells)]))
     return {"path": str(path), "checkpoints": [row for row in rows if row["kind"] == "checkpoint"],
             "weights": [row for row in rows if row["kind"] == "weights"]}

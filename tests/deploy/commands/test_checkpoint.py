@@ -51,8 +51,8 @@ def test_list_shows_what_a_run_keeps(run: Path, capsys: pytest.CaptureFixture[st
     assert (steps[0], listed["checkpoints"][0]["version"]) == (expected["step"], expected["version"])
     assert {Path(row["path"]).name for row in listed["weights"]} == {"weights.safetensors", "weights_first.safetensors"}
     assert all(row["bytes"] > 1000 and row["seconds"] > 0 for row in listed["checkpoints"])
-    assert len(lines) == 2 + len(steps) + 2
-    assert f"{expected['step']:09d}" in lines[2]
+    assert len(lines) == 3 + len(steps) + 2
+    assert f"{expected['step']:09d}" in lines[3]
     assert call(capsys, "list", f"checkpoint={run / 'checkpoints'}")[1]["checkpoints"] == listed["checkpoints"]
 
 
