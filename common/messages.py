@@ -145,6 +145,8 @@ class Weights:
     sha256: str = ""  # of the safetensors file, if the weights were read from one or written to one
     scales: dict[str, float] = field(default_factory=dict)  # of 8 bits: layer -> largest input (learner.quantisation)
     rejected: str = ""  # why there are no scales although 8 bits were asked for
+    planes: str = ""  # common.network.fingerprint of the game that they were trained for; empty: of an older program
+    about: dict[str, str] = field(default_factory=dict)  # what its maker says: training, strength, licence
 
 
 @dataclass(frozen=True, slots=True)

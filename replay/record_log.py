@@ -224,7 +224,7 @@ class RecordTail:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._ends: dict[int, tuple[bytes, int]] | None = None  # segment -> its first frame's head, end of what was read
+        self._ends: dict[int, tuple[bytes, int]] | None = None  # segment -> its first frame's head, end of the read part
 
     def read(self) -> Iterator[bytes]:
         """Yields the whole records since the last call; what is being written now comes with a later one."""
@@ -234,7 +234,7 @@ class RecordTail:
         self._ends = {number: end for number, end in self._ends.items() if number in segments}
         for number, (head, size) in segments.items():
             known, offset = self._ends.get(number, (head, 0))
-            offset = min(offset, size) if known == head else 0  # a run that goes on cuts the log, and uses numbers again
+            offset = min(offset, size) if known == head else 0  # a resumed run cuts the log, and uses numbers again
             if offset >= size:
                 continue
             for item in _read_segment(self._directory / f"{number:08d}.records", None, offset):

@@ -6,8 +6,8 @@
         --option USI_Variant=minishogi
     python -m benchmarks.engines.games chess --checkpoint random --opponent self --clock 2+0.02 --games 200 --busy
 
-The clients and the rules are theirs: a move that their rules refuse, a protocol error and a flag that falls lose the game
-and are counted for the engine that did it.  `--busy` keeps a process busy on every core meanwhile.  `--record` appends
+The clients and the rules are theirs: a move that their rules refuse, a protocol error and a flag that falls lose the
+game and are counted for the engine that did it.  `--busy` keeps a process busy on every core meanwhile.  `--record` appends
 the result to engines.jsonl among the results.
 """
 
@@ -203,7 +203,7 @@ def play(game: str, clients: list[Any], number: int, clock: Clock) -> tuple[str,
         try:
             signal.alarm(HANGS_S)
             move = clients[player].choose(referee, moves, clock, number)
-        except (chess.engine.EngineError, OSError, asyncio.TimeoutError, TimeoutError) as error:
+        except (chess.engine.EngineError, OSError, TimeoutError) as error:
             return lost, len(moves), f"protocol error of {player}: {error}"
         finally:
             signal.alarm(0)

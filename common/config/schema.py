@@ -224,7 +224,7 @@ class BenchConfig:
 class PlayerConfig:
     """One of the two players of `shusaku match`: a checkpoint, or an engine."""
 
-    checkpoint: str = ""  # RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | random (an untrained network)
+    checkpoint: str = ""  # RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | shipped (by us) | random (untrained)
     engine: str = ""  # gtp | uci | usi: a program, see command; mcts: plain UCT with random rollouts; random
     command: str = ""  # of an engine over gtp, uci or usi: program and arguments
     options: dict[str, Any] = field(default_factory=dict)  # uci, usi: of the engine; gtp: {level: 1} sends `level 1`
@@ -319,7 +319,8 @@ class Config:
     play: PlayConfig = field(default_factory=PlayConfig)
     view: ViewConfig = field(default_factory=ViewConfig)
     games: int = 400  # of a match, an even number
-    checkpoint: str = ""  # RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | random, for evaluate and bench
+    checkpoint: str = ""  # RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | shipped (by us) | random (untrained)
+    file: str = ""  # that export writes
     resume_from: int = -1  # step of a kept checkpoint that train and local go back to; -1: the newest
 
 

@@ -121,6 +121,12 @@ COMMANDS = {
                        "write games of a run as SGF, PGN, KIF or CSA, read such files to learn from, or check them",
                        "records export records.file=games.sgf run.dir=runs/first",
                        ("records", *_RUNNING, "game", "replay.megabytes"), ("export", "import", "check")),
+    "checkpoint": Command("commands.checkpoint", Takes.WHAT_AND_CONFIG,
+                          "list the checkpoints of a run, verify their hashes, or describe a network",
+                          "checkpoint describe checkpoint=runs/first", ("checkpoint", "run.dir"),
+                          ("list", "verify", "describe")),
+    "export": Command("commands.export", Takes.WHAT_AND_CONFIG, "write a network in a format that other programs read",
+                      "export onnx checkpoint=runs/first file=first.onnx", ("checkpoint", "file", "game"), ("onnx",)),
     "games": Command("commands.games", Takes.OPTIONS, "list the games; games check NAME checks the rules of one"),
     "perft": Command("commands.perft", Takes.OPTIONS, "count the move sequences of a game to a depth"),
 }

@@ -49,12 +49,14 @@ class OpenedAnalysis:
     reopen: Callable[[Game], Analysis]  # the same network for a game with other rules, whose planes are the same
 
 
-def open_network(config: Config, leaves: int) -> OpenedNetwork:
+def open_network(config: Config, leaves: int, default_game: str = "") -> OpenedNetwork:
     """The network that `checkpoint` names, once for each of `engine.threads`; `leaves`: of a batch.
+
+    `default_game`: whose shipped network is meant unless the user names a game.
 
     UsageError if there is nothing to load, or if it cannot be searched so.
     """
-    chosen = choose_weights(config)
+    chosen = choose_weights(config, default_game)
     engine, game = config.engine, chosen.game
     simulations = engine.simulations or chosen.search.simulations
     search = replace(chosen.search, simulations=simulations)
@@ -69,9 +71,9 @@ def open_network(config: Config, leaves: int) -> OpenedNetwork:
     return OpenedNetwork(game, chosen, tuple(evaluators), search, (*chosen.notes, *_notes(search)))
 
 
-def open_analysis(config: Config) -> OpenedAnalysis:
+def open_analysis(config: Config, default_game: str = "") -> OpenedAnalysis:
     """An analysis with `engine.threads` threads on one tree; UsageError as in `open_network`."""
-    network, engine = open_network(config, config.engine.leaves), config.engine
+    network, engine = open_network(config, config.engine.leaves, default_game), config.engine
     reopen = partial(Analysis, evaluators=network.evaluators, search=network.search, leaves=engine.leaves,
                      seed=config.run.seed, megabytes=engine.megabytes)
     return OpenedAnalysis(reopen(network.game), network.game, network.chosen, network.search.simulations,

@@ -284,7 +284,8 @@ class Table:
             drop = (before - after) * (1 if self._positions[ply].to_play == 0 else -1)
             if drop >= MIN_DROP:
                 found.append((-drop, ply))
-        return [{"ply": ply, "move": self._texts[ply], "drop": _rounded(-lost)} for lost, ply in sorted(found)[:SHOWN_DROPS]]
+        return [{"ply": ply, "move": self._texts[ply], "drop": _rounded(-lost)}
+                for lost, ply in sorted(found)[:SHOWN_DROPS]]
 
     # --- inside ------------------------------------------------------------------------------------------------------
 

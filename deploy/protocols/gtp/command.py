@@ -16,7 +16,7 @@ from shusaku.deploy.protocols.opening import OpenedAnalysis, open_analysis
 def run(config: Config, as_json: bool) -> dict[str, Any]:
     """Answers until `quit` or the end of stdin; UsageError if there is no such checkpoint, or GTP has not its game."""
     with protocol_output() as say:
-        opened = open_analysis(config)
+        opened = open_analysis(config, "go")
         if opened.game.name not in GAMES:
             raise UsageError(f"checkpoint={config.checkpoint}: plays {opened.game.name}, and gtp is for "
                              f"{', '.join(GAMES)}; use shusaku uci (chess), usi (shogi) or play (every game)")

@@ -37,7 +37,7 @@ def test_python_chess_plays_and_analyses() -> None:
             assert {"depth", "seldepth", "score", "nodes", "nps", "time"} <= info.keys()
         engine.configure({"UCI_ShowWDL": True})
         assert "wdl" in engine.analyse(board, chess.engine.Limit(nodes=50))
-        only = [move for move in board.legal_moves][:2]
+        only = list(board.legal_moves)[:2]
         assert engine.play(board, chess.engine.Limit(nodes=50), root_moves=only).move in only
 
 
@@ -67,7 +67,8 @@ def test_analyse_answers_everything_before_it_ends() -> None:
     done = subprocess.run([*PROGRAM, "analyse", "game=chess", *SMALL, "engine.positions=4"], text=True, check=True,
                           input="".join(json.dumps(request) + "\n" for request in requests), capture_output=True)
     answers = [json.loads(line) for line in done.stdout.splitlines()]
-    assert sorted((answer["id"], answer["ply"]) for answer in answers) == [(i, ply) for i in range(3) for ply in range(3)]
+    expected = [(number, ply) for number in range(3) for ply in range(3)]
+    assert sorted((answer["id"], answer["ply"]) for answer in answers) == expected
 
 
 @pytest.mark.parametrize(("words", "text"), [

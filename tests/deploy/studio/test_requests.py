@@ -40,7 +40,8 @@ def test_any_text_is_a_request_or_refused(text: str) -> None:
     (json.dumps({"type": "see", "position": "x" * 5000}), "at most 4,096"),
     ('{"type": "see", "position": "\\ud800"}', "half a character"),
     (json.dumps({"type": "play", "action": 10**400}), "must lie in"),
-    (json.dumps({"type": "settings", "simulations": 1, "threads": 1, "temperature": 10**400, "analyse": True}), "lie in"),
+    (json.dumps({"type": "settings", "simulations": 1, "threads": 1, "temperature": 10**400, "analyse": True}),
+     "lie in"),
     ("[" * 100_000, "no JSON"),
 ])
 def test_the_reason_is_named(text: str, reason: str) -> None:
