@@ -224,7 +224,8 @@ class RecordTail:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._ends: dict[int, tuple[bytes, int]] | None = None  # segment -> its first frame's head, end of the read part
+        # Segment -> its first frame's head, end of what was read.
+        self._ends: dict[int, tuple[bytes, int]] | None = None
 
     def read(self) -> Iterator[bytes]:
         """Yields the whole records since the last call; what is being written now comes with a later one."""

@@ -12,7 +12,6 @@ the result to engines.jsonl among the results.
 """
 
 import argparse
-import asyncio
 import contextlib
 import os
 import shlex
