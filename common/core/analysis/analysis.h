@@ -260,8 +260,8 @@ class Analysis : public AnyAnalysis {
     ownership_sum_.assign(size_t(rules_.shape().cells()), 0.0);
   }
 
-  // Leaves wait for at most 1/16 of the simulations of this search, or of those made so far if nobody knows how many it
-  // will be: so a lost visit more or less never decides what is visited.  Each thread gets its share.
+  // Leaves wait for at most 1/16 of the simulations of this search, or of those made so far if their number is not
+  // known: so a lost visit more or less never decides what is visited.  Each thread gets its share.
   int room_for_leaves() const {
     const std::int64_t known = limits_.seconds < 0 && limits_.simulations >= 0 ? limits_.simulations - kept_
                                                                              : search_.simulations();
