@@ -2,6 +2,7 @@
 
     RUN_DIR/ratings.jsonl   one line for the games of two players, of which the first one is the newer version
             gate.jsonl      one line for each decision of the gate, with its games
+            rated/          the weights of versions that later ones are to meet
 
 A player is `version 12`, or the name of an anchor or engine.
 """
@@ -14,7 +15,8 @@ from typing import Any
 from shusaku.actors.arena.ratings import PlayedPair, Ratings
 from shusaku.common.json_lines import Object, append_json_line, heal_json_lines, read_json_lines
 
-RATINGS, GATE = "ratings.jsonl", "gate.jsonl"
+RATINGS, GATE, RATED = "ratings.jsonl", "gate.jsonl", "rated"
+KEPT = 3  # newest versions whose weights are kept, beside the best one
 _VERSION = "version "
 
 
