@@ -83,11 +83,11 @@ class MatchResult:
 
         Games that end early are short ones, and often of one result, so a pair counts only after all before it.
         """
-        counts, pairs = [0] * 5, self.pairs()
-        for number in itertools.count():
-            if len(pairs.get(number, ())) < 2:
-                return counts
+        counts, pairs, number = [0] * 5, self.pairs(), 0
+        while len(pairs.get(number, ())) == 2:
             counts[round(2 * sum(pairs[number]))] += 1
+            number += 1
+        return counts
 
     def forfeits(self, player: int) -> dict[str, int]:
         """The forfeits of this player (0 the first, 1 the second): reason -> how often."""

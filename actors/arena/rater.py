@@ -13,6 +13,8 @@ from shusaku.actors.arena.arena import Arena
 from shusaku.actors.arena.entrants import anchor_player, load_evaluators, version_player
 from shusaku.actors.arena.players import Player
 from shusaku.actors.arena.rating_log import (
+    KEPT,
+    RATED,
     EloCurve,
     Meeting,
     Moment,
@@ -32,9 +34,6 @@ from shusaku.common.errors import UsageError
 from shusaku.common.messages import Weights
 from shusaku.common.network.weights import load_weights, save_weights
 from shusaku.common.search import Evaluate
-
-FOLDER = "rated"  # of the weights of versions that later ones are to meet
-KEPT = 3  # newest versions whose weights are kept, beside the best one
 
 
 class Rater:
@@ -188,12 +187,12 @@ class Rater:
 
     def _kept_versions(self) -> list[int]:
         """Whose weights are in the folder, oldest first."""
-        return sorted(version for path in (self._directory / FOLDER).glob("version_*.safetensors")
+        return sorted(version for path in (self._directory / RATED).glob("version_*.safetensors")
                       if (version := version_of(path.stem.replace("_", " "))))
 
     def _keep(self, weights: Weights) -> None:
         """Saves the weights, and removes those that no later version is to meet."""
-        (self._directory / FOLDER).mkdir(exist_ok=True)
+        (self._directory / RATED).mkdir(exist_ok=True)
         save_weights(self._path(weights.version), weights)
         kept = self._kept_versions()
         needed = {*kept[-KEPT:], *self._best(kept)}
@@ -202,7 +201,7 @@ class Rater:
                 self._path(version).unlink(missing_ok=True)
 
     def _path(self, version: int) -> Path:
-        return self._directory / FOLDER / f"version_{version}.safetensors"
+        return self._directory / RATED / f"version_{version}.safetensors"
 
 
 def _seed(run_seed: int, first: str, second: str) -> int:

@@ -2,6 +2,7 @@
 
     RUN_DIR/ratings.jsonl   one line for the games of two players, of which the first one is the newer version
             gate.jsonl      one line for each decision of the gate, with its games
+            rated/          the weights of versions that later ones are to meet
 
 A player is `version 12`, or the name of an anchor or engine.
 """
@@ -14,7 +15,8 @@ from typing import Any
 from shusaku.actors.arena.ratings import PlayedPair, Ratings
 from shusaku.common.json_lines import Object, append_json_line, heal_json_lines, read_json_lines
 
-RATINGS, GATE = "ratings.jsonl", "gate.jsonl"
+RATINGS, GATE, RATED = "ratings.jsonl", "gate.jsonl", "rated"
+KEPT = 3  # newest versions whose weights are kept, beside the best one
 _VERSION = "version "
 
 
@@ -50,7 +52,7 @@ class EloPoint:
 
 @dataclass(frozen=True, slots=True)
 class EloCurve:
-    """All rated versions by their training time, and the ratings of the other players."""
+    """All rated versions, the newest last, and the ratings of the other players."""
 
     points: tuple[EloPoint, ...]
     others: dict[str, float]  # anchors and engines, weakest first
@@ -92,7 +94,7 @@ def played_pairs(meetings: Iterable[Meeting]) -> list[PlayedPair]:
 
 
 def elo_curve(ratings: Ratings, meetings: Sequence[Meeting]) -> EloCurve:
-    """Versions whose moment is known, in the order of training time."""
+    """Versions whose moment is known."""
     moments = {meeting.first: meeting.moment for meeting in meetings if meeting.moment}
     points, others = [], {}
     for player in reversed(ratings.players):
@@ -102,7 +104,7 @@ def elo_curve(ratings: Ratings, meetings: Sequence[Meeting]) -> EloCurve:
                                    player.high))
         elif not version_of(player.name):
             others[player.name] = player.elo
-    return EloCurve(tuple(sorted(points, key=lambda point: (point.seconds, point.version))), others)
+    return EloCurve(tuple(sorted(points, key=lambda point: point.version)), others)
 
 
 def _meeting(line: Object) -> Meeting | None:

@@ -216,7 +216,7 @@ class Estimate:
             going = going[np.abs(step).max(axis=1) >= TOLERANCE]
             if not len(going):
                 break
-        return np.sum(theta * contrasts, 1)
+        return np.asarray(np.sum(theta * contrasts, 1))
 
     def _dispersion(self, which: NDArray[np.intp], theta: Array, direction: Array) -> Array:
         """The sandwich variance of each contrast over that of independent won or lost games; the prior counts as it is.

@@ -7,8 +7,8 @@
     python -m benchmarks.engines.games chess --checkpoint random --opponent self --clock 2+0.02 --games 200 --busy
 
 The clients and the rules are theirs: a move that their rules refuse, a protocol error and a flag that falls lose the
-game and are counted for the engine that did it.  `--busy` keeps a process busy on every core meanwhile.  `--record` appends
-the result to engines.jsonl among the results.
+game and are counted for the engine that did it.  `--busy` keeps a process busy on every core meanwhile.  `--record`
+appends the result to engines.jsonl among the results.
 """
 
 import argparse

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from shusaku.common.messages import Weights
-from shusaku.common.network.game_targets import MOVES_SCALE, SCORE_SCALE
-from shusaku.common.network.tower import TowerShape
+from shusaku.common.network.game_targets import MOVES_SCALE
+from shusaku.common.network.tower import SCORE_SCALE, TowerShape
 from shusaku.common.network.weights import folded_tensors
 
 OPSET, IR = 17, 8  # read by onnxruntime 1.12 and later

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from shusaku.actors.arena.rater import FOLDER
+from shusaku.actors.arena.rating_log import RATED
 from shusaku.common.config.schema import Config
 from shusaku.common.durable_files import sync_directory
 from shusaku.common.errors import RunError, UsageError
@@ -104,7 +104,7 @@ def _copy_run(config: Config, directory: Path, archive: ArchiveWriter) -> dict[s
         archive.add("run.json", json.dumps(identity).encode() + b"\n")
     elif (directory / "run.json").exists():
         archive.copy("run.json", directory / "run.json")
-    rated = (f"{path.parent.name}/{path.name}" for path in (directory / FOLDER).glob("*.safetensors"))
+    rated = (f"{path.parent.name}/{path.name}" for path in (directory / RATED).glob("*.safetensors"))
     for name in (*rated, *FILES):
         with contextlib.suppress(FileNotFoundError):
             archive.copy(name, directory / name)

@@ -9,7 +9,7 @@ from shusaku.actors.analysis.analysis import Analysis
 from shusaku.actors.analysis.shared_evaluator import SharedEvaluator
 from shusaku.actors.opponents.uci_games import KNOWN
 from shusaku.common.config.schema import Config
-from shusaku.common.config.search import EvaluationConfig, SearchConfig
+from shusaku.common.config.search import EvaluationConfig, SearchConfig, replace_read
 from shusaku.common.errors import UsageError
 from shusaku.deploy.protocols.analyse import AnalysisEngine
 from shusaku.deploy.protocols.line_loop import LineReader, protocol_output, serve
@@ -48,7 +48,7 @@ def analyse(config: Config, as_json: bool) -> dict[str, Any]:
         evaluate = SharedEvaluator(network.evaluators, positions * LEAVES)
         search = network.search
         if isinstance(search, EvaluationConfig):  # each of the positions has a cache of its own
-            search = replace(search, cache=search.cache // positions)
+            search = replace_read(search, cache=search.cache // positions)
 
         def make(changed: SearchConfig) -> Analysis:
             return Analysis(network.game, [evaluate], changed, leaves=LEAVES, seed=config.run.seed,

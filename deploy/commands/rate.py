@@ -30,7 +30,7 @@ from shusaku.common.errors import UsageError
 from shusaku.common.messages import Weights
 from shusaku.deploy.match.players import ENGINES_A_CORE, make_parts
 from shusaku.deploy.run.chosen_weights import ChosenWeights, find_weights
-from shusaku.deploy.run.elo_record import write_curve
+from shusaku.deploy.run.elo_files import write_curve
 from shusaku.deploy.run.saved_config import holds_run
 from shusaku.deploy.run.stop_signals import StopSignals
 from shusaku.deploy.run.strength_table import baseline_name

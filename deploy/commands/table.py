@@ -97,7 +97,7 @@ COMMANDS = {
                     "rate run.dir=runs/first rater.fill=20",
                     ("run.dir", "rater", "actors.count", "second", "match", "game", *_IN_PROCESS)),
     "view": Command("commands.view", Takes.CONFIG, "play, see, watch and learn in the browser",
-                    "view run.dir=runs/first", ("checkpoint", "engine", "view", *_RUNNING, *_PLAYED, *_IN_PROCESS)),
+                    "view run.dir=runs/first", (*_ENGINE, "view", *_RUNNING)),
     "bench": Command("bench.bench", Takes.WHAT_AND_CONFIG, "measure the speed of one part of the system",
                      "bench selfplay experiment=connect_four", ("bench", "checkpoint", *_SYSTEM),
                      ("rules", "search", "inference", "selfplay", "replay", "learner")),

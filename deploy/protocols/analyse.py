@@ -20,7 +20,7 @@ from shusaku.common._core import Game, Position
 from shusaku.common.config.search import SearchConfig
 from shusaku.deploy.protocols.analyse_request import Control, RequestError, Task, read_request
 from shusaku.deploy.protocols.line_loop import Say
-from shusaku.deploy.protocols.uci.info import play_out
+from shusaku.deploy.protocols.variation import play_variation
 
 MOST_WAITING = 20_000  # positions; a client that asks for more has to read answers first
 DIGITS = 4  # of numbers in answers
@@ -176,7 +176,7 @@ class AnalysisEngine:
 def _move(move: MoveReport, position: Position) -> dict[str, Any]:
     return {
         "move": move.move, "visits": move.visits, "value": _rounded(move.value), "prior": _rounded(move.prior),
-        "lower_bound": _rounded(move.lower_bound), "variation": play_out(position, move.variation)[0],
+        "lower_bound": _rounded(move.lower_bound), "variation": play_variation(position, move.variation)[0],
         "variation_visits": list(move.variation_visits),
     }
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
-from shusaku.actors.arena.rater import KEPT
+from shusaku.actors.arena.rating_log import KEPT
 from shusaku.common._core import Game
 from shusaku.common.config.schema import Config
 from shusaku.common.network.tower import tensor_shapes

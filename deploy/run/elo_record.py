@@ -1,19 +1,14 @@
-"""What a run shows and keeps of its ratings: metrics, `elo.json`, and the picture `elo.png`."""
+"""What a run shows and keeps of its ratings: metrics, and the files of elo_files.py."""
 
-import json
 import threading
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
-from shusaku.actors.arena.rating_log import EloCurve, EloPoint
+from shusaku.actors.arena.rating_log import EloCurve
 from shusaku.actors.evaluators.factory import DUMMIES
 from shusaku.common.config.schema import Config
-from shusaku.common.durable_files import write_atomically
-from shusaku.deploy.run.plots import plot_elo
+from shusaku.deploy.run.elo_files import read_curve, write_curve
 from shusaku.deploy.run.run_status import MetricsWriter
-
-ELO_JSON, ELO_PNG = "elo.json", "elo.png"
 
 
 def is_rated(config: Config) -> bool:
@@ -50,19 +45,3 @@ class EloRecord:
             write_curve(self._directory, curve, self._title)
         except OSError as error:
             self._log(f"the ratings could not be written: {error}")
-
-
-def write_curve(directory: Path, curve: EloCurve, title: str) -> None:
-    """elo.json and elo.png."""
-    write_atomically(directory / ELO_JSON, json.dumps(asdict(curve), indent=1).encode() + b"\n")
-    plot_elo(curve, directory / ELO_PNG, title)
-
-
-def read_curve(directory: Path) -> EloCurve | None:
-    """What `write_curve` wrote; None without it, or if it is something else."""
-    try:
-        content = json.loads((directory / ELO_JSON).read_bytes())
-        curve = EloCurve(tuple(EloPoint(**point) for point in content["points"]), dict(content["others"]))
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return curve if curve.points else None

@@ -47,8 +47,8 @@ class Gatekeeper:
         """A publication.  The first of a run is the best; later ones are candidates every `gate.every` steps."""
         if self.best is None:
             self._take(weights)
-        every = self._settings.every
-        if weights.version > max(self._seen, self.best.version) and weights.step // every != self._step // every:
+        every, known = self._settings.every, max(self._seen, self.best.version if self.best else 0)
+        if weights.version > known and weights.step // every != self._step // every:
             self._waiting = _Candidate(weights, self._seconds())
             self._seen, self._step = weights.version, weights.step
 

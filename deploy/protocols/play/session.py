@@ -11,6 +11,7 @@ from shusaku.actors.analysis.report import Limits, MoveReport, Report
 from shusaku.common._core import Game, Position
 from shusaku.common.errors import UsageError
 from shusaku.common.suggestions import nearest
+from shusaku.deploy.protocols.variation import play_variation
 from shusaku.deploy.records.files import RecordWriter
 from shusaku.deploy.records.game_record import GameRecord, Move, RecordError
 
@@ -235,11 +236,7 @@ class Session:
         self._plies.append(_Ply(before, move))
 
     def _variation(self, move: MoveReport) -> str:
-        position, texts = self.position.copy(), []
-        for action in move.variation[:SHOWN_PLIES]:
-            texts.append(position.to_move(action))
-            position.play(action)
-        return " ".join(texts)
+        return " ".join(play_variation(self.position, move.variation[:SHOWN_PLIES])[0])
 
     def _outcome(self) -> int:
         """For the first player."""

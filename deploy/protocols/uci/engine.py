@@ -16,10 +16,11 @@ from shusaku.deploy.protocols.clock import LagReserve
 from shusaku.deploy.protocols.line_loop import Say
 from shusaku.deploy.protocols.opening import OpenedAnalysis
 from shusaku.deploy.protocols.uci.go import GoRequest, read_go
-from shusaku.deploy.protocols.uci.info import InfoStyle, info_lines, play_out
+from shusaku.deploy.protocols.uci.info import InfoStyle, info_lines
 from shusaku.deploy.protocols.uci.options import Option, read_setoption
 from shusaku.deploy.protocols.uci.positions import read_position, without_past
 from shusaku.deploy.protocols.uci.thinking import Thinking
+from shusaku.deploy.protocols.variation import play_variation
 
 FIRST_INFO_S = 0.1  # after which a search is reported; then twice as long
 MOST_INFO_S = 1.0  # between two reports
@@ -220,7 +221,7 @@ class UciEngine:
 
     def _best_move(self, report: Report, position: Position, best: MoveReport, is_game_move: bool) -> str:
         """The words behind `bestmove`; a search that was held until `stop` was no move of a game."""
-        texts, _ = play_out(position, best.variation[:2])
+        texts, _ = play_variation(position, best.variation[:2])
         return f"{texts[0]} ponder {texts[1]}" if len(texts) > 1 else texts[0]
 
     def _say_over(self, position: Position) -> None:

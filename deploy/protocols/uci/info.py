@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from shusaku.actors.analysis.report import MoveReport, Report
 from shusaku.common._core import Position
+from shusaku.deploy.protocols.variation import play_variation
 
 MOST_CENTIPAWNS = 2000  # beyond it the logarithm says nothing
 SURE = 0.999  # value from which a variation that ends the game counts as forced
@@ -29,21 +30,12 @@ def info_lines(
     counts = f"nodes {report.simulations} nps {max(0, nps)} time {round(1000 * report.seconds)}"
     lines = []
     for number, move in enumerate(moves[: style.multipv], 1):
-        texts, end = play_out(position, move.variation)
+        texts, end = play_variation(position, move.variation)
         score = f"score {_score(move.value, len(texts), end, style.mate_in_plies)}"
         wdl = f" wdl {' '.join(map(str, win_draw_loss(move.value)))}" if style.shows_wdl else ""
         lines.append(f"info depth {len(texts)} seldepth {deepest} multipv {number} {score}{wdl} {counts} "
                      f"pv {' '.join(texts)}")
     return lines
-
-
-def play_out(position: Position, variation: Sequence[int]) -> tuple[list[str], Position]:
-    """The moves of a variation as text, and the position after them."""
-    end, texts = position.copy(), []
-    for action in variation:
-        texts.append(end.to_move(action))
-        end.play(action)
-    return texts, end
 
 
 def centipawns(value: float) -> int:
