@@ -84,7 +84,6 @@ export class PlayPage {
         element("section", {class: "panel", "aria-labelledby": "game-title"}, element("h2", {id: "game-title"}, "Game"), this.moves,
           element("div", {class: "buttons"}, button("Open a file …", () => this.file.click()), this.file,
             this.notation, button("Save", () => this.link.send("save", {notation: this.notation.select.value})))))));
-    this.panel.onkeydown = (event) => this.#key(event);
   }
 
   #takeTable(table) {
@@ -175,8 +174,9 @@ export class PlayPage {
     this.file.value = "";
   }
 
-  #key(event) {
-    if (!this.table || event.target.closest("input, select, textarea, dialog") || event.target.closest("[role=gridcell]") && event.key.startsWith("Arrow")) return;
+  /** A key that no element took: steps through the game, or takes a move back. */
+  key(event) {
+    if (!this.table || event.target.closest?.("input, select, textarea, dialog") || event.target.closest?.("[role=gridcell]") && event.key.startsWith("Arrow")) return;
     const act = {ArrowLeft: () => this.#goTo(this.table.cursor - 1), ArrowRight: () => this.#goTo(this.table.cursor + 1),
       Home: () => this.#goTo(0), End: () => this.#goTo(this.table.moves.length), u: () => this.link.send("undo")}[event.key];
     if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
