@@ -63,7 +63,7 @@ def plot_elo(curve: EloCurve, picture: Path, title: str) -> None:
     elo = [point.elo for point in points]
     bars = [[point.elo - point.elo_low for point in points], [point.elo_high - point.elo for point in points]]
     over = {"minutes of training": [point.seconds / 60 for point in points],
-            "gradient steps": [point.step for point in points]}
+            "gradient steps": [float(point.step) for point in points]}
     for axes, (label, where) in zip(figure.subplots(1, 2, sharey=True), over.items(), strict=True):
         axes.errorbar(where, elo, yerr=bars, marker="o", markersize=4, linewidth=1.8, elinewidth=1, capsize=2)
         for index, level in enumerate(curve.others.values()):
