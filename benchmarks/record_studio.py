@@ -37,7 +37,7 @@ def see(page: Page) -> None:
 
 def watch(page: Page) -> None:
     """The first game of the list, some moves on."""
-    page.wait_for_selector("#page-watch tbody tr")
+    page.wait_for_selector("#page-watch .games tbody tr")
     for _ in range(9):
         page.get_by_role("button", name="One move on").click()
         page.wait_for_timeout(100)

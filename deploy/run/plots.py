@@ -56,11 +56,12 @@ def plot_elo(curve: EloCurve, picture: Path, title: str) -> None:
 
     figure = Figure(figsize=(10, 4.5), layout="constrained")
     FigureCanvasAgg(figure)
-    elo = [point.elo for point in curve.points]
-    bars = [[point.elo - point.elo_low for point in curve.points],
-            [point.elo_high - point.elo for point in curve.points]]
-    over = {"minutes of training": [point.seconds / 60 for point in curve.points],
-            "gradient steps": [point.step for point in curve.points]}
+    # A run that was killed goes on with a newer version at an earlier time.
+    points = sorted(curve.points, key=lambda point: point.seconds)
+    elo = [point.elo for point in points]
+    bars = [[point.elo - point.elo_low for point in points], [point.elo_high - point.elo for point in points]]
+    over = {"minutes of training": [point.seconds / 60 for point in points],
+            "gradient steps": [point.step for point in points]}
     for axes, (label, where) in zip(figure.subplots(1, 2, sharey=True), over.items(), strict=True):
         axes.errorbar(where, elo, yerr=bars, marker="o", markersize=4, linewidth=1.8, elinewidth=1, capsize=2)
         for index, (name, level) in enumerate(curve.others.items()):

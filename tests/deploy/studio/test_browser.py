@@ -81,8 +81,8 @@ def test_a_game_is_played_by_clicks(browser: Any, name: str, params: dict[str, A
             click_move(visit, move, state["legal"])
             wait_for(lambda ply=state["cursor"] + 1: table.ply == ply)
             assert table.actions[-1] == move["action"]
-            visit.wait_until("text => document.querySelector('#page-play .status').textContent.startsWith(text)",
-                             f"{move['move']}.")
+            visit.wait_until("text => document.querySelector('#page-play .status').textContent.includes(text)",
+                             f" {move['move']}. ")
         state = table.state()
         if state["result"]:
             assert state["result"] in visit.page.locator("#page-play .status").inner_text()
@@ -212,17 +212,17 @@ def test_games_of_a_run_are_watched_as_they_end(browser: Any, run: Path) -> None
     with serve(studio) as address:
         visit = Visit(browser, address, "watch")
         page = visit.page
-        visit.wait_until("() => document.querySelectorAll('#page-watch tbody tr').length === 8")
+        visit.wait_until("() => document.querySelectorAll('#page-watch .games tbody tr').length === 8")
         newest = random_game(Game("tic_tac_toe"), 20)
         RecordLog(run / "records").append([encode_record(newest)])
-        visit.wait_until("() => document.querySelectorAll('#page-watch tbody tr').length === 9")
+        visit.wait_until("() => document.querySelectorAll('#page-watch .games tbody tr').length === 9")
         page.get_by_role("button", name=re.compile("^Game 9:")).click()
         for _ in range(len(newest)):
             page.get_by_role("button", name="One move on").click()
         visit.wait_until("() => /won|drawn/.test(document.querySelector('#page-watch .main .status').textContent)")
         assert page.locator("#page-watch .cell .piece").count() == len(newest)
         page.locator("#filter-winner").select_option("draw")
-        visit.wait_until("() => document.querySelectorAll('#page-watch tbody tr').length < 9")
+        visit.wait_until("() => document.querySelectorAll('#page-watch .games tbody tr').length < 9")
         visit.close()
 
 

@@ -21,12 +21,13 @@ SMALL = ("experiment=tic_tac_toe", "run.minutes=5", "actors.count=1", "replay.mi
 def test_a_live_run_is_watched_until_it_is_killed(command: str, tmp_path: Path) -> None:
     run = tmp_path / "run"
     program = [sys.executable, "-m", "shusaku", command, f"run.dir={run}", *SMALL]
-    process = subprocess.Popen(program, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT,
-                               start_new_session=True)
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen(program, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
 
     async def work() -> None:
-        async with asyncio.timeout(280):
-            while not (run / "config.yaml").exists():
+        async with asyncio.timeout(560):
+            while not (run / "metrics.jsonl").exists():
+                assert process.poll() is None, (tmp_path / "log").read_text()
                 await asyncio.sleep(0.2)
             async with pages_of(make_studio(None, run), 8) as pages:
                 for page in pages:
