@@ -64,7 +64,7 @@ link.on("hello", (content) => {
   for (const name of ["play", "see"]) tabs[name].disabled = !content.has_weights;
   for (const name of ["watch", "learn"]) tabs[name].disabled = !content.has_run;
   for (const page of Object.values(pages)) page.begin?.(content);
-  say(content.notes.join(" "));
+  say("");
   const again = shown;
   shown = "";
   show(again || location.hash.slice(1));

@@ -81,8 +81,8 @@ def test_a_game_is_played_by_clicks(browser: Any, name: str, params: dict[str, A
             click_move(visit, move, state["legal"])
             wait_for(lambda ply=state["cursor"] + 1: table.ply == ply)
             assert table.actions[-1] == move["action"]
-            visit.wait_until("text => document.querySelector('#page-play .status').textContent.startsWith(text)",
-                             f"{move['move']}.")
+            visit.wait_until("text => document.querySelector('#page-play .status').textContent.includes(text)",
+                             f" {move['move']}. ")
         state = table.state()
         if state["result"]:
             assert state["result"] in visit.page.locator("#page-play .status").inner_text()
