@@ -38,7 +38,8 @@ def test_the_block_shows_everything_at_every_width(width: int) -> None:
                    "61.2 steps/s", "1.234 policy loss", "0.456 value loss", "400,120 of 520,000 rows in the window",
                    "1.98 samples per position", "0.710 optimal moves", "3:24 of 20:00", "16:36 left",
                    "2 records in quarantine", "1,240 of 4,000 rows", "runs/connect_four",
-                   "413 (301 to 541), version 11; random mover = 0", "90% network", "4% select", "0% wait", "openvino 2026.4.1, fp32"):
+                   "413 (301 to 541), version 11; random mover = 0",
+                   "90% network", "4% select", "0% wait", "openvino 2026.4.1, fp32"):
         assert figure in text, figure
 
 
