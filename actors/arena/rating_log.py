@@ -52,7 +52,7 @@ class EloPoint:
 
 @dataclass(frozen=True, slots=True)
 class EloCurve:
-    """All rated versions by their training time, and the ratings of the other players."""
+    """All rated versions, the newest last, and the ratings of the other players."""
 
     points: tuple[EloPoint, ...]
     others: dict[str, float]  # anchors and engines, weakest first
@@ -94,7 +94,7 @@ def played_pairs(meetings: Iterable[Meeting]) -> list[PlayedPair]:
 
 
 def elo_curve(ratings: Ratings, meetings: Sequence[Meeting]) -> EloCurve:
-    """Versions whose moment is known, in the order of training time."""
+    """Versions whose moment is known."""
     moments = {meeting.first: meeting.moment for meeting in meetings if meeting.moment}
     points, others = [], {}
     for player in reversed(ratings.players):
@@ -104,7 +104,7 @@ def elo_curve(ratings: Ratings, meetings: Sequence[Meeting]) -> EloCurve:
                                    player.high))
         elif not version_of(player.name):
             others[player.name] = player.elo
-    return EloCurve(tuple(sorted(points, key=lambda point: (point.seconds, point.version))), others)
+    return EloCurve(tuple(sorted(points, key=lambda point: point.version)), others)
 
 
 def _meeting(line: Object) -> Meeting | None:

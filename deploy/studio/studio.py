@@ -93,6 +93,8 @@ class Studio:
 
     async def begin(self) -> None:
         """Starts what happens without a request."""
+        if self._table is not None and not self._table.is_searching:
+            await self._on_table(self._table.begin)
         self._tasks = [asyncio.create_task(loop()) for loop in (self._follow_table, self._follow_run)]
 
     async def close(self) -> None:

@@ -88,6 +88,10 @@ class Table:
 
     # --- the game ----------------------------------------------------------------------------------------------------
 
+    def begin(self) -> None:
+        """Begins the search that the first position asks for."""
+        self._follow()
+
     def new(self, sides: tuple[str, str], text: str = "") -> None:
         """Begins a game, from the position that the text says, or from the start."""
         try:

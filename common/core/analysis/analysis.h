@@ -35,7 +35,7 @@ struct AnalysisReport : RootReport {
   float score = kNoScore;  // mean over the evaluations since the root is the root; NaN: none said
   std::vector<float> ownership;
   std::vector<std::string> moves;  // the actions as text
-  std::string ended;  // empty while a thread searches
+  std::string ended;               // empty while a thread searches
 };
 
 class AnyAnalysis {
@@ -251,8 +251,7 @@ class Analysis : public AnyAnalysis {
   };
 
   void check_idle(const char* method) const {
-    if (running_)
-      throw std::runtime_error(std::string(method) + "() while a search runs: call stop() first");
+    if (running_) throw std::runtime_error(std::string(method) + "() while a search runs: call stop() first");
   }
 
   void clear_heads() {
@@ -263,8 +262,8 @@ class Analysis : public AnyAnalysis {
   // Leaves wait for at most 1/16 of the simulations of this search, or of those made so far if their number is not
   // known: so a lost visit more or less never decides what is visited.  Each thread gets its share.
   int room_for_leaves() const {
-    const std::int64_t known = limits_.seconds < 0 && limits_.simulations >= 0 ? limits_.simulations - kept_
-                                                                             : search_.simulations();
+    const std::int64_t known =
+        limits_.seconds < 0 && limits_.simulations >= 0 ? limits_.simulations - kept_ : search_.simulations();
     const std::int64_t most = std::max<std::int64_t>(1, known / 16), threads = std::int64_t(workers_.size());
     const std::int64_t share = std::max<std::int64_t>(1, (most + threads - 1) / threads);
     return int(std::min<std::int64_t>({share, most - search_.num_waiting(), leaves_}));
@@ -297,7 +296,8 @@ class Analysis : public AnyAnalysis {
     const double made = double(search_.simulations() - kept_);
     if (made < 32) return left;  // no pace yet
     constexpr double kMargin = 1.25;
-    return std::min(left, kMargin * made / std::max(seconds, 1e-6) * (limits_.seconds - seconds) + search_.num_waiting());
+    return std::min(left,
+                    kMargin * made / std::max(seconds, 1e-6) * (limits_.seconds - seconds) + search_.num_waiting());
   }
 
   void finish() {

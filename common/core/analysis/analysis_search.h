@@ -1,8 +1,8 @@
 // One search that goes on as long as it is asked to: select a leaf, expand it, back its value up, on a GrowingTree.
 //
-// PUCT with the numbers of search/puct.h and the proofs of search/search.h, for play: no noise, no forced playouts.  With
-// one path at a time it visits what Search<G, Puct> visits.  Several paths may wait for the network; the caller makes
-// sure that one thread at a time is in here.
+// PUCT with the numbers of search/puct.h and the proofs of search/search.h, for play: no noise, no forced playouts.
+// With one path at a time it visits what Search<G, Puct> visits.  Several paths may wait for the network; the caller
+// makes sure that one thread at a time is in here.
 #pragma once
 
 #include <cmath>
@@ -436,8 +436,9 @@ class AnalysisSearch {
     keep_best_proven(result, weights);
     for (size_t i = 0; i < weights.size(); ++i)
       if (!is_allowed_[i]) weights[i] = -1;
-    const int best = options_.move_choice == "lcb" ? highest_lower_bound(options_, result, weights, [&](size_t i) { return squares[i]; })
-                                                   : heaviest(weights, result.prior);
+    const int best = options_.move_choice == "lcb"
+                         ? highest_lower_bound(options_, result, weights, [&](size_t i) { return squares[i]; })
+                         : heaviest(weights, result.prior);
     r.order.resize(result.actions.size());
     for (size_t i = 0; i < r.order.size(); ++i) r.order[i] = int(i);
     std::sort(r.order.begin(), r.order.end(), [&](int a, int b) {

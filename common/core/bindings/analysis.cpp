@@ -90,8 +90,7 @@ void bind_analysis(nb::module_& m) {
           [](PyAnalysis* self, std::shared_ptr<const AnyGame> game, const SearchOptions& o, int threads, int leaves,
              int megabytes, std::uint64_t seed) {
             check(o);
-            require(threads >= 1 && threads <= 256,
-                    "threads " + std::to_string(threads) + ": must lie in [1, 256]");
+            require(threads >= 1 && threads <= 256, "threads " + std::to_string(threads) + ": must lie in [1, 256]");
             require(leaves >= 1 && leaves <= 64, "leaves " + std::to_string(leaves) + ": must lie in [1, 64]");
             require(megabytes >= 1, "megabytes " + std::to_string(megabytes) + ": must be at least 1");
             auto analysis = game->analysis(o, threads, leaves, megabytes, seed);
@@ -131,8 +130,7 @@ void bind_analysis(nb::module_& m) {
           "is_running", [](PyAnalysis& a) { return a.analysis->is_running(); }, Unlocked())
       .def(
           "most_in_flight", [](PyAnalysis& a) { return a.analysis->most_in_flight(); }, Unlocked())
-      .def(
-          "bytes", [](PyAnalysis& a) { return a.analysis->bytes(); }, Unlocked());
+      .def("bytes", [](PyAnalysis& a) { return a.analysis->bytes(); }, Unlocked());
 }
 
 }  // namespace shusaku

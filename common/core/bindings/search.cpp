@@ -279,8 +279,8 @@ void bind_search(nb::module_& m) {
       .def(
           "result", [](PySearchBatch& b, int index) { return b.batch->result(checked_index(b, index)); }, "index"_a)
       .def(
-          "result_so_far",
-          [](PySearchBatch& b, int index) { return b.batch->result_so_far(checked_index(b, index)); }, "index"_a)
+          "result_so_far", [](PySearchBatch& b, int index) { return b.batch->result_so_far(checked_index(b, index)); },
+          "index"_a)
       .def(
           "variation",
           [](PySearchBatch& b, int index, int edge) {

@@ -75,8 +75,8 @@ inline int sample(const std::vector<float>& weights, const std::vector<float>& p
   return last;
 }
 
-// The lower confidence bound of an action with n visits: mean - radius.  The radius is the standard error times Student's
-// quantile that belongs to `lcb_stdevs` of a normal one (KataGo, cpp/search/searchresults.cpp,
+// The lower confidence bound of an action with n visits: mean - radius.  The radius is the standard error times
+// Student's quantile that belongs to `lcb_stdevs` of a normal one (KataGo, cpp/search/searchresults.cpp,
 // getSelfUtilityLCBAndRadius; the quantile after Gaver and Kafadar 1984).
 inline double lower_bound(const SearchOptions& o, double n, double mean, double mean_square) {
   const double variance = std::max(1e-8, mean_square - mean * mean);
@@ -113,8 +113,8 @@ inline void conclude_by_weights(const Tree& tree, const SearchOptions& o, int pl
     const Node& child = tree.nodes[tree.child(tree.nodes[0].first_edge() + std::uint32_t(i))];
     return double(child.square_sum) / child.visits;
   };
-  const int choice = is_by_bound ? highest_lower_bound(o, r, weights, mean_square)
-                                 : sample(weights, r.prior, temperature, random);
+  const int choice =
+      is_by_bound ? highest_lower_bound(o, r, weights, mean_square) : sample(weights, r.prior, temperature, random);
   r.action = r.actions[size_t(choice)];
 }
 

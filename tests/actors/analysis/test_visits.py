@@ -88,7 +88,7 @@ def test_proofs_are_true_with_threads():
     proven = 0
     for position in late_positions(game, 20, seed=4):
         analysis.set_position(position)
-        analysis.start(Limits(simulations=400, to_the_end=True))
+        analysis.start(Limits(simulations=4000, to_the_end=True))
         analysis.wait()
         report = analysis.report()
         if report.ended != "proven":

@@ -35,7 +35,7 @@ def test_nothing_is_decided_before_the_spread_is_known() -> None:
 
 @pytest.mark.parametrize(("draws", "correlation"), [(0.0, 0.0), (0.5, -0.5)])
 def test_errors_are_as_rare_as_asked_for(draws: float, correlation: float) -> None:
-    # 500 matches: a standard deviation of 1 %.  The 2,000 of each kind: benchmarks/strength/sprt.py.
+    # 500 matches: a standard deviation of 1 %.  The 2,000 of each kind: benchmarks/strength/ratings.py.
     sprt = Sprt(0.0, 100.0, 0.05, 0.05)
     for elo, wrong in ((0.0, "H1"), (100.0, "H0")):
         decisions = simulate(sprt, elo, 500, draws, correlation)
@@ -43,9 +43,9 @@ def test_errors_are_as_rare_as_asked_for(draws: float, correlation: float) -> No
 
 
 def simulate(sprt: Sprt, elo: float, matches: int, draws: float, correlation: float) -> list[str]:
-    """The decision of each match, at the latest after 1,000 pairs."""
+    """The decision of each match, at the latest after 150 pairs."""
     random = np.random.default_rng(7)
-    share = np.full((matches, 1000), expected_share(np.array(elo)))
+    share = np.full((matches, 150), expected_share(np.array(elo)))
     outcomes = (2 * pair_points(share, draws, correlation, random).sum(-1)).astype(int)  # [matches, pairs]
     counts = np.cumsum(outcomes[:, :, None] == np.arange(5), axis=1)  # [matches, pairs, 5]
     ratios = np.concatenate([sprt.ratio(some) for some in np.array_split(counts, 10)])[:, LEAST_PAIRS - 1:]

@@ -211,6 +211,25 @@ def test_a_damaged_file_is_made_again_or_refused_by_name(
     assert failures == [], "\n".join(failures)
 
 
+@pytest.mark.faults
+def test_a_window_of_another_run_is_named(whole: Callable[[str], Path], tmp_path: Path, one_thread: None) -> None:
+    original, directory = whole("train"), tmp_path / "run"
+    other = make("train", tmp_path / "other")
+    shutil.copytree(original, directory)
+    shutil.rmtree(directory / "redis" / "appendonlydir")
+    shutil.copytree(other / "redis" / "appendonlydir", directory / "redis" / "appendonlydir")
+    run, refusal = open_run("train", directory)
+    assert run is not None, refusal
+    try:
+        (line,) = [line for line in run.lines if "has lost the run's games" in line]
+        assert f"its files hold the run {RunIdentity.of(other).run_id}" in line
+        assert rows_of(run) == 0
+        assert f"{run.lost_games:,} of them in the window" in line
+        run.play_and_learn(60)
+    finally:
+        run.close()
+
+
 @pytest.mark.parametrize("archive", GOLDEN, ids=lambda path: path.name.removesuffix(".tar.gz"))
 def test_golden_runs_of_earlier_versions_go_on(archive: Path, tmp_path: Path, one_thread: None) -> None:
     """Resume, evaluate and status, for connect four by `train` and Go 9x9 by `local`."""

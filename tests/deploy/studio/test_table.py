@@ -161,7 +161,8 @@ def test_another_number_of_threads_opens_the_engine_anew(table: Table) -> None:
     settle(table)
     report = table.report()
     assert report is not None
-    assert report["simulations"] == 24
+    assert 16 < report["simulations"] <= 24
+    assert report["simulations"] == 24 or report["ended"] == "decided"
 
 
 def test_a_high_temperature_draws_different_moves() -> None:
