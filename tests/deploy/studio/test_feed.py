@@ -102,6 +102,7 @@ def test_a_game_is_told_step_by_step(tmp_path: Path) -> None:
 
 def test_only_the_newest_games_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feeds, "KEPT_GAMES", 5)
+    monkeypatch.setattr(feeds, "KEPT_PLIES", 1)
     RecordLog(tmp_path / "records").append(DATA)
     feed = GameFeed(tmp_path)
     assert feed.poll() == 24
