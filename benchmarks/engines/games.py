@@ -3,7 +3,7 @@
     python -m benchmarks.engines.games chess     --checkpoint runs/chess --opponent "stockfish" --option "Skill Level=0"
     python -m benchmarks.engines.games shogi     --checkpoint runs/shogi --opponent gpsusi
     python -m benchmarks.engines.games minishogi --checkpoint random --opponent "fairy-stockfish" \
-        --option USI_Variant=minishogi
+        --option UCI_Variant=minishogi
     python -m benchmarks.engines.games chess --checkpoint random --opponent self --clock 2+0.02 --games 200 --busy
 
 The clients and the rules are theirs: a move that their rules refuse, a protocol error and a flag that falls lose the
