@@ -55,6 +55,7 @@ for (const name of NAMES) {
     event.preventDefault();
   });
 }
+addEventListener("keydown", (event) => !event.defaultPrevented && pages[shown]?.key?.(event));
 addEventListener("hashchange", () => show(location.hash.slice(1)));
 
 link.on("hello", (content) => {

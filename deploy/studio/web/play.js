@@ -72,11 +72,11 @@ export class PlayPage {
         element("section", {class: "panel", "aria-labelledby": "search-title"}, element("h2", {id: "search-title"}, "Search"),
           this.sides, this.simulations, this.threads, this.layer, this.letters,
           element("div", {class: "choice"}, element("label", {for: "analyse"}, "Analyse"), this.analyse),
-          ...hello.notes.map((note) => element("p", {class: "hint"}, `${note}.`)), this.numbers,
+          this.numbers,
           element("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "Moves of the search"}, element("table", {class: "search"},
             element("caption", {class: "hidden"}, "What the search says of each move"),
             element("thead", {}, element("tr", {}, ...["Move", "Visits", "Prior", "Value", "Goes on"].map((name) => element("th", {scope: "col"}, name)))),
-            this.rows))),
+            this.rows)), ...hello.notes.map((note) => element("p", {class: "hint"}, `${note}.`))),
         this.temperature.node),
       element("div", {class: "side"},
         element("section", {class: "panel", "aria-labelledby": "value-title"}, element("h2", {id: "value-title"}, `Value for ${first}`),
@@ -84,7 +84,6 @@ export class PlayPage {
         element("section", {class: "panel", "aria-labelledby": "game-title"}, element("h2", {id: "game-title"}, "Game"), this.moves,
           element("div", {class: "buttons"}, button("Open a file …", () => this.file.click()), this.file,
             this.notation, button("Save", () => this.link.send("save", {notation: this.notation.select.value})))))));
-    this.panel.onkeydown = (event) => this.#key(event);
   }
 
   #takeTable(table) {
@@ -175,8 +174,9 @@ export class PlayPage {
     this.file.value = "";
   }
 
-  #key(event) {
-    if (!this.table || event.target.closest("input, select, textarea, dialog") || event.target.closest("[role=gridcell]") && event.key.startsWith("Arrow")) return;
+  /** A key that no element took: steps through the game, or takes a move back. */
+  key(event) {
+    if (!this.table || event.target.closest?.("input, select, textarea, dialog") || event.target.closest?.("[role=gridcell]") && event.key.startsWith("Arrow")) return;
     const act = {ArrowLeft: () => this.#goTo(this.table.cursor - 1), ArrowRight: () => this.#goTo(this.table.cursor + 1),
       Home: () => this.#goTo(0), End: () => this.#goTo(this.table.moves.length), u: () => this.link.send("undo")}[event.key];
     if (!act || event.ctrlKey || event.metaKey || event.altKey) return;

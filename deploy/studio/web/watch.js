@@ -55,12 +55,14 @@ export class WatchPage {
         element("div", {class: "choice"}, element("label", {for: "follow"}, "Show each new game"), this.follow), this.totals,
         element("div", {class: "scroll tall", tabindex: "0", role: "region", "aria-label": "Games"}, element("table", {class: "games"},
           element("thead", {}, element("tr", {}, ...["Game", "Result", "Plies", "Version"].map((name) => element("th", {scope: "col"}, name)))), this.rows)))));
-    this.panel.onkeydown = (event) => {
-      const step = {ArrowLeft: -1, ArrowRight: 1, Home: -LONGEST, End: LONGEST}[event.key];
-      if (!step || event.target.closest("input, select, [role=gridcell]")) return;
-      this.#goTo(this.ply + step);
-      event.preventDefault();
-    };
+  }
+
+  /** A key that no element took: steps through the game. */
+  key(event) {
+    const step = {ArrowLeft: -1, ArrowRight: 1, Home: -LONGEST, End: LONGEST}[event.key];
+    if (!step || event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input, select, [role=gridcell]")) return;
+    this.#goTo(this.ply + step);
+    event.preventDefault();
   }
 
   show() {
