@@ -15,11 +15,10 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import openvino as ov
 from numpy.typing import NDArray
-from openvino import opset13 as op
 
 from shusaku.actors.evaluators.channels_last import Inputs, channels_last, input_type
+from shusaku.actors.evaluators.openvino_package import op, ov
 from shusaku.common.hardware import Precision, cpu_has_bf16
 from shusaku.common.messages import Weights
 from shusaku.common.network.tower import SCORE_SCALE, Shape, Tensors, TowerShape, folded_shapes

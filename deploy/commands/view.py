@@ -8,6 +8,7 @@ from typing import Any
 
 from shusaku.actors.evaluators.factory import make_evaluator
 from shusaku.common.config.schema import Config
+from shusaku.common.errors import UsageError
 from shusaku.common.search import Evaluate
 from shusaku.deploy.protocols.opening import OpenedAnalysis, open_analysis
 from shusaku.deploy.run.calibration import with_scales
@@ -51,6 +52,8 @@ def make_studio(config: Config) -> Shown:
     if not chosen and run is not None:
         studio = Studio(None, None, None, run, title=directory.name, replay_url=config.replay.url)
         return Shown(studio, (f"{directory} has no checkpoint yet: only Watch and Learn have something to show",))
+    if not chosen and "run.dir" in asked_keys(config):
+        raise UsageError(f"run.dir={directory}: there is no run in it; name the folder of a run, or give checkpoint=…")
     config = replace_settings(config, checkpoint=chosen or "shipped")
     threads = config.engine.threads or len(os.sched_getaffinity(0))
     opened = _open(config, threads)

@@ -202,7 +202,7 @@ class UciEngine:
         assert search is not None
         assert thinking is not None
         search.next_info, search.pause = self._now() + search.pause, min(MOST_INFO_S, 2 * search.pause)
-        report = report or self._opened_analysis().analysis.report()
+        report = replace(report or self._opened_analysis().analysis.report(), seconds=thinking.seconds)
         shows_wdl = bool(self._values.get("UCI_ShowWDL"))
         style = InfoStyle(self._number("MultiPV"), shows_wdl, self.dialect.mate_in_plies)
         for line in info_lines(report, search.position, thinking.moves(report), style, thinking.kept):

@@ -28,7 +28,8 @@ class Thinking:
         self._actions: tuple[int, ...] = ()
         self._expected = 1.0
         self._plan = ThinkingTime(math.inf, math.inf)
-        self._began = 0.0
+        self._asked = 0.0  # when the request came
+        self._began = 0.0  # when its clock began to run
         self._looked = 0.0
         self.is_active = False
         self.is_pondering = False
@@ -43,6 +44,11 @@ class Thinking:
         return self.is_active and not self._runs and self.is_held
 
     @property
+    def seconds(self) -> float:
+        """Since the request came; a search that goes on after `ponderhit` or its plan does not begin anew."""
+        return self._now() - self._asked
+
+    @property
     def is_held(self) -> bool:
         """Whether the answer waits for `stop` or `ponderhit`, however long the search has ended."""
         return self.is_pondering or self._request.is_infinite
@@ -54,7 +60,7 @@ class Thinking:
         """
         analysis = self._analysis
         analysis.set_position(position)
-        self._request, self._actions, self._began = request, actions, began
+        self._request, self._actions, self._asked, self._began = request, actions, began, began
         self._expected = expected_moves(self._game, position.ply)
         self.is_active, self.is_pondering = True, request.is_ponder
         self._has_run = self._is_extended = False

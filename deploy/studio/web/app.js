@@ -55,6 +55,7 @@ for (const name of NAMES) {
     event.preventDefault();
   });
 }
+addEventListener("keydown", (event) => !event.defaultPrevented && pages[shown]?.key?.(event));
 addEventListener("hashchange", () => show(location.hash.slice(1)));
 
 link.on("hello", (content) => {
@@ -64,7 +65,7 @@ link.on("hello", (content) => {
   for (const name of ["play", "see"]) tabs[name].disabled = !content.has_weights;
   for (const name of ["watch", "learn"]) tabs[name].disabled = !content.has_run;
   for (const page of Object.values(pages)) page.begin?.(content);
-  say(content.notes.join(" "));
+  say("");
   const again = shown;
   shown = "";
   show(again || location.hash.slice(1));

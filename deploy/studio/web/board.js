@@ -131,7 +131,7 @@ export class Board {
 
   #labels(width, height) {
     const {rows, columns, kind, row_labels: numbers, column_labels: letters} = this.game;
-    const found = [], size = Math.min(9, 3 + columns);
+    const found = [], size = Math.max(Math.min(9, 3 + columns), width / 55);
     const isTurned = this.isFlipped && kind !== "drops";
     for (let c = 0; c < columns; c++) {
       const cell = isTurned ? (rows - 1) * columns + c : c;
@@ -227,7 +227,7 @@ export class Board {
     const [cx, cy] = this.#middle(cell);
     const found = [svg("circle", {class: `heat${rank === 0 ? " best" : ""}`, cx, cy, r: CELL * 0.44, opacity: 0.2 + 0.75 * strength})];
     if (move.share >= 0.01)
-      found.push(svg("text", {class: "share", "font-size": Math.min(11, 4 + this.game.columns), x: cx, y: cy + 4}, percent(move.share, 0).replace(" %", "")));
+      found.push(svg("text", {class: "share", "font-size": Math.max(Math.min(11, 4 + this.game.columns), this.game.columns * 0.7), x: cx, y: cy + 4}, percent(move.share, 0).replace(" %", "")));
     return found;
   }
 

@@ -10,6 +10,10 @@ function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
+function colourOf(series, index) {
+  return colour(`--series${(series.colour ?? index) % 6}`);
+}
+
 function axis(extra = {}) {
   return {stroke: colour("--quiet"), grid: {stroke: colour("--line"), width: 1}, ticks: {stroke: colour("--line"), width: 1},
     font: "12px system-ui, sans-serif", ...extra};
@@ -22,12 +26,12 @@ function short(number) {
 }
 
 /**
- * A chart that fits its container.  `series`: [{name, dash, values, low, high}] over the same `xs`; `pick(x)` is called
- * with the place of a click.
+ * A chart that fits its container.  `series`: [{name, dash, colour, values, low, high}] over the same `xs`; `pick(x)` is
+ * called with the place of a click; `leastX` is shown at least.
  */
 export class Chart {
-  constructor({label, height = HEIGHT, range = null, pick = null, xTitle = ""}) {
-    Object.assign(this, {label, height, range, pick, xTitle});
+  constructor({label, height = HEIGHT, range = null, pick = null, xTitle = "", leastX = 0}) {
+    Object.assign(this, {label, height, range, pick, xTitle, leastX});
     this.node = element("figure", {class: "chart"});
     this.plot = null;
     this.observer = new ResizeObserver(() => this.#resize());
@@ -49,11 +53,11 @@ export class Chart {
     this.plot?.destroy();
     this.node.replaceChildren();
     this.plot = new uPlot({
-      width, height: this.height, legend: {show: series.length > 1, live: false}, cursor: {y: false, points: {show: false}},
-      scales: {x: {time: false}, y: this.range ? {range: this.range} : {}},
+      width, height: this.height, legend: {show: series.length > 1, live: false, markers: {dash: (_, index) => series[index - 1]?.dash ? "dashed" : "solid"}}, cursor: {y: false, points: {show: false}},
+      scales: {x: {time: false, range: (_, low, high) => [low ?? 0, Math.max(high ?? 0, this.leastX, (low ?? 0) + 1e-3)]}, y: this.range ? {range: this.range} : {}},
       axes: [axis(this.xTitle ? {label: this.xTitle, labelSize: 18, size: 34, labelFont: "12px system-ui, sans-serif", incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500]} : {size: 30}), axis({size: 52, values: (_, ticks) => ticks.map(short)})],
       series: [{}, ...series.map((one, index) => ({
-        label: one.name, stroke: colour(`--series${index % 6}`), width: 2, dash: one.dash ? [6, 4] : undefined,
+        label: one.name, stroke: colourOf(one, index), width: 2, dash: one.dash ? [6, 4] : undefined,
         spanGaps: true, points: {show: xs.length < 40, size: 5},
       }))],
       hooks: {draw: [(plot) => this.#drawExtras(plot)]},
@@ -73,7 +77,7 @@ export class Chart {
     ctx.setLineDash([]);
     series.forEach((one, index) => {
       if (!one.low) return;
-      ctx.strokeStyle = colour(`--series${index % 6}`);
+      ctx.strokeStyle = colourOf(one, index);
       ctx.lineWidth = devicePixelRatio;
       xs.forEach((x, i) => {
         if (one.low[i] === null || one.low[i] === undefined) return;

@@ -77,7 +77,7 @@ export class LearnPage {
   /** All series of a chart over one axis: uPlot wants the same places for all of them. */
   #drawChart(title, runs) {
     const series = runs.flatMap((run, index) => (run.charts.find((chart) => chart.title === title)?.series ?? [])
-      .map((one) => ({...one, name: runs.length > 1 ? `${one.name} (${run.name})` : one.name, dash: index > 0})));
+      .map((one, colour) => ({...one, colour, name: runs.length > 1 ? `${one.name} (${run.name})` : one.name, dash: index > 0})));
     const xs = [...new Set(series.flatMap((one) => one[this.by]))].sort((a, b) => a - b);
     const places = new Map(xs.map((x, index) => [x, index]));
     const spread = (one, values) => {

@@ -46,7 +46,7 @@ export class PlayPage {
     this.temperature = new TemperaturePanel((value) => this.#set({temperature: value}));
     this.rows = element("tbody");
     this.numbers = element("p", {class: "numbers", "aria-live": "off"});
-    this.curve = new Chart({label: "Value of the game, from the first player's view", height: 150, range: [-1, 1], xTitle: "ply",
+    this.curve = new Chart({label: "Value of the game, from the first player's view", height: 150, range: [-1, 1], xTitle: "ply", leastX: 10,
       pick: (ply) => this.link.send("go_to", {ply})});
     this.drops = element("ol", {class: "drops"});
     this.moves = element("ol", {class: "movelist", "aria-label": "Moves"});
@@ -72,8 +72,8 @@ export class PlayPage {
         element("section", {class: "panel", "aria-labelledby": "search-title"}, element("h2", {id: "search-title"}, "Search"),
           this.sides, this.simulations, this.threads, this.layer, this.letters,
           element("div", {class: "choice"}, element("label", {for: "analyse"}, "Analyse"), this.analyse),
-          this.numbers,
-          element("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "Moves of the search"}, element("table", {},
+          ...hello.notes.map((note) => element("p", {class: "hint"}, `${note}.`)), this.numbers,
+          element("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "Moves of the search"}, element("table", {class: "search"},
             element("caption", {class: "hidden"}, "What the search says of each move"),
             element("thead", {}, element("tr", {}, ...["Move", "Visits", "Prior", "Value", "Goes on"].map((name) => element("th", {scope: "col"}, name)))),
             this.rows))),
@@ -84,7 +84,6 @@ export class PlayPage {
         element("section", {class: "panel", "aria-labelledby": "game-title"}, element("h2", {id: "game-title"}, "Game"), this.moves,
           element("div", {class: "buttons"}, button("Open a file …", () => this.file.click()), this.file,
             this.notation, button("Save", () => this.link.send("save", {notation: this.notation.select.value})))))));
-    this.panel.onkeydown = (event) => this.#key(event);
   }
 
   #takeTable(table) {
@@ -109,7 +108,7 @@ export class PlayPage {
   /** One line for eyes and ears: the last move, then whose turn it is or how the game ended. */
   #say() {
     const {table} = this, {players} = this.game;
-    const last = table.cursor ? `${table.moves[table.cursor - 1]}. ` : "";
+    const last = table.cursor ? `${players[1 - table.to_play]} ${table.moves[table.cursor - 1]}. ` : "";
     const isThinking = table.thinking === "move" ? " – the engine thinks" : table.thinking === "review" ? " – reviewing" : "";
     const text = table.result ? `${last}${table.result}` : `${last}${players[table.to_play]} to move${isThinking}`;
     if (this.status.textContent !== text) this.status.textContent = text;
@@ -175,8 +174,9 @@ export class PlayPage {
     this.file.value = "";
   }
 
-  #key(event) {
-    if (!this.table || event.target.closest("input, select, textarea, dialog") || event.target.closest("[role=gridcell]") && event.key.startsWith("Arrow")) return;
+  /** A key that no element took: steps through the game, or takes a move back. */
+  key(event) {
+    if (!this.table || event.target.closest?.("input, select, textarea, dialog") || event.target.closest?.("[role=gridcell]") && event.key.startsWith("Arrow")) return;
     const act = {ArrowLeft: () => this.#goTo(this.table.cursor - 1), ArrowRight: () => this.#goTo(this.table.cursor + 1),
       Home: () => this.#goTo(0), End: () => this.#goTo(this.table.moves.length), u: () => this.link.send("undo")}[event.key];
     if (!act || event.ctrlKey || event.metaKey || event.altKey) return;

@@ -1,8 +1,8 @@
 // The page See: set up any position by clicks, and see what the network sees of it and what it answers.
 
 import {Board} from "./board.js";
-import {element, gauge, percent, signed} from "./dom.js";
-import {pieceName} from "./pieces.js";
+import {element, gauge, percent, signed, svg} from "./dom.js";
+import {drawPiece, pieceName} from "./pieces.js";
 
 const SHORT_VECTOR = 64;  // numbers that are shown without being asked for
 const SHOWN_MOVES = 10;
@@ -34,7 +34,7 @@ export class SeePage {
       onkeydown: (event) => event.key === "Enter" && this.#ask(this.text.value)});
     this.value = element("p", {class: "value"});
     this.policy = element("div", {class: "bars"});
-    this.legal = element("p", {class: "hint legal"});
+    this.legal = element("p", {class: "hint legal", tabindex: "0"});
     this.planes = element("div", {class: "planes"});
     this.planesPanel = element("section", {class: "panel side", "aria-labelledby": "planes-title"},
       element("h2", {id: "planes-title"}, "What the network sees"), this.planes);
@@ -71,13 +71,14 @@ export class SeePage {
     const group = (player) => element("div", {class: "palette", role: "group", "aria-label": `${players[player]}'s pieces`},
       ...pieces.map((piece) => {
         const letter = player ? piece.toLowerCase() : piece;
-        const mark = element("button", {"aria-pressed": letter === this.picked, "data-piece": letter, onclick: () => this.#pick(letter)},
-          pieceName(this.game, letter).replace(`${players[player]} `, ""));
+        const name = pieceName(this.game, letter);
+        const mark = element("button", {"aria-pressed": String(letter === this.picked), "aria-label": name, title: name, "data-piece": letter,
+          onclick: () => this.#pick(letter)}, svg("svg", {viewBox: "0 0 40 40", "aria-hidden": "true"}, drawPiece(this.game, letter, 20, 20, 40, false)));
         this.pickedButtons.push(mark);
         return mark;
       }));
-    const toHand = this.game.kind === "shogi" ? element("button", {onclick: () => this.#addToHand()}, "Add the picked piece to its hand") : null;
-    return element("div", {class: "palettes"}, element("span", {}, players[0]), group(0), element("span", {}, players[1]), group(1), toHand);
+    const toHand = this.game.kind === "shogi" ? element("button", {class: "tohand", onclick: () => this.#addToHand()}, "Add the picked piece to its hand") : null;
+    return element("div", {class: `palettes ${this.game.kind}`}, element("span", {}, players[0]), group(0), element("span", {}, players[1]), group(1), toHand);
   }
 
   #pick(piece) {
@@ -180,7 +181,7 @@ export class SeePage {
     this.vector.firstChild.textContent = `${vector.length} numbers: ${number} planes of ${rows} × ${columns}, one after the other`;
     this.vector.lastChild.textContent = vector.map(show).join(" ");
     const whole = vector.length <= 512;
-    this.planesPanel.classList.toggle("wide", !whole);
+    this.planesPanel.classList.toggle("wide", !whole || columns > 9);
     this.planes.replaceChildren(...seen.planes.map((plane, index) => {
       const caption = element("caption", {}, `${index}: ${plane.name}`);
       if (plane.values === undefined && !whole)

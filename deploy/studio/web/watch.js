@@ -42,7 +42,7 @@ export class WatchPage {
     this.rows = element("tbody");
     this.board = new Board({label: "Watched game"});
     this.status = element("p", {class: "status", "aria-live": "polite"}, "Choose a game");
-    this.curve = new Chart({label: "Values of the watched game", height: 170, range: [-1, 1], xTitle: "ply", pick: (ply) => this.#goTo(ply)});
+    this.curve = new Chart({label: "Values of the watched game", height: 170, range: [-1, 1], xTitle: "ply", leastX: 10, pick: (ply) => this.#goTo(ply)});
     this.policy = element("div", {class: "bars"});
     this.facts = element("p", {class: "numbers"});
     const steps = stepButtons((name) => this.#goTo({first: 0, back: this.ply - 1, on: this.ply + 1, last: LONGEST}[name]));
@@ -55,12 +55,14 @@ export class WatchPage {
         element("div", {class: "choice"}, element("label", {for: "follow"}, "Show each new game"), this.follow), this.totals,
         element("div", {class: "scroll tall", tabindex: "0", role: "region", "aria-label": "Games"}, element("table", {class: "games"},
           element("thead", {}, element("tr", {}, ...["Game", "Result", "Plies", "Version"].map((name) => element("th", {scope: "col"}, name)))), this.rows)))));
-    this.panel.onkeydown = (event) => {
-      const step = {ArrowLeft: -1, ArrowRight: 1, Home: -LONGEST, End: LONGEST}[event.key];
-      if (!step || event.target.closest("input, select, [role=gridcell]")) return;
-      this.#goTo(this.ply + step);
-      event.preventDefault();
-    };
+  }
+
+  /** A key that no element took: steps through the game. */
+  key(event) {
+    const step = {ArrowLeft: -1, ArrowRight: 1, Home: -LONGEST, End: LONGEST}[event.key];
+    if (!step || event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input, select, [role=gridcell]")) return;
+    this.#goTo(this.ply + step);
+    event.preventDefault();
   }
 
   show() {
@@ -114,7 +116,7 @@ export class WatchPage {
     this.policy.replaceChildren(...shares.slice(0, 10).map((one) => element("div", {class: `bar${one.action === played ? " played" : ""}`},
       element("span", {class: "name"}, one.move + (one.action === played ? " ✓" : "")), gauge(one.share, `Share of ${one.move}`),
       element("span", {class: "number"}, percent(one.share)))));
-    const last = ply ? `${ply}. ${game.moves[ply - 1]}. ` : "";
+    const last = ply ? `Ply ${ply}: ${players[1 - board.to_play]} ${game.moves[ply - 1]}. ` : "";
     this.status.textContent = ply === game.moves.length ? `${last}${game.result}${game.ended_by === "resignation" ? " by resignation" : ""}` : `${last}${players[board.to_play]} to move`;
     this.facts.textContent = ply === game.moves.length ? `Game ${number} is over.`
       : game.kinds[ply] === "opening" ? `Plays ${game.moves[ply]} · drawn without a search · version ${game.versions[ply]}`

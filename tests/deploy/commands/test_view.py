@@ -51,7 +51,7 @@ def test_what_cannot_work_is_one_line_and_exit_code_2(tmp_path: Path, capsys: py
         cases = {
             f"view.port={taken.getsockname()[1]}": r"view\.port=\d+: Address already in use",
             "view.host=0.0.0.0": r"view\.host=0\.0\.0\.0: other machines", "view.port=70000": r"view\.port=70000",
-            "checkpoint=nowhere": "checkpoint=nowhere: no such file",
+            "checkpoint=nowhere": "checkpoint=nowhere: no such file", "checkpoint=": "there is no run in it",
         }
         for override, text in cases.items():
             assert main([*command, override]) == 2

@@ -197,7 +197,7 @@ LINES = ('{"id": 1, "moves": ["e2e4"], "plies": "all"}', '{"id": "x", "action": 
          '{"id": 4, "position": "4k3/8/8/8/8/8/8/4K2R w K - 0 1", "ownership": true, "simulations": 3}')
 
 
-@pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=[pytest.mark.long, pytest.mark.timeout(1800)])])
 def test_random_and_mutated_lines(client: Client, count: int) -> None:
     chance = random.Random(count)
     for _ in range(count):

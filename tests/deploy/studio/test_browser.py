@@ -1,9 +1,7 @@
-"""The studio's pages in Chromium: whole games by clicks, the set-up widget, sliders, keyboard, a phone, axe-core."""
+"""The studio's pages in Chromium: clicks, the set-up widget, sliders, keyboard, a phone, axe-core."""
 
 import random
 import re
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,85 +9,21 @@ import numpy as np
 import oracles
 import pytest
 from labelled_games import random_game
-from studio_fixtures import make_studio, make_table
+from studio_fixtures import make_studio, quiet_studio, wait_for
 
-from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.common._core import Game
 from shusaku.common.codec import encode_record
 from shusaku.common.messages import Metrics
 from shusaku.common.metrics import MetricsSink
-from shusaku.deploy.studio.studio import Studio
-from shusaku.deploy.studio.table import HUMAN, Settings, Table
+from shusaku.deploy.studio.table import HUMAN
 from shusaku.deploy.studio.temperature import move_probabilities
 from shusaku.replay.record_log import RecordLog
 
 oracles.package("playwright")
-from studio_browser import Visit, axe_source, open_browser, serve  # noqa: E402
-
-GAMES = [("tic_tac_toe", {}, 9), ("connect_four", {}, 42), ("othello", {"size": 6}, 70), ("hex", {"size": 4}, 16),
-         ("go", {"size": 5}, 12), ("chess", {}, 14), ("minishogi", {}, 24), ("shogi", {}, 10)]
+from studio_browser import Visit, axe_source, serve  # noqa: E402
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with open_browser() as opened:
-        yield opened
-
-
-def quiet_studio(game: Game, run: Path | None = None) -> tuple[Studio, Table]:
-    """Both sides by hand, and nothing is searched."""
-    table = make_table(game, 16)
-    table.change(Settings(16, 1, 1.0, False))
-    table.new((HUMAN, HUMAN))
-    return Studio(table, game, PseudoRandomEvaluator(game, 1), run, title=game.name), table
-
-
-def wait_for(is_so: Callable[[], Any], seconds: float = 30.0) -> None:
-    end = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < end
-        time.sleep(0.005)
-
-
-def click_move(visit: Visit, move: dict[str, Any], legal: list[dict[str, Any]]) -> None:
-    page, cell = visit.page, "#page-play [data-cell='{}']".format
-    if move["move"] == "pass":
-        page.get_by_role("button", name="Pass").click()
-        return
-    if "from" in move:
-        page.locator(cell(move["from"])).click()
-    elif "drops" in move:
-        page.locator(f".hand.own button[data-drops='{move['drops']}']").click()
-    page.locator(cell(move["to"])).click()
-    same = [one for one in legal if all(one.get(key) == move.get(key) for key in ("from", "drops", "to"))]
-    if len(same) > 1:
-        page.locator(f"dialog [data-makes='{move['makes'] or '='}']").click()
-
-
-@pytest.mark.parametrize(("name", "params", "plies"), GAMES)
-def test_a_game_is_played_by_clicks(browser: Any, name: str, params: dict[str, Any], plies: int) -> None:
-    game, drawn = Game(name, params), random.Random(4)
-    studio, table = quiet_studio(game)
-    with serve(studio) as address:
-        visit = Visit(browser, address)
-        for _ in range(plies):
-            state = table.state()
-            if state["result"]:
-                break
-            special = [move for move in state["legal"] if move.get("drops") or move.get("makes")]
-            move = drawn.choice(special or state["legal"])
-            click_move(visit, move, state["legal"])
-            wait_for(lambda ply=state["cursor"] + 1: table.ply == ply)
-            assert table.actions[-1] == move["action"]
-            visit.wait_until("text => document.querySelector('#page-play .status').textContent.startsWith(text)",
-                             f"{move['move']}.")
-        state = table.state()
-        if state["result"]:
-            assert state["result"] in visit.page.locator("#page-play .status").inner_text()
-        assert visit.page.locator("#page-play .movelist li").count() == len(state["moves"])
-        visit.close()
-
-
+@pytest.mark.long
 def test_a_piece_is_dragged_and_a_pawn_becomes_what_is_asked(browser: Any) -> None:
     game = Game("chess")
     studio, table = quiet_studio(game)
@@ -158,6 +92,7 @@ def test_the_temperature_slider_draws_the_same_bars_as_the_engine(browser: Any) 
         visit.close()
 
 
+@pytest.mark.long
 def test_the_search_is_seen_and_the_engine_answers(browser: Any) -> None:
     with serve(make_studio(Game("connect_four"), simulations=64)) as address:
         visit = Visit(browser, address)
@@ -171,6 +106,7 @@ def test_the_search_is_seen_and_the_engine_answers(browser: Any) -> None:
         visit.close()
 
 
+@pytest.mark.long
 def test_the_keyboard_plays_and_changes_pages(browser: Any) -> None:
     studio, table = quiet_studio(Game("tic_tac_toe"))
     with serve(studio) as address:
@@ -207,6 +143,7 @@ def run(tmp_path: Path) -> Path:
     return tmp_path / "first"
 
 
+@pytest.mark.long
 def test_games_of_a_run_are_watched_as_they_end(browser: Any, run: Path) -> None:
     studio, _ = quiet_studio(Game("tic_tac_toe"), run)
     with serve(studio) as address:
@@ -226,6 +163,7 @@ def test_games_of_a_run_are_watched_as_they_end(browser: Any, run: Path) -> None
         visit.close()
 
 
+@pytest.mark.long
 def test_two_runs_lie_over_each_other(browser: Any, run: Path) -> None:
     studio, _ = quiet_studio(Game("tic_tac_toe"), run)
     with serve(studio) as address:
@@ -239,6 +177,7 @@ def test_two_runs_lie_over_each_other(browser: Any, run: Path) -> None:
         visit.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious_and_a_phone_does_not_scroll_sideways(browser: Any, run: Path, scheme: str) -> None:
     axe = axe_source()

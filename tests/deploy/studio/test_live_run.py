@@ -6,9 +6,10 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-from studio_fixtures import make_studio, pages_of
+from studio_fixtures import make_studio, pages_of, wait_for
 
 ROOT = Path(__file__).resolve().parents[3]
 ANY = {"winner": "", "ended_by": "", "least_plies": 0, "most_plies": 1000, "least_version": 0}
@@ -17,12 +18,9 @@ SMALL = ("experiment=tic_tac_toe", "run.minutes=5", "actors.count=1", "replay.mi
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("command", ["local", "train"])
-def test_a_live_run_is_watched_until_it_is_killed(command: str, tmp_path: Path) -> None:
+def test_eight_pages_watch_a_live_run_until_it_is_killed(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    program = [sys.executable, "-m", "shusaku", command, f"run.dir={run}", *SMALL]
-    with (tmp_path / "log").open("wb") as log:
-        process = subprocess.Popen(program, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+    process = start("local", tmp_path)
 
     async def work() -> None:
         async with asyncio.timeout(560):
@@ -47,6 +45,48 @@ def test_a_live_run_is_watched_until_it_is_killed(command: str, tmp_path: Path) 
     try:
         asyncio.run(work())
     finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        end(process)
+
+
+@pytest.mark.long
+def test_the_browser_watches_a_training_until_it_is_killed(browser: Any, tmp_path: Path) -> None:
+    from studio_browser import Visit, serve
+
+    run = tmp_path / "run"
+    process = start("train", tmp_path)
+    try:
+        wait_for(lambda: (run / "metrics.jsonl").exists() or process.poll() is not None, 400)
+        assert process.poll() is None, (tmp_path / "log").read_text()
+        with serve(make_studio(None, run)) as address:
+            visit = Visit(browser, address, "watch")
+            page = visit.page
+            page.wait_for_selector("#page-watch .games tbody tr:nth-child(20)", timeout=200_000)
+            page.wait_for_selector("#page-watch .run.live")
+            page.locator("#page-watch .games tbody button").first.click()
+            page.get_by_role("button", name="To the end").click()
+            visit.wait_until("() => /won|drawn/.test(document.querySelector('#page-watch .main .status').textContent)")
+            page.locator("#tab-learn").click()
+            page.wait_for_selector("#page-learn canvas", timeout=200_000)
+            end(process)
+            page.wait_for_selector("#page-learn .run:not(.live)", timeout=60_000)
+            assert "does not go on" in page.locator("#page-learn .run").inner_text()
+            page.locator("#tab-watch").click()
+            page.get_by_role("button", name="To the beginning").click()
+            visit.wait_until("() => /to move/.test(document.querySelector('#page-watch .main .status').textContent)")
+            visit.close()
+    finally:
+        end(process)
+
+
+def start(command: str, folder: Path) -> subprocess.Popen[bytes]:
+    """A run of this command below the folder."""
+    program = [sys.executable, "-m", "shusaku", command, f"run.dir={folder / 'run'}", *SMALL]
+    with (folder / "log").open("wb") as log:
+        return subprocess.Popen(program, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Kills it with all its children."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

@@ -24,6 +24,7 @@ SEEDS = (
     "echo a b", "kgs-chat game x hello", "clear_cache", "12 name", "# comment", "", "protocol_version",
 )
 ADDED = ("-1", "99999999999", "nan", "1e400", "b", "pass", "{", "Z25", "true")
+FAST = Settings(simulations=2, limits_clock=True)  # a clock of a million seconds is a line like others
 SLOW = ("final", "dead", "cleanup", "owners")  # commands of these are rare here
 
 
@@ -63,13 +64,14 @@ def hostile_lines(count: int, seed: int) -> list[str]:
 
 @pytest.mark.parametrize(("name", "size"), [("go", 5), ("othello", 6), ("hex", 4)])
 def test_hostile_lines(name: str, size: int) -> None:
-    client = GtpClient(name, settings=Settings(simulations=2), size=size)
+    client = GtpClient(name, settings=FAST, size=size)
     survive(client, hostile_lines(250, 1))
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 def test_ten_thousand_hostile_lines() -> None:
-    survive(GtpClient(settings=Settings(simulations=2), size=5), hostile_lines(10_000, 2))
+    survive(GtpClient(settings=FAST, size=5), hostile_lines(10_000, 2))
 
 
 def survive(client: GtpClient, lines: list[str]) -> None:

@@ -104,6 +104,19 @@ def test_ponderhit_starts_the_clock(client: EngineClient, go: str) -> None:
     assert client.count("bestmove") == 1
 
 
+def test_time_runs_on_over_ponderhit_and_a_longer_plan(client: EngineClient) -> None:
+    client.send("position startpos", "go ponder wtime 9000 btime 9000 winc 200 binc 200")
+    client.run(0.5)
+    client.ask("ponderhit", "bestmove")
+    searched = [line for line in client.heard if line.startswith("info depth")]
+    told = [re.search(r"nodes (\d+) nps (\d+) time (\d+)", line) for line in searched]
+    nodes, speeds, times = zip(*(map(int, match.groups()) for match in told if match), strict=True)
+    assert times == tuple(sorted(times))
+    assert times[-1] >= 500
+    for count, speed, milliseconds in zip(nodes, speeds, times, strict=True):
+        assert speed <= 1000 * count / max(1, milliseconds - 1) + 1
+
+
 def test_multipv_and_wdl(client: EngineClient) -> None:
     client.send("setoption name MultiPV value 3", "setoption name UCI_ShowWDL value true", "position startpos")
     client.ask("go nodes 200", "bestmove")
@@ -219,7 +232,7 @@ def mutated(chance: random.Random, lines: tuple[str, ...]) -> str:
     return " ".join(words)
 
 
-@pytest.mark.parametrize("count", [500, pytest.param(10_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [500, pytest.param(10_000, marks=[pytest.mark.long, pytest.mark.timeout(1800)])])
 def test_random_and_mutated_lines(count: int) -> None:
     chance = random.Random(count)
     lines = (*GOES, *OTHERS, "position fen rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1 moves e2e4",

@@ -137,7 +137,7 @@ GOES = ("go", "go infinite", "go ponder btime 50 wtime 50", "go btime 30 wtime 3
         "go depth 2", "go btime 0 wtime 0")
 
 
-@pytest.mark.parametrize("count", [500, pytest.param(10_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [500, pytest.param(10_000, marks=[pytest.mark.long, pytest.mark.timeout(1800)])])
 def test_random_and_mutated_lines(count: int) -> None:
     chance = random.Random(count)
     client = EngineClient(usi_engine)
