@@ -41,7 +41,7 @@ CASES = [
 def random_network(game: Game, config: NetworkConfig, targets: list[str], *, is_deep: bool = False) -> Network:
     """With statistics, scales and last layers that are far from their first values.
 
-    A deep one stays nearer to them, and its logits near those of trained ones: float32 keeps too few digits of hundreds.
+    A deep one stays nearer to them, and its logits near those of trained ones: of hundreds, float32 keeps few digits.
     """
     spread = 0.1 if is_deep else 1.0
     network = Network(game.observation_shape, game.num_actions, config,
