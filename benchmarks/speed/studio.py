@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import psutil
 from playwright.sync_api import Page, sync_playwright
 
 from benchmarks.lib import ROOT, record
@@ -114,7 +115,8 @@ def click(page: Page, sides: str, plies: int) -> float:
 
 
 def measure_viewers(pairs: int, seconds: float) -> dict[str, Any]:
-    """Searches a second of self-play with eight viewers over those without, in each pair."""
+    """Searches a second of self-play with eight viewers over those without, in each pair; and the share of all cores
+    that the studio takes while they watch, which holds on a busy machine, too."""
     with tempfile.TemporaryDirectory(prefix="studio-") as folder:
         run = Path(folder) / "run"
         training = ("local", "experiment=connect_four", "learner.enabled=false", "strength.enabled=false",
@@ -125,12 +127,18 @@ def measure_viewers(pairs: int, seconds: float) -> dict[str, Any]:
                 time.sleep(0.2)
             view = stack.enter_context(program("view", f"run.dir={run}", "view.port=0"))
             address = address_of(view)
-            ratios = [asyncio.run(one_pair(address, run, index % 2 == 0, seconds)) for index in range(pairs)]
-    return {"ratios": [round(ratio, 4) for ratio in ratios], "median": round(statistics.median(ratios), 4)}
+            studio = psutil.Process(view.pid)
+            results = [asyncio.run(one_pair(address, run, studio, index % 2 == 0, seconds)) for index in range(pairs)]
+    ratios, shares = zip(*results, strict=True)
+    return {"ratios": [round(ratio, 4) for ratio in ratios], "median": round(statistics.median(ratios), 4),
+            "studio_share": round(statistics.median(shares), 4)}
 
 
-async def one_pair(address: str, run: Path, is_watched_first: bool, seconds: float) -> float:
-    rates = {}
+async def one_pair(
+    address: str, run: Path, studio: psutil.Process, is_watched_first: bool, seconds: float
+) -> tuple[float, float]:
+    """The ratio of the rates, and the studio's share of the cores while it is watched."""
+    rates, share = {}, 0.0
     for is_watched in (is_watched_first, not is_watched_first):
         async with contextlib.AsyncExitStack() as stack:
             if is_watched:
@@ -140,8 +148,15 @@ async def one_pair(address: str, run: Path, is_watched_first: bool, seconds: flo
                     await socket.send_str(json.dumps(ANY))
                     stack.callback(asyncio.create_task(drain(socket)).cancel)
             await asyncio.sleep(SETTLE_SECONDS)
+            begin = cpu_seconds(studio)
             rates[is_watched] = await rate_of(run, seconds)
-    return rates[True] / rates[False]
+            if is_watched:
+                share = (cpu_seconds(studio) - begin) / seconds / len(os.sched_getaffinity(0))
+    return rates[True] / rates[False], share
+
+
+def cpu_seconds(process: psutil.Process) -> float:
+    return sum(sum(one.cpu_times()[:2]) for one in (process, *process.children(recursive=True)))
 
 
 async def drain(socket: aiohttp.ClientWebSocketResponse) -> None:
