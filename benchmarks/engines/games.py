@@ -3,8 +3,8 @@
     python -m benchmarks.engines.games chess     --checkpoint runs/chess --opponent "stockfish" --option "Skill Level=0"
     python -m benchmarks.engines.games shogi     --checkpoint runs/shogi --opponent gpsusi
     python -m benchmarks.engines.games minishogi --checkpoint random --opponent "fairy-stockfish" \
-        --option USI_Variant=minishogi
-    python -m benchmarks.engines.games chess --checkpoint random --opponent self --clock 2+0.02 --games 200 --busy
+        --option UCI_Variant=minishogi
+    python -m benchmarks.engines.games chess --checkpoint random --opponent random --clock 2+0.02 --games 200 --busy
 
 The clients and the rules are theirs: a move that their rules refuse, a protocol error and a flag that falls lose the
 game and are counted for the engine that did it.  `--busy` keeps a process busy on every core meanwhile.  `--record`
@@ -14,6 +14,7 @@ appends the result to engines.jsonl among the results.
 import argparse
 import contextlib
 import os
+import random
 import shlex
 import signal
 import subprocess
@@ -65,6 +66,9 @@ class ChessReferee:
             return False
         return True
 
+    def legal_moves(self) -> list[str]:
+        return [move.uci() for move in self.board.legal_moves]
+
 
 class ShogiReferee:
     def __init__(self) -> None:
@@ -89,6 +93,9 @@ class ShogiReferee:
             return False
         self.board.push(parsed)
         return True
+
+    def legal_moves(self) -> list[str]:
+        return [cshogi.move_to_usi(move) for move in self.board.legal_moves]
 
 
 class MinishogiReferee:
@@ -189,6 +196,22 @@ class ShogiClient:
         self.script.unlink()
 
 
+class RandomClient:
+    """Plays at once, and anything: games against it are long, and only our engine's clock runs down."""
+
+    def __init__(self, command: list[str], options: dict[str, str]) -> None:
+        self.random = random.Random(1)
+
+    def choose(self, referee: Any, moves: list[str], clock: Clock, game: int) -> str:
+        return self.random.choice(referee.legal_moves())
+
+    def end(self, result: str) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
 REFEREES = {"chess": ChessReferee, "shogi": ShogiReferee, "minishogi": MinishogiReferee}
 
 
@@ -240,7 +263,7 @@ def main() -> None:
     parser.add_argument("game", choices=REFEREES)
     parser.add_argument("--checkpoint", default="random")
     parser.add_argument("--set", action="append", default=[], help="a setting of ours: engine.threads=1")
-    parser.add_argument("--opponent", required=True, help="a command, or `self`")
+    parser.add_argument("--opponent", required=True, help="a command, `self`, or `random` (chess, shogi)")
     parser.add_argument("--option", action="append", default=[], help="of the opponent: NAME=VALUE")
     parser.add_argument("--games", type=int, default=100)
     parser.add_argument("--clock", help="SECONDS+INCREMENT; else a fixed time a move")
@@ -258,7 +281,8 @@ def main() -> None:
     client = ChessClient if protocol == "uci" else ShogiClient
     score, ends, faults, plies = Counter(), Counter(), Counter(), 0
     with busy_cores(options.busy):
-        engines = [client(ours, {}), client(theirs, dict(text.split("=", 1) for text in options.option))]
+        opponent = RandomClient if options.opponent == "random" else client
+        engines = [client(ours, {}), opponent(theirs, dict(text.split("=", 1) for text in options.option))]
         for number in range(options.games):
             order = [0, 1] if number % 2 == 0 else [1, 0]  # who moves first
             clock = Clock(move_seconds=options.move_seconds)

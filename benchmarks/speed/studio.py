@@ -1,8 +1,8 @@
 """The studio in a browser: first paint, a move, and what eight viewers cost self-play.
 
     python -m benchmarks.speed.studio page     # first paint, and a move beyond its search, in Chromium; 20 of each
-    python -m benchmarks.speed.studio viewers  # pairs of 30 s with and without eight viewers of a run, which side first
-                                               # changing places; --pairs 10
+    python -m benchmarks.speed.studio viewers  # --pairs 10 of --seconds 30 with and without eight viewers of a run; the
+                                               # side that comes first changes
 
 Result lines go to benchmarks/results/studio.jsonl.
 """
@@ -24,13 +24,14 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import psutil
 from playwright.sync_api import Page, sync_playwright
 
 from benchmarks.lib import ROOT, record
 from shusaku.deploy.run.control_client import ControlClient
 
 RESULTS = "studio.jsonl"
-TIMES, VIEWERS, SECONDS, SETTLE_SECONDS = 20, 8, 30.0, 4.0
+TIMES, VIEWERS, SETTLE_SECONDS = 20, 8, 4.0
 ANY = {"type": "watch", "winner": "", "ended_by": "", "least_plies": 0, "most_plies": 1000, "least_version": 0}
 
 
@@ -38,12 +39,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("page", "viewers"))
     parser.add_argument("--pairs", type=int, default=10)
+    parser.add_argument("--seconds", type=float, default=30.0)
     options = parser.parse_args()
     command = f"python -m benchmarks.speed.studio {options.what}"
     if options.what == "page":
         record(RESULTS, command, name="page", **measure_page())
     else:
-        record(RESULTS, command, name="viewers", **measure_viewers(options.pairs))
+        command += f" --pairs {options.pairs} --seconds {options.seconds:g}"
+        record(RESULTS, command, name="viewers", **measure_viewers(options.pairs, options.seconds))
 
 
 @contextlib.contextmanager
@@ -98,7 +101,7 @@ def first_paint(page: Page, address: str) -> float:
 def click(page: Page, sides: str, plies: int) -> float:
     page.locator("#sides").select_option(sides)
     page.get_by_role("button", name="New game").click()
-    page.wait_for_function("document.querySelectorAll('#page-play .movelist li').length === 0")
+    page.wait_for_function("() => document.querySelectorAll('#page-play .movelist li').length === 0")
     taken: float = page.evaluate("""plies => new Promise(done => {
         const list = document.querySelector('#page-play .movelist'), begin = performance.now();
         new MutationObserver((_, self) => {
@@ -111,20 +114,31 @@ def click(page: Page, sides: str, plies: int) -> float:
     return taken
 
 
-def measure_viewers(pairs: int) -> dict[str, Any]:
-    """Searches a second of self-play with eight viewers over those without, in each pair."""
+def measure_viewers(pairs: int, seconds: float) -> dict[str, Any]:
+    """Searches a second of self-play with eight viewers over those without, in each pair; and the share of all cores
+    that the studio takes while they watch, which holds on a busy machine, too."""
     with tempfile.TemporaryDirectory(prefix="studio-") as folder:
         run = Path(folder) / "run"
         training = ("local", "experiment=connect_four", "learner.enabled=false", "strength.enabled=false",
                     f"run.dir={run}", "run.minutes=120")
-        with program(*training), program("view", f"run.dir={run}", "view.port=0") as view:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(program(*training))
+            while not (run / "control.json").exists():
+                time.sleep(0.2)
+            view = stack.enter_context(program("view", f"run.dir={run}", "view.port=0"))
             address = address_of(view)
-            ratios = [asyncio.run(one_pair(address, run, index % 2 == 0)) for index in range(pairs)]
-    return {"ratios": [round(ratio, 4) for ratio in ratios], "median": round(statistics.median(ratios), 4)}
+            studio = psutil.Process(view.pid)
+            results = [asyncio.run(one_pair(address, run, studio, index % 2 == 0, seconds)) for index in range(pairs)]
+    ratios, shares = zip(*results, strict=True)
+    return {"ratios": [round(ratio, 4) for ratio in ratios], "median": round(statistics.median(ratios), 4),
+            "studio_share": round(statistics.median(shares), 4)}
 
 
-async def one_pair(address: str, run: Path, is_watched_first: bool) -> float:
-    rates = {}
+async def one_pair(
+    address: str, run: Path, studio: psutil.Process, is_watched_first: bool, seconds: float
+) -> tuple[float, float]:
+    """The ratio of the rates, and the studio's share of the cores while it is watched."""
+    rates, share = {}, 0.0
     for is_watched in (is_watched_first, not is_watched_first):
         async with contextlib.AsyncExitStack() as stack:
             if is_watched:
@@ -134,8 +148,15 @@ async def one_pair(address: str, run: Path, is_watched_first: bool) -> float:
                     await socket.send_str(json.dumps(ANY))
                     stack.callback(asyncio.create_task(drain(socket)).cancel)
             await asyncio.sleep(SETTLE_SECONDS)
-            rates[is_watched] = await rate_of(run)
-    return rates[True] / rates[False]
+            begin = cpu_seconds(studio)
+            rates[is_watched] = await rate_of(run, seconds)
+            if is_watched:
+                share = (cpu_seconds(studio) - begin) / seconds / len(os.sched_getaffinity(0))
+    return rates[True] / rates[False], share
+
+
+def cpu_seconds(process: psutil.Process) -> float:
+    return sum(sum(one.cpu_times()[:2]) for one in (process, *process.children(recursive=True)))
 
 
 async def drain(socket: aiohttp.ClientWebSocketResponse) -> None:
@@ -143,8 +164,8 @@ async def drain(socket: aiohttp.ClientWebSocketResponse) -> None:
         pass
 
 
-async def rate_of(run: Path) -> float:
-    (begin, first), _ = searches(run), await asyncio.sleep(SECONDS)
+async def rate_of(run: Path, seconds: float) -> float:
+    (begin, first), _ = searches(run), await asyncio.sleep(seconds)
     end, last = searches(run)
     return (last - first) / (end - begin)
 

@@ -10,7 +10,9 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
+from shusaku.common._core import Game
 from shusaku.common.durable_files import write_atomically
+from shusaku.common.network.fingerprint import check_planes, planes_fingerprint
 from shusaku.common.network.weights import weights_from_bytes, weights_to_bytes
 from shusaku.deploy.run.chosen_weights import average_weights
 from shusaku.deploy.run.saved_config import FILE, config_text, read_config
@@ -29,7 +31,10 @@ def ship(run: Path, name: str, about: dict[str, str]) -> Path:
     weights = average_weights(found.checkpoint, saved)
     tensors = {key: tensor for key, tensor in weights.tensors.items()
                if not key.startswith("heads.") or key.split(".")[1] in HEADS}
-    data = weights_to_bytes(replace(weights, tensors=tensors, about={**about, "licence": "Apache-2.0"}), is_half=True)
+    planes = planes_fingerprint(Game(weights.game, weights.params))
+    check_planes(Game(weights.game, weights.params), weights.planes, str(run))
+    data = weights_to_bytes(replace(weights, tensors=tensors, planes=planes, about={**about, "licence": "Apache-2.0"}),
+                            is_half=True)
     assert len(data) <= LARGEST, f"{len(data):,} bytes"
     folder = FOLDER / name
     folder.mkdir(parents=True, exist_ok=True)

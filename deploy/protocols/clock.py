@@ -8,7 +8,7 @@ from shusaku.common._core import Game
 
 FEWEST_MOVES = 10.0  # that a player is assumed to have before them, so that a long game never runs dry
 REMEMBERED_MOVES = 12  # whose delays count for the reserve
-COMFORT = 4  # reserves that are left: then every move is searched, be it for a fortieth of what is left
+COMFORT = 8  # reserves that are left: then every move is searched, be it for a fortieth of what is left
 LEAST_SHARE = 1 / 40
 
 # How many plies a game of ours lasts, about; for the games that fill their board: as a share of its cells.

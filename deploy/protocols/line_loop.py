@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO, Protocol
 
 MAX_LINE = 1 << 20  # bytes; a game of a thousand moves takes six thousand
+CHUNK = 1 << 16  # bytes that are read at once
 WAITING_LINES = 256  # that are read ahead while the engine is busy; then its client has to wait
 POLL_S = 0.004  # between two looks at a search that runs
 
@@ -37,7 +38,11 @@ class LineReader:
     """A thread that reads lines from a pipe, so that an engine hears them while it searches."""
 
     def __init__(self, pipe: BinaryIO) -> None:
-        self._pipe = pipe
+        """Reads the descriptor of `pipe`, and leaves its buffer alone.
+
+        A thread that waits in the buffer's `readline` keeps its lock, and Python aborts if it ends meanwhile.
+        """
+        self._descriptor = pipe.fileno()
         self._lines: queue.Queue[str | None] = queue.Queue(WAITING_LINES)
         threading.Thread(target=self._read, name="lines", daemon=True).start()
 
@@ -46,14 +51,24 @@ class LineReader:
         return self._lines.get(timeout=seconds)
 
     def _read(self) -> None:
-        with contextlib.suppress(OSError, ValueError):  # the pipe was closed under it
-            while line := self._pipe.readline(MAX_LINE):
-                if not line.endswith(b"\n") and len(line) == MAX_LINE:
-                    while (rest := self._pipe.readline(MAX_LINE)) and not rest.endswith(b"\n"):
-                        pass
-                    continue  # no command is so long: dropped as a whole
-                self._lines.put(line.decode("utf-8", errors="replace").rstrip("\r\n"))
+        begun, is_too_long = bytearray(), False  # the line that has not ended yet
+        with contextlib.suppress(OSError):  # the pipe was closed under it
+            while chunk := os.read(self._descriptor, CHUNK):
+                *ends, begin = chunk.split(b"\n")
+                for end in ends:
+                    begun += end
+                    if not is_too_long and len(begun) < MAX_LINE:
+                        self._put(begun)
+                    begun, is_too_long = bytearray(), False
+                begun += begin
+                if len(begun) >= MAX_LINE:  # no command is so long: dropped as a whole
+                    begun, is_too_long = bytearray(), True
+        if begun and not is_too_long:
+            self._put(begun)
         self._lines.put(None)
+
+    def _put(self, line: bytearray) -> None:
+        self._lines.put(line.decode("utf-8", errors="replace").rstrip("\r"))
 
 
 def serve(engine: Engine, reader: LineReader, *, finishes: bool = False) -> None:

@@ -26,7 +26,7 @@ from shusaku.deploy.run.game_parameters import check_search
 from shusaku.deploy.run.saved_config import find_config, holds_run, read_config
 from shusaku.learner.checkpoints import WEIGHTS, Checkpoint, Found, is_checkpoint, load_checkpoint, load_latest
 
-SHIPPED = {"connect_four": "connect_four", "go": "go_9x9"}  # game -> its folder in deploy/shipped
+SHIPPED = {"connect_four": "connect_four"}  # game -> its folder in deploy/shipped
 _SHIPPED_FOLDER = Path(__file__).resolve().parents[1] / "shipped"
 
 
@@ -85,7 +85,7 @@ def shipped_file(config: Config, key: str, default_game: str = "") -> Path:
     game = default_game if default_game and not is_asked else config.game.name
     if game not in SHIPPED:
         raise UsageError(f"{key}=shipped: there is no such network of {game}, only of {' and '.join(SHIPPED)}; train "
-                         "one, or add game=connect_four")
+                         "one with shusaku local, and name its run directory")
     return _SHIPPED_FOLDER / SHIPPED[game] / WEIGHTS
 
 

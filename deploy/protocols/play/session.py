@@ -185,7 +185,7 @@ class Session:
                 writer.write(self.record())
         except (RecordError, UsageError) as error:
             raise PlayError(str(error)) from None
-        return f"saved {len(self._plies)} moves in {name}"
+        return f"saved {len(self._plies)} {'move' if len(self._plies) == 1 else 'moves'} in {name}"
 
     def record(self) -> GameRecord:
         """The game so far."""

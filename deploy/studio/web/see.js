@@ -35,7 +35,7 @@ export class SeePage {
     this.value = element("p", {class: "value"});
     this.policy = element("div", {class: "bars"});
     this.legal = element("p", {class: "hint legal", tabindex: "0"});
-    this.planes = element("div", {class: "planes"});
+    this.planes = element("div", {class: "planes", tabindex: "0", role: "region", "aria-label": "Input planes"});
     this.planesPanel = element("section", {class: "panel side", "aria-labelledby": "planes-title"},
       element("h2", {id: "planes-title"}, "What the network sees"), this.planes);
     this.vector = element("details", {class: "vector"}, element("summary", {}, ""), element("pre", {tabindex: "0"}));

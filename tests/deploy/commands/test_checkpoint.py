@@ -23,18 +23,24 @@ def extract(name: str, folder: Path) -> Path:
     return directory
 
 
-@pytest.fixture(params=["connect_four", "go_9x9"])
+@pytest.fixture
 def run(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    return extract(f"golden_runs/{request.param}-1.tar.gz", tmp_path / "golden")
+    """Of connect four, unless a test names another game."""
+    return extract(f"golden_runs/{getattr(request, 'param', 'connect_four')}-1.tar.gz", tmp_path / "golden")
 
 
 def call(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> tuple[list[str], dict[str, Any], str]:
     """Lines of the text, the JSON of the same command, and stderr."""
     assert main(["checkpoint", *words]) == code
     lines = capsys.readouterr().out.splitlines()
+    return lines, *call_json(capsys, *words, code=code)
+
+
+def call_json(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> tuple[dict[str, Any], str]:
+    """The JSON, and stderr."""
     assert main(["checkpoint", *words, "--json"]) == code
     captured = capsys.readouterr()
-    return lines, json.loads(captured.out), captured.err
+    return json.loads(captured.out), captured.err
 
 
 def flip(path: Path) -> None:
@@ -53,7 +59,7 @@ def test_list_shows_what_a_run_keeps(run: Path, capsys: pytest.CaptureFixture[st
     assert all(row["bytes"] > 1000 and row["seconds"] > 0 for row in listed["checkpoints"])
     assert len(lines) == 3 + len(steps) + 2
     assert f"{expected['step']:09d}" in lines[3]
-    assert call(capsys, "list", f"checkpoint={run / 'checkpoints'}")[1]["checkpoints"] == listed["checkpoints"]
+    assert call_json(capsys, "list", f"checkpoint={run / 'checkpoints'}")[0]["checkpoints"] == listed["checkpoints"]
 
 
 def test_verify_names_what_is_damaged(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,9 +76,10 @@ def test_verify_names_what_is_damaged(run: Path, capsys: pytest.CaptureFixture[s
     assert problems[0] == f"{newest}: average.safetensors has a wrong SHA-256"
     assert "weights_first.safetensors: damaged" in problems[1]
     assert [line for line in lines if line.startswith("DAMAGED")] == [f"DAMAGED  {text}" for text in problems]
-    assert call(capsys, "verify", f"checkpoint={run / 'weights.safetensors'}")[1]["damaged"] == 0
+    assert call_json(capsys, "verify", f"checkpoint={run / 'weights.safetensors'}")[0]["damaged"] == 0
 
 
+@pytest.mark.parametrize("run", ["connect_four", "go_9x9"], indirect=True)
 def test_describe_tells_what_a_network_is(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     expected = json.loads((run / "expected.json").read_text())
     lines, newest, _ = call(capsys, "describe", f"checkpoint={run}")
@@ -85,7 +92,7 @@ def test_describe_tells_what_a_network_is(run: Path, capsys: pytest.CaptureFixtu
     assert f"planes    no fingerprint, as in this program\ntraining  {newest['seconds'] / 60:.1f} minutes" in text
     assert f"{newest['parameters']:,} parameters" in text
     assert f"learner.batch_size={newest['settings']['learner']['batch_size']}" in text
-    _, file, _ = call(capsys, "describe", f"checkpoint={run / 'weights.safetensors'}")
+    file, _ = call_json(capsys, "describe", f"checkpoint={run / 'weights.safetensors'}")
     assert (file["version"], file["game"], len(file["sha256"])) == (expected["version"], newest["game"], 64)
     assert file["settings"] == newest["settings"]
 
@@ -103,10 +110,11 @@ def test_describe_counts_what_was_learned(tmp_path: Path, capsys: pytest.Capture
 
 def test_describe_tells_other_planes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     old = extract("old_runs/local.tar.gz", tmp_path / "old")
-    for name in (old, old / "weights.safetensors"):
-        lines, described, _ = call(capsys, "describe", f"checkpoint={name}")
-        assert "trained with other planes (the plane of the turn is 1 for X now, and was 0)" in described["planes"]
-        assert any(line.startswith("planes    no fingerprint, weights of tic_tac_toe that") for line in lines)
+    lines, described, _ = call(capsys, "describe", f"checkpoint={old}")
+    assert any(line.startswith("planes    no fingerprint, weights of tic_tac_toe that") for line in lines)
+    file, _ = call_json(capsys, "describe", f"checkpoint={old / 'weights.safetensors'}")
+    for planes in (described["planes"], file["planes"]):
+        assert "trained with other planes (the plane of the turn is 1 for X now, and was 0)" in planes
 
 
 @pytest.mark.parametrize(("words", "problem"), [

@@ -82,3 +82,16 @@ def test_what_cannot_be_opened_is_one_line(words: list[str], text: str) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = (line for line in done.stderr.splitlines() if not line.endswith(": starting"))
     assert text in line
+
+
+@pytest.mark.parametrize(("protocol", "game"), [("uci", "chess"), ("gtp", "hex")])
+def test_quit_ends_it_although_its_input_stays_open(protocol: str, game: str) -> None:
+    words = [*PROGRAM, protocol, f"game={game}", *SMALL]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as engine:
+        assert engine.stdin is not None
+        assert engine.stderr is not None
+        engine.stdin.write("isready\nname\nquit\n")
+        engine.stdin.flush()
+        assert engine.wait(120) == 0
+        assert "Fatal" not in engine.stderr.read()

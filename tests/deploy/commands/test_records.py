@@ -74,7 +74,7 @@ def test_from_one_notation_to_another(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_export_of_a_run(wiring: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = WIRINGS[wiring]("go_9x9", tmp_path / "run", "game.size=5", "game.komi=3.5", "network.blocks=0")
     try:
-        run.play_and_learn(200)
+        run.play_and_learn(110)
     finally:
         run.close()
     file = tmp_path / "x.sgf"
@@ -174,7 +174,7 @@ def test_wrong_usage(words: list[str], part: str, tmp_path: Path, capsys: pytest
 
 
 @pytest.mark.parametrize(("ending", "game"), [("sgf", "othello"), ("pgn", "chess"), ("csa", "minishogi"),
-                                              ("kif", "minishogi"), ("jsonl", "tic_tac_toe")])
+                                              ("jsonl", "tic_tac_toe")])
 def test_a_match_writes_its_games(ending: str, game: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / f"x.{ending}"
     more = ["game.max_plies=40"] if game in ("chess", "minishogi") else []

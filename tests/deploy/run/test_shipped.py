@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from shusaku.common._core import Game
+from shusaku.common.config.schema import NetworkConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.network.fingerprint import planes_fingerprint
-from shusaku.common.network.weights import load_weights
+from shusaku.common.network.weights import load_weights, random_weights, save_weights
 from shusaku.deploy.cli.overrides import compose
 from shusaku.deploy.match.match import run as match
 from shusaku.deploy.run.chosen_weights import SHIPPED, choose_weights, shipped_file
@@ -36,10 +38,10 @@ def test_each_file_is_small_and_says_what_it_is(game: str) -> None:
 def test_the_game_decides_which_one_is_meant() -> None:
     assert chosen_game() == "connect_four"
     assert chosen_game("game=connect_four", default="go") == "connect_four"
-    assert chosen_game(default="go") == "go"
     assert {chosen_game(f"game={game}") for game in SHIPPED} == set(SHIPPED)
-    with pytest.raises(UsageError, match=r"^checkpoint=shipped: there is no such network of hex, only of connect_four"):
-        chosen_game("game=hex")
+    for game, words, default in (("hex", ["game=hex"], ""), ("go", [], "go")):
+        with pytest.raises(UsageError, match=f"^checkpoint=shipped: there is no such network of {game}, only of conn"):
+            chosen_game(*words, default=default)
 
 
 @pytest.mark.parametrize("game", SHIPPED)
@@ -49,8 +51,8 @@ def test_it_beats_a_random_mover(game: str) -> None:
     assert (result["wins"], result["game"]) == (4, game)
 
 
-def test_in_a_match_it_plays_the_game_of_the_other_player(tmp_path: Path) -> None:
-    go = shipped_file(compose(["game=go"]), "checkpoint")
-    result = match(compose([f"second.checkpoint={go}", "first.checkpoint=shipped", "games=2", "search.simulations=2",
-                            "actors.count=1", "match.opening_plies=70"]), True)
-    assert result["game"] == "go"
+def test_in_a_match_it_is_meant_for_the_game_of_the_other_player(tmp_path: Path) -> None:
+    other = tmp_path / "hex.safetensors"
+    save_weights(other, random_weights(Game("hex", {"size": 4}), NetworkConfig(filters=4, blocks=0), seed=1, version=1))
+    with pytest.raises(UsageError, match=r"^first\.checkpoint=shipped: there is no such network of hex"):
+        match(compose([f"second.checkpoint={other}", "first.checkpoint=shipped", "games=2", "actors.count=1"]), True)
