@@ -20,7 +20,8 @@ from shusaku.replay.stream.server import server_url
 from shusaku.replay.stream.viewer import StreamViewer
 
 KEPT_GAMES = 500
-OPENED_GAMES = 8  # whose positions are remembered
+KEPT_PLIES = 50_000  # more games are kept until they have so many: short ones end by the hundred each second
+OPENED_GAMES = 8  # whose positions are remembered, also after the game has left the list
 RETRY_SECONDS = 3.0
 
 
@@ -82,8 +83,9 @@ class GameFeed:
     def __init__(self, directory: Path, replay_url: str = "") -> None:
         """`replay_url`: of the user's own server; empty: the one in the run directory, if it runs."""
         self._directory, self._url = directory, replay_url
-        self._games: deque[WatchedGame] = deque(maxlen=KEPT_GAMES)
-        self._opened: OrderedDict[int, tuple[Game, list[Position]]] = OrderedDict()
+        self._games: deque[WatchedGame] = deque()
+        self._plies = 0  # of these games
+        self._opened: OrderedDict[int, tuple[WatchedGame, Game, list[Position]]] = OrderedDict()
         self._source: Source | None = None
         self._source_url = ""
         self._retry_at = 0.0
@@ -161,12 +163,17 @@ class GameFeed:
             return
         self.total += 1
         self._games.append(WatchedGame(self.total, record, time.time()))
+        self._plies += len(record)
+        while len(self._games) > KEPT_GAMES and self._plies > KEPT_PLIES:
+            self._plies -= len(self._games.popleft().record)
 
     def _find(self, number: int) -> WatchedGame:
+        if number in self._opened:
+            return self._opened[number][0]
         for game in self._games:
             if game.number == number:
                 return game
-        raise KeyError(f"game {number} is not kept any more: the studio keeps the newest {KEPT_GAMES}")
+        raise KeyError(f"game {number} is not kept any more: the studio keeps the newest {len(self._games):,}")
 
     def _open(self, game: WatchedGame) -> tuple[Game, list[Position]]:
         if game.number not in self._opened:
@@ -175,10 +182,11 @@ class GameFeed:
             for action in game.record.actions:
                 positions.append(positions[-1].copy())
                 positions[-1].play(int(action))
-            self._opened[game.number] = rules, positions
+            self._opened[game.number] = game, rules, positions
             while len(self._opened) > OPENED_GAMES:
                 self._opened.popitem(last=False)
-        return self._opened[game.number]
+        _, rules, positions = self._opened[game.number]
+        return rules, positions
 
 
 def _signed(values: "np.ndarray[Any, np.dtype[np.float32]]", signs: list[int]) -> list[float | None]:

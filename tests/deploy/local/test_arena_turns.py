@@ -16,8 +16,8 @@ RATED = [
     "search.considered_actions=4", "replay.minimum=100", "replay.capacity=3000", "replay.window=fixed",
     "learner.batch_size=16", "learner.publish_every=4", "learner.threads=1", "network.filters=4", "network.blocks=1",
     "strength.enabled=false", "run.minutes=5", "inference.runtime=torch",
-    "rater.share=1", "rater.games=4", "rater.opening_plies=2", "rater.anchors=[random,uct_10]", "gating=win_rate",
-    "gate.every=8", "gate.games=8", "gate.share=1", "gate.opening_plies=2", "gate.score=0",
+    "rater.share=1", "rater.games=2", "rater.opening_plies=2", "rater.anchors=[random,uct_10]", "gating=win_rate",
+    "gate.every=4", "gate.games=4", "gate.share=1", "gate.opening_plies=2", "gate.score=0",
 ]
 
 
@@ -41,7 +41,7 @@ def train(directory: Path, turns: int) -> LocalRun:
 
 
 def test_versions_are_rated_and_gated(tmp_path: Path) -> None:
-    run = train(tmp_path, 12)
+    run = train(tmp_path, 6)
     decisions = [json.loads(line) for line in (tmp_path / "gate.jsonl").read_text(encoding="utf-8").splitlines()]
     assert decisions
     assert run.gatekeeper is not None

@@ -102,10 +102,17 @@ def test_a_game_is_told_step_by_step(tmp_path: Path) -> None:
 
 def test_only_the_newest_games_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feeds, "KEPT_GAMES", 5)
+    monkeypatch.setattr(feeds, "KEPT_PLIES", 1)
     RecordLog(tmp_path / "records").append(DATA)
     feed = GameFeed(tmp_path)
     assert feed.poll() == 24
     assert [game["number"] for game in feed.games(Filters(), 100)] == [24, 23, 22, 21, 20]
+    opened = feed.describe_ply(20, 1)
+    RecordLog(tmp_path / "records").append(DATA)
+    assert feed.poll() == 24
+    assert feed.describe_ply(20, 1) == opened
+    with pytest.raises(KeyError, match="not kept"):
+        feed.describe(21)
 
 
 @pytest.fixture

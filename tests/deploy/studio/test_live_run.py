@@ -33,7 +33,7 @@ def test_eight_pages_watch_a_live_run_until_it_is_killed(tmp_path: Path) -> None
                 seen = [await page.wait("games", lambda message: message["total"] >= 20, 200) for page in pages]
                 alive = await pages[0].wait("run", lambda message: message["is_running"] and message["games"] > 0, 100)
                 assert alive["activity"]
-                number = seen[0]["games"][0]["number"]
+                number = seen[-1]["games"][0]["number"]
                 game = await pages[0].ask("game", "game", number=number)
                 step = await pages[0].ask("ply", "ply", number=number, ply=len(game["moves"]))
                 assert step["board"]["result"]
