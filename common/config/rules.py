@@ -168,8 +168,6 @@ def _conditions(config: Config) -> Iterator[_Condition]:
     unknown = next((name for name in config.rater.anchors if not re.fullmatch(r"random|uct_[1-9]\d{0,6}", name)), "")
     yield ("rater.anchors", bool(config.rater.anchors) and not unknown,
            "must name random or uct_N, plain UCT with N rollouts, the weakest first; for example [random,uct_100]")
-    yield ("gating", config.gating == "none" or config.learner.enabled,
-           "without a learner there are no candidates; use gating=none")
     yield ("match.sprt", not config.match.sprt or _is_test(config.match.sprt),
            "must be [elo0,elo1,alpha,beta] with elo0 below elo1, both from -1000 to 1000, and alpha and beta, the "
            "shares of wrong decisions, from 0.001 to 0.4; for example [0,20,0.05,0.05]")

@@ -14,6 +14,7 @@ from shusaku.common.config.schema import Config, config_hash
 from shusaku.deploy.cluster.layout import Layout, actor_seed, without_secrets
 from shusaku.deploy.cluster.workers import RayRole
 from shusaku.deploy.run.elo_record import is_rated
+from shusaku.deploy.run.gatekeeper import is_gated
 from shusaku.learner.remote import LearnerActor, LearnerPlan
 
 EVALUATOR_NICE = 19
@@ -60,7 +61,7 @@ def make_roles(
         roles.append((RayRole("learner", LearnerActor, learner_plan, gpus=float(config.learner.device == "cuda"),
                               node=own_node, **common), 1))
     on_gpu = config.inference.device == "cuda"
-    gate_gpus = GATE_GPU if on_gpu and config.gating != "none" else 0.0
+    gate_gpus = GATE_GPU if on_gpu and is_gated(config) else 0.0
     if layout.placement == "server":
         gpus = float(on_gpu) - gate_gpus
         roles.append((RayRole("inference", InferenceServerActor, lambda index, _: (config, index, list(layout.sizes)),
@@ -72,7 +73,7 @@ def make_roles(
                               lambda *_: (config, EVALUATOR_NICE, cores, str(directory.resolve())),
                               node=own_node, start_seconds=EVALUATOR_START_SECONDS, has_report=False,
                               is_vital=False, **common), 1))
-    if config.gating != "none":
+    if is_gated(config):
         threads, share = gate_threads(config.gate.share * layout.actors * config.actors.cpus, cores)
         roles.append((RayRole("gate", GateActor, lambda *_: (config, threads, share), gpus=gate_gpus,
                               node="" if on_gpu else own_node, start_seconds=EVALUATOR_START_SECONDS, has_report=False,

@@ -26,6 +26,11 @@ class _Candidate:
     seconds: float  # training time at its publication
 
 
+def is_gated(config: Config) -> bool:
+    """Whether versions are candidates that have to win first: not if nothing learns."""
+    return config.gating == "win_rate" and config.learner.enabled
+
+
 class Gatekeeper:
     """Takes what the learner publishes, names the next match, and takes its result; the same in both wirings."""
 

@@ -18,7 +18,7 @@ from shusaku.deploy.run.control_server import ControlServer
 from shusaku.deploy.run.disk_troubles import DiskTroubles
 from shusaku.deploy.run.elo_record import EloRecord
 from shusaku.deploy.run.foreground_link import LINK, Ending
-from shusaku.deploy.run.gatekeeper import Gatekeeper
+from shusaku.deploy.run.gatekeeper import Gatekeeper, is_gated
 from shusaku.deploy.run.healing import heal_weights
 from shusaku.deploy.run.measurements import conclude
 from shusaku.deploy.run.old_formats import migrate_checkpoints
@@ -57,9 +57,9 @@ class TrainingRun(ABC):
         self.positions = strength_set(self.game.name) if config.strength.enabled else None
         self.metrics, self.troubles = MetricsWriter(directory.path, self.log), DiskTroubles(self.log)
         self.elo = EloRecord(directory.path, config.experiment or self.game.name, self.metrics, self.log)
-        # None: self-play uses every version at once.
-        self.gatekeeper = None if config.gating == "none" else Gatekeeper(
-            config, directory.path, self.log, lambda: self.seconds)
+        self.gatekeeper: Gatekeeper | None = None  # self-play uses every version at once
+        if is_gated(config):
+            self.gatekeeper = Gatekeeper(config, directory.path, self.log, lambda: self.seconds)
         self.faults = FaultCounter()
         self.report: TrainingReport | None = None  # newest of the learner
         self.activity = "starting"
