@@ -202,7 +202,7 @@ def test_a_stopped_match_says_what_it_knows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("argv", "reason"), [
-    (["first.engine=random"], "second: no player; name second.checkpoint=RUN_DIR|FILE|random or"),
+    (["first.engine=random"], "second: no player; name second.checkpoint=RUN_DIR|FILE|shipped|random or"),
     (["first.engine=random", "second.engine=xboard"],
      "second.engine=xboard: there are gtp, uci, usi, mcts, random"),
     (["first.engine=random", "second.engine=uci"],

@@ -31,7 +31,7 @@ def test_gumbel_under_a_clock_is_said_to_be_puct() -> None:
                     inference=InferenceConfig(runtime="torch"), engine=EngineConfig(threads=1), search=GumbelConfig())
     opened = open_analysis(config)
     assert any("puct is used" in note for note in opened.notes)
-    opened.analysis.start(Limits(seconds=0.05))
+    opened.analysis.start(Limits(seconds=0.05, to_the_end=True))
     opened.analysis.wait()
     assert opened.analysis.report().ended == "time"
     opened.analysis.close()
