@@ -6,13 +6,16 @@ every end, also an exception; the other methods are short.
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import ray
 
 from shusaku.actors.actor_loop import ActorLoop
+from shusaku.actors.arena.rater import Rater
+from shusaku.actors.arena.rating_log import EloCurve
 from shusaku.actors.arena.strength import StoppedError, Strength, measure
 from shusaku.actors.arena.strength_sets import strength_set
 from shusaku.actors.evaluators.factory import evaluator_maker, make_evaluator
@@ -221,24 +224,24 @@ class InferenceServerActor(_Shell):
 
 
 class EvaluatorActor(_Shell):
-    """Measures strength, at the lowest priority."""
+    """Measures strength and rates versions, at the lowest priority."""
 
-    def __init__(self, config: Config, nice: int, threads: int) -> None:
+    def __init__(self, config: Config, nice: int, threads: int, directory: str) -> None:
+        """`directory`: of the run, on this node."""
         super().__init__()
-        self._config, self._nice, self._threads = config, nice, threads
+        self._config, self._nice, self._threads, self._directory = config, nice, threads, directory
+        self._rater: Rater | None = None
 
     def run(self) -> str:
         """Builds the evaluators, waits until it is stopped, and returns why."""
         lower_priority(self._nice)
         config = self._config
         game = decided_game(config.game)
-        positions = strength_set(game.name)
-        assert positions is not None, f"no positions with known results for {game.name}"
-        self._positions = positions
+        self._positions = strength_set(game.name) if config.strength.enabled else None
         self.activity.begin("building the evaluators")
         self._evaluators = [
             make_evaluator(game, inference_on_cpu(config.inference), config.network, config.actors.games)
-            for _ in range(self._threads)
+            for _ in range(self._threads if self._positions else 0)
         ]
         self._built.set()
         self.activity.set_ready()
@@ -251,6 +254,7 @@ class EvaluatorActor(_Shell):
         """The share of optimal moves of these weights on so many positions, 0: all; None if it was stopped."""
         self._wait_until_built()
         lower_priority(self._nice)  # of the threads that Ray has made since
+        assert self._positions is not None, f"no positions with known results for {self._config.game.name}"
         published: Weights = ray.get(weights[0])
         for evaluator in self._evaluators:
             evaluator.load(published)
@@ -259,6 +263,20 @@ class EvaluatorActor(_Shell):
             return measure(some, self._evaluators, self._config.search, simulations, should_stop=self._stopping.is_set)
         except StoppedError:
             return None
+
+    def rate(self, weights: list[Any], seconds: float) -> tuple[EloCurve | None, str]:
+        """Rates these weights, published at this training time, by games on one thread.
+
+        The ratings, None if it was stopped, and what is wrong with the disk.
+        """
+        self._wait_until_built()
+        lower_priority(self._nice)
+        if self._rater is None:
+            config = replace(self._config, inference=inference_on_cpu(self._config.inference))
+            self._rater = Rater(config, decided_game(config.game), Path(self._directory), threads=1,
+                                should_stop=self._stopping.is_set)
+        curve = self._rater.rate(ray.get(weights[0]), seconds)
+        return curve, self._rater.trouble
 
     def __repr__(self) -> str:
         return "Evaluator"

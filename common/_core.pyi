@@ -38,6 +38,7 @@ class Game:
     def num_symmetries(self) -> int: ...  # symmetry 0 is the identity
     def start(self) -> Position: ...
     def position(self, text: str) -> Position: ...  # in the game's own notation; ValueError names what is wrong
+    def arrange(self, text: str) -> Position: ...  # the same, of grids also what no game comes to: any stones, any turn
     def permute_action(self, symmetry: int, action: int) -> int: ...
     def expand_channels_last(
         self, packed: NDArray[np.uint8], uniform: NDArray[np.float32], out: NDArray[np.float32] | NDArray[np.uint16]
@@ -124,7 +125,61 @@ class SearchBatch:
     def expand_and_backup(self, logits: NDArray[np.float32], values: NDArray[np.float32], version: int) -> None: ...
     def is_done(self) -> bool: ...  # every begun search has had its simulations
     def result(self, index: int) -> SearchResult: ...
+    def result_so_far(self, index: int) -> SearchResult: ...  # no actions before the root has its evaluation
+    def variation(self, index: int, edge: int) -> list[int]: ...  # most visited moves along this action of the root
     def counters(self) -> dict[str, int]: ...  # simulations, searches, evaluations, cache_hits, terminals
+
+class AnalysisLimits:
+    """What ends a search of AnalysisSearch."""
+
+    simulations: int  # in all, those in the tree included; -1: any number
+    seconds: float  # -1: any time
+    actions: list[int]  # searched at the root; all if empty
+    to_the_end: bool  # also if the best move cannot change any more
+    def __init__(self) -> None: ...
+
+class AnalysisReport:
+    """What AnalysisSearch knows at one moment; values are for the player to move at the root."""
+
+    simulations: int  # in the tree
+    seconds: float
+    value: float
+    score: float  # in points; NaN: no evaluation had one
+    ownership: list[float]  # [H * W]; empty: no evaluation had one
+    ended: str  # empty while a thread searches
+    actions: list[int]  # [L] legal, ascending
+    moves: list[str]  # [L] the same as text
+    order: list[int]  # [L] indices of them, best first
+    visits: list[int]  # [L]
+    priors: list[float]  # [L]
+    values: list[float]  # [L] of the root if unvisited
+    lower_bounds: list[float]  # [L] -1 below three visits
+    variations: list[list[int]]  # [L] actions
+    variation_visits: list[list[int]]
+
+class AnalysisSearch:
+    """One position, searched by several threads on one tree; report() and stop() come from any thread."""
+
+    def __init__(
+        self, game: Game, options: SearchOptions, threads: int, leaves: int, megabytes: int, seed: int
+    ) -> None: ...
+    def set_position(self, position: Position) -> None: ...  # keeps the subtree if it lies below the present one
+    def advance(self, action: int) -> None: ...  # legal; keeps the subtree
+    def clear(self) -> None: ...  # forgets tree and cache
+    def start(self, limits: AnalysisLimits) -> None: ...
+    def stop(self) -> None: ...  # returns at once
+    def select(self, thread: int, most: int, version: int) -> LeafArrays: ...  # none: this thread has ended
+    def add_heads(  # ownership [B, H, W] and score [B] of the leaves, before expand_and_backup()
+        self, thread: int, ownership: NDArray[np.float32] | None, score: NDArray[np.float32] | None
+    ) -> None: ...
+    def expand_and_backup(
+        self, thread: int, logits: NDArray[np.float32], values: NDArray[np.float32], version: int
+    ) -> None: ...
+    def abandon(self, thread: int) -> None: ...  # instead of all further calls of this thread: the search ends
+    def report(self) -> AnalysisReport: ...
+    def is_running(self) -> bool: ...
+    def most_in_flight(self) -> int: ...  # leaves that waited at once since start()
+    def bytes(self) -> int: ...  # of the tree
 
 class GameBatch:
     """A batch of `size` parallel games of self-play; the k-th game with index i depends on (seed, i, k) alone.

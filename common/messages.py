@@ -39,6 +39,7 @@ class Evaluation:
     logits: NDArray[np.float32]  # [N] of the legal actions, at the offsets of the leaves
     values: NDArray[np.float32]  # [B] in [-1, 1]
     version: int  # publication number of the weights that answered
+    heads: dict[str, NDArray[np.float32]] = field(default_factory=dict)  # ownership [B, H, W], score [B] in points
 
 
 class RowKind(IntEnum):
@@ -47,6 +48,7 @@ class RowKind(IntEnum):
     OPENING = 0  # drawn without a search; weight 0
     FULL = 1  # a full search
     CHEAP = 2  # a search with fewer simulations; weight 0 unless asked for
+    IMPORTED = 3  # of a game from a file: no search, the policy is the move itself and the values are the outcome
 
 
 class EndedBy(StrEnum):
@@ -143,6 +145,8 @@ class Weights:
     sha256: str = ""  # of the safetensors file, if the weights were read from one or written to one
     scales: dict[str, float] = field(default_factory=dict)  # of 8 bits: layer -> largest input (learner.quantisation)
     rejected: str = ""  # why there are no scales although 8 bits were asked for
+    planes: str = ""  # common.network.fingerprint of the game that they were trained for; empty: of an older program
+    about: dict[str, str] = field(default_factory=dict)  # what its maker says: training, strength, licence
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,8 @@ from shusaku.common.json_lines import heal_json_lines, read_json_lines
 from shusaku.common.messages import Metrics
 from shusaku.common.stage_timer import STAGES, shares
 
+BY_MINUTE = ("rating",)  # sources that TensorBoard also shows with minutes of training on the x axis
+
 
 class MetricsSink:
     """Writes metrics below a run directory; any thread may call it.
@@ -43,7 +45,7 @@ class MetricsSink:
         with self._lock:
             self._lines.write(text)
             self._events = self._events or _EventFile(self._directory / "tensorboard")
-            self._events.write(now, metrics.step, dict(_tags(metrics.source, values)))
+            self._events.write_metrics(now, Metrics(metrics.step, metrics.seconds, metrics.source, values))
 
     def close(self) -> None:
         """Writes what is buffered and closes the files."""
@@ -129,7 +131,7 @@ def rewrite_events(directory: Path) -> bool:
         return False
     writer = _EventFile(events)
     for line in read_json_lines(directory / "metrics.jsonl"):
-        writer.write(line["time"], line["step"], dict(_tags(line["source"], line["values"])))
+        writer.write_metrics(line["time"], Metrics(line["step"], line["seconds"], line["source"], line["values"]))
     writer.close()
     return True
 
@@ -145,7 +147,12 @@ class _EventFile:
         self._event, self._summary = Event, Summary
         self._writer = EventFileWriter(str(directory), flush_secs=10)
 
-    def write(self, now: float, step: int, tags: dict[str, float]) -> None:
+    def write_metrics(self, now: float, metrics: Metrics) -> None:
+        self._write(now, metrics.step, dict(_tags(metrics.source, metrics.values)))
+        if metrics.source in BY_MINUTE:
+            self._write(now, round(metrics.seconds / 60), dict(_tags(f"{metrics.source}_by_minute", metrics.values)))
+
+    def _write(self, now: float, step: int, tags: dict[str, float]) -> None:
         if tags:
             values = [self._summary.Value(tag=tag, simple_value=value) for tag, value in tags.items()]
             self._writer.add_event(self._event(wall_time=now, step=step, summary=self._summary(value=values)))

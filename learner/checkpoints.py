@@ -96,7 +96,7 @@ def load_latest(directory: Path) -> Found | None:
     ResumeError, which names each damaged one and the reason, if there are some and none is whole.
     """
     damaged: list[str] = []
-    for path in _candidates(directory):
+    for path in checkpoint_paths(directory):
         try:
             return Found(_read(path), path, tuple(damaged))
         except _Damaged as error:
@@ -109,9 +109,22 @@ def load_latest(directory: Path) -> Found | None:
 
 def whole_checkpoints(directory: Path) -> Iterator[Found]:
     """All checkpoints that are whole, newest first."""
-    for path in _candidates(directory):
+    for path in checkpoint_paths(directory):
         with contextlib.suppress(_Damaged):
             yield Found(_read(path), path, ())
+
+
+def checkpoint_paths(directory: Path) -> list[Path]:
+    """All checkpoints, newest first; they may be damaged.
+
+    A directory that was moved aside comes after the one that replaced it.
+    """
+    found = []
+    for path in directory.iterdir() if directory.is_dir() else ():
+        match = _NAME.fullmatch(path.name)
+        if match and path.is_dir():
+            found.append((int(match[1]), match[2] is None, path))
+    return [path for _, _, path in sorted(found, reverse=True)]
 
 
 def is_checkpoint(path: Path) -> bool:
@@ -121,7 +134,7 @@ def is_checkpoint(path: Path) -> bool:
 
 def newest_step(directory: Path) -> int:
     """The step of the newest checkpoint by its name, without a look at its files; 0 without one."""
-    return next((_step(path) for path in _candidates(directory) if is_checkpoint(path)), 0)
+    return next((_step(path) for path in checkpoint_paths(directory) if is_checkpoint(path)), 0)
 
 
 def load_checkpoint(path: Path) -> Found:
@@ -138,7 +151,7 @@ def published_weights(checkpoint: Checkpoint, network: NetworkConfig, game: Game
     facts = checkpoint.facts
     return Weights(int(facts["version"]), int(facts["version_step"]), dict(checkpoint.tensors["published"]),
                    asdict(network), game.name, game.params, scales=facts.get("scales", {}),
-                   rejected=facts.get("refused", ""))
+                   rejected=facts.get("refused", ""), planes=facts.get("planes", ""))
 
 
 def keep_first_weights(run: Path, weights: Weights) -> None:
@@ -147,7 +160,7 @@ def keep_first_weights(run: Path, weights: Weights) -> None:
     Call it before each checkpoint is written.  Later calls leave the file alone, so the network can be measured
     against the beginning of its run as long as the directory exists.
     """
-    if not _candidates(run / "checkpoints"):
+    if not checkpoint_paths(run / "checkpoints"):
         save_weights(run / FIRST_WEIGHTS, weights)
 
 
@@ -157,7 +170,7 @@ def prune(directory: Path, keep: int, history_seconds: float = 0.0) -> None:
     Reads no file: those of this process are whole because it has written them, and `set_damaged_aside` has taken the
     damaged ones of earlier processes away, which must not push a whole one out.
     """
-    paths = _candidates(directory)  # newest first
+    paths = checkpoint_paths(directory)  # newest first
     history = {path.stat().st_mtime // history_seconds: path for path in reversed(paths)} if history_seconds else {}
     for path in paths[keep:]:
         if path not in history.values():
@@ -166,7 +179,7 @@ def prune(directory: Path, keep: int, history_seconds: float = 0.0) -> None:
 
 def set_damaged_aside(directory: Path, found: Found) -> None:
     """Renames the checkpoints newer than `found`, all of which are damaged, so that nothing counts them any more."""
-    for path in _candidates(directory):
+    for path in checkpoint_paths(directory):
         if path == found.path:
             break
         with contextlib.suppress(OSError):
@@ -175,7 +188,7 @@ def set_damaged_aside(directory: Path, found: Found) -> None:
 
 def kept_steps(directory: Path) -> list[int]:
     """The steps of the checkpoints, newest first; they may be damaged."""
-    return list(dict.fromkeys(_step(path) for path in _candidates(directory)))
+    return list(dict.fromkeys(_step(path) for path in checkpoint_paths(directory)))
 
 
 def go_back(directory: Path, step: int) -> tuple[Checkpoint, list[Path]]:
@@ -191,7 +204,7 @@ def go_back(directory: Path, step: int) -> tuple[Checkpoint, list[Path]]:
     facts = {**newest.checkpoint.facts, **{name: old.facts[name] for name in of_learner}}
     made = Checkpoint(step, old.tensors, facts, newest.checkpoint.extra)
     write_checkpoint(directory, made)
-    later = [path for path in reversed(_candidates(directory)) if _step(path) > step]
+    later = [path for path in reversed(checkpoint_paths(directory)) if _step(path) > step]
     return made, [_set_aside(path, "later") for path in later]
 
 
@@ -200,16 +213,6 @@ def _set_aside(path: Path, why: str) -> Path:
     names = (f"{path.name}.{why}{number or ''}" for number in itertools.count())
     aside = next(path.with_name(name) for name in names if not path.with_name(name).exists())
     return path.rename(aside)
-
-
-def _candidates(directory: Path) -> list[Path]:
-    """Newest first; a directory that was moved aside comes after the one that replaced it."""
-    found = []
-    for path in directory.iterdir() if directory.is_dir() else ():
-        match = _NAME.fullmatch(path.name)
-        if match and path.is_dir():
-            found.append((int(match[1]), match[2] is None, path))
-    return [path for _, _, path in sorted(found, reverse=True)]
 
 
 def _serialize(checkpoint: Checkpoint) -> dict[str, bytes]:

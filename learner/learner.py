@@ -13,6 +13,7 @@ from shusaku.common.device_memory import is_out_of_memory
 from shusaku.common.errors import UsageError
 from shusaku.common.hardware import choose_precision
 from shusaku.common.messages import Weights
+from shusaku.common.network.fingerprint import planes_fingerprint
 from shusaku.common.network.network import Network, load_tensors, named_tensors
 from shusaku.common.network.target import total_loss
 from shusaku.common.network.targets import make_targets
@@ -59,6 +60,7 @@ class Learner:
         self.run_share = 0.0  # of the run's time that is used up, as its owner knows it; see `learning_rate`
         self._bad_steps = 0  # skipped in a row
         self._game, self._config, self._targets = game, config, make_targets(config)
+        self._planes = planes_fingerprint(game)
         assert {t.name for t in self._targets} == set(network.heads), "the network was made for other targets"
         self._columns = tuple(dict.fromkeys(["weight", *(c for t in self._targets for c in t.columns)]))
         self._device = torch.device(config.device)
@@ -122,7 +124,8 @@ class Learner:
     def publish(self, version: int) -> Weights | None:
         """The averaged network under this publication number; None, and counted, if it holds NaN or infinity.
 
-        Only the tensors that evaluators compute with; the heads of other targets stay in the checkpoints.
+        Only the tensors that evaluators compute with and `learner.publish_heads`; the heads of other targets stay in
+        the checkpoints.
         """
         tensors = self.average.tensors()
         if not is_finite(tensors):
@@ -130,7 +133,8 @@ class Learner:
             return None
         network = asdict(self.network.config)
         weights = Weights(
-            version, self.step_count, evaluation_tensors(tensors), network, self._game.name, self._game.params
+            version, self.step_count, evaluation_tensors(tensors, self._config.publish_heads), network,
+            self._game.name, self._game.params, planes=self._planes,
         )
         if self._positions is not None:
             weights, self._quantisation_error = quantise(

@@ -397,7 +397,8 @@ class TrainingLoop:
         return {
             "format": FORMAT, "game": self._game.name, "config_hash": self._config_hash, "replay": replay,
             "version": published.version, "version_step": published.step, "scales": published.scales,
-            "refused": published.rejected, "next_batch": self._batches.index, "steps_left": self.steps_left,
+            "refused": published.rejected, "planes": published.planes,
+            "next_batch": self._batches.index, "steps_left": self.steps_left,
             "local": local, "driver": self._describe_run(),
         }
 

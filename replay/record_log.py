@@ -217,6 +217,46 @@ class RecordLog:
             self._file = None
 
 
+class RecordTail:
+    """Reads what another process appends to a log, without a lock; begins with the newest FIRST_SEGMENTS segments."""
+
+    FIRST_SEGMENTS = 2
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        # Segment -> its first frame's head, end of what was read.
+        self._ends: dict[int, tuple[bytes, int]] | None = None
+
+    def read(self) -> Iterator[bytes]:
+        """Yields the whole records since the last call; what is being written now comes with a later one."""
+        segments = self._segments()
+        if self._ends is None:
+            self._ends = {number: segments[number] for number in list(segments)[: -self.FIRST_SEGMENTS]}
+        self._ends = {number: end for number, end in self._ends.items() if number in segments}
+        for number, (head, size) in segments.items():
+            known, offset = self._ends.get(number, (head, 0))
+            offset = min(offset, size) if known == head else 0  # a resumed run cuts the log, and uses numbers again
+            if offset >= size:
+                continue
+            for item in _read_segment(self._directory / f"{number:08d}.records", None, offset):
+                if isinstance(item, Damage):
+                    break
+                offset = max(offset, len(_HEADER)) + _FRAME.size + len(item)
+                self._ends[number] = head, offset
+                yield item
+
+    def _segments(self) -> dict[int, tuple[bytes, int]]:
+        """Number -> head of the first frame, and size; ascending."""
+        found = {}
+        with contextlib.suppress(FileNotFoundError):  # no log yet, or a segment that is trimmed just now
+            for name in sorted(os.listdir(self._directory)):
+                if match := _NAME.fullmatch(name):
+                    with (self._directory / name).open("rb") as file:
+                        file.seek(len(_HEADER))
+                        found[int(match[1])] = file.read(_FRAME.size), os.fstat(file.fileno()).st_size
+        return found
+
+
 def _frame(data: bytes) -> bytes:
     return _FRAME.pack(len(data), zlib.crc32(data, zlib.crc32(_LENGTH.pack(len(data)))))
 
@@ -227,8 +267,11 @@ def _write_all(descriptor: int, data: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def _read_segment(path: Path, length: int | None) -> Iterator[bytes | Damage]:
-    """Yields the records, and last the damage that ended them; `length`: where the file should end, None: anywhere."""
+def _read_segment(path: Path, length: int | None, begin: int = 0) -> Iterator[bytes | Damage]:
+    """Yields the records, and last the damage that ended them; `length`: where the file should end, None: anywhere.
+
+    `begin`: where a frame begins, in bytes; 0: the first one.
+    """
     try:
         with path.open("rb", buffering=1 << 20) as file:
             size = os.fstat(file.fileno()).st_size
@@ -236,7 +279,8 @@ def _read_segment(path: Path, length: int | None) -> Iterator[bytes | Damage]:
             if file.read(len(_HEADER)) != _HEADER:
                 yield Damage(path, 0, "no record log of this version")
                 return
-            offset = len(_HEADER)
+            offset = max(begin, len(_HEADER))
+            file.seek(offset)
             while offset < end:
                 head = file.read(_FRAME.size) if offset + _FRAME.size <= min(end, size) else b""
                 if len(head) < _FRAME.size:

@@ -26,8 +26,11 @@ case "$*" in
   *download*) if [ -e "$HOME/no-lists" ]; then echo "no such package" >&2; exit 100; fi ;;
   *) exit 0 ;;
 esac
-for package; do :; done
-echo "$package" > "$package.deb"
+packages=
+for word; do
+  if [ -n "$packages" ]; then echo "$word" > "$word.deb"; fi
+  if [ "$word" = download ]; then packages=follow; fi
+done
 """
 DPKG_DEB = """#!/bin/sh
 package=$(cat "$2")
@@ -101,7 +104,7 @@ def test_libraries_come_along_where_it_does_not_start_without(debian):
 
 def test_what_it_reads_when_it_plays_comes_along(debian, monkeypatch):
     home = ("GNUGO_HOME", "usr/lib/machine")
-    gnugo = replace(oracles.ENGINES["gnugo"], data="gnugo-data", home=home)
+    gnugo = replace(oracles.ENGINES["gnugo"], data=("gnugo-data",), homes=(home,))
     monkeypatch.setattr(oracles, "ENGINES", {"gnugo": gnugo})
     (debian / "needs-library").touch()
     assert oracles.main() == 0

@@ -12,6 +12,8 @@ from types import ModuleType
 
 import pytest
 
+from shusaku.deploy.run.chosen_weights import SHIPPED
+
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("actors", "common", "configs", "deploy", "learner", "replay")
 EVERY_PROCESS = (  # what driver and workers are made of, the extension too
@@ -20,7 +22,7 @@ EVERY_PROCESS = (  # what driver and workers are made of, the extension too
 )
 NETWORK = ["network.filters=8", "network.blocks=1", "search.simulations=4", "actors.games_per_actor=4"]
 SMALL = [*NETWORK, "game=tic_tac_toe", "actors.count=1", "replay.minimum=20", "replay.capacity=500",
-         "learner.batch_size=16", "strength.enabled=false", "cluster.dashboard=false"]
+         "learner.batch_size=16", "strength.enabled=false", "rater.enabled=false", "cluster.dashboard=false"]
 
 # Source, for a process of Ray has no tests on its path.
 DOUBLES = f"""
@@ -111,3 +113,16 @@ def test_the_wheel_trains_beside_files_with_the_names_of_our_folders(installed: 
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["games"] > 0
     shutil.rmtree(tmp_path / "run")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("game", SHIPPED)
+def test_the_wheel_plays_before_anything_was_trained(installed: Path, tmp_path: Path, game: str) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "PYTHON"))}
+    done = subprocess.run([installed.parent / "shusaku", "match", f"game={game}", "first.checkpoint=shipped",
+                           "second.engine=random", "games=2", "search.simulations=8", "--json"],
+                          cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["wins"] == 2
+    assert list(tmp_path.iterdir()) == []

@@ -3,6 +3,7 @@
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,10 +69,25 @@ class MatchResult:
 
     def elo(self) -> EloEstimate:
         """The first player's advantage in Elo with its 95 % interval; ValueError before the first game."""
+        return estimate_elo(list(self.pairs().values()))
+
+    def pairs(self) -> dict[int, list[float]]:
+        """The first player's points in the games of each opening that have ended, by the number of the opening."""
         pairs: dict[int, list[float]] = {}
         for game in self.games:
             pairs.setdefault(game.number // 2, []).append(game.points)
-        return estimate_elo(list(pairs.values()))
+        return pairs
+
+    def pair_outcomes(self) -> list[int]:
+        """How many pairs brought the first player 0, 1/2, 1, 3/2 and 2 points, of the pairs before the first open one.
+
+        Games that end early are short ones, and often of one result, so a pair counts only after all before it.
+        """
+        counts, pairs, number = [0] * 5, self.pairs(), 0
+        while len(pairs.get(number, ())) == 2:
+            counts[round(2 * sum(pairs[number]))] += 1
+            number += 1
+        return counts
 
     def forfeits(self, player: int) -> dict[str, int]:
         """The forfeits of this player (0 the first, 1 the second): reason -> how often."""
@@ -96,35 +112,43 @@ class Arena:
         games_at_once: int, should_stop: ShouldStop = lambda: False,
         on_progress: Callable[[MatchResult], None] = lambda result: None,
         on_game: Callable[[FinishedGame], None] = lambda game: None,
+        is_decided: Callable[[MatchResult], bool] = lambda result: False,
     ) -> None:
-        """UsageError for an odd number of games, and where every opening of so many plies ends the game."""
+        """`is_decided`: whether the games so far are enough, so that the match ends.
+
+        UsageError for an odd number of games, and where every opening of so many plies ends the game.
+        """
         if games < 2 or games % 2:
             raise UsageError(f"games={games}: must be an even number from 2 on, because every opening is played twice, "
                              "with sides swapped")
         self._game, self._players = game, players
         self._games_at_once = games_at_once
         self._should_stop, self._on_progress, self._on_game = should_stop, on_progress, on_game
+        self._is_decided = is_decided
         self._openings = list(itertools.islice(openings(game, opening_plies, seed), games // 2))
+        self._waiting = (OpenGame(number, game.start()) for number in range(games))
+        self._running: list[OpenGame] = []
         self.result = MatchResult()
 
     def play(self) -> MatchResult:
-        """All games, or those that ended before `should_stop()` became true."""
-        waiting = (OpenGame(number, self._game.start()) for number in range(2 * len(self._openings)))
-        running: list[OpenGame] = []
-        while not self._should_stop():
-            for game in itertools.islice(waiting, self._games_at_once - len(running)):
-                for action in self._openings[game.number // 2]:
-                    game.play(action)
-                running.append(game)
-            if not running:
-                break
-            try:
-                for player in (0, 1):
-                    running = self._move(player, running)
-                    self._on_progress(self.result)
-            except StoppedError:
-                break
+        """All games, or those that ended before `should_stop()` became true or the match was decided."""
+        with suppress(StoppedError):
+            while not self._should_stop() and self.step():
+                pass
         return self.result
+
+    def step(self) -> bool:
+        """A move of each player in every open game; False when the match is over.  StoppedError as of its players."""
+        for game in itertools.islice(self._waiting, self._games_at_once - len(self._running)):
+            for action in self._openings[game.number // 2]:
+                game.play(action)
+            self._running.append(game)
+        if not self._running or self._is_decided(self.result):
+            return False
+        for player in (0, 1):
+            self._running = self._move(player, self._running)
+            self._on_progress(self.result)
+        return True
 
     def _move(self, player: int, games: list[OpenGame]) -> list[OpenGame]:
         """One move in every game where it is this player's turn; the games that go on."""

@@ -4,6 +4,7 @@ Letters of the shapes: B positions of a batch, S positions that the runtime take
 N legal actions of all positions end to end.
 """
 
+from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -87,6 +88,10 @@ class Runtime(Protocol):
     @property
     def values(self) -> NDArray[np.float32]:  # [S]
         """The values for the player to move."""
+
+    @property
+    def heads(self) -> Mapping[str, NDArray[np.float32]]:
+        """Ownership [S, H, W] and score [S], of the tower's further heads; usually none."""
 
     @property
     def description(self) -> str:

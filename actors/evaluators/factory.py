@@ -1,6 +1,6 @@
 """Which evaluator the configuration asks for."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.util import find_spec
 
@@ -38,27 +38,33 @@ def make_evaluator(
 
 
 def evaluator_maker(
-    game: Game, inference: InferenceConfig, network: NetworkConfig, timer: StageTimer | None = None
+    game: Game, inference: InferenceConfig, network: NetworkConfig, timer: StageTimer | None = None,
+    heads: tuple[str, ...] = (),
 ) -> Callable[[int], Evaluator]:
     """Makes evaluators of several batch sizes, as `make_evaluator` makes one."""
     if inference.runtime in DUMMIES:
         return partial(DUMMIES[inference.runtime], game, inference)
-    return network_maker(game, inference, network, timer)
+    return network_maker(game, inference, network, timer, heads)
 
 
 def make_bucketed_evaluator(
-    game: Game, inference: InferenceConfig, network: NetworkConfig, largest: int
+    game: Game, inference: InferenceConfig, network: NetworkConfig, largest: int, *,
+    sizes: Sequence[int] = BUCKET_SIZES, heads: tuple[str, ...] = (),
 ) -> BucketedEvaluator:
-    """For batches that shrink as games end: a few sizes up to `largest`; otherwise as `make_evaluator`."""
-    make = evaluator_maker(game, inference, network)
-    return BucketedEvaluator(make_buckets(make, [*(size for size in BUCKET_SIZES if size < largest), largest])[0])
+    """For batches of changing size: a few sizes up to `largest`; otherwise as `make_evaluator`.
+
+    `heads`, of `common.network.tower.HEADS`, are answered beside policy and value; on a GPU they are not.
+    """
+    make = evaluator_maker(game, inference, network, heads=heads)
+    return BucketedEvaluator(make_buckets(make, [*(size for size in sizes if size < largest), largest])[0])
 
 
 def network_maker(
-    game: Game, inference: InferenceConfig, network: NetworkConfig, timer: StageTimer | None = None
+    game: Game, inference: InferenceConfig, network: NetworkConfig, timer: StageTimer | None = None,
+    heads: tuple[str, ...] = (),
 ) -> Callable[[int], MeasurableEvaluator]:
     """Makes evaluators of the network, of several batch sizes; on a GPU they share one network and its streams."""
-    tower = tower_shape(game, network)
+    tower = tower_shape(game, network, heads if inference.device == "cpu" else ())
     precision = choose_precision(inference.precision, inference.device, "inference.precision")
     if inference.device != "cpu":
         from shusaku.actors.evaluators.cuda import CudaEvaluator, DeviceNetwork

@@ -57,12 +57,17 @@ class NetworkEvaluator:
         logits, values = self._answer.views(leaves)
         if len(leaves) <= self.size:
             self._evaluate(leaves, logits, values)
+            heads = {head: array[: len(leaves)] for head, array in self.runtime.heads.items()}
         else:
+            heads = {head: np.empty((len(leaves), *array.shape[1:]), np.float32)
+                     for head, array in self.runtime.heads.items()}
             for begin in range(0, len(leaves), self.size):
                 end = min(begin + self.size, len(leaves))
                 first, last = leaves.offsets[begin], leaves.offsets[end]
                 self._evaluate(slice_leaves(leaves, begin, end), logits[first:last], values[begin:end])
-        return Evaluation(logits, values, self._version)
+                for head, array in heads.items():
+                    array[begin:end] = self.runtime.heads[head][: end - begin]
+        return Evaluation(logits, values, self._version, heads)
 
     def _evaluate(self, leaves: Leaves, logits: NDArray[np.float32], values: NDArray[np.float32]) -> None:
         """Writes logits [N] and values [B] of one batch."""

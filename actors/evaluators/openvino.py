@@ -15,14 +15,13 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import openvino as ov
 from numpy.typing import NDArray
-from openvino import opset13 as op
 
 from shusaku.actors.evaluators.channels_last import Inputs, channels_last, input_type
+from shusaku.actors.evaluators.openvino_package import op, ov
 from shusaku.common.hardware import Precision, cpu_has_bf16
 from shusaku.common.messages import Weights
-from shusaku.common.network.tower import Shape, Tensors, TowerShape, folded_shapes
+from shusaku.common.network.tower import SCORE_SCALE, Shape, Tensors, TowerShape, folded_shapes
 from shusaku.common.network.weights import folded_tensors
 
 _TYPES = {"fp32": ov.Type.f32, "bf16": ov.Type.bf16}
@@ -47,6 +46,9 @@ class OpenVINORuntime:
         self.inputs: Inputs = self._input.data.view(input_type(self.precision))
         self.policy: NDArray[np.float32] = self._policy.data  # [S, A]
         self.values: NDArray[np.float32] = self._value.data.reshape(batch_size)  # [S]
+        shapes = {"ownership": [batch_size, h, w], "score": [batch_size]}
+        self._heads = {head: ov.Tensor(ov.Type.f32, ov.Shape(shapes[head])) for head in tower.heads}
+        self.heads: dict[str, NDArray[np.float32]] = {head: tensor.data for head, tensor in self._heads.items()}
         self.inputs.fill(0)
         self._template = _template(tower, batch_size, self.precision)
         self._request: Any = None
@@ -72,6 +74,8 @@ class OpenVINORuntime:
         request.set_input_tensor(self._input)
         request.set_output_tensor(0, self._policy)
         request.set_output_tensor(1, self._value)
+        for number, head in enumerate(self._tower.heads, 2):
+            request.set_output_tensor(number, self._heads[head])
         self._request = request  # the old network goes before its bytes do
         self._blob = blob
 
@@ -84,7 +88,7 @@ def build_graph(
     tower: TowerShape, batch_size: int, precision: str, constants: Mapping[str, NDArray[np.float32]],
     scales: Mapping[str, float] | None = None,
 ) -> ov.Model:
-    """[S, H, W, C] -> policy logits [S, A], value [S, 1], from the folded tensors of `common.network.tower.fold`.
+    """[S, H, W, C] -> policy logits [S, A], value [S, 1] and heads, from the folded tensors of `common.network.tower`.
 
     The inputs are of `precision` (fp32 | bf16).  The layers of `scales` are quantised to 8 bits, as in
     `learner.quantisation`.
@@ -120,9 +124,20 @@ def build_graph(
         p = op.reshape(p, [batch_size, tower.num_actions], False)
     else:
         p = linear(op.reshape(p, [batch_size, n.policy_filters * h * w], False), "heads.policy.output")
-    v = op.relu(convolution(x, "heads.value.features"))
-    v = op.relu(linear(op.reshape(v, [batch_size, n.value_filters * h * w], False), "heads.value.hidden"))
-    return ov.Model([p, op.tanh(linear(v, "heads.value.output"))], [planes])
+    def number(head: str) -> Any:
+        y = op.relu(convolution(x, f"heads.{head}.features"))
+        y = op.relu(linear(op.reshape(y, [batch_size, n.value_filters * h * w], False), f"heads.{head}.hidden"))
+        return linear(y, f"heads.{head}.output")  # [S, 1]
+
+    outputs = [p, op.tanh(number("value"))]
+    for head in tower.heads:
+        if head == "ownership":
+            owners = op.tanh(convolution(x, "heads.ownership.output"))
+            outputs.append(op.reshape(owners, [batch_size, h, w], False))
+        else:
+            points = op.multiply(number("score"), op.constant(np.float32(SCORE_SCALE)))
+            outputs.append(op.reshape(points, [batch_size], False))
+    return ov.Model(outputs, [planes])
 
 
 def _quantised_input(x: Any, largest: float) -> Any:

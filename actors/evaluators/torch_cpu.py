@@ -29,6 +29,9 @@ class TorchRuntime:
         self.inputs: Inputs = bits.numpy().view(input_type(precision.name))
         self.policy: NDArray[np.float32] = self._policy.numpy()
         self.values: NDArray[np.float32] = self._value.numpy().reshape(batch_size)
+        shapes = {"ownership": (batch_size, h, w), "score": (batch_size,)}
+        self._heads = {head: torch.zeros(shapes[head]) for head in tower.heads}
+        self.heads: dict[str, NDArray[np.float32]] = {head: tensor.numpy() for head, tensor in self._heads.items()}
 
     def load(self, weights: Weights) -> None:
         """Uses these weights from now on; ValueError, and no change, if they belong to another tower."""
@@ -37,6 +40,9 @@ class TorchRuntime:
     @torch.inference_mode()
     def run(self, rows: int) -> None:
         """Evaluates the first `rows` inputs."""
-        policy, value = self._network(self._input[:rows].permute(0, 3, 1, 2))  # [B, C, H, W], a view
+        features = self._network.features(self._input[:rows].permute(0, 3, 1, 2))  # of [B, C, H, W], a view
+        policy, value = self._network.policy_and_value(features)
         self._policy[:rows].copy_(policy)
         self._value[:rows].copy_(value)
+        for head, prediction in self._network.heads(features).items():
+            self._heads[head][:rows].copy_(prediction)

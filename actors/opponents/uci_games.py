@@ -52,10 +52,7 @@ def known_game(key: str, protocol: str, game: Game) -> KnownGame:
 
 def start_words(known: KnownGame, game: Game) -> str:
     """The words behind `position`: `startpos`, or the position if the game begins elsewhere."""
-    try:
-        text = game.start().text
-    except ValueError:  # the game has no notation of positions, so it has only one start
-        return "startpos"
+    text = game.start().text
     return "startpos" if text == known.start else f"{known.set_up} {text}"
 
 

@@ -1,5 +1,6 @@
 """What a configuration must satisfy before anything starts: each rule names the setting, its value and the way out."""
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from operator import attrgetter
@@ -11,6 +12,7 @@ from shusaku.common.suggestions import nearest
 
 # The names of `common.network.targets`, which needs torch.
 TARGETS = ("policy", "value", "short_term", "soft_policy", "reply", "moves_left", "ownership", "score")
+PUBLISHED_HEADS = ("ownership", "score")  # as HEADS of `common.network.tower`, which needs numpy
 # Protocols of programs, and a command that speaks each.
 ENGINES = {"gtp": "gnugo --mode gtp", "uci": "stockfish", "usi": "fairy-stockfish"}
 PRECISIONS = ("auto", "fp32", "bf16", "int8")
@@ -24,7 +26,9 @@ _LIMITS: Limits = [
      ["run.name"]),
     (matches(r"((rediss?|unix)://\S*)?", "must begin with redis://, rediss:// or unix:// and hold no blank"),
      ["replay.url", "replay.actor_url"]),
+    (matches(r"[A-Za-z0-9.:-]+", "must be an address or a name of this machine, such as 127.0.0.1"), ["view.host"]),
     (one_of("auto", "never"), ["run.resume"]),
+    (one_of("none", "win_rate"), ["gating"]),
     (one_of("auto", "actor", "server"), ["inference.placement"]),
     (one_of("auto", "openvino", "torch", "uniform", "pseudo_random", "simulated_gpu"), ["inference.runtime"]),
     (one_of(*PRECISIONS), ["inference.precision"]),
@@ -42,7 +46,9 @@ _LIMITS: Limits = [
         "learner.reply_weight",
         "learner.moves_left_weight", "learner.ownership_weight", "learner.score_weight", "learner.blunder_gap",
         "learner.blunder_width", "learner.warmup_steps", "learner.max_grad_norm", "learner.threads",
-        "learner.prefetch", "match.opening_plies", "first.nodes", "first.depth", "first.movetime_ms",
+        "learner.prefetch", "match.opening_plies", "rater.opening_plies", "rater.fill", "gate.opening_plies",
+        "gate.simulations", "records.games", "records.moves",
+        "first.nodes", "first.depth", "first.movetime_ms",
         "second.nodes", "second.depth", "second.movetime_ms",
     ]),
     (number("; -1: the newest checkpoint", at_least=-1), ["resume_from"]),
@@ -51,18 +57,29 @@ _LIMITS: Limits = [
     (number(at_least=0, below=1), ["learner.momentum", "learner.ema_decay"]),
     (number(at_least=0, at_most=19), ["cluster.nice"]),
     (number(at_least=30), ["cluster.stuck_seconds"]),
-    (number(", a port; 0 takes any free one", at_least=0, at_most=65535), ["run.http_port"]),
-    (number(at_least=0, at_most=256), ["network.blocks", "match.engines"]),
+    (number(", a port; 0 takes any free one", at_least=0, at_most=65535), ["run.http_port", "view.port"]),
+    (number(at_least=0, at_most=256), ["network.blocks", "match.engines", "engine.threads"]),
+    (number(at_least=1, at_most=64), ["engine.leaves"]),
+    (number(at_least=1, at_most=1 << 20), ["engine.megabytes"]),
+    (number("; 0: as the run was searched", at_least=0, at_most=1 << 20), ["engine.simulations"]),
+    (number(at_least=0, at_most=60_000), ["engine.lag_ms"]),
+    (number(at_least=1, at_most=256), ["engine.positions"]),
+    (number("; -1: never", at_least=-1, at_most=0), ["engine.resign_value"]),
+    (number(at_least=0, at_most=10), ["play.temperature"]),
     (number(at_least=0, at_most=1000), ["inference.deadline_ms"]),
     (number("; more actors are not supported", at_least=0, at_most=4096), ["actors.count"]),
     (number("; auto measures at the start", at_least=0, at_most=65536), ["actors.games_per_actor"]),
     (number(at_least=1), [
         "run.keep_checkpoints", "inference.servers", "replay.capacity", "replay.minimum", "replay.megabytes",
         "network.policy_filters", "network.value_filters", "network.value_hidden", "learner.schedule_steps",
-        "learner.publish_every", "learner.max_bad_steps", "strength.simulations", "strength.positions",
+        "learner.publish_every", "learner.max_bad_steps", "rater.simulations", "gate.every", "strength.simulations",
+        "strength.positions", "engine.resign_moves",
     ]),
     (number(at_least=1, at_most=4096), ["network.filters"]),
     (number(at_least=2), ["learner.batch_size"]),
+    (number(at_least=2, at_most=10000), ["rater.games", "gate.games"]),
+    (number(", a share of the points", at_least=0, below=1), ["gate.score"]),
+    (number(", a share of the time", above=0, at_most=1), ["rater.share", "gate.share"]),
     (number(above=0), [
         "run.max_outage_minutes", "inference.batch_latency_ms", "replay.samples_per_position", "learner.learning_rate",
         "match.move_seconds", "match.start_seconds",
@@ -71,6 +88,7 @@ _LIMITS: Limits = [
     (number("; strength.enabled=false switches it off", above=0), ["strength.minutes"]),
     (number(above=0, at_most=1), ["replay.window_exponent", "replay.window_factor", "learner.cooldown_share"]),
     (number(above=0, at_most=3600), ["bench.seconds"]),
+    (number(above=0, at_most=1000), ["records.weight"]),
 ]
 _SELF_PLAY_LIMITS: Limits = [
     (number(at_least=0), ["random_plies", "policy_plies", "fork_plies", "komi_stdev"]),
@@ -131,6 +149,11 @@ def _conditions(config: Config) -> Iterator[_Condition]:
     yield ("learner.targets", {"policy", "value"} <= set(targets),
            "policy and value must be among them, because the search asks for both")
     yield "learner.targets", len(set(targets)) == len(targets), "names a target twice"
+    heads = learner.publish_heads
+    yield ("learner.publish_heads", set(heads) <= set(PUBLISHED_HEADS) and len(set(heads)) == len(heads),
+           f"must be made of {', '.join(PUBLISHED_HEADS)}, each once; policy and value are always published")
+    yield ("learner.publish_heads", set(heads) <= set(targets),
+           "must be among learner.targets, or they are never learned; add them there")
     yield ("learner.batch_size", learner.batch_size <= replay.capacity,
            f"must not exceed replay.capacity={replay.capacity}; raise the capacity or lower the batch size")
     yield ("learner.blunder_width", learner.blunder_gap == 0 or learner.blunder_width <= 2 * learner.blunder_gap,
@@ -140,6 +163,21 @@ def _conditions(config: Config) -> Iterator[_Condition]:
     yield ("games", config.games >= 2 and config.games % 2 == 0,
            "must be an even number from 2 on, because every opening is played twice, with sides swapped")
     yield "games", config.games <= 100_000, "must be at most 100000"
+    for key, games in (("rater.games", config.rater.games), ("gate.games", config.gate.games)):
+        yield (key, games % 2 == 0, "must be an even number, because every opening is played twice, with sides swapped")
+    unknown = next((name for name in config.rater.anchors if not re.fullmatch(r"random|uct_[1-9]\d{0,6}", name)), "")
+    yield ("rater.anchors", bool(config.rater.anchors) and not unknown,
+           "must name random or uct_N, plain UCT with N rollouts, the weakest first; for example [random,uct_100]")
+    yield ("match.sprt", not config.match.sprt or _is_test(config.match.sprt),
+           "must be [elo0,elo1,alpha,beta] with elo0 below elo1, both from -1000 to 1000, and alpha and beta, the "
+           "shares of wrong decisions, from 0.001 to 0.4; for example [0,20,0.05,0.05]")
+
+
+def _is_test(sprt: list[float]) -> bool:
+    if len(sprt) != 4:
+        return False
+    elo0, elo1, alpha, beta = sprt
+    return -1000 <= elo0 < elo1 <= 1000 and all(0.001 <= share <= 0.4 for share in (alpha, beta))
 
 
 def _self_play_conditions(config: Config) -> Iterator[_Condition]:

@@ -136,6 +136,7 @@ class LearnerConfig:
     enabled: bool = True  # false: self-play only, the limiter is off too
     batch_size: int = 256  # rows of a gradient step
     targets: list[str] = field(default_factory=lambda: ["policy", "value"])  # what is learned
+    publish_heads: list[str] = field(default_factory=list)  # ownership, score: sent with the weights, for engines
     optimizer: str = "adamw"  # sgd | adam | adamw
     learning_rate: float = 1e-3  # after the warm-up, at the head of the schedule
     momentum: float = 0.9  # sgd only
@@ -178,6 +179,31 @@ class StrengthConfig:
 
 
 @dataclass
+class RaterConfig:
+    """How versions are rated while training, at the lowest priority, by games; see docs/guides/ratings.md."""
+
+    enabled: bool = True  # false: no version is rated while training
+    games: int = 8  # of a version against each opponent, an even number
+    simulations: int = 64  # of its searches in these games
+    anchors: list[str] = field(default_factory=lambda: ["random", "uct_100", "uct_400", "uct_1600"])  # weakest first
+    opening_plies: int = 4  # random legal ones that a pair of games begins with
+    share: float = 0.04  # of the time of `shusaku local` that these games may take at most
+    fill: int = 0  # shusaku rate: games that versions in checkpoints play against neighbours and anchors; 0: none
+
+
+@dataclass
+class GateConfig:
+    """What a version must show before self-play uses it (AlphaGo Zero, Methods, evaluator), with gating=win_rate."""
+
+    every: int = 1000  # gradient steps between two candidates
+    games: int = 400  # of a candidate against the best version, an even number
+    score: float = 0.55  # share of the points, draws half, that a candidate must exceed
+    simulations: int = 0  # of the searches in these games; 0: as many as search.simulations
+    opening_plies: int = 4  # random legal ones that a pair of games begins with
+    share: float = 0.2  # of the actors' time that these games may take at most
+
+
+@dataclass
 class ClusterConfig:
     """Ray, for `shusaku train`; the address to join is RAY_ADDRESS, without it Ray is started here."""
 
@@ -198,7 +224,7 @@ class BenchConfig:
 class PlayerConfig:
     """One of the two players of `shusaku match`: a checkpoint, or an engine."""
 
-    checkpoint: str = ""  # RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | random (an untrained network)
+    checkpoint: str = ""  # RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | shipped (by us) | random (untrained)
     engine: str = ""  # gtp | uci | usi: a program, see command; mcts: plain UCT with random rollouts; random
     command: str = ""  # of an engine over gtp, uci or usi: program and arguments
     options: dict[str, Any] = field(default_factory=dict)  # uci, usi: of the engine; gtp: {level: 1} sends `level 1`
@@ -217,7 +243,52 @@ class MatchConfig:
     move_seconds: float = 60.0  # that an engine may take for a move
     start_seconds: float = 60.0  # and for an answer before its first game
     engines: int = 0  # processes of an engine, each with a game of its own; 0: four a core, of which one a core thinks
-    file: str = ""  # of the games that ended, one JSON object a line
+    file: str = ""  # of the games that ended: x.sgf, x.pgn, x.kif, x.kifu, x.csa; else one JSON object a line
+    sprt: list[float] = field(default_factory=list)  # [elo0,elo1,alpha,beta]: the match ends when one is accepted
+
+
+@dataclass
+class RecordsConfig:
+    """Games as files: `shusaku records`, and match.file."""
+
+    file: str = ""  # of games: .sgf, .pgn, .kif (Shift-JIS), .kifu (UTF-8), .csa, .jsonl; check and import take x*.sgf
+    source: str = ""  # export: files to take the games from instead of run.dir, to write them in another notation
+    games: int = 0  # export: only the newest so many; 0: all
+    comments: bool = False  # export: with values and policies of the searches
+    moves: int = 5  # of a search in a comment: those with the largest shares; 0: the value alone
+    weight: float = 1.0  # import: of each row beside those of self-play, which have 1
+
+
+@dataclass
+class EngineConfig:
+    """How an engine of ours thinks: gtp, uci, usi, play, analyse and view."""
+
+    threads: int = 0  # on one tree, each with a network of its own; 0: one a core
+    leaves: int = 16  # positions that a thread evaluates together, at most; never more than 1/16 of the simulations
+    megabytes: int = 4096  # of the tree; a search whose tree is larger ends
+    simulations: int = 0  # of a move, unless a clock or a command says otherwise; 0: as the run was searched
+    positions: int = 16  # that `analyse` searches at once, each on a tree of its own
+    lag_ms: int = 50  # that a move takes besides its search, on its way to the arbiter's clock and back
+    resign_value: float = -0.95  # gtp, usi: an engine whose searches see less resigns; -1: never
+    resign_moves: int = 3  # that have to see it in a row
+    ponder: bool = False  # gtp: search while the opponent thinks (UCI and USI say so themselves)
+
+
+@dataclass
+class PlayConfig:
+    """A game in the terminal."""
+
+    side: str = "first"  # the player that is you: first | second | both | none, or a colour of the game
+    temperature: float = 0.0  # the computer samples its moves from visits^(1 / temperature); 0: the best move
+
+
+@dataclass
+class ViewConfig:
+    """The studio in the browser, `shusaku view`."""
+
+    host: str = "127.0.0.1"  # where it listens; an address that others reach needs a token
+    port: int = 8642  # 0: any free one
+    token_file: str = ""  # a file of mode 600 with the token that pages need; else SHUSAKU_VIEW_TOKEN is taken
 
 
 @dataclass
@@ -235,13 +306,21 @@ class Config:
     network: NetworkConfig = field(default_factory=NetworkConfig)
     learner: LearnerConfig = field(default_factory=LearnerConfig)
     strength: StrengthConfig = field(default_factory=StrengthConfig)
+    rater: RaterConfig = field(default_factory=RaterConfig)
+    gating: str = "none"  # none | win_rate: self-play uses a version only after it has beaten the best one, see gate
+    gate: GateConfig = field(default_factory=GateConfig)
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
     bench: BenchConfig = field(default_factory=BenchConfig)
     match: MatchConfig = field(default_factory=MatchConfig)
+    records: RecordsConfig = field(default_factory=RecordsConfig)
     first: PlayerConfig = field(default_factory=PlayerConfig)
     second: PlayerConfig = field(default_factory=PlayerConfig)
+    engine: EngineConfig = field(default_factory=EngineConfig)
+    play: PlayConfig = field(default_factory=PlayConfig)
+    view: ViewConfig = field(default_factory=ViewConfig)
     games: int = 400  # of a match, an even number
-    checkpoint: str = ""  # RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | random, for evaluate and bench
+    checkpoint: str = ""  # RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | shipped (by us) | random (untrained)
+    file: str = ""  # that export writes
     resume_from: int = -1  # step of a kept checkpoint that train and local go back to; -1: the newest
 
 

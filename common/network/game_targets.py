@@ -9,8 +9,8 @@ from shusaku.common.network.heads import CellsHead, NumbersHead, ValueHead
 from shusaku.common.network.row_labels import PLIES_A_CELL
 from shusaku.common.network.search_targets import rescale_known
 from shusaku.common.network.target import Labels, Target
+from shusaku.common.network.tower import SCORE_SCALE
 
-SCORE_SCALE = 20.0  # of the head's output, in points (KataGo: python/model_pytorch.py, scoremean_multiplier)
 SCORE_DELTA = 12.0  # points from which an error counts linearly (KataGo: python/metrics_pytorch.py)
 MOVES_SCALE = 20.0  # of the head's output, in plies (lc0: training, tf/tfprocess.py, moves_left_loss)
 MOVES_DELTA = 10.0  # plies from which an error counts linearly (the same)

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from shusaku.common.messages import Weights
-from shusaku.common.network.tower import TowerShape, folded_shapes
+from shusaku.common.network.tower import SCORE_SCALE, TowerShape, folded_shapes
 from shusaku.common.network.weights import folded_tensors
 
 TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
@@ -32,21 +32,41 @@ class TorchTower:
 
     def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """[B, C, H, W] of `type`, channels last -> logits [B, A] of `type`, values [B, 1] of fp32."""
+        return self.policy_and_value(self.features(x))
+
+    def features(self, x: Tensor) -> Tensor:
+        """[B, C, H, W] -> [B, F, H, W], what all heads read."""
         x = F.relu(self.convolution(x, "stem"))
         for i in range(self._tower.network.blocks):
             y = F.relu(self.convolution(x, f"blocks.{i}.first"), inplace=True)
             x = F.relu(self.convolution(y, f"blocks.{i}.second").add_(x), inplace=True)
+        return x
+
+    def policy_and_value(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Features [B, F, H, W] -> logits [B, A], values [B, 1]."""
         p = F.relu(self.convolution(x, "heads.policy.features"))
-        v = F.relu(self.convolution(x, "heads.value.features"))
-        v = F.relu(self._linear(v.flatten(1), "heads.value.hidden"))
-        value = torch.tanh(self._linear(v, "heads.value.output").float())
+        value = torch.tanh(self._number(x, "value"))
         p = p.flatten(2).transpose(1, 2) if self._tower.network.policy_head == "planes" else p.flatten(1)
         return self._linear(p, "heads.policy.output").flatten(1), value
+
+    def heads(self, x: Tensor) -> dict[str, Tensor]:
+        """Features [B, F, H, W] -> ownership [B, H, W] and score [B], those that the tower has."""
+        made = {}
+        if "ownership" in self._tower.heads:
+            made["ownership"] = torch.tanh(self.convolution(x, "heads.ownership.output").float()).squeeze(1)
+        if "score" in self._tower.heads:
+            made["score"] = SCORE_SCALE * self._number(x, "score").squeeze(1)
+        return made
 
     def convolution(self, x: Tensor, name: str) -> Tensor:
         """The convolution of this layer, with its bias."""
         kernel = self.tensors[f"{name}.weight"]
         return F.conv2d(x, kernel, self.tensors[f"{name}.bias"], padding=kernel.shape[2] // 2)
+
+    def _number(self, x: Tensor, head: str) -> Tensor:
+        y = F.relu(self.convolution(x, f"heads.{head}.features"))
+        y = F.relu(self._linear(y.flatten(1), f"heads.{head}.hidden"))
+        return self._linear(y, f"heads.{head}.output").float()  # [B, 1]
 
     def _linear(self, x: Tensor, name: str) -> Tensor:
         return F.linear(x, self.tensors[f"{name}.weight"], self.tensors[f"{name}.bias"])

@@ -9,13 +9,18 @@ the same tower as a torch module; the names and shapes below are those of its st
             a cell to its actions K * cell ... K * cell + K - 1 (AlphaZero 2018, supplement, "Architecture")
     value   1x1 convolution, norm, ReLU, linear, ReLU, linear to one number, tanh
 
+and, where `learner.publish_heads` asks for them,
+
+    ownership  1x1 convolution to one number a cell, tanh
+    score      as value without tanh, times SCORE_SCALE: points
+
 Source: AlphaGo Zero (2017), Methods, "Neural network architecture".
 Letters: C x H x W planes of the observation, F filters, A actions.
 """
 
 import math
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +33,8 @@ Shape = tuple[int, ...]
 Tensors = dict[str, NDArray[np.float32]]
 
 NORM_EPSILON = 1e-5  # torch's default for batch norms
+HEADS = ("ownership", "score")  # that may be published beside policy and value
+SCORE_SCALE = 20.0  # of the score head's output, in points (KataGo: python/model_pytorch.py, scoremean_multiplier)
 OUTPUT_SCALE = 0.1  # of the last layers' first values: the first priors are nearly uniform, the first values nearly 0
 
 
@@ -38,6 +45,7 @@ class TowerShape:
     planes: tuple[int, int, int]  # C, H, W
     num_actions: int
     network: NetworkConfig
+    heads: tuple[str, ...] = ()  # of HEADS
 
     @property
     def policy_output(self) -> Shape:
@@ -52,7 +60,7 @@ class TowerShape:
 
 
 def tensor_shapes(tower: TowerShape) -> dict[str, Shape]:
-    """Name -> shape of every tensor of the tower with its policy and value head."""
+    """Name -> shape of every tensor of the tower with its policy and value head, and its further heads."""
     (c, h, w), n = tower.planes, tower.network
     f = n.filters
     shapes = _normed("stem", (f, c, 3, 3))
@@ -61,9 +69,14 @@ def tensor_shapes(tower: TowerShape) -> dict[str, Shape]:
     shapes |= _normed("heads.policy.features", (n.policy_filters, f, 1, 1))
     outputs, inputs = tower.policy_output
     shapes |= _linear("heads.policy.output", inputs, outputs)
-    shapes |= _normed("heads.value.features", (n.value_filters, f, 1, 1))
-    shapes |= _linear("heads.value.hidden", n.value_filters * h * w, n.value_hidden)
-    return shapes | _linear("heads.value.output", n.value_hidden, 1)
+    for head in ("value", *tower.heads):
+        if head == "ownership":
+            shapes |= {"heads.ownership.output.weight": (1, f, 1, 1), "heads.ownership.output.bias": (1,)}
+        else:
+            shapes |= _normed(f"heads.{head}.features", (n.value_filters, f, 1, 1))
+            shapes |= _linear(f"heads.{head}.hidden", n.value_filters * h * w, n.value_hidden)
+            shapes |= _linear(f"heads.{head}.output", n.value_hidden, 1)
+    return shapes
 
 
 def _normed(name: str, kernel: Shape) -> dict[str, Shape]:
@@ -95,10 +108,15 @@ def initial_tensors(tower: TowerShape, seed: int) -> Tensors:
     return {name: initial_tensor(name, shape, seed) for name, shape in tensor_shapes(tower).items()}
 
 
-def evaluation_tensors(tensors: Mapping[str, NDArray[np.float32]]) -> Tensors:
-    """The tensors that an evaluator needs: heads other than policy and value serve only training."""
-    own = ("heads.policy.", "heads.value.")
+def evaluation_tensors(tensors: Mapping[str, NDArray[np.float32]], heads: Sequence[str] = ()) -> Tensors:
+    """The tensors that an evaluator needs: heads other than policy, value and `heads` serve only training."""
+    own = tuple(f"heads.{head}." for head in ("policy", "value", *heads))
     return {name: t for name, t in tensors.items() if not name.startswith("heads.") or name.startswith(own)}
+
+
+def published_heads(tensors: Mapping[str, NDArray[np.float32]]) -> tuple[str, ...]:
+    """Those of HEADS that the weights have."""
+    return tuple(head for head in HEADS if f"heads.{head}.output.weight" in tensors)
 
 
 def folded_shapes(tower: TowerShape) -> dict[str, Shape]:

@@ -16,6 +16,7 @@ from shusaku.common.config.schema import NetworkConfig
 from shusaku.common.durable_files import write_atomically
 from shusaku.common.errors import UsageError
 from shusaku.common.messages import Weights
+from shusaku.common.network.fingerprint import planes_fingerprint
 from shusaku.common.network.tower import TowerShape, fold, folded_shapes, initial_tensors
 
 if TYPE_CHECKING:
@@ -23,17 +24,19 @@ if TYPE_CHECKING:
 
 FORMAT = 1  # of the metadata; a reader rejects any other
 METADATA_KEY = "shusaku"  # the only metadata entry: safetensors writes several in a random order
+STORED = {"F32": "<f4", "F16": "<f2"}  # types in the file -> of numpy
 
 
-def tower_shape(game: "Game", network: NetworkConfig) -> TowerShape:
-    """The tower that evaluates this game."""
-    return TowerShape(game.observation_shape, game.num_actions, network)
+def tower_shape(game: "Game", network: NetworkConfig, heads: tuple[str, ...] = ()) -> TowerShape:
+    """The tower that evaluates this game, with these heads beside policy and value."""
+    return TowerShape(game.observation_shape, game.num_actions, network, heads)
 
 
 def random_weights(game: "Game", network: NetworkConfig, seed: int, version: int = 0) -> Weights:
     """Weights of an untrained network, the same that `Network(..., seed=seed)` begins with."""
     tensors = initial_tensors(tower_shape(game, network), seed)
-    return Weights(version, 0, tensors, dataclasses.asdict(network), game.name, game.params)
+    return Weights(version, 0, tensors, dataclasses.asdict(network), game.name, game.params,
+                   planes=planes_fingerprint(game))
 
 
 def folded_tensors(weights: Weights, tower: TowerShape) -> dict[str, NDArray[np.float32]]:
@@ -52,14 +55,20 @@ def is_finite(tensors: Mapping[str, NDArray[np.float32]]) -> bool:
     return all(bool(np.isfinite(tensor).all()) for tensor in tensors.values())
 
 
-def weights_to_bytes(weights: Weights) -> bytes:
-    """The safetensors file of these weights: one JSON map of metadata, then the tensors as little-endian float32."""
+def weights_to_bytes(weights: Weights, *, is_half: bool = False) -> bytes:
+    """The safetensors file of these weights: one JSON map of metadata, then the tensors as little-endian float32.
+
+    `is_half`: kernels and matrices as float16, which halves the file; norms and biases stay float32.
+    """
     metadata: dict[str, Any] = {
         "format": FORMAT, **{name: getattr(weights, name) for name in ("version", "step", "network", "game", "params")},
         **({"scales": weights.scales} if weights.scales else {}),
         **({"refused": weights.rejected} if weights.rejected else {}),
+        **({"planes": weights.planes} if weights.planes else {}),
+        **({"about": weights.about} if weights.about else {}),
     }
-    tensors = {name: np.ascontiguousarray(t, "<f4") for name, t in weights.tensors.items()}
+    tensors = {name: np.ascontiguousarray(t, "<f2" if is_half and t.ndim > 1 else "<f4")
+               for name, t in weights.tensors.items()}
     return save(tensors, {METADATA_KEY: json.dumps({**metadata, "digest": _digest(metadata, tensors)}, sort_keys=True)})
 
 
@@ -73,24 +82,25 @@ def weights_from_bytes(data: bytes, source: str) -> Weights:
     if stored != _digest(metadata, tensors):
         raise UsageError(f"{source}: damaged, the SHA-256 of its content is not the stored one; use another checkpoint")
     return Weights(
-        metadata["version"], metadata["step"], tensors, metadata["network"], metadata["game"], metadata["params"],
+        metadata["version"], metadata["step"], {name: t.astype(np.float32) for name, t in tensors.items()},
+        metadata["network"], metadata["game"], metadata["params"],
         sha256=hashlib.sha256(data).hexdigest(), scales=metadata.get("scales", {}),
-        rejected=metadata.get("refused", ""),
+        rejected=metadata.get("refused", ""), planes=metadata.get("planes", ""), about=metadata.get("about", {}),
     )
 
 
-def _parse(data: bytes, source: str) -> tuple[dict[str, Any], dict[str, NDArray[np.float32]]]:
+def _parse(data: bytes, source: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     try:
         entries: list[tuple[str, dict[str, Any]]] = deserialize(data)  # type: ignore[no-untyped-call]
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
         metadata = dict(json.loads(header["__metadata__"][METADATA_KEY]))
-        tensors = {name: np.frombuffer(e["data"], "<f4").reshape(e["shape"]).copy() for name, e in entries}
+        tensors = {name: np.frombuffer(e["data"], STORED[e["dtype"]]).reshape(e["shape"]) for name, e in entries}
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{source}: damaged or not a weights file ({error}); use another checkpoint") from error
     return metadata, tensors
 
 
-def _digest(metadata: Mapping[str, Any], tensors: Mapping[str, NDArray[np.float32]]) -> str:
+def _digest(metadata: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> str:
     """SHA-256 over everything that has a meaning: metadata, and names, shapes and numbers of the tensors."""
     total = hashlib.sha256(json.dumps(dict(metadata), sort_keys=True).encode())
     for name in sorted(tensors):

@@ -54,8 +54,10 @@ class Player:
         return Choice(int(result.action), position.to_move(int(result.action)), policy, float(result.value))
 
 
-def load(checkpoint: str | Path, *, simulations: int = 0, entry: str = "") -> Player:
+def load(checkpoint: str | Path, *, simulations: int = 0, entry: str = "", game: str = "") -> Player:
     """The player of a run directory, of one of its checkpoints, or of a weights file.
+
+    "shipped" is the network that comes with this program for `game`, so far for connect_four only.
 
     `entry`, "module:Class", names the class of a Python game: a file names one too, but its word is not taken for it.
     UsageError if there is nothing to load, ResumeError if there are only damaged checkpoints.
@@ -63,7 +65,7 @@ def load(checkpoint: str | Path, *, simulations: int = 0, entry: str = "") -> Pl
     if entry:
         trust(entry)
     config = Config(checkpoint=str(checkpoint))
-    chosen = choose_weights(config)
+    chosen = choose_weights(config, game)
     if simulations:
         chosen = replace(chosen, search=replace(chosen.search, simulations=simulations))
     return Player(chosen, config)

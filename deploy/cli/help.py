@@ -6,7 +6,8 @@ from shusaku.deploy.commands.table import COMMANDS, Command
 
 def overview() -> str:
     """The commands, one a line."""
-    rows = "\n".join(f"  {name:<10}{command.help}" for name, command in COMMANDS.items())
+    width = max(map(len, COMMANDS)) + 2
+    rows = "\n".join(f"  {name:<{width}}{command.help}" for name, command in COMMANDS.items())
     return (
         "usage: shusaku COMMAND [key=value ...] [--json]\n\n"
         "Learns board games by self-play.  The commands:\n\n"

@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(words)
     mask_command_line()
     first_line = "" if SHOWS_ONLY.intersection(words) else f"shusaku {words[0]}: starting"
-    return run_in_child(lambda: _run(words), first_line, to_stderr="--json" in words)
+    return run_in_child(lambda: _run(words), first_line, to_stderr="--json" in words or COMMANDS[words[0]].owns_stdout)
 
 
 def _run(argv: list[str]) -> int:

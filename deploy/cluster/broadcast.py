@@ -1,6 +1,7 @@
 """Weights from the learner to the evaluating workers: the driver owns them, so they outlive every worker."""
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import ray
@@ -15,29 +16,40 @@ from shusaku.learner.training_loop import TrainingReport
 class Broadcast:
     """Fetches the published weights and hands them to each worker, one call at a time."""
 
-    def __init__(self, supervisor: Supervisor, placement: str) -> None:
-        """`placement`: actor or server."""
-        self.weights: Weights | None = None  # newest published
+    def __init__(
+        self, supervisor: Supervisor, placement: str, admit: Callable[[Weights], Weights] = lambda weights: weights
+    ) -> None:
+        """`placement`: actor or server; `admit`: what self-play is to use once these weights were published."""
+        self.weights: Weights | None = None  # that self-play uses
         self.reference: Any = None  # of these weights in Ray's object store
-        self._supervisor, self._placement = supervisor, placement
+        self.published: Weights | None = None  # newest published; the same without a gate
+        self.published_reference: Any = None
+        self._supervisor, self._placement, self._admit = supervisor, placement, admit
         self._fetching: Any = None
         self._fetched_from: Worker | None = None
 
     @property
     def version(self) -> int:
-        """Version of the newest weights; 0 before the first."""
+        """Version of the weights in use; 0 before the first."""
         return self.weights.version if self.weights else 0
 
     @property
     def step(self) -> int:
-        """Gradient steps that made the newest weights; 0 before the first."""
+        """Gradient steps that made the weights in use; 0 before the first."""
         return self.weights.step if self.weights else 0
 
+    def publish(self, weights: Weights | None) -> None:
+        """Takes what was published, unless there is nothing or newer ones are known; self-play gets what it may use."""
+        if weights is None or (self.published is not None and weights.version <= self.published.version):
+            return
+        self.published, self.published_reference = weights, ray.put(weights)
+        self.adopt(self._admit(weights))
+
     def adopt(self, weights: Weights | None) -> None:
-        """Sends these weights from now on, unless there are none or newer ones are known already."""
+        """Sends these weights from now on, unless there are none or newer ones are in use already."""
         if weights is not None and weights.version > self.version:
             self.weights = weights
-            self.reference = ray.put(weights)
+            self.reference = self.published_reference if weights is self.published else ray.put(weights)
 
     def fetch(self, learner: Worker | None, report: TrainingReport | None) -> None:
         """Requests newly published weights from the learner; never waits."""
@@ -45,11 +57,12 @@ class Broadcast:
             self._fetching, self._fetched_from = None, learner
         if not isinstance(learner, RayWorker):
             return
-        if self._fetching is None and report is not None and report.version > self.version:
+        known = self.published.version if self.published else self.version
+        if self._fetching is None and report is not None and report.version > known:
             self._fetching = learner.handle.weights.remote()
         if self._fetching is not None and ray.wait([self._fetching], timeout=0)[0]:
             with contextlib.suppress(ray.exceptions.RayError):  # the supervisor handles the failure
-                self.adopt(ray.get(self._fetching))
+                self.publish(ray.get(self._fetching))
             self._fetching = None
 
     def deliver(self) -> None:

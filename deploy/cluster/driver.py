@@ -20,6 +20,7 @@ from shusaku.common.network.weights import load_weights, random_weights
 from shusaku.common.ray_metrics import RayMetrics
 from shusaku.common.resignation import NEVER_RESIGN
 from shusaku.deploy.cluster.actor_totals import ActorTotals
+from shusaku.deploy.cluster.arena_calls import GateCalls, RaterCalls
 from shusaku.deploy.cluster.broadcast import Broadcast
 from shusaku.deploy.cluster.layout import layout_of
 from shusaku.deploy.cluster.open_games import OpenGamesNews
@@ -34,6 +35,7 @@ from shusaku.deploy.ray_runtime.session import RaySession
 from shusaku.deploy.run.calibration import with_scales
 from shusaku.deploy.run.change_over import move_to_stream
 from shusaku.deploy.run.console import Console
+from shusaku.deploy.run.elo_record import is_rated
 from shusaku.deploy.run.foreground_link import LINK
 from shusaku.deploy.run.run_directory import RunDirectory
 from shusaku.deploy.run.run_identity import RunIdentity
@@ -93,11 +95,15 @@ class ClusterRun(TrainingRun):
         control = self.store.start("" if self.session.is_local else self.session.own_address)
         move_to_stream(self.directory.path, config, self.store.url, self.identity, self.log)
         epoch = self.identity.next_epoch(control.newest_epoch())
-        self.broadcast = Broadcast(self.supervisor, self.layout.placement)
+        self.broadcast = Broadcast(self.supervisor, self.layout.placement, self._admit)
         self.meter = StrengthMeter(config.strength, self.supervisor, self.broadcast, self.progress,
                                    self.metrics.write_strength, self.log)
+        self.rater = RaterCalls(self.supervisor, self.broadcast, self.elo.take, self.log)
+        self.gate = GateCalls(self.supervisor, self.broadcast, self.gatekeeper, self.log) if self.gatekeeper else None
         # Actors go on with these until the learner has read its window back.
-        self.broadcast.adopt(self._saved_weights() if config.learner.enabled else self._weights_without_learner())
+        if self.gatekeeper is not None:
+            self.broadcast.adopt(self.gatekeeper.best)
+        self.broadcast.publish(self._saved_weights() if config.learner.enabled else self._weights_without_learner())
 
         def begin(control: RedisControl) -> None:
             limit = config.replay.minimum if config.learner.enabled else -1  # until the learner says more
@@ -154,6 +160,11 @@ class ClusterRun(TrainingRun):
         self.broadcast.deliver()
         if self.positions is not None:
             self.meter.poll(self.seconds, self._began is not None)
+        if self._began is not None:
+            if is_rated(self.config):
+                self.rater.poll(self.seconds)
+            if self.gate is not None:
+                self.gate.poll()
         if self._began is None and self.totals.total.get("simulations", 0) > 0:
             self._began = now
             self.activity = "playing and learning" if self.config.learner.enabled else "playing"
@@ -177,7 +188,7 @@ class ClusterRun(TrainingRun):
         self.activity = "saving and ending"
         self.show()
         self.store.expect_end()
-        names = ("learner", "self_play", "inference")
+        names = ("learner", "self_play", "inference", "gate")
         learner = self.supervisor.worker("learner")
         self.supervisor.stop_all(names)
         with contextlib.suppress(ReplayUnavailable):  # also to those who cannot be reached otherwise
@@ -195,7 +206,8 @@ class ClusterRun(TrainingRun):
         with contextlib.suppress(ReplayUnavailable):
             self.totals.update(self.store.control.actor_metrics(), self.store.control.counters())
         self.save_progress(**self._counts())
-        self.broadcast.adopt(self._saved_weights())  # they may be newer than what was sent around
+        if self.gatekeeper is None:
+            self.broadcast.publish(self._saved_weights())  # they may be newer than what was sent around
         step = self.report.step if self.report else self.broadcast.step
         self._summary = self.summarize(step, restarts=self.restarts, first_game_seconds=self.first_game_seconds)
 
@@ -247,6 +259,7 @@ class ClusterRun(TrainingRun):
         """Ends everything that is still there, the own server last."""
         if not self.session.failure:
             self._close_workers()
+        self.elo.close()
         self.metrics.close()
         self.store.stop()
         self.control.close()
@@ -286,7 +299,7 @@ class ClusterRun(TrainingRun):
             seconds=self.seconds, activity=self.activity, version=self.broadcast.version, games=self.totals.accepted,
             rows=self.totals.rows, totals={**self.totals.total, "rows": self.totals.rows}, report=self.report,
             faults=self.faults.totals, quarantined=self.quarantined, lost_games=self.lost_games,
-            resumed_step=self.resumed_step, strength=tuple(self.progress.strength),
+            resumed_step=self.resumed_step, strength=tuple(self.progress.strength), elo=self.rated_versions,
             resign_value=self.keep_resign_value(
                 float(metrics.get("resign_value", NEVER_RESIGN)) for metrics in self.totals.by_actor.values()),
             runtimes=list_runtimes(self.supervisor, self.totals), troubles=(*troubles, *self.disk_troubles),
@@ -393,6 +406,14 @@ class ClusterRun(TrainingRun):
         if isinstance(report, TrainingReport) and report is not self.report:
             self.take(report)
         self.broadcast.fetch(worker, self.report)
+
+    def _admit(self, weights: Weights) -> Weights:
+        """What self-play is to use once these weights were published."""
+        if self.gatekeeper is None:
+            return weights
+        self.gatekeeper.offer(weights)
+        assert self.gatekeeper.best is not None
+        return self.gatekeeper.best
 
     def _saved_weights(self) -> Weights | None:
         """What the run directory holds."""

@@ -8,14 +8,24 @@ from typing import Any
 
 import ray
 
+from shusaku.actors.arena.remote import GateActor
 from shusaku.actors.remote import ActorPlan, EvaluatorActor, InferenceServerActor, SelfPlayActor
 from shusaku.common.config.schema import Config, config_hash
 from shusaku.deploy.cluster.layout import Layout, actor_seed, without_secrets
 from shusaku.deploy.cluster.workers import RayRole
+from shusaku.deploy.run.elo_record import is_rated
+from shusaku.deploy.run.gatekeeper import is_gated
 from shusaku.learner.remote import LearnerActor, LearnerPlan
 
 EVALUATOR_NICE = 19
+GATE_GPU = 0.1  # of the GPU of an inference server, which the gate shares
 EVALUATOR_START_SECONDS = 300.0  # all other workers come first
+
+
+def gate_threads(cpus: float, cores: int) -> tuple[int, float]:
+    """How many threads play the gate's games, and for which share of their time, to take so many of the cores."""
+    threads = min(cores, max(1, math.ceil(cpus)))
+    return threads, min(1.0, cpus / threads)
 
 
 def make_roles(
@@ -50,14 +60,22 @@ def make_roles(
     if config.learner.enabled:
         roles.append((RayRole("learner", LearnerActor, learner_plan, gpus=float(config.learner.device == "cuda"),
                               node=own_node, **common), 1))
+    on_gpu = config.inference.device == "cuda"
+    gate_gpus = GATE_GPU if on_gpu and is_gated(config) else 0.0
     if layout.placement == "server":
-        gpus = float(config.inference.device == "cuda")
+        gpus = float(on_gpu) - gate_gpus
         roles.append((RayRole("inference", InferenceServerActor, lambda index, _: (config, index, list(layout.sizes)),
                               gpus=gpus, **common), config.inference.servers))
     roles.append((RayRole("self_play", SelfPlayActor, actor_plan, cpus=config.actors.cpus, has_report=False,
                           fence=fence, **common), layout.actors))
-    if has_positions and config.learner.enabled:
-        roles.append((RayRole("evaluator", EvaluatorActor, lambda *_: (config, EVALUATOR_NICE, cores),
+    if (has_positions or is_rated(config)) and config.learner.enabled:
+        roles.append((RayRole("evaluator", EvaluatorActor,
+                              lambda *_: (config, EVALUATOR_NICE, cores, str(directory.resolve())),
                               node=own_node, start_seconds=EVALUATOR_START_SECONDS, has_report=False,
+                              is_vital=False, **common), 1))
+    if is_gated(config):
+        threads, share = gate_threads(config.gate.share * layout.actors * config.actors.cpus, cores)
+        roles.append((RayRole("gate", GateActor, lambda *_: (config, threads, share), gpus=gate_gpus,
+                              node="" if on_gpu else own_node, start_seconds=EVALUATOR_START_SECONDS, has_report=False,
                               is_vital=False, **common), 1))
     return roles

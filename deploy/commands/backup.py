@@ -14,22 +14,23 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from shusaku.actors.arena.rating_log import RATED
 from shusaku.common.config.schema import Config
 from shusaku.common.durable_files import sync_directory
 from shusaku.common.errors import RunError, UsageError
 from shusaku.deploy.run.archive import ArchiveWriter, unpack
-from shusaku.deploy.run.run_directory import is_running
-from shusaku.deploy.run.run_identity import RunIdentity
 from shusaku.deploy.run.window_copy import WindowFacts, copy_window, load_window, window_bytes
+from shusaku.deploy.run.window_server import known_identity, window_server
 from shusaku.learner.checkpoints import Found, load_latest
 from shusaku.replay.record_log import RecordLog
 from shusaku.replay.stream.client import ReplayUnavailable
-from shusaku.replay.stream.server import EmbeddedServer, server_url
+from shusaku.replay.stream.server import EmbeddedServer
 
 TRIES = 5  # while a run that plays removes what is being copied
 # Beside checkpoints and games, in the order in which they are copied; what only grows comes after what names it.
 FILES = ("config.yaml", "progress.json", "weights.safetensors", "weights_first.safetensors", "starts.jsonl",
-         "metrics.jsonl", "strength.json", "strength.png", "versions.jsonl")
+         "metrics.jsonl", "strength.json", "strength.png", "best.safetensors", "gate.jsonl", "ratings.jsonl",
+         "elo.json", "elo.png", "versions.jsonl")
 RESULT = ("run_id", "epoch", "wiring", "step", "version", "games", "kept")  # of the manifest, for `--json`
 
 
@@ -97,13 +98,14 @@ def _copy_run(config: Config, directory: Path, archive: ArchiveWriter) -> dict[s
             archive.drop("records")
     version, identity = int(found.checkpoint.facts["version"]), {}
     if local is None:
-        run_id, epoch = _identity(directory)
+        run_id, epoch = known_identity(directory)
         window = _copy_window(config, directory, run_id, archive)
         games, version, identity = window, max(version, window.version), {"run_id": run_id, "epoch": epoch}
         archive.add("run.json", json.dumps(identity).encode() + b"\n")
     elif (directory / "run.json").exists():
         archive.copy("run.json", directory / "run.json")
-    for name in FILES:
+    rated = (f"{path.parent.name}/{path.name}" for path in (directory / RATED).glob("*.safetensors"))
+    for name in (*rated, *FILES):
         with contextlib.suppress(FileNotFoundError):
             archive.copy(name, directory / name)
     return {
@@ -133,29 +135,10 @@ def _copy_log(directory: Path, archive: ArchiveWriter, local: dict[str, Any]) ->
     return WindowFacts(int(local["games"]), int(local["games"]), kept, 0)
 
 
-def _identity(directory: Path) -> tuple[str, int]:
-    if not (directory / "run.json").exists():
-        raise UsageError(f"{directory / 'run.json'} is missing, so the run's games cannot be found in Redis; start the "
-                         "run once, which makes it again")
-    identity = RunIdentity.of(directory)
-    return identity.run_id, identity.epoch
-
-
 def _copy_window(config: Config, directory: Path, run_id: str, archive: ArchiveWriter) -> WindowFacts:
     """From the server of the run, which is started for it if the run does not go on."""
-    with ExitStack() as stack:
-        url = config.replay.url or (server_url(directory / "redis") if is_running(directory) else "")
-        if not url:
-            if not (directory / "redis").is_dir():
-                raise UsageError(f"run.dir={directory}: its games lie in a Redis of yours; give the replay.url of that")
-            server = EmbeddedServer(directory / "redis", max_megabytes=config.replay.megabytes)
-            server.start()
-            stack.callback(server.stop)
-            url = server.url
-        try:
-            return copy_window(url, run_id, archive)
-        except ReplayUnavailable as error:
-            raise RunError(f"run.dir={directory}: its games cannot be read now: {error}") from None
+    with window_server(config, directory) as url:
+        return copy_window(url, run_id, archive)
 
 
 def _restore_window(config: Config, folder: Path, facts: dict[str, Any]) -> None:

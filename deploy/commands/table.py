@@ -26,6 +26,7 @@ class Command:
     example: str = ""
     reads: tuple[str, ...] = ()  # sections and settings that it uses, for its help
     what: tuple[str, ...] = ()  # choices of the first argument, for WHAT_AND_CONFIG; one in capitals: any word
+    owns_stdout: bool = False  # it speaks a protocol there, and nothing else may
 
     def load(self) -> Callable[..., Any]:
         """The function that runs the command."""
@@ -51,17 +52,18 @@ class Command:
 _RUNNING = ("run.dir", "replay.url", "replay.url_file")  # by which a running training run is found
 _PLAYED = ("game", "run.seed", "actors.count", "actors.games_per_actor", "search", "network")
 _IN_PROCESS = ("inference.runtime", "inference.precision", "inference.device")
-_LEARNED = ("self_play", "learner", "strength")
+_LEARNED = ("self_play", "learner", "strength", "rater", "gating", "gate")
 _WINDOW = ("replay.window", "replay.capacity", "replay.minimum", "replay.window_exponent", "replay.window_factor",
            "replay.samples_per_position", "replay.surprise_weight", "replay.value_surprise_weight")
 _SYSTEM = ("game", "run.seed", "actors", "inference", "search", "self_play", "replay", "network", "learner")
+_ENGINE = ("checkpoint", "engine", "game", "run.seed", "search", "network", *_IN_PROCESS)
 
 COMMANDS = {
     "train": Command("commands.train", Takes.CONFIG, "train on Ray and Redis; the same command resumes",
                      "train experiment=connect_four run.dir=runs/first run.minutes=20",
                      ("resume_from", "run.dir", "run.name", "run.minutes", "run.http_port", "run.resume",
                       "run.checkpoint_seconds", "run.keep_checkpoints", "run.keep_every_minutes",
-                      "run.max_outage_minutes", *_SYSTEM, "strength", "cluster")),
+                      "run.max_outage_minutes", *_SYSTEM, "strength", "rater", "gating", "gate", "cluster")),
     "status": Command("commands.control:status", Takes.CONFIG, "show a running training run",
                       "status run.dir=runs/first", _RUNNING),
     "scale": Command("commands.control:scale", Takes.WHAT_AND_CONFIG,
@@ -80,6 +82,22 @@ COMMANDS = {
     "match": Command("match.match", Takes.CONFIG, "play games between two networks or engines and estimate Elo",
                      "match first.checkpoint=runs/first second.engine=mcts games=100",
                      ("first", "second", "games", "match", *_PLAYED, *_IN_PROCESS)),
+    "play": Command("protocols.play.command", Takes.CONFIG, "play against a network in the terminal",
+                    "play checkpoint=runs/first", (*_ENGINE, "play")),
+    "gtp": Command("protocols.gtp.command", Takes.CONFIG, "an engine for GUIs of Go, Othello and hex, over GTP",
+                   "gtp checkpoint=runs/go_9x9", _ENGINE, owns_stdout=True),
+    "uci": Command("commands.engines:uci", Takes.CONFIG, "an engine for chess GUIs: UCI on stdin and stdout",
+                   "uci checkpoint=runs/first", _ENGINE, owns_stdout=True),
+    "usi": Command("commands.engines:usi", Takes.CONFIG, "an engine for shogi GUIs: USI on stdin and stdout",
+                   "usi checkpoint=runs/first", _ENGINE, owns_stdout=True),
+    "analyse": Command("commands.engines:analyse", Takes.CONFIG,
+                       "analyse many positions at once: JSON lines in and out, for tools and reviews of games",
+                       "analyse checkpoint=runs/first", _ENGINE, owns_stdout=True),
+    "rate": Command("commands.rate", Takes.CONFIG, "rate the versions of a run, with error bars",
+                    "rate run.dir=runs/first rater.fill=20",
+                    ("run.dir", "rater", "actors.count", "second", "match", "game", *_IN_PROCESS)),
+    "view": Command("commands.view", Takes.CONFIG, "play, see, watch and learn in the browser",
+                    "view run.dir=runs/first", (*_ENGINE, "view", *_RUNNING)),
     "bench": Command("bench.bench", Takes.WHAT_AND_CONFIG, "measure the speed of one part of the system",
                      "bench selfplay experiment=connect_four", ("bench", "checkpoint", *_SYSTEM),
                      ("rules", "search", "inference", "selfplay", "replay", "learner")),
@@ -99,6 +117,16 @@ COMMANDS = {
                        "make a run directory from a backup; train or local go on with it",
                        "restore from=first.tar run.dir=runs/second", (*_RUNNING, "run.name", "replay.megabytes"),
                        ("from=PATH",)),
+    "records": Command("commands.records", Takes.WHAT_AND_CONFIG,
+                       "write games of a run as SGF, PGN, KIF or CSA, read such files to learn from, or check them",
+                       "records export records.file=games.sgf run.dir=runs/first",
+                       ("records", *_RUNNING, "game", "replay.megabytes"), ("export", "import", "check")),
+    "checkpoint": Command("commands.checkpoint", Takes.WHAT_AND_CONFIG,
+                          "list the checkpoints of a run, verify their hashes, or describe a network",
+                          "checkpoint describe checkpoint=runs/first", ("checkpoint", "run.dir"),
+                          ("list", "verify", "describe")),
+    "export": Command("commands.export", Takes.WHAT_AND_CONFIG, "write a network in a format that other programs read",
+                      "export onnx checkpoint=runs/first file=first.onnx", ("checkpoint", "file", "game"), ("onnx",)),
     "games": Command("commands.games", Takes.OPTIONS, "list the games; games check NAME checks the rules of one"),
     "perft": Command("commands.perft", Takes.OPTIONS, "count the move sequences of a game to a depth"),
 }

@@ -27,7 +27,9 @@ from shusaku.common.external.configured_game import configured_game
 from shusaku.common.messages import Weights
 from shusaku.common.network.row_labels import row_labels
 from shusaku.common.stage_timer import StageTimer
+from shusaku.deploy.local.arena_turns import ArenaTurns
 from shusaku.deploy.local.games import LocalGames, epoch_of
+from shusaku.deploy.records.imported_games import ImportedGames
 from shusaku.deploy.run.change_over import move_to_log
 from shusaku.deploy.run.console import Console
 from shusaku.deploy.run.measurements import measurements_due
@@ -98,12 +100,16 @@ class LocalRun(TrainingRun):
             epoch=epoch, on_accept=accepted.append,
         )
         self.games = LocalGames(self.actors, self.buffer, RecordLog(directory.path / "records"), accepted, epoch,
-                                Validation(self.game, digest))
+                                Validation(self.game, digest), ImportedGames(directory.path))
         self.training = TrainingLoop(config, self.game, self.buffer, directory.path, config_hash=digest,
                                      share_done=self.share_done, load_weights=self._load_weights, self_play=self.games,
                                      describe_run=self._describe)
+        self._arena = ArenaTurns(config, self.game, directory.path, self.gatekeeper, threads=count,
+                                 should_stop=signals.should_stop)
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="actor")
         self.subset = self.positions.subset(config.strength.positions) if self.positions else None
+        self._version_in_use = 0
+        self._seconds_before = self.progress.seconds  # of training, by earlier processes
         self._rows_in_window = 0  # that the actors had played when the window last grew
 
     # --- the run -----------------------------------------------------------------------------------------------------
@@ -123,6 +129,7 @@ class LocalRun(TrainingRun):
                 self.activity = "learning"
                 self.training.learn_turn(lambda: self.signals.should_stop() or self.is_over(), self.show)
             self._measure_if_due()
+            self._play_for_ratings()
             self.metrics.write(*self.show(at_once=True))
             self.training.checkpoint_if_due()
             if time.monotonic() - self._saved_at >= SAVE_SECONDS:
@@ -155,18 +162,25 @@ class LocalRun(TrainingRun):
 
         A turn that was stopped waits in the checkpoint, its finished games included, and is completed by the run that
         resumes: games, window and steps are those of a run that was not stopped.
+        Imported games come before any that is played.
         """
         self.activity = "playing"
         shares = self.games.rows_left or self._shares()
+        if not self.games.rows_left and self.games.append_imported(sum(shares)):
+            self._store_games()
+            return
         turns = [self._pool.submit(actor.play, rows, partial(self._should_stop, actor))
                  for actor, rows in zip(self.actors, shares, strict=True)]
         while wait(turns, timeout=SHOW_SECONDS).not_done:
             self.show()
         if self.games.end_turn([turn.result() for turn in turns], shares):
             self._rows_in_window = self._totals()["rows"]
-            trouble = self.games.store()
-            if trouble:
-                self.log(trouble)
+            self._store_games()
+
+    def _store_games(self) -> None:
+        trouble = self.games.store()
+        if trouble:
+            self.log(trouble)
 
     def checkpoint(self) -> None:
         """Everything that the run needs to go on; a full disk costs this checkpoint, not the run."""
@@ -191,6 +205,8 @@ class LocalRun(TrainingRun):
         """Ends the threads, and brings records and metrics to the disk."""
         self.training.close()
         self._pool.shutdown()
+        self._arena.close()
+        self.elo.close()
         try:
             self.games.log.close()
         except OSError as error:
@@ -210,8 +226,25 @@ class LocalRun(TrainingRun):
         return {"config": self.directory.config_text, "progress": asdict(progress)}
 
     def _load_weights(self, weights: Weights) -> None:
-        for evaluator in self.evaluators:
-            evaluator.load(weights)
+        """Gives self-play what was published, or with a gate the best version."""
+        self._arena.offer(weights, self.seconds)
+        if self.gatekeeper is not None:
+            self.gatekeeper.offer(weights)
+            assert self.gatekeeper.best is not None
+            weights = self.gatekeeper.best
+            self.buffer.record_version(weights.version)
+        if weights.version != self._version_in_use:
+            self._version_in_use = weights.version
+            for evaluator in self.evaluators:
+                evaluator.load(weights)
+
+    def _play_for_ratings(self) -> None:
+        """Games of the rater and of the gate, for their shares of the time."""
+        self.activity = "playing games for ratings"
+        before = self.gatekeeper.best if self.gatekeeper else None
+        self.elo.take(self._arena.play(self.seconds - self._seconds_before, self.show))
+        if self.gatekeeper is not None and self.gatekeeper.best is not before and self.gatekeeper.best is not None:
+            self._load_weights(self.gatekeeper.best)
 
     def _should_stop(self, actor: SelfPlay) -> bool:
         """In the thread of the actor, which asks for no other one's counters: no timing decides which one stops."""
@@ -263,7 +296,8 @@ class LocalRun(TrainingRun):
             seconds=self.seconds, activity=self.activity, version=self.training.versions.newest, totals=totals,
             games=self.games.stored, rows=report.replay.inserted, report=report, faults=self.faults.totals,
             quarantined=sum(report.replay.quarantined.values()), lost_games=self.lost_games,
-            troubles=self.disk_troubles, strength=tuple(self.progress.strength),
+            troubles=(*self.disk_troubles, *self._arena.troubles), strength=tuple(self.progress.strength),
+            elo=self.rated_versions,
             resign_value=self.keep_resign_value(actor.resign_value for actor in self.actors),
             runtimes=(self.evaluators[0].description,), pending_rows=totals["rows"] - self._rows_in_window)
 

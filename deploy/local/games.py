@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,11 @@ import msgpack
 from shusaku.actors.open_games import OpenGames
 from shusaku.actors.self_play import SelfPlay
 from shusaku.common.codec import decode_record, encode_record
-from shusaku.common.messages import GameRecord
+from shusaku.common.messages import GameId, GameRecord
 from shusaku.common.open_game_codec import encode_open_game
 from shusaku.common.own_files import mark, marked_data
+from shusaku.deploy.records.imported_games import ImportedGames
+from shusaku.deploy.records.training_records import IMPORT_ACTOR
 from shusaku.learner.checkpoints import load_latest
 from shusaku.replay.buffer import ReplayBuffer
 from shusaku.replay.record_log import LogPosition, RecordLog
@@ -36,10 +39,11 @@ class LocalGames:
 
     def __init__(
         self, actors: Sequence[SelfPlay], buffer: ReplayBuffer, log: RecordLog, accepted: list[bytes], epoch: int,
-        validation: Validation,
+        validation: Validation, imported: ImportedGames,
     ) -> None:
         """`epoch`: driver term that signs the games; see `epoch_of`.  `validation`: of open games."""
         self.log, self._epoch, self._validation = log, epoch, validation
+        self._imported = imported
         self.stored = 0  # games, over the life of the run
         self.rows_left: list[int] = []  # of the turn of playing that was stopped, for each actor
         self._actors, self._buffer, self._accepted = actors, buffer, accepted
@@ -58,6 +62,14 @@ class LocalGames:
             return False
         self._append_turn()
         return True
+
+    def append_imported(self, rows: int) -> bool:
+        """Puts the next imported games into the window, as many as have so many rows; False if there are none left."""
+        first = self._imported.taken
+        records = self._imported.take(rows)
+        for number, record in enumerate(records, start=first):
+            self._buffer.append(replace(record, game_id=GameId(self._epoch, IMPORT_ACTOR, 0, number)))
+        return bool(records)
 
     def store(self) -> str:
         """Writes the accepted games to the log; what is wrong with the disk, which costs nothing but time at first."""
@@ -81,7 +93,8 @@ class LocalGames:
         if trouble:
             raise OSError(trouble)
         facts = {"epoch": self._epoch, "records": list(self.log.sync()), "games": self.stored,
-                 "rows_left": self.rows_left, "sequences": [actor.sequence for actor in self._actors]}
+                 "rows_left": self.rows_left, "sequences": [actor.sequence for actor in self._actors],
+                 "imported": self._imported.taken}
         files = {f"games_{number}": mark(actor.snapshot()) for number, actor in enumerate(self._actors)}
         for number, actor in enumerate(self._actors):  # for actors whose searches or number of games are others
             files[f"open_{number}"] = msgpack.packb(
@@ -98,6 +111,7 @@ class LocalGames:
         """See `SelfPlayState.restore`."""
         notes = [f"{d.path}, byte {d.offset}: {d.reason}; records behind it are lost" for d in self.log.damage]
         self.stored, self.rows_left = int(facts["games"]), list(facts["rows_left"])
+        self._imported.taken = int(facts.get("imported", 0))
         sequences, lost, resumed = facts["sequences"], 0, 0
         for number, actor in enumerate(self._actors):
             try:

@@ -1,7 +1,5 @@
 """`shusaku match`: two players meet in pairs of games with sides swapped, and the Elo difference between them."""
 
-import json
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -14,12 +12,13 @@ from rich.console import Console as Terminal
 from rich.live import Live
 from rich.text import Text
 
-from shusaku.actors.arena.arena import Arena, FinishedGame, MatchResult
+from shusaku.actors.arena.arena import Arena, MatchResult
+from shusaku.actors.arena.sprt import Sprt
 from shusaku.actors.opponents.process import FAULTS
 from shusaku.common.config.schema import Config
-from shusaku.common.errors import UsageError
+from shusaku.deploy.match.game_file import open_game_file
 from shusaku.deploy.match.players import KEYS, MatchParts, Seat, game_text, make_parts
-from shusaku.deploy.match.table import SIDES, match_table, progress_line
+from shusaku.deploy.match.table import SIDES, match_table, progress_line, sprt_json, sprt_text
 from shusaku.deploy.run.console import clock
 from shusaku.deploy.run.stop_signals import StopSignals
 
@@ -36,13 +35,15 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
             stack.callback(seat.player.close)
         for note in parts.notes:
             print(note, file=sys.stderr)
-        write = _game_writer(config.match.file, stack)
+        write = open_game_file(config, parts, stack)
+        sprt = Sprt(*config.match.sprt) if config.match.sprt else None
         begin = time.monotonic()
         with _progress(config.games) as show:
             result = Arena(
                 parts.game, (parts.seats[0].player, parts.seats[1].player), games=config.games,
                 opening_plies=config.match.opening_plies, seed=config.run.seed, games_at_once=parts.games_at_once,
                 should_stop=signals.should_stop, on_progress=show, on_game=write,
+                is_decided=lambda result: sprt is not None and bool(sprt.decide(result.pair_outcomes())),
             ).play()
         seconds = time.monotonic() - begin
         if not result.games:
@@ -71,6 +72,7 @@ def to_json(result: MatchResult, parts: MatchParts, config: Config, seconds: flo
         "game": parts.game.name, "params": parts.game.params, "opening_plies": config.match.opening_plies,
         "seed": config.run.seed, "mean_plies": result.mean_plies, "distinct_games": result.distinct,
         "seconds": round(seconds, 3),
+        **({"sprt": sprt_json(Sprt(*config.match.sprt), result.pair_outcomes())} if config.match.sprt else {}),
     }
 
 
@@ -87,7 +89,12 @@ def _table(result: MatchResult, parts: MatchParts, config: Config, seconds: floa
              f"seed {config.run.seed}")
     took = f"{seconds:.1f} s" if seconds < 60 else f"{clock(seconds)} min"
     notes = [f"{took}, {result.mean_plies:.1f} plies a game"]
-    if played < config.games:
+    decided = ""
+    if config.match.sprt:
+        sprt, outcomes = Sprt(*config.match.sprt), result.pair_outcomes()
+        decided = sprt.decide(outcomes)
+        notes.append(sprt_text(sprt, outcomes))
+    if played < config.games and not decided:
         notes.append(f"stopped after {played:,} of {config.games:,} games")
     if result.distinct < played:
         notes.append(f"{result.distinct:,} of {played:,} games differ; if the players are deterministic, the rest "
@@ -97,19 +104,6 @@ def _table(result: MatchResult, parts: MatchParts, config: Config, seconds: floa
 
 def _finite(value: float) -> float | None:
     return round(value, 2) + 0.0 if isfinite(value) else None  # + 0.0: no -0.0
-
-
-def _game_writer(path: str, stack: ExitStack) -> Callable[[FinishedGame], None]:
-    """For `match.file`: writes a line a game, as it ends; UsageError if the file cannot be written."""
-    try:
-        file = stack.enter_context(open(path or os.devnull, "w", encoding="utf-8", buffering=1))  # noqa: SIM115  (closed by the stack)
-    except OSError as error:
-        raise UsageError(f"match.file={path}: {error.strerror}; name a file that can be written") from None
-
-    def write(game: FinishedGame) -> None:
-        file.write(json.dumps(game.to_json()) + "\n")
-
-    return write
 
 
 @contextmanager

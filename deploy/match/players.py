@@ -27,6 +27,7 @@ from shusaku.deploy.run.composed_config import asked_keys, asked_search
 KEYS = ("first", "second")
 TREE_BYTES = 1 << 30  # that the trees of one player take at most
 GAMES_AT_ONCE = 512  # without engines; more games a batch gain nothing
+SPRT_AT_ONCE = 64  # so that few games are begun which a decision makes useless
 ENGINES_A_CORE = 4  # so that a network that meets them still has a batch
 
 
@@ -57,11 +58,7 @@ class MatchParts:
 def make_parts(config: Config, should_stop: Callable[[], bool]) -> MatchParts:
     """UsageError where a player is missing, cannot be had, or plays another game than the other one."""
     kinds = [kind_of(config, key) for key in KEYS]
-    chosen = {
-        key: find_weights(config, f"{key}.checkpoint", player.checkpoint)
-        for key, player in zip(KEYS, (config.first, config.second), strict=True)
-        if player.checkpoint not in ("", "random")
-    }
+    chosen = _find_all_weights(config)
     game = _common_game(config, chosen)
     threads = config.actors.count or len(os.sched_getaffinity(0))
     searches = {
@@ -71,6 +68,8 @@ def make_parts(config: Config, should_stop: Callable[[], bool]) -> MatchParts:
     for key, search in searches.items():
         check_searcher(game, search, f"{key}.search")
     at_once = min([config.games, GAMES_AT_ONCE, *(_that_fit(game, search) for search in searches.values())])
+    if config.match.sprt:
+        at_once = min(at_once, SPRT_AT_ONCE)
     if not ENGINES.keys().isdisjoint(kinds):
         at_once = min(at_once, config.match.engines or ENGINES_A_CORE * threads)
     maker = _SeatMaker(config, game, chosen, searches, threads, at_once, should_stop)
@@ -97,8 +96,19 @@ def kind_of(config: Config, key: str) -> str:
         return "checkpoint"
     if player.engine or is_mcts:
         return player.engine or "mcts"
-    raise UsageError(f"{key}: no player; name {key}.checkpoint=RUN_DIR|FILE|random or "
+    raise UsageError(f"{key}: no player; name {key}.checkpoint=RUN_DIR|FILE|shipped|random or "
                      f"{key}.engine={'|'.join(ENGINES)}|mcts|random")
+
+
+def _find_all_weights(config: Config) -> dict[str, ChosenWeights]:
+    """Of the players that need some; `shipped` is the network of the other one's game."""
+    names = {key: _player_config(config, key).checkpoint for key in KEYS}
+    chosen: dict[str, ChosenWeights] = {}
+    for key in sorted(KEYS, key=lambda key: names[key] == "shipped"):
+        if names[key] not in ("", "random"):
+            game = next((found.game.name for found in chosen.values()), "")
+            chosen[key] = find_weights(config, f"{key}.checkpoint", names[key], game)
+    return chosen
 
 
 def _common_game(config: Config, chosen: dict[str, ChosenWeights]) -> Game:

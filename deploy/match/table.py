@@ -1,10 +1,13 @@
 """A match as text: the line while it runs, the table at the end, and the numbers in both."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from math import isinf
+from typing import Any
 
 from shusaku.actors.arena.arena import MatchResult, Tally
 from shusaku.actors.arena.elo import EloEstimate
+from shusaku.actors.arena.sprt import Sprt
 from shusaku.deploy.run.text_table import text_table
 
 SIDES = ("moving first", "moving second")
@@ -48,6 +51,22 @@ def elo_text(elo: EloEstimate) -> str:
     if isinf(elo.low):
         return f"Elo at most {_signed(elo.high)} (95 %), every game was lost"
     return f"Elo {_signed(elo.elo)} (95 %: {_signed(elo.low)} to {_signed(elo.high)})"
+
+
+def sprt_text(sprt: Sprt, outcomes: Sequence[int]) -> str:
+    """`SPRT: +20 Elo rather than +0 (H1), after 120 pairs; log likelihood ratio 2.96 between -2.94 and 2.94; …`."""
+    accepted, better, worse = sprt.decide(outcomes), f"{sprt.elo1:+g}", f"{sprt.elo0:+g}"
+    answer = {"H1": f"{better} Elo rather than {worse}", "H0": f"{worse} Elo rather than {better}",
+              "": "neither is clear yet; a larger games= goes on"}[accepted]
+    ratio = f"{float(sprt.ratio(outcomes)):.2f} between {sprt.lower:.2f} and {sprt.upper:.2f}"
+    return (f"SPRT: {answer}{f' ({accepted})' if accepted else ''}, after {sum(outcomes):,} pairs; log likelihood "
+            f"ratio {ratio}; pairs with 0, 1/2, 1, 3/2, 2 points: {', '.join(map(str, outcomes))}")
+
+
+def sprt_json(sprt: Sprt, outcomes: Sequence[int]) -> dict[str, Any]:
+    """The test and its answer: accepted is H0, H1 or empty."""
+    return {**asdict(sprt), "accepted": sprt.decide(outcomes), "pairs": list(outcomes),
+            "log_likelihood_ratio": round(float(sprt.ratio(outcomes)), 4)}
 
 
 def forfeits_text(counts: Mapping[str, int]) -> str:

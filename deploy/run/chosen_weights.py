@@ -1,4 +1,4 @@
-"""`checkpoint=RUN_DIR|FILE|random`: which weights, of which game, searched how."""
+"""`checkpoint=RUN_DIR|FILE|shipped|random`: which weights, of which game, searched how."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,12 +18,16 @@ from shusaku.common.config.search import (
 from shusaku.common.errors import UsageError
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.messages import Weights
-from shusaku.common.network.tower import evaluation_tensors
+from shusaku.common.network.fingerprint import check_planes
+from shusaku.common.network.tower import HEADS, evaluation_tensors
 from shusaku.common.network.weights import load_weights, random_weights
 from shusaku.deploy.run.composed_config import asked_keys, asked_search
 from shusaku.deploy.run.game_parameters import check_search
 from shusaku.deploy.run.saved_config import find_config, holds_run, read_config
-from shusaku.learner.checkpoints import Found, is_checkpoint, load_checkpoint, load_latest
+from shusaku.learner.checkpoints import WEIGHTS, Checkpoint, Found, is_checkpoint, load_checkpoint, load_latest
+
+SHIPPED = {"connect_four": "connect_four"}  # game -> its folder in deploy/shipped
+_SHIPPED_FOLDER = Path(__file__).resolve().parents[1] / "shipped"
 
 
 @dataclass(frozen=True)
@@ -37,9 +41,9 @@ class ChosenWeights:
     notes: tuple[str, ...] = ()  # lines for the user
 
 
-def choose_weights(config: Config) -> ChosenWeights:
+def choose_weights(config: Config, default_game: str = "") -> ChosenWeights:
     """The weights that `checkpoint` names, as `find_weights`; UsageError, too, if they cannot be searched so."""
-    chosen = find_weights(config, "checkpoint", config.checkpoint)
+    chosen = find_weights(config, "checkpoint", config.checkpoint, default_game)
     check_searcher(chosen.game, chosen.search, "search")
     return chosen
 
@@ -50,28 +54,39 @@ def check_searcher(game: Game, search: SearchConfig, key: str) -> None:
     check_search(game, search)
 
 
-def find_weights(config: Config, key: str, name: str) -> ChosenWeights:
+def find_weights(config: Config, key: str, name: str, default_game: str = "") -> ChosenWeights:
     """The weights `name`, the value of `key`; game and network come from them, and from a run directory the search too.
 
-    A file, or one of the checkpoints, in a run directory is searched as that run was.  UsageError when there are none;
-    ResumeError when there are only damaged checkpoints.
+    A file, or one of the checkpoints, in a run directory is searched as that run was.  `shipped` is the network of ours
+    for the game that is asked for, or else for `default_game`.  UsageError when there are none; ResumeError when there
+    are only damaged checkpoints.
     """
     if not name:
-        raise UsageError(f"{key}= is missing: name a run directory, a weights.safetensors file, or `random`")
+        raise UsageError(f"{key}= is missing: name a run directory, a weights.safetensors file, `shipped` or `random`")
     if name == "random":
         game = configured_game(config.game)
         weights = random_weights(game, config.network, config.run.seed, version=1)
         return ChosenWeights(game, config.network, config.search, weights)
-    path = Path(name)
+    path = shipped_file(config, key, default_game) if name == "shipped" else Path(name)
     if path.is_dir():
         return _of_directory(path, config, key)
     if not path.exists():
         raise UsageError(f"{key}={name}: no such file or directory; name a run directory, a weights.safetensors "
-                         "file, or `random`")
+                         "file, `shipped` or `random`")
     weights = load_weights(path)
     run = path.parent
     search = search_of_run(read_config(run), config) if holds_run(run) else config.search
-    return _of(weights, search)
+    return _of(weights, search, f"{key}={name}")
+
+
+def shipped_file(config: Config, key: str, default_game: str = "") -> Path:
+    """The weights file beside this program; UsageError if the game has none."""
+    is_asked = not asked_keys(config).isdisjoint(("game", "game.name", "experiment"))
+    game = default_game if default_game and not is_asked else config.game.name
+    if game not in SHIPPED:
+        raise UsageError(f"{key}=shipped: there is no such network of {game}, only of {' and '.join(SHIPPED)}; train "
+                         "one with shusaku local, and name its run directory")
+    return _SHIPPED_FOLDER / SHIPPED[game] / WEIGHTS
 
 
 def _of_directory(path: Path, config: Config, key: str) -> ChosenWeights:
@@ -87,18 +102,26 @@ def _of_directory(path: Path, config: Config, key: str) -> ChosenWeights:
     if not holds_run(run):
         raise UsageError(f"{key}={path}: belongs to no run directory, for there is no config.yaml; name a run "
                          "directory, or a weights.safetensors file")
-    (saved, note), facts = find_config(run), found.checkpoint.facts
-    tensors = evaluation_tensors(found.checkpoint.tensors["average"])
-    weights = Weights(int(facts["version"]), found.checkpoint.step, tensors, dict(saved["network"]),
-                      str(facts["game"]), dict(saved["game"].get("params") or {}))
-    chosen = _of(weights, search_of_run(saved, config))
+    saved, note = find_config(run)
+    weights = average_weights(found.checkpoint, saved)
+    weights = replace(weights, tensors=evaluation_tensors(weights.tensors, HEADS))
+    chosen = _of(weights, search_of_run(saved, config), f"{key}={path}")
     damaged = (f"damaged and passed over: {line}" for line in found.damaged)
     return replace(chosen, notes=(*damaged, *([note] if note else [])))
 
 
-def _of(weights: Weights, search: SearchConfig) -> ChosenWeights:
+def average_weights(checkpoint: Checkpoint, saved: dict[str, Any]) -> Weights:
+    """The averaged network with all its heads, of a run with this saved tree."""
+    facts, params = checkpoint.facts, dict(saved["game"].get("params") or {})
+    return Weights(int(facts["version"]), checkpoint.step, dict(checkpoint.tensors["average"]), dict(saved["network"]),
+                   str(facts["game"]), params, planes=facts.get("planes", ""))
+
+
+def _of(weights: Weights, search: SearchConfig, source: str) -> ChosenWeights:
     network = NetworkConfig(**cast(dict[str, Any], weights.network))
-    return ChosenWeights(Game(weights.game, weights.params), network, search, weights)
+    game = Game(weights.game, weights.params)
+    check_planes(game, weights.planes, source)
+    return ChosenWeights(game, network, search, weights)
 
 
 def search_of_run(saved: dict[str, Any], config: Config) -> SearchConfig:

@@ -75,6 +75,11 @@ class Status:
     sample_age_versions_max: float = 0.0
     strength: list[tuple[float, float]] = field(default_factory=list)  # training seconds, share of optimal moves
     strength_label: str = "optimal moves"  # what the share is of
+    elo: float = 0.0  # of the newest version that was rated, with its 95 % interval; random mover = 0
+    elo_low: float = 0.0
+    elo_high: float = 0.0
+    rated_version: int = 0  # 0: none was rated yet
+    elo_curve: list[tuple[float, float]] = field(default_factory=list)  # training seconds, Elo of each rated version
     skipped_steps: int = 0  # not finite
     refused_publications: int = 0  # networks that were not finite
     rollbacks: int = 0  # to the last checkpoint
@@ -204,6 +209,8 @@ def block(status: Status) -> Panel:
     if status.disk:
         rows.add_row("disk", Text(status.disk))
     rows.add_row("strength", _strength_text(status))
+    if status.rated_version:
+        rows.add_row("Elo", _elo_text(status))
     troubles = _troubles(status)
     if troubles:
         rows.add_row(Text("trouble", style="bold red"), Text(", ".join(troubles)))
@@ -226,6 +233,8 @@ def plain_line(status: Status) -> str:
         parts += [f"{value} {unit}" for value, unit in _resignation(status)]
     if status.strength:
         parts.append(f"{status.strength[-1][1]:.3f} {status.strength_label}")
+    if status.rated_version:
+        parts.append(f"Elo {status.elo:.0f} ({status.elo_low:.0f} to {status.elo_high:.0f})")
     parts += [f"{value} {unit}" for value, unit in status.workers]
     if status.limit:
         parts.append(status.limit)
@@ -297,6 +306,14 @@ def _strength_text(status: Status) -> Text:
     text = Text.assemble((f"{share:.3f}", "bold green"), f" {status.strength_label}, at {clock(seconds)}")
     if len(status.strength) > 1:
         text.append(f"  {sparkline(value for _, value in status.strength)}", style="green")
+    return text
+
+
+def _elo_text(status: Status) -> Text:
+    text = Text.assemble((f"{status.elo:.0f}", "bold green"), f" ({status.elo_low:.0f} to {status.elo_high:.0f})",
+                         f", version {status.rated_version}; random mover = 0")
+    if len(status.elo_curve) > 1:
+        text.append(f"  {sparkline(value for _, value in status.elo_curve)}", style="green")
     return text
 
 

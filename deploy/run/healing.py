@@ -10,6 +10,7 @@ from shusaku.common.config.schema import NetworkConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.json_lines import heal_json_lines
 from shusaku.common.metrics import read_metrics, rewrite_events
+from shusaku.common.network.fingerprint import check_planes
 from shusaku.common.network.weights import load_weights, save_weights
 from shusaku.deploy.run.run_identity import RunProgress
 from shusaku.learner.checkpoints import (
@@ -50,7 +51,7 @@ def heal_run(directory: Path) -> list[str]:
 def heal_weights(directory: Path, game: Game, network: NetworkConfig, log: Callable[[str], None]) -> int:
     """Writes the weights files that are missing or damaged anew from the checkpoints; the step of the newest one, or 0.
 
-    UsageError if the checkpoints are of another game.
+    UsageError if the checkpoints are of another game, or of other planes.
     """
     found = load_latest(directory / "checkpoints")
     if found is None:
@@ -59,6 +60,7 @@ def heal_weights(directory: Path, game: Game, network: NetworkConfig, log: Calla
     if saved != game.name:
         raise UsageError(f"run.dir={directory} holds a run with another game ({saved}, not {game.name}); choose another"
                          " run.dir, or ask for what it was started with")
+    check_planes(game, found.checkpoint.facts.get("planes", ""), f"run.dir={directory}")
     for name in (WEIGHTS, FIRST_WEIGHTS):
         path = directory / name
         try:

@@ -2,8 +2,12 @@
 
 from pathlib import Path
 
+from shusaku.actors.arena.rating_log import EloCurve
 from shusaku.common.metrics import read_metrics
+from shusaku.deploy.run.strength_table import baseline_name
 
+LEAST_MARGIN_ELO = 200.0  # beside the ratings, for the ends of their intervals; more if the ratings spread more
+LINES_OF_TEXT = 26  # as high as a picture of ratings
 _SUFFIX = ".optimal"  # metrics of source "strength" that are shares of optimal moves end in it
 
 
@@ -39,6 +43,49 @@ def plot_strength(metrics: Path, picture: Path, baselines: dict[str, float], tit
     if ends:
         axes.plot([], [], marker="D", linestyle="none", color="0.45", label="in the end, on all positions")
     figure.legend(loc="outside lower center", ncols=4, frameon=False)  # below: it covers no curve and no level
+    temporary = picture.with_name(f"{picture.name}.new")
+    figure.savefig(temporary, format="png")
+    temporary.replace(picture)
+
+
+def plot_elo(curve: EloCurve, picture: Path, title: str) -> None:
+    """Draws the Elo of the versions with their 95 % intervals, over minutes and over gradient steps, as a PNG.
+
+    The other players, such as plain UCT, are level lines, as in the papers on AlphaGo Zero and AlphaZero.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 4.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    # A run that was killed goes on with a newer version at an earlier time.
+    points = sorted(curve.points, key=lambda point: point.seconds)
+    elo = [point.elo for point in points]
+    bars = [[point.elo - point.elo_low for point in points], [point.elo_high - point.elo for point in points]]
+    over = {"minutes of training": [point.seconds / 60 for point in points],
+            "gradient steps": [float(point.step) for point in points]}
+    for axes, (label, where) in zip(figure.subplots(1, 2, sharey=True), over.items(), strict=True):
+        axes.errorbar(where, elo, yerr=bars, marker="o", markersize=4, linewidth=1.8, elinewidth=1, capsize=2)
+        for index, level in enumerate(curve.others.values()):
+            axes.axhline(level, linestyle=("--", ":", "-.")[index % 3], linewidth=1, color="0.45")
+        end = max(where) or 1.0
+        axes.set(xlabel=label, xlim=(-0.02 * end, 1.04 * end))  # the first version was there at the start
+        axes.locator_params(axis="x", nbins=6)
+        axes.grid(alpha=0.25)
+    figure.axes[0].set_ylabel("Elo, 95 % intervals")
+    # The far end of an interval from one-sided results tells nothing, and would press the curve flat.
+    lowest, highest = min(*elo, *curve.others.values(), 0.0), max(*elo, *curve.others.values(), 0.0)
+    margin = max(LEAST_MARGIN_ELO, (highest - lowest) / 2)
+    low = max(lowest - margin, min(lowest, *(point.elo_low for point in points)))
+    high = min(highest + margin, max(highest, *(point.elo_high for point in points)))
+    height = 1.1 * (high - low)
+    figure.axes[0].set_ylim(low - height / 22, high + height / 22)
+    place = low
+    for name, level in sorted(curve.others.items(), key=lambda other: other[1]):
+        place = max(level, place + height / LINES_OF_TEXT)
+        figure.axes[1].annotate(f"{baseline_name(name)} {level:.0f}", (1.01, place), fontsize=8, color="0.35",
+                                xycoords=("axes fraction", "data"), va="center", annotation_clip=False)
+    figure.suptitle(title)
     temporary = picture.with_name(f"{picture.name}.new")
     figure.savefig(temporary, format="png")
     temporary.replace(picture)

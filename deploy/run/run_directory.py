@@ -30,7 +30,8 @@ from shusaku.learner.checkpoints import kept_steps
 
 _PACKAGES = ("shusaku", "torch", "numpy", "openvino", "ray", "redis", "msgpack", "hydra-core", "safetensors")
 _SHAPES = ("game", "network", "learner.targets")  # what decides the shapes of weights and rows
-_NOT_KEPT = ("match", "first", "second", "games", "resume_from")  # settings that say nothing about a run
+# Settings that say nothing about a run.
+_NOT_KEPT = ("match", "records", "first", "second", "games", "file", "resume_from")
 # Differences that change nothing about the run.
 _UNREMARKABLE = ("run.resume", "run.dir", "run.http_port", "checkpoint", "bench")
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import psutil
 
+from shusaku.actors.arena.rating_log import EloPoint
 from shusaku.actors.arena.strength import Strength
 from shusaku.actors.inference.stats import SERVER_FAULTS
 from shusaku.common._core import Game
@@ -66,7 +67,7 @@ class StatusBuilder:
             wrongly_resigned_share=self._wrongly.update(view.totals.get("wrongly_resigned", 0), played_on),
             cache_hit_rate=rates["cache_hits"] / asked if asked else 0.0,
             step=view.step, version=view.version, **learned,
-            strength=list(view.strength), quarantined=view.quarantined, lost_games=view.lost_games,
+            strength=list(view.strength), **_rating(view), quarantined=view.quarantined, lost_games=view.lost_games,
             send_failures=view.totals.get("send_failures", 0),
             restored_games=view.totals.get("restored_games", 0), dropped_games=view.totals.get("dropped_games", 0),
             strength_label=f"optimal moves with {config.strength.simulations} simulations",
@@ -153,6 +154,11 @@ class MetricsWriter:
         """A measurement of the weights of that step; `source`: strength, or final_strength for the whole set."""
         self._write(step, seconds, {source: strength_metrics(strength)})
 
+    def write_rating(self, point: EloPoint) -> None:
+        """The rating of a version, at the step and the training time of its publication."""
+        self._write(point.step, point.seconds, {"rating": {
+            "elo": point.elo, "elo_low": point.elo_low, "elo_high": point.elo_high, "version": point.version}})
+
     def close(self) -> None:
         """Brings everything to the disk, if that takes it."""
         if self._sink is not None:
@@ -199,6 +205,15 @@ def prometheus_metrics(view: RunView, status: Status) -> dict[str, float]:
         "restarts": workers.restarts, "replay_bytes": workers.replay_counters.get("bytes", 0),
         **{f"inference/{name}": value for name, value in workers.inference.items()},
     }
+
+
+def _rating(view: RunView) -> dict[str, Any]:
+    """What the status takes from the newest rating."""
+    if not view.elo:
+        return {}
+    newest = view.elo[-1]
+    return {"elo": newest.elo, "elo_low": newest.elo_low, "elo_high": newest.elo_high, "rated_version": newest.version,
+            "elo_curve": [(point.seconds, point.elo) for point in view.elo]}
 
 
 def _self_play_metrics(view: RunView, status: Status) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from shusaku.actors.arena.rating_log import EloPoint
 from shusaku.common.resignation import NEVER_RESIGN
 from shusaku.learner.training_loop import TrainingReport
 
@@ -36,6 +37,7 @@ class RunView:
     quarantined: int  # records
     strength: tuple[tuple[float, float], ...]  # training seconds, share of optimal moves
     runtimes: tuple[str, ...]  # what evaluates, and why it was chosen
+    elo: tuple[EloPoint, ...] = ()  # of the versions that were rated
     resign_value: float = NEVER_RESIGN  # a player to move who sees less resigns
     troubles: tuple[str, ...] = ()  # what is wrong now
     resumed_step: int = 0  # of the checkpoint that the run goes on from

@@ -7,7 +7,9 @@ _BASELINE_NAMES = {
     "random": "random mover",
     "puct_64_uniform": "PUCT-64, uniform prior",
     "uct_64": "plain UCT, 64 rollouts",
+    "uct_100": "plain UCT, 100 rollouts",
     "uct_400": "plain UCT, 400 rollouts",
+    "uct_1600": "plain UCT, 1,600 rollouts",
 }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from shusaku.actors.arena.rating_log import EloPoint
 from shusaku.actors.arena.strength import Strength
 from shusaku.actors.arena.strength_sets import strength_set
 from shusaku.common.config.schema import Config
@@ -15,7 +16,9 @@ from shusaku.common.resignation import NEVER_RESIGN, typical_resign_value
 from shusaku.deploy.run.console import Console, Status
 from shusaku.deploy.run.control_server import ControlServer
 from shusaku.deploy.run.disk_troubles import DiskTroubles
+from shusaku.deploy.run.elo_record import EloRecord
 from shusaku.deploy.run.foreground_link import LINK, Ending
+from shusaku.deploy.run.gatekeeper import Gatekeeper, is_gated
 from shusaku.deploy.run.healing import heal_weights
 from shusaku.deploy.run.measurements import conclude
 from shusaku.deploy.run.old_formats import migrate_checkpoints
@@ -53,6 +56,10 @@ class TrainingRun(ABC):
         self.progress = RunProgress.load(directory.path)
         self.positions = strength_set(self.game.name) if config.strength.enabled else None
         self.metrics, self.troubles = MetricsWriter(directory.path, self.log), DiskTroubles(self.log)
+        self.elo = EloRecord(directory.path, config.experiment or self.game.name, self.metrics, self.log)
+        self.gatekeeper: Gatekeeper | None = None  # self-play uses every version at once
+        if is_gated(config):
+            self.gatekeeper = Gatekeeper(config, directory.path, self.log, lambda: self.seconds)
         self.faults = FaultCounter()
         self.report: TrainingReport | None = None  # newest of the learner
         self.activity = "starting"
@@ -94,10 +101,16 @@ class TrainingRun(ABC):
         return self.progress.seconds + end - self._began
 
     @property
+    def rated_versions(self) -> tuple[EloPoint, ...]:
+        """Their ratings, as of the newest."""
+        return self.elo.curve.points if self.elo.curve else ()
+
+    @property
     def disk_troubles(self) -> tuple[str, ...]:
         """What cannot be written now."""
         saving = (self.report.trouble,) if self.report and self.report.trouble else ()
-        return (*self.troubles.lines, *self.metrics.troubles.lines, *saving)
+        gate = self.gatekeeper.troubles.lines if self.gatekeeper else ()
+        return (*self.troubles.lines, *self.metrics.troubles.lines, *gate, *saving)
 
     def is_over(self) -> bool:
         """Whether the run is to end."""

@@ -100,14 +100,35 @@ def load_window(url: str, run_id: str, folder: Path) -> None:
         client.connection_pool.disconnect()
 
 
+def read_window(url: str, run_id: str, newest: int = 0) -> Iterator[bytes]:
+    """The encoded games of the window, oldest first; of the `newest` ones only, unless that is 0.
+
+    ReplayUnavailable if the server does not answer.
+    """
+    client: Any = connect(url, deadline=10.0)
+    keys = RunKeys.of(run_id)
+    try:
+        with translate_redis_errors(url):
+            number = int(client.hget(keys.counters, "number") or 0)
+        for _, fields in _entries(client, url, keys.games, number, max(0, number - newest) if newest else 0):
+            yield fields[1]
+    finally:
+        client.connection_pool.disconnect()
+
+
 def window_bytes(folder: Path) -> int:
     """Of the games of an unpacked archive."""
     return (folder / GAMES).stat().st_size
 
 
-def _entries(client: Any, url: str, stream: str, newest: int) -> Iterator[tuple[bytes, list[bytes]]]:
-    """Id and fields of each game up to number `newest`, oldest first; entries of other programs are left out."""
-    start: str | bytes = "-"
+def _entries(
+    client: Any, url: str, stream: str, newest: int, before: int = 0
+) -> Iterator[tuple[bytes, list[bytes]]]:
+    """Id and fields of each game behind number `before` and up to `newest`, oldest first.
+
+    Entries of other programs are left out.
+    """
+    start: str | bytes = f"({before}-0" if before else "-"
     while newest:
         with translate_redis_errors(url):
             page = client.xrange(stream, start, f"{newest}-0", count=PAGE)

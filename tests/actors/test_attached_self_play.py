@@ -34,6 +34,7 @@ class Projection:
         self.inputs: Inputs = np.zeros((size, h, w, c), np.uint16 if is_bf16 else np.float32)
         self.policy: NDArray[np.float32] = np.zeros((size, game.num_actions), np.float32)
         self.values: NDArray[np.float32] = np.zeros(size, np.float32)
+        self.heads: dict[str, NDArray[np.float32]] = {}
         self.rows: list[int] = []
 
     def load(self, weights: Weights) -> None:

@@ -72,6 +72,7 @@ class SlowRuntime:
         self.inputs = np.zeros((size, h, w, c), np.float32)
         self.policy = np.zeros((size, game.num_actions), np.float32)
         self.values = np.zeros(size, np.float32)
+        self.heads: dict[str, np.ndarray] = {}
         self._clock = clock
 
     def load(self, weights: Weights) -> None:

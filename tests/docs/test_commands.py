@@ -34,8 +34,10 @@ PLACEHOLDER = re.compile(r"\b(COMMAND|NAME|GAME|DEPTH|N|DIR|FILE|RUN_DIR|HOST|AD
 VARIABLE = re.compile(r"^[A-Z_]+=\S*$")
 # Shorter durations, and what a page's commands need to be quick.
 SHORTER = {
-    "train": ("run.minutes=0.05", "strength.enabled=false", "strength.final=false", "replay.minimum=200"),
-    "local": ("run.minutes=0.05", "strength.enabled=false", "strength.final=false", "replay.minimum=200"),
+    "train": ("run.minutes=0.05", "strength.enabled=false",
+              "rater.enabled=false", "strength.final=false", "replay.minimum=200"),
+    "local": ("run.minutes=0.05", "strength.enabled=false",
+              "rater.enabled=false", "strength.final=false", "replay.minimum=200"),
     "bench": ("bench.seconds=1",),
     "plan": ("bench.seconds=1",),
     "match": ("games=2",),

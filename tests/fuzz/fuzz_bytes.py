@@ -1,4 +1,4 @@
-"""Fuzzes all that reads bytes of others: records, what Redis holds, weights and checkpoints, shared memory.
+"""Fuzzes all that reads bytes of others: records, files of games, what Redis holds, checkpoints, shared memory.
 
     .venv/bin/python -m pip install -c constraints.txt atheris            # the extra [fuzz] of pyproject.toml
     .venv/bin/python tests/fuzz/fuzz_bytes.py record -runs=1000000        # a target, and options of libFuzzer
@@ -17,10 +17,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from record_seeds import NOTATION_SEEDS
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "fixtures" / "golden"
@@ -28,7 +30,11 @@ INSTRUMENTED = ("shusaku.common.codec", "shusaku.common.leaves_codec", "shusaku.
                 "shusaku.learner.checkpoints", "shusaku.replay.stream.tail", "shusaku.replay.stream.control",
                 "shusaku.replay.stream.open_games", "shusaku.replay.validation", "shusaku.replay.row_window",
                 "shusaku.deploy.cluster.actor_totals", "shusaku.actors.inference.shm_segment",
-                "shusaku.actors.inference.shm_server", "shusaku.common.open_game_codec")
+                "shusaku.actors.inference.shm_server", "shusaku.common.open_game_codec",
+                "shusaku.deploy.records.files", "shusaku.deploy.records.game_record", "shusaku.deploy.records.sgf",
+                "shusaku.deploy.records.sgf_tree", "shusaku.deploy.records.pgn", "shusaku.deploy.records.kif",
+                "shusaku.deploy.records.csa", "shusaku.deploy.records.json_lines", "shusaku.deploy.records.shogi_board",
+                "shusaku.deploy.records.search_comment", "shusaku.deploy.records.parameters")
 
 
 class Target(NamedTuple):
@@ -234,9 +240,30 @@ def refusal(*kinds: type[Exception]) -> Iterator[None]:
         assert_one_line(error)
 
 
+def notation_target(notation: str) -> Target:
+    """A file of games is read into games and rejects of one line; what was read comes back as it was."""
+    from shusaku.deploy.records.files import read_records, write_records
+
+    name = f"x.{notation}"
+
+    def read(data: bytes) -> None:
+        games = read_records(data, name)
+        for reject in games.rejects:
+            assert len(str(reject).splitlines()) == 1, reject
+        for record in games.records:
+            text = write_records([record], name, comments=True)
+            again = read_records(text, name)
+            assert again.rejects == [], (text, again.rejects)
+            assert [one.actions for one in again.records] == [record.actions], text
+            assert [one.outcome for one in again.records] == [record.outcome], text
+
+    return Target(read, [seed.encode() for seed in NOTATION_SEEDS[notation]])
+
+
 TARGETS: dict[str, Callable[[], Target]] = {
     "record": record_target, "redis": redis_target, "checkpoint": checkpoint_target,
     "shared_memory": shared_memory_target,
+    **{notation: partial(notation_target, notation) for notation in NOTATION_SEEDS},
 }
 
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/analysis.h"
 #include "games/game.h"
 #include "rows/row_ring.h"
 #include "search/game_batch.h"
@@ -56,11 +57,14 @@ class AnyGame : public std::enable_shared_from_this<AnyGame> {
   virtual Action permute(int symmetry, Action action) const = 0;
   virtual std::unique_ptr<AnyPosition> start() const = 0;
   virtual std::unique_ptr<AnyPosition> parse(const std::string& text) const = 0;
+  virtual std::unique_ptr<AnyPosition> arrange(const std::string& text) const = 0;
   virtual std::uint64_t random_games(int games, std::uint64_t seed) const = 0;
   virtual std::map<std::string, double> timings(int games, std::uint64_t seed) const = 0;
   virtual std::unique_ptr<AnySearchBatch> search_batch(const SearchOptions& o, int size, std::uint64_t seed) const = 0;
   virtual std::unique_ptr<AnyGameBatch> game_batch(const SearchOptions& o, const SelfPlayOptions& p, int size,
                                                    std::uint64_t seed) const = 0;
+  virtual std::unique_ptr<AnyAnalysis> analysis(const SearchOptions& o, int threads, int leaves, int megabytes,
+                                                std::uint64_t seed) const = 0;
   virtual std::unique_ptr<AnyRowRing> row_ring(std::int64_t capacity, const LabelOptions& labels) const = 0;
 };
 

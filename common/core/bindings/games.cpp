@@ -170,6 +170,7 @@ void bind_games(nb::module_& m) {
       .def_prop_ro("num_symmetries", &AnyGame::num_symmetries)
       .def("start", &AnyGame::start)
       .def("position", &AnyGame::parse, "text"_a)
+      .def("arrange", &AnyGame::arrange, "text"_a)
       .def("permute_action", &permute_action, "symmetry"_a, "action"_a)
       .def("expand", &expand, "packed"_a, "uniform"_a, "out"_a.noconvert())
       .def("expand_channels_last", &expand_cells<float>, "packed"_a, "uniform"_a, "out"_a.noconvert())

@@ -35,6 +35,12 @@ class Model final : public AnyGame {
   std::unique_ptr<AnyPosition> parse(const std::string& text) const override {
     return std::make_unique<PositionModel>(self(), rules_.parse(text));
   }
+  std::unique_ptr<AnyPosition> arrange(const std::string& text) const override {
+    if constexpr (HasArrange<G>)
+      return std::make_unique<PositionModel>(self(), rules_.arrange(text));
+    else
+      return parse(text);
+  }
 
   std::uint64_t random_games(int games, std::uint64_t seed) const override {
     Random random(seed);
@@ -60,6 +66,11 @@ class Model final : public AnyGame {
                                            std::uint64_t seed) const override {
     return with_policy<std::unique_ptr<AnyGameBatch>>(
         o, [&]<class P>(P*) { return std::make_unique<GameBatch<G, P>>(rules_, o, p, size, seed); });
+  }
+
+  std::unique_ptr<AnyAnalysis> analysis(const SearchOptions& o, int threads, int leaves, int megabytes,
+                                        std::uint64_t seed) const override {
+    return std::make_unique<AnalysisModel>(*this, o, threads, leaves, megabytes, seed);
   }
 
   std::unique_ptr<AnyRowRing> row_ring(std::int64_t capacity, const LabelOptions& labels) const override {
@@ -178,16 +189,30 @@ class Model final : public AnyGame {
     SearchModel(const Model& game, const SearchOptions& o, int size, std::uint64_t seed)
         : SearchBatch<G, P>(game.rules_, o, size, seed), game_(game) {}
     void begin(int index, const AnyPosition& position, std::uint64_t seed) override {
-      const auto* mine = dynamic_cast<const PositionModel*>(&position);
-      const Model* theirs = mine ? mine->game_.get() : nullptr;
-      if (!theirs || (theirs != &game_ && (theirs->name() != game_.name() || theirs->params_ != game_.params_)))
-        throw std::invalid_argument("the position is of another game than " + game_.name());
-      this->begin_at(index, mine->position_, seed);
+      this->begin_at(index, game_.unwrap(position), seed);
     }
 
    private:
     const Model& game_;
   };
+
+  class AnalysisModel final : public Analysis<G> {
+   public:
+    AnalysisModel(const Model& game, const SearchOptions& o, int threads, int leaves, int megabytes, std::uint64_t seed)
+        : Analysis<G>(game.rules_, o, threads, leaves, megabytes, seed), game_(game) {}
+    void set_position(const AnyPosition& position) override { this->set_position_to(game_.unwrap(position)); }
+
+   private:
+    const Model& game_;
+  };
+
+  const typename G::Position& unwrap(const AnyPosition& position) const {
+    const auto* mine = dynamic_cast<const PositionModel*>(&position);
+    const Model* theirs = mine ? mine->game_.get() : nullptr;
+    if (!theirs || (theirs != this && (theirs->name() != name() || theirs->params_ != params_)))
+      throw std::invalid_argument("the position is of another game than " + name());
+    return mine->position_;
+  }
 
   Params params_;
   G rules_;

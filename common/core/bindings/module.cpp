@@ -5,5 +5,6 @@ NB_MODULE(_core, m) {
   shusaku::bind_external_errors();
   shusaku::bind_games(m);
   shusaku::bind_search(m);
+  shusaku::bind_analysis(m);
   shusaku::bind_rows(m);
 }

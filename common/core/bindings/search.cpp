@@ -10,6 +10,7 @@
 
 #include "bindings/arrays.h"
 #include "bindings/erased.h"
+#include "bindings/leaves.h"
 
 namespace shusaku {
 
@@ -46,13 +47,6 @@ void check_size(int size) {
   require(size >= 1 && size <= 65536, "size " + std::to_string(size) + ": must lie in [1, 65536]");
 }
 
-// What the core's arithmetic relies on; the commands check more (common/config/search.py).
-void check(const SearchOptions& o) {
-  require(o.simulations >= 1 && o.simulations <= 1 << 20,
-          "simulations " + std::to_string(o.simulations) + ": must lie in [1, 1048576]");
-  require(o.leaves >= 1 && o.leaves <= 64, "leaves " + std::to_string(o.leaves) + ": must lie in [1, 64]");
-}
-
 void check(const SelfPlayOptions& o) {
   require(o.resign_errors >= 0 && o.resign_errors <= 0.5f,
           "resign_errors " + std::to_string(o.resign_errors) + ": must lie in [0, 0.5]");
@@ -68,25 +62,12 @@ nb::tuple select(nb::handle self, std::uint32_t version) {
     nb::gil_scoped_release nogil;
     leaves = &py.batch->select(version);
   }
-  const Shape shape = py.rules->shape();
-  auto& l = const_cast<Leaves&>(*leaves);
-  const size_t rows = size_t(l.count);
-  const size_t actions = rows ? size_t(l.offsets[rows]) : 0;
-  if (rows == 0) l.offsets[0] = 0;
-  return nb::make_tuple(Array<std::uint8_t>(l.packed.data(), {rows, size_t(shape.packed_bytes())}, self),
-                        Array<float>(l.uniform.data(), {rows, size_t(shape.uniform)}, self),
-                        Array<std::int32_t>(l.offsets.data(), {rows + 1}, self),
-                        Array<Action>(l.actions.data(), {actions}, self));
+  return views(*leaves, py.rules->shape(), self);
 }
 
 template <class Py>
 void expand_and_backup(Py& py, In<float, 1> logits, In<float, 1> values, std::uint32_t version) {
-  const Leaves& l = py.batch->leaves();
-  const size_t rows = size_t(l.count), actions = rows ? size_t(l.offsets[rows]) : 0;
-  require(logits.shape(0) >= actions, "logits: " + std::to_string(logits.shape(0)) + " given, the leaves have " +
-                                          std::to_string(actions) + " legal actions");
-  require(values.shape(0) >= rows,
-          "values: " + std::to_string(values.shape(0)) + " given for " + std::to_string(rows) + " leaves");
+  check_answer(py.batch->leaves(), logits, values);
   nb::gil_scoped_release nogil;
   py.batch->expand_and_backup(logits.data(), values.data(), version);
 }
@@ -297,6 +278,16 @@ void bind_search(nb::module_& m) {
       .def("is_done", [](PySearchBatch& b) { return b.batch->is_done(); })
       .def(
           "result", [](PySearchBatch& b, int index) { return b.batch->result(checked_index(b, index)); }, "index"_a)
+      .def(
+          "result_so_far", [](PySearchBatch& b, int index) { return b.batch->result_so_far(checked_index(b, index)); },
+          "index"_a)
+      .def(
+          "variation",
+          [](PySearchBatch& b, int index, int edge) {
+            const auto actions = b.batch->variation(checked_index(b, index), edge);
+            return std::vector<int>(actions.begin(), actions.end());
+          },
+          "index"_a, "edge"_a)
       .def("counters", [](PySearchBatch& b) { return to_dict(b.batch->counters()); });
 
   nb::class_<PyGameBatch>(m, "GameBatch")

@@ -41,7 +41,7 @@ struct ConnectFour {
   Position start() const { return {}; }
   int to_play(const Position& p) const { return p.ply & 1; }
   int ply(const Position& p) const { return p.ply; }
-  bool is_terminal(const Position& p) const { return p.is_won || p.ply == kCells; }
+  bool is_terminal(const Position& p) const { return p.is_won || p.all == kBoard; }
   int outcome(const Position& p) const { return p.is_won ? -1 : 0; }
 
   float score(const Position&) const { return kNoScore; }
@@ -64,7 +64,10 @@ struct ConnectFour {
     p.is_won = has_four(mine);
   }
 
-  std::uint64_t evaluation_key(const Position& p) const { return combine(mix64(p.all), p.own); }
+  std::uint64_t evaluation_key(const Position& p) const {
+    const auto is_odd = std::uint64_t((std::popcount(p.all) ^ p.ply) & 1);  // 0 in every game
+    return combine(mix64(p.all), p.own) ^ is_odd;
+  }
   std::uint64_t transposition_key(const Position& p) const { return evaluation_key(p); }
 
   void observe(const Position& p, int symmetry, std::uint8_t* bits, float* uniform) const {
@@ -84,22 +87,18 @@ struct ConnectFour {
 
   Position parse(const std::string& text) const {
     const Grid grid = read_grid(text, kRows, kColumns);
-    std::uint64_t stones[2] = {};
-    for (int cell = 0; cell < kCells; ++cell) {
-      const char c = grid.cells[size_t(cell)];
-      if (c == '.') continue;
-      stones[c == 'O'] |= 1ull << (cell / kColumns * 8 + cell % kColumns);
-      if (cell + kColumns < kCells && grid.cells[size_t(cell + kColumns)] == '.')
-        throw std::invalid_argument("row " + std::to_string(cell / kColumns + 1) + ", column " +
-                                    std::to_string(cell % kColumns + 1) + ": a stone with nothing below it");
-    }
-    const int ply = grid.ply_of_stones(), to_play = ply & 1;
-    if (has_four(stones[to_play]))
-      throw std::invalid_argument("the player to move has four in a row already: the game was over before");
-    return {.own = stones[to_play],
-            .all = stones[0] | stones[1],
-            .ply = std::uint8_t(ply),
-            .is_won = has_four(stones[1 - to_play])};
+    return set_up(grid, grid.ply_of_stones());
+  }
+  Position arrange(const std::string& text) const {
+    const Grid grid = read_grid(text, kRows, kColumns);
+    return set_up(grid, grid.ply_of_turn());
+  }
+  std::string to_text(const Position& p) const {
+    const std::uint64_t first = to_play(p) == 0 ? p.own : p.all ^ p.own;
+    return write_grid(kRows, kColumns, to_play(p), [&](int at) {
+      const std::uint64_t cell = 1ull << (at / kColumns * 8 + at % kColumns);
+      return !(p.all & cell) ? -1 : first & cell ? 0 : 1;
+    });
   }
 
   std::string to_move(const Position&, Action column) const { return {char('1' + column)}; }
@@ -119,6 +118,25 @@ struct ConnectFour {
   }
 
  private:
+  static Position set_up(const Grid& grid, int ply) {
+    std::uint64_t stones[2] = {};
+    for (int cell = 0; cell < kCells; ++cell) {
+      const char c = grid.cells[size_t(cell)];
+      if (c == '.') continue;
+      stones[c == 'O'] |= 1ull << (cell / kColumns * 8 + cell % kColumns);
+      if (cell + kColumns < kCells && grid.cells[size_t(cell + kColumns)] == '.')
+        throw std::invalid_argument("row " + std::to_string(cell / kColumns + 1) + ", column " +
+                                    std::to_string(cell % kColumns + 1) + ": a stone with nothing below it");
+    }
+    const int to_play = ply & 1;
+    if (has_four(stones[to_play]))
+      throw std::invalid_argument("the player to move has four in a row already: the game was over before");
+    return {.own = stones[to_play],
+            .all = stones[0] | stones[1],
+            .ply = std::uint8_t(ply),
+            .is_won = has_four(stones[1 - to_play])};
+  }
+
   static bool has_four(std::uint64_t stones) {
     std::uint64_t fours = 0;
     for (int step : {1, 7, 8, 9}) {  // along a row, both diagonals, a column

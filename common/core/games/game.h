@@ -101,10 +101,16 @@ concept HasOwnership = requires(const G& rules, const typename G::Position& stat
   rules.ownership(state, map);  // [H * W]: 1 the player to move, -1 the opponent, 0 neither
 };
 
-// A game that writes its positions in the text that parse() reads: FEN, SFEN.
+// A game that writes its positions in the text that parse() reads: a grid, FEN, SFEN.
 template <class G>
 concept HasText = requires(const G& rules, const typename G::Position& state) {
   { rules.to_text(state) } -> std::same_as<std::string>;
+};
+
+// A game that sets up stones that no game needs to have brought there, with either player to move.
+template <class G>
+concept HasArrange = requires(const G& rules, const std::string& text) {
+  { rules.arrange(text) } -> std::same_as<typename G::Position>;
 };
 
 // A game whose moves have a second notation for people: SAN.

@@ -29,6 +29,13 @@ struct Grid {
                                   " by the number of stones, the text says otherwise");
     return int(first + second);
   }
+
+  // A ply at which it is the given turn, for stones that no game needs to have brought there; near their number.
+  int ply_of_turn() const {
+    const int stones = int(std::count_if(cells.begin(), cells.end(), [](char c) { return c != '.'; }));
+    if (to_play < 0 || (stones & 1) == to_play) return stones;
+    return stones > 0 ? stones - 1 : 1;
+  }
 };
 
 // The words between blanks and line ends.
@@ -66,6 +73,17 @@ std::string write_rows(int size, Name name) {
     if (row + 1 < size) text += '/';
   }
   return text;
+}
+
+// What read_grid reads: `player(cell)` is 0, 1, or -1 for an empty cell.
+template <class Player>
+std::string write_grid(int height, int width, int to_play, Player player) {
+  std::string text;
+  for (int cell = 0; cell < height * width; ++cell) {
+    if (cell > 0 && cell % width == 0) text += '/';
+    text += ".XO"[player(cell) + 1];
+  }
+  return text + (to_play ? " O" : " X");
 }
 
 // Printable and short, for a message of one line.

@@ -76,7 +76,8 @@ class Hex {
 
   template <class Random>
   Action random_action(const Position& p, Random& random) const {
-    return Action(empty(p).nth(int(random.below(std::uint64_t(cells_) - p.ply))));
+    const Cells free = empty(p);
+    return Action(free.nth(int(random.below(std::uint64_t(free.count())))));
   }
 
   void play(Position& p, Action action) const {
@@ -89,7 +90,8 @@ class Hex {
     std::uint64_t key = 0;
     for (const Player& player : p.players)
       for (std::uint64_t word : player.stones.words) key = combine(key, word);
-    return key;
+    const int stones = p.players[0].stones.count() + p.players[1].stones.count();
+    return key ^ ((unsigned(stones) ^ p.ply) & 1);  // 0 in every game
   }
   std::uint64_t transposition_key(const Position& p) const { return evaluation_key(p); }
 
@@ -110,18 +112,16 @@ class Hex {
 
   Position parse(const std::string& text) const {
     const Grid grid = read_grid(text, size_, size_);
-    const int ply = grid.ply_of_stones();
-    Position p{.players = {}, .ply = std::uint32_t(ply), .is_won = 0};
-    std::array<bool, 2> is_connected{};
-    for (int cell = 0; cell < cells_; ++cell) {
-      if (grid.cells[size_t(cell)] == '.') continue;
-      const size_t player = grid.cells[size_t(cell)] == 'O';
-      is_connected[player] |= place(p.players[player], int(player), cell);
-    }
-    if (is_connected[p.ply & 1])
-      throw std::invalid_argument("the player to move has connected its edges already: the game was over before");
-    p.is_won = is_connected[(p.ply + 1) & 1];
-    return p;
+    return set_up(grid, grid.ply_of_stones());
+  }
+  Position arrange(const std::string& text) const {
+    const Grid grid = read_grid(text, size_, size_);
+    return set_up(grid, grid.ply_of_turn());
+  }
+  std::string to_text(const Position& p) const {
+    return write_grid(size_, size_, to_play(p), [&](int cell) {
+      return p.players[0].stones.has(cell) ? 0 : p.players[1].stones.has(cell) ? 1 : -1;
+    });
   }
 
   std::string to_move(const Position&, Action action) const {
@@ -147,6 +147,20 @@ class Hex {
   }
 
  private:
+  Position set_up(const Grid& grid, int ply) const {
+    Position p{.players = {}, .ply = std::uint32_t(ply), .is_won = 0};
+    std::array<bool, 2> is_connected{};
+    for (int cell = 0; cell < cells_; ++cell) {
+      if (grid.cells[size_t(cell)] == '.') continue;
+      const size_t player = grid.cells[size_t(cell)] == 'O';
+      is_connected[player] |= place(p.players[player], int(player), cell);
+    }
+    if (is_connected[p.ply & 1])
+      throw std::invalid_argument("the player to move has connected its edges already: the game was over before");
+    p.is_won = is_connected[(p.ply + 1) & 1];
+    return p;
+  }
+
   explicit Hex(int size) : size_(size), cells_(size * size) {
     for (int cell = 0; cell < cells_; ++cell) {
       const int row = cell / size, column = cell % size;

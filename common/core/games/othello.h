@@ -123,6 +123,14 @@ struct Othello {
                     .to_play = is_second});
   }
 
+  std::string to_text(const Position& p) const {
+    const std::uint64_t first = p.to_play ? p.other : p.own, second = p.to_play ? p.own : p.other;
+    return write_grid(kSize, kSize, p.to_play, [&](int cell) {
+      const std::uint64_t at = to_bit(Action(cell));
+      return first & at ? 0 : second & at ? 1 : -1;
+    });
+  }
+
   void ownership(const Position& p, std::int8_t* map) const {
     for (int cell = 0; cell < kCells; ++cell) {
       const std::uint64_t at = to_bit(Action(cell));

@@ -1,7 +1,7 @@
 // Tic-tac-toe: the example to copy for a new game.
 //
 //   cells and actions   0 1 2      moves   a3 b3 c3      planes [3, 3, 3]: X's stones, O's stones,
-//                       3 4 5              a2 b2 c2      whose turn (0: X, 1: O)
+//                       3 4 5              a2 b2 c2      whose turn (1: X, 0: O)
 //                       6 7 8              a1 b1 c1
 #pragma once
 
@@ -35,7 +35,7 @@ struct TicTacToe {
   Position start() const { return {}; }
   int to_play(const Position& p) const { return p.ply & 1; }
   int ply(const Position& p) const { return p.ply; }
-  bool is_terminal(const Position& p) const { return p.is_won || p.ply == 9; }
+  bool is_terminal(const Position& p) const { return p.is_won || (p.stones[0] | p.stones[1]) == 0x1FF; }
   int outcome(const Position& p) const { return p.is_won ? -1 : 0; }
 
   float score(const Position&) const { return kNoScore; }
@@ -57,14 +57,15 @@ struct TicTacToe {
   }
 
   std::uint64_t evaluation_key(const Position& p) const {
-    return mix64(1 + p.stones[0] + (std::uint64_t(p.stones[1]) << 9));
+    const auto stones = std::uint64_t(p.stones[0] | p.stones[1] << 9);
+    return mix64(1 + stones + (std::uint64_t((std::popcount(stones) ^ p.ply) & 1) << 18));  // 0 in every game
   }
   std::uint64_t transposition_key(const Position& p) const { return evaluation_key(p); }
 
   void observe(const Position& p, int symmetry, std::uint8_t* bits, float* uniform) const {
     const unsigned planes = view(p.stones[0], symmetry) | view(p.stones[1], symmetry) << 9;
     for (int i = 0; i < 3; ++i) bits[i] = std::uint8_t(planes >> (8 * i));
-    uniform[0] = float(to_play(p));
+    uniform[0] = float(1 - to_play(p));
   }
 
   Action permute(int symmetry, Action action) const { return Action(permute_cell(symmetry, action)); }
@@ -79,14 +80,16 @@ struct TicTacToe {
 
   Position parse(const std::string& text) const {
     const Grid grid = read_grid(text, 3, 3);
-    Position p;
-    for (int cell = 0; cell < 9; ++cell)
-      if (grid.cells[size_t(cell)] != '.') p.stones[grid.cells[size_t(cell)] == 'O'] |= std::uint16_t(1u << cell);
-    p.ply = std::uint8_t(grid.ply_of_stones());
-    p.is_won = has_line(p.stones[(p.ply + 1) & 1]);
-    if (has_line(p.stones[p.ply & 1]))
-      throw std::invalid_argument("the player to move has three in a row already: the game was over before");
-    return p;
+    return set_up(grid, grid.ply_of_stones());
+  }
+  Position arrange(const std::string& text) const {
+    const Grid grid = read_grid(text, 3, 3);
+    return set_up(grid, grid.ply_of_turn());
+  }
+  std::string to_text(const Position& p) const {
+    return write_grid(3, 3, to_play(p), [&](int cell) {
+      return p.stones[0] >> cell & 1 ? 0 : p.stones[1] >> cell & 1 ? 1 : -1;
+    });
   }
 
   std::string to_move(const Position&, Action action) const { return {char('a' + action % 3), char('3' - action / 3)}; }
@@ -104,6 +107,17 @@ struct TicTacToe {
   }
 
  private:
+  static Position set_up(const Grid& grid, int ply) {
+    Position p;
+    for (int cell = 0; cell < 9; ++cell)
+      if (grid.cells[size_t(cell)] != '.') p.stones[grid.cells[size_t(cell)] == 'O'] |= std::uint16_t(1u << cell);
+    p.ply = std::uint8_t(ply);
+    p.is_won = has_line(p.stones[(p.ply + 1) & 1]);
+    if (has_line(p.stones[p.ply & 1]))
+      throw std::invalid_argument("the player to move has three in a row already: the game was over before");
+    return p;
+  }
+
   static bool has_line(unsigned stones) {
     for (unsigned line : {0007u, 0070u, 0700u, 0111u, 0222u, 0444u, 0421u, 0124u})
       if ((stones & line) == line) return true;

@@ -5,6 +5,7 @@
 // Evaluations are rounded to half floats whether they are cached or not, so a hit is the very number of a miss.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -26,6 +27,8 @@ class EvaluationCache {
       : mask_(entries ? std::bit_ceil(entries) - 1 : 0),
         stride_((sizeof(Slot) + 2 * size_t(max_actions) + 7) / 8),
         memory_(entries ? (mask_ + 1) * stride_ : 0) {}
+
+  void clear() { std::fill(memory_.begin(), memory_.end(), std::uint64_t(0)); }
 
   bool is_on() const { return !memory_.empty(); }
 

@@ -529,7 +529,7 @@ class GameBatch final : public AnyGameBatch {
   SelfPlayOptions self_play_;
   std::uint64_t seed_;
   std::uint32_t version_ = 0;
-  LeafBatch<G, P> batch_;
+  LeafBatch<G, Search<G, P>> batch_;
   ResignThreshold resign_;
   LeafPlace<G> place_;  // for all searches
   std::vector<ParallelGame> games_;

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "search/evaluation_cache.h"
@@ -44,18 +46,19 @@ class AnyBatch {
   virtual const Counters& counters() const = 0;
 };
 
-// Each search of the batch has an index; a leaf knows the index of its search.
-template <GameRules G, class P>
+// Each search of the batch, an S, has an index; a leaf knows the index of its search.
+template <GameRules G, class S>
 class LeafBatch {
  public:
-  // Holds up to `size` leaves.
-  LeafBatch(const G& rules, const SearchOptions& options, int size, std::uint64_t seed)
+  // Holds up to `size` leaves.  `cache` may serve several batches, one at a time; none: the batch has its own.
+  LeafBatch(const G& rules, const SearchOptions& options, int size, std::uint64_t seed,
+            std::shared_ptr<EvaluationCache> cache = nullptr)
       : rules_(&rules),
         symmetries_(options.symmetries ? rules.num_symmetries() : 1),
         rows_per_leaf_(options.average_symmetries ? rules.num_symmetries() : 1),
         joins_symmetric_(options.symmetric_cache && rules.num_symmetries() > 1),
         seed_(combine(seed, 0xCA11)),
-        cache_(P::kUsesNetwork ? std::uint64_t(options.cache) : 0, rules.max_legal_actions()),
+        cache_(cache ? std::move(cache) : make_cache(rules, options)),
         symmetric_positions_(rules, options.symmetries),
         half_(size_t(padded(rules.max_legal_actions()))),
         ordered_(half_.size()),
@@ -69,12 +72,18 @@ class LeafBatch {
     leaves.actions.resize(rows * size_t(rules.max_legal_actions()) + kLanes);  // eight actions are written at a time
     leaf_search_.resize(size_t(size));
     leaf_key_.resize(size_t(size));
+    leaf_symmetry_.resize(size_t(size));
     selected_key_.resize(size_t(size));
     if constexpr (kSharesPlace<G>) {
       drafts_.packed.resize(size_t(size) * size_t(shape.packed_bytes()));
       drafts_.uniform.resize(size_t(size) * size_t(shape.uniform));
       drafts_.actions.resize(size_t(size) * size_t(padded(rules.max_legal_actions())));
     }
+  }
+
+  static std::shared_ptr<EvaluationCache> make_cache(const G& rules, const SearchOptions& options) {
+    return std::make_shared<EvaluationCache>(S::kUsesNetwork ? std::uint64_t(options.cache) : 0,
+                                             rules.max_legal_actions());
   }
 
   Leaves leaves;
@@ -87,12 +96,16 @@ class LeafBatch {
 
   int num_leaves() const { return num_leaves_; }
 
+  // The first row of this leaf, and the symmetry through which it is seen.
+  int first_row(int leaf) const { return leaf * rows_per_leaf_; }
+  int symmetry(int leaf) const { return leaf_symmetry_[size_t(leaf)]; }
+
   // Whether searches may select one after the other before any of their leaves is looked up in the cache.
   bool may_select_ahead() const { return !(kSharesPlace<G> && joins_symmetric_); }
 
   // Runs `search` until it waits for the network (for leaf `num_leaves() - 1`), is done or has used its simulations.
   // A leaf that the cache knows is expanded at once.
-  Step run(Search<G, P>& search, int index, int& simulations_left) {
+  Step run(S& search, int index, int& simulations_left) {
     Step step;
     do step = select_leaf(search, index, simulations_left);
     while (step == Step::kLeaf && expand_if_known(search, index, false));
@@ -100,7 +113,7 @@ class LeafBatch {
   }
 
   // The first half of run(): selects a leaf.  Other searches may select theirs while memory brings the cache's entry.
-  Step select_ahead(Search<G, P>& search, int index, int& simulations_left) {
+  Step select_ahead(S& search, int index, int& simulations_left) {
     const Step step = select_leaf(search, index, simulations_left);
     if (kSharesPlace<G> && step == Step::kLeaf) write_draft(search, index);  // the next search overwrites the place
     return step;
@@ -108,7 +121,7 @@ class LeafBatch {
 
   // The second half.  True: the cache knew the leaf, and the search may go on; false: it is leaf `num_leaves() - 1`
   // now.
-  bool expand_known(Search<G, P>& search, int index) { return expand_if_known(search, index, kSharesPlace<G>); }
+  bool expand_known(S& search, int index) { return expand_if_known(search, index, kSharesPlace<G>); }
 
   // Calls expand(leaf, index, logits, value) for every leaf, logits in half floats, or reject(leaf, index) if a number
   // is not finite.  Before that, prefetch(index, k) is called k = 3, 2, 1 leaves ahead.
@@ -118,7 +131,7 @@ class LeafBatch {
     for (int leaf = 0; leaf < num_leaves_; ++leaf) {
       for (int k = 3; k > 0; --k)
         if (leaf + k < num_leaves_) prefetch(leaf_search_[size_t(leaf + k)], k);
-      if (leaf + 3 < num_leaves_) cache_.prefetch(leaf_key_[size_t(leaf + 3)]);
+      if (leaf + 3 < num_leaves_) cache_->prefetch(leaf_key_[size_t(leaf + 3)]);
       const int row = leaf * rows_per_leaf_;
       const std::int32_t first = leaves.offsets[size_t(row)];
       const int count = leaves.offsets[size_t(row) + 1] - first;
@@ -137,24 +150,24 @@ class LeafBatch {
         continue;
       }
       ++counters.evaluations;
-      if (cache_.is_on()) cache_.store(leaf_key_[size_t(leaf)], version, value, to_cache_order(first, count), count);
+      if (cache_->is_on()) cache_->store(leaf_key_[size_t(leaf)], version, value, to_cache_order(first, count), count);
       expand(leaf, leaf_search_[size_t(leaf)], half_.data(), from_half(value));
     }
     leaves.count = num_leaves_ = 0;
   }
 
  private:
-  Step select_leaf(Search<G, P>& search, int index, int& simulations_left) {
+  Step select_leaf(S& search, int index, int& simulations_left) {
     const Step step = search.run(simulations_left, counters.terminals);
-    if (step == Step::kLeaf && !joins_symmetric_) cache_.prefetch(selected_key_[size_t(index)] = key_of(search));
+    if (step == Step::kLeaf && !joins_symmetric_) cache_->prefetch(selected_key_[size_t(index)] = key_of(search));
     return step;
   }
 
-  bool expand_if_known(Search<G, P>& search, int index, bool has_draft) {
+  bool expand_if_known(S& search, int index, bool has_draft) {
     // symmetric_positions_ holds one leaf at a time, so its key is made now.
     const std::uint64_t key = joins_symmetric_ ? key_of(search) : selected_key_[size_t(index)];
     std::uint16_t value = 0;
-    const std::uint16_t* known = cache_.is_on() ? cache_.find(key, version_, value) : nullptr;
+    const std::uint16_t* known = cache_->is_on() ? cache_->find(key, version_, value) : nullptr;
     if (!known) {
       leaf_search_[size_t(num_leaves_)] = index;
       leaf_key_[size_t(num_leaves_++)] = key;
@@ -173,7 +186,7 @@ class LeafBatch {
     return true;
   }
 
-  std::uint64_t key_of(const Search<G, P>& search) {
+  std::uint64_t key_of(const S& search) {
     const Action* actions = search.leaf_actions();
     const int count = search.num_leaf_actions();
     if (!joins_symmetric_) return evaluation_key(*rules_, search.leaf(), actions, count);
@@ -202,14 +215,15 @@ class LeafBatch {
     return symmetries_ > 1 ? int((unsigned __int128)random * unsigned(symmetries_) >> 64) : 0;
   }
 
-  void add_rows(const Search<G, P>& search, std::uint64_t key) {
+  void add_rows(const S& search, std::uint64_t key) {
     const int symmetry = joins_symmetric_ ? symmetric_positions_.symmetry() : sample_symmetry(key);
+    leaf_symmetry_[size_t(num_leaves_ - 1)] = symmetry;
     add_row(search, symmetry);
     for (int s = 0; s < rows_per_leaf_; ++s)
       if (rows_per_leaf_ > 1 && s != symmetry) add_row(search, s);
   }
 
-  void add_row(const Search<G, P>& search, int symmetry) {
+  void add_row(const S& search, int symmetry) {
     const size_t row = size_t(leaves.count++);
     write_row(search, symmetry, row, leaves, add_actions(row, search.num_leaf_actions()));
   }
@@ -223,7 +237,7 @@ class LeafBatch {
   }
 
   template <class Rows>
-  void write_row(const Search<G, P>& search, int symmetry, size_t row, Rows& rows, Action* out) const {
+  void write_row(const S& search, int symmetry, size_t row, Rows& rows, Action* out) const {
     const Shape shape = rules_->shape();
     rules_->observe(search.leaf(), symmetry, &rows.packed[row * size_t(shape.packed_bytes())],
                     rows.uniform.data() + row * size_t(shape.uniform));
@@ -233,7 +247,7 @@ class LeafBatch {
   }
 
   // The row of this leaf, in case the cache does not know it.
-  void write_draft(const Search<G, P>& search, int index) {
+  void write_draft(const S& search, int index) {
     write_row(search, sample_symmetry(selected_key_[size_t(index)]), size_t(index), drafts_, draft_actions(index));
   }
 
@@ -277,13 +291,14 @@ class LeafBatch {
   bool joins_symmetric_;  // symmetric positions share their evaluation
   std::uint64_t seed_;
   std::uint32_t version_ = 0;
-  EvaluationCache cache_;
+  std::shared_ptr<EvaluationCache> cache_;
   SymmetricPositions<G> symmetric_positions_;
   std::vector<std::uint16_t> half_, ordered_;  // scratch
   std::vector<float> probabilities_, mean_;    // scratch
   int num_leaves_ = 0;
   std::vector<int> leaf_search_;             // [leaves] the index of the leaf's search
   std::vector<std::uint64_t> leaf_key_;      // [leaves]
+  std::vector<int> leaf_symmetry_;           // [leaves] if it was written at once
   std::vector<std::uint64_t> selected_key_;  // [searches] of the leaf that the search has selected
   struct {
     std::vector<std::uint8_t> packed;  // [searches, packed_bytes]

@@ -75,22 +75,27 @@ inline int sample(const std::vector<float>& weights, const std::vector<float>& p
   return last;
 }
 
-// The index of the move with the highest lower confidence bound, mean - radius, among those with some weight, three
-// visits and `lcb_least_share` of the most visited one's; else the heaviest.  The radius is the standard error times
+// The lower confidence bound of an action with n visits: mean - radius.  The radius is the standard error times
 // Student's quantile that belongs to `lcb_stdevs` of a normal one (KataGo, cpp/search/searchresults.cpp,
 // getSelfUtilityLCBAndRadius; the quantile after Gaver and Kafadar 1984).
-inline int highest_lower_bound(const Tree& tree, const SearchOptions& o, const SearchResult& r,
-                               const std::vector<float>& weights) {
+inline double lower_bound(const SearchOptions& o, double n, double mean, double mean_square) {
+  const double variance = std::max(1e-8, mean_square - mean * mean);
+  const double z = o.lcb_stdevs, quantile = std::sqrt(n * std::expm1(z * z * (n - 1.5) / ((n - 1) * (n - 1))));
+  return mean - quantile * std::sqrt(variance / n);
+}
+
+// The index of the move with the highest lower confidence bound among those with some weight, three visits and
+// `lcb_least_share` of the most visited one's; else the heaviest.  mean_square(i): of the values of action i.
+template <class MeanSquare>
+int highest_lower_bound(const SearchOptions& o, const SearchResult& r, const std::vector<float>& weights,
+                        MeanSquare mean_square) {
   const double least = std::max(3.0, double(o.lcb_least_share) * *std::max_element(r.visits.begin(), r.visits.end()));
   int best = -1;
   double highest = 0;
   for (int i = 0; i < int(weights.size()); ++i) {
     const double n = r.visits[size_t(i)], mean = r.q_values[size_t(i)];
     if (weights[size_t(i)] <= 0 || n < least) continue;
-    const Node& child = tree.nodes[tree.child(tree.nodes[0].first_edge() + std::uint32_t(i))];
-    const double variance = std::max(1e-8, double(child.square_sum) / child.visits - mean * mean);
-    const double z = o.lcb_stdevs, quantile = std::sqrt(n * std::expm1(z * z * (n - 1.5) / ((n - 1) * (n - 1))));
-    const double bound = mean - quantile * std::sqrt(variance / n);
+    const double bound = lower_bound(o, n, mean, mean_square(size_t(i)));
     if (best < 0 || bound > highest) best = i, highest = bound;
   }
   return best < 0 ? heaviest(weights, r.prior) : best;
@@ -104,8 +109,12 @@ inline void conclude_by_weights(const Tree& tree, const SearchOptions& o, int pl
   Random random(combine(seed, 2));
   const float temperature = float(move_temperature(o, ply));
   const bool is_by_bound = temperature <= 1e-3f && o.move_choice == "lcb";
+  const auto mean_square = [&](size_t i) {
+    const Node& child = tree.nodes[tree.child(tree.nodes[0].first_edge() + std::uint32_t(i))];
+    return double(child.square_sum) / child.visits;
+  };
   const int choice =
-      is_by_bound ? highest_lower_bound(tree, o, r, weights) : sample(weights, r.prior, temperature, random);
+      is_by_bound ? highest_lower_bound(o, r, weights, mean_square) : sample(weights, r.prior, temperature, random);
   r.action = r.actions[size_t(choice)];
 }
 

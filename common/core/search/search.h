@@ -50,6 +50,7 @@ template <GameRules G, class P>
 class Search {
  public:
   using Position = typename G::Position;
+  static constexpr bool kUsesNetwork = P::kUsesNetwork;
 
   Search(const G& rules, const SearchOptions& options, LeafPlace<G>& shared)
       : rules_(&rules),

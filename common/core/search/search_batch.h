@@ -12,6 +12,8 @@ namespace shusaku {
 // Simulations that one game may make in one select() without a row for the network (terminal leaves, cache hits).
 constexpr int kSimulationsPerSelect = 1024;
 
+constexpr size_t kMostMovesShown = 256;  // of a variation: in a graph of an odd game it might never end
+
 class AnyPosition;  // of bindings/, which knows which game a position is of
 
 class AnySearchBatch : public AnyBatch {
@@ -19,6 +21,10 @@ class AnySearchBatch : public AnyBatch {
   virtual void begin(int index, const AnyPosition& position, std::uint64_t seed) = 0;  // a new search
   virtual bool is_done() const = 0;
   virtual SearchResult result(int index) = 0;
+  // What the search would conclude now; no actions before the root has its evaluation.
+  virtual SearchResult result_so_far(int index) = 0;
+  // The most visited moves along an edge of the root, that one first.
+  virtual std::vector<Action> variation(int index, int edge) const = 0;
 };
 
 template <GameRules G, class P>
@@ -97,13 +103,35 @@ class SearchBatch : public AnySearchBatch {
     return result;
   }
 
+  SearchResult result_so_far(int index) final {
+    SearchResult result;
+    if (searches_[size_t(index)].tree().nodes[0].is_expanded()) searches_[size_t(index)].conclude(result);
+    return result;
+  }
+
+  std::vector<Action> variation(int index, int edge) const final {
+    const Tree& tree = searches_[size_t(index)].tree();
+    std::vector<Action> actions;
+    std::uint32_t at = 0, next = tree.nodes[0].first_edge() + std::uint32_t(edge);
+    for (;;) {
+      actions.push_back(tree.action(next));
+      at = tree.child(next);
+      if (at == kNoNode || actions.size() > kMostMovesShown) return actions;
+      const Node& node = tree.nodes[at];
+      std::int32_t most = 0;
+      for (std::uint32_t e = node.first_edge(); e < node.first_edge() + node.num_edges; ++e)
+        if (tree.visits(e) > most) most = tree.visits(e), next = e;
+      if (most == 0) return actions;
+    }
+  }
+
   const Leaves& leaves() const final { return batch_.leaves; }
   const Counters& counters() const final { return batch_.counters; }
 
  private:
   enum class State { kIdle, kRunning, kDone };
   SearchOptions options_;
-  LeafBatch<G, P> batch_;
+  LeafBatch<G, Search<G, P>> batch_;
   LeafPlace<G> place_;  // for all searches
   std::vector<Search<G, P>> searches_;
   std::vector<State> states_;

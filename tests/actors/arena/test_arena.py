@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scripted_evaluator import ScriptedEvaluator
 
-from shusaku.actors.arena.arena import Arena, MatchResult, openings
+from shusaku.actors.arena.arena import Arena, FinishedGame, MatchResult, openings
 from shusaku.actors.arena.players import Forfeit, OpenGame, Player, RandomPlayer, SearchPlayer
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, UniformEvaluator
 from shusaku.common._core import Game
@@ -185,3 +185,22 @@ def test_odd_numbers_of_games_are_refused(games: int) -> None:
     game = Game("tic_tac_toe")
     with pytest.raises(UsageError, match=f"games={games}: must be an even number"):
         Arena(game, (Scripted(), Scripted()), games=games, opening_plies=0, seed=1, games_at_once=1)
+
+
+def test_a_pair_counts_only_after_all_before_it() -> None:
+    def game(number: int, points: float) -> FinishedGame:
+        return FinishedGame(number, number % 2, points, (), (), "rules")
+
+    result = MatchResult([game(2, 1.0), game(3, 0.5), game(0, 1.0)])
+    assert result.pair_outcomes() == [0, 0, 0, 0, 0]
+    result.games.append(game(1, 0.0))
+    assert result.pair_outcomes() == [0, 0, 1, 1, 0]
+
+
+def test_a_decided_match_ends() -> None:
+    game = Game("tic_tac_toe")
+    players = RandomPlayer(seed=1), RandomPlayer(seed=2)
+    arena = Arena(game, players, games=40, opening_plies=2, seed=1, games_at_once=4,
+                  is_decided=lambda result: len(result.games) >= 6)
+    assert 6 <= len(arena.play().games) <= 9
+    assert not arena.step()

@@ -1,5 +1,7 @@
 """Every evaluator says what the network says, whatever the batch, and answers for the legal actions only."""
 
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -232,6 +234,14 @@ def test_without_openvino_torch_computes_and_says_why(monkeypatch: pytest.Monkey
         assert evaluator.description.startswith("torch ")
         assert "the package openvino is not installed, which is faster on a CPU" in evaluator.description
     assert "int8 needs OpenVINO" in evaluator.description
+
+
+def test_openvino_sends_no_usage_data() -> None:
+    """Its telemetry forks from a thread at import, and an engine that reads stdin then never ends."""
+    script = ("import sys, threading, shusaku.actors.evaluators.openvino; "
+              "print(sys.modules['openvino_telemetry'], threading.active_count())")
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["None", "1"]
 
 
 def test_openvino_and_linux_agree_on_bf16() -> None:

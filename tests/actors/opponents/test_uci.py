@@ -31,7 +31,7 @@ VARIANTS = "option name UCI_Variant type combo default chess var chess var minis
 @pytest.fixture(autouse=True)
 def tic_tac_toe_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     for games in uci_games.KNOWN.values():
-        monkeypatch.setitem(games, "tic_tac_toe", KnownGame("", "", ""))
+        monkeypatch.setitem(games, "tic_tac_toe", KnownGame("", TIC_TAC_TOE.start().text, "fen"))
 
 
 def fake(*arguments: str) -> tuple[str, ...]:
@@ -207,7 +207,7 @@ def test_an_option_that_does_not_fit_ends_the_match(options: dict[str, Any], mes
 def test_the_variant_has_to_be_the_game(
     variant: str, options: dict[str, Any], protocol: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(uci_games.KNOWN[protocol], "tic_tac_toe", KnownGame(variant, "", ""))
+    monkeypatch.setitem(uci_games.KNOWN[protocol], "tic_tac_toe", KnownGame(variant, TIC_TAC_TOE.start().text, "fen"))
     engine = player("--option", VARIANTS, options=options, protocol=protocol)
     if message:
         with pytest.raises(UsageError, match=message):
@@ -217,7 +217,7 @@ def test_the_variant_has_to_be_the_game(
 
 
 def test_uci_without_variants_is_chess(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(uci_games.KNOWN["uci"], "tic_tac_toe", KnownGame("minishogi", "", ""))
+    monkeypatch.setitem(uci_games.KNOWN["uci"], "tic_tac_toe", KnownGame("minishogi", TIC_TAC_TOE.start().text, "fen"))
     with pytest.raises(UsageError, match=r"announces no option UCI_Variant, so it plays chess over UCI, not minishogi"):
         meet(player())
 

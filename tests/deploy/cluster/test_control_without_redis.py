@@ -20,7 +20,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from shusaku.deploy.run.control_client import ControlClient
 
 LOCAL = ("experiment=tic_tac_toe", "run.minutes=30", "actors.count=1", "actors.games_per_actor=8",
-         "search.simulations=8", "search.considered_actions=8", "strength.enabled=false", "replay.minimum=500",
+         "search.simulations=8", "search.considered_actions=8", "strength.enabled=false",
+         "rater.enabled=false", "replay.minimum=500",
          "learner.publish_every=20", "run.checkpoint_seconds=2")
 
 

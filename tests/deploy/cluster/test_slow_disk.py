@@ -20,7 +20,8 @@ SHIM = Path(__file__).resolve().parents[2] / "fixtures" / "slow_fsync.c"
 INTERVAL = 15  # seconds between two checkpoints
 SMALL = ["experiment=tic_tac_toe", "actors.count=1", "actors.games_per_actor=4", "actors.cpus=0.5",
          "search.simulations=4", "search.considered_actions=4", "replay.minimum=60", "learner.batch_size=16",
-         "network.filters=4", "network.blocks=1", "strength.enabled=false", f"run.checkpoint_seconds={INTERVAL}",
+         "network.filters=4", "network.blocks=1", "strength.enabled=false",
+         "rater.enabled=false", f"run.checkpoint_seconds={INTERVAL}",
          "run.minutes=10", "run.keep_checkpoints=50"]
 
 

@@ -25,6 +25,7 @@ SMALL = [
     "experiment=tic_tac_toe", "actors.count=1", "actors.games_per_actor=4", "search.simulations=4",
     "search.considered_actions=4", "replay.minimum=60", "replay.capacity=5000", "learner.batch_size=16",
     "learner.publish_every=4", "learner.threads=1", "network.filters=4", "network.blocks=1", "strength.enabled=false",
+    "rater.enabled=false",
 ]
 
 

@@ -28,7 +28,7 @@ SMALL = [
     "experiment=tic_tac_toe", "actors.count=2", "actors.games_per_actor=8", "search.simulations=8",
     "search.considered_actions=8", "replay.minimum=200", "replay.capacity=3000", "replay.window=fixed",
     "learner.batch_size=32", "learner.publish_every=4", "learner.threads=1", "network.filters=8", "network.blocks=1",
-    "strength.enabled=false", "run.minutes=5", "self_play.random_plies=3",
+    "strength.enabled=false", "rater.enabled=false", "run.minutes=5", "self_play.random_plies=3",
 ]
 
 

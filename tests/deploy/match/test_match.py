@@ -50,7 +50,7 @@ def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "local", "experiment=tic_tac_toe", "search=puct", f"run.dir={path}", "run.minutes=0.06",
         "run.checkpoint_seconds=0.7",
         "search.simulations=12", "search.c_puct=2.5", "replay.minimum=200", "learner.batch_size=32",
-        "learner.publish_every=10", "strength.enabled=false", *SMALL,
+        "learner.publish_every=10", "strength.enabled=false", "rater.enabled=false", *SMALL,
     )
     assert done.returncode == 0, done.stderr
     return path
@@ -202,7 +202,7 @@ def test_a_stopped_match_says_what_it_knows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("argv", "reason"), [
-    (["first.engine=random"], "second: no player; name second.checkpoint=RUN_DIR|FILE|random or"),
+    (["first.engine=random"], "second: no player; name second.checkpoint=RUN_DIR|FILE|shipped|random or"),
     (["first.engine=random", "second.engine=xboard"],
      "second.engine=xboard: there are gtp, uci, usi, mcts, random"),
     (["first.engine=random", "second.engine=uci"],
@@ -238,6 +238,8 @@ def test_a_stopped_match_says_what_it_knows(tmp_path: Path) -> None:
      "gumbel does not read it"),
     (["first.engine=mcts", "first.search.graph=true", "second.engine=random"], "mcts does not read it"),
     ([*PLAYERS, "games=5"], "games=5: must be an even number"),
+    ([*PLAYERS, "match.sprt=[20,0,0.05,0.05]"], "match.sprt=[20.0,0.0,0.05,0.05]: must be [elo0,elo1,alpha,beta]"),
+    ([*PLAYERS, "match.sprt=[0,20]"], "match.sprt=[0.0,20.0]: must be [elo0,elo1,alpha,beta]"),
     ([*PLAYERS, "games=0"], "games=0: must be an even number"),
     ([*PLAYERS, "match.opening_plies=9"], "match.opening_plies=9: tic_tac_toe was over"),
     ([*PLAYERS, "match.file=/no/such/folder/x"], "match.file=/no/such/folder/x: No such file"),
@@ -273,3 +275,15 @@ def test_each_network_has_its_precision() -> None:
         compose([*players, "first.precision=int4"])
     with pytest.raises(UsageError, match=r"second\.engine=random has none"):
         compose([*players[:-2], "second.engine=random", "second.precision=fp32"])
+
+
+def test_a_match_ends_when_its_test_has_decided(capsys: pytest.CaptureFixture[str]) -> None:
+    players = [*SMALL, "game=connect_four", "first.engine=mcts", "first.search.simulations=100",
+               "second.engine=random", "games=1000"]
+    report = match(*players, "match.sprt=[0,100,0.05,0.05]")
+    test = report["sprt"]
+    assert test["accepted"] == "H1"
+    assert 8 <= sum(test["pairs"]) <= report["games"] / 2 < 300
+    assert "SPRT: +100 Elo rather than +0 (H1), after" in capsys.readouterr().out
+    undecided = match(*players[:-1], "games=4", "match.sprt=[0,100,0.05,0.05]")
+    assert (undecided["sprt"]["accepted"], undecided["games"]) == ("", 4)

@@ -55,7 +55,8 @@ def test_a_run_with_this_version(minor: str, quiet_ray: bool, tmp_path: Path) ->
     assert version.startswith(f"{minor}.")
     done = subprocess.run(
         [python, "-m", "shusaku", "train", "experiment=tic_tac_toe", f"run.dir={tmp_path / 'run'}", "run.minutes=0.2",
-         "search.simulations=8", "search.considered_actions=8", "strength.enabled=false", "replay.minimum=500",
+         "search.simulations=8", "search.considered_actions=8", "strength.enabled=false",
+         "rater.enabled=false", "replay.minimum=500",
          f"cluster.quiet_ray={str(quiet_ray).lower()}", "--json"],
         env=environment_without_ray(), capture_output=True, text=True, check=False, timeout=300,
     )

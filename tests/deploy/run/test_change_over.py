@@ -14,12 +14,14 @@ from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.codec import decode_record
 from shusaku.common.config.schema import Config, config_hash
-from shusaku.common.errors import ResumeError
+from shusaku.common.errors import ResumeError, UsageError
 from shusaku.common.messages import GameRecord
+from shusaku.common.network import fingerprint
 from shusaku.deploy.cli.overrides import compose
 from shusaku.deploy.local.driver import LocalRun
 from shusaku.deploy.match.match import run as match
 from shusaku.deploy.run.change_over import is_of_one_process, move_to_stream
+from shusaku.deploy.run.chosen_weights import find_weights
 from shusaku.deploy.run.old_formats import migrate_checkpoints
 from shusaku.deploy.run.run_directory import RunDirectory
 from shusaku.deploy.run.run_identity import RunIdentity, RunProgress
@@ -37,7 +39,8 @@ SMALL = [
     "experiment=connect_four", "actors.count=2", "actors.games_per_actor=4", "search.simulations=4",
     "search.considered_actions=4", "replay.minimum=300", "replay.capacity=20000", "replay.window=fixed",
     "replay.megabytes=32", "learner.batch_size=32", "learner.publish_every=4", "learner.threads=1",
-    "network.filters=4", "network.blocks=1", "strength.enabled=false", "run.minutes=5", "run.checkpoint_seconds=0",
+    "network.filters=4", "network.blocks=1", "strength.enabled=false",
+    "rater.enabled=false", "run.minutes=5", "run.checkpoint_seconds=0",
 ]
 OLD_RUNS = Path(__file__).resolve().parents[2] / "fixtures" / "old_runs"
 
@@ -234,11 +237,28 @@ def test_an_interrupted_change_is_made_again(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.fixture(params=["local", "cluster"])
-def old_run(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+def older_planes_run(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A run directory as the program before the common format wrote it (commit 1e2d214)."""
     with tarfile.open(OLD_RUNS / f"{request.param}.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")
     return tmp_path / str(request.param)
+
+
+@pytest.fixture
+def old_run(older_planes_run: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same, as if it were of a game whose planes are still those of then."""
+    monkeypatch.setattr(fingerprint, "CHANGED", {})
+    return older_planes_run
+
+
+def test_a_run_of_tic_tac_toe_with_the_planes_of_before_is_refused(older_planes_run: Path) -> None:
+    why = r"weights of tic_tac_toe that were trained with other planes \(the plane of the turn is 1 for X now"
+    config = compose(["experiment=tic_tac_toe", *OLD_SETTINGS, f"run.dir={older_planes_run}"])
+    with RunDirectory(config) as directory, pytest.raises(UsageError, match=f"run.dir={older_planes_run}: {why}"):
+        LocalRun(config, directory, StopSignals())
+    for name in (older_planes_run, older_planes_run / "weights.safetensors"):
+        with pytest.raises(UsageError, match=f"checkpoint={name}: {why}"):
+            find_weights(config, "checkpoint", str(name))
 
 
 def test_an_old_run_is_migrated(old_run: Path) -> None:
@@ -279,6 +299,7 @@ OLD_SETTINGS = [
     "actors.count=1", "actors.games_per_actor=2", "search.simulations=150", "search.cache=0", "replay.minimum=20",
     "replay.capacity=600", "replay.window=fixed", "learner.batch_size=8", "learner.publish_every=4",
     "learner.threads=1", "network.filters=4", "network.blocks=1", "network.value_hidden=4", "strength.enabled=false",
+    "rater.enabled=false",
     "run.keep_checkpoints=1", "run.checkpoint_seconds=0", "replay.samples_per_position=1", "run.seed=3",
     "replay.megabytes=16", "run.minutes=5",
 ]

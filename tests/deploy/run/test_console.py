@@ -17,6 +17,7 @@ def full_status() -> Status:
         window_rows=400_120, window_size=520_000, rows_seen=1_140_120, samples_per_position=1.98,
         strength=[(60, 0.5), (120, 0.6), (180, 0.71)],
         strength_label="optimal moves with 64 simulations", quarantined=2,
+        elo=413.4, elo_low=301.2, elo_high=540.8, rated_version=11, elo_curve=[(60, 10.0), (180, 413.4)],
         runtimes=["openvino 2026.4.1, fp32 (this CPU does not compute in bf16)"],
         time_shares={"select": 0.04, "encode": 0.021, "network": 0.9, "expand": 0.03, "record": 0.001, "wait": 0.0},
     )
@@ -37,6 +38,7 @@ def test_the_block_shows_everything_at_every_width(width: int) -> None:
                    "61.2 steps/s", "1.234 policy loss", "0.456 value loss", "400,120 of 520,000 rows in the window",
                    "1.98 samples per position", "0.710 optimal moves", "3:24 of 20:00", "16:36 left",
                    "2 records in quarantine", "1,240 of 4,000 rows", "runs/connect_four",
+                   "413 (301 to 541), version 11; random mover = 0",
                    "90% network", "4% select", "0% wait", "openvino 2026.4.1, fp32"):
         assert figure in text, figure
 
@@ -72,6 +74,7 @@ def test_a_plain_line_is_one_line_however_long() -> None:
         console.show(full_status())
     assert file.getvalue() == plain_line(full_status()) + "\n"
     assert "step 1,240 | 61.2 steps/s" in file.getvalue()
+    assert " | Elo 413 (301 to 541) | " in file.getvalue()
 
 
 def test_a_terminal_gets_the_block_in_place() -> None:

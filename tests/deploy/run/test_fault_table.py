@@ -37,7 +37,8 @@ SMALL = [
     "experiment=tic_tac_toe", "actors.count=1", "actors.games_per_actor=4", "search.simulations=4",
     "search.considered_actions=4", "replay.minimum=60", "replay.capacity=5000", "replay.window=fixed",
     "learner.batch_size=16", "learner.publish_every=4", "learner.threads=1", "learner.max_bad_steps=2",
-    "learner.warmup_steps=0", "network.filters=4", "network.blocks=1", "strength.enabled=false", "run.minutes=5",
+    "learner.warmup_steps=0", "network.filters=4", "network.blocks=1", "strength.enabled=false",
+    "rater.enabled=false", "run.minutes=5",
 ]
 ROWS = 100  # that a round plays
 

@@ -19,7 +19,8 @@ from shusaku.deploy.run.saved_config import config_text, read_config
 
 ROOT = Path(__file__).resolve().parents[3]
 SMALL = ["actors.games_per_actor=4", "search.simulations=4", "replay.minimum=20", "replay.capacity=500",
-         "learner.batch_size=16", "network.filters=8", "network.blocks=1", "actors.count=1", "strength.enabled=false"]
+         "learner.batch_size=16", "network.filters=8", "network.blocks=1", "actors.count=1", "strength.enabled=false",
+         "rater.enabled=false"]
 RUNS_CODE = "Path('has_run').touch()"  # what the files below would do if they were believed
 
 

@@ -23,7 +23,7 @@ from shusaku.deploy.run.disk_troubles import DiskTroubles
 
 SMALL = ["experiment=tic_tac_toe", "actors.count=1", "actors.games_per_actor=4", "search.simulations=4",
          "search.considered_actions=4", "replay.minimum=60", "learner.batch_size=16", "network.filters=4",
-         "network.blocks=1", "strength.enabled=false", "run.checkpoint_seconds=1"]
+         "network.blocks=1", "strength.enabled=false", "rater.enabled=false", "run.checkpoint_seconds=1"]
 
 
 def refuse_writing(monkeypatch: pytest.MonkeyPatch, file: str) -> None:

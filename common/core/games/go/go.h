@@ -219,6 +219,13 @@ class Go {
   Position parse(const std::string& text) const { return make(go_text::read(text, size_)); }
   std::string to_move(const Position&, Action action) const { return go_text::vertex(size_, action); }
   int from_move(const Position&, const std::string& text) const { return go_text::cell_of(size_, text); }
+  // The stones and whose turn it is; neither the history nor passes.
+  std::string to_text(const Position& p) const {
+    return write_grid(size_, size_, p.to_play, [&](int cell) {
+      const auto colour = p.colour[board_.point_of[size_t(cell)]];
+      return colour == Board::kEmpty ? -1 : int(colour);
+    });
+  }
   std::string render(const Position& p) const {
     return go_text::render(size_, [&](int cell) {
       const auto colour = p.colour[board_.point_of[size_t(cell)]];

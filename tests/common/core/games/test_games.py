@@ -65,6 +65,20 @@ def test_moves_have_distinct_names_and_come_back(name, params):
     assert [position.from_move(m) for m in moves] == position.legal_actions
 
 
+@every_variant
+def test_positions_are_written_as_they_are_read(name, params):
+    game = Game(name, params)
+    steps, end = play_out(game, 7)
+    for position in (*(position for position, _ in steps), end):
+        for again in (game.position(position.text), game.arrange(position.text)):
+            assert again.text == position.text
+            assert again.to_play == position.to_play
+            if name not in ("chess", "shogi", "minishogi", "go"):  # a position that was set up has no history
+                assert str(again) == str(position)
+                assert np.array_equal(again.observation(), position.observation())
+                assert again.legal_actions == position.legal_actions
+
+
 def names_of_moves(position, name):
     second = {position.to_san(a) for a in position.legal_actions} if name == "chess" else set()
     return second | {position.to_move(a) for a in position.legal_actions}

@@ -67,11 +67,11 @@ def test_every_value_is_the_sum_over_the_edges():
 def evaluations(graph, cache=0):
     game = Game("tic_tac_toe")
     evaluate = PseudoRandomEvaluator(game, 1)
-    batch = SearchBatch(game, search_options(graph_config(3000, graph=graph, cache=cache), symmetries=False), 1, 0)
+    batch = SearchBatch(game, search_options(graph_config(12_000, graph=graph, cache=cache), symmetries=False), 1, 0)
     batch.begin(0, game.start(), 0)
     while not batch.is_done():
         step(batch, evaluate)
-    assert batch.result(0).visits.sum() == 3000
+    assert batch.result(0).visits.sum() == 12_000
     return batch.counters()["evaluations"]
 
 

@@ -1,0 +1,36 @@
+"""`position …` of UCI and USI: from the words to a position of the core."""
+
+from collections.abc import Sequence
+
+from shusaku.common._core import Game, Position
+
+
+def read_position(game: Game, words: Sequence[str], set_up: str) -> Position:
+    """The words behind `position`: `startpos` or `fen FEN` (`sfen SFEN`), and perhaps `moves …`.
+
+    `set_up`: fen | sfen.  Moves may go on after our rules have ended the game, as after a third repetition that no
+    player claims: then the position stays and its past is forgotten.  ValueError says what is wrong.
+    """
+    split = words.index("moves") if "moves" in words else len(words)
+    start, moves = words[:split], words[split + 1 :]
+    if start[:1] == [set_up]:
+        position = game.position(" ".join(start[1:]))
+    elif list(start) == ["startpos"]:
+        position = game.start()
+    else:
+        raise ValueError(f"position: say `position startpos moves …` or `position {set_up} … moves …`")
+    for move in moves:
+        if position.is_terminal:
+            position = without_past(game, position)
+        position.play(position.from_move(move))
+    return position
+
+
+def without_past(game: Game, position: Position) -> Position:
+    """The same position as the first one of a game: repetitions and plies are forgotten."""
+    words = position.text.split()
+    if len(words) == 6:
+        words[4] = "0"  # FEN's halfmove clock
+    else:
+        words[-1] = "1"  # SFEN's number of the move
+    return game.position(" ".join(words))

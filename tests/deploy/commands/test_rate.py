@@ -1,0 +1,77 @@
+"""`shusaku rate`: reads a run's games, plays what is missing, and refuses what is no run."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from shusaku.actors.arena.rating_log import Meeting, Moment, append_meeting, read_meetings
+from shusaku.deploy.cli import main as cli
+
+SMALL = [
+    "experiment=tic_tac_toe", "actors.count=1", "actors.games_per_actor=8", "search.simulations=4",
+    "search.considered_actions=4", "replay.minimum=100", "replay.capacity=3000", "learner.batch_size=16",
+    "learner.publish_every=4", "learner.threads=1", "network.filters=4", "network.blocks=1", "strength.enabled=false",
+    "strength.final=false", "rater.enabled=false", "inference.runtime=torch",
+]
+RATED = ["rater.opening_plies=2", "rater.anchors=[random,uct_10]", "actors.count=1", "inference.runtime=torch"]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("runs") / "run"
+    assert cli.main(["local", *SMALL, f"run.dir={directory}", "run.evaluations=3000"]) == 0
+    return directory
+
+
+def test_missing_games_are_played_once(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["rate", f"run.dir={trained}", *RATED]
+    assert cli.main(command) == 2
+    assert "random, which has 0 Elo, has played no game; rater.fill=20 plays some" in capsys.readouterr().err
+    assert cli.main([*command, "rater.fill=4", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out.splitlines()[-1])
+    names = [player["name"] for player in report["players"]]
+    assert {"random", "uct_10"} < set(names)
+    assert any(name.startswith("version ") for name in names)
+    assert all(player["low"] <= player["elo"] <= player["high"] for player in report["players"])
+    assert (trained / "elo.png").read_bytes().startswith(b"\x89PNG")
+    meetings = read_meetings(trained)
+    assert all(sum(map(len, meeting.points)) == 4 for meeting in meetings)
+    assert cli.main([*command, "rater.fill=4"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.splitlines()[0].split() == ["player", "Elo", "95", "%", "games", "score", "step", "minutes"]
+    assert "plain UCT" in captured.out or "uct_10" in captured.out
+    assert "against" not in captured.err
+    assert len(read_meetings(trained)) == len(meetings)
+
+
+def test_players_that_no_games_connect_are_named(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    append_meeting(trained, Meeting("version 1", "random", ((1.0, 0.0),), Moment(0, 0.0)))
+    append_meeting(trained, Meeting("version 90", "version 91", ((1.0, 0.0),), Moment(0, 0.0)))
+    assert cli.main(["rate", f"run.dir={trained}", *RATED]) == 0
+    assert "no games connect them with random: version 90, version 91" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("argv", "reason"), [
+    (["run.dir=no/such/run"], "run.dir=no/such/run: holds no run"),
+    (["rater.anchors=[gnugo]"], "rater.anchors=[gnugo]: must name random or uct_N"),
+    (["rater.games=7"], "rater.games=7: must be an even number"),
+    (["rater.fill=-1"], "rater.fill=-1: must be at least 0"),
+    (["rater.share=0"], "rater.share=0.0: must be above 0"),
+])
+def test_wrong_words_are_one_line(argv: list[str], reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["rate", *argv]) == 2
+    captured = capsys.readouterr()
+    assert len(captured.err.splitlines()) == 1
+    assert reason in captured.err
+
+
+@pytest.mark.parametrize(("setting", "reason"), [
+    ("gating=always", "gating=always: must be one of none, win_rate"),
+    ("gate.games=5", "gate.games=5: must be an even number"),
+    ("gate.score=1", "gate.score=1.0: must be at least 0 and below 1"),
+    ("gate.every=0", "gate.every=0: must be at least 1"),
+])
+def test_wrong_settings_of_the_gate(setting: str, reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["local", "experiment=tic_tac_toe", setting]) == 2
+    assert reason in capsys.readouterr().err
