@@ -12,7 +12,6 @@ from shusaku.common._core import Game
 from shusaku.common.config.schema import Config
 from shusaku.common.network.tower import tensor_shapes
 from shusaku.common.network.weights import tower_shape
-from shusaku.deploy.run.gatekeeper import is_gated
 from shusaku.replay.record_log import SEGMENT_BYTES
 
 LEAST_REWRITE = 256 << 20  # bytes from which the append-only file is rewritten: `replay.stream.server`
@@ -52,7 +51,7 @@ class DiskBudget:
         rows = int(replay.capacity * bytes_per_row) or replay.megabytes << 20
         history = -int(-run.minutes // run.keep_every_minutes) if run.keep_every_minutes else 0
         # Published ones, those that later versions are to meet, and the best one.
-        copies = 2 + (KEPT + 1) * config.rater.enabled + is_gated(config)
+        copies = 2 + (KEPT + 1) * config.rater.enabled + (config.gating != "none")
         kept = run.keep_checkpoints + history + 1  # and the one that is being written
         return cls(
             window=_log_bytes(rows) if is_local else _redis_bytes(min(rows, replay.megabytes << 20), bool(replay.url)),
