@@ -104,7 +104,7 @@ def test_other_starts_and_root_moves(client: Client) -> None:
 
 
 def test_reports_while_it_thinks(client: Client) -> None:
-    client.send(id="slow", seconds=0.4, report_every=0.05)
+    client.send(id="slow", seconds=1.5, report_every=0.02)
     answers = client.finish()
     assert [answer["final"] for answer in answers] == [False] * (len(answers) - 1) + [True]
     assert len(answers) >= 3
