@@ -180,7 +180,7 @@ def test_wrong_words_of_the_small_commands(shusaku, argv, words):
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_perft_counts_games_from_outside(shusaku):
+def test_perft_counts_games_from_outside(shusaku, here):
     for argv, nodes in (
         (["open_spiel", "4", "--param", "name=tic_tac_toe"], 3024),
         (["open_spiel", "2", "--param", "name=tic_tac_toe", "--position", "x(1,1) o(0,0)"], 42),
@@ -198,7 +198,7 @@ def test_games_lists_them(shusaku):
     assert all(words in text for words in ("game.name=...", "game.entry=...", "breakthrough, "))
 
 
-def test_bench_measures_them(shusaku):
+def test_bench_measures_them(shusaku, here):
     for argv in ((*GOMOKU, "game.size=5"), ("game=open_spiel", "game.name=clobber")):
         done = shusaku("bench", "rules", *argv, "bench.seconds=0.3", "--json")
         assert json.loads(done.stdout)["moves_per_s"] > 1000, done.stderr
