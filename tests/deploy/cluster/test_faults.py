@@ -271,7 +271,7 @@ def test_poisoned_records_are_kept_out(start: Start) -> None:
 
 @pytest.mark.faults
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_killed_again_and_again(start: Start, seed: int) -> None:
     """Any process at any moment, also in the middle of a checkpoint: they are written all the time here."""
     random = np.random.default_rng(seed)
