@@ -54,7 +54,7 @@ def find_parts(raylet_socket: str, driver: int) -> list[RayPart]:
     """Ray's processes: children of the driver, the raylet with this socket, and the agents of that raylet."""
     parents = running_processes()
     commands = {process: command_of(process.pid) for process in parents}
-    # A worker that the raylet has just forked has the raylet's command until it starts its own program.
+    # The oldest: a worker that the raylet has just forked has the raylet's command until it starts its own program.
     alike = (process for process, command in commands.items() if f"--raylet_socket_name={raylet_socket}" in command)
     raylets = {process.pid for process in sorted(alike, key=lambda process: process.began)[:1]}
     found = []

@@ -32,6 +32,7 @@ from shusaku.deploy.run.stop_signals import Terminated
 SHARED_MEMORY = Path("/dev/shm")
 MOST_OBJECTS = 512 << 20  # bytes of Ray's object store: a few versions of the weights, games do not pass through it
 LEAST_OBJECTS = 80 << 20  # Ray refuses less than 75 MiB
+START_TRIALS = 3
 LEAST_DESCRIPTORS = 90  # with 48 Ray gives up after half a minute without naming the reason, with 96 a small run learns
 END_WITHOUT_RAY_S = 17.0  # for the driver to save and end if Ray has ended,
 NOTHING_TO_SAVE_S = 5.0  # and before the first learning step
@@ -115,15 +116,18 @@ class RaySession:
         return f"dashboard: {self.dashboard_url} (it asks for a token: {where}); {logs}"
 
     def _start_here_with_retry(self) -> None:
-        """Ray gives its daemons 30 s, which is too short on a machine that has much else to do."""
+        """Ray gives its daemons 15 to 30 s, which is too short on a machine that has much else to do."""
         # A Ray that was imported before, by a program that uses ours, has decided already.
         loopback = {} if "ray" in sys.modules else {name: os.environ.get(name, to) for name, to in LOOPBACK.items()}
-        try:
-            self._start_here(loopback)
-        except RunError as error:
-            self._open.close()
-            self._notify(f"{error}; trying once more")
-            self._start_here(loopback)
+        for trial in range(START_TRIALS):
+            try:
+                self._start_here(loopback)
+                return
+            except RunError as error:
+                if trial == START_TRIALS - 1:
+                    raise
+                self._open.close()
+                self._notify(f"{error}; trying once more")
 
     def _start_here(self, loopback: dict[str, str]) -> None:
         self._login = login_for_new_cluster()

@@ -206,7 +206,7 @@ class EmbeddedServer:
             "appendonly": "yes",
             "appendfsync": "everysec",
             "aof-load-truncated": "yes",
-            "auto-aof-rewrite-min-size": "256mb",  # a rewrite is a fork and a second copy
+            "auto-aof-rewrite-min-size": "64mb",  # a start reads twice this at most, where the window itself is smaller
             "save": '""',  # the append-only file starts with a snapshot whenever it is rewritten; one fork is enough
             "maxmemory": f"{self._max_megabytes * 5 // 4 + SLACK_MEGABYTES}mb",  # the script trims long before
             "maxmemory-policy": "noeviction",
