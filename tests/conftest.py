@@ -37,3 +37,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(item.path.name))
         elif DEPLOY in item.path.parents:
             item.add_marker(pytest.mark.xdist_group("runs"))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """xdist 3.8 reads no groups of pytest 9.2 and says nothing: https://github.com/pytest-dev/pytest-xdist/issues/1386."""
+    if getattr(session.config.option, "loadgroup", False):
+        grouped = [item.nodeid for item in session.items if item.get_closest_marker("xdist_group")]
+        assert all("@" in name for name in grouped), "this pytest-xdist does not group the tests of this pytest"
