@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
+import psutil
+
 # What a disk answers that is full, beyond its quota, read-only or broken.
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG)
 
@@ -39,6 +41,14 @@ def write_privately(path: Path, data: bytes) -> None:
         temporary.unlink(missing_ok=True)
         raise
     sync_directory(path.parent)
+
+
+def remove_leftovers(directory: Path) -> None:
+    """Removes what `write_atomically` and `write_privately` had begun in processes that were killed."""
+    for part in directory.glob(".*.part"):
+        pid = part.name.split(".")[-2]
+        if pid.isdecimal() and not psutil.pid_exists(int(pid)):
+            part.unlink(missing_ok=True)
 
 
 def write_durably(path: Path, data: bytes) -> None:

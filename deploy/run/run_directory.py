@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from shusaku.common.config.schema import Config
 from shusaku.common.config.search import DEFAULTS, make_search
-from shusaku.common.durable_files import DISK_ERRORS, write_atomically
+from shusaku.common.durable_files import DISK_ERRORS, remove_leftovers, write_atomically
 from shusaku.common.errors import UsageError
 from shusaku.common.json_lines import append_json_line
 from shusaku.common.masking import mask_override, mask_tree
@@ -58,6 +58,7 @@ class RunDirectory:
             raise UsageError(f"run.dir={self.path}: {error.strerror}; choose a directory that can be written") from None
         try:
             self._take_lock()
+            remove_leftovers(self.path)
             self.is_resumed = holds_run(self.path)
             tree = _saved_tree(config)
             self.config_text = config_text(tree)  # what config.yaml holds now

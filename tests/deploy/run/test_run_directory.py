@@ -60,6 +60,20 @@ def test_a_killed_process_leaves_no_lock(tmp_path: Path) -> None:
         assert run.is_resumed
 
 
+def test_a_process_that_was_killed_while_it_wrote_leaves_nothing_for_long(tmp_path: Path) -> None:
+    script = (
+        "import os, sys; from pathlib import Path; from shusaku.common import durable_files\n"
+        "durable_files.os.replace = lambda *paths: os.kill(os.getpid(), 9)\n"
+        "durable_files.write_atomically(Path(sys.argv[1], 'progress.json'), b'{}')"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)
+    assert [path.name.rpartition(".")[0].rstrip("0123456789") for path in tmp_path.iterdir()] == [".progress.json."]
+    under_way = tmp_path / f".elo.json.{os.getpid()}.part"  # of a program that writes beside the run
+    under_way.touch()
+    with RunDirectory(config(tmp_path)):
+        assert [path.name for path in tmp_path.glob("*.part")] == [under_way.name]
+
+
 def test_resuming_notes_what_differs(tmp_path: Path) -> None:
     RunDirectory(config(tmp_path, "run.minutes=1", "search.simulations=64")).close()
     with RunDirectory(config(tmp_path, "run.minutes=2", "bench.seconds=3", "search.simulations=32")) as run:
