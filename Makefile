@@ -16,8 +16,8 @@ SHELL := /bin/bash
 PYTHON ?= python3
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 PYTEST_ARGS ?=
-# Tests that start whole runs stay together on one of these workers: tests/conftest.py.
-TEST_WORKERS ?= 2
+# Tests that start whole runs stay together on one of these workers, and wait for half of their time: tests/conftest.py.
+TEST_WORKERS ?= 3
 # Tests of faults wait for deadlines most of the time, so more of them run at once than there are cores.
 FAULT_WORKERS ?= 3
 TRAIN_ARGS ?=

@@ -9,14 +9,16 @@ from typing import Any
 import ray
 
 from shusaku.actors.arena.remote import GateActor
+from shusaku.actors.inference.protocol import MAX_IN_FLIGHT
 from shusaku.actors.remote import ActorPlan, EvaluatorActor, InferenceServerActor, SelfPlayActor
 from shusaku.common.config.schema import Config, config_hash
 from shusaku.deploy.cluster.layout import Layout, actor_seed, without_secrets
-from shusaku.deploy.cluster.workers import RayRole
+from shusaku.deploy.cluster.workers import THREADS, RayRole
 from shusaku.deploy.run.elo_record import is_rated
 from shusaku.deploy.run.gatekeeper import is_gated
 from shusaku.learner.remote import LearnerActor, LearnerPlan
 
+LEAST_CLIENTS = 32  # that an inference server has threads for, as actors may be added to a run
 EVALUATOR_NICE = 19
 GATE_GPU = 0.1  # of the GPU of an inference server, which the gate shares
 EVALUATOR_START_SECONDS = 300.0  # all other workers come first
@@ -64,8 +66,10 @@ def make_roles(
     gate_gpus = GATE_GPU if on_gpu and is_gated(config) else 0.0
     if layout.placement == "server":
         gpus = float(on_gpu) - gate_gpus
+        # A request takes a thread until it is answered; those of more clients than these wait for one.
+        threads = THREADS + MAX_IN_FLIGHT * max(LEAST_CLIENTS, layout.actors)
         roles.append((RayRole("inference", InferenceServerActor, lambda index, _: (config, index, list(layout.sizes)),
-                              gpus=gpus, **common), config.inference.servers))
+                              gpus=gpus, threads=threads, **common), config.inference.servers))
     roles.append((RayRole("self_play", SelfPlayActor, actor_plan, cpus=config.actors.cpus, has_report=False,
                           fence=fence, **common), layout.actors))
     if (has_positions or is_rated(config)) and config.learner.enabled:

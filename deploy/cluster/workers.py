@@ -20,7 +20,9 @@ from shusaku.replay.stream.client import ReplayUnavailable
 
 POLL_SECONDS = 0.5  # between two heartbeats, and two calls of a worker's `report`
 GAP_SECONDS = 5.0  # between two polls; after a longer gap the driver itself was suspended
-THREADS = 8  # calls that a worker may answer at once beside `run` and its heartbeats
+# Calls that a worker may answer at once beside `run` and its heartbeats.  Ray starts a thread for each, and all of them
+# get calls in turn; a thread keeps about 0.1 MB from its first call on.
+THREADS = 8
 
 # In the errors of Ray: the constructor of an actor raised, such as by an import; the process died without an exception.
 FAILED_CREATION = "an error raised in its creation task"
@@ -198,6 +200,7 @@ class RayRole:
     start_seconds: float = 120.0  # a process on a busy machine imports everything
     is_vital: bool = True
     log_directory: str = ""  # of Ray, on this node
+    threads: int = THREADS
     has_report: bool = True  # the driver asks for its state
     run_seconds: Callable[[], float] = lambda: 0.0  # training time of the run
     fence: Callable[[int, int], None] = lambda index, incarnation: None  # see `deploy.cluster.supervisor.Role`
@@ -208,7 +211,7 @@ class RayRole:
         actor_class = make_actor(concurrency_groups={CONTROL: CONTROL_THREADS})(self.actor_class).options(
             name=f"{self.name} {index} ({self.epoch}.{incarnation})", num_cpus=self.cpus, num_gpus=self.gpus,
             max_restarts=0,  # the supervisor restarts, under a new incarnation
-            max_concurrency=THREADS if self.name != "inference" else 1000,
+            max_concurrency=self.threads,
             scheduling_strategy=NodeAffinitySchedulingStrategy(self.node, soft=False) if self.node else "SPREAD",
             # Ray would keep a record of each of the newest 100,000 calls: hundreds of megabytes of leaves' calls.
             enable_task_events=False,
