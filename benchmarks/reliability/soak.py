@@ -50,7 +50,7 @@ Game = tuple[int, ...]  # epoch, actor, incarnation, sequence
 
 COMMON = ("experiment=tic_tac_toe", "run.minutes=600", "run.checkpoint_seconds=2", "actors.games_per_actor=8",
           "search.simulations=8", "search.considered_actions=8", "strength.enabled=false", "replay.minimum=500",
-          "replay.window=fixed", "learner.publish_every=20", "rater.enabled=false")
+          "replay.window=fixed", "learner.publish_every=20")
 CLUSTER = (*COMMON, "replay.capacity=40000", "actors.count=2", "actors.cpus=0.4", "inference.placement=server",
            "cluster.dashboard=false")
 LOCAL = (*COMMON, "replay.capacity=5000", "actors.count=1", "learner.threads=1")

@@ -200,7 +200,7 @@ class RayRole:
     start_seconds: float = 120.0  # a process on a busy machine imports everything
     is_vital: bool = True
     log_directory: str = ""  # of Ray, on this node
-    threads: int = THREADS
+    threads: int = THREADS  # calls that it may answer at once
     has_report: bool = True  # the driver asks for its state
     run_seconds: Callable[[], float] = lambda: 0.0  # training time of the run
     fence: Callable[[int, int], None] = lambda index, incarnation: None  # see `deploy.cluster.supervisor.Role`

@@ -127,7 +127,7 @@ class RaySession:
                 if trial == START_TRIALS - 1:
                     raise
                 self._open.close()
-                self._notify(f"{error}; trying once more")
+                self._notify(f"{error}; trying again")
 
     def _start_here(self, loopback: dict[str, str]) -> None:
         self._login = login_for_new_cluster()

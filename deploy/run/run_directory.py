@@ -17,6 +17,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Self
 
+from shusaku.actors.arena.rating_log import RATED
 from shusaku.common.config.schema import Config
 from shusaku.common.config.search import DEFAULTS, make_search
 from shusaku.common.durable_files import DISK_ERRORS, remove_leftovers, write_atomically
@@ -58,7 +59,8 @@ class RunDirectory:
             raise UsageError(f"run.dir={self.path}: {error.strerror}; choose a directory that can be written") from None
         try:
             self._take_lock()
-            remove_leftovers(self.path)
+            for folder in (self.path, self.path / RATED):
+                remove_leftovers(folder)
             self.is_resumed = holds_run(self.path)
             tree = _saved_tree(config)
             self.config_text = config_text(tree)  # what config.yaml holds now

@@ -44,7 +44,7 @@ def test_what_it_does_not_play_is_named() -> None:
 
 def test_othello_with_passes_against_grhino() -> None:
     program = shutil.which("gtp-rhino") or shutil.which("gtp-rhino", path="/usr/games")
-    if program is None:
+    if program is None:  # `make oracles` cannot unpack it without root: its data lie at a fixed path in /usr/share
         pytest.skip("gtp-rhino is not here: it is in Debian's package grhino")
     game = Game("othello")
     player = EnginePlayer("second", game, EngineSettings((program, "-l", "1", "-r", "5"), {}, 30, 30), threads=2)

@@ -81,7 +81,7 @@ def test_a_vital_part_is_killed(start: Callable[..., ClusterProcess], name: str)
         assert again.stop() == 143
 
 
-def test_a_ray_that_is_too_late_is_started_once_more(start: Callable[..., ClusterProcess]) -> None:
+def test_a_ray_that_is_too_late_is_started_again(start: Callable[..., ClusterProcess]) -> None:
     """Ray gives its raylet 30 s; a machine that has much else to do may need longer."""
     run = start()
     deadline = time.monotonic() + 60
@@ -90,7 +90,7 @@ def test_a_ray_that_is_too_late_is_started_once_more(start: Callable[..., Cluste
         time.sleep(0.01)
     raylets[0].suspend()
     run.until_learning(180)
-    assert run.text.count("; trying once more") == 1
+    assert run.text.count("; trying again") == 1
     assert not raylets[0].is_running()
     assert run.stop() == 143
     run.until_nothing_is_left(10)

@@ -60,18 +60,21 @@ def test_a_killed_process_leaves_no_lock(tmp_path: Path) -> None:
         assert run.is_resumed
 
 
-def test_a_process_that_was_killed_while_it_wrote_leaves_nothing_for_long(tmp_path: Path) -> None:
+@pytest.mark.parametrize("folder", [".", "rated"])
+def test_a_process_that_was_killed_while_it_wrote_leaves_nothing_for_long(tmp_path: Path, folder: str) -> None:
+    written = tmp_path / folder
+    written.mkdir(exist_ok=True)
     script = (
         "import os, sys; from pathlib import Path; from shusaku.common import durable_files\n"
         "durable_files.os.replace = lambda *paths: os.kill(os.getpid(), 9)\n"
         "durable_files.write_atomically(Path(sys.argv[1], 'progress.json'), b'{}')"
     )
-    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)
-    assert [path.name.rpartition(".")[0].rstrip("0123456789") for path in tmp_path.iterdir()] == [".progress.json."]
-    under_way = tmp_path / f".elo.json.{os.getpid()}.part"  # of a program that writes beside the run
+    subprocess.run([sys.executable, "-c", script, str(written)], check=False)
+    assert [path.name.rpartition(".")[0].rstrip("0123456789") for path in written.iterdir()] == [".progress.json."]
+    under_way = written / f".elo.json.{os.getpid()}.part"  # of a program that writes beside the run
     under_way.touch()
     with RunDirectory(config(tmp_path)):
-        assert [path.name for path in tmp_path.glob("*.part")] == [under_way.name]
+        assert [path.name for path in written.glob("*.part")] == [under_way.name]
 
 
 def test_resuming_notes_what_differs(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from oracles import missing
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -13,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[4]
 @pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
 def test_threads_do_not_race(sanitizer: str, tmp_path: Path) -> None:
     if shutil.which("g++") is None:
-        pytest.skip("there is no g++")
+        missing("there is no g++, which `make install` needs too")
     program = tmp_path / "races"
     command = ["g++", "-std=c++20", "-O1", "-g", f"-fsanitize={sanitizer}", "-march=native", "-ffp-contract=off",
                "-I", str(ROOT / "common" / "core"), str(Path(__file__).with_name("races.cpp")), "-o", str(program)]
