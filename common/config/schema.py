@@ -178,6 +178,9 @@ class StrengthConfig:
     final: bool = True  # the full table and the picture at the end
 
 
+_ANCHORS = ("random", "uct_10", "uct_100", "uct_400", "uct_1600")
+
+
 @dataclass
 class RaterConfig:
     """How versions are rated while training, at the lowest priority, by games; see docs/guides/ratings.md."""
@@ -185,7 +188,7 @@ class RaterConfig:
     enabled: bool = True  # false: no version is rated while training
     games: int = 8  # of a version against each opponent, an even number
     simulations: int = 64  # of its searches in these games
-    anchors: list[str] = field(default_factory=lambda: ["random", "uct_100", "uct_400", "uct_1600"])  # weakest first
+    anchors: list[str] = field(default_factory=lambda: [*_ANCHORS])  # weakest first
     opening_plies: int = 4  # random legal ones that a pair of games begins with
     share: float = 0.04  # of the time of `shusaku local` that these games may take at most
     fill: int = 0  # shusaku rate: games that versions in checkpoints play against neighbours and anchors; 0: none

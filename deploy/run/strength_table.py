@@ -6,6 +6,7 @@ from shusaku.deploy.run.text_table import text_table
 _BASELINE_NAMES = {
     "random": "random mover",
     "puct_64_uniform": "PUCT-64, uniform prior",
+    "uct_10": "plain UCT, 10 rollouts",
     "uct_64": "plain UCT, 64 rollouts",
     "uct_100": "plain UCT, 100 rollouts",
     "uct_400": "plain UCT, 400 rollouts",
