@@ -1,10 +1,14 @@
 """Metrics of a run: JSON lines in `metrics.jsonl` and TensorBoard's event files beside it, and rates of counters.
 
-Tags are `group/name` with the gradient step on the x axis.  TensorBoard's own writer is used, which needs no torch.
+Tags are `group/name` with the gradient step on the x axis.  TensorBoard's own format of records is used, which needs no
+torch, but not its writer: a full disk ends the thread of that one for good, with a traceback in the terminal.
 """
 
+import io
 import json
 import math
+import os
+import platform
 import threading
 import time
 from collections import deque
@@ -137,17 +141,26 @@ def rewrite_events(directory: Path) -> bool:
 
 
 class _EventFile:
-    """TensorBoard's writer behind two calls."""
+    """One of TensorBoard's files; what the disk refuses leaves it as it was."""
 
     def __init__(self, directory: Path) -> None:
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.proto.summary_pb2 import Summary
-        from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
         self._event, self._summary = Event, Summary
-        self._writer = EventFileWriter(str(directory), flush_secs=10)
+        directory.mkdir(parents=True, exist_ok=True)
+        self._path = directory / f"events.out.tfevents.{time.time_ns()}.{platform.node()}.{os.getpid()}"
+        self._file = self._path.open("xb", buffering=0)
+        self._end = 0  # of the last whole event
+        try:
+            self._add(Event(wall_time=time.time(), file_version="brain.Event:2"))
+        except OSError:
+            self.close()
+            self._path.unlink()
+            raise
 
     def write_metrics(self, now: float, metrics: Metrics) -> None:
+        """Appends the numbers; OSError if the disk refuses some."""
         self._write(now, metrics.step, dict(_tags(metrics.source, metrics.values)))
         if metrics.source in BY_MINUTE:
             self._write(now, round(metrics.seconds / 60), dict(_tags(f"{metrics.source}_by_minute", metrics.values)))
@@ -155,10 +168,25 @@ class _EventFile:
     def _write(self, now: float, step: int, tags: dict[str, float]) -> None:
         if tags:
             values = [self._summary.Value(tag=tag, simple_value=value) for tag, value in tags.items()]
-            self._writer.add_event(self._event(wall_time=now, step=step, summary=self._summary(value=values)))
+            self._add(self._event(wall_time=now, step=step, summary=self._summary(value=values)))
+
+    def _add(self, event: Any) -> None:
+        from tensorboard.summary.writer.record_writer import RecordWriter
+
+        record = io.BytesIO()
+        RecordWriter(record).write(event.SerializeToString())
+        left = record.getvalue()
+        try:
+            while left:
+                left = left[self._file.write(left):]
+        except OSError:
+            self._file.seek(self._end)
+            self._file.truncate()  # half an event would hide all that follow
+            raise
+        self._end = self._file.tell()
 
     def close(self) -> None:
-        self._writer.close()
+        self._file.close()
 
 
 def _tags(group: str, values: dict[str, Any]) -> Iterator[tuple[str, float]]:

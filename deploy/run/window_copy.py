@@ -2,6 +2,7 @@
 
 What is copied is the window at one moment: the counters are read at once, and then the games up to the newest one that
 they count.  Games that leave the window meanwhile are counted as left, so that rows and bytes are those of the copy.
+Open games come with it.
 """
 
 import json
@@ -16,6 +17,7 @@ import msgpack
 from shusaku.common.codec import MAX_RECORD_BYTES
 from shusaku.common.errors import UsageError
 from shusaku.deploy.run.archive import ArchiveWriter
+from shusaku.deploy.run.open_games_copy import OPEN_GAMES, copy_open_games, load_open_games, open_game_keys
 from shusaku.replay.stream.client import ReplayUnavailable, connect, translate_redis_errors
 from shusaku.replay.stream.keys import RunKeys
 
@@ -51,6 +53,7 @@ def copy_window(url: str, run_id: str, archive: ArchiveWriter) -> WindowFacts:
                 raise ReplayUnavailable("the replay server has no data of this run yet, or has lost it; try again")
             counters = hashes["counters"]
             number = int(counters.get("number", 0))
+        copy_open_games(client, url, keys, archive)
         kept = rows = size = 0
         with archive.open(GAMES) as file:
             for entry, fields in _entries(client, url, keys.games, number):
@@ -88,13 +91,15 @@ def load_window(url: str, run_id: str, folder: Path) -> None:
                     pipeline.execute()
         with translate_redis_errors(url):
             pipeline.execute()
+        load_open_games(client, url, keys, folder)
+        with translate_redis_errors(url):
             for part in _HASHES[::-1]:  # control, which says that the data is there, comes last
                 if hashes[part]:
                     client.hset(getattr(keys, part), mapping=hashes[part])
     except BaseException:
         if has_begun:
             with translate_redis_errors(url):
-                client.delete(*keys)
+                client.delete(*keys, *open_game_keys(client, keys))
         raise
     finally:
         client.connection_pool.disconnect()
@@ -117,8 +122,9 @@ def read_window(url: str, run_id: str, newest: int = 0) -> Iterator[bytes]:
 
 
 def window_bytes(folder: Path) -> int:
-    """Of the games of an unpacked archive."""
-    return (folder / GAMES).stat().st_size
+    """Of the games of an unpacked archive, open ones included."""
+    open_games = folder / OPEN_GAMES
+    return (folder / GAMES).stat().st_size + (open_games.stat().st_size if open_games.exists() else 0)
 
 
 def _entries(

@@ -2,7 +2,9 @@
 
 import json
 import math
-from contextlib import closing
+import resource
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +64,44 @@ def test_tensorboard_reads_tags_by_group_and_name(tmp_path: Path) -> None:
         "loss/policy", "learner/steps_per_s", "strength/search_64/optimal", "strength/search_64/by_bucket/end_easy"
     }
     assert [(event.step, event.value) for event in events.Scalars("strength/search_64/optimal")] == [(6, 0.75)]
+
+
+@contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    """A write behind this many bytes of a file is cut short, and the next one refused, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_an_event_that_the_disk_refuses_costs_only_itself(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    many = {f"rating/of_player_{number}": 0.5 for number in range(100)}
+    with closing(MetricsSink(tmp_path)) as sink:
+        sink.write(Metrics(1, 1.0, "rating", {"elo": 1.0, **many}))  # more bytes of events than of lines
+        [file] = (tmp_path / "tensorboard").iterdir()
+        whole = file.read_bytes()
+        with largest_file(len(whole) + 30), pytest.raises(OSError, match="too large"):
+            sink.write(Metrics(2, 2.0, "learner", {"loss": 0.5, "steps_per_s": 9.0}))
+        assert file.read_bytes() == whole
+        sink.write(Metrics(3, 3.0, "rating", {"elo": 3.0}))
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    assert [event.step for event in events.Scalars("rating/elo")] == [1, 3]
+    assert capfd.readouterr().err == ""
+
+
+def test_a_disk_without_any_room_gets_no_empty_event_file(tmp_path: Path) -> None:
+    with closing(MetricsSink(tmp_path)) as sink:
+        with largest_file(0), pytest.raises(OSError, match="too large"):
+            sink.write(Metrics(1, 1.0, "learner", {"steps_per_s": 9.0}))
+        assert list((tmp_path / "tensorboard").glob("*")) == []
+        sink.write(Metrics(2, 2.0, "learner", {"steps_per_s": 9.0}))
+        assert len(list((tmp_path / "tensorboard").iterdir())) == 1
 
 
 def test_only_one_source_is_read_when_asked(tmp_path: Path) -> None:

@@ -2,41 +2,24 @@
 
 import json
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgpack
 import pytest
+from window_copies import RUN, begin, copy, entries, two_servers
 
 from shusaku.common.errors import UsageError
-from shusaku.deploy.run.archive import ArchiveWriter, unpack
-from shusaku.deploy.run.window_copy import GAMES, NUMBERS, copy_window, load_window
+from shusaku.deploy.run.archive import unpack
+from shusaku.deploy.run.window_copy import GAMES, NUMBERS, load_window
 from shusaku.replay.stream.append import Appender, EncodedGame
 from shusaku.replay.stream.client import ReplayUnavailable, connect
 from shusaku.replay.stream.control import RedisControl
 from shusaku.replay.stream.keys import RunKeys
 from shusaku.replay.stream.server import EmbeddedServer
 
-RUN = "run-1"
 ROWS = 5  # of a game
-
-
-@pytest.fixture
-def servers(tmp_path: Path) -> Iterator[tuple[EmbeddedServer, EmbeddedServer]]:
-    pair = EmbeddedServer(tmp_path / "one", max_megabytes=32), EmbeddedServer(tmp_path / "two", max_megabytes=32)
-    for server in pair:
-        server.start()
-    yield pair
-    for server in pair:
-        server.stop()
-
-
-def begin(url: str, capacity: int = 1000) -> RedisControl:
-    control = RedisControl(url, RUN)
-    control.begin(3, capacity=capacity, max_bytes=1 << 20, actors=1)
-    control.record_version(17)
-    return control
+__all__ = ["two_servers"]  # a fixture
 
 
 def play(url: str, first: int, count: int) -> None:
@@ -44,18 +27,6 @@ def play(url: str, first: int, count: int) -> None:
     for sequence in range(first, first + count):
         appender.append([EncodedGame(sequence, ROWS, b"game %06d " % sequence + bytes(100))])
     appender.close()
-
-
-def entries(url: str) -> Any:
-    client: Any = connect(url)
-    return client.xrange(RunKeys.of(RUN).games)
-
-
-def copy(url: str, target: Path) -> Any:
-    archive = ArchiveWriter(target)
-    facts = copy_window(url, RUN, archive)
-    archive.finish({})
-    return facts
 
 
 def test_every_game_and_counter_comes_back(servers: tuple[EmbeddedServer, EmbeddedServer], tmp_path: Path) -> None:
