@@ -164,6 +164,11 @@ def go() -> str:
     return matches("go_9x9", {name: OPPONENTS[name] for name in names}, machine="")
 
 
+def go_shipped() -> str:
+    names = ("uct_1000", "gnugo_1")
+    return matches("shipped_go", {name: OPPONENTS[name] for name in names}, machine="")
+
+
 def go_defaults() -> str:
     return matches("go_against_baseline", {"go_9x9 against go_9x9_baseline": "`go_9x9_baseline`, an hour as well"})
 
@@ -377,7 +382,7 @@ def readme_results() -> str:
     scores = {
         (file, name): share(newest(f"{file}.jsonl", name=name, machine="")["runs"][0]["score"])
         for file, name in (
-            ("go_9x9", "uct_1000"), ("go_9x9", "gnugo_1"), ("othello_6x6", "uct_1000_as_many_simulations_mean"),
+            ("shipped_go", "uct_1000"), ("shipped_go", "gnugo_1"), ("othello_6x6", "uct_1000_as_many_simulations_mean"),
             ("minishogi", "uct_1000"), ("minishogi", "fairy_stockfish"), ("chess_small", "first_checkpoint"),
         )
     }
@@ -391,9 +396,9 @@ def readme_results() -> str:
         ("Othello 6×6", cores, "30",
          f"{scores['othello_6x6', 'uct_1000_as_many_simulations_mean']} against plain UCT, 1,000 simulations each",
          "othello-66"),
-        ("Go 9×9", older, "60",
-         f"{scores['go_9x9', 'uct_1000']} against plain UCT with 1,000 rollouts, {scores['go_9x9', 'gnugo_1']} against "
-         "GNU Go 3.8, level 1", "go-99"),
+        ("Go 9×9, the network that ships", "1 core, bf16", "70",
+         f"{scores['shipped_go', 'uct_1000']} against plain UCT with 1,000 rollouts, "
+         f"{scores['shipped_go', 'gnugo_1']} against GNU Go 3.8, level 1", "go-99"),
         ("minishogi", cores, "60",
          f"{scores['minishogi', 'uct_1000']} against plain UCT with 1,000 rollouts, "
          f"{scores['minishogi', 'fairy_stockfish']} against Fairy-Stockfish at its lowest level", "minishogi"),
@@ -432,7 +437,7 @@ def readme_output() -> str:
 BLOCKS: dict[str, Callable[[], str]] = {
     block.__name__: block
     for block in (
-        connect_four, go, go_defaults, othello, minishogi, chess, int8, strength_quoted, parts, games, peers,
+        connect_four, go, go_shipped, go_defaults, othello, minishogi, chess, int8, strength_quoted, parts, games, peers,
         many_actors, speed_quoted, ablation, readme_output, readme_results, readme_speeds,
     )
 }

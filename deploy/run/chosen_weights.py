@@ -26,7 +26,7 @@ from shusaku.deploy.run.game_parameters import check_search
 from shusaku.deploy.run.saved_config import find_config, holds_run, read_config
 from shusaku.learner.checkpoints import WEIGHTS, Checkpoint, Found, is_checkpoint, load_checkpoint, load_latest
 
-SHIPPED = {"connect_four": "connect_four"}  # game -> its folder in deploy/shipped
+SHIPPED = {"connect_four": "connect_four", "go": "go_9x9"}  # game -> its folder in deploy/shipped
 _SHIPPED_FOLDER = Path(__file__).resolve().parents[1] / "shipped"
 
 

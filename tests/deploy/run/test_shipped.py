@@ -39,7 +39,8 @@ def test_the_game_decides_which_one_is_meant() -> None:
     assert chosen_game() == "connect_four"
     assert chosen_game("game=connect_four", default="go") == "connect_four"
     assert {chosen_game(f"game={game}") for game in SHIPPED} == set(SHIPPED)
-    for game, words, default in (("hex", ["game=hex"], ""), ("go", [], "go")):
+    assert chosen_game(default="go") == "go"
+    for game, words, default in (("hex", ["game=hex"], ""), ("chess", [], "chess")):
         with pytest.raises(UsageError, match=f"^checkpoint=shipped: there is no such network of {game}, only of conn"):
             chosen_game(*words, default=default)
 
