@@ -4,7 +4,8 @@
 
 Each opening of 6 random plies is played twice with sides swapped.  What several threads lose by looking at leaves that
 one would not is to cost little: the score of 2 x 16 is to be at least 42 %.  Prints it with its 95 % interval, pairs
-resampled together.  Without a checkpoint the network is untrained, which says little.
+resampled together.  The search is always puct: of a fixed number of simulations, gumbel's is one thread's plan that
+ignores both numbers.  Without a checkpoint the network is untrained, which says little.
 
 `--scores FILE` keeps the pairs that were played, so that the command goes on after an interruption; with `--part 1/2`
 and `--part 2/2` two processes share the games, and the command without a part then counts those of both.
@@ -21,6 +22,7 @@ from shusaku.actors.analysis.analysis import Analysis, Limits
 from shusaku.actors.evaluators.factory import make_bucketed_evaluator
 from shusaku.common._core import Game, Position
 from shusaku.common.config.schema import Config, GameConfig, InferenceConfig, NetworkConfig
+from shusaku.common.config.search import make_search
 from shusaku.deploy.protocols.opening import SIZES
 from shusaku.deploy.run.chosen_weights import ChosenWeights, choose_weights
 
@@ -30,6 +32,7 @@ OPENING_PLIES = 6
 
 def analyses_of(chosen: ChosenWeights) -> list[Analysis]:
     """One for each shape."""
+    search = make_search("puct", **vars(chosen.search))
     made = []
     for threads, leaves in SHAPES:
         evaluators = []
@@ -37,7 +40,7 @@ def analyses_of(chosen: ChosenWeights) -> list[Analysis]:
             evaluator = make_bucketed_evaluator(chosen.game, InferenceConfig(), chosen.network, leaves, sizes=SIZES)
             evaluator.load(chosen.weights)
             evaluators.append(evaluator)
-        made.append(Analysis(chosen.game, evaluators, chosen.search, leaves=leaves))
+        made.append(Analysis(chosen.game, evaluators, search, leaves=leaves))
     return made
 
 
