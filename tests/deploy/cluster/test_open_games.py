@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster_process import ClusterProcess
+from cluster_process import START_S, ClusterProcess
 
 from shusaku.common.messages import GameRecord
 from shusaku.common.open_game_codec import decode_open_game
@@ -78,11 +78,11 @@ def restored(state: dict[str, Any]) -> int:
 
 
 @pytest.mark.faults
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(480)
 def test_games_outlive_kill_9_scale_down_and_stop(runs: list[ClusterProcess], tmp_path: Path) -> None:
     """No game is lost or ends twice; at most the plies since the last save are played again."""
     run = begin(runs, tmp_path / "run")
-    run.until(lambda s: s["alive_actors"] == 2, 90, "two actors")
+    run.until(lambda s: s["alive_actors"] == 2, START_S, "two actors")
     until_long(run, 0)
     run.hurt("self_play 0")
     killed = time.monotonic()
@@ -113,7 +113,7 @@ def test_games_outlive_kill_9_scale_down_and_stop(runs: list[ClusterProcess], tm
     assert time.monotonic() - begun < 25
     run.until_nothing_is_left(30)
     again = begin(runs, tmp_path / "run")
-    state = again.until(lambda s: s["alive_actors"] == 2 and restored(s) >= GAMES, 90, "the games of before")
+    state = again.until(lambda s: s["alive_actors"] == 2 and restored(s) >= GAMES, START_S, "the games of before")
     assert state["status"]["dropped_games"] == 0
     again.check_games()
     assert again.stop() == 143

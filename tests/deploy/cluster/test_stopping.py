@@ -119,11 +119,11 @@ def test_ctrl_c_while_learning_writes_a_checkpoint(start: Callable[[], ClusterPr
 def test_a_killed_run_plays_again_within_a_minute(start: Callable[[], ClusterProcess]) -> None:
     """The driver's processes are gone, or do not disturb the next start."""
     run = start()
-    run.until_learning(180.0)  # the load of the machine is not what is tested
+    run.until_learning()
     games = run.counters()["games"]
     run.process.kill()
     run.process.wait()
     again = start()
     again.until(lambda state: again.counters().get("games", 0) > games, 60.0, "the first game")
     assert time.monotonic() - again.began < 60.0
-    run.until_nothing_is_left(1.0)
+    run.until_nothing_is_left(30)
