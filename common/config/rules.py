@@ -186,7 +186,7 @@ def _self_play_conditions(config: Config) -> Iterator[_Condition]:
         yield ("search.reuse", not (search.reuse and search.graph),
                "a graph cannot be cut where the move was played; use search.reuse=false or search.graph=false")
         yield ("search.leaves", search.leaves == 1,
-               "self-play selects one leaf a game at a time, because virtual losses would distort the visits that are "
+               "self-play selects one leaf a game at a time, because paths that wait would distort the visits that are "
                "learned; use search.leaves=1 (evaluate and match know more)")
     if isinstance(search, EvaluationConfig):
         yield ("search.average_symmetries", not search.average_symmetries,

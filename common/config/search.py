@@ -86,7 +86,7 @@ class PuctConfig(ExplorationConfig, MoveChoiceConfig, PriorConfig, TreeConfig, E
     fpu_reduction: float = 0.2  # unvisited child: parent's value - this * sqrt(visited prior) (KataGo, lc0)
     root_fpu_reduction: float = 0.0  # the same at the root (KataGo: 0 where noise explores)
     reuse: bool = False  # keep the subtree of the move that was played; its visits come on top of `simulations`
-    leaves: int = 1  # of a game that are evaluated together: for play, never for self-play (virtual loss)
+    leaves: int = 1  # of a game that are evaluated together: for play, never for self-play
     graph: bool = False  # positions with the same future are one node (KataGo, docs/GraphSearch.md)
 
 

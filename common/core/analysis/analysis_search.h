@@ -277,7 +277,7 @@ class AnalysisSearch {
     std::uint32_t child;  // kNothing if it has to be made
   };
 
-  // Puct::select, and Puct::select_beside if paths wait: each counts as a visit that was lost.
+  // Puct::select, and Puct::select_beside if paths wait: each counts as a visit whose value is not known.
   Choice select(const GrowingNode& node, bool is_root) const {
     const float reduction = is_root ? options_.root_fpu_reduction : options_.fpu_reduction;
     const float fpu = node.mean_value() - reduction * std::sqrt(node.visited_prior);
@@ -286,9 +286,8 @@ class AnalysisSearch {
     float highest = best.edge < 0 ? -kInfinity : fpu + scale * from_half(tree_.priors(node)[best.edge]);
     tree_.for_children(node, [&](std::uint32_t at, const GrowingNode& child) {
       if (is_root && !is_allowed_[child.edge]) return;
-      const float lost = float(child.waiting), n = float(child.visits) + lost;
-      const float q = n < 1 ? fpu : (child.sum_for_mover() - lost) / n;
-      const float score = q + scale * from_half(child.prior) / (1.f + n);
+      const float q = child.visits < 1 ? fpu : child.sum_for_mover() / float(child.visits);
+      const float score = q + scale * from_half(child.prior) / (1.f + float(child.visits + child.waiting));
       if (best.edge >= 0 && (score < highest || (score == highest && child.edge > best.edge))) return;
       highest = score, best = {child.edge, at};
     });

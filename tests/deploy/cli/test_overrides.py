@@ -169,8 +169,8 @@ def test_naming_a_player_does_not_let_self_play_off() -> None:
 
 
 def test_contradictions_are_refused() -> None:
-    assert "virtual losses would distort" in refusal("search=puct", "search.leaves=2")
-    assert "virtual losses would distort" in refusal("search=puct", "search.leaves=2", "learner.enabled=false")
+    assert "paths that wait would distort" in refusal("search=puct", "search.leaves=2")
+    assert "paths that wait would distort" in refusal("search=puct", "search.leaves=2", "learner.enabled=false")
     assert "samples one symmetry for every leaf" in refusal("search.average_symmetries=true")
     assert "cannot be cut" in refusal("search=puct", "search.graph=true", "search.reuse=true")
     assert "own policy" in refusal("search=policy_only")
