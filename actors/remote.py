@@ -4,6 +4,7 @@ Every class is a `common.remote_worker.RemoteWorker`: `run` takes one thread unt
 every end, also an exception; the other methods are short.
 """
 
+import os
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +30,7 @@ from shusaku.actors.pipelined_self_play import PipelinedSelfPlay
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.config.schema import Config, InferenceConfig
+from shusaku.common.cpu_share import CpuShare
 from shusaku.common.external.configured_game import decided_game
 from shusaku.common.hardware import lower_priority
 from shusaku.common.leaves_codec import LeavesCodec
@@ -265,7 +267,7 @@ class EvaluatorActor(_Shell):
             return None
 
     def rate(self, weights: list[Any], seconds: float) -> tuple[EloCurve | None, str]:
-        """Rates these weights, published at this training time, by games on one thread.
+        """Rates these weights, published at this training time, by games on one thread, which rests for its share.
 
         The ratings, None if it was stopped, and what is wrong with the disk.
         """
@@ -275,7 +277,8 @@ class EvaluatorActor(_Shell):
             config = replace(self._config, inference=inference_on_cpu(self._config.inference))
             self._rater = Rater(config, decided_game(config.game), Path(self._directory), threads=1,
                                 should_stop=self._stopping.is_set)
-        curve = self._rater.rate(ray.get(weights[0]), seconds)
+        share = CpuShare(self._config.rater.share * len(os.sched_getaffinity(0)), self._stopping.wait)
+        curve = self._rater.rate(ray.get(weights[0]), seconds, share.rest)
         return curve, self._rater.trouble
 
     def __repr__(self) -> str:

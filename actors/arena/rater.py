@@ -75,11 +75,11 @@ class Rater:
             return False
         return True
 
-    def rate(self, weights: Weights, seconds: float) -> EloCurve | None:
+    def rate(self, weights: Weights, seconds: float, on_step: Callable[[], object] = lambda: None) -> EloCurve | None:
         """Rates this version; None if it was stopped."""
         self.offer(weights, seconds)
         while not self._should_stop() and self.step():
-            pass
+            on_step()
         return None if self._should_stop() else self.curve
 
     def _begin(self) -> bool:
