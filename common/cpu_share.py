@@ -11,7 +11,7 @@ class CpuShare:
         self, share: float, wait: Callable[[float], object], *, used: Callable[[], float] = time.thread_time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`share`: of one core, above 0; `wait` takes seconds, and may return early; `used` and `clock` give seconds."""
+        """`share`: of one core, above 0; `wait` takes seconds, and may return early; `used`, `clock` give seconds."""
         self._share, self._wait, self._used, self._clock = share, wait, used, clock
         self._used_before, self._begin = used(), clock()
 
