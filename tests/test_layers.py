@@ -26,7 +26,7 @@ ORDER = (
     "common/core/games/shogi", "common/core/search", "common/core/analysis", "common/core/rows",
     "common/core/bindings/erased.h", "common/core/bindings/arrays.h", "common/core/bindings/leaves.h",
     "common/core/bindings/model.h", "common/core/bindings/games", "common/core/bindings",
-    "common/errors.py", "common/activity.py", "common/device_memory.py", "common/remote_worker.py",
+    "common/errors.py", "common/cpu_share.py", "common/activity.py", "common/device_memory.py", "common/remote_worker.py",
     "common/durable_files.py", "common/checked_json.py", "common/json_lines.py", "common/masking.py",
     "common/own_files.py", "common/suggestions.py", "common/hardware.py", "common/stage_timer.py", "common/config",
     "common/messages.py", "common/resignation.py",
