@@ -74,7 +74,8 @@ def summary(report: dict[str, Any]) -> dict[str, Any]:
     return {
         "games": report["games"], "our_faults": sum(report["first"]["faults"].values()),
         "our_moves_refused": report["second"]["faults"].get("refusal", 0), "faults": report["faults"],
-        "messages": report["fault_messages"][:5], "score": report["score"],
+        "messages": report["fault_messages"][:5],
+        **{key: report[key] for key in ("wins", "draws", "losses", "score", "elo", "elo_low", "elo_high")},
         "resignations": [report[side]["resignations"] for side in ("first", "second")],
         "mean_plies": round(report["mean_plies"], 1), "seconds": report["seconds"],
     }
