@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from shusaku.common._core import Game
 
 FEWEST_MOVES = 10.0  # that a player is assumed to have before them, so that a long game never runs dry
-REMEMBERED_MOVES = 12  # whose delays count for the reserve
+REMEMBERED_MOVES = 40  # whose delays count for the reserve
+CUSHION = 4  # reserves of main time that are kept where no overtime follows: one late answer loses the game
+LONGEST_WAY = 1.0  # seconds; a longer one is not a way
 COMFORT = 8  # reserves that are left: then every move is searched, be it for a fortieth of what is left
 LEAST_SHARE = 1 / 40
 
@@ -125,13 +127,17 @@ def plan_move(clock: Clock, moves: float, reserve: float) -> ThinkingTime:
 
     `reserve`: seconds that a move takes besides its search, on the way to the arbiter's clock and back.  The plan ends
     at least so long before the time is over, and loses no period of byo-yomi.  It is 0, so that a move comes at once,
-    only if little more than the reserve is left.
+    only if little more than the reserve is left, or the cushion of a game without overtime has to grow again.
     """
     if clock.is_unlimited:
         return ThinkingTime(math.inf, math.inf)
     moves = min(moves, clock.moves_to_go) if clock.moves_to_go else moves
     main, period, period_moves = clock.main_seconds, clock.left_in_period, clock.moves_in_period
     most = max(0.0, main + period - reserve)
+    if not period and not clock.moves_to_go:
+        main -= CUSHION * reserve
+        if main <= 0:
+            return ThinkingTime(0.0, 0.0)
     gain = clock.increment_seconds - reserve
     aim = main / moves + period / period_moves + gain
     limit = 2 * main / (moves + 1) + 2 * period / (period_moves + 1) + gain  # all of it for the last move
@@ -152,12 +158,24 @@ class LagReserve:
     def __init__(self, asked_seconds: float) -> None:
         self.asked_seconds = asked_seconds
         self._delays: deque[float] = deque(maxlen=REMEMBERED_MOVES)
+        self._ways: deque[float] = deque(maxlen=REMEMBERED_MOVES)
 
     @property
     def seconds(self) -> float:
         """The second longest delay counts, so that one hiccup does not cost the next moves their time."""
-        return self.asked_seconds + (sorted(self._delays)[-2] if len(self._delays) > 1 else 0.0)
+        return self.asked_seconds + _second_longest(self._delays) + _second_longest(self._ways)
 
     def record(self, planned_seconds: float, taken_seconds: float) -> None:
         """After a move that had a plan."""
         self._delays.append(max(0.0, taken_seconds - planned_seconds))
+
+    def record_way(self, expected: Clock, shown: Clock) -> None:
+        """What the way to the arbiter's clock and back has cost: less is left than was expected after the last move."""
+        is_same_control = shown.increment_seconds == expected.increment_seconds and not shown.moves_to_go
+        seconds = expected.main_seconds - shown.main_seconds
+        if is_same_control and not shown.period_seconds and 0 <= seconds < LONGEST_WAY:  # else another game, or clock
+            self._ways.append(seconds)
+
+
+def _second_longest(seconds: "deque[float]") -> float:
+    return sorted(seconds)[-2] if len(seconds) > 1 else 0.0

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from shusaku.actors.analysis.analysis import Analysis
 from shusaku.actors.analysis.report import Limits, MoveReport, Report
 from shusaku.common._core import Game, Position
-from shusaku.deploy.protocols.clock import LagReserve, ThinkingTime, expected_moves, plan_move
+from shusaku.deploy.protocols.clock import Clock, LagReserve, ThinkingTime, expected_moves, plan_move
 from shusaku.deploy.protocols.uci.go import GoRequest
 
 DEPTH_POLL_S = 0.02  # between two looks at how deep a search is
@@ -28,6 +28,7 @@ class Thinking:
         self._actions: tuple[int, ...] = ()
         self._expected = 1.0
         self._plan = ThinkingTime(math.inf, math.inf)
+        self._left: Clock | None = None  # after the last answer, if its way took no time
         self._asked = 0.0  # when the request came
         self._began = 0.0  # when its clock began to run
         self._looked = 0.0
@@ -60,6 +61,8 @@ class Thinking:
         """
         analysis = self._analysis
         analysis.set_position(position)
+        if self._left is not None and request.clock is not None:
+            self._reserve.record_way(self._left, request.clock)
         self._request, self._actions, self._asked, self._began = request, actions, began, began
         self._expected = expected_moves(self._game, position.ply)
         self.is_active, self.is_pondering = True, request.is_ponder
@@ -86,11 +89,12 @@ class Thinking:
         """Ends the search if it runs; what it found."""
         report = self._analysis.stop()
         self.is_active = self.is_pondering = self._runs = False
+        taken = self._now() - self._began
         if not self._has_run:
-            self._reserve.record(0.0, 0.0)  # old delays are forgotten, too, by moves that come at once
+            self._reserve.record(0.0, taken)
         elif report.ended == "time":
-            planned = self._plan.limit if self._is_extended else self._plan.aim
-            self._reserve.record(planned, self._now() - self._began)
+            self._reserve.record(self._plan.limit if self._is_extended else self._plan.aim, taken)
+        self._left = self._request.clock.spend(taken) if self._request.clock else None
         return report
 
     def moves(self, report: Report) -> list[MoveReport]:

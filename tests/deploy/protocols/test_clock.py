@@ -8,7 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shusaku.common._core import Game
-from shusaku.deploy.protocols.clock import FEWEST_MOVES, Clock, LagReserve, expected_moves, plan_move
+from shusaku.deploy.protocols.clock import (
+    CUSHION,
+    FEWEST_MOVES,
+    LONGEST_WAY,
+    REMEMBERED_MOVES,
+    Clock,
+    LagReserve,
+    expected_moves,
+    plan_move,
+)
 
 seconds = st.floats(0, 1e5)
 clocks = st.one_of(
@@ -126,6 +135,32 @@ def test_the_reserve_learns_how_late_answers_come() -> None:
     assert lag.seconds == 0.05
     lag.record(1.0, 1.2)
     assert lag.seconds == pytest.approx(0.25)
-    for _ in range(30):
+    for _ in range(REMEMBERED_MOVES):
         lag.record(1.0, 0.5)
     assert lag.seconds == 0.05
+
+
+def test_the_way_to_the_arbiter_counts() -> None:
+    lag = LagReserve(0.05)
+    expected = Clock.fischer(10, 0.1)
+    for shown in (9.8, 9.9, 9.9):
+        lag.record_way(expected, Clock.fischer(shown, 0.1))
+    assert lag.seconds == pytest.approx(0.15)
+    for other in (Clock.fischer(11, 0.1), Clock.fischer(10 - LONGEST_WAY, 0.1), Clock.fischer(9.5, 0.2),
+                  Clock.fischer(9.5, 0.1, 40), Clock.byo_yomi(9.5, 10)):
+        for _ in range(3):
+            lag.record_way(expected, other)  # another game, or another control
+    assert lag.seconds == pytest.approx(0.15)
+
+
+def test_a_cushion_is_kept_where_a_late_answer_loses() -> None:
+    """A player whose answers are late by twice the reserve, now and then, lives on the increment for ever."""
+    for left in (0.0, 0.1, CUSHION * 0.05):
+        assert plan_move(Clock.fischer(left, 0.02), 10, 0.05).limit == 0
+    assert plan_move(Clock.byo_yomi(0.1, 5), 10, 0.05).aim > 4
+    assert plan_move(Clock.fischer(0.1, 0, 1), 10, 0.05).aim == pytest.approx(0.05)
+    clock = Clock.fischer(2, 0.02)
+    for move in range(600):
+        late = 0.1 if move % 8 == 0 else 0.002
+        clock = clock.spend(plan_move(clock, 10, 0.05).limit + late)
+        assert clock.left > 0, move

@@ -7,7 +7,7 @@ import pytest
 from shusaku.actors.analysis.analysis import Analysis
 from shusaku.actors.analysis.report import Limits, MoveReport, Report
 from shusaku.common._core import Game, Position
-from shusaku.deploy.protocols.clock import Clock, LagReserve, expected_moves, plan_move
+from shusaku.deploy.protocols.clock import REMEMBERED_MOVES, Clock, LagReserve, expected_moves, plan_move
 from shusaku.deploy.protocols.uci.go import GoRequest
 from shusaku.deploy.protocols.uci.thinking import SIMULATIONS_A_PLY, Thinking
 
@@ -125,7 +125,7 @@ def test_late_answers_make_the_next_plans_shorter_and_are_forgotten(analysis: Sc
         assert thinking.is_due()
         thinking.end()
     assert lag.seconds > 0.5
-    for _ in range(12):
+    for _ in range(REMEMBERED_MOVES):
         thinking_with(analysis, GoRequest(clock=Clock.absolute(0)), lag).end()
     assert lag.seconds == 0.1
 
