@@ -8,12 +8,14 @@ minutes=${MINUTES:-20}
 out=benchmarks/results/default_networks.jsonl
 PATH="$PATH:${XDG_CACHE_HOME:-$HOME/.cache}/shusaku/oracles/bin:/usr/games"
 
+recorded() { grep -qs "\"name\": \"$1\"" "$out"; }
 train() {  # EXPERIMENT
-  [[ -f runs/engines_$1/summary.json ]] || .venv/bin/shusaku local experiment="$1" run.dir="runs/engines_$1" \
-    run.minutes="$minutes" actors.count=1 strength.enabled=false rater.enabled=false
+  recorded "training of $1" || .venv/bin/python -m benchmarks.lib "$out" --append --name "training of $1" -- \
+    local experiment="$1" run.dir="runs/engines_$1" run.minutes="$minutes" actors.count=1 strength.enabled=false \
+    rater.enabled=false
 }
 match() {  # NAME OVERRIDES...
-  grep -qs "\"name\": \"$1\"" "$out" || .venv/bin/python -m benchmarks.lib "$out" --append --name "$1" -- \
+  recorded "$1" || .venv/bin/python -m benchmarks.lib "$out" --append --name "$1" -- \
     match "${@:2}" first.search.simulations=64 games=100
 }
 usi() { echo second.engine=usi second.command="$1" second.nodes="$2"; }
