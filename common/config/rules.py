@@ -37,6 +37,7 @@ _LIMITS: Limits = [
     (one_of("cpu", "cuda"), ["inference.device", "learner.device"]),
     (one_of("power", "fixed"), ["replay.window"]),
     (one_of("linear", "planes"), ["network.policy_head"]),
+    (one_of("reject", "draw"), ["records.unknown"]),
     (one_of("sgd", "adam", "adamw"), ["learner.optimizer"]),
     (one_of("constant", "cosine", "step", "cooldown"), ["learner.schedule"]),
     (number(at_least=0), [
