@@ -10,7 +10,7 @@ from shusaku.common._core import Game, RowRing
 from shusaku.common.config.schema import ReplayConfig
 from shusaku.common.messages import GameRecord
 from shusaku.common.network.row_labels import RowLabels
-from shusaku.replay.buffer import Batch, ReplayStats
+from shusaku.replay.buffer import Batch, ReplayStats, Sample
 from shusaku.replay.rate_limiter import LimiterState, RateLimiter
 from shusaku.replay.validation import InvalidRecordError, Quarantine, Validation
 from shusaku.replay.window import window_rows
@@ -71,7 +71,7 @@ class RowWindow:
         self.limiter.insert(rows)
         self._evict()
 
-    def sample(self, batch_size: int, seed: int) -> Batch | None:
+    def sample(self, batch_size: int, seed: int) -> Sample | None:
         """See `ReplayReader.sample`."""
         if not self.limiter.sample(batch_size):
             return None
