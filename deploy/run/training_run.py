@@ -28,6 +28,7 @@ from shusaku.deploy.run.run_status import MetricsWriter, StatusBuilder, promethe
 from shusaku.deploy.run.run_summary import totals_line
 from shusaku.deploy.run.run_view import FaultCounter, RunView
 from shusaku.deploy.run.stop_signals import StopSignals
+from shusaku.deploy.run.unseen_losses import unseen_losses, unseen_table
 from shusaku.learner.checkpoints import WEIGHTS, go_back, published_weights
 from shusaku.learner.training_loop import TrainingReport
 
@@ -181,8 +182,12 @@ class TrainingRun(ABC):
         view, _ = self.show(at_once=True)
         totals = {"games": view.games, "rows": view.rows, "steps": steps}
         self.log(totals_line(self.directory.path, self.seconds, self.config.run.minutes, **totals))
+        losses = unseen_losses(self.report)
+        if losses:
+            self.log(unseen_table(losses))
+            self.metrics.write(*self.show(at_once=True))
         return {"run_dir": str(self.directory.path), "seconds": round(self.seconds, 1), **totals,
-                "version": view.version, **more}
+                "version": view.version, **({"losses": losses} if losses else {}), **more}
 
     def conclude(self, strength: Strength, step: int) -> dict[str, Any]:
         """Writes and logs the final strength, of the weights of that step; returns it for `--json`."""
