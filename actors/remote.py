@@ -6,6 +6,7 @@ every end, also an exception; the other methods are short.
 
 import os
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -278,9 +279,9 @@ class EvaluatorActor(_Shell):
             return None
 
     def rate(self, weights: list[Any], seconds: float) -> tuple[EloCurve | None, str]:
-        """Rates these weights, published at this training time, by games on one thread, which rests for its share.
+        """Rates these weights, published at this training time, by games on one thread.
 
-        The ratings, None if it was stopped, and what is wrong with the disk.
+        It rests so that the process keeps its share of the time.  The ratings, None if it was stopped, and what is wrong with the disk.
         """
         self._wait_until_built()
         lower_priority(self._nice)
@@ -288,7 +289,8 @@ class EvaluatorActor(_Shell):
             config = replace(self._config, inference=inference_on_cpu(self._config.inference))
             self._rater = Rater(config, decided_game(config.game), Path(self._directory), threads=1,
                                 should_stop=self._stopping.is_set)
-        share = CpuShare(self._config.rater.share * len(os.sched_getaffinity(0)), self._stopping.wait)
+        share = CpuShare(self._config.rater.share * len(os.sched_getaffinity(0)), self._stopping.wait,
+                         used=time.process_time)  # with the threads that compile the networks
         curve = self._rater.rate(ray.get(weights[0]), seconds, share.rest)
         return curve, self._rater.trouble
 
