@@ -90,6 +90,8 @@ _LIMITS: Limits = [
     (number("; strength.enabled=false switches it off", above=0), ["strength.minutes"]),
     (number(above=0, at_most=1), ["replay.window_exponent", "replay.window_factor", "learner.cooldown_share"]),
     (number(above=0, at_most=3600), ["bench.seconds"]),
+    (number(above=0), ["dataset.minutes"]),
+    (number(at_least=1, at_most=10_000_000), ["dataset.positions"]),
     (number(above=0, at_most=1000), ["records.weight"]),
 ]
 _SELF_PLAY_LIMITS: Limits = [
@@ -148,8 +150,8 @@ def _conditions(config: Config) -> Iterator[_Condition]:
            "is for a server of yours; give its replay.url or replay.url_file as well")
     yield ("learner.targets", not unknown,
            f"there is no target {unknown}; nearest: {nearest(unknown, TARGETS)}; there are {', '.join(TARGETS)}")
-    yield ("learner.targets", {"policy", "value"} <= set(targets),
-           "policy and value must be among them, because the search asks for both")
+    yield ("learner.targets", not {"policy", "value"}.isdisjoint(targets),
+           "policy or value must be among them, because only these two are played with")
     yield "learner.targets", len(set(targets)) == len(targets), "names a target twice"
     heads = learner.publish_heads
     yield ("learner.publish_heads", set(heads) <= set(PUBLISHED_HEADS) and len(set(heads)) == len(heads),
@@ -184,6 +186,11 @@ def _is_test(sprt: list[float]) -> bool:
 
 def _self_play_conditions(config: Config) -> Iterator[_Condition]:
     search, play = config.search, config.self_play
+    plays = not (config.dataset.records or config.value.enabled)  # with the network that learns
+    asked = {"policy"} if search.policy == "policy_only" else {"policy", "value"}
+    yield ("learner.targets", not plays or not config.learner.enabled or asked <= set(config.learner.targets),
+           f"{' and '.join(sorted(asked))} must be among them, because the search asks for "
+           f"{'both' if len(asked) > 1 else 'it'}; one of them alone is learned from finished games: dataset.records=")
     if isinstance(search, PuctConfig):
         yield ("search.reuse", not (search.reuse and search.graph),
                "a graph cannot be cut where the move was played; use search.reuse=false or search.graph=false")
@@ -196,9 +203,9 @@ def _self_play_conditions(config: Config) -> Iterator[_Condition]:
                "know the mean)")
     if config.value.enabled:
         yield from _value_conditions(config)
-    own_targets = () if config.value.enabled else (("policy_only", "its target is the network's own policy"),)
-    for policy, reason in (("mcts", "plain UCT uses no network"), *own_targets):
-        yield ("search.policy", search.policy != policy or not config.learner.enabled,
+    for policy, reason in (("mcts", "plain UCT uses no network"),
+                           ("policy_only", "its target is the network's own policy")):
+        yield ("search.policy", search.policy != policy or not config.learner.enabled or not plays,
                f"{reason}, so nothing can be learned; use search=puct or search=gumbel, or learner.enabled=false")
     yield ("self_play.komi_stdev", play.komi_stdev == 0 or config.game.name == "go",
            f"{config.game.name} has no komi; leave it out")
@@ -214,6 +221,10 @@ def _value_conditions(config: Config) -> Iterator[_Condition]:
         yield (f"value.{key}", bool(getattr(config.value, key)),
                "must name the run, checkpoint or file of a policy, such as runs/imitation; games for a value network "
                "are played by two policies that were learned before")
+    yield ("value.enabled", not config.dataset.records,
+           f"makes games, and dataset.records={config.dataset.records} learns from finished ones; use one of the two")
+    yield ("learner.targets", "value" in config.learner.targets,
+           "value must be among them, because value.enabled=true makes games for it")
     yield ("search.policy", config.search.policy == "policy_only",
            "games for a value network are played without a search; use search=policy_only")
     changed = next((f"self_play.{name}" for name, value in vars(SelfPlayConfig()).items()
