@@ -1,6 +1,7 @@
 """Games for a value network: two policies that never change play them, and one position of each is learned from."""
 
 from collections.abc import Sequence
+from typing import Any, cast
 
 from shusaku.actors.evaluators.evaluator import Evaluator, Runtime
 from shusaku.actors.evaluators.factory import make_evaluator
@@ -91,15 +92,15 @@ def make_value_games(
 
 def game_of(game: Game, policy: Weights) -> Game:
     """The game as this policy sees it: `game` unless its planes are others."""
-    is_same = (policy.game, dict(policy.params)) == (game.name, dict(game.params))
-    return game if is_same else Game(policy.game, policy.params)
+    own = Game(policy.game, policy.params)
+    return game if (own.name, own.params) == (game.name, game.params) else own
 
 
 def evaluator_of(
     game: Game, inference: InferenceConfig, weights: Weights, size: int, timer: StageTimer | None = None
 ) -> Evaluator:
     """An evaluator of these weights, for `size` positions at once."""
-    network = NetworkConfig(**weights.network)  # type: ignore[arg-type]
+    network = NetworkConfig(**cast(dict[str, Any], weights.network))
     evaluator = make_evaluator(game, inference, network, size, timer)
     evaluator.load(weights)
     return evaluator

@@ -8,14 +8,15 @@ A run that is started again plays with these files, whatever has become of the r
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from shusaku.actors.value_games import game_of
 from shusaku.common._core import Game
 from shusaku.common.config.schema import Config, NetworkConfig
 from shusaku.common.errors import RunError, UsageError
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.messages import Weights
-from shusaku.common.network.fingerprint import check_planes
+from shusaku.common.network.tower import has_head
 from shusaku.common.network.weights import load_weights, save_weights
 from shusaku.deploy.run.calibration import with_scales
 from shusaku.deploy.run.chosen_weights import find_weights
@@ -63,22 +64,22 @@ def _find(config: Config) -> list[Weights]:
         name = getattr(config.value, key)
         source = f"value.{key}={name}"
         weights = find_weights(config, f"value.{key}", name).weights
-        if weights.game != game.name or _rules(weights.params) != _rules(game.params):
-            raise UsageError(f"{source}: plays {_name(weights.game, weights.params)}, and this run "
-                             f"{_name(game.name, game.params)}; name a policy of the same game")
-        if not any(name.startswith("heads.policy.") for name in weights.tensors):
+        own = game_of(game, weights)
+        if own.name != game.name or _rules(own) != _rules(game):
+            raise UsageError(f"{source}: plays {_text(own)}, and this run {_text(game)}; name a policy of the same "
+                             "game")
+        if not has_head(weights.tensors, "policy"):
             raise UsageError(f"{source}: has no policy head; name a run whose learner.targets hold policy")
-        if found and dict(weights.params) != dict(found[0].params):
-            raise UsageError(f"{source}: sees {_name(weights.game, weights.params)}, and value.supervised="
-                             f"{config.value.supervised} {_name(weights.game, found[0].params)}; both policies must "
-                             "have the same planes")
-        check_planes(Game(weights.game, weights.params), weights.planes, source)
+        if found and own.params != game_of(game, found[0]).params:
+            raise UsageError(f"{source}: sees {_text(own)}, and value.supervised={config.value.supervised} "
+                             f"{_text(game_of(game, found[0]))}; both policies must have the same planes")
         found.append(weights)
     return found
 
 
 def _with_scales(config: Config, weights: Weights, log: Callable[[str], None]) -> Weights:
-    game, network = Game(weights.game, weights.params), NetworkConfig(**weights.network)  # type: ignore[arg-type]
+    game = game_of(configured_game(config.game), weights)
+    network = NetworkConfig(**cast(dict[str, Any], weights.network))
     try:
         return with_scales(config.inference, game, network, weights)
     except RunError as refused:
@@ -94,9 +95,9 @@ def _paths(directory: Path) -> list[Path]:
     return [directory / FOLDER / f"{key}.safetensors" for key in POLICIES]
 
 
-def _rules(params: Any) -> dict[str, Any]:
-    return {name: value for name, value in params.items() if name not in _OWN_PARAMETERS}
+def _rules(game: Game) -> dict[str, Any]:
+    return {name: value for name, value in game.params.items() if name not in _OWN_PARAMETERS}
 
 
-def _name(game: str, params: Any) -> str:
-    return f"{game}({', '.join(f'{name}={value}' for name, value in params.items())})"
+def _text(game: Game) -> str:
+    return f"{game.name}({', '.join(f'{name}={value}' for name, value in game.params.items())})"
