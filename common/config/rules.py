@@ -38,6 +38,7 @@ _LIMITS: Limits = [
     (one_of("cpu", "cuda"), ["inference.device", "learner.device"]),
     (one_of("power", "fixed"), ["replay.window"]),
     (one_of("linear", "planes"), ["network.policy_head"]),
+    (one_of("reject", "draw"), ["records.unknown"]),
     (one_of("sgd", "adam", "adamw"), ["learner.optimizer"]),
     (one_of("constant", "cosine", "step", "cooldown"), ["learner.schedule"]),
     (number(at_least=0), [
@@ -158,6 +159,8 @@ def _conditions(config: Config) -> Iterator[_Condition]:
            f"must be made of {', '.join(PUBLISHED_HEADS)}, each once; policy and value are always published")
     yield ("learner.publish_heads", set(heads) <= set(targets),
            "must be among learner.targets, or they are never learned; add them there")
+    yield ("replay.test_share", not (replay.test_share and config.dataset.records),
+           "is for games that are played; those of dataset.records have parts that are not learned from, leave it out")
     yield ("learner.batch_size", learner.batch_size <= replay.capacity,
            f"must not exceed replay.capacity={replay.capacity}; raise the capacity or lower the batch size")
     yield ("learner.blunder_width", learner.blunder_gap == 0 or learner.blunder_width <= 2 * learner.blunder_gap,

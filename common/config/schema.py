@@ -282,6 +282,8 @@ class RecordsConfig:
     comments: bool = False  # export: with values and policies of the searches
     moves: int = 5  # of a search in a comment: those with the largest shares; 0: the value alone
     weight: float = 1.0  # import: of each row beside those of self-play, which have 1
+    out: str = ""  # import: a new directory for a record log of the games, instead of the window of run.dir
+    unknown: str = "reject"  # import, check: a game without a result: reject it | draw: take it as drawn
 
 
 @dataclass

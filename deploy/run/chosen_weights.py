@@ -56,10 +56,9 @@ def check_heads(weights: Weights, search: SearchConfig, source: str, key: str) -
     """
     asked = "policy" if search.policy == "policy_only" else "value"
     if search.policy != "mcts" and not has_head(weights.tensors, asked):
-        other = ("a search that has a value, such as " + f"{key}=puct" if asked == "policy" else
-                 f"{key}=policy_only, which plays by the policy alone")
-        raise UsageError(f"{source}: this network has no {asked}, which {key}={search.policy} asks for; use {other}, or "
-                         f"train one with {asked} among learner.targets")
+        other = f"{key}=puct" if asked == "policy" else f"{key}=policy_only"
+        raise UsageError(f"{source}: this network has no {asked}, which {key}={search.policy} asks for; use {other}, "
+                         f"or train a network with {asked} among learner.targets")
 
 
 def check_searcher(game: Game, search: SearchConfig, key: str) -> None:

@@ -6,7 +6,7 @@ from shusaku.learner.training_loop import MEASURED, TrainingReport
 Losses = dict[str, dict[str, float]]  # target -> test, train and their difference
 
 
-def unseen_losses(report: TrainingReport | None) -> Losses:
+def window_losses(report: TrainingReport | None) -> Losses:
     """What the learner measured last with `replay.test_share`; empty without it."""
     metrics, (test, train) = report.metrics if report else {}, MEASURED
     names = [name.removeprefix(test) for name in metrics if name.startswith(test)]
@@ -14,7 +14,7 @@ def unseen_losses(report: TrainingReport | None) -> Losses:
                    "difference": metrics[test + name] - metrics[train + name]} for name in names}
 
 
-def unseen_table(losses: Losses) -> str:
+def window_table(losses: Losses) -> str:
     """A line for each target."""
     header = ["loss", "unseen games", "games learned from", "difference"]
     rows = [[name, f"{loss['test']:.4f}", f"{loss['train']:.4f}", f"{loss['difference']:+.4f}"]
