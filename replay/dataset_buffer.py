@@ -1,4 +1,4 @@
-"""A buffer of finished games: the learner samples, and nobody appends."""
+"""A buffer of finished games: the learner samples, and no game is appended."""
 
 import itertools
 import threading
@@ -50,7 +50,7 @@ class DatasetBuffer:
         self._stopped = False
         self._version = 0
 
-    # --- nobody appends ----------------------------------------------------------------------------------------------
+    # --- the side of the actors, of which there are none -------------------------------------------------------------
 
     def append(self, record: GameRecord) -> Control:
         """Refuses the game: a dataset does not grow while it is learned from."""
