@@ -325,7 +325,8 @@ class LocalRun(TrainingRun):
             troubles=(*self.disk_troubles, *self._arena.troubles), strength=tuple(self.progress.strength),
             elo=self.rated_versions,
             resign_value=self.keep_resign_value(actor.resign_value for actor in self.actors),
-            runtimes=tuple(actor.description for actor in self.actors[:1]), pending_rows=totals["rows"] - self._rows_in_window)
+            runtimes=tuple(actor.description for actor in self.actors[:1]),
+            pending_rows=totals["rows"] - self._rows_in_window)
 
     def identify(self) -> dict[str, Any]:
         """This process, which is all workers in one."""
