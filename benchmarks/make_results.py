@@ -169,6 +169,32 @@ def go_shipped() -> str:
     return matches("shipped_go", {name: OPPONENTS[name] for name in names}, machine="")
 
 
+ENGINES = {  # name of the match -> our network, the experiment that it is trained by here, the opponent
+    "gnugo_1": ("Go 9×9, shipped", "", "GNU Go 3.8, level 1"),
+    "gnugo_10": ("Go 9×9, shipped", "", "GNU Go 3.8, level 10"),
+    "minishogi_fairy": ("minishogi", "minishogi", "Fairy-Stockfish 11.1, skill level 0, 1,000 nodes"),
+    "rhino": ("Othello", "othello", "gtp-rhino, level 1"),
+    "stockfish": ("chess", "chess_small", "Stockfish 15.1, skill level 0, 1,000 nodes"),
+    "shogi_fairy": ("shogi", "shogi_small", "Fairy-Stockfish 11.1, skill level 0, 1,000 nodes"),
+    "gpsusi": ("shogi", "shogi_small", "gpsusi, 0.1 s a move"),
+}
+
+
+def engines() -> str:
+    """Our default networks against each engine that they have met."""
+    newest_lines = {line["name"]: line for line in read_results("default_networks.jsonl")}
+    rows, lines = [], []
+    for name, (network, experiment, opponent) in ENGINES.items():
+        match, training = newest_lines.get(name), newest_lines.get(f"training of {experiment}")
+        if match is None:
+            continue
+        run = training["runs"][0] if training else None
+        learned = f"{run['seconds'] / 60:.0f} minutes, {run['steps']:,} steps" if run else "see above"
+        rows.append((network, learned, *match_row(opponent, match)))
+        lines += [line for line in (training, match) if line and line not in lines]
+    return f"{table(('our network', 'training', *MATCH_HEADER), rows)}\n\n{sources(lines)}"
+
+
 def go_defaults() -> str:
     return matches("go_against_baseline", {"go_9x9 against go_9x9_baseline": "`go_9x9_baseline`, an hour as well"})
 
@@ -437,8 +463,8 @@ def readme_output() -> str:
 BLOCKS: dict[str, Callable[[], str]] = {
     block.__name__: block
     for block in (
-        connect_four, go, go_shipped, go_defaults, othello, minishogi, chess, int8, strength_quoted, parts, games,
-        peers, many_actors, speed_quoted, ablation, readme_output, readme_results, readme_speeds,
+        connect_four, go, go_shipped, go_defaults, engines, othello, minishogi, chess, int8, strength_quoted, parts,
+        games, peers, many_actors, speed_quoted, ablation, readme_output, readme_results, readme_speeds,
     )
 }
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 
 class CpuShare:
-    """Rests the thread that made it, by what it has used since then."""
+    """Rests the thread that calls it, by what was used since it was made: by that thread, unless `used` counts more."""
 
     def __init__(
         self, share: float, wait: Callable[[float], object], *, used: Callable[[], float] = time.thread_time,

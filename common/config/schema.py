@@ -200,7 +200,7 @@ class RaterConfig:
     simulations: int = 64  # of its searches in these games
     anchors: list[str] = field(default_factory=lambda: [*_ANCHORS])  # weakest first
     opening_plies: int = 4  # random legal ones that a pair of games begins with
-    share: float = 0.04  # of the processor time, over all cores of the node, that these games may take at most
+    share: float = 0.02  # of the processor time, over all cores of the node, that these games may take at most
     fill: int = 0  # shusaku rate: games that versions in checkpoints play against neighbours and anchors; 0: none
 
 

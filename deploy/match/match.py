@@ -70,7 +70,8 @@ def to_json(result: MatchResult, parts: MatchParts, config: Config, seconds: flo
             for game in result.games if game.message
         ][:100],
         "game": parts.game.name, "params": parts.game.params, "opening_plies": config.match.opening_plies,
-        "seed": config.run.seed, "mean_plies": result.mean_plies, "distinct_games": result.distinct,
+        "pairs": list(result.pairs().values()), "seed": config.run.seed, "mean_plies": result.mean_plies,
+        "distinct_games": result.distinct,
         "seconds": round(seconds, 3),
         **({"sprt": sprt_json(Sprt(*config.match.sprt), result.pair_outcomes())} if config.match.sprt else {}),
     }

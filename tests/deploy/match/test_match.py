@@ -77,6 +77,10 @@ def test_the_json_and_the_table(tmp_path: Path) -> None:
     games = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     assert sorted(game["game"] for game in games) == list(range(40))
     assert sum(game["points"] for game in games) == report["wins"] + report["draws"] / 2
+    by_opening: dict[int, list[float]] = {}
+    for game in sorted(games, key=lambda game: int(game["game"])):
+        by_opening.setdefault(game["game"] // 2, []).append(game["points"])
+    assert sorted(map(sorted, report["pairs"])) == sorted(map(sorted, by_opening.values()))
 
 
 def test_the_same_command_plays_the_same_match() -> None:
