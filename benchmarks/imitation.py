@@ -68,7 +68,8 @@ def import_chess(out: Path | None) -> tuple[str, dict[str, Any], bool]:
     if not done.stdout.strip():  # it has said why
         sys.exit(done.returncode)
     counts = read_counts(done.stdout)
-    share = counts["games"] / (counts["games"] + counts["rejected"])
+    taken = counts["games"] + counts["duplicates"]
+    share = taken / (taken + counts["rejected"])
     line = {"seconds": round(seconds, 1), "share_taken": round(share, 5), **counts}
     return "chess_import", line, seconds <= IMPORT_SECONDS and share >= IMPORT_SHARE
 
