@@ -12,8 +12,10 @@ import msgpack
 import numpy as np
 
 from shusaku.actors.evaluators.evaluator import Evaluator
+from shusaku.actors.evaluators.factory import make_bucketed_evaluator
 from shusaku.actors.self_play import ActorIdentity
 from shusaku.common._core import Game, Position, SearchBatch, SearchResult
+from shusaku.common.config.schema import Config
 from shusaku.common.config.search import SearchConfig
 from shusaku.common.messages import EndedBy, GameId, GameRecord, OpenGame, RowKind, Weights
 from shusaku.common.resignation import NEVER_RESIGN
@@ -222,3 +224,14 @@ class PairedGames:
             game=self._game.name, params=dict(self._game.params), game_id=game_id, config_hash=self._config_hash,
             outcome=sign * position.outcome, score=sign * position.score,
             ended_by=EndedBy.PLY_LIMIT if position.is_cut_off else EndedBy.RULES, **columns)
+
+
+def make_pair(
+    config: Config, game: Game, draw: Draw, *, seed: int, identity: ActorIdentity, config_hash: str,
+) -> PairedGames:
+    """The player of one actor, with evaluators of its own for both policies."""
+    timer = StageTimer()
+    evaluators = [make_bucketed_evaluator(game, config.inference, config.network, config.actors.games, timer=timer)
+                  for _ in (LEARNS, OPPOSES)]
+    return PairedGames(game, config.search, evaluators, draw, games=config.actors.games, seed=seed, identity=identity,
+                       config_hash=config_hash, timer=timer)

@@ -21,16 +21,17 @@ from shusaku.actors.arena.rater import Rater
 from shusaku.actors.arena.rating_log import EloCurve
 from shusaku.actors.arena.strength import StoppedError, Strength, measure
 from shusaku.actors.arena.strength_sets import strength_set
-from shusaku.actors.evaluators.factory import evaluator_maker, make_bucketed_evaluator, make_evaluator
+from shusaku.actors.evaluators.factory import evaluator_maker, make_evaluator
 from shusaku.actors.inference.client import EvaluationStoppedError, RemoteEvaluator
 from shusaku.actors.inference.server import InferenceServer
 from shusaku.actors.inference.shm_server import SharedMemoryServer
 from shusaku.actors.inference.stats import ServerStats
 from shusaku.actors.inference.transport import SERVER_SECONDS, ServerTransport
 from shusaku.actors.open_games import OpenGamePlayer, OpenGames
-from shusaku.actors.paired_games import LEARNS, OPPOSES, PairedGames
+from shusaku.actors.paired_games import make_pair
 from shusaku.actors.pipelined_self_play import PipelinedSelfPlay
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
+from shusaku.actors.value_games import make_value_games
 from shusaku.common._core import Game
 from shusaku.common.config.schema import Config, InferenceConfig
 from shusaku.common.cpu_share import CpuShare
@@ -65,6 +66,7 @@ class ActorPlan:
     run_id: str
     with_server: bool  # evaluates on inference servers, not by itself
     resign_value: float = NEVER_RESIGN  # threshold to begin with
+    policies: tuple[Any, ...] = ()  # references to the weights of the two policies of games for a value network
 
 
 class _Shell(RemoteWorker):
@@ -116,6 +118,15 @@ class SelfPlayActor(_Shell):
             "resign_value": plan.resign_value,
         }
         player: SelfPlay | PipelinedSelfPlay
+        if plan.policies:
+            policies = ray.get(list(plan.policies))
+            del settings["games"], settings["resign_value"]
+            games = make_value_games(config, game, policies, **settings)
+            loop = ActorLoop(games, writer, lambda weights: None, epoch=plan.epoch, activity=self.activity,
+                             runtime=lambda: games.description, timer=games.timer,
+                             open_games=self._open_games(games, game, writer))
+            loop.set_ready()
+            return loop
         timer = StageTimer()
         if plan.with_server:
             self._transport = ServerTransport(plan.actor, LeavesCodec(game))
@@ -126,12 +137,10 @@ class SelfPlayActor(_Shell):
                              more_metrics=self._transport.metrics, timer=timer,
                              open_games=self._open_games(player, game, writer))
         if config.reinforce.enabled:
-            del settings["resign_value"]
-            evaluators = [make_bucketed_evaluator(game, config.inference, config.network, plan.games)
-                          for _ in (LEARNS, OPPOSES)]
-            pairs = PairedGames(game, config.search, evaluators, self._draw_opponent, timer=timer, **settings)
-            return ActorLoop(pairs, writer, pairs.load, epoch=plan.epoch, activity=self.activity,
-                             runtime=lambda: pairs.description, timer=timer)
+            del settings["games"], settings["resign_value"]
+            pair = make_pair(config, game, self._draw_opponent, **settings)
+            return ActorLoop(pair, writer, pair.load, epoch=plan.epoch, activity=self.activity,
+                             runtime=lambda: pair.description, timer=pair.timer)
         evaluator = make_evaluator(game, config.inference, config.network, plan.games, timer)
         player = SelfPlay(game, config.search, config.self_play, evaluator, timer=timer, **settings)
         return ActorLoop(player, writer, evaluator.load, epoch=plan.epoch, activity=self.activity,

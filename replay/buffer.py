@@ -74,6 +74,7 @@ class ReplayStats:
     fenced: int  # games of an earlier incarnation of an actor
     other_epoch: int  # games of another driver term
     quarantined: dict[str, int] = field(default_factory=dict)  # games by short reason
+    test_rows: int = 0  # in the window, of games that are never learned from
     nbytes: int = 0  # memory of the rows
     too_old: int = 0  # games that were not learned from, see `reinforce.max_lag`; over the life of the run
     skipped: int = 0  # rows that left the server before they were read, since this buffer was made
@@ -105,6 +106,13 @@ class ReplayReader(Protocol):
         """Samples rows from the window, determined by `seed` alone; None while the limiter makes learning wait.
 
         A queue of games gives the next ones instead, whatever `batch_size` and `seed` are.
+        """
+
+    def peek(self, count: int, seed: int, *, of_tests: bool) -> Batch | None:
+        """Samples rows for a measurement: without symmetries, and the limiter does not count them.
+
+        `of_tests`: of the games that are never learned from (`replay.test_share`), else of the others.  None: there
+        are none.
         """
 
     def stats(self) -> ReplayStats:

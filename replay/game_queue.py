@@ -17,6 +17,7 @@ from shusaku.replay.buffer import BufferOptions, Games, QueueOptions, ReplayStat
 from shusaku.replay.rate_limiter import RateLimiter
 from shusaku.replay.row_window import RowWindow
 
+NEVER = -(1 << 62)  # a version that is older than all
 MOST_TIMES = 8  # as many games as may wait before the actors pause: more are dropped, whoever plays on regardless
 
 
@@ -65,7 +66,7 @@ class QueueLimiter(RateLimiter):
 
 class _Waiting(NamedTuple):
     rows: int
-    version: int
+    version: int  # NEVER: no row is learned from
     record: GameRecord | None  # None: it was too old when it came
 
 
@@ -96,12 +97,11 @@ class GameQueue(RowWindow):
         rows = self._replay(record)
         self.accepted += 1
         self.limiter.insert(rows)
-        if rows:
-            self._put(record, rows)
-            self._queue_limiter.observe(rows)
-            while len(self._waiting) > MOST_TIMES * max(self._options.games, self._options.ahead):
-                self._drop()
-            self._count()
+        self._queue_limiter.observe(rows)
+        self._put(record, rows)
+        while len(self._waiting) > MOST_TIMES * max(self._options.games, self._options.ahead):
+            self._drop()
+        self._count()
 
     def sample(self, batch_size: int, seed: int) -> Games | None:
         """The next games; None until enough of them wait that are not too old."""
@@ -127,9 +127,8 @@ class GameQueue(RowWindow):
     def refill(self, record: GameRecord) -> None:
         """Puts back the next game, oldest first; those that had left before the checkpoint leave again."""
         rows = self._replay(record)
-        if rows:
-            self._put(record, rows)
-            self.limiter.deleted -= rows
+        self._put(record, rows)
+        self.limiter.deleted -= rows
         while self.limiter.size > self._refill_size:
             self._leave()
         self._count()
@@ -154,18 +153,16 @@ class GameQueue(RowWindow):
         return super().stats(**({"too_old": self.too_old} | fields))
 
     def _put(self, record: GameRecord, rows: int) -> None:
-        version = learner_version(record)
-        self._games.append(rows)
+        version = learner_version(record) if rows else NEVER
         self._waiting.append(_Waiting(rows, version, record if version >= self.oldest_version else None))
 
     def _leave(self) -> _Waiting:
         """The oldest game, which leaves the queue."""
-        self.limiter.delete(self._games.popleft())
+        self._delete_oldest()
         return self._waiting.popleft()
 
     def _drop(self) -> None:
-        self._leave()
-        self.too_old += 1
+        self.too_old += self._leave().rows > 0
 
     def _count(self) -> None:
         oldest = self.oldest_version

@@ -8,7 +8,7 @@ from shusaku.common._core import Game
 from shusaku.common.codec import CodecError, decode_record
 from shusaku.common.config.schema import ReplayConfig
 from shusaku.common.messages import Control, GameRecord
-from shusaku.replay.buffer import BufferOptions, ReplayStats, Sample
+from shusaku.replay.buffer import Batch, BufferOptions, ReplayStats, Sample
 from shusaku.replay.game_queue import make_window
 from shusaku.replay.row_window import translate_state_errors
 from shusaku.replay.validation import InvalidRecordError, Quarantine
@@ -61,6 +61,11 @@ class MemoryBuffer:
         """See `ReplayReader.sample`."""
         with self._lock:
             return self._window.sample(batch_size, seed)
+
+    def peek(self, count: int, seed: int, *, of_tests: bool) -> Batch | None:
+        """See `ReplayReader.peek`."""
+        with self._lock:
+            return self._window.peek(count, seed, of_tests=of_tests)
 
     def stats(self) -> ReplayStats:
         """See `ReplayReader.stats`."""

@@ -29,6 +29,7 @@ _LIMITS: Limits = [
     (matches(r"[A-Za-z0-9.:-]+", "must be an address or a name of this machine, such as 127.0.0.1"), ["view.host"]),
     (one_of("auto", "never"), ["run.resume"]),
     (one_of("none", "win_rate"), ["gating"]),
+    (one_of("one", "all"), ["value.rows"]),
     (one_of("auto", "actor", "server"), ["inference.placement"]),
     (one_of("auto", "openvino", "torch", "uniform", "pseudo_random", "simulated_gpu"), ["inference.runtime"]),
     (one_of(*PRECISIONS), ["inference.precision"]),
@@ -56,6 +57,7 @@ _LIMITS: Limits = [
     (number(at_least=0, at_most=1),
      ["replay.surprise_weight", "replay.value_surprise_weight", "learner.root_value_share"]),
     (number(at_least=0, below=1), ["learner.momentum", "learner.ema_decay"]),
+    (number(at_least=0, at_most=0.5), ["replay.test_share"]),
     (number(at_least=0, at_most=19), ["cluster.nice"]),
     (number(at_least=30), ["cluster.stuck_seconds"]),
     (number(", a port; 0 takes any free one", at_least=0, at_most=65535), ["run.http_port", "view.port"]),
@@ -74,8 +76,8 @@ _LIMITS: Limits = [
         "run.keep_checkpoints", "inference.servers", "replay.capacity", "replay.minimum", "replay.megabytes",
         "network.policy_filters", "network.value_filters", "network.value_hidden", "learner.schedule_steps",
         "learner.publish_every", "learner.max_bad_steps", "rater.simulations", "gate.every", "strength.simulations",
-        "strength.positions", "engine.resign_moves",
-        "reinforce.games", "reinforce.pool_every", "reinforce.max_lag",
+        "strength.positions", "engine.resign_moves", "value.last_switch", "reinforce.games", "reinforce.pool_every",
+        "reinforce.max_lag",
     ]),
     (number(at_least=1, at_most=4096), ["network.filters"]),
     (number(at_least=2), ["learner.batch_size"]),
@@ -158,6 +160,8 @@ def _conditions(config: Config) -> Iterator[_Condition]:
            f"must be made of {', '.join(PUBLISHED_HEADS)}, each once; policy and value are always published")
     yield ("learner.publish_heads", set(heads) <= set(targets),
            "must be among learner.targets, or they are never learned; add them there")
+    yield ("replay.test_share", not (replay.test_share and config.dataset.records),
+           "is for games that are played; those of dataset.records have parts that are not learned from, leave it out")
     yield ("learner.batch_size", learner.batch_size <= replay.capacity,
            f"must not exceed replay.capacity={replay.capacity}; raise the capacity or lower the batch size")
     yield ("learner.blunder_width", learner.blunder_gap == 0 or learner.blunder_width <= 2 * learner.blunder_gap,
@@ -186,7 +190,8 @@ def _is_test(sprt: list[float]) -> bool:
 
 def _self_play_conditions(config: Config) -> Iterator[_Condition]:
     search, play = config.search, config.self_play
-    plays = not (config.dataset.records or config.reinforce.enabled)  # to learn from its searches
+    # Whether the network that learns plays, and its searches are what is learned.
+    plays = not (config.dataset.records or config.value.enabled or config.reinforce.enabled)
     asked = {"policy"} if search.policy == "policy_only" else {"policy", "value"}
     yield ("learner.targets", not plays or not config.learner.enabled or asked <= set(config.learner.targets),
            f"{' and '.join(sorted(asked))} must be among them, because the search asks for "
@@ -201,6 +206,8 @@ def _self_play_conditions(config: Config) -> Iterator[_Condition]:
         yield ("search.average_symmetries", not search.average_symmetries,
                "self-play samples one symmetry for every leaf; use search.average_symmetries=false (evaluate and match "
                "know the mean)")
+    if config.value.enabled:
+        yield from _value_conditions(config)
     if config.reinforce.enabled:
         yield from _reinforce_conditions(config)
     for policy, reason in (("mcts", "plain UCT uses no network"),
@@ -242,6 +249,8 @@ def _reinforce_conditions(config: Config) -> Iterator[_Condition]:
            "must be 0: the games must be played by the policy that is changed, not by an average")
     yield ("learner.prefetch", learner.prefetch == 0,
            "must be 0, because games that are taken ahead would be older when they are learned from")
+    yield ("replay.test_share", config.replay.test_share == 0,
+           "must be 0, because every game of policy gradient is learned from once")
     yield ("learner.symmetries", not learner.symmetries,
            "must be false: the gradient is that of the moves as they were drawn")
     yield ("inference.placement", config.inference.placement != "server",
@@ -249,6 +258,30 @@ def _reinforce_conditions(config: Config) -> Iterator[_Condition]:
     yield ("inference.device", config.inference.device == "cpu",
            "an actor of policy gradient evaluates two policies by itself; use inference.device=cpu")
     yield "gating", config.gating == "none", "each version plays the next games of policy gradient; use gating=none"
+
+
+def _value_conditions(config: Config) -> Iterator[_Condition]:
+    for key in ("supervised", "reinforced"):
+        yield (f"value.{key}", bool(getattr(config.value, key)),
+               "must name the run, checkpoint or file of a policy, such as runs/imitation; games for a value network "
+               "are played by two policies that were learned before")
+    yield ("value.enabled", not config.dataset.records,
+           f"makes games, and dataset.records={config.dataset.records} learns from finished ones; use one of the two")
+    yield ("learner.targets", "value" in config.learner.targets,
+           "value must be among them, because value.enabled=true makes games for it")
+    yield ("search.policy", config.search.policy == "policy_only",
+           "games for a value network are played without a search; use search=policy_only")
+    changed = next((f"self_play.{name}" for name, value in vars(SelfPlayConfig()).items()
+                    if getattr(config.self_play, name) != value), "")
+    if changed:
+        yield changed, False, "changes no games for a value network; leave it out, or use value.enabled=false"
+    yield ("inference.placement", config.inference.placement != "server",
+           "games for a value network are evaluated by their actors; use inference.placement=actor")
+    yield ("inference.device", config.inference.device == "cpu",
+           "games for a value network are evaluated by their actors; use inference.device=cpu")
+    for key, is_off in (("strength.enabled", not config.strength.enabled), ("rater.enabled", not config.rater.enabled),
+                        ("gating", config.gating == "none")):
+        yield key, is_off, f"a value network plays no games; use {key}={'none' if key == 'gating' else 'false'}"
 
 
 def _player_conditions(config: Config, key: str) -> Iterator[_Condition]:

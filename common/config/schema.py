@@ -94,6 +94,17 @@ class SelfPlayConfig:
 
 
 @dataclass
+class ValueConfig:
+    """Games for a value network (Silver et al. 2016): two policies that never change play them, without a search."""
+
+    enabled: bool = False  # true: such games take the place of self-play, and the network does not play
+    supervised: str = ""  # policy of a game's first moves: RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | shipped | random
+    reinforced: str = ""  # policy of the moves after the random one, to the end; the same choices
+    last_switch: int = 80  # the random move is that of a ply drawn evenly from 1 to this one (AlphaGo 450, on 19x19)
+    rows: str = "one"  # learned from: one (the position after the random move) | all (of a game: remembers games)
+
+
+@dataclass
 class ReinforceConfig:
     """A policy improved by policy gradient, in games against its own earlier versions (Silver et al. 2016, Methods)."""
 
@@ -122,6 +133,7 @@ class ReplayConfig:
     url_file: str = ""  # a file of mode 600 that holds the URL; else SHUSAKU_REPLAY_URL of the environment is taken
     actor_url_file: str = ""  # the same for actor_url
     megabytes: int = 4096  # games that the server keeps at most, whatever `capacity` says
+    test_share: float = 0.0  # of the games that are never learned from: the loss on them is measured beside training's
 
 
 @dataclass
@@ -329,6 +341,7 @@ class Config:
     inference: InferenceConfig = field(default_factory=InferenceConfig)
     search: SearchConfig = field(default_factory=PuctConfig)
     self_play: SelfPlayConfig = field(default_factory=SelfPlayConfig)
+    value: ValueConfig = field(default_factory=ValueConfig)
     reinforce: ReinforceConfig = field(default_factory=ReinforceConfig)
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     dataset: DatasetConfig = field(default_factory=DatasetConfig)
@@ -356,6 +369,8 @@ class Config:
 def config_hash(config: Config) -> str:
     """Names the settings that decide what a record means: game, search and self-play."""
     parts = [asdict(config.game), all_settings(config.search), asdict(config.self_play)]
+    if config.value.enabled:
+        parts.append(asdict(config.value))
     if config.reinforce.enabled:
         parts.append({"reinforce": True})
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]

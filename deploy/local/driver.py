@@ -19,9 +19,10 @@ import torch
 from shusaku.actors.arena.strength import SIMULATIONS, StoppedError, Strength, measure
 from shusaku.actors.arena.strength_sets import StrengthSet
 from shusaku.actors.evaluators.evaluator import Evaluator
-from shusaku.actors.evaluators.factory import make_bucketed_evaluator, make_evaluator
-from shusaku.actors.paired_games import LEARNS, OPPOSES, PairedGames
+from shusaku.actors.evaluators.factory import make_evaluator
+from shusaku.actors.paired_games import PairedGames, make_pair
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
+from shusaku.actors.value_games import make_value_games
 from shusaku.common.config.rules import check_self_play
 from shusaku.common.config.schema import Config, config_hash
 from shusaku.common.external.configured_game import configured_game
@@ -41,6 +42,7 @@ from shusaku.deploy.run.run_view import RunView
 from shusaku.deploy.run.stop_signals import StopSignals
 from shusaku.deploy.run.training_run import TrainingRun
 from shusaku.deploy.run.unseen_table import describe_dataset
+from shusaku.deploy.run.value_policies import check_policies, load_policies
 from shusaku.learner.batches import batch_seed
 from shusaku.learner.dataset import open_dataset
 from shusaku.learner.opponent_pool import OpponentPool
@@ -62,6 +64,7 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
     """Trains until `run.minutes` are used up, then measures the strength; the same command goes on after a stop."""
     check_self_play(config)
     check_start(config)
+    check_policies(config)
     row_labels(configured_game(config.game), config.learner)  # refused before anything is made
     with ExitStack() as stack:
         directory = stack.enter_context(RunDirectory(config))
@@ -91,24 +94,32 @@ class LocalRun(TrainingRun):
         move_to_log(directory.path, config, self.game, self.log)
         epoch = epoch_of(directory.path / "checkpoints")
         digest = config_hash(config)
-        timers = [StageTimer() for _ in range(count)]
         # 64 bits that no mini-batch, no other actor and no other driver term shares
         seeds = [batch_seed(config.run.seed, (1 << 40) + (epoch << 20) + actor) for actor in range(playing)]
-        self._opponents: OpponentPool | None = None
+        policies = load_policies(config, directory.path, self.log)
+        self.evaluators: list[Evaluator] = []  # of the network that learns, if it plays
         self.actors: list[SelfPlay | PairedGames]
+        self._opponents: OpponentPool | None = None
         learner = None
-        if config.reinforce.enabled:
+        if policies:
+            self.actors = [
+                make_value_games(config, self.game, policies, seed=seed, identity=ActorIdentity(actor, epoch),
+                                 config_hash=digest)
+                for actor, seed in enumerate(seeds)
+            ]
+        elif config.reinforce.enabled:
             keep_start(config, directory.path)
             self._opponents = open_pool(config, directory.path)
             learner = open_policy_gradient(config, self.game, directory.path, self._opponents)
-            pairs = [self._make_pair() for _ in seeds]
-            self.actors = [
-                PairedGames(self.game, config.search, pairs[actor], self._opponents.draw, games=config.actors.games,
-                            seed=seed, identity=ActorIdentity(actor, epoch), config_hash=digest, timer=timers[actor])
+            pairs = [
+                make_pair(config, self.game, self._opponents.draw, seed=seed, identity=ActorIdentity(actor, epoch),
+                          config_hash=digest)
                 for actor, seed in enumerate(seeds)
             ]
-            self.evaluators = [pair[LEARNS] for pair in pairs]
+            self.actors = [*pairs]
+            self.evaluators = [pair.evaluate for pair in pairs]
         else:
+            timers = [StageTimer() for _ in range(count)]
             self.evaluators = evaluators or [
                 make_evaluator(self.game, config.inference, config.network, config.actors.games, timer)
                 for timer in timers]
@@ -149,8 +160,8 @@ class LocalRun(TrainingRun):
         """Turns of playing and learning until the time is used up or the run is stopped; ends with a checkpoint."""
         introduce(self.directory, self.config.run.minutes, self.log)
         report = self.take(self.training.report())
-        playing = (f"{len(self.actors)} actors of {self.config.actors.games} games, evaluated by "
-                   f"{self.evaluators[0].description}" if self.actors else describe_dataset(self.config, report.replay))
+        playing = (f"{len(self.actors)} actors of {self.actors[0].size} games, evaluated by "
+                   f"{self.actors[0].description}" if self.actors else describe_dataset(self.config, report.replay))
         self.log(f"{self.game.name}: {playing}; learning with {report.description}")
         self._began = time.monotonic()
         self.training.begin_turns(self.signals.should_stop, self.show)
@@ -166,6 +177,7 @@ class LocalRun(TrainingRun):
             self.training.checkpoint_if_due()
             if time.monotonic() - self._saved_at >= SAVE_SECONDS:
                 self.save_progress(**self._counts())
+        self.training.measure_at_end(0.0 if self.signals.should_stop() else float("inf"))
         self.checkpoint()
         self.progress.seconds, self._began = self.seconds, None  # the final measurement is no training
 
@@ -275,12 +287,6 @@ class LocalRun(TrainingRun):
             for evaluator in self.evaluators:
                 evaluator.load(weights)
 
-    def _make_pair(self) -> list[Evaluator]:
-        """For the policy that learns and for its opponents."""
-        config = self.config
-        return [make_bucketed_evaluator(self.game, config.inference, config.network, config.actors.games)
-                for _ in (LEARNS, OPPOSES)]
-
     def _play_for_ratings(self) -> None:
         """Games of the rater and of the gate, for their shares of the time."""
         self.activity = "playing games for ratings"
@@ -342,10 +348,11 @@ class LocalRun(TrainingRun):
             games=self.games.stored or report.replay.games * bool(self.config.dataset.records),
             rows=report.replay.inserted, report=report, faults=self.faults.totals,
             quarantined=sum(report.replay.quarantined.values()), lost_games=self.lost_games,
-            troubles=(*self.disk_troubles, *self._arena.troubles, *self._pool_troubles()), strength=tuple(self.progress.strength),
-            elo=self.rated_versions,
+            troubles=(*self.disk_troubles, *self._arena.troubles, *self._pool_troubles()),
+            strength=tuple(self.progress.strength), elo=self.rated_versions,
             resign_value=self.keep_resign_value(actor.resign_value for actor in self.actors),
-            runtimes=(self.evaluators[0].description,), pending_rows=totals["rows"] - self._rows_in_window)
+            runtimes=tuple(actor.description for actor in self.actors[:1]),
+            pending_rows=totals["rows"] - self._rows_in_window)
 
     def _pool_troubles(self) -> list[str]:
         return [self._opponents.trouble] if self._opponents is not None and self._opponents.trouble else []

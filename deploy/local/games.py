@@ -39,8 +39,8 @@ class LocalGames:
     """
 
     def __init__(
-        self, actors: Sequence[SelfPlay | PairedGames], buffer: ReplayBuffer, log: RecordLog, accepted: list[bytes], epoch: int,
-        validation: Validation, imported: ImportedGames,
+        self, actors: Sequence[SelfPlay | PairedGames], buffer: ReplayBuffer, log: RecordLog, accepted: list[bytes],
+        epoch: int, validation: Validation, imported: ImportedGames,
     ) -> None:
         """`epoch`: driver term that signs the games; see `epoch_of`.  `validation`: of open games."""
         self.log, self._epoch, self._validation = log, epoch, validation
