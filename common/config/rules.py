@@ -203,7 +203,8 @@ def _self_play_conditions(config: Config) -> Iterator[_Condition]:
     for policy, reason in (("mcts", "plain UCT uses no network"),
                            ("policy_only", "its target is the network's own policy")):
         yield ("search.policy", search.policy != policy or not config.learner.enabled or not plays,
-               f"{reason}, so nothing can be learned; use search=puct or search=gumbel, or learner.enabled=false")
+               f"{reason}, so nothing can be learned; use search=puct or search=gumbel, or learner.enabled=false, or "
+               "dataset.records=DIR to learn from finished games")
     yield ("self_play.komi_stdev", play.komi_stdev == 0 or config.game.name == "go",
            f"{config.game.name} has no komi; leave it out")
     has_cheap = play.cheap_share > 0 or play.decided_value < 1
