@@ -272,7 +272,7 @@ class EvaluatorActor(_Shell):
         assert self._positions is not None, f"no positions with known results for {self._config.game.name}"
         published: Weights = ray.get(weights[0])
         some = self._positions.subset(positions) if positions else self._positions
-        with self._measuring:  # the last one of the training time may still be under way when the final one is asked for
+        with self._measuring:  # the one before may still be under way when the final one is asked for
             for evaluator in self._evaluators:
                 evaluator.load(published)
             try:
@@ -284,7 +284,8 @@ class EvaluatorActor(_Shell):
     def rate(self, weights: list[Any], seconds: float) -> tuple[EloCurve | None, str]:
         """Rates these weights, published at this training time, by games on one thread.
 
-        It rests so that the process keeps its share of the time.  The ratings, None if it was stopped, and what is wrong with the disk.
+        It rests so that the process keeps its share of the time.  Returns the ratings, None if it was stopped, and what
+        is wrong with the disk.
         """
         self._wait_until_built()
         lower_priority(self._nice)
