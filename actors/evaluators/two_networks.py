@@ -30,25 +30,27 @@ class TwoNetworks:
 
     def __call__(self, leaves: Leaves) -> Evaluation:
         """Logits of the leaves with actions, values of the others."""
-        is_policy = leaves.offsets[1:] > leaves.offsets[:-1]  # [B]
+        has_actions = leaves.offsets[1:] > leaves.offsets[:-1]  # [B]
         logits = np.zeros(len(leaves.actions), np.float32)
         values = np.zeros(len(leaves), np.float32)
-        for network, rows in ((self.policy, np.flatnonzero(is_policy)), (self.value, np.flatnonzero(~is_policy))):
-            if not len(rows):
-                continue
-            if network is None:
-                raise ValueError("the search asks a network that it was not given")
-            evaluation = network(_take(leaves, rows, self._uniform if network is self.policy else None))
-            if network is self.policy:
-                logits[:] = evaluation.logits[: len(logits)]  # rows without actions have none, so the order is the same
-            if network is self.value:
-                values[rows] = evaluation.values[: len(rows)]
+        rows = np.flatnonzero(has_actions)
+        if len(rows):  # the other rows have no logits, so those of these rows keep their places
+            logits[:] = _asked(self.policy)(_take(leaves, rows, self._uniform)).logits[: len(logits)]
+        rows = np.flatnonzero(~has_actions)
+        if len(rows):
+            values[rows] = _asked(self.value)(_take(leaves, rows, None)).values[: len(rows)]
         return Evaluation(logits, values, self.version)
 
 
 def has_policy(evaluate: Evaluate) -> bool:
     """Whether leaves with actions may be asked about."""
     return not isinstance(evaluate, TwoNetworks) or evaluate.policy is not None
+
+
+def _asked(network: Evaluate | None) -> Evaluate:
+    if network is None:
+        raise ValueError("the search asks a network that it was not given")
+    return network
 
 
 def _take(leaves: Leaves, rows: NDArray[np.intp], uniform: int | None) -> Leaves:

@@ -197,6 +197,9 @@ def _self_play_conditions(config: Config) -> Iterator[_Condition]:
                            ("policy_only", "its target is the network's own policy")):
         yield ("search.policy", search.policy != policy or not config.learner.enabled,
                f"{reason}, so nothing can be learned; use search=puct or search=gumbel, or learner.enabled=false")
+    yield ("search.policy", search.policy != "alphago",
+           "searches one position at a time, for play; use another search, or name a player for match, gtp, uci, usi, "
+           "view or analyse")
     yield ("self_play.komi_stdev", play.komi_stdev == 0 or config.game.name == "go",
            f"{config.game.name} has no komi; leave it out")
     has_cheap = play.cheap_share > 0 or play.decided_value < 1

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from shusaku.actors.analysis.analysis import Limits
+from shusaku.actors.evaluators.dummies import UniformEvaluator
 from shusaku.common._core import Game
 from shusaku.common.config.schema import NetworkConfig
 from shusaku.common.config.search import AlphaGoConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.network.weights import random_weights, save_weights
+from shusaku.common.search import search_positions
 from shusaku.deploy.cli.overrides import compose
 from shusaku.deploy.match.match import run
 from shusaku.deploy.match.players import make_parts
@@ -126,7 +128,7 @@ def test_two_networks_have_one_game_and_planes_that_go_together(tmp_path: Path) 
     with pytest.raises(UsageError, match=r"first.policy=\S+: sees game.planes=zero, and first.value=\S+ sees "
                                          r"game.planes=tutorial; name two networks of the same planes"):
         match(*search, f"first.value={files['tutorial']}")
-    with pytest.raises(UsageError, match=r"first.value=\S+: plays go size=7.*, and first.policy=\S+ plays go size=5"):
+    with pytest.raises(UsageError, match=r"first.value=\S+: plays go .*size=7.*, and first.policy=\S+ plays go .*size=5"):
         match(*search, f"first.value={files['larger']}")
 
 
@@ -144,6 +146,9 @@ def test_engines_take_two_networks(policy: str, value: str) -> None:
 
 
 def test_self_play_refuses_it() -> None:
-    with pytest.raises(UsageError, match=r"search.policy=alphago: searches one position at a time"):
-        compose(["game=connect_four", "search=alphago", "learner.enabled=false"])
-    assert AlphaGoConfig().policy == "alphago"
+    for argv in (["search=alphago"], ["search=alphago", "learner.enabled=false"]):
+        with pytest.raises(UsageError, match=r"^search.policy=alphago: searches one position at a time, for play"):
+            compose(["game=connect_four", *argv])
+    with pytest.raises(ValueError, match=r"search.policy=alphago: searches one position at a time"):
+        search_positions(Game("connect_four"), [Game("connect_four").start()], AlphaGoConfig(),
+                         UniformEvaluator(Game("connect_four"), 1))
