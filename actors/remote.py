@@ -29,6 +29,7 @@ from shusaku.actors.inference.transport import SERVER_SECONDS, ServerTransport
 from shusaku.actors.open_games import OpenGamePlayer, OpenGames
 from shusaku.actors.pipelined_self_play import PipelinedSelfPlay
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
+from shusaku.actors.value_games import make_value_games
 from shusaku.common._core import Game
 from shusaku.common.config.schema import Config, InferenceConfig
 from shusaku.common.cpu_share import CpuShare
@@ -63,6 +64,7 @@ class ActorPlan:
     run_id: str
     with_server: bool  # evaluates on inference servers, not by itself
     resign_value: float = NEVER_RESIGN  # threshold to begin with
+    policies: tuple[Any, ...] = ()  # references to the weights of the two policies of games for a value network
 
 
 class _Shell(RemoteWorker):
@@ -113,6 +115,15 @@ class SelfPlayActor(_Shell):
             "resign_value": plan.resign_value,
         }
         player: SelfPlay | PipelinedSelfPlay
+        if plan.policies:
+            policies = ray.get(list(plan.policies))
+            del settings["games"], settings["resign_value"]
+            games = make_value_games(config, game, policies, **settings)
+            loop = ActorLoop(games, writer, lambda weights: None, epoch=plan.epoch, activity=self.activity,
+                             runtime=lambda: games.description, timer=games.timer,
+                             open_games=self._open_games(games, game, writer))
+            loop.set_ready()
+            return loop
         timer = StageTimer()
         if plan.with_server:
             self._transport = ServerTransport(plan.actor, LeavesCodec(game))
@@ -233,6 +244,7 @@ class EvaluatorActor(_Shell):
         """`directory`: of the run, on this node."""
         super().__init__()
         self._config, self._nice, self._threads, self._directory = config, nice, threads, directory
+        self._measuring = threading.Lock()  # the evaluators hold one network, so one measurement uses them at a time
         self._rater: Rater | None = None
 
     def run(self) -> str:
@@ -259,18 +271,21 @@ class EvaluatorActor(_Shell):
         lower_priority(self._nice)  # of the threads that Ray has made since
         assert self._positions is not None, f"no positions with known results for {self._config.game.name}"
         published: Weights = ray.get(weights[0])
-        for evaluator in self._evaluators:
-            evaluator.load(published)
         some = self._positions.subset(positions) if positions else self._positions
-        try:
-            return measure(some, self._evaluators, self._config.search, simulations, should_stop=self._stopping.is_set)
-        except StoppedError:
-            return None
+        with self._measuring:  # the one before may still be under way when the final one is asked for
+            for evaluator in self._evaluators:
+                evaluator.load(published)
+            try:
+                return measure(some, self._evaluators, self._config.search, simulations,
+                               should_stop=self._stopping.is_set)
+            except StoppedError:
+                return None
 
     def rate(self, weights: list[Any], seconds: float) -> tuple[EloCurve | None, str]:
         """Rates these weights, published at this training time, by games on one thread.
 
-        It rests so that the process keeps its share of the time.  The ratings, None if it was stopped, and what is wrong with the disk.
+        It rests so that the process keeps its share of the time.  Returns the ratings, None if it was stopped, and what
+        is wrong with the disk.
         """
         self._wait_until_built()
         lower_priority(self._nice)

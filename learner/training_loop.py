@@ -6,6 +6,7 @@ the buffer; in one process (`deploy/local/driver.py`) playing and learning take 
 
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
@@ -37,6 +38,7 @@ from shusaku.learner.checkpoints import (
 from shusaku.learner.learner import Learner
 from shusaku.learner.sample_age import SampleAge
 from shusaku.learner.state_copy import Diverged, LearnerState, StateBuffers
+from shusaku.learner.unseen_games import UnseenMeter
 from shusaku.learner.version_index import VersionIndex
 from shusaku.replay.buffer import Batch, ReplayBuffer, ReplayStats
 
@@ -45,6 +47,10 @@ SLOW_SECONDS = 30.0  # that a checkpoint may be written before it is shown
 WAIT_SECONDS = 0.02  # between two tries to draw rows that are not there yet
 RETRY_SECONDS = 1.0  # between two tries to publish the first version
 CLOSE_SECONDS = 10.0  # for the checkpoint that is being written when the loop is given up
+# Before the name of a target: its loss on games that are never learned from, and on the others.
+MEASURED = ("test/", "train/")
+PEEKED_ROWS, FINAL_PEEKS = 2048, 8  # rows of one measurement, and measurements at the end of a run,
+MEASURE_SECONDS = 3.0  # which is not to take longer, because a signal may wait for the checkpoint
 MAX_NOTES = 100  # kept for a driver that does not ask
 NO_CHECKPOINT = "no checkpoint was written: {}; the earlier ones are untouched, the run goes on"
 GIVEN_UP = "the last checkpoint was given up: the disk did not take it within {:.0f} s; the newest is that of step {:,}"
@@ -86,6 +92,8 @@ class TrainingReport:
     trouble: str = ""  # why no checkpoint can be written now
     reason: str = "the learner was stopped"  # of the last report: why it ended
     description: str = ""  # runtime and precision
+    unseen: dict[str, float] = field(default_factory=dict)  # of games not learned from, see `UnseenGames.measure`
+    unseen_step: int = -1  # of the weights that these are of; -1: none were measured
 
 
 class TrainingLoop:
@@ -99,17 +107,19 @@ class TrainingLoop:
         clock: Callable[[], float] = time.monotonic, share_done: Callable[[], float] = lambda: 0.0,
         load_weights: Callable[[Weights], None] = lambda weights: None, self_play: SelfPlayState | None = None,
         activity: ActivityClock | None = None, describe_run: Callable[[], dict[str, Any]] = dict,
+        unseen: UnseenMeter | None = None,
     ) -> None:
         """Goes on from the newest good checkpoint below `directory`.
 
         `share_done`: the share of the run that is over, for the schedule; `load_weights` is called with each
         publication; `self_play`: for a process that also plays; `activity`: told what the loop does; `describe_run`:
-        what a checkpoint keeps for the driver, whose small files can be made again from that.
+        what a checkpoint keeps for the driver, whose small files can be made again from that; `unseen`: measures what
+        is published.
         ResumeError if no checkpoint is good, or if they have another format; UsageError if the network is another one.
         """
         self._config, self._game, self._buffer, self._directory = config, game, buffer, directory
         self._config_hash, self._clock, self._self_play = config_hash, clock, self_play
-        self._load_weights, self._describe_run = load_weights, describe_run
+        self._load_weights, self._describe_run, self._unseen = load_weights, describe_run, unseen
         self._activity = activity or ActivityClock()
         network = Network(game.observation_shape, game.num_actions, config.network, make_targets(config.learner),
                           config.run.seed)
@@ -150,6 +160,7 @@ class TrainingLoop:
                     self._stopping.wait(WAIT_SECONDS)
                     self._waiting += self._clock() - begin
                 self.checkpoint_if_due()
+            self.measure_at_end()
             self.checkpoint()
             return self.report()
         finally:
@@ -203,6 +214,7 @@ class TrainingLoop:
         with self._lock:
             notes, self._notes = self._notes, []
             losses = {name.removeprefix("loss/"): v for name, v in self._metrics.items() if name.startswith("loss/")}
+            losses |= {name.replace("/", "_"): v for name, v in self._metrics.items() if name.startswith(MEASURED)}
             return TrainingReport(
                 step=self.learner.step_count, version=self._published.version if self._published else 0,
                 learning_seconds=self._learning, waiting_seconds=self._waiting,
@@ -210,6 +222,8 @@ class TrainingLoop:
                 refused_publications=self.learner.refused_publications, rollbacks=self._rollbacks,
                 saved_step=self._saved_step, resident_megabytes=psutil.Process().memory_info().rss / 1e6,
                 replay=stats, notes=notes, trouble=self._trouble, description=self.learner.description,
+                unseen=self._unseen.result if self._unseen else {},
+                unseen_step=self._unseen.step if self._unseen else -1,
             )
 
     def troubles(self) -> list[str]:
@@ -238,10 +252,16 @@ class TrainingLoop:
             return
         metrics = self.learner.metrics()
         if metrics:
-            metrics |= self._sample_age.take()
+            metrics |= self._sample_age.take() | self._measure_unseen(1)
         with self._lock:
             self._metrics = metrics or self._metrics
         self._use(weights)
+
+    def measure_at_end(self, seconds: float = MEASURE_SECONDS) -> None:
+        """The losses on test games and on games that are learned from, over as many rows as fit into that time."""
+        measured = self._measure_unseen(FINAL_PEEKS, seconds)
+        with self._lock:
+            self._metrics = {**self._metrics, **measured}
 
     def checkpoint_if_due(self) -> None:
         """Begins a checkpoint each `run.checkpoint_seconds`, 0: only at the end; a thread writes it meanwhile.
@@ -321,10 +341,30 @@ class TrainingLoop:
         self._learning += self._clock() - begin
         return True
 
+    def _measure_unseen(self, peeks: int, seconds: float = float("inf")) -> dict[str, float]:
+        """test/<target> and train/<target>: losses of the same network; empty without `replay.test_share`."""
+        if not self._config.replay.test_share:
+            return {}
+        self._activity.begin("measuring the loss on test games")
+        began, sums = self._clock(), defaultdict[str, float](float)
+        for done in range(1, peeks + 1):
+            for kind, of_tests in zip(MEASURED, (True, False), strict=True):
+                batch = self._buffer.peek(PEEKED_ROWS, done, of_tests=of_tests)
+                if batch is None:
+                    return {}
+                for name, loss in self.learner.measure(batch).items():
+                    sums[kind + name] += loss
+            if self._clock() - began > seconds:
+                break
+        return {name: loss / done for name, loss in sums.items()}
+
     def _use(self, weights: Weights) -> None:
         # Records may name the version only after the replay knows it, so it is told before anything plays with it.
         self._buffer.record_version(weights.version)
         self._load_weights(weights)
+        if self._unseen is not None:
+            self._activity.begin("measuring on unseen games")
+            self._unseen.offer(weights)
         with self._lock:
             self._published = weights
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 from operator import attrgetter
 
 from shusaku.common.config.rule import Limits, Rule, limit_rules, matches, number, one_of, raise_first
-from shusaku.common.config.schema import Config, PlayerConfig, leaves
+from shusaku.common.config.schema import Config, PlayerConfig, SelfPlayConfig, leaves
 from shusaku.common.config.search import EvaluationConfig, PuctConfig, search_rules, value_rules
 from shusaku.common.suggestions import nearest
 
@@ -29,6 +29,7 @@ _LIMITS: Limits = [
     (matches(r"[A-Za-z0-9.:-]+", "must be an address or a name of this machine, such as 127.0.0.1"), ["view.host"]),
     (one_of("auto", "never"), ["run.resume"]),
     (one_of("none", "win_rate"), ["gating"]),
+    (one_of("one", "all"), ["value.rows"]),
     (one_of("auto", "actor", "server"), ["inference.placement"]),
     (one_of("auto", "openvino", "torch", "uniform", "pseudo_random", "simulated_gpu"), ["inference.runtime"]),
     (one_of(*PRECISIONS), ["inference.precision"]),
@@ -37,6 +38,7 @@ _LIMITS: Limits = [
     (one_of("cpu", "cuda"), ["inference.device", "learner.device"]),
     (one_of("power", "fixed"), ["replay.window"]),
     (one_of("linear", "planes"), ["network.policy_head"]),
+    (one_of("reject", "draw"), ["records.unknown"]),
     (one_of("sgd", "adam", "adamw"), ["learner.optimizer"]),
     (one_of("constant", "cosine", "step", "cooldown"), ["learner.schedule"]),
     (number(at_least=0), [
@@ -55,6 +57,7 @@ _LIMITS: Limits = [
     (number(at_least=0, at_most=1),
      ["replay.surprise_weight", "replay.value_surprise_weight", "learner.root_value_share"]),
     (number(at_least=0, below=1), ["learner.momentum", "learner.ema_decay"]),
+    (number(at_least=0, at_most=0.5), ["replay.test_share"]),
     (number(at_least=0, at_most=19), ["cluster.nice"]),
     (number(at_least=30), ["cluster.stuck_seconds"]),
     (number(", a port; 0 takes any free one", at_least=0, at_most=65535), ["run.http_port", "view.port"]),
@@ -73,7 +76,7 @@ _LIMITS: Limits = [
         "run.keep_checkpoints", "inference.servers", "replay.capacity", "replay.minimum", "replay.megabytes",
         "network.policy_filters", "network.value_filters", "network.value_hidden", "learner.schedule_steps",
         "learner.publish_every", "learner.max_bad_steps", "rater.simulations", "gate.every", "strength.simulations",
-        "strength.positions", "engine.resign_moves",
+        "strength.positions", "engine.resign_moves", "value.last_switch",
     ]),
     (number(at_least=1, at_most=4096), ["network.filters"]),
     (number(at_least=2), ["learner.batch_size"]),
@@ -88,6 +91,8 @@ _LIMITS: Limits = [
     (number("; strength.enabled=false switches it off", above=0), ["strength.minutes"]),
     (number(above=0, at_most=1), ["replay.window_exponent", "replay.window_factor", "learner.cooldown_share"]),
     (number(above=0, at_most=3600), ["bench.seconds"]),
+    (number(above=0), ["dataset.minutes"]),
+    (number(at_least=1, at_most=10_000_000), ["dataset.positions"]),
     (number(above=0, at_most=1000), ["records.weight"]),
 ]
 _SELF_PLAY_LIMITS: Limits = [
@@ -147,14 +152,16 @@ def _conditions(config: Config) -> Iterator[_Condition]:
            "is for a server of yours; give its replay.url or replay.url_file as well")
     yield ("learner.targets", not unknown,
            f"there is no target {unknown}; nearest: {nearest(unknown, TARGETS)}; there are {', '.join(TARGETS)}")
-    yield ("learner.targets", {"policy", "value"} <= set(targets),
-           "policy and value must be among them, because the search asks for both")
+    yield ("learner.targets", not {"policy", "value"}.isdisjoint(targets),
+           "policy or value must be among them, because only these two are played with")
     yield "learner.targets", len(set(targets)) == len(targets), "names a target twice"
     heads = learner.publish_heads
     yield ("learner.publish_heads", set(heads) <= set(PUBLISHED_HEADS) and len(set(heads)) == len(heads),
            f"must be made of {', '.join(PUBLISHED_HEADS)}, each once; policy and value are always published")
     yield ("learner.publish_heads", set(heads) <= set(targets),
            "must be among learner.targets, or they are never learned; add them there")
+    yield ("replay.test_share", not (replay.test_share and config.dataset.records),
+           "is for games that are played; those of dataset.records have parts that are not learned from, leave it out")
     yield ("learner.batch_size", learner.batch_size <= replay.capacity,
            f"must not exceed replay.capacity={replay.capacity}; raise the capacity or lower the batch size")
     yield ("learner.blunder_width", learner.blunder_gap == 0 or learner.blunder_width <= 2 * learner.blunder_gap,
@@ -183,6 +190,11 @@ def _is_test(sprt: list[float]) -> bool:
 
 def _self_play_conditions(config: Config) -> Iterator[_Condition]:
     search, play = config.search, config.self_play
+    plays = not (config.dataset.records or config.value.enabled)  # with the network that learns
+    asked = {"policy"} if search.policy == "policy_only" else {"policy", "value"}
+    yield ("learner.targets", not plays or not config.learner.enabled or asked <= set(config.learner.targets),
+           f"{' and '.join(sorted(asked))} must be among them, because the search asks for "
+           f"{'both' if len(asked) > 1 else 'it'}; one of them alone is learned from finished games: dataset.records=")
     if isinstance(search, PuctConfig):
         yield ("search.reuse", not (search.reuse and search.graph),
                "a graph cannot be cut where the move was played; use search.reuse=false or search.graph=false")
@@ -193,9 +205,11 @@ def _self_play_conditions(config: Config) -> Iterator[_Condition]:
         yield ("search.average_symmetries", not search.average_symmetries,
                "self-play samples one symmetry for every leaf; use search.average_symmetries=false (evaluate and match "
                "know the mean)")
+    if config.value.enabled:
+        yield from _value_conditions(config)
     for policy, reason in (("mcts", "plain UCT uses no network"),
                            ("policy_only", "its target is the network's own policy")):
-        yield ("search.policy", search.policy != policy or not config.learner.enabled,
+        yield ("search.policy", search.policy != policy or not config.learner.enabled or not plays,
                f"{reason}, so nothing can be learned; use search=puct or search=gumbel, or learner.enabled=false")
     yield ("search.policy", search.policy != "alphago",
            "searches one position at a time, for play; use another search, or name a player for match, gtp, uci, usi, "
@@ -207,6 +221,30 @@ def _self_play_conditions(config: Config) -> Iterator[_Condition]:
            f"must be fewer than search.simulations={search.simulations}, or they are not cheap")
     yield ("self_play.never_resign_share", 0 < play.never_resign_share <= 1 or play.resign_errors == 0,
            "must be above 0 and at most 1: without games played to the end it is unknown when to resign")
+
+
+def _value_conditions(config: Config) -> Iterator[_Condition]:
+    for key in ("supervised", "reinforced"):
+        yield (f"value.{key}", bool(getattr(config.value, key)),
+               "must name the run, checkpoint or file of a policy, such as runs/imitation; games for a value network "
+               "are played by two policies that were learned before")
+    yield ("value.enabled", not config.dataset.records,
+           f"makes games, and dataset.records={config.dataset.records} learns from finished ones; use one of the two")
+    yield ("learner.targets", "value" in config.learner.targets,
+           "value must be among them, because value.enabled=true makes games for it")
+    yield ("search.policy", config.search.policy == "policy_only",
+           "games for a value network are played without a search; use search=policy_only")
+    changed = next((f"self_play.{name}" for name, value in vars(SelfPlayConfig()).items()
+                    if getattr(config.self_play, name) != value), "")
+    if changed:
+        yield changed, False, "changes no games for a value network; leave it out, or use value.enabled=false"
+    yield ("inference.placement", config.inference.placement != "server",
+           "games for a value network are evaluated by their actors; use inference.placement=actor")
+    yield ("inference.device", config.inference.device == "cpu",
+           "games for a value network are evaluated by their actors; use inference.device=cpu")
+    for key, is_off in (("strength.enabled", not config.strength.enabled), ("rater.enabled", not config.rater.enabled),
+                        ("gating", config.gating == "none")):
+        yield key, is_off, f"a value network plays no games; use {key}={'none' if key == 'gating' else 'false'}"
 
 
 def _player_conditions(config: Config, key: str) -> Iterator[_Condition]:

@@ -94,6 +94,17 @@ class SelfPlayConfig:
 
 
 @dataclass
+class ValueConfig:
+    """Games for a value network (Silver et al. 2016): two policies that never change play them, without a search."""
+
+    enabled: bool = False  # true: such games take the place of self-play, and the network does not play
+    supervised: str = ""  # policy of a game's first moves: RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | shipped | random
+    reinforced: str = ""  # policy of the moves after the random one, to the end; the same choices
+    last_switch: int = 80  # the random move is that of a ply drawn evenly from 1 to this one (AlphaGo 450, on 19x19)
+    rows: str = "one"  # learned from: one (the position after the random move) | all (of a game: remembers games)
+
+
+@dataclass
 class ReplayConfig:
     """What is remembered and how often it is learned from."""
 
@@ -110,6 +121,16 @@ class ReplayConfig:
     url_file: str = ""  # a file of mode 600 that holds the URL; else SHUSAKU_REPLAY_URL of the environment is taken
     actor_url_file: str = ""  # the same for actor_url
     megabytes: int = 4096  # games that the server keeps at most, whatever `capacity` says
+    test_share: float = 0.0  # of the games that are never learned from: the loss on them is measured beside training's
+
+
+@dataclass
+class DatasetConfig:
+    """Finished games that a learner without actors learns from: see docs/guides/imitation.md."""
+
+    records: str = ""  # a directory of record logs, as `records import records.out=` writes it, or a pattern of several
+    minutes: float = 2.0  # of training between two measurements on games that are not learned from
+    positions: int = 10_000  # of such games that a measurement takes, and twice as many at the end
 
 
 @dataclass
@@ -128,7 +149,8 @@ class NetworkConfig:
 class LearnerConfig:
     """How the network is trained.
 
-    Of the targets, policy and value are what self-play asks for.  The others only teach the tower, in the learner:
+    Of the targets, policy and value are what self-play asks for; one of them alone makes a network with that head
+    alone, from games of others.  The others only teach the tower, in the learner:
     short_term (values of the next plies' searches), soft_policy, reply (the opponent's policy), moves_left; and
     if the game has them, ownership and score.
     """
@@ -263,6 +285,8 @@ class RecordsConfig:
     comments: bool = False  # export: with values and policies of the searches
     moves: int = 5  # of a search in a comment: those with the largest shares; 0: the value alone
     weight: float = 1.0  # import: of each row beside those of self-play, which have 1
+    out: str = ""  # import: a new directory for a record log of the games, instead of the window of run.dir
+    unknown: str = "reject"  # import, check: a game without a result: reject it | draw: take it as drawn
 
 
 @dataclass
@@ -310,7 +334,9 @@ class Config:
     inference: InferenceConfig = field(default_factory=InferenceConfig)
     search: SearchConfig = field(default_factory=PuctConfig)
     self_play: SelfPlayConfig = field(default_factory=SelfPlayConfig)
+    value: ValueConfig = field(default_factory=ValueConfig)
     replay: ReplayConfig = field(default_factory=ReplayConfig)
+    dataset: DatasetConfig = field(default_factory=DatasetConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
     learner: LearnerConfig = field(default_factory=LearnerConfig)
     strength: StrengthConfig = field(default_factory=StrengthConfig)
@@ -341,6 +367,8 @@ def config_hash(config: Config) -> str:
     search = {name: value for name, value in all_settings(config.search).items()
               if name not in ADDED_SETTINGS or value != DEFAULTS[name]}
     parts = [asdict(config.game), search, asdict(config.self_play)]
+    if config.value.enabled:
+        parts.append(asdict(config.value))
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 

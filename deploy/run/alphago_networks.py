@@ -10,6 +10,7 @@ from shusaku.common.config.schema import Config, InferenceConfig
 from shusaku.common.config.search import AlphaGoConfig, rows_a_step
 from shusaku.common.errors import UsageError
 from shusaku.common.external.configured_game import configured_game
+from shusaku.common.network.tower import has_head
 from shusaku.common.search import Evaluate
 from shusaku.deploy.run.calibration import with_scales
 from shusaku.deploy.run.chosen_weights import ChosenWeights, find_weights
@@ -61,6 +62,10 @@ def find_networks(config: Config, key: str, search: AlphaGoConfig) -> AlphaGoNet
         if name and name not in found:
             found[name] = find_weights(config, source, name, next((other.game.name for other in found.values()), ""))
     first, second = found.get(policy or checkpoint), found.get(value or checkpoint) if asks_value else None
+    for (source, name), network, head in zip(sources, (first, second), ("policy", "value"), strict=False):
+        if network is not None and not has_head(network.weights.tensors, head):
+            raise UsageError(f"{source}={name}: this network has no {head}; name one that has as {section}.{head}, or "
+                             f"train it with {head} among learner.targets")
     if first is not None and second is not None:
         _check_pair(first.game, second.game, *("=".join(source) for source in sources))
     game = second.game if second is not None else first.game if first is not None else configured_game(config.game)

@@ -68,6 +68,11 @@ class Model final : public AnyGame {
         o, [&]<class P>(P*) { return std::make_unique<GameBatch<G, P>>(rules_, o, p, size, seed); });
   }
 
+  std::unique_ptr<AnyGameBatch> value_games(const SearchOptions& o, const ValueGamesOptions& v, int size,
+                                            std::uint64_t seed) const override {
+    return std::make_unique<ValueGames<G>>(rules_, o, v, size, seed);
+  }
+
   std::unique_ptr<AnyAnalysis> analysis(const SearchOptions& o, int threads, int leaves, int megabytes,
                                         std::uint64_t seed) const override {
     if (o.policy == "alphago")

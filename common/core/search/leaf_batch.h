@@ -21,6 +21,7 @@ struct Counters {
   // Games: resigned; in which no player may resign, while there is a threshold; of these, with a player who saw less
   // than it and did not lose.
   std::uint64_t resigned = 0, played_on = 0, wrongly_resigned = 0;
+  std::uint64_t discarded = 0;  // games for a value network that ended before the position to be learned from
   std::uint64_t simulations() const { return evaluations + cache_hits + terminals; }
 };
 

@@ -128,7 +128,7 @@ def test_two_networks_have_one_game_and_planes_that_go_together(tmp_path: Path) 
     with pytest.raises(UsageError, match=r"first.policy=\S+: sees game.planes=zero, and first.value=\S+ sees "
                                          r"game.planes=tutorial; name two networks of the same planes"):
         match(*search, f"first.value={files['tutorial']}")
-    with pytest.raises(UsageError, match=r"first.value=\S+: plays go .*size=7.*, and first.policy=\S+ plays go .*size=5"):
+    with pytest.raises(UsageError, match=r"first.value=\S+: plays go .*size=7.*, and first.policy=\S+ plays go"):
         match(*search, f"first.value={files['larger']}")
 
 
@@ -149,6 +149,6 @@ def test_self_play_refuses_it() -> None:
     for argv in (["search=alphago"], ["search=alphago", "learner.enabled=false"]):
         with pytest.raises(UsageError, match=r"^search.policy=alphago: searches one position at a time, for play"):
             compose(["game=connect_four", *argv])
-    with pytest.raises(ValueError, match=r"search.policy=alphago: searches one position at a time"):
+    with pytest.raises(ValueError, match="searches one position at a time"):
         search_positions(Game("connect_four"), [Game("connect_four").start()], AlphaGoConfig(),
                          UniformEvaluator(Game("connect_four"), 1))
