@@ -134,6 +134,7 @@ class AnalysisLimits:
 
     simulations: int  # in all, those in the tree included; -1: any number
     seconds: float  # -1: any time
+    processor_seconds: float  # of all threads together; -1: any
     actions: list[int]  # searched at the root; all if empty
     to_the_end: bool  # also if the best move cannot change any more
     def __init__(self) -> None: ...
@@ -156,6 +157,7 @@ class AnalysisReport:
     lower_bounds: list[float]  # [L] -1 below three visits
     variations: list[list[int]]  # [L] actions
     variation_visits: list[list[int]]
+    resigns: bool  # alphago: by search.resign_below
 
 class AnalysisSearch:
     """One position, searched by several threads on one tree; report() and stop() come from any thread."""
@@ -180,6 +182,7 @@ class AnalysisSearch:
     def is_running(self) -> bool: ...
     def most_in_flight(self) -> int: ...  # leaves that waited at once since start()
     def bytes(self) -> int: ...  # of the tree
+    def has_virtual_loss(self) -> bool: ...  # alphago: any left; never once the search has ended
 
 class GameBatch:
     """A batch of `size` parallel games of self-play; the k-th game with index i depends on (seed, i, k) alone.

@@ -51,7 +51,7 @@ _LIMITS: Limits = [
         "learner.prefetch", "match.opening_plies", "rater.opening_plies", "rater.fill", "gate.opening_plies",
         "gate.simulations", "records.games", "records.moves",
         "first.nodes", "first.depth", "first.movetime_ms",
-        "second.nodes", "second.depth", "second.movetime_ms",
+        "second.nodes", "second.depth", "second.movetime_ms", "first.seconds", "second.seconds",
     ]),
     (number("; -1: the newest checkpoint", at_least=-1), ["resume_from"]),
     (number(at_least=0, at_most=1),
@@ -119,7 +119,8 @@ def check(config: Config) -> None:
 
 def names_players(config: Config) -> bool:
     """Whether the command plays with networks of runs, from which parts of the searches then come."""
-    return bool(config.checkpoint) or config.first != PlayerConfig() or config.second != PlayerConfig()
+    names = (config.checkpoint, config.engine.policy, config.engine.value)
+    return any(names) or config.first != PlayerConfig() or config.second != PlayerConfig()
 
 
 def check_self_play(config: Config) -> None:
@@ -210,6 +211,9 @@ def _self_play_conditions(config: Config) -> Iterator[_Condition]:
                            ("policy_only", "its target is the network's own policy")):
         yield ("search.policy", search.policy != policy or not config.learner.enabled or not plays,
                f"{reason}, so nothing can be learned; use search=puct or search=gumbel, or learner.enabled=false")
+    yield ("search.policy", search.policy != "alphago",
+           "searches one position at a time, for play; use another search, or name a player for match, gtp, uci, usi, "
+           "view or analyse")
     yield ("self_play.komi_stdev", play.komi_stdev == 0 or config.game.name == "go",
            f"{config.game.name} has no komi; leave it out")
     has_cheap = play.cheap_share > 0 or play.decided_value < 1
@@ -255,6 +259,12 @@ def _player_conditions(config: Config, key: str) -> Iterator[_Condition]:
            f'must name a program: {key}.command="{ENGINES.get(engine)}"')
     yield f"{key}.command", not player.command or is_program, f"is for {programs}"
     yield f"{key}.options", not player.options or is_program, f"are for {programs}"
+    for name in ("policy", "value"):
+        network = getattr(player, name)
+        yield (f"{key}.{name}", not (network and engine),
+               f"is of {key}.search=alphago, and {key}.engine={engine} names a player already; leave one of them out")
+    yield (f"{key}.seconds", not (player.seconds and engine),
+           f"is of a search of ours on one tree, and {key}.engine={engine} has none; leave it out")
     yield (f"{key}.precision", not (player.precision and engine),
            f"is of a network, and {key}.engine={engine} has none; leave it out")
     given = [name for name in ("nodes", "depth", "movetime_ms") if getattr(player, name)]
