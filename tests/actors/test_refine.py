@@ -72,7 +72,7 @@ def run(task, **options):
     return search
 
 
-# --- the reference: every number anew from the log of the task ---------------------------------------------------------
+# --- the reference: every number anew from the log of the task -------------------------------------------------------
 
 
 class Reference:
@@ -185,7 +185,7 @@ def test_the_dummy_answer(attribute, first, expected):
     assert [node.answer for node in nodes] == [first, *([] if expected is None else [expected])]
 
 
-# --- failures ----------------------------------------------------------------------------------------------------------
+# --- failures --------------------------------------------------------------------------------------------------------
 
 
 def fail(*arguments):
@@ -288,7 +288,7 @@ def test_our_own_interruption_goes_through_and_keeps_the_tree():
     assert (search.ended_by, search.best.answer, len(search.nodes)) == ("stop", "a", 2)
 
 
-# --- several at once ---------------------------------------------------------------------------------------------------
+# --- several at once -------------------------------------------------------------------------------------------------
 
 
 class Counted(Numbers):
@@ -391,7 +391,7 @@ def test_our_own_mistake_in_a_worker_reaches_the_caller():
         search.run()
 
 
-# --- the trace ---------------------------------------------------------------------------------------------------------
+# --- the trace -------------------------------------------------------------------------------------------------------
 
 
 def test_a_trace_is_drawn_as_a_tree():
@@ -407,12 +407,14 @@ def test_a_trace_is_drawn_as_a_tree():
 
 
 def test_a_trace_holds_the_tree():
-    trace = run(Scripted({"a": 10, DUMMY_TEXT: -100, "a1": 20}, critique=lambda answer: {1, 1}), rollouts=1).trace()
+    task = Scripted({"a": 10, "no": -100, "a1": 20}, critique=lambda answer: {1})
+    task.dummy = "no"
+    trace = run(task, rollouts=1).trace()
     assert trace == {
         "rollouts": 1, "ended_by": "rollouts", "failures": 0, "best": 2,
         "nodes": [
             {"id": 0, "parent": None, "answer": "a", "critique": None, "scores": [10, 10], "q": 15, "closed": ""},
-            {"id": 1, "parent": None, "answer": DUMMY_TEXT, "critique": None, "scores": [-100], "q": -100, "closed": ""},
+            {"id": 1, "parent": None, "answer": "no", "critique": None, "scores": [-100], "q": -100, "closed": ""},
             {"id": 2, "parent": 0, "answer": "a1", "critique": "{1}", "scores": [20], "q": 20, "closed": ""},
         ],
     }
