@@ -233,6 +233,7 @@ class EvaluatorActor(_Shell):
         """`directory`: of the run, on this node."""
         super().__init__()
         self._config, self._nice, self._threads, self._directory = config, nice, threads, directory
+        self._measuring = threading.Lock()  # the evaluators hold one network, so one measurement uses them at a time
         self._rater: Rater | None = None
 
     def run(self) -> str:
@@ -259,18 +260,21 @@ class EvaluatorActor(_Shell):
         lower_priority(self._nice)  # of the threads that Ray has made since
         assert self._positions is not None, f"no positions with known results for {self._config.game.name}"
         published: Weights = ray.get(weights[0])
-        for evaluator in self._evaluators:
-            evaluator.load(published)
         some = self._positions.subset(positions) if positions else self._positions
-        try:
-            return measure(some, self._evaluators, self._config.search, simulations, should_stop=self._stopping.is_set)
-        except StoppedError:
-            return None
+        with self._measuring:  # the one before may still be under way when the final one is asked for
+            for evaluator in self._evaluators:
+                evaluator.load(published)
+            try:
+                return measure(some, self._evaluators, self._config.search, simulations,
+                               should_stop=self._stopping.is_set)
+            except StoppedError:
+                return None
 
     def rate(self, weights: list[Any], seconds: float) -> tuple[EloCurve | None, str]:
         """Rates these weights, published at this training time, by games on one thread.
 
-        It rests so that the process keeps its share of the time.  The ratings, None if it was stopped, and what is wrong with the disk.
+        It rests so that the process keeps its share of the time.  Returns the ratings, None if it was stopped, and what
+        is wrong with the disk.
         """
         self._wait_until_built()
         lower_priority(self._nice)

@@ -181,17 +181,17 @@ ENGINES = {  # name of the match -> our network, the experiment that it is train
 
 
 def engines() -> str:
-    """Our default networks against each engine."""
-    def line_of(name: str) -> Line:
-        return newest("default_networks.jsonl", name=name, machine="")
-
+    """Our default networks against each engine that they have met."""
+    newest_lines = {line["name"]: line for line in read_results("default_networks.jsonl")}
     rows, lines = [], []
     for name, (network, experiment, opponent) in ENGINES.items():
-        training = line_of(f"training of {experiment}") if experiment else None
+        match, training = newest_lines.get(name), newest_lines.get(f"training of {experiment}")
+        if match is None:
+            continue
         run = training["runs"][0] if training else None
         learned = f"{run['seconds'] / 60:.0f} minutes, {run['steps']:,} steps" if run else "see above"
-        rows.append((network, learned, *match_row(opponent, line_of(name))))
-        lines += [line for line in (training, line_of(name)) if line and line not in lines]
+        rows.append((network, learned, *match_row(opponent, match)))
+        lines += [line for line in (training, match) if line and line not in lines]
     return f"{table(('our network', 'training', *MATCH_HEADER), rows)}\n\n{sources(lines)}"
 
 

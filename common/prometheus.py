@@ -53,6 +53,7 @@ EXPORTED = {
     "version": _gauge("version", "Publication number of the newest weights."),
     "learning_rate": _gauge("learning_rate", "Learning rate of the last step."),
     "loss/": _gauge("loss", "Loss of one target, averaged over the last steps.", tag="target"),
+    "unseen/": _gauge("unseen_games", "Of games not learned from: shares of moves, or losses.", tag="measure"),
     "skipped_steps": _counter("skipped_steps", "Steps not taken, because loss or gradient was not finite."),
     "refused_publications": _counter("refused_publications", "Networks not published, because they were not finite."),
     "rollbacks": _counter("rollbacks", "Returns of the learner to its last checkpoint."),

@@ -13,6 +13,7 @@ from shusaku.common.external.configured_game import decided_game
 from shusaku.common.messages import Weights
 from shusaku.common.network.row_labels import row_labels
 from shusaku.common.remote_worker import RemoteWorker
+from shusaku.learner.dataset import open_dataset
 from shusaku.learner.optimizers import run_share
 from shusaku.learner.training_loop import TrainingLoop, TrainingReport
 from shusaku.replay.backends import make_buffer
@@ -49,16 +50,22 @@ class LearnerActor(RemoteWorker):
         plan, config = self._plan, self._plan.config
         torch.set_num_threads(plan.threads)
         game = decided_game(config.game)
-        buffer: Any = make_buffer(
-            "redis", game, config.replay, batch_size=config.learner.batch_size, symmetries=config.learner.symmetries,
-            labels=row_labels(game, config.learner),
-            epoch=plan.epoch, config_hash=plan.config_hash, url=plan.url, run_id=plan.run_id,
-            error_buffer=float(config.learner.publish_every * config.learner.batch_size),
-        )
+        buffer: Any
+        unseen = None
+        if config.dataset.records:
+            self.activity.begin("reading the dataset")
+            buffer, unseen = open_dataset(config, game, threads=plan.threads)
+        else:
+            buffer = make_buffer(
+                "redis", game, config.replay, batch_size=config.learner.batch_size,
+                symmetries=config.learner.symmetries, labels=row_labels(game, config.learner),
+                epoch=plan.epoch, config_hash=plan.config_hash, url=plan.url, run_id=plan.run_id,
+                error_buffer=float(config.learner.publish_every * config.learner.batch_size),
+            )
         try:
             self._training = TrainingLoop(config, game, buffer, Path(plan.directory), config_hash=plan.config_hash,
                                           share_done=lambda: run_share(self.run_seconds, config.run),
-                                          activity=self.activity, describe_run=lambda: {
+                                          activity=self.activity, unseen=unseen, describe_run=lambda: {
                                               "config": plan.config_text, "run_id": plan.run_id, "epoch": plan.epoch,
                                               "progress": {"seconds": self.run_seconds}})
             if self._stopping.is_set():

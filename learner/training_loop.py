@@ -37,6 +37,7 @@ from shusaku.learner.checkpoints import (
 from shusaku.learner.learner import Learner
 from shusaku.learner.sample_age import SampleAge
 from shusaku.learner.state_copy import Diverged, LearnerState, StateBuffers
+from shusaku.learner.unseen_games import UnseenMeter
 from shusaku.learner.version_index import VersionIndex
 from shusaku.replay.buffer import Batch, ReplayBuffer, ReplayStats
 
@@ -86,6 +87,8 @@ class TrainingReport:
     trouble: str = ""  # why no checkpoint can be written now
     reason: str = "the learner was stopped"  # of the last report: why it ended
     description: str = ""  # runtime and precision
+    unseen: dict[str, float] = field(default_factory=dict)  # of games not learned from, see `UnseenGames.measure`
+    unseen_step: int = -1  # of the weights that these are of; -1: none were measured
 
 
 class TrainingLoop:
@@ -99,17 +102,19 @@ class TrainingLoop:
         clock: Callable[[], float] = time.monotonic, share_done: Callable[[], float] = lambda: 0.0,
         load_weights: Callable[[Weights], None] = lambda weights: None, self_play: SelfPlayState | None = None,
         activity: ActivityClock | None = None, describe_run: Callable[[], dict[str, Any]] = dict,
+        unseen: UnseenMeter | None = None,
     ) -> None:
         """Goes on from the newest good checkpoint below `directory`.
 
         `share_done`: the share of the run that is over, for the schedule; `load_weights` is called with each
         publication; `self_play`: for a process that also plays; `activity`: told what the loop does; `describe_run`:
-        what a checkpoint keeps for the driver, whose small files can be made again from that.
+        what a checkpoint keeps for the driver, whose small files can be made again from that; `unseen`: measures what
+        is published.
         ResumeError if no checkpoint is good, or if they have another format; UsageError if the network is another one.
         """
         self._config, self._game, self._buffer, self._directory = config, game, buffer, directory
         self._config_hash, self._clock, self._self_play = config_hash, clock, self_play
-        self._load_weights, self._describe_run = load_weights, describe_run
+        self._load_weights, self._describe_run, self._unseen = load_weights, describe_run, unseen
         self._activity = activity or ActivityClock()
         network = Network(game.observation_shape, game.num_actions, config.network, make_targets(config.learner),
                           config.run.seed)
@@ -210,6 +215,8 @@ class TrainingLoop:
                 refused_publications=self.learner.refused_publications, rollbacks=self._rollbacks,
                 saved_step=self._saved_step, resident_megabytes=psutil.Process().memory_info().rss / 1e6,
                 replay=stats, notes=notes, trouble=self._trouble, description=self.learner.description,
+                unseen=self._unseen.result if self._unseen else {},
+                unseen_step=self._unseen.step if self._unseen else -1,
             )
 
     def troubles(self) -> list[str]:
@@ -325,6 +332,9 @@ class TrainingLoop:
         # Records may name the version only after the replay knows it, so it is told before anything plays with it.
         self._buffer.record_version(weights.version)
         self._load_weights(weights)
+        if self._unseen is not None:
+            self._activity.begin("measuring on unseen games")
+            self._unseen.offer(weights)
         with self._lock:
             self._published = weights
 

@@ -26,7 +26,7 @@ SEGMENT_BYTES = 64 << 20
 _HEADER = b"SHUSAKUR" + struct.pack("<I", 1)
 _FRAME = struct.Struct("<II")  # length, crc32
 _LENGTH = struct.Struct("<I")
-_NAME = re.compile(r"(\d{8})\.records")
+NAME = re.compile(r"(\d{8})\.records")  # of a segment
 
 
 class LogPosition(NamedTuple):
@@ -34,6 +34,13 @@ class LogPosition(NamedTuple):
 
     segment: int
     length: int
+
+
+class Frame(NamedTuple):
+    """Where a record lies in its segment."""
+
+    begin: int  # first byte of the record
+    length: int  # bytes
 
 
 class Damage(NamedTuple):
@@ -206,7 +213,7 @@ class RecordLog:
         self._is_dirty = False
 
     def _segments(self) -> list[int]:
-        return sorted(int(m[1]) for name in os.listdir(self.directory) if (m := _NAME.fullmatch(name)))
+        return sorted(int(m[1]) for name in os.listdir(self.directory) if (m := NAME.fullmatch(name)))
 
     def _path(self, segment: int) -> Path:
         return self.directory / f"{segment:08d}.records"
@@ -250,11 +257,29 @@ class RecordTail:
         found = {}
         with contextlib.suppress(FileNotFoundError):  # no log yet, or a segment that is trimmed just now
             for name in sorted(os.listdir(self._directory)):
-                if match := _NAME.fullmatch(name):
+                if match := NAME.fullmatch(name):
                     with (self._directory / name).open("rb") as file:
                         file.seek(len(_HEADER))
                         found[int(match[1])] = file.read(_FRAME.size), os.fstat(file.fileno()).st_size
         return found
+
+
+def read_frames(path: Path) -> Iterator[tuple[Frame, bytes] | Damage]:
+    """Yields the records of a segment with their places, and last the damage that ended them."""
+    end = len(_HEADER)
+    for item in _read_segment(path, None):
+        if isinstance(item, Damage):
+            yield item
+        else:
+            begin, end = end + _FRAME.size, end + _FRAME.size + len(item)
+            yield Frame(begin, len(item)), item
+
+
+def read_frame(path: Path, frame: Frame) -> bytes:
+    """The record at this place of a segment, as it was when `read_frames` found it; OSError if it is gone."""
+    with path.open("rb") as file:
+        file.seek(frame.begin)
+        return file.read(frame.length)
 
 
 def _frame(data: bytes) -> bytes:

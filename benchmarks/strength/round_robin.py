@@ -9,7 +9,7 @@ PLAYERS.json is an object: the name of a player -> its overrides, in which `{sid
      "plain UCT": ["{side}.engine=mcts", "{side}.search.simulations=1000"]}
 
 GAMES.jsonl holds the games of each pairing once it is over, so a second call goes on after a stop; `--part 1/2` plays
-the first half of the pairings only.  `--name` appends the table to benchmarks/results/round_robin.jsonl.
+the first half of the pairings only.  `--name` appends the table to round_robin.jsonl among the results.
 """
 
 import argparse

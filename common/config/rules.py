@@ -37,6 +37,7 @@ _LIMITS: Limits = [
     (one_of("cpu", "cuda"), ["inference.device", "learner.device"]),
     (one_of("power", "fixed"), ["replay.window"]),
     (one_of("linear", "planes"), ["network.policy_head"]),
+    (one_of("reject", "draw"), ["records.unknown"]),
     (one_of("sgd", "adam", "adamw"), ["learner.optimizer"]),
     (one_of("constant", "cosine", "step", "cooldown"), ["learner.schedule"]),
     (number(at_least=0), [
@@ -88,6 +89,8 @@ _LIMITS: Limits = [
     (number("; strength.enabled=false switches it off", above=0), ["strength.minutes"]),
     (number(above=0, at_most=1), ["replay.window_exponent", "replay.window_factor", "learner.cooldown_share"]),
     (number(above=0, at_most=3600), ["bench.seconds"]),
+    (number(above=0), ["dataset.minutes"]),
+    (number(at_least=1, at_most=10_000_000), ["dataset.positions"]),
     (number(above=0, at_most=1000), ["records.weight"]),
 ]
 _SELF_PLAY_LIMITS: Limits = [
@@ -146,8 +149,8 @@ def _conditions(config: Config) -> Iterator[_Condition]:
            "is for a server of yours; give its replay.url or replay.url_file as well")
     yield ("learner.targets", not unknown,
            f"there is no target {unknown}; nearest: {nearest(unknown, TARGETS)}; there are {', '.join(TARGETS)}")
-    yield ("learner.targets", {"policy", "value"} <= set(targets),
-           "policy and value must be among them, because the search asks for both")
+    yield ("learner.targets", not {"policy", "value"}.isdisjoint(targets),
+           "policy or value must be among them, because only these two are played with")
     yield "learner.targets", len(set(targets)) == len(targets), "names a target twice"
     heads = learner.publish_heads
     yield ("learner.publish_heads", set(heads) <= set(PUBLISHED_HEADS) and len(set(heads)) == len(heads),
@@ -182,6 +185,11 @@ def _is_test(sprt: list[float]) -> bool:
 
 def _self_play_conditions(config: Config) -> Iterator[_Condition]:
     search, play = config.search, config.self_play
+    plays = not config.dataset.records
+    asked = {"policy"} if search.policy == "policy_only" else {"policy", "value"}
+    yield ("learner.targets", not plays or not config.learner.enabled or asked <= set(config.learner.targets),
+           f"{' and '.join(sorted(asked))} must be among them, because the search asks for "
+           f"{'both' if len(asked) > 1 else 'it'}; one of them alone is learned from finished games: dataset.records=")
     if isinstance(search, PuctConfig):
         yield ("search.reuse", not (search.reuse and search.graph),
                "a graph cannot be cut where the move was played; use search.reuse=false or search.graph=false")
@@ -194,7 +202,7 @@ def _self_play_conditions(config: Config) -> Iterator[_Condition]:
                "know the mean)")
     for policy, reason in (("mcts", "plain UCT uses no network"),
                            ("policy_only", "its target is the network's own policy")):
-        yield ("search.policy", search.policy != policy or not config.learner.enabled,
+        yield ("search.policy", search.policy != policy or not config.learner.enabled or not plays,
                f"{reason}, so nothing can be learned; use search=puct or search=gumbel, or learner.enabled=false")
     yield ("self_play.komi_stdev", play.komi_stdev == 0 or config.game.name == "go",
            f"{config.game.name} has no komi; leave it out")

@@ -113,6 +113,15 @@ class ReplayConfig:
 
 
 @dataclass
+class DatasetConfig:
+    """Finished games that a learner without actors learns from: see docs/guides/imitation.md."""
+
+    records: str = ""  # a directory of record logs, as `records import records.out=` writes it, or a pattern of several
+    minutes: float = 2.0  # of training between two measurements on games that are not learned from
+    positions: int = 10_000  # of such games that a measurement takes, and twice as many at the end
+
+
+@dataclass
 class NetworkConfig:
     """The residual tower with a policy and a value head (AlphaGo Zero, Methods)."""
 
@@ -128,7 +137,8 @@ class NetworkConfig:
 class LearnerConfig:
     """How the network is trained.
 
-    Of the targets, policy and value are what self-play asks for.  The others only teach the tower, in the learner:
+    Of the targets, policy and value are what self-play asks for; one of them alone makes a network with that head
+    alone, from games of others.  The others only teach the tower, in the learner:
     short_term (values of the next plies' searches), soft_policy, reply (the opponent's policy), moves_left; and
     if the game has them, ownership and score.
     """
@@ -260,6 +270,8 @@ class RecordsConfig:
     comments: bool = False  # export: with values and policies of the searches
     moves: int = 5  # of a search in a comment: those with the largest shares; 0: the value alone
     weight: float = 1.0  # import: of each row beside those of self-play, which have 1
+    out: str = ""  # import: a new directory for a record log of the games, instead of the window of run.dir
+    unknown: str = "reject"  # import, check: a game without a result: reject it | draw: take it as drawn
 
 
 @dataclass
@@ -306,6 +318,7 @@ class Config:
     search: SearchConfig = field(default_factory=PuctConfig)
     self_play: SelfPlayConfig = field(default_factory=SelfPlayConfig)
     replay: ReplayConfig = field(default_factory=ReplayConfig)
+    dataset: DatasetConfig = field(default_factory=DatasetConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
     learner: LearnerConfig = field(default_factory=LearnerConfig)
     strength: StrengthConfig = field(default_factory=StrengthConfig)

@@ -4,6 +4,8 @@
                                  value [batch] the expected outcome, -1 to 1
                                  and one output for each other head that the weights have
 
+A network with the policy or the value alone has that output alone.
+
 Everything is for the player to move.  The package onnx is an extra: `pip install 'shusaku[onnx]'`.
 """
 
@@ -37,7 +39,7 @@ MEANINGS = {
 
 def onnx_model(weights: Weights, tower: TowerShape) -> onnx.ModelProto:
     """A checked model with its description as metadata; ValueError if the weights belong to another tower."""
-    graph = _Graph(folded_tensors(weights, tower), tower)
+    graph = _Graph(folded_tensors(weights, tower), tower, list(weights.tensors))
     graph.build()
     (c, h, w) = tower.planes
     planes = helper.make_tensor_value_info("planes", TensorProto.FLOAT, [BATCH, c, h, w],
@@ -64,8 +66,9 @@ def _metadata(weights: Weights) -> dict[str, str]:
 class _Graph:
     """Nodes, constants and outputs, which the methods add to; each takes and returns names of values."""
 
-    def __init__(self, tensors: dict[str, NDArray[np.float32]], tower: TowerShape) -> None:
-        self._tensors, self._tower = tensors, tower
+    def __init__(self, tensors: dict[str, NDArray[np.float32]], tower: TowerShape, own: list[str]) -> None:
+        """`tensors`: folded; `own`: the names of the weights, among which a head may be missing."""
+        self._tensors, self._tower, self._own = tensors, tower, own
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
         self.outputs: list[onnx.ValueInfoProto] = []
@@ -77,7 +80,7 @@ class _Graph:
             y = self._relu(self._convolution(x, f"blocks.{i}.first"))
             y = self._convolution(y, f"blocks.{i}.second")
             x = self._relu(self._node("Add", [x, y], f"blocks.{i}"))
-        heads = dict.fromkeys(name.split(".")[1] for name in self._tensors if name.startswith("heads."))
+        heads = dict.fromkeys(name.split(".")[1] for name in self._own if name.startswith("heads."))
         for head in sorted(heads, key=list(MEANINGS).index):
             self._head(x, head)
 

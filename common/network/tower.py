@@ -33,7 +33,8 @@ Shape = tuple[int, ...]
 Tensors = dict[str, NDArray[np.float32]]
 
 NORM_EPSILON = 1e-5  # torch's default for batch norms
-HEADS = ("ownership", "score")  # that may be published beside policy and value
+PLAYING_HEADS = ("policy", "value")  # that a search asks for, and every evaluator answers
+HEADS = ("ownership", "score")  # that may be published beside these
 SCORE_SCALE = 20.0  # of the score head's output, in points (KataGo: python/model_pytorch.py, scoremean_multiplier)
 OUTPUT_SCALE = 0.1  # of the last layers' first values: the first priors are nearly uniform, the first values nearly 0
 
@@ -110,8 +111,13 @@ def initial_tensors(tower: TowerShape, seed: int) -> Tensors:
 
 def evaluation_tensors(tensors: Mapping[str, NDArray[np.float32]], heads: Sequence[str] = ()) -> Tensors:
     """The tensors that an evaluator needs: heads other than policy, value and `heads` serve only training."""
-    own = tuple(f"heads.{head}." for head in ("policy", "value", *heads))
+    own = tuple(f"heads.{head}." for head in (*PLAYING_HEADS, *heads))
     return {name: t for name, t in tensors.items() if not name.startswith("heads.") or name.startswith(own)}
+
+
+def has_head(tensors: Mapping[str, NDArray[np.float32]], head: str) -> bool:
+    """Whether the network has it; `learner.targets` may name policy or value alone."""
+    return any(name.startswith(f"heads.{head}.") for name in tensors)
 
 
 def published_heads(tensors: Mapping[str, NDArray[np.float32]]) -> tuple[str, ...]:

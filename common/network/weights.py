@@ -17,7 +17,7 @@ from shusaku.common.durable_files import write_atomically
 from shusaku.common.errors import UsageError
 from shusaku.common.messages import Weights
 from shusaku.common.network.fingerprint import planes_fingerprint
-from shusaku.common.network.tower import TowerShape, fold, folded_shapes, initial_tensors
+from shusaku.common.network.tower import PLAYING_HEADS, TowerShape, fold, folded_shapes, has_head, initial_tensors
 
 if TYPE_CHECKING:
     from shusaku.common._core import Game
@@ -40,9 +40,16 @@ def random_weights(game: "Game", network: NetworkConfig, seed: int, version: int
 
 
 def folded_tensors(weights: Weights, tower: TowerShape) -> dict[str, NDArray[np.float32]]:
-    """`common.network.tower.fold` of the weights; ValueError if they belong to another tower."""
+    """`common.network.tower.fold` of the weights; ValueError if they belong to another tower.
+
+    A network with the policy or the value alone has zeros for the other head, so that every evaluator answers both:
+    equal logits, a value of 0.
+    """
     folded = fold(weights.tensors)
+    absent = tuple(f"heads.{head}." for head in PLAYING_HEADS if not has_head(weights.tensors, head))
     for name, shape in folded_shapes(tower).items():
+        if len(absent) == 1 and name.startswith(absent):
+            folded[name] = np.zeros(shape, np.float32)
         if name not in folded or folded[name].shape != shape:
             found = folded[name].shape if name in folded else "nothing"
             raise ValueError(f"weights version {weights.version}: {name} must have shape {shape}, found {found}; "

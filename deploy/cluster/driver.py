@@ -165,9 +165,10 @@ class ClusterRun(TrainingRun):
                 self.rater.poll(self.seconds)
             if self.gate is not None:
                 self.gate.poll()
-        if self._began is None and self.totals.total.get("simulations", 0) > 0:
+        if self._began is None and self._has_begun():
             self._began = now
-            self.activity = "playing and learning" if self.config.learner.enabled else "playing"
+            playing = "playing and learning" if self.config.learner.enabled else "playing"
+            self.activity = "learning" if self.config.dataset.records else playing
         view, status = self.show()
         if now - self._written >= WRITE_SECONDS and self._began is not None:
             self._written = now
@@ -175,6 +176,12 @@ class ClusterRun(TrainingRun):
             self._prometheus.write(prometheus_metrics(view, status))
         if now - self._saved_at >= SAVE_SECONDS:
             self.save_progress(**self._counts())
+
+    def _has_begun(self) -> bool:
+        """Whether the training clock is to run: someone plays or, without actors, the learner has its games."""
+        if self.config.dataset.records:
+            return self.report is not None
+        return self.totals.total.get("simulations", 0) > 0
 
     def reconcile(self) -> None:
         """Replaces who has died and says so; raises what the user got wrong, and where nothing helps."""
@@ -210,6 +217,8 @@ class ClusterRun(TrainingRun):
             self.broadcast.publish(self._saved_weights())  # they may be newer than what was sent around
         step = self.report.step if self.report else self.broadcast.step
         self._summary = self.summarize(step, restarts=self.restarts, first_game_seconds=self.first_game_seconds)
+        if self.is_over():
+            self._summary |= self.conclude_unseen()
 
     def _wait_for_end(self, names: tuple[str, ...]) -> None:
         """Until these workers have ended, or as long as what asked for the end allows."""
@@ -294,10 +303,13 @@ class ClusterRun(TrainingRun):
             f"replay: {self.store.trouble or 'no answer'}; finished games wait"]
         troubles += list_troubles(self.supervisor)
         fenced = self.report.replay.fenced_actors if self.report else {}
+        learned = self.report.replay if self.report and self.config.dataset.records else None
         troubles += [f"actor {actor} was fenced: {reason}" for actor, reason in fenced.items()]
         return RunView(
-            seconds=self.seconds, activity=self.activity, version=self.broadcast.version, games=self.totals.accepted,
-            rows=self.totals.rows, totals={**self.totals.total, "rows": self.totals.rows}, report=self.report,
+            seconds=self.seconds, activity=self.activity, version=self.broadcast.version,
+            games=learned.games if learned else self.totals.accepted,
+            rows=learned.inserted if learned else self.totals.rows,
+            totals={**self.totals.total, "rows": self.totals.rows}, report=self.report,
             faults=self.faults.totals, quarantined=self.quarantined, lost_games=self.lost_games,
             resumed_step=self.resumed_step, strength=tuple(self.progress.strength), elo=self.rated_versions,
             resign_value=self.keep_resign_value(

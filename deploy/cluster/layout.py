@@ -30,6 +30,7 @@ def layout_of(config: Config, nodes: Sequence[float], gpus: float) -> Layout:
     free CPU waits for one.
     """
     most = sum(math.floor(node / config.actors.cpus + 1e-9) for node in nodes)
+    plays = not config.dataset.records
     count = config.actors.count or max(1, most)
     if count > most:
         raise UsageError(
@@ -50,7 +51,7 @@ def layout_of(config: Config, nodes: Sequence[float], gpus: float) -> Layout:
         # Each actor searches half of its games while the others are evaluated: twice what fills the servers.
         games = min(MOST_GAMES, max(FEWEST_GAMES, 2 * LARGEST_BATCH * config.inference.servers // count))
     largest = min(LARGEST_BATCH, max(8, games * count // config.inference.servers))
-    return Layout(count, most, placement, games, tuple(batch_buckets(largest)))
+    return Layout(count if plays else 0, most if plays else 0, placement, games, tuple(batch_buckets(largest)))
 
 
 def placement_of(config: Config) -> str:

@@ -64,7 +64,7 @@ def make_roles(
                               node=own_node, **common), 1))
     on_gpu = config.inference.device == "cuda"
     gate_gpus = GATE_GPU if on_gpu and is_gated(config) else 0.0
-    if layout.placement == "server":
+    if layout.placement == "server" and layout.actors:
         gpus = float(on_gpu) - gate_gpus
         # A request takes a thread until it is answered; those of more clients than these wait for one.
         threads = THREADS + MAX_IN_FLIGHT * max(LEAST_CLIENTS, layout.actors)

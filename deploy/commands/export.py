@@ -8,7 +8,7 @@ from shusaku.common.config.schema import Config
 from shusaku.common.durable_files import DISK_ERRORS, write_atomically
 from shusaku.common.errors import UsageError
 from shusaku.common.network.weights import tower_shape
-from shusaku.deploy.run.chosen_weights import choose_weights
+from shusaku.deploy.run.chosen_weights import find_weights
 
 
 def run(what: str, config: Config, as_json: bool) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def run(what: str, config: Config, as_json: bool) -> dict[str, Any]:
         if (error.name or "").partition(".")[0] != "onnx":
             raise
         raise UsageError(f"export {what}: the package onnx is not installed; pip install 'shusaku[onnx]'") from None
-    chosen = choose_weights(config)
+    chosen = find_weights(config, "checkpoint", config.checkpoint)
     for note in chosen.notes:
         print(note, file=sys.stderr)
     model = onnx_model(chosen.weights, tower_shape(chosen.game, chosen.network))

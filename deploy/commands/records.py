@@ -4,6 +4,8 @@ Exit codes: 0 every game was taken, 1 some were rejected (the others were taken)
 """
 
 import glob
+import hashlib
+import shutil
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
@@ -12,7 +14,7 @@ from typing import Any, NamedTuple
 
 from shusaku.common._core import Game, RowRing
 from shusaku.common.codec import CodecError, decode_record, encode_record
-from shusaku.common.config.schema import Config, GameConfig
+from shusaku.common.config.schema import Config, GameConfig, RecordsConfig
 from shusaku.common.errors import RunError, UsageError
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.messages import GameRecord as TrainingRecord
@@ -70,7 +72,7 @@ class _Counts:
     """What was taken, and what was not."""
 
     def __init__(self) -> None:
-        self.games = self.plies = self.variations = self.cut = self.rejected = 0
+        self.games = self.plies = self.variations = self.cut = self.duplicates = self.rejected = 0
         self.rejects: list[Reject] = []
 
     def add(self, record: GameRecord) -> None:
@@ -87,12 +89,13 @@ class _Counts:
     def to_json(self) -> dict[str, Any]:
         rejects = [{"file": one.file, "game": one.game, "move": one.ply, "reason": one.reason} for one in self.rejects]
         return {"games": self.games, "plies": self.plies, "variations": self.variations, "cut_moves": self.cut,
-                "rejected": self.rejected, "rejects": rejects}
+                "duplicates": self.duplicates, "rejected": self.rejected, "rejects": rejects}
 
     def line(self, what: str) -> str:
         done = {"export": "written", "import": "imported", "check": "read"}[what]
         left_out = [f"{number:,} {name}" for number, name in
-                    ((self.variations, "variations"), (self.cut, "moves behind the end")) if number]
+                    ((self.variations, "variations"), (self.cut, "moves behind the end"),
+                     (self.duplicates, "games that were there before")) if number]
         return (f"{self.games:,} games of {self.plies:,} plies {done}"
                 + (f"; left out: {', '.join(left_out)}" if left_out else "")
                 + (f"; {self.rejected:,} games rejected:" if self.rejected else ""))
@@ -156,7 +159,7 @@ def _decode(place: str, number: int, data: bytes) -> GameRecord | Reject:
 def _check(config: Config, counts: _Counts) -> None:
     """Reads records.file; if a game is named, as rows of that game."""
     game = configured_game(config.game) if "game" in asked_keys(config) else None
-    taker = None if game is None else _Taker(game, config.records.weight, counts)
+    taker = None if game is None else _Taker(game, config.records, counts)
     for item in _read_files(config.records.file, "records.file"):
         if isinstance(item.game, Reject):
             counts.reject(item.game)
@@ -168,6 +171,9 @@ def _check(config: Config, counts: _Counts) -> None:
 
 def _import(config: Config, counts: _Counts) -> None:
     """Stores the games in RUN_DIR/imported, from where `shusaku local` takes them."""
+    if config.records.out:
+        _import_log(config, counts)
+        return
     directory = Path(config.run.dir)
     has_run = holds_run(directory)
     if has_run and is_running(directory):
@@ -175,7 +181,7 @@ def _import(config: Config, counts: _Counts) -> None:
     if has_run and is_of_one_process(directory) is False:
         raise UsageError(f"run.dir={directory}: a run of `shusaku train` takes no imported games; let `shusaku local` "
                          "learn from them first, in this or a new directory, and go on with train then")
-    taker = _Taker(_saved_game(directory) if has_run else configured_game(config.game), config.records.weight, counts)
+    taker = _Taker(_saved_game(directory) if has_run else configured_game(config.game), config.records, counts)
     waiting: list[bytes] = []
     log: RecordLog | None = None
     for item in _read_files(config.records.file, "records.file"):
@@ -190,6 +196,42 @@ def _import(config: Config, counts: _Counts) -> None:
         log.close()
 
 
+def _import_log(config: Config, counts: _Counts) -> None:
+    """Writes the games as a record log, each once; the directory appears when all are in it."""
+    out = Path(config.records.out)
+    if out.exists():
+        raise UsageError(f"records.out={out}: is there already; name a new directory")
+    part = out.with_name(f"{out.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    taker, seen = _Taker(configured_game(config.game), config.records, counts), set[bytes]()
+    try:
+        log = RecordLog(part)
+    except OSError as error:
+        raise UsageError(f"records.out={out}: {error.strerror}; name a directory that can be made") from None
+    waiting: list[bytes] = []
+    for item in _read_files(config.records.file, "records.file"):
+        if isinstance(item.game, Reject):
+            counts.reject(item.game)
+        elif rows := taker.take(item, item.game):
+            moves = hashlib.blake2b(rows.actions.tobytes(), digest_size=16).digest()
+            if moves in seen:
+                counts.duplicates += 1
+            else:
+                seen.add(moves)
+                waiting.append(encode_record(rows))
+        if len(waiting) >= BATCH:
+            log.append(waiting)
+            waiting.clear()
+    log.append(waiting)
+    log.close()
+    if not seen:
+        shutil.rmtree(part)
+        first = f"; first: {counts.rejects[0]}" if counts.rejects else ""
+        raise UsageError(f"records.file={config.records.file}: no game can be taken{first}; name other files, or the "
+                         "game that they are of with game=")
+    part.rename(out)
+
+
 def _store(log: RecordLog | None, directory: Path, waiting: list[bytes]) -> RecordLog | None:
     """Appends the games to the log, which is made for the first of them."""
     if waiting:
@@ -202,15 +244,16 @@ def _store(log: RecordLog | None, directory: Path, waiting: list[bytes]) -> Reco
 class _Taker:
     """Turns games into rows that a run of the game accepts."""
 
-    def __init__(self, game: Game, weight: float, counts: _Counts) -> None:
-        self._game, self._weight, self._counts = game, weight, counts
+    def __init__(self, game: Game, records: RecordsConfig, counts: _Counts) -> None:
+        self._game, self._records, self._counts = game, records, counts
         self._validation = Validation(game)
         self._ring = RowRing(game, game.max_plies)
 
     def take(self, item: _Item, record: GameRecord) -> TrainingRecord | None:
         """The rows; None, and the reject is counted, if the run would not accept them."""
         try:
-            rows = to_training(record, self._game, number=self._counts.games, weight=self._weight)
+            rows = to_training(record, self._game, number=self._counts.games, weight=self._records.weight,
+                               unknown=self._records.unknown)
             self._validation.encode(rows)
             self._validation.check_game(rows)
             self._ring.append(rows, self._validation.own_komi(rows))

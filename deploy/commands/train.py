@@ -20,6 +20,7 @@ from shusaku.deploy.run.run_directory import RunDirectory
 from shusaku.deploy.run.run_identity import RunIdentity
 from shusaku.deploy.run.run_summary import introduce
 from shusaku.deploy.run.stop_signals import StopSignals
+from shusaku.deploy.run.unseen_table import describe_dataset
 from shusaku.replay.stream.client import check_server
 
 
@@ -58,8 +59,9 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
             cluster.start()
         signals.raise_received()
         console.log(session.how_to_log_in)
-        console.log(f"{cluster.game.name}: {cluster.actors} actors of {cluster.layout.games} games, network "
-                    f"in the {cluster.layout.placement}; run {identity.run_id}, epoch {identity.epoch}")
+        playing = (f"{cluster.actors} actors of {cluster.layout.games} games, network in the "
+                   f"{cluster.layout.placement}" if cluster.layout.actors else describe_dataset(config))
+        console.log(f"{cluster.game.name}: {playing}; run {identity.run_id}, epoch {identity.epoch}")
         cluster.train()
         cluster.end_workers()
         cluster.raise_if_ray_has_ended()

@@ -38,10 +38,13 @@ from shusaku.deploy.run.run_summary import introduce
 from shusaku.deploy.run.run_view import RunView
 from shusaku.deploy.run.stop_signals import StopSignals
 from shusaku.deploy.run.training_run import TrainingRun
+from shusaku.deploy.run.unseen_table import describe_dataset
 from shusaku.learner.batches import batch_seed
+from shusaku.learner.dataset import open_dataset
 from shusaku.learner.optimizers import run_share
 from shusaku.learner.training_loop import TrainingLoop
 from shusaku.replay.backends import make_buffer
+from shusaku.replay.buffer import ReplayBuffer
 from shusaku.replay.record_log import RecordLog
 from shusaku.replay.validation import Validation
 
@@ -78,6 +81,7 @@ class LocalRun(TrainingRun):
         super().__init__(config, directory, signals, Console(), SHOW_SECONDS)
         cores = len(os.sched_getaffinity(0))
         count = config.actors.count or cores
+        playing = 0 if config.dataset.records else count
         torch.set_num_threads(config.learner.threads or cores)
         move_to_log(directory.path, config, self.game, self.log)
         epoch = epoch_of(directory.path / "checkpoints")
@@ -91,19 +95,24 @@ class LocalRun(TrainingRun):
                      seed=batch_seed(config.run.seed, (1 << 40) + (epoch << 20) + actor),
                      identity=ActorIdentity(actor, epoch), config_hash=digest,
                      resign_value=self.progress.resign_value)
-            for actor, (evaluate, timer) in enumerate(zip(self.evaluators, timers, strict=False))
+            for actor, (evaluate, timer) in enumerate(zip(self.evaluators[:playing], timers, strict=False))
         ]
         accepted: list[bytes] = []
-        self.buffer = make_buffer(
-            "memory", self.game, config.replay, batch_size=config.learner.batch_size, limited=config.learner.enabled,
-            symmetries=config.learner.symmetries, labels=row_labels(self.game, config.learner), threads=cores,
-            epoch=epoch, on_accept=accepted.append,
-        )
+        self.buffer: ReplayBuffer
+        unseen = None
+        if config.dataset.records:
+            self.buffer, unseen = open_dataset(config, self.game, threads=cores)
+        else:
+            self.buffer = make_buffer(
+                "memory", self.game, config.replay, batch_size=config.learner.batch_size,
+                limited=config.learner.enabled, symmetries=config.learner.symmetries,
+                labels=row_labels(self.game, config.learner), threads=cores, epoch=epoch, on_accept=accepted.append,
+            )
         self.games = LocalGames(self.actors, self.buffer, RecordLog(directory.path / "records"), accepted, epoch,
                                 Validation(self.game, digest), ImportedGames(directory.path))
         self.training = TrainingLoop(config, self.game, self.buffer, directory.path, config_hash=digest,
                                      share_done=self.share_done, load_weights=self._load_weights, self_play=self.games,
-                                     describe_run=self._describe)
+                                     describe_run=self._describe, unseen=unseen)
         self._arena = ArenaTurns(config, self.game, directory.path, self.gatekeeper, threads=count,
                                  should_stop=signals.should_stop)
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="actor")
@@ -118,8 +127,9 @@ class LocalRun(TrainingRun):
         """Turns of playing and learning until the time is used up or the run is stopped; ends with a checkpoint."""
         introduce(self.directory, self.config.run.minutes, self.log)
         report = self.take(self.training.report())
-        self.log(f"{self.game.name}: {len(self.actors)} actors of {self.config.actors.games} games, "
-                 f"evaluated by {self.evaluators[0].description}; learning with {report.description}")
+        playing = (f"{len(self.actors)} actors of {self.config.actors.games} games, evaluated by "
+                   f"{self.evaluators[0].description}" if self.actors else describe_dataset(self.config, report.replay))
+        self.log(f"{self.game.name}: {playing}; learning with {report.description}")
         self._began = time.monotonic()
         self.training.begin_turns(self.signals.should_stop, self.show)
         while not self.is_over() and not self.signals.should_stop():
@@ -191,7 +201,7 @@ class LocalRun(TrainingRun):
     def finish(self) -> dict[str, Any]:
         """The full table, strength.json and strength.png at the end of a run."""
         step = self.training.learner.step_count
-        summary = self.summarize(step, evaluations=self.evaluations)
+        summary = {**self.summarize(step, evaluations=self.evaluations), **self.conclude_unseen()}
         if self.positions is None or not self.config.strength.final:
             return summary
         self.activity = "measuring the final strength"
@@ -294,7 +304,8 @@ class LocalRun(TrainingRun):
         report, totals = self.take(self.training.report()), self._totals()
         return RunView(
             seconds=self.seconds, activity=self.activity, version=self.training.versions.newest, totals=totals,
-            games=self.games.stored, rows=report.replay.inserted, report=report, faults=self.faults.totals,
+            games=self.games.stored or report.replay.games * bool(self.config.dataset.records),
+            rows=report.replay.inserted, report=report, faults=self.faults.totals,
             quarantined=sum(report.replay.quarantined.values()), lost_games=self.lost_games,
             troubles=(*self.disk_troubles, *self._arena.troubles), strength=tuple(self.progress.strength),
             elo=self.rated_versions,

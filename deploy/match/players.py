@@ -21,7 +21,7 @@ from shusaku.common.masking import mask_text, mask_tree
 from shusaku.common.network.weights import random_weights
 from shusaku.common.search import Evaluate
 from shusaku.deploy.run.calibration import with_scales
-from shusaku.deploy.run.chosen_weights import ChosenWeights, check_searcher, find_weights
+from shusaku.deploy.run.chosen_weights import ChosenWeights, check_heads, check_searcher, find_weights
 from shusaku.deploy.run.composed_config import asked_keys, asked_search
 
 KEYS = ("first", "second")
@@ -67,6 +67,9 @@ def make_parts(config: Config, should_stop: Callable[[], bool]) -> MatchParts:
     }
     for key, search in searches.items():
         check_searcher(game, search, f"{key}.search")
+        if key in chosen:
+            source = f"{key}.checkpoint={_player_config(config, key).checkpoint}"
+            check_heads(chosen[key].weights, search, source, f"{key}.search.policy")
     at_once = min([config.games, GAMES_AT_ONCE, *(_that_fit(game, search) for search in searches.values())])
     if config.match.sprt:
         at_once = min(at_once, SPRT_AT_ONCE)

@@ -40,13 +40,17 @@ def from_training(record: TrainingRecord) -> GameRecord:
         players=(name, name), comment=f"game {'.'.join(map(str, record.game_id))}")
 
 
-def to_training(record: GameRecord, game: Game, *, number: int, epoch: int = 0, weight: float = 1.0) -> TrainingRecord:
+def to_training(
+    record: GameRecord, game: Game, *, number: int, epoch: int = 0, weight: float = 1.0, unknown: str = "reject",
+) -> TrainingRecord:
     """The game as rows for a run of `game`, whose komi alone may differ; RecordError with the reason if it is none.
+
+    `unknown`: what becomes of a game without a result, reject | draw.
 
     Where the rules see another result than the record (dead stones that were left on the board, a draw that was
     not claimed), the moves that end the game by the rules are left out, and the record's result stays.
     """
-    record = _by_rules_of(record, game)
+    record = _by_rules_of(record, game, unknown)
     if not record.moves:
         raise RecordError("the game has no moves")
     outcome, ended_by, moves = _result(record)
@@ -57,7 +61,7 @@ def to_training(record: GameRecord, game: Game, *, number: int, epoch: int = 0, 
     return TrainingRecord(
         game=game.name, params=dict(record.params), game_id=GameId(epoch, IMPORT_ACTOR, 0, number),
         config_hash=IMPORT_HASH, outcome=outcome, ended_by=ended_by,
-        score=_score(record) if is_whole and ended_by in (EndedBy.RULES, EndedBy.PLY_LIMIT) else math.nan,
+        score=_score(record) if is_whole else math.nan,
         actions=actions, policy_offsets=np.arange(plies + 1, dtype=np.uint32), policy_actions=actions,
         policy_shares=np.full(plies, WHOLE, np.uint16), root_values=values, raw_values=values,
         versions=np.zeros(plies, np.uint32), kind=np.full(plies, RowKind.IMPORTED, np.uint8),
@@ -65,7 +69,7 @@ def to_training(record: GameRecord, game: Game, *, number: int, epoch: int = 0, 
     )
 
 
-def _by_rules_of(record: GameRecord, game: Game) -> GameRecord:
+def _by_rules_of(record: GameRecord, game: Game, unknown: str) -> GameRecord:
     """The game replayed under the rules of the run, with its own komi."""
     if record.game != game.name:
         raise RecordError(f"a game of {record.game}, the run plays {game.name}")
@@ -82,7 +86,9 @@ def _by_rules_of(record: GameRecord, game: Game) -> GameRecord:
         replay.play_action(move.action, move.text)
     outcome = record.outcome
     if outcome is None and not replay.position.is_terminal:
-        raise RecordError("the result is not known")
+        if unknown == "reject":
+            raise RecordError("the result is not known")
+        outcome = 0
     played = replay.finish(outcome=outcome, ended_by=record.ended_by)
     return replace(played, score=None)
 
@@ -110,5 +116,8 @@ def _players(record: GameRecord, plies: int) -> list[int]:
 
 
 def _score(record: GameRecord) -> float:
+    """For the first player; NaN if the rules did not end the game: a resignation, a draw by agreement."""
     last = record.last_position()
+    if not last.is_terminal:
+        return math.nan
     return last.score if last.to_play == 0 else -last.score

@@ -19,7 +19,7 @@ from shusaku.common.errors import UsageError
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.messages import Weights
 from shusaku.common.network.fingerprint import check_planes
-from shusaku.common.network.tower import HEADS, evaluation_tensors
+from shusaku.common.network.tower import HEADS, evaluation_tensors, has_head
 from shusaku.common.network.weights import load_weights, random_weights
 from shusaku.deploy.run.composed_config import asked_keys, asked_search
 from shusaku.deploy.run.game_parameters import check_search
@@ -45,7 +45,20 @@ def choose_weights(config: Config, default_game: str = "") -> ChosenWeights:
     """The weights that `checkpoint` names, as `find_weights`; UsageError, too, if they cannot be searched so."""
     chosen = find_weights(config, "checkpoint", config.checkpoint, default_game)
     check_searcher(chosen.game, chosen.search, "search")
+    check_heads(chosen.weights, chosen.search, f"checkpoint={config.checkpoint}", "search")
     return chosen
+
+
+def check_heads(weights: Weights, search: SearchConfig, source: str, key: str) -> None:
+    """UsageError, which begins with `source`, if the search asks for a head that the network does not have.
+
+    A search that has a value may go without a policy: all its priors are equal then.
+    """
+    asked = "policy" if search.policy == "policy_only" else "value"
+    if search.policy != "mcts" and not has_head(weights.tensors, asked):
+        other = f"{key}=puct" if asked == "policy" else f"{key}=policy_only"
+        raise UsageError(f"{source}: this network has no {asked}, which {key}={search.policy} asks for; use {other}, "
+                         f"or train a network with {asked} among learner.targets")
 
 
 def check_searcher(game: Game, search: SearchConfig, key: str) -> None:

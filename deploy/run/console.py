@@ -65,6 +65,7 @@ class Status:
     steps_per_second: float = 0.0
     learning_rate: float = 0.0
     losses: dict[str, float] = field(default_factory=dict)  # in the order to show
+    unseen: dict[str, float] = field(default_factory=dict)  # of games that are not learned from
     window_rows: int = 0  # rows that can be sampled
     window_size: int = 0  # rows that the window would hold now
     rows_seen: int = 0
@@ -195,6 +196,8 @@ def block(status: Status) -> Panel:
         *((f"{value:.3f}", f"{name} loss") for name, value in status.losses.items()),
         (f"{status.learning_rate:.2g}", "learning rate"), (f"{status.version:,}", "published"),
     ]))
+    if status.unseen:
+        rows.add_row("unseen games", _Figures(_unseen(status)))
     rows.add_row("replay", _Figures([
         (f"{status.window_rows:,} of {status.window_size:,}", "rows in the window"),
         (f"{status.samples_per_position:.2f}", "samples per position"), (f"{status.rows_seen:,}", "rows seen"),
@@ -229,6 +232,7 @@ def plain_line(status: Status) -> str:
         f"{status.samples_per_position:.2f} samples per position",
         f"samples {status.sample_age_steps:,.0f} steps old",
     ]
+    parts += [f"unseen {unit} {value}" for value, unit in _unseen(status)]
     if status.resign_value > NEVER_RESIGN:
         parts += [f"{value} {unit}" for value, unit in _resignation(status)]
     if status.strength:
@@ -269,6 +273,13 @@ def _self_play_rates(status: Status) -> list[tuple[str, str]]:
         (f"{status.searches_per_second:,.0f}", "searches/s"),
         (f"{status.evaluations_per_second:,.0f}", "evaluations/s"), (f"{status.cache_hit_rate:.0%}", "cache hits"),
     ]
+
+
+def _unseen(status: Status) -> list[tuple[str, str]]:
+    """Values with their units; none before the first measurement, and of the heads that the network has."""
+    shown = {"top_1": ("top-1", ".1%"), "top_5": ("top-5", ".1%"), "policy_loss": ("-log p", ".3f"),
+             "value_loss": ("(z - v)^2", ".3f")}
+    return [(format(status.unseen[name], form), unit) for name, (unit, form) in shown.items() if name in status.unseen]
 
 
 def _resignation(status: Status) -> list[tuple[str, str]]:

@@ -107,6 +107,7 @@ class StatusBuilder:
             "learning_rate": report.metrics.get("learning_rate", 0.0),
             "window_rows": stats.rows, "window_size": stats.window, "skipped_rows": stats.skipped,
             "samples_per_position": stats.samples_per_position, "unreachable_seconds": stats.unreachable_s,
+            "unseen": dict(report.unseen),
             **{name: report.metrics.get(name, 0.0) for name in SAMPLE_AGE},
         }
 
@@ -115,6 +116,8 @@ class StatusBuilder:
         paused, waiting = self._paused.value, self._waiting.value
         if not self._config.learner.enabled:
             return "self-play alone: learner.enabled=false"
+        if self._config.dataset.records:
+            return ""
         if view.workers is None or view.step == 0:
             return ""
         if paused > MUCH and paused >= waiting:
@@ -127,7 +130,7 @@ class StatusBuilder:
         """While the window fills for the first time, or again after its data was lost."""
         minimum = self._config.replay.minimum
         rows = view.report.replay.rows if view.report else 0
-        if not self._config.learner.enabled or rows >= minimum:
+        if not self._config.learner.enabled or self._config.dataset.records or rows >= minimum:
             return None
         before = "the first step" if view.step == 0 else "the next step"
         return Waiting(f"rows before {before}", min(minimum, rows + view.pending_rows), minimum, per_second)
@@ -139,6 +142,7 @@ class MetricsWriter:
     def __init__(self, directory: Path, log: Callable[[str], None]) -> None:
         self._directory, self.troubles = directory, DiskTroubles(log)
         self._sink: MetricsSink | None = None
+        self._unseen_step = -1  # of the measurement that was written last
 
     def write(self, view: RunView, status: Status) -> None:
         """One line for each source: self_play, replay, learner, and on a cluster inference and driver."""
@@ -149,6 +153,14 @@ class MetricsWriter:
             "inference": dict(view.workers.inference) if view.workers else {},
             "driver": _driver_metrics(view, view.workers) if view.workers else {},
         })
+        report = view.report
+        if report is not None and report.unseen and report.unseen_step != self._unseen_step:
+            self._unseen_step = report.unseen_step
+            self.write_unseen("unseen", report.unseen, report.unseen_step, view.seconds)
+
+    def write_unseen(self, source: str, measured: dict[str, float], step: int, seconds: float) -> None:
+        """A measurement on games not learned from; `source`: unseen, or final_unseen for the test games."""
+        self._write(step, seconds, {source: dict(measured)})
 
     def write_strength(self, strength: Strength, source: str, step: int, seconds: float) -> None:
         """A measurement of the weights of that step; `source`: strength, or final_strength for the whole set."""
@@ -196,6 +208,7 @@ def prometheus_metrics(view: RunView, status: Status) -> dict[str, float]:
     metrics |= {f"loss/{name}": value for name, value in status.losses.items()}
     if status.strength:
         metrics["strength"] = status.strength[-1][1]
+    metrics |= {f"unseen/{name}": value for name, value in status.unseen.items()}
     metrics["troubles"] = len(status.troubles)
     workers = view.workers
     if workers is None:

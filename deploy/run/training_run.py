@@ -11,7 +11,7 @@ from shusaku.actors.arena.strength import Strength
 from shusaku.actors.arena.strength_sets import strength_set
 from shusaku.common.config.schema import Config
 from shusaku.common.external.configured_game import configured_game
-from shusaku.common.network.weights import save_weights
+from shusaku.common.network.weights import load_weights, save_weights
 from shusaku.common.resignation import NEVER_RESIGN, typical_resign_value
 from shusaku.deploy.run.console import Console, Status
 from shusaku.deploy.run.control_server import ControlServer
@@ -28,6 +28,7 @@ from shusaku.deploy.run.run_status import MetricsWriter, StatusBuilder, promethe
 from shusaku.deploy.run.run_summary import totals_line
 from shusaku.deploy.run.run_view import FaultCounter, RunView
 from shusaku.deploy.run.stop_signals import StopSignals
+from shusaku.deploy.run.unseen_table import measure_test_games, unseen_table
 from shusaku.learner.checkpoints import WEIGHTS, go_back, published_weights
 from shusaku.learner.training_loop import TrainingReport
 
@@ -183,6 +184,23 @@ class TrainingRun(ABC):
         self.log(totals_line(self.directory.path, self.seconds, self.config.run.minutes, **totals))
         return {"run_dir": str(self.directory.path), "seconds": round(self.seconds, 1), **totals,
                 "version": view.version, **more}
+
+    def conclude_unseen(self) -> dict[str, Any]:
+        """Measures what was published last on the test games of the dataset; writes, logs and returns the result.
+
+        Nothing if the run learns from its own games, or is not over.
+        """
+        path = self.directory.path / WEIGHTS
+        if not (self.config.dataset.records and self.is_over() and path.exists()):
+            return {}
+        self.activity = "measuring on the test games"
+        self.show(at_once=True)
+        weights = load_weights(path)
+        measured = {"validation": dict(self.report.unseen)} if self.report and self.report.unseen else {}
+        measured["test"] = measure_test_games(self.config, self.game, weights)
+        self.metrics.write_unseen("final_unseen", measured["test"], weights.step, self.seconds)
+        self.log(unseen_table(measured))
+        return {"unseen": measured}
 
     def conclude(self, strength: Strength, step: int) -> dict[str, Any]:
         """Writes and logs the final strength, of the weights of that step; returns it for `--json`."""

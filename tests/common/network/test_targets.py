@@ -125,6 +125,7 @@ def test_the_table_is_that_of_the_configuration() -> None:
 
 @pytest.mark.parametrize(("targets", "reason"), [
     (["policy", "valve"], r"learner\.targets=\[policy,valve\]: there is no target valve; nearest: value"),
+    (["ownership"], "policy or value must be among them"),
     (["policy"], "policy and value must be among them"),
     (["policy", "value", "value"], "names a target twice"),
 ])

@@ -191,3 +191,43 @@ def test_a_match_refuses_a_notation_without_its_game(tmp_path: Path, capsys: pyt
     assert main(["match", "game=connect_four", "first.engine=random", "second.engine=random", "games=2",
                  f"match.file={tmp_path / 'x.sgf'}"]) == 2
     assert "sgf holds go, othello, hex, not connect_four" in capsys.readouterr().err
+
+
+def log_records(directory: Path) -> list[Any]:
+    return [decode_record(data) for data in RecordLog(directory).iterate()]
+
+
+def test_import_into_a_record_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each game once; what is left out is counted, and said by file, game, move and reason."""
+    file, out = tmp_path / "x.sgf", tmp_path / "log"
+    texts = ["(;SZ[9]KM[5.5]RE[B+R];B[aa];W[bb])", "(;SZ[9]RE[W+R];B[aa];W[bb])", "(;SZ[9]RE[B+R];B[aa];W[aa])",
+             "(;SZ[9];B[cc];W[bb])", "(;SZ[9]RE[0];B[dd])"]
+    file.write_text("\n".join(texts), encoding="utf-8")
+    words = ["import", f"records.file={file}", "game=go", "game.size=9"]
+    code, result, err = call(capsys, *words, f"records.out={out}")
+    assert code == 1
+    assert (result["games"], result["duplicates"], result["rejected"]) == (3, 1, 2)
+    assert [(reject["game"], reject["move"]) for reject in result["rejects"]] == [(3, 2), (4, 0)]
+    first, second = log_records(out)
+    assert (first.outcome, first.params["komi"], second.outcome) == (1, 5.5, 0)
+    assert [first.actions.tolist(), second.actions.tolist()] == [[0, 10], [30]]
+    assert set(first.kind) == {RowKind.IMPORTED}
+    assert not (tmp_path / "log.part").exists()
+    assert not (tmp_path / "runs").exists()
+    assert "is there already" in call(capsys, *words, f"records.out={out}")[2]
+    drawn = tmp_path / "drawn"
+    code, result, _ = call(capsys, *words, f"records.out={drawn}", "records.unknown=draw")
+    assert (result["games"], result["duplicates"], result["rejected"]) == (4, 1, 1)
+    assert [record.outcome for record in log_records(drawn)] == [1, 0, 0]
+    assert len(err.splitlines()) == 1
+
+
+def test_import_of_nothing_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, out = tmp_path / "x.sgf", tmp_path / "log"
+    file.write_text("(;SZ[13]RE[B+R];B[aa])", encoding="utf-8")
+    code, _, err = call(capsys, "import", f"records.file={file}", f"records.out={out}", "game=go", "game.size=9")
+    assert code == 2
+    assert "no game can be taken; first:" in err
+    assert "size 13, the run has 9" in err
+    assert len(err.splitlines()) == 1
+    assert not list(tmp_path.glob("log*"))

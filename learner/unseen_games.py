@@ -1,0 +1,92 @@
+"""How well a network predicts games that it never learned from."""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from shusaku.common._core import Game, RowRing
+from shusaku.common.codec import CodecError
+from shusaku.common.config.schema import NetworkConfig
+from shusaku.common.messages import Weights
+from shusaku.common.network.torch_tower import TorchTower
+from shusaku.common.network.tower import has_head
+from shusaku.common.network.weights import tower_shape
+from shusaku.replay.dataset import DatasetPart
+from shusaku.replay.validation import Validation
+
+CHUNK = 256  # positions that are evaluated at once
+BEST = 5  # first choices among which the move may be
+
+
+class UnseenGames:
+    """Positions of one part of a dataset, the same at every measurement."""
+
+    def __init__(self, game: Game, network: NetworkConfig, part: DatasetPart, positions: int) -> None:
+        """`positions`: as many as whole games have together until there are so many; fewer if the part has fewer."""
+        games, rows = 0, 0
+        while games < len(part) and rows < positions:
+            rows += int(part.rows[games])
+            games += 1
+        self._ring = RowRing(game, rows)
+        validation = Validation(game)
+        for number in range(games):
+            try:
+                record = part.read(number)
+                self._ring.append(record, validation.own_komi(record))
+            except (CodecError, ValueError):  # counted where it is learned from
+                continue
+        self._tower = TorchTower(tower_shape(game, network), "fp32", torch.device("cpu"))
+
+    @torch.inference_mode()
+    def measure(self, weights: Weights) -> dict[str, float]:
+        """Of the heads that the weights have.  Without symmetries; moves are predicted among all actions.
+
+        top_1, top_5: shares of the positions whose move is the first choice, and among the first five;
+        policy_loss: -log p of the move, nats; value_loss: (z - v)^2, z and v in [-1, 1].
+        """
+        self._tower.load(weights)
+        sums: dict[str, float] = {}
+        for begin in range(0, self._ring.end, CHUNK):
+            rows = range(begin, min(begin + CHUNK, self._ring.end))
+            arrays = [self._ring.sample(1, row, row + 1, 0, False, 1) for row in rows]
+            planes, policy, outcome = (torch.from_numpy(np.concatenate([one[name] for one in arrays]))
+                                       for name in ("observations", "policy", "outcome"))
+            logits, values = self._tower(planes.contiguous(memory_format=torch.channels_last))
+            parts: dict[str, Tensor] = {}
+            if has_head(weights.tensors, "policy"):
+                parts |= _of_policy(logits.float(), policy)
+            if has_head(weights.tensors, "value"):
+                parts["value_loss"] = (outcome - values.squeeze(1)).square()
+            for name, of_rows in parts.items():
+                sums[name] = sums.get(name, 0.0) + float(of_rows.double().sum())
+        return {"positions": float(self._ring.end), **{name: total / self._ring.end for name, total in sums.items()}}
+
+
+class UnseenMeter:
+    """Measures publications, not more often than each so many seconds; remembers the newest result."""
+
+    def __init__(self, games: UnseenGames, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._games, self._seconds, self._clock = games, seconds, clock
+        self._measured_at = float("-inf")
+        self.step = -1  # of the weights that were measured last
+        self.result: dict[str, float] = {}  # of `UnseenGames.measure`
+
+    def offer(self, weights: Weights) -> None:
+        """Measures these weights if that is due."""
+        if self._clock() - self._measured_at >= self._seconds:
+            self.step, self.result = weights.step, self._games.measure(weights)
+            self._measured_at = self._clock()
+
+
+def _of_policy(logits: Tensor, policy: Tensor) -> dict[str, Tensor]:
+    """[B, A], [B, A] -> [B] each."""
+    move = policy.argmax(1, keepdim=True)  # [B, 1]
+    best = logits.topk(min(BEST, logits.shape[1]), dim=1).indices  # [B, BEST]
+    return {
+        "top_1": (best[:, :1] == move).any(1).float(), "top_5": (best == move).any(1).float(),
+        "policy_loss": -(policy * F.log_softmax(logits, 1)).sum(1),
+    }

@@ -1,0 +1,141 @@
+"""A buffer of finished games: the learner samples, and nothing is appended."""
+
+import itertools
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shusaku.common._core import Game, RowRing
+from shusaku.common.codec import CodecError
+from shusaku.common.messages import Control, GameRecord
+from shusaku.common.network.row_labels import RowLabels
+from shusaku.replay.buffer import Batch, ReplayStats
+from shusaku.replay.dataset import Dataset, DatasetPart
+from shusaku.replay.validation import Quarantine, Validation
+
+STATE = "dataset 1"  # format of what `DatasetBuffer.state` returns
+
+
+class DatasetBuffer:
+    """Implements `replay.buffer.ReplayBuffer` over the part for training of a dataset.
+
+    If all rows fit into `capacity`, they stay in memory.  Else the ring is a pool through which the games pass, in a
+    new order each time: as many rows come as are sampled, so each game is learned from equally often.  Which rows
+    mini-batch k holds depends on (run seed, k) alone, whatever was sampled by an earlier process.
+    """
+
+    def __init__(
+        self, game: Game, dataset: Dataset, *, capacity: int, batch_size: int, seed: int, symmetries: bool = True,
+        labels: RowLabels = RowLabels(),  # noqa: B008 - frozen
+        threads: int = 1,
+    ) -> None:
+        """`capacity`: rows in memory; `seed`: of the run, for the order of the games."""
+        self._part: DatasetPart = dataset["training"]
+        self._total = int(self._part.rows.sum())
+        self._capacity = min(max(capacity, batch_size), self._total)
+        self._longest = int(self._part.rows.max())
+        self._ring = RowRing(game, self._capacity + self._longest, **asdict(labels))
+        self._batch_size, self._seed, self._symmetries, self._threads = batch_size, seed, symmetries, threads
+        self._validation = Validation(game)
+        self._quarantine: Quarantine = dataset.quarantine
+        self._sampled = 0  # rows, over the life of the run
+        self._passed = 0  # rows of the games that have passed, as their headers count them
+        self._games: Iterator[int]
+        self._begin_at(0)
+        self._lock = threading.Lock()
+        self._stopped = False
+        self._version = 0
+
+    # --- nothing is appended ------------------------------------------------------------------------------------------
+
+    def append(self, record: GameRecord) -> Control:
+        """Refuses the game: a dataset does not grow while it is learned from."""
+        raise AssertionError("a dataset takes no games")
+
+    def control(self) -> Control:
+        """No actor plays, so all would wait."""
+        return Control(throttle=True, stop=self._stopped, version=self._version)
+
+    def fence(self, actor: int, incarnation: int) -> None:
+        """There are no actors."""
+
+    def stop(self) -> None:
+        """There are no actors to tell."""
+        self._stopped = True
+
+    def record_version(self, version: int) -> None:
+        """See `ReplayReader.record_version`."""
+        self._version = max(self._version, version)
+
+    def close(self) -> None:
+        """Holds no resources."""
+
+    # --- sampling ----------------------------------------------------------------------------------------------------
+
+    def sample(self, batch_size: int, seed: int) -> Batch:
+        """See `ReplayReader.sample`; there are always rows."""
+        with self._lock:
+            self._sampled += batch_size
+            self._let_pass(self._goal())
+            end = self._ring.end
+            begin = max(0, end - self._capacity)
+            arrays = self._ring.sample(batch_size, begin, end, seed, self._symmetries, self._threads)
+        arrays["rows"] += self._passed - end
+        return Batch(**arrays)
+
+    def stats(self) -> ReplayStats:
+        """See `ReplayReader.stats`: the window is what lies in memory, the games are those for training."""
+        rows = min(self._ring.end, self._capacity)
+        return ReplayStats(
+            games=len(self._part), rows=rows, window=self._capacity, capacity=self._capacity, inserted=self._total,
+            sampled=self._sampled, deleted=0, samples_per_position=self._sampled / self._total, throttled=True,
+            waits_for="", accepted=len(self._part), duplicates=0, fenced=0, other_epoch=0,
+            quarantined=self._quarantine.counts, nbytes=self._ring.nbytes)
+
+    def state(self) -> dict[str, Any]:
+        """What was sampled decides which rows come next."""
+        return {"state": STATE, "sampled": self._sampled, "version": self._version}
+
+    def restore(self, state: dict[str, Any], records: Iterable[bytes] = ()) -> int:
+        """See `ReplayReader.restore`; the games are read from the dataset again."""
+        if state.get("state") != STATE:
+            raise ValueError(f"replay state {state.get('state')!r} is not of a dataset")
+        with self._lock:
+            self._sampled = int(state["sampled"])
+            self.record_version(int(state["version"]))
+            if self._sampled:  # the games that lie in memory now, and none before
+                self._begin_at(max(0, self._goal() - self._capacity))
+                self._let_pass(self._goal())
+        return 0
+
+    def _goal(self) -> int:
+        """Rows that have passed when this batch is sampled."""
+        return self._total if self._capacity == self._total else self._capacity + self._sampled
+
+    def _let_pass(self, goal: int) -> None:
+        while self._passed < goal:
+            game = next(self._games)
+            self._passed += int(self._part.rows[game])
+            try:
+                record = self._part.read(game)
+                self._ring.append(record, self._validation.own_komi(record))
+            except (CodecError, ValueError) as error:  # of the rules: it was read before
+                self._quarantine.add(f"rules: {error}", b"")
+
+    def _begin_at(self, row: int) -> None:
+        """The next game is the one that holds this row of the endless sequence of games."""
+        number, within = divmod(row, self._total)
+        order = self._order(number)
+        ends = np.cumsum(self._part.rows[order])
+        first = int(np.searchsorted(ends, within, side="right"))
+        self._passed = number * self._total + (int(ends[first - 1]) if first else 0)
+        later = (game for one in itertools.count(number + 1) for game in self._order(one).tolist())
+        self._games = itertools.chain(order[first:].tolist(), later)
+
+    def _order(self, number: int) -> NDArray[np.int64]:
+        """The order [G] of the games in this pass over all of them."""
+        return np.random.default_rng([self._seed, number]).permutation(len(self._part))
