@@ -84,7 +84,8 @@ def _report(settings: Settings, task: Any, search: TreeSearch, as_json: bool) ->
         print(draw(trace))
         answer = best.answer if isinstance(best.answer, str) else json.dumps(best.answer, ensure_ascii=False)
         failed = f", {search.failures} failed calls, first: {search.first_failure}" if search.failures else ""
-        print(f"best answer, score {best.worth:g} after {search.rollouts} rollouts ({search.ended_by}{failed}):\n{answer}")
+        print(f"best answer, score {best.worth:g} after {search.rollouts} rollouts ({search.ended_by}{failed}):")
+        print(answer)
     return {
         "task": settings.task, "answer": best and best.answer, "score": best and best.worth,
         "solved": search.ended_by == "solved", "ended_by": search.ended_by, "rollouts": search.rollouts,
