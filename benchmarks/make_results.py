@@ -479,7 +479,8 @@ def readme_output() -> str:
 BLOCKS: dict[str, Callable[[], str]] = {
     block.__name__: block
     for block in (
-        connect_four, go, go_shipped, go_defaults, engines, othello, minishogi, chess, int8, queens, strength_quoted, parts,
+        connect_four, go, go_shipped, go_defaults, engines, othello, minishogi, chess, int8, queens, strength_quoted,
+        parts,
         games, peers, many_actors, speed_quoted, ablation, readme_output, readme_results, readme_speeds,
     )
 }

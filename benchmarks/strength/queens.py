@@ -43,7 +43,8 @@ def main() -> None:
         print(f"{name:<14} {solved / options.seeds:.1%} [{low:.1%}, {high:.1%}] of {options.seeds} in {seconds:.1f} s")
     if not options.no_record:
         record("queens.jsonl", shlex.join(["python", "-m", "benchmarks.strength.queens", *sys.argv[1:]]),
-               name=f"{options.seeds:,} seeds", size=options.size, seeds=options.seeds, refinements=options.refinements, ways=ways)
+               name=f"{options.seeds:,} seeds", size=options.size, seeds=options.seeds,
+               refinements=options.refinements, ways=ways)
 
 
 def tree(task: Queens, refinements: int) -> bool:
