@@ -87,6 +87,10 @@ class DatasetBuffer:
         arrays["rows"] += self._passed - end
         return Batch(**arrays)
 
+    def peek(self, count: int, seed: int, *, of_tests: bool) -> Batch | None:
+        """See `ReplayReader.peek`; a dataset has parts of its own that are not learned from."""
+        return None
+
     def stats(self) -> ReplayStats:
         """See `ReplayReader.stats`: the window is what lies in memory, the games are those for training."""
         rows = min(self._ring.end, self._capacity)

@@ -13,6 +13,7 @@
 #include "search/game_batch.h"
 #include "search/options.h"
 #include "search/search_batch.h"
+#include "search/value_games.h"
 
 namespace shusaku {
 
@@ -63,6 +64,8 @@ class AnyGame : public std::enable_shared_from_this<AnyGame> {
   virtual std::unique_ptr<AnySearchBatch> search_batch(const SearchOptions& o, int size, std::uint64_t seed) const = 0;
   virtual std::unique_ptr<AnyGameBatch> game_batch(const SearchOptions& o, const SelfPlayOptions& p, int size,
                                                    std::uint64_t seed) const = 0;
+  virtual std::unique_ptr<AnyGameBatch> value_games(const SearchOptions& o, const ValueGamesOptions& v, int size,
+                                                    std::uint64_t seed) const = 0;
   virtual std::unique_ptr<AnyAnalysis> analysis(const SearchOptions& o, int threads, int leaves, int megabytes,
                                                 std::uint64_t seed) const = 0;
   virtual std::unique_ptr<AnyRowRing> row_ring(std::int64_t capacity, const LabelOptions& labels) const = 0;
