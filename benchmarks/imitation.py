@@ -72,7 +72,8 @@ def import_chess(out: Path | None) -> tuple[str, dict[str, Any], bool]:
     counts = read_counts(done.stdout)
     taken = counts["games"] + counts["duplicates"]
     share = taken / (taken + counts["rejected"])
-    line = {"seconds": round(seconds, 1), "cpu_s": round(used.ru_utime + used.ru_stime, 1), "share_taken": round(share, 5), **counts}
+    line = {"seconds": round(seconds, 1), "cpu_s": round(used.ru_utime + used.ru_stime, 1),
+            "share_taken": round(share, 5), **counts}
     return "chess_import", line, seconds <= IMPORT_SECONDS and share >= IMPORT_SHARE
 
 
