@@ -9,7 +9,7 @@ import pytest
 from shusaku.actors.analysis.analysis import Limits
 from shusaku.actors.evaluators.dummies import UniformEvaluator
 from shusaku.common._core import Game
-from shusaku.common.config.schema import NetworkConfig
+from shusaku.common.config.schema import Config, NetworkConfig
 from shusaku.common.config.search import AlphaGoConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.network.weights import random_weights, save_weights
@@ -135,14 +135,13 @@ def test_two_networks_have_one_game_and_planes_that_go_together(tmp_path: Path) 
 def test_engines_take_two_networks(policy: str, value: str) -> None:
     config = compose(["search=alphago", f"engine.policy={policy}", f"engine.value={value}", "engine.threads=2"])
     opened = open_analysis(config)
-    assert isinstance(opened.analysis, object)
     opened.analysis.start(Limits(simulations=300, to_the_end=True))
     opened.analysis.wait()
     assert opened.analysis.report().simulations >= 300
     assert not opened.analysis.has_virtual_loss
     opened.analysis.close()
     with pytest.raises(UsageError, match="checkpoint= is missing"):
-        open_analysis(compose(["search=alphago", "search.rollout_share=1"]))
+        open_analysis(Config(search=AlphaGoConfig(rollout_share=1.0)))
 
 
 def test_self_play_refuses_it() -> None:
