@@ -346,16 +346,18 @@ class TrainingLoop:
         if not self._config.replay.test_share:
             return {}
         self._activity.begin("measuring the loss on test games")
-        began, sums = self._clock(), defaultdict[str, float](float)
-        for done in range(1, peeks + 1):
+        stats = self._buffer.stats()
+        rows = {True: stats.test_rows, False: stats.rows - stats.test_rows}
+        peeks = min(peeks, -(-min(rows.values()) // PEEKED_ROWS))
+        began, sums, done = self._clock(), defaultdict[str, float](float), 0
+        while done < peeks and self._clock() - began <= seconds:
+            done += 1
             for kind, of_tests in zip(MEASURED, (True, False), strict=True):
-                batch = self._buffer.peek(PEEKED_ROWS, done, of_tests=of_tests)
+                batch = self._buffer.peek(min(PEEKED_ROWS, rows[of_tests]), done, of_tests=of_tests)
                 if batch is None:
                     return {}
                 for name, loss in self.learner.measure(batch).items():
                     sums[kind + name] += loss
-            if self._clock() - began > seconds:
-                break
         return {name: loss / done for name, loss in sums.items()}
 
     def _use(self, weights: Weights) -> None:
