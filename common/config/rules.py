@@ -91,6 +91,9 @@ _LIMITS: Limits = [
     (number(above=0, at_most=3600), ["bench.seconds"]),
     (number(above=0), ["dataset.minutes"]),
     (number(at_least=1, at_most=10_000_000), ["dataset.positions"]),
+    (number(at_least=1, at_most=1000), ["rollout.passes"]),
+    (number(above=0, at_most=10), ["rollout.rate"]),
+    (number(at_least=1), ["rollout.least_seen"]),
     (number(above=0, at_most=1000), ["records.weight"]),
 ]
 _SELF_PLAY_LIMITS: Limits = [

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import Any
 
-from shusaku.common.config.search import PuctConfig, SearchConfig, all_settings
+from shusaku.common.config.search import DEFAULTS, PuctConfig, SearchConfig, all_settings
 
 USUAL_GAMES = 64  # side by side in one actor
 
@@ -119,6 +119,15 @@ class DatasetConfig:
     records: str = ""  # a directory of record logs, as `records import records.out=` writes it, or a pattern of several
     minutes: float = 2.0  # of training between two measurements on games that are not learned from
     positions: int = 10_000  # of such games that a measurement takes, and twice as many at the end
+
+
+@dataclass
+class RolloutConfig:
+    """How `shusaku rollout` learns a rollout policy from the games of dataset.records."""
+
+    passes: int = 6  # over the games
+    rate: float = 0.2  # of AdaGrad in the first pass; it falls evenly over the passes
+    least_seen: int = 50  # a feature gets a weight if so many moves to choose from had it
 
 
 @dataclass
@@ -319,6 +328,7 @@ class Config:
     self_play: SelfPlayConfig = field(default_factory=SelfPlayConfig)
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     dataset: DatasetConfig = field(default_factory=DatasetConfig)
+    rollout: RolloutConfig = field(default_factory=RolloutConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
     learner: LearnerConfig = field(default_factory=LearnerConfig)
     strength: StrengthConfig = field(default_factory=StrengthConfig)
@@ -336,13 +346,19 @@ class Config:
     view: ViewConfig = field(default_factory=ViewConfig)
     games: int = 400  # of a match, an even number
     checkpoint: str = ""  # RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | shipped (by us) | random (untrained)
-    file: str = ""  # that export writes
+    file: str = ""  # that export or rollout writes
     resume_from: int = -1  # step of a kept checkpoint that train and local go back to; -1: the newest
+
+
+# Settings of the search that records of earlier versions do not know: their defaults are what those were played with.
+ADDED_SETTINGS = ("rollout",)
 
 
 def config_hash(config: Config) -> str:
     """Names the settings that decide what a record means: game, search and self-play."""
-    parts = [asdict(config.game), all_settings(config.search), asdict(config.self_play)]
+    search = {name: value for name, value in all_settings(config.search).items()
+              if name not in ADDED_SETTINGS or value != DEFAULTS[name]}
+    parts = [asdict(config.game), search, asdict(config.self_play)]
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 

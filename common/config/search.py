@@ -105,10 +105,11 @@ class GumbelConfig(PriorConfig, TreeConfig, EvaluationConfig, SearchConfig):
 
 @dataclass
 class MctsConfig(TemperatureConfig, MoveChoiceConfig, TreeConfig, SearchConfig):
-    """Plain UCT with random rollouts and no network (Kocsis and Szepesvari 2006)."""
+    """Plain UCT with rollouts and no network (Kocsis and Szepesvari 2006)."""
 
     policy: str = "mcts"
     c_uct: float = 1.4  # exploration constant
+    rollout: str = ""  # file of a rollout policy, which `shusaku rollout` writes (AlphaGo); empty: uniformly at random
 
 
 @dataclass

@@ -177,7 +177,9 @@ class _SeatMaker:
 
     def _mcts(self, key: str) -> Seat:
         never_asked = [UniformEvaluator(self.game, 1) for _ in range(self.threads)]
-        text = f"{self.searches[key].simulations:,} random rollouts a move"
+        search = self.searches[key]
+        assert isinstance(search, MctsConfig)
+        text = f"{search.simulations:,} {f'rollouts by {search.rollout}' if search.rollout else 'random rollouts'} a move"
         return self._search_seat(key, "mcts", "plain UCT", never_asked, text, {})
 
     def _search_seat(

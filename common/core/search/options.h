@@ -49,6 +49,7 @@ namespace shusaku {
   OPTION(float, maxvisit_init)                     \
   OPTION(bool, rescale_values)                     \
   OPTION(float, c_uct)                             \
+  OPTION(std::string, rollout)                     \
   OPTION(bool, symmetries)
 
 // Every option must be set: there are no defaults here.
