@@ -93,6 +93,9 @@ _LIMITS: Limits = [
     (number(above=0, at_most=3600), ["bench.seconds"]),
     (number(above=0), ["dataset.minutes"]),
     (number(at_least=1, at_most=10_000_000), ["dataset.positions"]),
+    (number(at_least=1, at_most=1000), ["rollout.passes"]),
+    (number(above=0, at_most=10), ["rollout.rate"]),
+    (number(at_least=1), ["rollout.least_seen"]),
     (number(above=0, at_most=1000), ["records.weight"]),
 ]
 _SELF_PLAY_LIMITS: Limits = [
@@ -259,7 +262,7 @@ def _player_conditions(config: Config, key: str) -> Iterator[_Condition]:
            f'must name a program: {key}.command="{ENGINES.get(engine)}"')
     yield f"{key}.command", not player.command or is_program, f"is for {programs}"
     yield f"{key}.options", not player.options or is_program, f"are for {programs}"
-    for name in ("policy", "value"):
+    for name in ("policy", "value", "rollout"):
         network = getattr(player, name)
         yield (f"{key}.{name}", not (network and engine),
                f"is of {key}.search=alphago, and {key}.engine={engine} names a player already; leave one of them out")

@@ -134,6 +134,15 @@ class DatasetConfig:
 
 
 @dataclass
+class RolloutConfig:
+    """How `shusaku rollout` learns a rollout policy from the games of dataset.records."""
+
+    passes: int = 6  # over the games
+    rate: float = 0.2  # of AdaGrad in the first pass; it falls evenly over the passes
+    least_seen: int = 50  # a feature gets a weight if so many moves to choose from had it
+
+
+@dataclass
 class NetworkConfig:
     """The residual tower with a policy and a value head (AlphaGo Zero, Methods)."""
 
@@ -252,6 +261,7 @@ class PlayerConfig:
     checkpoint: str = ""  # RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | shipped (by us) | random (untrained)
     policy: str = ""  # alphago: the policy network, named in the same way; else the checkpoint, or the rollout policy
     value: str = ""  # alphago: the value network; else the checkpoint
+    rollout: str = ""  # alphago: search.rollout of this player
     seconds: float = 0.0  # puct, alphago: processor time of a search, instead of search.simulations; 0: those
     engine: str = ""  # gtp | uci | usi: a program, see command; mcts: plain UCT with random rollouts; random
     command: str = ""  # of an engine over gtp, uci or usi: program and arguments
@@ -337,6 +347,7 @@ class Config:
     value: ValueConfig = field(default_factory=ValueConfig)
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     dataset: DatasetConfig = field(default_factory=DatasetConfig)
+    rollout: RolloutConfig = field(default_factory=RolloutConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
     learner: LearnerConfig = field(default_factory=LearnerConfig)
     strength: StrengthConfig = field(default_factory=StrengthConfig)
@@ -354,12 +365,14 @@ class Config:
     view: ViewConfig = field(default_factory=ViewConfig)
     games: int = 400  # of a match, an even number
     checkpoint: str = ""  # RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | shipped (by us) | random (untrained)
-    file: str = ""  # that export writes
+    file: str = ""  # that export or rollout writes
     resume_from: int = -1  # step of a kept checkpoint that train and local go back to; -1: the newest
 
 
 # Settings of the search that records of earlier versions do not know: their defaults are what those were played with.
-ADDED_SETTINGS = ("c_alphago", "rollout_share", "expand_after", "prior_power", "virtual_loss", "resign_below")
+ADDED_SETTINGS = (
+    "rollout", "c_alphago", "rollout_share", "expand_after", "prior_power", "virtual_loss", "resign_below",
+)
 
 
 def config_hash(config: Config) -> str:

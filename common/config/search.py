@@ -113,10 +113,11 @@ class GumbelConfig(PriorConfig, TreeConfig, EvaluationConfig, SearchConfig):
 
 @dataclass
 class MctsConfig(TemperatureConfig, MoveChoiceConfig, TreeConfig, SearchConfig):
-    """Plain UCT with random rollouts and no network (Kocsis and Szepesvari 2006)."""
+    """Plain UCT with rollouts and no network (Kocsis and Szepesvari 2006)."""
 
     policy: str = "mcts"
     c_uct: float = 1.4  # exploration constant
+    rollout: str = ""  # file of a rollout policy, which `shusaku rollout` writes (AlphaGo); empty: uniformly at random
 
 
 @dataclass
@@ -136,6 +137,7 @@ class AlphaGoConfig(AveragingConfig, SearchConfig):
     expand_after: int = 40  # a leaf with more rollouts gets children (n_thr); auto (-1): as the network keeps up
     prior_power: float = 0.67  # beta: the prior is the policy network's p^beta, normalised
     virtual_loss: int = 3  # games that a path counts as lost while it is rolled out, so that other threads leave it
+    rollout: str = ""  # file of a rollout policy, which `shusaku rollout` writes (AlphaGo); empty: uniformly at random
     resign_below: float = -0.8  # a player whose every visited move is worth less resigns; -1: never
 
 

@@ -56,6 +56,7 @@ namespace shusaku {
   OPTION(int, virtual_loss)                        \
   OPTION(float, resign_below)                      \
   OPTION(bool, asks_policy)                        \
+  OPTION(std::string, rollout)                     \
   OPTION(bool, symmetries)
 
 // Every option must be set: there are no defaults here.
