@@ -29,6 +29,7 @@ from shusaku.actors.inference.transport import SERVER_SECONDS, ServerTransport
 from shusaku.actors.open_games import OpenGamePlayer, OpenGames
 from shusaku.actors.pipelined_self_play import PipelinedSelfPlay
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
+from shusaku.actors.value_games import make_value_games
 from shusaku.common._core import Game
 from shusaku.common.config.schema import Config, InferenceConfig
 from shusaku.common.cpu_share import CpuShare
@@ -63,6 +64,7 @@ class ActorPlan:
     run_id: str
     with_server: bool  # evaluates on inference servers, not by itself
     resign_value: float = NEVER_RESIGN  # threshold to begin with
+    policies: tuple[Any, ...] = ()  # references to the weights of the two policies of games for a value network
 
 
 class _Shell(RemoteWorker):
@@ -113,6 +115,15 @@ class SelfPlayActor(_Shell):
             "resign_value": plan.resign_value,
         }
         player: SelfPlay | PipelinedSelfPlay
+        if plan.policies:
+            policies = ray.get(list(plan.policies))
+            del settings["games"], settings["resign_value"]
+            games = make_value_games(config, game, policies, **settings)
+            loop = ActorLoop(games, writer, lambda weights: None, epoch=plan.epoch, activity=self.activity,
+                             runtime=lambda: games.description, timer=games.timer,
+                             open_games=self._open_games(games, game, writer))
+            loop.set_ready()
+            return loop
         timer = StageTimer()
         if plan.with_server:
             self._transport = ServerTransport(plan.actor, LeavesCodec(game))

@@ -9,7 +9,8 @@ GNU Go's random seed, so any part of the games is a fair sample of all.
 
 Each process appends one line a game to DIRECTORY/gnugo-K.sgf and forces it to the disk.  The same command goes on
 after kill -9: a torn last line is dropped, and the games that the files hold are not played again.  At the end it
-prints GNU Go's processor time a game by level, and with `--record` adds it to benchmarks/results/expert_games.jsonl.
+prints GNU Go's processor time a game by level, and with `--record` adds it to benchmarks/results/expert_games.jsonl;
+`--games 0` does that alone, also while the games are being played.
 
 The games serve as they are: `shusaku records import records.file='DIRECTORY/*.sgf' records.out=LOG experiment=...`.
 """
@@ -63,6 +64,19 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--record", action="store_true", help=f"add a line to benchmarks/results/{RESULTS}")
     options = parser.parse_args()
+    if options.games:
+        play_locked(options)
+    seconds = seconds_by_level(options.directory)
+    line = {"games": sum(map(len, seconds.values())), "by_level": {
+        level: {"games": len(values), "cpu_s_a_game": round(statistics.fmean(values), 3)}
+        for level, values in sorted(seconds.items())}}
+    print(json.dumps(line))
+    if options.record:
+        record(RESULTS, shlex.join(["python", "-m", "benchmarks.expert_games", *sys.argv[1:]]), **line)
+
+
+def play_locked(options: argparse.Namespace) -> None:
+    """Plays unless another process plays into the same directory."""
     program = find("gnugo")
     if program is None:
         sys.exit("gnugo is not here: `make oracles` fetches it, or set SHUSAKU_GNUGO to the program")
@@ -73,13 +87,6 @@ def main() -> None:
         except OSError:
             sys.exit(f"{options.directory}: another process plays into it; wait for it, or name another directory")
         play_missing(str(program), options)
-    seconds = seconds_by_level(options.directory)
-    line = {"games": sum(map(len, seconds.values())), "by_level": {
-        level: {"games": len(values), "cpu_s_a_game": round(statistics.fmean(values), 3)}
-        for level, values in sorted(seconds.items())}}
-    print(json.dumps(line))
-    if options.record:
-        record(RESULTS, shlex.join(["python", "-m", "benchmarks.expert_games", *sys.argv[1:]]), **line)
 
 
 def play_missing(program: str, options: argparse.Namespace) -> None:

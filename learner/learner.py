@@ -118,6 +118,19 @@ class Learner:
         self._sums, self._summed, self._grad_norm = {}, 0, 0.0
         return metrics
 
+    @torch.no_grad()
+    def measure(self, batch: Batch) -> dict[str, float]:
+        """The loss of each target over these rows, of the averaged network; nothing is learned."""
+        observations, labels = self._on_device(batch)
+        self.network.eval()
+        try:
+            with torch.autocast(self._device.type, torch.bfloat16, enabled=self._is_bf16):
+                predictions = torch.func.functional_call(self.network, self.average.own, (observations,))
+        finally:
+            self.network.train()
+        _, losses = total_loss(predictions, labels, self._targets)
+        return {name: float(loss) for name, loss in losses.items()}
+
     def _rate(self, step: int) -> float:
         return self.rate_factor * learning_rate(step, self._config, self.run_share)
 

@@ -6,6 +6,7 @@ the buffer; in one process (`deploy/local/driver.py`) playing and learning take 
 
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
@@ -46,6 +47,10 @@ SLOW_SECONDS = 30.0  # that a checkpoint may be written before it is shown
 WAIT_SECONDS = 0.02  # between two tries to draw rows that are not there yet
 RETRY_SECONDS = 1.0  # between two tries to publish the first version
 CLOSE_SECONDS = 10.0  # for the checkpoint that is being written when the loop is given up
+# Before the name of a target: its loss on games that are never learned from, and on the others.
+MEASURED = ("test/", "train/")
+PEEKED_ROWS, FINAL_PEEKS = 2048, 8  # rows of one measurement, and measurements at the end of a run,
+MEASURE_SECONDS = 3.0  # which is not to take longer, because a signal may wait for the checkpoint
 MAX_NOTES = 100  # kept for a driver that does not ask
 NO_CHECKPOINT = "no checkpoint was written: {}; the earlier ones are untouched, the run goes on"
 GIVEN_UP = "the last checkpoint was given up: the disk did not take it within {:.0f} s; the newest is that of step {:,}"
@@ -155,6 +160,7 @@ class TrainingLoop:
                     self._stopping.wait(WAIT_SECONDS)
                     self._waiting += self._clock() - begin
                 self.checkpoint_if_due()
+            self.measure_at_end()
             self.checkpoint()
             return self.report()
         finally:
@@ -208,6 +214,7 @@ class TrainingLoop:
         with self._lock:
             notes, self._notes = self._notes, []
             losses = {name.removeprefix("loss/"): v for name, v in self._metrics.items() if name.startswith("loss/")}
+            losses |= {name.replace("/", "_"): v for name, v in self._metrics.items() if name.startswith(MEASURED)}
             return TrainingReport(
                 step=self.learner.step_count, version=self._published.version if self._published else 0,
                 learning_seconds=self._learning, waiting_seconds=self._waiting,
@@ -245,10 +252,16 @@ class TrainingLoop:
             return
         metrics = self.learner.metrics()
         if metrics:
-            metrics |= self._sample_age.take()
+            metrics |= self._sample_age.take() | self._measure_unseen(1)
         with self._lock:
             self._metrics = metrics or self._metrics
         self._use(weights)
+
+    def measure_at_end(self, seconds: float = MEASURE_SECONDS) -> None:
+        """The losses on test games and on games that are learned from, over as many rows as fit into that time."""
+        measured = self._measure_unseen(FINAL_PEEKS, seconds)
+        with self._lock:
+            self._metrics = {**self._metrics, **measured}
 
     def checkpoint_if_due(self) -> None:
         """Begins a checkpoint each `run.checkpoint_seconds`, 0: only at the end; a thread writes it meanwhile.
@@ -327,6 +340,25 @@ class TrainingLoop:
                 self.publish()
         self._learning += self._clock() - begin
         return True
+
+    def _measure_unseen(self, peeks: int, seconds: float = float("inf")) -> dict[str, float]:
+        """test/<target> and train/<target>: losses of the same network; empty without `replay.test_share`."""
+        if not self._config.replay.test_share:
+            return {}
+        self._activity.begin("measuring the loss on test games")
+        stats = self._buffer.stats()
+        rows = {True: stats.test_rows, False: stats.rows - stats.test_rows}
+        peeks = min(peeks, -(-min(rows.values()) // PEEKED_ROWS))
+        began, sums, done = self._clock(), defaultdict[str, float](float), 0
+        while done < peeks and self._clock() - began <= seconds:
+            done += 1
+            for kind, of_tests in zip(MEASURED, (True, False), strict=True):
+                batch = self._buffer.peek(min(PEEKED_ROWS, rows[of_tests]), done, of_tests=of_tests)
+                if batch is None:
+                    return {}
+                for name, loss in self.learner.measure(batch).items():
+                    sums[kind + name] += loss
+        return {name: loss / done for name, loss in sums.items()}
 
     def _use(self, weights: Weights) -> None:
         # Records may name the version only after the replay knows it, so it is told before anything plays with it.

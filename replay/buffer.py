@@ -60,6 +60,7 @@ class ReplayStats:
     fenced: int  # games of an earlier incarnation of an actor
     other_epoch: int  # games of another driver term
     quarantined: dict[str, int] = field(default_factory=dict)  # games by short reason
+    test_rows: int = 0  # in the window, of games that are never learned from
     nbytes: int = 0  # memory of the rows
     skipped: int = 0  # rows that left the server before they were read, since this buffer was made
     losses: int = 0  # times that the server's data was lost, since this buffer was made
@@ -88,6 +89,13 @@ class ReplayReader(Protocol):
 
     def sample(self, batch_size: int, seed: int) -> Batch | None:
         """Samples rows from the window, determined by `seed` alone; None while the limiter makes learning wait."""
+
+    def peek(self, count: int, seed: int, *, of_tests: bool) -> Batch | None:
+        """Samples rows for a measurement: without symmetries, and the limiter does not count them.
+
+        `of_tests`: of the games that are never learned from (`replay.test_share`), else of the others.  None: there
+        are none.
+        """
 
     def stats(self) -> ReplayStats:
         """Returns the statistics of this moment."""

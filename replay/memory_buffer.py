@@ -61,6 +61,11 @@ class MemoryBuffer:
         with self._lock:
             return self._window.sample(batch_size, seed)
 
+    def peek(self, count: int, seed: int, *, of_tests: bool) -> Batch | None:
+        """See `ReplayReader.peek`."""
+        with self._lock:
+            return self._window.peek(count, seed, of_tests=of_tests)
+
     def stats(self) -> ReplayStats:
         """See `ReplayReader.stats`."""
         with self._lock:

@@ -94,6 +94,17 @@ class SelfPlayConfig:
 
 
 @dataclass
+class ValueConfig:
+    """Games for a value network (Silver et al. 2016): two policies that never change play them, without a search."""
+
+    enabled: bool = False  # true: such games take the place of self-play, and the network does not play
+    supervised: str = ""  # policy of a game's first moves: RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | shipped | random
+    reinforced: str = ""  # policy of the moves after the random one, to the end; the same choices
+    last_switch: int = 80  # the random move is that of a ply drawn evenly from 1 to this one (AlphaGo 450, on 19x19)
+    rows: str = "one"  # learned from: one (the position after the random move) | all (of a game: remembers games)
+
+
+@dataclass
 class ReplayConfig:
     """What is remembered and how often it is learned from."""
 
@@ -110,6 +121,7 @@ class ReplayConfig:
     url_file: str = ""  # a file of mode 600 that holds the URL; else SHUSAKU_REPLAY_URL of the environment is taken
     actor_url_file: str = ""  # the same for actor_url
     megabytes: int = 4096  # games that the server keeps at most, whatever `capacity` says
+    test_share: float = 0.0  # of the games that are never learned from: the loss on them is measured beside training's
 
 
 @dataclass
@@ -244,9 +256,12 @@ class BenchConfig:
 
 @dataclass
 class PlayerConfig:
-    """One of the two players of `shusaku match`: a checkpoint, or an engine."""
+    """One of the two players of `shusaku match`: a checkpoint, an engine, or the networks of search=alphago."""
 
     checkpoint: str = ""  # RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | shipped (by us) | random (untrained)
+    policy: str = ""  # alphago: the policy network, named in the same way; else the checkpoint, or the rollout policy
+    value: str = ""  # alphago: the value network; else the checkpoint
+    seconds: float = 0.0  # puct, alphago: processor time of a search, instead of search.simulations; 0: those
     engine: str = ""  # gtp | uci | usi: a program, see command; mcts: plain UCT with random rollouts; random
     command: str = ""  # of an engine over gtp, uci or usi: program and arguments
     options: dict[str, Any] = field(default_factory=dict)  # uci, usi: of the engine; gtp: {level: 1} sends `level 1`
@@ -293,6 +308,8 @@ class EngineConfig:
     simulations: int = 0  # of a move, unless a clock or a command says otherwise; 0: as the run was searched
     positions: int = 16  # that `analyse` searches at once, each on a tree of its own
     lag_ms: int = 50  # that a move takes besides its search, on its way to the arbiter's clock and back
+    policy: str = ""  # search=alphago: the policy network, as `checkpoint` names one; else that one
+    value: str = ""  # search=alphago: the value network; else the checkpoint
     resign_value: float = -0.95  # gtp, usi: an engine whose searches see less resigns; -1: never
     resign_moves: int = 3  # that have to see it in a row
     ponder: bool = False  # gtp: search while the opponent thinks (UCI and USI say so themselves)
@@ -326,6 +343,7 @@ class Config:
     inference: InferenceConfig = field(default_factory=InferenceConfig)
     search: SearchConfig = field(default_factory=PuctConfig)
     self_play: SelfPlayConfig = field(default_factory=SelfPlayConfig)
+    value: ValueConfig = field(default_factory=ValueConfig)
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     dataset: DatasetConfig = field(default_factory=DatasetConfig)
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
@@ -351,7 +369,7 @@ class Config:
 
 
 # Settings of the search that records of earlier versions do not know: their defaults are what those were played with.
-ADDED_SETTINGS = ("rollout",)
+ADDED_SETTINGS = ("rollout", "c_alphago", "rollout_share", "expand_after", "prior_power", "virtual_loss", "resign_below")
 
 
 def config_hash(config: Config) -> str:
@@ -359,6 +377,8 @@ def config_hash(config: Config) -> str:
     search = {name: value for name, value in all_settings(config.search).items()
               if name not in ADDED_SETTINGS or value != DEFAULTS[name]}
     parts = [asdict(config.game), search, asdict(config.self_play)]
+    if config.value.enabled:
+        parts.append(asdict(config.value))
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import psutil
+import ray
 
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import ResumeError, RunError, UsageError
@@ -43,6 +44,7 @@ from shusaku.deploy.run.run_status import prometheus_metrics
 from shusaku.deploy.run.run_view import RunView
 from shusaku.deploy.run.stop_signals import StopSignals
 from shusaku.deploy.run.training_run import TrainingRun, how_to_go_on
+from shusaku.deploy.run.value_policies import load_policies
 from shusaku.learner.checkpoints import load_latest, newest_step
 from shusaku.learner.training_loop import TrainingReport
 from shusaku.replay.stream.client import ReplayUnavailable
@@ -121,6 +123,7 @@ class ClusterRun(TrainingRun):
             log_directory=self.session.log_directory, url=self.store.url, actor_url=self.store.actor_url,
             has_positions=self.positions is not None, actors=lambda: self.actors, seconds=lambda: self.seconds,
             resign_value=lambda: self.progress.resign_value, fence=self.fence, config_text=self.directory.config_text,
+            policies=tuple(map(ray.put, load_policies(config, self.directory.path, self.log))),
         )
         for role, count in roles:
             self.supervisor.register(role, count)

@@ -133,4 +133,6 @@ COMMANDS = {
                       "export onnx checkpoint=runs/first file=first.onnx", ("checkpoint", "file", "game"), ("onnx",)),
     "games": Command("commands.games", Takes.OPTIONS, "list the games; games check NAME checks the rules of one"),
     "perft": Command("commands.perft", Takes.OPTIONS, "count the move sequences of a game to a depth"),
+    "refine": Command("commands.refine", Takes.OPTIONS,
+                      "search for a better answer by Monte Carlo tree self-refine: refine task=queens rollouts=64"),
 }

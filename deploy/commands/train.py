@@ -21,6 +21,7 @@ from shusaku.deploy.run.run_identity import RunIdentity
 from shusaku.deploy.run.run_summary import introduce
 from shusaku.deploy.run.stop_signals import StopSignals
 from shusaku.deploy.run.unseen_table import describe_dataset
+from shusaku.deploy.run.value_policies import check_policies
 from shusaku.replay.stream.client import check_server
 
 
@@ -33,6 +34,7 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
                          "use shusaku local, or run.minutes here")
     if not os.environ.get("RAY_ADDRESS"):
         layout_of(config, [len(os.sched_getaffinity(0))], math.inf)  # refuses an impossible layout early
+    check_policies(config)
     row_labels(configured_game(config.game), config.learner)  # and targets that the game cannot give
     if config.replay.url:
         check_server(config.replay.url, run_id=RunIdentity.of(path, config.run.name).run_id)

@@ -21,6 +21,7 @@ from shusaku.actors.arena.strength_sets import StrengthSet
 from shusaku.actors.evaluators.evaluator import Evaluator
 from shusaku.actors.evaluators.factory import make_evaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
+from shusaku.actors.value_games import make_value_games
 from shusaku.common.config.rules import check_self_play
 from shusaku.common.config.schema import Config, config_hash
 from shusaku.common.external.configured_game import configured_game
@@ -39,6 +40,7 @@ from shusaku.deploy.run.run_view import RunView
 from shusaku.deploy.run.stop_signals import StopSignals
 from shusaku.deploy.run.training_run import TrainingRun
 from shusaku.deploy.run.unseen_table import describe_dataset
+from shusaku.deploy.run.value_policies import check_policies, load_policies
 from shusaku.learner.batches import batch_seed
 from shusaku.learner.dataset import open_dataset
 from shusaku.learner.optimizers import run_share
@@ -57,6 +59,7 @@ HURRIED_SECONDS = 18.0  # for the last checkpoint if a signal wants an end withi
 def run(config: Config, as_json: bool) -> dict[str, Any]:
     """Trains until `run.minutes` are used up, then measures the strength; the same command goes on after a stop."""
     check_self_play(config)
+    check_policies(config)
     row_labels(configured_game(config.game), config.learner)  # refused before anything is made
     with ExitStack() as stack:
         directory = stack.enter_context(RunDirectory(config))
@@ -86,17 +89,28 @@ class LocalRun(TrainingRun):
         move_to_log(directory.path, config, self.game, self.log)
         epoch = epoch_of(directory.path / "checkpoints")
         digest = config_hash(config)
-        timers = [StageTimer() for _ in range(count)]
-        self.evaluators = evaluators or [
-            make_evaluator(self.game, config.inference, config.network, config.actors.games, timer) for timer in timers]
-        self.actors = [
-            SelfPlay(self.game, config.search, config.self_play, evaluate, games=config.actors.games, timer=timer,
-                     # 64 bits that no mini-batch, no other actor and no other driver term shares
-                     seed=batch_seed(config.run.seed, (1 << 40) + (epoch << 20) + actor),
-                     identity=ActorIdentity(actor, epoch), config_hash=digest,
-                     resign_value=self.progress.resign_value)
-            for actor, (evaluate, timer) in enumerate(zip(self.evaluators[:playing], timers, strict=False))
-        ]
+        # 64 bits that no mini-batch, no other actor and no other driver term shares
+        seeds = [batch_seed(config.run.seed, (1 << 40) + (epoch << 20) + actor) for actor in range(playing)]
+        policies = load_policies(config, directory.path, self.log)
+        self.evaluators: list[Evaluator] = []  # of the network that learns, if it plays
+        self.actors: list[SelfPlay]
+        if policies:
+            self.actors = [
+                make_value_games(config, self.game, policies, seed=seed, identity=ActorIdentity(actor, epoch),
+                                 config_hash=digest)
+                for actor, seed in enumerate(seeds)
+            ]
+        else:
+            timers = [StageTimer() for _ in range(count)]
+            self.evaluators = evaluators or [
+                make_evaluator(self.game, config.inference, config.network, config.actors.games, timer)
+                for timer in timers]
+            self.actors = [
+                SelfPlay(self.game, config.search, config.self_play, evaluate, games=config.actors.games, timer=timer,
+                         seed=seed, identity=ActorIdentity(actor, epoch), config_hash=digest,
+                         resign_value=self.progress.resign_value)
+                for actor, (evaluate, timer, seed) in enumerate(zip(self.evaluators, timers, seeds, strict=False))
+            ]
         accepted: list[bytes] = []
         self.buffer: ReplayBuffer
         unseen = None
@@ -127,8 +141,8 @@ class LocalRun(TrainingRun):
         """Turns of playing and learning until the time is used up or the run is stopped; ends with a checkpoint."""
         introduce(self.directory, self.config.run.minutes, self.log)
         report = self.take(self.training.report())
-        playing = (f"{len(self.actors)} actors of {self.config.actors.games} games, evaluated by "
-                   f"{self.evaluators[0].description}" if self.actors else describe_dataset(self.config, report.replay))
+        playing = (f"{len(self.actors)} actors of {self.actors[0].size} games, evaluated by "
+                   f"{self.actors[0].description}" if self.actors else describe_dataset(self.config, report.replay))
         self.log(f"{self.game.name}: {playing}; learning with {report.description}")
         self._began = time.monotonic()
         self.training.begin_turns(self.signals.should_stop, self.show)
@@ -144,6 +158,7 @@ class LocalRun(TrainingRun):
             self.training.checkpoint_if_due()
             if time.monotonic() - self._saved_at >= SAVE_SECONDS:
                 self.save_progress(**self._counts())
+        self.training.measure_at_end(0.0 if self.signals.should_stop() else float("inf"))
         self.checkpoint()
         self.progress.seconds, self._began = self.seconds, None  # the final measurement is no training
 
@@ -310,7 +325,8 @@ class LocalRun(TrainingRun):
             troubles=(*self.disk_troubles, *self._arena.troubles), strength=tuple(self.progress.strength),
             elo=self.rated_versions,
             resign_value=self.keep_resign_value(actor.resign_value for actor in self.actors),
-            runtimes=(self.evaluators[0].description,), pending_rows=totals["rows"] - self._rows_in_window)
+            runtimes=tuple(actor.description for actor in self.actors[:1]),
+            pending_rows=totals["rows"] - self._rows_in_window)
 
     def identify(self) -> dict[str, Any]:
         """This process, which is all workers in one."""

@@ -237,6 +237,8 @@ def _self_play_metrics(view: RunView, status: Status) -> dict[str, Any]:
         "non_finite": view.totals.get("non_finite", 0),
         **{f"time_{part}": share for part, share in status.time_shares.items()},
     }
+    if view.totals.get("discarded", 0):
+        metrics["discarded_games"] = view.totals["discarded"]
     if status.resign_value > NEVER_RESIGN:
         metrics |= {name: getattr(status, name) for name in RESIGNATION}
     if view.workers is not None:

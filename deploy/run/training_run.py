@@ -29,6 +29,7 @@ from shusaku.deploy.run.run_summary import totals_line
 from shusaku.deploy.run.run_view import FaultCounter, RunView
 from shusaku.deploy.run.stop_signals import StopSignals
 from shusaku.deploy.run.unseen_table import measure_test_games, unseen_table
+from shusaku.deploy.run.window_losses import window_losses, window_table
 from shusaku.learner.checkpoints import WEIGHTS, go_back, published_weights
 from shusaku.learner.training_loop import TrainingReport
 
@@ -182,8 +183,12 @@ class TrainingRun(ABC):
         view, _ = self.show(at_once=True)
         totals = {"games": view.games, "rows": view.rows, "steps": steps}
         self.log(totals_line(self.directory.path, self.seconds, self.config.run.minutes, **totals))
+        losses = window_losses(self.report)
+        if losses:
+            self.log(window_table(losses))
+            self.metrics.write(*self.show(at_once=True))
         return {"run_dir": str(self.directory.path), "seconds": round(self.seconds, 1), **totals,
-                "version": view.version, **more}
+                "version": view.version, **({"losses": losses} if losses else {}), **more}
 
     def conclude_unseen(self) -> dict[str, Any]:
         """Measures what was published last on the test games of the dataset; writes, logs and returns the result.

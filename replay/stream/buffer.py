@@ -124,6 +124,12 @@ class RedisBuffer:
             self._catch_up()
         return batch
 
+    def peek(self, count: int, seed: int, *, of_tests: bool) -> Batch | None:
+        """See `ReplayReader.peek`."""
+        self._catch_up()
+        with self._lock:
+            return self._window.peek(count, seed, of_tests=of_tests)
+
     def stats(self) -> ReplayStats:
         """See `ReplayReader.stats`."""
         self._catch_up()

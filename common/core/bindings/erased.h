@@ -14,6 +14,7 @@
 #include "search/options.h"
 #include "search/rollout_training.h"
 #include "search/search_batch.h"
+#include "search/value_games.h"
 
 namespace shusaku {
 
@@ -86,6 +87,8 @@ class AnyGame : public std::enable_shared_from_this<AnyGame> {
   virtual std::unique_ptr<AnySearchBatch> search_batch(const SearchOptions& o, int size, std::uint64_t seed) const = 0;
   virtual std::unique_ptr<AnyGameBatch> game_batch(const SearchOptions& o, const SelfPlayOptions& p, int size,
                                                    std::uint64_t seed) const = 0;
+  virtual std::unique_ptr<AnyGameBatch> value_games(const SearchOptions& o, const ValueGamesOptions& v, int size,
+                                                    std::uint64_t seed) const = 0;
   virtual std::unique_ptr<AnyAnalysis> analysis(const SearchOptions& o, int threads, int leaves, int megabytes,
                                                 std::uint64_t seed) const = 0;
   virtual std::unique_ptr<AnyRollouts> rollouts(const std::string& file) const = 0;

@@ -68,9 +68,16 @@ class Model final : public AnyGame {
         o, [&]<class P>(P*) { return std::make_unique<GameBatch<G, P>>(rules_, o, p, size, seed); });
   }
 
+  std::unique_ptr<AnyGameBatch> value_games(const SearchOptions& o, const ValueGamesOptions& v, int size,
+                                            std::uint64_t seed) const override {
+    return std::make_unique<ValueGames<G>>(rules_, o, v, size, seed);
+  }
+
   std::unique_ptr<AnyAnalysis> analysis(const SearchOptions& o, int threads, int leaves, int megabytes,
                                         std::uint64_t seed) const override {
-    return std::make_unique<AnalysisModel>(*this, o, threads, leaves, megabytes, seed);
+    if (o.policy == "alphago")
+      return std::make_unique<AnalysisModel<AlphaGoSearch<G>>>(*this, o, threads, leaves, megabytes, seed);
+    return std::make_unique<AnalysisModel<AnalysisSearch<G>>>(*this, o, threads, leaves, megabytes, seed);
   }
 
   std::unique_ptr<AnyRollouts> rollouts(const std::string& file) const override {
@@ -108,8 +115,12 @@ class Model final : public AnyGame {
     if (name == "gumbel") return make(static_cast<Gumbel*>(nullptr));
     if (name == "mcts") return make(static_cast<Uct*>(nullptr));
     if (name == "policy_only") return make(static_cast<PolicyOnly*>(nullptr));
+    if (name == "alphago")
+      throw std::invalid_argument(
+          "search.policy=alphago: searches one position at a time, for match, gtp, uci, usi, "
+          "play, view and analyse; use another search here");
     throw std::invalid_argument("unknown search policy '" + name +
-                                "': expected one of puct, gumbel, mcts, policy_only");
+                                "': expected one of puct, gumbel, mcts, policy_only, alphago");
   }
 
   Self self() const { return std::static_pointer_cast<const Model<G>>(shared_from_this()); }
@@ -207,10 +218,11 @@ class Model final : public AnyGame {
     const Model& game_;
   };
 
-  class AnalysisModel final : public Analysis<G> {
+  template <class S>
+  class AnalysisModel final : public Analysis<G, S> {
    public:
     AnalysisModel(const Model& game, const SearchOptions& o, int threads, int leaves, int megabytes, std::uint64_t seed)
-        : Analysis<G>(game.rules_, o, threads, leaves, megabytes, seed), game_(game) {}
+        : Analysis<G, S>(game.rules_, o, threads, leaves, megabytes, seed), game_(game) {}
     void set_position(const AnyPosition& position) override { this->set_position_to(game_.unwrap(position)); }
 
    private:

@@ -50,6 +50,13 @@ namespace shusaku {
   OPTION(bool, rescale_values)                     \
   OPTION(float, c_uct)                             \
   OPTION(std::string, rollout)                     \
+  OPTION(float, c_alphago)                         \
+  OPTION(float, rollout_share)                     \
+  OPTION(int, expand_after)                        \
+  OPTION(float, prior_power)                       \
+  OPTION(int, virtual_loss)                        \
+  OPTION(float, resign_below)                      \
+  OPTION(bool, asks_policy)                        \
   OPTION(bool, symmetries)
 
 // Every option must be set: there are no defaults here.
