@@ -112,12 +112,18 @@ class GumbelConfig(PriorConfig, TreeConfig, EvaluationConfig, SearchConfig):
 
 
 @dataclass
-class MctsConfig(TemperatureConfig, MoveChoiceConfig, TreeConfig, SearchConfig):
+class RolloutPolicyConfig:
+    """How games are played to their end from a leaf."""
+
+    rollout: str = ""  # file of a rollout policy, which `shusaku rollout` writes (AlphaGo); empty: uniformly at random
+
+
+@dataclass
+class MctsConfig(TemperatureConfig, MoveChoiceConfig, TreeConfig, RolloutPolicyConfig, SearchConfig):
     """Plain UCT with rollouts and no network (Kocsis and Szepesvari 2006)."""
 
     policy: str = "mcts"
     c_uct: float = 1.4  # exploration constant
-    rollout: str = ""  # file of a rollout policy, which `shusaku rollout` writes (AlphaGo); empty: uniformly at random
 
 
 @dataclass
@@ -128,7 +134,7 @@ class PolicyOnlyConfig(TemperatureConfig, EvaluationConfig, SearchConfig):
 
 
 @dataclass
-class AlphaGoConfig(AveragingConfig, SearchConfig):
+class AlphaGoConfig(AveragingConfig, RolloutPolicyConfig, SearchConfig):
     """AlphaGo's search, APV-MCTS, for play (Silver et al. 2016, Methods and Extended Data Table 5)."""
 
     policy: str = "alphago"
