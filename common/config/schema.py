@@ -105,6 +105,18 @@ class ValueConfig:
 
 
 @dataclass
+class ReinforceConfig:
+    """A policy improved by policy gradient, in games against its own earlier versions (Silver et al. 2016, Methods)."""
+
+    enabled: bool = False  # true: such games take the place of self-play, and each is learned from once
+    start: str = ""  # policy that it begins with, also policy.from=: RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | random
+    games: int = 128  # of an update, which is one gradient step (AlphaGo 128)
+    pool_every: int = 50  # updates after which a version joins the pool of opponents (AlphaGo 500)
+    max_lag: int = 4  # versions; a game that is older when its update comes is dropped and counted
+    baseline: str = ""  # value network whose value is subtracted from the outcome; empty: 0 (AlphaGo's first pass)
+
+
+@dataclass
 class ReplayConfig:
     """What is remembered and how often it is learned from."""
 
@@ -345,6 +357,7 @@ class Config:
     search: SearchConfig = field(default_factory=PuctConfig)
     self_play: SelfPlayConfig = field(default_factory=SelfPlayConfig)
     value: ValueConfig = field(default_factory=ValueConfig)
+    reinforce: ReinforceConfig = field(default_factory=ReinforceConfig)
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     dataset: DatasetConfig = field(default_factory=DatasetConfig)
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
@@ -382,6 +395,8 @@ def config_hash(config: Config) -> str:
     parts = [asdict(config.game), search, asdict(config.self_play)]
     if config.value.enabled:
         parts.append(asdict(config.value))
+    if config.reinforce.enabled:
+        parts.append({"reinforce": True})
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 

@@ -49,6 +49,8 @@ _AUTO = {"actors.count": 0, "actors.games_per_actor": 0, "learner.threads": 0, "
 MOVED_SETTINGS = {  # settings of earlier versions -> their keys of today
     "inference.service_ms": "inference.batch_latency_ms",
 }
+# Other spellings of a setting; `from` is a keyword of Python, and no field of a dataclass can have that name.
+SPELLINGS = {"policy.from": "reinforce.start"}
 
 
 @dataclass(frozen=True)
@@ -295,7 +297,7 @@ def _sort(overrides: list[Override], presets: Presets) -> tuple[dict[str, str], 
     chosen: dict[str, str] = {}
     leaves: list[_Leaf] = []
     for override in overrides:
-        key, text = override.key_or_group, override.input_line or ""
+        key, text = SPELLINGS.get(override.key_or_group, override.key_or_group), override.input_line or ""
         exists = key in known or key in groups or key.split(".")[0] == "game"
         if not exists:
             raise _unknown(text, key, [*known, *groups])
