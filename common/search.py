@@ -21,11 +21,12 @@ class Evaluate(Protocol):
 
 
 def search_options(config: SearchConfig, *, symmetries: bool) -> SearchOptions:
-    """The options of the C++ core.  `symmetries`: a random symmetry of the game for every evaluation."""
+    """The options of the C++ core.  `symmetries`: of the game, if the search says so, one for each evaluation."""
     options = SearchOptions()
     for name, value in all_settings(config).items():
         setattr(options, name, value)
-    options.symmetries = symmetries
+    options.symmetries = symmetries and options.symmetries
+    assert options.dirichlet_alpha > 0 or not options.noise, "composing a configuration puts the game's alpha for 0"
     return options
 
 

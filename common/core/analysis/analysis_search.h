@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "analysis/growing_tree.h"
+#include "search/first_play.h"
 #include "search/leaf_batch.h"
 #include "search/move_choice.h"
 #include "search/options.h"
@@ -35,7 +36,7 @@ class AnalysisSearch {
   static constexpr bool kUsesNetwork = true;
 
   AnalysisSearch(const G& rules, const SearchOptions& options)
-      : rules_(&rules), options_(options), place_(rules), path_(new_path()) {
+      : rules_(&rules), options_(options), first_play_(options), place_(rules), path_(new_path()) {
     set_root(rules.start());
   }
 
@@ -280,7 +281,7 @@ class AnalysisSearch {
   // Puct::select, and Puct::select_beside if paths wait: each counts as a visit whose value is not known.
   Choice select(const GrowingNode& node, bool is_root) const {
     const float reduction = is_root ? options_.root_fpu_reduction : options_.fpu_reduction;
-    const float fpu = node.mean_value() - reduction * std::sqrt(node.visited_prior);
+    const float fpu = first_play_.value(node.mean_value(), node.visited_prior, reduction);
     const float scale = exploration(node.visits - 1 + node.waiting);
     Choice best = best_unvisited(node, fpu, scale, is_root);
     float highest = best.edge < 0 ? -kInfinity : fpu + scale * from_half(tree_.priors(node)[best.edge]);
@@ -451,6 +452,7 @@ class AnalysisSearch {
 
   const G* rules_;
   SearchOptions options_;
+  FirstPlay first_play_;
   GrowingTree tree_;
   Position root_{};
   std::vector<Action> root_actions_;

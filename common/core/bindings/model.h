@@ -73,8 +73,9 @@ class Model final : public AnyGame {
     return std::make_unique<AnalysisModel>(*this, o, threads, leaves, megabytes, seed);
   }
 
-  std::unique_ptr<AnyRowRing> row_ring(std::int64_t capacity, const LabelOptions& labels) const override {
-    return std::make_unique<RowRing<G>>(rules_, capacity, labels);
+  std::unique_ptr<AnyRowRing> row_ring(std::int64_t capacity, const LabelOptions& labels,
+                                       bool keeps_moves) const override {
+    return std::make_unique<RowRing<G>>(rules_, capacity, labels, keeps_moves);
   }
 
  private:
