@@ -220,7 +220,8 @@ def _self_play_conditions(config: Config) -> Iterator[_Condition]:
     for policy, reason in (("mcts", "plain UCT uses no network"),
                            ("policy_only", "its target is the network's own policy")):
         yield ("search.policy", search.policy != policy or not config.learner.enabled or not plays,
-               f"{reason}, so nothing can be learned; use search=puct or search=gumbel, or learner.enabled=false")
+               f"{reason}, so nothing can be learned; use search=puct or search=gumbel, or learner.enabled=false, or "
+               "dataset.records=DIR to learn from finished games")
     yield ("search.policy", search.policy != "alphago",
            "searches one position at a time, for play; use another search, or name a player for match, gtp, uci, usi, "
            "view or analyse")
