@@ -114,6 +114,28 @@ class SearchResult:
     proven_value: float  # result of the root under best play, for the player to move; NaN if the tree proves none
     proven_values: NDArray[np.float32]  # [L] the same of the actions
 
+class Rollouts:
+    """Games played to their end from a position: by a rollout policy, or uniformly at random without a file."""
+
+    def __init__(self, game: Game, file: str = "") -> None: ...  # ValueError: no such file of this game and board
+    def play(self, position: Position, seed: int) -> tuple[float, NDArray[np.uint16]]: ...  # outcome, moves
+    def count_plies(self, position: Position, rollouts: int, seed: int) -> int: ...  # of so many; the GIL is released
+    def priors(self, position: Position) -> NDArray[np.float32]: ...  # [L] of the legal actions; sums to 1
+    def candidates(self, position: Position) -> tuple[NDArray[np.uint16], NDArray[np.uint32], NDArray[np.uint64]]:
+        """The moves that a rollout may choose [K], offsets [K + 1] and keys of their features."""
+
+class RolloutTraining:
+    """A rollout policy learned from games; ValueError if the game has none."""
+
+    def __init__(self, game: Game) -> None: ...
+    def add(self, moves: NDArray[np.uint16], unseen: bool = False) -> None: ...  # ValueError on an illegal move
+    def begin(self, least_seen: int) -> int: ...  # features seen so often get a weight; how many
+    def learn(self, rate: float, seed: int) -> dict[str, float]: ...  # one pass: positions, others, loss, top1, top5
+    def measure(self) -> dict[str, float]: ...  # the same on unseen games
+    def file(self, note: str) -> bytes: ...  # of the policy; `note`: one line
+
+def describe_rollout(data: bytes) -> dict[str, Any]: ...  # game, board, note, keys, weights; ValueError: no such file
+
 LeafArrays = tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.int32], NDArray[np.uint16]]
 
 class SearchBatch:
@@ -237,7 +259,7 @@ def pseudo_random_evaluate(
 ) -> None: ...  # a hash of position and action; writes logits [>= N], values [>= B]
 
 class RowRing:
-    """The newest `capacity` rows, packed, in memory that is allocated once; rows are numbered 0, 1, 2, … for ever."""
+    """The newest `capacity` rows, packed or as moves; rows are numbered 0, 1, 2, … for ever."""
 
     def __init__(
         self,
@@ -252,8 +274,11 @@ class RowRing:
         reply: bool = False,
         policy_surprise: float = 0.0,
         value_surprise: float = 0.0,
+        keeps_moves: bool = False,
     ) -> None:
         """Labels besides policy and outcome: see common.network.row_labels.RowLabels; the surprises: see ReplayConfig.
+
+        `keeps_moves`: planes are made again when a row is sampled, from the moves of its game.
 
         ValueError when a number is out of its range, or when `ownership` is set and the game has none.
         """

@@ -56,7 +56,7 @@ class AlphaGoSearch final : public GrowingSearch<G, AlphaGoNode> {
 
   AlphaGoSearch(const G& rules, const SearchOptions& options, std::uint64_t seed)
       : Shared(rules, options),
-        rollouts_(rules),
+        rollouts_(rules, options.rollout),
         seed_(combine(seed, 0xA160)),
         expand_after_(options.expand_after > 0 ? options.expand_after : kFirstExpandAfter),
         priors_(size_t(padded(rules.max_legal_actions()))),

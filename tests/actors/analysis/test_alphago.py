@@ -3,6 +3,7 @@
 import random
 import time
 
+import numpy as np
 import pytest
 from external_fixtures import Takeaway, python_game
 from reference_alphago import AlphaGo
@@ -12,7 +13,7 @@ from search_fixtures import late_positions, random_positions, scripted
 from shusaku.actors.analysis.analysis import Analysis, Limits
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.evaluators.two_networks import TwoNetworks
-from shusaku.common._core import Game
+from shusaku.common._core import Game, Rollouts, RolloutTraining
 from shusaku.common.config.search import AlphaGoConfig
 
 SHARES = [0.0, 0.5, 1.0]
@@ -76,6 +77,42 @@ def test_constants_and_players_who_move_twice(share):
         analysis.start(Limits(simulations=200, to_the_end=True))
         analysis.wait()
         assert_same(analysis.report(), reference.search(position, 200), share)
+
+
+@pytest.fixture(scope="module")
+def rollout_file(tmp_path_factory):
+    """A rollout policy of Go 5x5 learned from random games."""
+    game, draw = Game("go", {"size": 5}), np.random.default_rng(1)
+    training = RolloutTraining(game)
+    for _ in range(10):
+        position, actions = game.start(), []
+        while not position.is_terminal and len(actions) < 40:
+            actions.append(int(draw.choice(position.legal_actions)))
+            position.play(actions[-1])
+        training.add(np.array(actions, np.uint16))
+    training.begin(1)
+    training.learn(0.5, 1)
+    file = tmp_path_factory.mktemp("rollout") / "go.rollout"
+    file.write_bytes(training.file("random games"))
+    return str(file)
+
+
+@pytest.mark.parametrize("has_policy", [True, False])
+@pytest.mark.parametrize("share", SHARES)
+def test_a_rollout_policy_plays_the_rollouts_and_is_the_first_prior(share, has_policy, rollout_file):
+    game = Game("go", {"size": 5})
+    visits = {}
+    for file in ("", rollout_file):
+        search = AlphaGoConfig(rollout_share=share, expand_after=3, rollout=file)
+        analysis = Analysis(game, [evaluator_of(game, has_policy=has_policy)], search, leaves=4)
+        reference = reference_of(game, search, 4, has_policy=has_policy)
+        reference.rollout_policy = Rollouts(game, file)
+        analysis.start(Limits(simulations=250, to_the_end=True))
+        analysis.wait()
+        report = analysis.report()
+        assert_same(report, reference.search(game.start(), 250), share)
+        visits[file] = [move.visits for move in sorted(report.moves, key=lambda move: move.action)]
+    assert visits[""] != visits[rollout_file]
 
 
 @pytest.mark.parametrize("share", SHARES)
