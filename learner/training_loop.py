@@ -40,7 +40,7 @@ from shusaku.learner.sample_age import SampleAge
 from shusaku.learner.state_copy import Diverged, LearnerState, StateBuffers
 from shusaku.learner.unseen_games import UnseenMeter
 from shusaku.learner.version_index import VersionIndex
-from shusaku.replay.buffer import Batch, ReplayBuffer, ReplayStats
+from shusaku.replay.buffer import ReplayBuffer, ReplayStats
 
 FORMAT = 3  # of the facts of a checkpoint; `deploy.run.old_formats` rewrites the two before
 SLOW_SECONDS = 30.0  # that a checkpoint may be written before it is shown
@@ -107,23 +107,21 @@ class TrainingLoop:
         clock: Callable[[], float] = time.monotonic, share_done: Callable[[], float] = lambda: 0.0,
         load_weights: Callable[[Weights], None] = lambda weights: None, self_play: SelfPlayState | None = None,
         activity: ActivityClock | None = None, describe_run: Callable[[], dict[str, Any]] = dict,
-        unseen: UnseenMeter | None = None,
+        unseen: UnseenMeter | None = None, learner: Learner | None = None,
     ) -> None:
         """Goes on from the newest good checkpoint below `directory`.
 
         `share_done`: the share of the run that is over, for the schedule; `load_weights` is called with each
         publication; `self_play`: for a process that also plays; `activity`: told what the loop does; `describe_run`:
         what a checkpoint keeps for the driver, whose small files can be made again from that; `unseen`: measures what
-        is published.
+        is published; `learner`: untrained, in the place of the usual one, of what the buffer samples.
         ResumeError if no checkpoint is good, or if they have another format; UsageError if the network is another one.
         """
         self._config, self._game, self._buffer, self._directory = config, game, buffer, directory
         self._config_hash, self._clock, self._self_play = config_hash, clock, self_play
         self._load_weights, self._describe_run, self._unseen = load_weights, describe_run, unseen
         self._activity = activity or ActivityClock()
-        network = Network(game.observation_shape, game.num_actions, config.network, make_targets(config.learner),
-                          config.run.seed)
-        self.learner = Learner(network, game, config.learner, is_quantised=config.inference.is_quantised)
+        self.learner = learner or make_learner(config, game)
         self.versions = VersionIndex(directory)
         self._sample_age = SampleAge(self.versions.steps)
         self._published: Weights | None = None
@@ -141,7 +139,7 @@ class TrainingLoop:
         self._share_done = share_done
         self.steps_left = 0  # of a turn that was stopped
         first = self._resume()
-        self._batches: Prefetcher[Batch] = Prefetcher(
+        self._batches: Prefetcher[Any] = Prefetcher(
             lambda seed: buffer.sample(config.learner.batch_size, seed), config.run.seed, config.learner.prefetch,
             first, end=None if self_play is None else first)
 
@@ -505,6 +503,13 @@ class TrainingLoop:
         with self._lock:
             self._notes.append(line)
             del self._notes[:-MAX_NOTES]
+
+
+def make_learner(config: Config, game: Game) -> Learner:
+    """The usual learner, of mini-batches of rows."""
+    network = Network(game.observation_shape, game.num_actions, config.network, make_targets(config.learner),
+                      config.run.seed)
+    return Learner(network, game, config.learner, is_quantised=config.inference.is_quantised)
 
 
 def run_in_thread(job: Callable[[], None], name: str) -> Future[None]:

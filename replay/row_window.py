@@ -11,7 +11,7 @@ from shusaku.common._core import Game, RowRing
 from shusaku.common.config.schema import ReplayConfig
 from shusaku.common.messages import GameId, GameRecord
 from shusaku.common.network.row_labels import RowLabels
-from shusaku.replay.buffer import Batch, ReplayStats
+from shusaku.replay.buffer import Batch, ReplayStats, Sample
 from shusaku.replay.rate_limiter import LimiterState, RateLimiter
 from shusaku.replay.validation import InvalidRecordError, Quarantine, Validation
 from shusaku.replay.window import window_rows
@@ -79,7 +79,7 @@ class RowWindow:
         self.limiter.insert(rows)
         self._evict()
 
-    def sample(self, batch_size: int, seed: int) -> Batch | None:
+    def sample(self, batch_size: int, seed: int) -> Sample | None:
         """See `ReplayReader.sample`."""
         end, size = self._ring.end, self.limiter.size - self._test_rows
         if not size or not self.limiter.sample(batch_size):

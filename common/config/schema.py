@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import Any
 
-from shusaku.common.config.search import PuctConfig, SearchConfig, all_settings
+from shusaku.common.config.search import DEFAULTS, PuctConfig, SearchConfig, all_settings
 
 USUAL_GAMES = 64  # side by side in one actor
 
@@ -105,6 +105,18 @@ class ValueConfig:
 
 
 @dataclass
+class ReinforceConfig:
+    """A policy improved by policy gradient, in games against its own earlier versions (Silver et al. 2016, Methods)."""
+
+    enabled: bool = False  # true: such games take the place of self-play, and each is learned from once
+    start: str = ""  # policy that it begins with, also policy.from=: RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | random
+    games: int = 128  # of an update, which is one gradient step (AlphaGo 128)
+    pool_every: int = 50  # updates after which a version joins the pool of opponents (AlphaGo 500)
+    max_lag: int = 4  # versions; a game that is older when its update comes is dropped and counted
+    baseline: str = ""  # value network whose value is subtracted from the outcome; empty: 0 (AlphaGo's first pass)
+
+
+@dataclass
 class ReplayConfig:
     """What is remembered and how often it is learned from."""
 
@@ -131,6 +143,15 @@ class DatasetConfig:
     records: str = ""  # a directory of record logs, as `records import records.out=` writes it, or a pattern of several
     minutes: float = 2.0  # of training between two measurements on games that are not learned from
     positions: int = 10_000  # of such games that a measurement takes, and twice as many at the end
+
+
+@dataclass
+class RolloutConfig:
+    """How `shusaku rollout` learns a rollout policy from the games of dataset.records."""
+
+    passes: int = 6  # over the games
+    rate: float = 0.2  # of AdaGrad in the first pass; it falls evenly over the passes
+    least_seen: int = 50  # a feature gets a weight if so many moves to choose from had it
 
 
 @dataclass
@@ -247,9 +268,13 @@ class BenchConfig:
 
 @dataclass
 class PlayerConfig:
-    """One of the two players of `shusaku match`: a checkpoint, or an engine."""
+    """One of the two players of `shusaku match`: a checkpoint, an engine, or the networks of search=alphago."""
 
     checkpoint: str = ""  # RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | shipped (by us) | random (untrained)
+    policy: str = ""  # alphago: the policy network, named in the same way; else the checkpoint, or the rollout policy
+    value: str = ""  # alphago: the value network; else the checkpoint
+    rollout: str = ""  # alphago: search.rollout of this player
+    seconds: float = 0.0  # puct, alphago: processor time of a search, instead of search.simulations; 0: those
     engine: str = ""  # gtp | uci | usi: a program, see command; mcts: plain UCT with random rollouts; random
     command: str = ""  # of an engine over gtp, uci or usi: program and arguments
     options: dict[str, Any] = field(default_factory=dict)  # uci, usi: of the engine; gtp: {level: 1} sends `level 1`
@@ -296,6 +321,8 @@ class EngineConfig:
     simulations: int = 0  # of a move, unless a clock or a command says otherwise; 0: as the run was searched
     positions: int = 16  # that `analyse` searches at once, each on a tree of its own
     lag_ms: int = 50  # that a move takes besides its search, on its way to the arbiter's clock and back
+    policy: str = ""  # search=alphago: the policy network, as `checkpoint` names one; else that one
+    value: str = ""  # search=alphago: the value network; else the checkpoint
     resign_value: float = -0.95  # gtp, usi: an engine whose searches see less resigns; -1: never
     resign_moves: int = 3  # that have to see it in a row
     ponder: bool = False  # gtp: search while the opponent thinks (UCI and USI say so themselves)
@@ -330,8 +357,10 @@ class Config:
     search: SearchConfig = field(default_factory=PuctConfig)
     self_play: SelfPlayConfig = field(default_factory=SelfPlayConfig)
     value: ValueConfig = field(default_factory=ValueConfig)
+    reinforce: ReinforceConfig = field(default_factory=ReinforceConfig)
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     dataset: DatasetConfig = field(default_factory=DatasetConfig)
+    rollout: RolloutConfig = field(default_factory=RolloutConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
     learner: LearnerConfig = field(default_factory=LearnerConfig)
     strength: StrengthConfig = field(default_factory=StrengthConfig)
@@ -349,15 +378,25 @@ class Config:
     view: ViewConfig = field(default_factory=ViewConfig)
     games: int = 400  # of a match, an even number
     checkpoint: str = ""  # RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | shipped (by us) | random (untrained)
-    file: str = ""  # that export writes
+    file: str = ""  # that export or rollout writes
     resume_from: int = -1  # step of a kept checkpoint that train and local go back to; -1: the newest
+
+
+# Settings of the search that records of earlier versions do not know: their defaults are what those were played with.
+ADDED_SETTINGS = (
+    "rollout", "c_alphago", "rollout_share", "expand_after", "prior_power", "virtual_loss", "resign_below",
+)
 
 
 def config_hash(config: Config) -> str:
     """Names the settings that decide what a record means: game, search and self-play."""
-    parts = [asdict(config.game), all_settings(config.search), asdict(config.self_play)]
+    search = {name: value for name, value in all_settings(config.search).items()
+              if name not in ADDED_SETTINGS or value != DEFAULTS[name]}
+    parts = [asdict(config.game), search, asdict(config.self_play)]
     if config.value.enabled:
         parts.append(asdict(config.value))
+    if config.reinforce.enabled:
+        parts.append({"reinforce": True})
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 

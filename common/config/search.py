@@ -10,22 +10,30 @@ from typing import Any
 
 from shusaku.common.config.rule import Limits, Rule, limit_rules, number, one_of, raise_first
 
+AUTO = -1  # of expand_after
+
 
 @dataclass
 class SearchConfig:
     """How a move is searched.  Every policy reads these settings."""
 
-    policy: str = ""  # puct | gumbel | mcts (plain UCT with random rollouts, no network) | policy_only (no search)
+    policy: str = ""  # puct | gumbel | mcts (plain UCT: rollouts, no network) | policy_only (no search) | alphago
     simulations: int = 64  # a search
 
 
 @dataclass
-class EvaluationConfig:
+class AveragingConfig:
+    """How often the network sees a position."""
+
+    average_symmetries: bool = False  # evaluations are means over all symmetries: for play, not for self-play (KataGo)
+
+
+@dataclass
+class EvaluationConfig(AveragingConfig):
     """How evaluations of the network are shared between positions."""
 
     cache: int = 1 << 18  # positions whose evaluation an actor remembers; 0: none
     symmetric_cache: bool = False  # a position and its mirror images are evaluated, and remembered, as one of them
-    average_symmetries: bool = False  # evaluations are means over all symmetries: for play, not for self-play (KataGo)
 
 
 @dataclass
@@ -104,8 +112,15 @@ class GumbelConfig(PriorConfig, TreeConfig, EvaluationConfig, SearchConfig):
 
 
 @dataclass
-class MctsConfig(TemperatureConfig, MoveChoiceConfig, TreeConfig, SearchConfig):
-    """Plain UCT with random rollouts and no network (Kocsis and Szepesvari 2006)."""
+class RolloutPolicyConfig:
+    """How games are played to their end from a leaf."""
+
+    rollout: str = ""  # file of a rollout policy, which `shusaku rollout` writes (AlphaGo); empty: uniformly at random
+
+
+@dataclass
+class MctsConfig(TemperatureConfig, MoveChoiceConfig, TreeConfig, RolloutPolicyConfig, SearchConfig):
+    """Plain UCT with rollouts and no network (Kocsis and Szepesvari 2006)."""
 
     policy: str = "mcts"
     c_uct: float = 1.4  # exploration constant
@@ -118,8 +133,23 @@ class PolicyOnlyConfig(TemperatureConfig, EvaluationConfig, SearchConfig):
     policy: str = "policy_only"
 
 
+@dataclass
+class AlphaGoConfig(AveragingConfig, RolloutPolicyConfig, SearchConfig):
+    """AlphaGo's search, APV-MCTS, for play (Silver et al. 2016, Methods and Extended Data Table 5)."""
+
+    policy: str = "alphago"
+    c_alphago: float = 5.0  # exploration constant of alphago (AlphaGo: c_puct)
+    rollout_share: float = 0.5  # lambda: a leaf is worth (1 - lambda) value network + lambda rollouts; 0: no rollouts
+    expand_after: int = 40  # a leaf with more rollouts gets children (n_thr); auto (-1): as the network keeps up
+    prior_power: float = 0.67  # beta: the prior is the policy network's p^beta, normalised
+    virtual_loss: int = 3  # games that a path counts as lost while it is rolled out, so that other threads leave it
+    rollout: str = ""  # file of a rollout policy, which `shusaku rollout` writes (AlphaGo); empty: uniformly at random
+    resign_below: float = -0.8  # a player whose every visited move is worth less resigns; -1: never
+
+
 POLICIES: dict[str, type[SearchConfig]] = {
     "puct": PuctConfig, "gumbel": GumbelConfig, "mcts": MctsConfig, "policy_only": PolicyOnlyConfig,
+    "alphago": AlphaGoConfig,
 }
 
 # Every setting of every policy.
@@ -171,7 +201,7 @@ def without_exploration(search: SearchConfig) -> SearchConfig:
 def rows_a_step(search: SearchConfig, num_symmetries: int) -> int:
     """How many rows of the network one step of one search asks for at most."""
     leaves = search.leaves if isinstance(search, PuctConfig) else 1
-    return leaves * num_symmetries if isinstance(search, EvaluationConfig) and search.average_symmetries else leaves
+    return leaves * num_symmetries if isinstance(search, AveragingConfig) and search.average_symmetries else leaves
 
 
 def all_settings(search: SearchConfig) -> dict[str, Any]:
@@ -205,6 +235,10 @@ def search_rules(search: SearchConfig, key: str) -> list[Rule]:
         rules.append((f"{key}.root_policy_temperature_early", search.root_policy_temperature_early,
             search.root_policy_temperature_early == 1 or search.root_policy_temperature_half_life > 0,
             f"has no effect without a half-life; give {key}.root_policy_temperature_half_life"))
+    if isinstance(search, AlphaGoConfig):
+        rules.append((f"{key}.expand_after", "auto" if search.expand_after == AUTO else search.expand_after,
+            search.expand_after != AUTO or search.rollout_share > 0,
+            f"weighs networks against rollouts, of which {key}.rollout_share=0 has none; give a number"))
     return rules
 
 
@@ -213,11 +247,17 @@ _LIMITS: Limits = [
     (one_of("visits", "lcb"), ["move_choice"]),
     (one_of("improved", "puct"), ["gumbel_interior"]),
     (number(at_least=0), [
-        "c_puct", "c_puct_log", "c_uct", "fpu_reduction", "root_fpu_reduction", "lcb_stdevs", "temperature",
+        "c_puct", "c_puct_log", "c_uct", "c_alphago", "prior_power", "fpu_reduction", "root_fpu_reduction",
+        "lcb_stdevs", "temperature",
         "temperature_half_life", "temperature_final", "temperature_plies", "dirichlet_total", "forced_playouts",
         "root_policy_temperature_half_life", "gumbel_scale", "maxvisit_init",
     ]),
     (number(at_least=0, at_most=1), ["lcb_least_share", "dirichlet_fraction"]),
+    (number("; 0: the value network alone, 1: rollouts alone", at_least=0, at_most=1), ["rollout_share"]),
+    ((lambda value: value == AUTO or 1 <= value <= 1 << 20, "must be at least 1 and at most 1048576, or auto"),
+     ["expand_after"]),
+    (number(at_least=0, at_most=1000), ["virtual_loss"]),
+    (number("; -1: never", at_least=-1, at_most=1), ["resign_below"]),
     (number(at_least=0, at_most=1 << 28), ["cache"]),
     (number(at_least=1), ["considered_actions"]),
     (number(at_least=1, at_most=64), ["leaves"]),

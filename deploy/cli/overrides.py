@@ -21,7 +21,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from shusaku.common.config.rules import check, names_players
 from shusaku.common.config.schema import Config, leaves
-from shusaku.common.config.search import DEFAULTS, PuctConfig
+from shusaku.common.config.search import AUTO, DEFAULTS, PuctConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.external.entry import trust, trust_files
 from shusaku.common.masking import MASK, mask_override, mask_tree
@@ -44,10 +44,13 @@ DEFAULT_EXPERIMENT = "connect_four"
 TRUST = "trust"  # trust=true: what files name may be run; only a command line says so
 PLAIN = Presets()
 _SWEEPS = ("choice", "glob", "interval", "range", "shuffle", "sort")  # what Hydra's grammar calls by a name
-_ZERO_IS_AUTO = ("actors.count", "actors.games_per_actor", "learner.threads", "match.engines")
+_AUTO = {"actors.count": 0, "actors.games_per_actor": 0, "learner.threads": 0, "match.engines": 0,
+         **{f"{section}.expand_after": AUTO for section in SECTIONS}}  # what `auto` stands for
 MOVED_SETTINGS = {  # settings of earlier versions -> their keys of today
     "inference.service_ms": "inference.batch_latency_ms",
 }
+# Other spellings of a setting; `from` is a keyword of Python, and no field of a dataclass can have that name.
+SPELLINGS = {"policy.from": "reinforce.start"}
 
 
 @dataclass(frozen=True)
@@ -294,7 +297,7 @@ def _sort(overrides: list[Override], presets: Presets) -> tuple[dict[str, str], 
     chosen: dict[str, str] = {}
     leaves: list[_Leaf] = []
     for override in overrides:
-        key, text = override.key_or_group, override.input_line or ""
+        key, text = SPELLINGS.get(override.key_or_group, override.key_or_group), override.input_line or ""
         exists = key in known or key in groups or key.split(".")[0] == "game"
         if not exists:
             raise _unknown(text, key, [*known, *groups])
@@ -321,7 +324,7 @@ def _flatten(leaf: _Leaf, presets: Presets) -> list[_Leaf]:
     if isinstance(leaf.value, dict) and kind is not dict:
         inner = [_Leaf(f"{leaf.key}.{key}", value, leaf.text) for key, value in leaf.value.items()]
         return [low for setting in inner for low in _flatten(setting, presets)]
-    return [leaf._replace(value=0) if leaf.value == "auto" and leaf.key in _ZERO_IS_AUTO else leaf]
+    return [leaf._replace(value=_AUTO[leaf.key]) if leaf.value == "auto" and leaf.key in _AUTO else leaf]
 
 
 def _split_game(asked: str | None, leaves: list[_Leaf]) -> tuple[str | None, list[_Leaf], list[_Leaf]]:

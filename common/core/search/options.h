@@ -49,6 +49,14 @@ namespace shusaku {
   OPTION(float, maxvisit_init)                     \
   OPTION(bool, rescale_values)                     \
   OPTION(float, c_uct)                             \
+  OPTION(float, c_alphago)                         \
+  OPTION(float, rollout_share)                     \
+  OPTION(int, expand_after)                        \
+  OPTION(float, prior_power)                       \
+  OPTION(int, virtual_loss)                        \
+  OPTION(float, resign_below)                      \
+  OPTION(bool, asks_policy)                        \
+  OPTION(std::string, rollout)                     \
   OPTION(bool, symmetries)
 
 // Every option must be set: there are no defaults here.

@@ -12,6 +12,7 @@ from shusaku.common.config.search import (
     DEFAULTS,
     POLICIES,
     UNREAD,
+    AlphaGoConfig,
     GumbelConfig,
     MctsConfig,
     PolicyOnlyConfig,
@@ -42,7 +43,7 @@ def in_core(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_core_has_the_settings_of_the_dataclasses() -> None:
-    assert names_of(SearchOptions) == {*DEFAULTS, "symmetries"}
+    assert names_of(SearchOptions) == {*DEFAULTS, "symmetries", "asks_policy"}
     assert names_of(SelfPlayOptions) == {field.name for field in fields(SelfPlayConfig)}
     with pytest.raises(AttributeError):
         SearchOptions().c_put = 1.0
@@ -80,7 +81,7 @@ def test_a_setting_has_one_default() -> None:
 
 def test_a_policy_knows_its_name() -> None:
     assert {name: make_search(name).policy for name in POLICIES} == {name: name for name in POLICIES}
-    assert [*POLICIES.values()] == [PuctConfig, GumbelConfig, MctsConfig, PolicyOnlyConfig]
+    assert [*POLICIES.values()] == [PuctConfig, GumbelConfig, MctsConfig, PolicyOnlyConfig, AlphaGoConfig]
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -103,7 +104,7 @@ def test_another_policy_keeps_what_both_read() -> None:
     assert change_search(search, {"leaves": 4}, "search") == replace(search, leaves=4)
     with pytest.raises(UsageError, match=r"^search.gumbel_scale=0: puct does not read it; .* use search=gumbel$"):
         change_search(search, {"gumbel_scale": 0}, "search")
-    with pytest.raises(UsageError, match=r"^search.policy=uct: must be one of puct, gumbel, mcts, policy_only$"):
+    with pytest.raises(UsageError, match=r"^search.policy=uct: must be one of puct, gumbel, .*, alphago$"):
         change_search(search, {"policy": "uct"}, "search")
 
 

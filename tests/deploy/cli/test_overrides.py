@@ -117,8 +117,8 @@ def test_unknown_words_name_the_nearest(override: str, near: str) -> None:
 
 @pytest.mark.parametrize(("override", "rule"), [
     ("~run.minutes", "leave run.minutes out"),
-    ("search=", "there are alphago_zero, alphazero, gumbel, katago, mcts, policy_only, puct"),
-    ("search=[puct]", "there are alphago_zero, alphazero"),
+    ("search=", "there are alphago, alphago_zero, alphazero, gumbel, katago, mcts, policy_only, puct"),
+    ("search=[puct]", "there are alphago, alphago_zero, alphazero"),
     ("experiment=draughts", "there are chess, chess_small, connect_four, go_19x19_zero, go_9x9, go_9x9_baseline"),
     ("game.name=goo", "there are"),
     ("run.seed=many", "a whole number"),
