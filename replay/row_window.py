@@ -20,7 +20,7 @@ STATE = 1  # format of what `RowWindow.state` returns
 
 
 class RowWindow:
-    """Packed rows in a ring, the sizes of their games, the limiter that counts them, and the quarantine.
+    """Rows in a ring, as `replay.keep` says; sizes of their games, the limiter that counts them, and the quarantine.
 
     The window holds whole games: as few of the newest as have `window_rows` rows together, and at most `capacity`
     rows.  The limiter demands capacity >= minimum + the longest game; so a window that has reached `minimum` never
@@ -33,7 +33,7 @@ class RowWindow:
     the limiter counts a mini-batch as before, and each game gets its samples per position.
 
     Not thread-safe: the buffer holds a lock, also while rows are copied out of the ring (less than a millisecond for a
-    usual batch), so that no append overwrites a row that is being copied.
+    usual batch, ten times that if games are replayed for it), so that no append overwrites a row that is being copied.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class RowWindow:
         self._ring = RowRing(
             game, config.capacity, **asdict(labels),
             policy_surprise=config.surprise_weight, value_surprise=config.value_surprise_weight,
+            keeps_moves=config.keep == "moves",
         )
         # Rows of each game in the window, and whether it is a test; oldest first.  The rows sum to limiter.size.
         self._games: deque[tuple[int, bool]] = deque()

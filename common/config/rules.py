@@ -37,6 +37,7 @@ _LIMITS: Limits = [
     (one_of("auto", "fp32", "bf16"), ["learner.precision"]),
     (one_of("cpu", "cuda"), ["inference.device", "learner.device"]),
     (one_of("power", "fixed"), ["replay.window"]),
+    (one_of("planes", "moves"), ["replay.keep"]),
     (one_of("linear", "planes"), ["network.policy_head"]),
     (one_of("reject", "draw"), ["records.unknown"]),
     (one_of("sgd", "adam", "adamw"), ["learner.optimizer"]),
@@ -47,7 +48,7 @@ _LIMITS: Limits = [
         "learner.weight_decay", "learner.value_weight", "learner.short_term_weight", "learner.soft_policy_weight",
         "learner.reply_weight",
         "learner.moves_left_weight", "learner.ownership_weight", "learner.score_weight", "learner.blunder_gap",
-        "learner.blunder_width", "learner.warmup_steps", "learner.max_grad_norm", "learner.threads",
+        "learner.blunder_width", "learner.warmup_steps", "learner.steps", "learner.max_grad_norm", "learner.threads",
         "learner.prefetch", "match.opening_plies", "rater.opening_plies", "rater.fill", "gate.opening_plies",
         "gate.simulations", "records.games", "records.moves",
         "first.nodes", "first.depth", "first.movetime_ms",
@@ -168,6 +169,8 @@ def _conditions(config: Config) -> Iterator[_Condition]:
            "is for games that are played; those of dataset.records have parts that are not learned from, leave it out")
     yield ("learner.batch_size", learner.batch_size <= replay.capacity,
            f"must not exceed replay.capacity={replay.capacity}; raise the capacity or lower the batch size")
+    yield ("learner.steps", learner.steps == 0 or learner.enabled,
+           "no step is made with learner.enabled=false; leave one of them out")
     yield ("learner.blunder_width", learner.blunder_gap == 0 or learner.blunder_width <= 2 * learner.blunder_gap,
            f"must be at most twice learner.blunder_gap={learner.blunder_gap:g}, or what loses nothing is a blunder")
     yield ("learner.schedule_drops", all(drop < later for drop, later in pairwise([0, *learner.schedule_drops])),
@@ -217,7 +220,8 @@ def _self_play_conditions(config: Config) -> Iterator[_Condition]:
     for policy, reason in (("mcts", "plain UCT uses no network"),
                            ("policy_only", "its target is the network's own policy")):
         yield ("search.policy", search.policy != policy or not config.learner.enabled or not plays,
-               f"{reason}, so nothing can be learned; use search=puct or search=gumbel, or learner.enabled=false")
+               f"{reason}, so nothing can be learned; use search=puct or search=gumbel, or learner.enabled=false, or "
+               "dataset.records=DIR to learn from finished games")
     yield ("search.policy", search.policy != "alphago",
            "searches one position at a time, for play; use another search, or name a player for match, gtp, uci, usi, "
            "view or analyse")

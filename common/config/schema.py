@@ -125,6 +125,7 @@ class ReplayConfig:
     minimum: int = 10_000  # rows before the first step; with `power` also the smallest window
     window_exponent: float = 0.65  # of the power law
     window_factor: float = 0.4  # rows that the window grows by for each new row, at first
+    keep: str = "planes"  # planes | moves: replayed when a row is sampled, for a window that memory would not hold
     samples_per_position: float = 2.0  # how often a position is learned from
     surprise_weight: float = 0.0  # share of a game's draws that goes by KL(policy || prior) (KataGo: 0.5); 0: none
     value_surprise_weight: float = 0.0  # and by how far the searches' next values were from the network's (0.1)
@@ -178,6 +179,7 @@ class LearnerConfig:
 
     enabled: bool = True  # false: self-play only, the limiter is off too
     batch_size: int = 256  # rows of a gradient step
+    steps: int = 0  # gradient steps that end a run, summed over resumes, if its minutes do not; 0: any number
     targets: list[str] = field(default_factory=lambda: ["policy", "value"])  # what is learned
     publish_heads: list[str] = field(default_factory=list)  # ownership, score: sent with the weights, for engines
     optimizer: str = "adamw"  # sgd | adam | adamw
@@ -196,7 +198,7 @@ class LearnerConfig:
     blunder_width: float = 0.06  # of the transition around that gap (lc0: deblunder-q-blunder-width)
     warmup_steps: int = 100  # the learning rate rises linearly over them
     schedule: str = "constant"  # constant | cooldown | cosine (to 5 % at `schedule_steps`) | step (tenths)
-    schedule_steps: int = 20_000  # length of `cosine` and `step`; `cooldown` goes by `run.minutes`
+    schedule_steps: int = 20_000  # of `cosine` and `step`; `cooldown` goes by `run.minutes` or `learner.steps`
     schedule_drops: list[int] = field(default_factory=list)  # steps of `step`'s drops to a tenth; none: at each third
     cooldown_share: float = 0.25  # of the run, its last part, in which `cooldown` falls from constant to 5 %
     max_grad_norm: float = 4.0  # gradients are clipped to it; 0: not
@@ -384,7 +386,8 @@ class Config:
 
 # Settings of the search that records of earlier versions do not know: their defaults are what those were played with.
 ADDED_SETTINGS = (
-    "rollout", "c_alphago", "rollout_share", "expand_after", "prior_power", "virtual_loss", "resign_below",
+    "rollout", "c_alphago", "rollout_share", "expand_after", "prior_power", "virtual_loss", "resign_below", "fpu",
+    "target_temperature", "symmetries",
 )
 
 

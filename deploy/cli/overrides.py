@@ -38,6 +38,7 @@ from shusaku.deploy.run.game_parameters import (
     make_game,
     parameter_value,
 )
+from shusaku.deploy.run.noise_of_game import alpha_of
 from shusaku.deploy.run.replay_urls import with_urls
 
 DEFAULT_EXPERIMENT = "connect_four"
@@ -105,6 +106,7 @@ def to_config(tree: DictConfig, overrides: list[str], asked: frozenset[str]) -> 
     assert isinstance(resolved, Config)
     if "search" in asked or not names_players(resolved):  # else the policy is known when the run is read
         check_policy(settings, asked)
+    _settle_noise(resolved, typed)
     config = ComposedConfig(**vars(resolved))
     config.replay = with_urls(config.replay)  # `unresolved` below keeps the tree without them
     container = OmegaConf.to_container(typed, resolve=False)
@@ -113,6 +115,15 @@ def to_config(tree: DictConfig, overrides: list[str], asked: frozenset[str]) -> 
     config.search_settings = {name: value for name, value in settings.items() if f"search.{name}" in asked}
     config.unresolved = {str(key): value for key, value in container.items()}
     return config
+
+
+def _settle_noise(config: Config, tree: DictConfig) -> None:
+    """Dirichlet's alpha of the game in place of 0, in the configuration and in the tree that is saved."""
+    search = config.search
+    if not isinstance(search, PuctConfig) or search.dirichlet_alpha:
+        return
+    alpha = alpha_of(make_game(config.game.name, config.game.params, "search.dirichlet_alpha=0"))
+    search.dirichlet_alpha = tree.search.dirichlet_alpha = alpha
 
 
 def as_yaml(config: Config) -> str:
