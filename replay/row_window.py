@@ -61,7 +61,8 @@ class RowWindow:
         self._test_rows = 0  # of these games
         # The newest rows of the test games: twice as many as there are on average in a full window.
         self._test_capacity = max(game.max_plies, int(2 * config.test_share * config.capacity))
-        self._tests = RowRing(game, self._test_capacity, **asdict(labels)) if config.test_share else None
+        self._tests = RowRing(game, self._test_capacity, **asdict(labels), keeps_moves=config.keep == "moves"
+                              ) if config.test_share else None
         self._symmetries = symmetries
         self._threads = threads
         self._is_refilling = False
