@@ -36,4 +36,5 @@ def test_a_value_is_the_papers_or_said_to_be_ours(preset: str) -> None:
         assert (said[key] == str(own).lower()) if own != value else key not in said, key
     assert said.keys() <= PAPER.keys()
     assert config.search.temperature_final == 1.0  # type: ignore[attr-defined]
-    assert 50e6 * 32 / 30e6 == pytest.approx(PAPER["replay.samples_per_position"], rel=0.01)
+    samples = 50e6 * 32 / 30e6  # of each of the paper's positions
+    assert PAPER["replay.samples_per_position"] == pytest.approx(samples, rel=0.01)
