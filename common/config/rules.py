@@ -171,8 +171,6 @@ def _conditions(config: Config) -> Iterator[_Condition]:
            "policy gradient learns from each game once and keeps none; leave it out")
     yield ("learner.batch_size", learner.batch_size <= replay.capacity,
            f"must not exceed replay.capacity={replay.capacity}; raise the capacity or lower the batch size")
-    yield ("learner.steps", learner.steps == 0 or learner.enabled,
-           "no step is made with learner.enabled=false; leave one of them out")
     yield ("learner.blunder_width", learner.blunder_gap == 0 or learner.blunder_width <= 2 * learner.blunder_gap,
            f"must be at most twice learner.blunder_gap={learner.blunder_gap:g}, or what loses nothing is a blunder")
     yield ("learner.schedule_drops", all(drop < later for drop, later in pairwise([0, *learner.schedule_drops])),

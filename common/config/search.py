@@ -146,7 +146,6 @@ class AlphaGoConfig(AveragingConfig, RolloutPolicyConfig, SearchConfig):
     expand_after: int = 40  # a leaf with more rollouts gets children (n_thr); auto (-1): as the network keeps up
     prior_power: float = 0.67  # beta: the prior is the policy network's p^beta, normalised
     virtual_loss: int = 3  # games that a path counts as lost while it is rolled out, so that other threads leave it
-    rollout: str = ""  # file of a rollout policy, which `shusaku rollout` writes (AlphaGo); empty: uniformly at random
     resign_below: float = -0.8  # a player whose every visited move is worth less resigns; -1: never
 
 

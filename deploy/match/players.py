@@ -134,7 +134,8 @@ def _plays_alphago(config: Config, player: PlayerConfig) -> bool:
     policy = player.search.get("policy")
     is_for_both = isinstance(config.search, AlphaGoConfig) and not asked_keys(config).isdisjoint(
         ("search", "search.policy"))
-    return bool(player.policy or player.value or player.rollout) or policy == "alphago" or (policy is None and is_for_both)
+    has_own = bool(player.policy or player.value or player.rollout)
+    return has_own or policy == "alphago" or (policy is None and is_for_both)
 
 
 def _alphago_search(config: Config, key: str) -> AlphaGoConfig:
@@ -271,7 +272,8 @@ class _SeatMaker:
         never_asked = [UniformEvaluator(self.game, 1) for _ in range(self.threads)]
         search = self.searches[key]
         assert isinstance(search, MctsConfig)
-        text = f"{search.simulations:,} {f'rollouts by {search.rollout}' if search.rollout else 'random rollouts'} a move"
+        rollouts = f"rollouts by {search.rollout}" if search.rollout else "random rollouts"
+        text = f"{search.simulations:,} {rollouts} a move"
         return self._search_seat(key, "mcts", "plain UCT", self.game, never_asked, text, {})
 
     def _search_seat(

@@ -42,7 +42,7 @@ PLAIN: dict[str, Any] = {
     "self_play.fork_share": 0.0, "self_play.fork_plies": 20, "self_play.komi_stdev": 0.0, "self_play.cheap_share": 0.0,
     "self_play.cheap_simulations": 8, "self_play.decided_value": 1.0, "self_play.decided_plies": 3,
     "self_play.decided_weight": 0.1, "self_play.resign_errors": 0.0, "self_play.never_resign_share": 0.1,
-    "replay.surprise_weight": 0.0, "replay.value_surprise_weight": 0.0,
+    "replay.surprise_weight": 0.0, "replay.value_surprise_weight": 0.0, "replay.test_share": 0.0,
     "replay.window_exponent": 0.65, "replay.window_factor": 0.4,  # of window=power
     "network.policy_head": "linear",
     "learner.steps": 0, "learner.targets": ["policy", "value"], "learner.momentum": 0.9, "learner.value_weight": 1.0,

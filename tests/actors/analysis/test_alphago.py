@@ -172,9 +172,9 @@ class Fails(PseudoRandomEvaluator):
 def test_a_network_that_fails_leaves_nothing_behind_and_is_asked_again(share):
     game = Game("go", {"size": 7})
     for at in range(1, 12):
-        analysis = Analysis(game, [Fails(game, 4, at), Fails(game, 4, 100)],
+        analysis = Analysis(game, [Fails(game, 4, at), PseudoRandomEvaluator(game, 4)],
                             AlphaGoConfig(rollout_share=share, expand_after=2), leaves=4)
-        analysis.start(Limits(simulations=2000, to_the_end=True))
+        analysis.start(Limits())
         with pytest.raises(RuntimeError, match="the network is gone"):
             analysis.wait()
         assert not analysis.has_virtual_loss
@@ -231,6 +231,27 @@ def test_auto_expands_later_if_the_network_is_slow():
         analysis.wait()
         asked[expand_after] = analysis.report().simulations
     assert asked[-1] > 1.2 * asked[2]
+
+
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_rollouts_go_on_while_a_network_works(share):
+    game = Game("go", {"size": 7})
+
+    class Asleep(PseudoRandomEvaluator):
+        during = 0  # simulations that were made during its calls
+
+        def _fill(self, leaves, logits, values):
+            before = analysis.report().simulations
+            time.sleep(0.2)
+            self.during += analysis.report().simulations - before
+            super()._fill(leaves, logits, values)
+
+    evaluators = [Asleep(game, 4), Asleep(game, 4)]
+    analysis = Analysis(game, evaluators, AlphaGoConfig(rollout_share=share), leaves=4)
+    analysis.start(Limits(seconds=1.5, to_the_end=True))
+    analysis.wait()
+    assert sum(evaluator.during for evaluator in evaluators) > 50
+    assert not analysis.has_virtual_loss
 
 
 def test_a_player_resigns_if_every_move_is_worth_less():
