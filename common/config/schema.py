@@ -139,7 +139,7 @@ class RolloutConfig:
 
     passes: int = 6  # over the games
     rate: float = 0.2  # of AdaGrad in the first pass; it falls evenly over the passes
-    least_seen: int = 50  # a feature gets a weight if so many moves to choose from had it
+    least_seen: int = 10  # a feature gets a weight if so many moves to choose from had it
 
 
 @dataclass
@@ -369,7 +369,9 @@ class Config:
 
 
 # Settings of the search that records of earlier versions do not know: their defaults are what those were played with.
-ADDED_SETTINGS = ("rollout", "c_alphago", "rollout_share", "expand_after", "prior_power", "virtual_loss", "resign_below")
+ADDED_SETTINGS = (
+    "rollout", "c_alphago", "rollout_share", "expand_after", "prior_power", "virtual_loss", "resign_below",
+)
 
 
 def config_hash(config: Config) -> str:

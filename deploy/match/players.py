@@ -268,7 +268,8 @@ class _SeatMaker:
         never_asked = [UniformEvaluator(self.game, 1) for _ in range(self.threads)]
         search = self.searches[key]
         assert isinstance(search, MctsConfig)
-        text = f"{search.simulations:,} {f'rollouts by {search.rollout}' if search.rollout else 'random rollouts'} a move"
+        what = f"rollouts by {search.rollout}" if search.rollout else "random rollouts"
+        text = f"{search.simulations:,} {what} a move"
         return self._search_seat(key, "mcts", "plain UCT", self.game, never_asked, text, {})
 
     def _search_seat(
