@@ -156,8 +156,8 @@ class TreeSearch:
                 "best": None if self.best is None else self.best.id,
                 "nodes": [
                     {"id": node.id, "parent": None if node.parent is None else node.parent.id, "answer": node.answer,
-                     "critique": node.critique if _is_json(node.critique) else str(node.critique),
-                     "scores": node.scores, "q": node.q if node.scores else None, "closed": node.closed}
+                     "critique": node.critique if _is_json(node.critique) else _line(node.critique),
+                     "scores": list(node.scores), "q": node.q if node.scores else None, "closed": node.closed}
                     for node in self.nodes
                 ],
             }
@@ -320,15 +320,22 @@ def _low_mean(values: list[float]) -> float:
 
 
 def _is_json(value: Any) -> bool:
+    """Whether it can be written as JSON in UTF-8, so without NaN and lone surrogates."""
     try:
-        json.dumps(value, allow_nan=False)
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError):
         return False
     return True
 
 
+def as_text(answer: Answer) -> str:
+    """For a terminal, which must not obey what a model writes: characters that do not print are replaced."""
+    text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
+    return "".join(letter if letter.isprintable() or letter in "\n\t" else "�" for letter in text)
+
+
 def _line(value: Any, width: int = 200) -> str:
-    text = " ".join(str(value).split())
+    text = " ".join(as_text(str(value)).split())
     return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
@@ -350,7 +357,8 @@ def draw(trace: Mapping[str, Any], width: int = 120) -> str:
 
 
 def _describe(node: Mapping[str, Any], best: int | None) -> str:
-    answer = node["answer"] if isinstance(node["answer"], str) else json.dumps(node["answer"], ensure_ascii=False)
-    known = f"Q {node['q']:.1f}, scores {' '.join(f'{score:g}' for score in node['scores'])}" if node["scores"] else "-"
+    scores = " ".join(f"{score:g}" for score in node["scores"])
+    known = f"Q {node['q']:.1f}, scores {scores}" if scores else "-"
     closed = f"closed, {node['closed']}: " if node["closed"] else ""
-    return f"{node['id']}{'*' if node['id'] == best else ''}  {known}  {closed}{answer}"
+    mark = "*" if node["id"] == best else ""
+    return f"{node['id']}{mark} {known} {closed}{as_text(node['answer'])}"

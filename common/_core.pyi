@@ -259,7 +259,7 @@ def pseudo_random_evaluate(
 ) -> None: ...  # a hash of position and action; writes logits [>= N], values [>= B]
 
 class RowRing:
-    """The newest `capacity` rows, packed, in memory that is allocated once; rows are numbered 0, 1, 2, … for ever."""
+    """The newest `capacity` rows, packed or as moves; rows are numbered 0, 1, 2, … for ever."""
 
     def __init__(
         self,
@@ -274,8 +274,11 @@ class RowRing:
         reply: bool = False,
         policy_surprise: float = 0.0,
         value_surprise: float = 0.0,
+        keeps_moves: bool = False,
     ) -> None:
         """Labels besides policy and outcome: see common.network.row_labels.RowLabels; the surprises: see ReplayConfig.
+
+        `keeps_moves`: planes are made again when a row is sampled, from the moves of its game.
 
         ValueError when a number is out of its range, or when `ownership` is set and the game has none.
         """

@@ -82,6 +82,14 @@ class Learner:
         torch._foreach_copy_(self._saved_statistics, self._statistics)
         observations, labels = self._on_device(batch)
         loss, losses, predictions = self._differentiate(observations, labels)
+        if not self._apply(loss):
+            return False
+        self._positions = batch.observations[:POSITIONS] if self._is_quantised else None
+        self._add_metrics(loss, losses, predictions, labels)
+        return True
+
+    def _apply(self, loss: Tensor) -> bool:
+        """Steps along the gradient that is in the parameters; False, and nothing changed, if it is not finite."""
         bound = self._config.max_grad_norm or float("inf")
         grad_norm = torch.nn.utils.clip_grad_norm_(self._parameters, bound)
         total, norm = torch.stack([loss, grad_norm]).tolist()
@@ -94,9 +102,7 @@ class Learner:
         self.average.update(self.network)
         self.step_count += 1
         self._bad_steps = 0
-        self._positions = batch.observations[:POSITIONS] if self._is_quantised else None
         self._grad_norm += norm
-        self._add_metrics(loss, losses, predictions, labels)
         return True
 
     def metrics(self) -> dict[str, float]:

@@ -40,7 +40,7 @@ from shusaku.learner.sample_age import SampleAge
 from shusaku.learner.state_copy import Diverged, LearnerState, StateBuffers
 from shusaku.learner.unseen_games import UnseenMeter
 from shusaku.learner.version_index import VersionIndex
-from shusaku.replay.buffer import Batch, ReplayBuffer, ReplayStats
+from shusaku.replay.buffer import ReplayBuffer, ReplayStats
 
 FORMAT = 3  # of the facts of a checkpoint; `deploy.run.old_formats` rewrites the two before
 SLOW_SECONDS = 30.0  # that a checkpoint may be written before it is shown
@@ -107,23 +107,21 @@ class TrainingLoop:
         clock: Callable[[], float] = time.monotonic, share_done: Callable[[], float] = lambda: 0.0,
         load_weights: Callable[[Weights], None] = lambda weights: None, self_play: SelfPlayState | None = None,
         activity: ActivityClock | None = None, describe_run: Callable[[], dict[str, Any]] = dict,
-        unseen: UnseenMeter | None = None,
+        unseen: UnseenMeter | None = None, learner: Learner | None = None,
     ) -> None:
         """Goes on from the newest good checkpoint below `directory`.
 
         `share_done`: the share of the run that is over, for the schedule; `load_weights` is called with each
         publication; `self_play`: for a process that also plays; `activity`: told what the loop does; `describe_run`:
         what a checkpoint keeps for the driver, whose small files can be made again from that; `unseen`: measures what
-        is published.
+        is published; `learner`: untrained, in the place of the usual one, of what the buffer samples.
         ResumeError if no checkpoint is good, or if they have another format; UsageError if the network is another one.
         """
         self._config, self._game, self._buffer, self._directory = config, game, buffer, directory
         self._config_hash, self._clock, self._self_play = config_hash, clock, self_play
         self._load_weights, self._describe_run, self._unseen = load_weights, describe_run, unseen
         self._activity = activity or ActivityClock()
-        network = Network(game.observation_shape, game.num_actions, config.network, make_targets(config.learner),
-                          config.run.seed)
-        self.learner = Learner(network, game, config.learner, is_quantised=config.inference.is_quantised)
+        self.learner = learner or make_learner(config, game)
         self.versions = VersionIndex(directory)
         self._sample_age = SampleAge(self.versions.steps)
         self._published: Weights | None = None
@@ -141,13 +139,14 @@ class TrainingLoop:
         self._share_done = share_done
         self.steps_left = 0  # of a turn that was stopped
         first = self._resume()
-        self._batches: Prefetcher[Batch] = Prefetcher(
+        self._batches: Prefetcher[Any] = Prefetcher(
             lambda seed: buffer.sample(config.learner.batch_size, seed), config.run.seed, config.learner.prefetch,
             first, end=None if self_play is None else first)
 
     def run(self) -> TrainingReport:
         """Publishes, then learns until `stop`; ends with a checkpoint, and reports how it ended.
 
+        Once it `is_complete` it waits for `stop`: the driver ends the run.
         Raises Diverged if there is nothing to roll back to, and what the threads of the buffer raised.
         """
         self._activity.set_ready()
@@ -155,8 +154,8 @@ class TrainingLoop:
             self._publish_first(self._stopping.is_set)
             while not self._stopping.is_set():
                 begin = self._clock()
-                if not self._advance():
-                    self._activity.wait("waiting for rows")
+                if self.is_complete or not self._advance():
+                    self._activity.wait("waiting for the end of the run" if self.is_complete else "waiting for rows")
                     self._stopping.wait(WAIT_SECONDS)
                     self._waiting += self._clock() - begin
                 self.checkpoint_if_due()
@@ -178,13 +177,16 @@ class TrainingLoop:
             self._use(self._restored)
 
     def learn_turn(self, should_stop: Callable[[], bool], on_step: Callable[[], object] = lambda: None) -> None:
-        """Gradient steps until the next publication, or until the buffer has no more rows.
+        """Gradient steps until the next publication, the last one of the run, or until the buffer has no more rows.
 
         No batch is drawn ahead of the turn's end, so which rows it holds does not depend on any thread's timing.  What
         is left of a turn that was stopped is made up for by the next one, also after a restart.
         """
         every, rollbacks = self._config.learner.publish_every, self._rollbacks
-        goal = end = self._batches.index + (self.steps_left or every - self.learner.step_count % every)
+        turn = self.steps_left or every - self.learner.step_count % every
+        if self._config.learner.steps:
+            turn = min(turn, max(0, self._config.learner.steps - self.learner.step_count))
+        goal = end = self._batches.index + turn
         self.steps_left = 0
         self._batches.allow(end)
         while self._batches.index < end and self._rollbacks == rollbacks:
@@ -197,6 +199,11 @@ class TrainingLoop:
                 self.steps_left = 0
                 return
             on_step()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of `learner.steps` were made."""
+        return 0 < self._config.learner.steps <= self.learner.step_count
 
     def stop(self) -> None:
         """Makes `run` return after the running step and a checkpoint."""
@@ -323,7 +330,9 @@ class TrainingLoop:
         if batch is None:
             return False
         self._activity.begin("a gradient step")
-        self.learner.run_share, parts = self._share_done(), self.learner.parts
+        steps = self._config.learner.steps
+        share_of_steps = self.learner.step_count / steps if steps else 0.0
+        self.learner.run_share, parts = max(self._share_done(), share_of_steps), self.learner.parts
         try:
             self.learner.step(batch)
             self._sample_age.add(batch.versions, self.learner.step_count)
@@ -335,7 +344,8 @@ class TrainingLoop:
             self._roll_back(error)
         else:
             published, step = self._published, self.learner.step_count
-            if step % self._config.learner.publish_every == 0 and (published is None or step > published.step):
+            is_due = step % self._config.learner.publish_every == 0 or self.is_complete
+            if is_due and (published is None or step > published.step):
                 self._activity.begin("publishing weights")
                 self.publish()
         self._learning += self._clock() - begin
@@ -505,6 +515,13 @@ class TrainingLoop:
         with self._lock:
             self._notes.append(line)
             del self._notes[:-MAX_NOTES]
+
+
+def make_learner(config: Config, game: Game) -> Learner:
+    """The usual learner, of mini-batches of rows."""
+    network = Network(game.observation_shape, game.num_actions, config.network, make_targets(config.learner),
+                      config.run.seed)
+    return Learner(network, game, config.learner, is_quantised=config.inference.is_quantised)
 
 
 def run_in_thread(job: Callable[[], None], name: str) -> Future[None]:

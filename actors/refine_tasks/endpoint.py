@@ -203,7 +203,7 @@ def _text_of(body: bytes) -> str:
         raise _PassingError("a reply without choices[0].message.content") from None
     if text is not None and not isinstance(text, str):
         raise _PassingError(f"a reply whose content is {type(text).__name__}, not text")
-    return text or ""
+    return (text or "").encode("utf-8", "replace").decode()  # JSON may escape half a character
 
 
 def _pause(attempt: int, retry_after: str) -> float:

@@ -7,7 +7,7 @@ from operator import attrgetter
 
 from shusaku.common.config.rule import Limits, Rule, limit_rules, matches, number, one_of, raise_first
 from shusaku.common.config.schema import Config, PlayerConfig, SelfPlayConfig, leaves
-from shusaku.common.config.search import EvaluationConfig, PuctConfig, search_rules, value_rules
+from shusaku.common.config.search import EvaluationConfig, PolicyOnlyConfig, PuctConfig, search_rules, value_rules
 from shusaku.common.suggestions import nearest
 
 # The names of `common.network.targets`, which needs torch.
@@ -37,6 +37,7 @@ _LIMITS: Limits = [
     (one_of("auto", "fp32", "bf16"), ["learner.precision"]),
     (one_of("cpu", "cuda"), ["inference.device", "learner.device"]),
     (one_of("power", "fixed"), ["replay.window"]),
+    (one_of("planes", "moves"), ["replay.keep"]),
     (one_of("linear", "planes"), ["network.policy_head"]),
     (one_of("reject", "draw"), ["records.unknown"]),
     (one_of("sgd", "adam", "adamw"), ["learner.optimizer"]),
@@ -47,7 +48,7 @@ _LIMITS: Limits = [
         "learner.weight_decay", "learner.value_weight", "learner.short_term_weight", "learner.soft_policy_weight",
         "learner.reply_weight",
         "learner.moves_left_weight", "learner.ownership_weight", "learner.score_weight", "learner.blunder_gap",
-        "learner.blunder_width", "learner.warmup_steps", "learner.max_grad_norm", "learner.threads",
+        "learner.blunder_width", "learner.warmup_steps", "learner.steps", "learner.max_grad_norm", "learner.threads",
         "learner.prefetch", "match.opening_plies", "rater.opening_plies", "rater.fill", "gate.opening_plies",
         "gate.simulations", "records.games", "records.moves",
         "first.nodes", "first.depth", "first.movetime_ms",
@@ -76,7 +77,8 @@ _LIMITS: Limits = [
         "run.keep_checkpoints", "inference.servers", "replay.capacity", "replay.minimum", "replay.megabytes",
         "network.policy_filters", "network.value_filters", "network.value_hidden", "learner.schedule_steps",
         "learner.publish_every", "learner.max_bad_steps", "rater.simulations", "gate.every", "strength.simulations",
-        "strength.positions", "engine.resign_moves", "value.last_switch",
+        "strength.positions", "engine.resign_moves", "value.last_switch", "reinforce.games", "reinforce.pool_every",
+        "reinforce.max_lag",
     ]),
     (number(at_least=1, at_most=4096), ["network.filters"]),
     (number(at_least=2), ["learner.batch_size"]),
@@ -165,6 +167,8 @@ def _conditions(config: Config) -> Iterator[_Condition]:
            "must be among learner.targets, or they are never learned; add them there")
     yield ("replay.test_share", not (replay.test_share and config.dataset.records),
            "is for games that are played; those of dataset.records have parts that are not learned from, leave it out")
+    yield ("replay.test_share", not (replay.test_share and config.reinforce.enabled),
+           "policy gradient learns from each game once and keeps none; leave it out")
     yield ("learner.batch_size", learner.batch_size <= replay.capacity,
            f"must not exceed replay.capacity={replay.capacity}; raise the capacity or lower the batch size")
     yield ("learner.blunder_width", learner.blunder_gap == 0 or learner.blunder_width <= 2 * learner.blunder_gap,
@@ -193,7 +197,8 @@ def _is_test(sprt: list[float]) -> bool:
 
 def _self_play_conditions(config: Config) -> Iterator[_Condition]:
     search, play = config.search, config.self_play
-    plays = not (config.dataset.records or config.value.enabled)  # with the network that learns
+    # Whether the network that learns plays, and its searches are what is learned.
+    plays = not (config.dataset.records or config.value.enabled or config.reinforce.enabled)
     asked = {"policy"} if search.policy == "policy_only" else {"policy", "value"}
     yield ("learner.targets", not plays or not config.learner.enabled or asked <= set(config.learner.targets),
            f"{' and '.join(sorted(asked))} must be among them, because the search asks for "
@@ -210,10 +215,13 @@ def _self_play_conditions(config: Config) -> Iterator[_Condition]:
                "know the mean)")
     if config.value.enabled:
         yield from _value_conditions(config)
+    if config.reinforce.enabled:
+        yield from _reinforce_conditions(config)
     for policy, reason in (("mcts", "plain UCT uses no network"),
                            ("policy_only", "its target is the network's own policy")):
         yield ("search.policy", search.policy != policy or not config.learner.enabled or not plays,
-               f"{reason}, so nothing can be learned; use search=puct or search=gumbel, or learner.enabled=false")
+               f"{reason}, so nothing can be learned; use search=puct or search=gumbel, or learner.enabled=false, or "
+               "dataset.records=DIR to learn from finished games")
     yield ("search.policy", search.policy != "alphago",
            "searches one position at a time, for play; use another search, or name a player for match, gtp, uci, usi, "
            "view or analyse")
@@ -224,6 +232,43 @@ def _self_play_conditions(config: Config) -> Iterator[_Condition]:
            f"must be fewer than search.simulations={search.simulations}, or they are not cheap")
     yield ("self_play.never_resign_share", 0 < play.never_resign_share <= 1 or play.resign_errors == 0,
            "must be above 0 and at most 1: without games played to the end it is unknown when to resign")
+
+
+def _reinforce_conditions(config: Config) -> Iterator[_Condition]:
+    search, learner = config.search, config.learner
+    yield ("reinforce.enabled", not config.dataset.records,
+           f"plays games, and dataset.records={config.dataset.records} learns from finished ones; use one of the two")
+    yield ("learner.enabled", learner.enabled,
+           "must be true, because the games of policy gradient are played by what is learned; or use "
+           "reinforce.enabled=false")
+    yield ("learner.targets", learner.targets == ["policy"],
+           "must be [policy], because policy gradient learns nothing else")
+    yield ("search.policy", search.policy == "policy_only",
+           "policy gradient is for moves drawn from the policy itself; use search=policy_only")
+    if isinstance(search, PolicyOnlyConfig):
+        always = search.temperature_plies == 0 or search.temperature == 1
+        yield ("search.temperature_final", search.temperature_final == 1 and always,
+               "moves must be drawn at temperature 1 to the end, or the gradient is that of another policy; use "
+               "search.temperature=1 search.temperature_final=1")
+    changed = next((f"self_play.{name}" for name, value in vars(SelfPlayConfig()).items()
+                    if getattr(config.self_play, name) != value), "")
+    if changed:
+        yield changed, False, "changes no games of policy gradient; leave it out, or use reinforce.enabled=false"
+    yield ("actors.games_per_actor", config.actors.games_per_actor % 2 == 0,
+           "must be even, because the policy that learns plays both colours equally often")
+    yield ("learner.ema_decay", learner.ema_decay == 0,
+           "must be 0: the games must be played by the policy that is changed, not by an average")
+    yield ("learner.prefetch", learner.prefetch == 0,
+           "must be 0, because games that are taken ahead would be older when they are learned from")
+    yield ("replay.test_share", config.replay.test_share == 0,
+           "must be 0, because every game of policy gradient is learned from once")
+    yield ("learner.symmetries", not learner.symmetries,
+           "must be false: the gradient is that of the moves as they were drawn")
+    yield ("inference.placement", config.inference.placement != "server",
+           "an actor of policy gradient evaluates two policies by itself; use inference.placement=actor")
+    yield ("inference.device", config.inference.device == "cpu",
+           "an actor of policy gradient evaluates two policies by itself; use inference.device=cpu")
+    yield "gating", config.gating == "none", "each version plays the next games of policy gradient; use gating=none"
 
 
 def _value_conditions(config: Config) -> Iterator[_Condition]:
@@ -262,7 +307,7 @@ def _player_conditions(config: Config, key: str) -> Iterator[_Condition]:
            f'must name a program: {key}.command="{ENGINES.get(engine)}"')
     yield f"{key}.command", not player.command or is_program, f"is for {programs}"
     yield f"{key}.options", not player.options or is_program, f"are for {programs}"
-    for name in ("policy", "value"):
+    for name in ("policy", "value", "rollout"):
         network = getattr(player, name)
         yield (f"{key}.{name}", not (network and engine),
                f"is of {key}.search=alphago, and {key}.engine={engine} names a player already; leave one of them out")

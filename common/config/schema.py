@@ -105,6 +105,18 @@ class ValueConfig:
 
 
 @dataclass
+class ReinforceConfig:
+    """A policy improved by policy gradient, in games against its own earlier versions (Silver et al. 2016, Methods)."""
+
+    enabled: bool = False  # true: such games take the place of self-play, and each is learned from once
+    start: str = ""  # policy that it begins with, also policy.from=: RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | random
+    games: int = 128  # of an update, which is one gradient step (AlphaGo 128)
+    pool_every: int = 50  # updates after which a version joins the pool of opponents (AlphaGo 500)
+    max_lag: int = 4  # versions; a game that is older when its update comes is dropped and counted
+    baseline: str = ""  # value network whose value is subtracted from the outcome; empty: 0 (AlphaGo's first pass)
+
+
+@dataclass
 class ReplayConfig:
     """What is remembered and how often it is learned from."""
 
@@ -113,6 +125,7 @@ class ReplayConfig:
     minimum: int = 10_000  # rows before the first step; with `power` also the smallest window
     window_exponent: float = 0.65  # of the power law
     window_factor: float = 0.4  # rows that the window grows by for each new row, at first
+    keep: str = "planes"  # planes | moves: replayed when a row is sampled, for a window that memory would not hold
     samples_per_position: float = 2.0  # how often a position is learned from
     surprise_weight: float = 0.0  # share of a game's draws that goes by KL(policy || prior) (KataGo: 0.5); 0: none
     value_surprise_weight: float = 0.0  # and by how far the searches' next values were from the network's (0.1)
@@ -166,6 +179,7 @@ class LearnerConfig:
 
     enabled: bool = True  # false: self-play only, the limiter is off too
     batch_size: int = 256  # rows of a gradient step
+    steps: int = 0  # gradient steps that end a run, summed over resumes, if its minutes do not; 0: any number
     targets: list[str] = field(default_factory=lambda: ["policy", "value"])  # what is learned
     publish_heads: list[str] = field(default_factory=list)  # ownership, score: sent with the weights, for engines
     optimizer: str = "adamw"  # sgd | adam | adamw
@@ -184,7 +198,7 @@ class LearnerConfig:
     blunder_width: float = 0.06  # of the transition around that gap (lc0: deblunder-q-blunder-width)
     warmup_steps: int = 100  # the learning rate rises linearly over them
     schedule: str = "constant"  # constant | cooldown | cosine (to 5 % at `schedule_steps`) | step (tenths)
-    schedule_steps: int = 20_000  # length of `cosine` and `step`; `cooldown` goes by `run.minutes`
+    schedule_steps: int = 20_000  # of `cosine` and `step`; `cooldown` goes by `run.minutes` or `learner.steps`
     schedule_drops: list[int] = field(default_factory=list)  # steps of `step`'s drops to a tenth; none: at each third
     cooldown_share: float = 0.25  # of the run, its last part, in which `cooldown` falls from constant to 5 %
     max_grad_norm: float = 4.0  # gradients are clipped to it; 0: not
@@ -261,6 +275,7 @@ class PlayerConfig:
     checkpoint: str = ""  # RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | shipped (by us) | random (untrained)
     policy: str = ""  # alphago: the policy network, named in the same way; else the checkpoint, or the rollout policy
     value: str = ""  # alphago: the value network; else the checkpoint
+    rollout: str = ""  # alphago: search.rollout of this player
     seconds: float = 0.0  # puct, alphago: processor time of a search, instead of search.simulations; 0: those
     engine: str = ""  # gtp | uci | usi: a program, see command; mcts: plain UCT with random rollouts; random
     command: str = ""  # of an engine over gtp, uci or usi: program and arguments
@@ -344,6 +359,7 @@ class Config:
     search: SearchConfig = field(default_factory=PuctConfig)
     self_play: SelfPlayConfig = field(default_factory=SelfPlayConfig)
     value: ValueConfig = field(default_factory=ValueConfig)
+    reinforce: ReinforceConfig = field(default_factory=ReinforceConfig)
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     dataset: DatasetConfig = field(default_factory=DatasetConfig)
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
@@ -370,7 +386,8 @@ class Config:
 
 # Settings of the search that records of earlier versions do not know: their defaults are what those were played with.
 ADDED_SETTINGS = (
-    "rollout", "c_alphago", "rollout_share", "expand_after", "prior_power", "virtual_loss", "resign_below",
+    "rollout", "c_alphago", "rollout_share", "expand_after", "prior_power", "virtual_loss", "resign_below", "fpu",
+    "target_temperature", "symmetries",
 )
 
 
@@ -381,6 +398,8 @@ def config_hash(config: Config) -> str:
     parts = [asdict(config.game), search, asdict(config.self_play)]
     if config.value.enabled:
         parts.append(asdict(config.value))
+    if config.reinforce.enabled:
+        parts.append({"reinforce": True})
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 

@@ -34,6 +34,7 @@ class EvaluationConfig(AveragingConfig):
 
     cache: int = 1 << 18  # positions whose evaluation an actor remembers; 0: none
     symmetric_cache: bool = False  # a position and its mirror images are evaluated, and remembered, as one of them
+    symmetries: bool = True  # self-play evaluates through a random symmetry of the game (AlphaGo Zero; AlphaZero: no)
 
 
 @dataclass
@@ -74,13 +75,14 @@ class ExplorationConfig(TemperatureConfig):
     """How self-play explores: noise, temperature and forced playouts at the root, and moves drawn at random."""
 
     noise: bool = True  # Dirichlet noise on the root prior
-    dirichlet_alpha: float = 1.0  # about 10 / number of legal moves (AlphaZero: 0.3 chess, 0.03 Go)
+    dirichlet_alpha: float = 1.0  # 0: by the game, about 10 / number of legal moves (AlphaZero: 0.3 chess, 0.03 Go)
     dirichlet_total: float = 0.0  # instead of alpha: alphas adding up to this, half of it by the prior (KataGo 10.83)
     dirichlet_fraction: float = 0.25  # share of the noise in the root prior
     root_policy_temperature: float = 1.0  # flattens the root prior before the noise (KataGo 1.1)
     root_policy_temperature_early: float = 1.0  # the same at ply 0, if there is a half-life (KataGo 1.25)
     root_policy_temperature_half_life: float = 0.0  # plies (KataGo: the board's side); 0: no early one
     forced_playouts: float = 0.0  # k: a visited root action gets at least sqrt(k * P * N) visits (KataGo 2)
+    target_temperature: float = 1.0  # of the policy to learn, visits^(1/this); 0: the most visited; -1: the move's own
     prune_policy: bool = False  # takes visits that PUCT would not give with hindsight from move and target (KataGo)
 
 
@@ -91,7 +93,8 @@ class PuctConfig(ExplorationConfig, MoveChoiceConfig, PriorConfig, TreeConfig, E
     policy: str = "puct"
     c_puct_log: float = 0.0  # c = c_puct + this * log((N + c_puct_base) / c_puct_base) (AlphaZero 1, KataGo 0.45)
     c_puct_base: float = 19652.0  # where that growth sets in (AlphaZero; KataGo 500, lc0 38739)
-    fpu_reduction: float = 0.2  # unvisited child: parent's value - this * sqrt(visited prior) (KataGo, lc0)
+    fpu: str = "parent"  # value of an unvisited child: parent | zero, a draw (AlphaGo Zero) | loss (AlphaZero)
+    fpu_reduction: float = 0.2  # fpu=parent: parent's value - this * sqrt(visited prior) (KataGo, lc0)
     root_fpu_reduction: float = 0.0  # the same at the root (KataGo: 0 where noise explores)
     reuse: bool = False  # keep the subtree of the move that was played; its visits come on top of `simulations`
     leaves: int = 1  # of a game that are evaluated together: for play, never for self-play
@@ -245,6 +248,7 @@ _LIMITS: Limits = [
     (one_of(*POLICIES), ["policy"]),
     (one_of("visits", "lcb"), ["move_choice"]),
     (one_of("improved", "puct"), ["gumbel_interior"]),
+    (one_of("parent", "zero", "loss"), ["fpu"]),
     (number(at_least=0), [
         "c_puct", "c_puct_log", "c_uct", "c_alphago", "prior_power", "fpu_reduction", "root_fpu_reduction",
         "lcb_stdevs", "temperature",
@@ -263,6 +267,7 @@ _LIMITS: Limits = [
     (number(at_least=1, at_most=1 << 20), ["simulations"]),
     (number(above=0), ["value_scale"]),
     (number("; {prefix}c_puct_log=0 switches growth off", above=0), ["c_puct_base"]),
-    (number("; {prefix}noise=false switches noise off", above=0), ["dirichlet_alpha"]),
+    (number("; 0: by the game, {prefix}noise=false switches noise off", at_least=0), ["dirichlet_alpha"]),
+    ((lambda value: value == -1 or value >= 0, "must be at least 0, or -1: that of the move"), ["target_temperature"]),
     (number("; 1 changes nothing", above=0), ["root_policy_temperature", "root_policy_temperature_early"]),
 ]

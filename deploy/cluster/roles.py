@@ -16,6 +16,7 @@ from shusaku.deploy.cluster.layout import Layout, actor_seed, without_secrets
 from shusaku.deploy.cluster.workers import THREADS, RayRole
 from shusaku.deploy.run.elo_record import is_rated
 from shusaku.deploy.run.gatekeeper import is_gated
+from shusaku.deploy.run.reinforce_start import queue_options
 from shusaku.learner.remote import LearnerActor, LearnerPlan
 
 LEAST_CLIENTS = 32  # that an inference server has threads for, as actors may be added to a run
@@ -57,7 +58,7 @@ def make_roles(
         actors_here = min(actors(), math.floor(cores / config.actors.cpus))
         threads = config.learner.threads or max(1, cores - math.ceil(actors_here * config.actors.cpus))
         return (LearnerPlan(config, digest, epoch, incarnation, str(directory.resolve()), url, run_id, threads,
-                            seconds(), config_text),)
+                            seconds(), config_text, queue_options(config, takes_turns=False)),)
 
     roles = []
     if config.learner.enabled:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from shusaku.actors.refine import MOST_WORKERS, Node, TreeSearch, draw
+from shusaku.actors.refine import MOST_WORKERS, Node, TreeSearch, as_text, draw
 from shusaku.common.durable_files import write_atomically
 from shusaku.common.errors import RunError, UsageError
 from shusaku.common.external.entry import find_class, trust
@@ -21,7 +21,7 @@ TASKS = {  # names for task=, beside module:Class
 }
 METHODS = {"first": (), "critique": ("answer",), "refine": ("answer", "critique"), "score": ("answer",)}
 CONTRACT = "docs/guides/refine.md has the contract"
-MOST_ROLLOUTS = 100_000
+MOST_ROLLOUTS = 10_000  # selecting looks at every answer
 KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 HELP = """usage: shusaku refine task=NAME|module:Class [key=value ...] [--json]
 
@@ -82,10 +82,9 @@ def _report(settings: Settings, task: Any, search: TreeSearch, as_json: bool) ->
         _write(Path(settings.trace), trace)
     if not as_json and best is not None:
         print(draw(trace))
-        answer = best.answer if isinstance(best.answer, str) else json.dumps(best.answer, ensure_ascii=False)
         failed = f", {search.failures} failed calls, first: {search.first_failure}" if search.failures else ""
         print(f"best answer, score {best.worth:g} after {search.rollouts} rollouts ({search.ended_by}{failed}):")
-        print(answer)
+        print(as_text(best.answer))
     return {
         "task": settings.task, "answer": best and best.answer, "score": best and best.worth,
         "solved": search.ended_by == "solved", "ended_by": search.ended_by, "rollouts": search.rollouts,

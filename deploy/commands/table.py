@@ -54,7 +54,7 @@ _PLAYED = ("game", "run.seed", "actors.count", "actors.games_per_actor", "search
 _IN_PROCESS = ("inference.runtime", "inference.precision", "inference.device")
 _LEARNED = ("self_play", "learner", "strength", "rater", "gating", "gate")
 _WINDOW = ("replay.window", "replay.capacity", "replay.minimum", "replay.window_exponent", "replay.window_factor",
-           "replay.samples_per_position", "replay.surprise_weight", "replay.value_surprise_weight")
+           "replay.keep", "replay.samples_per_position", "replay.surprise_weight", "replay.value_surprise_weight")
 _SYSTEM = ("game", "run.seed", "actors", "inference", "search", "self_play", "replay", "network", "learner")
 _ENGINE = ("checkpoint", "engine", "game", "run.seed", "search", "network", *_IN_PROCESS)
 

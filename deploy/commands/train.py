@@ -16,6 +16,7 @@ from shusaku.deploy.cluster.layout import layout_of
 from shusaku.deploy.ray_runtime.session import RaySession
 from shusaku.deploy.run.console import Console
 from shusaku.deploy.run.foreground_link import LINK, Ending
+from shusaku.deploy.run.reinforce_start import check_start
 from shusaku.deploy.run.run_directory import RunDirectory
 from shusaku.deploy.run.run_identity import RunIdentity
 from shusaku.deploy.run.run_summary import introduce
@@ -29,6 +30,7 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
     """Trains until `run.minutes` are used up, then measures the strength."""
     path = Path(config.run.dir)
     check_self_play(config)
+    check_start(config)
     if config.run.evaluations:
         raise UsageError(f"run.evaluations={config.run.evaluations}: only one process can count them exactly; "
                          "use shusaku local, or run.minutes here")

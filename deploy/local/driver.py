@@ -20,6 +20,7 @@ from shusaku.actors.arena.strength import SIMULATIONS, StoppedError, Strength, m
 from shusaku.actors.arena.strength_sets import StrengthSet
 from shusaku.actors.evaluators.evaluator import Evaluator
 from shusaku.actors.evaluators.factory import make_evaluator
+from shusaku.actors.paired_games import PairedGames, make_pair
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.actors.value_games import make_value_games
 from shusaku.common.config.rules import check_self_play
@@ -34,6 +35,7 @@ from shusaku.deploy.records.imported_games import ImportedGames
 from shusaku.deploy.run.change_over import move_to_log
 from shusaku.deploy.run.console import Console
 from shusaku.deploy.run.measurements import measurements_due
+from shusaku.deploy.run.reinforce_start import check_start, keep_start, open_pool, queue_options
 from shusaku.deploy.run.run_directory import RunDirectory
 from shusaku.deploy.run.run_summary import introduce
 from shusaku.deploy.run.run_view import RunView
@@ -43,7 +45,9 @@ from shusaku.deploy.run.unseen_table import describe_dataset
 from shusaku.deploy.run.value_policies import check_policies, load_policies
 from shusaku.learner.batches import batch_seed
 from shusaku.learner.dataset import open_dataset
+from shusaku.learner.opponent_pool import OpponentPool
 from shusaku.learner.optimizers import run_share
+from shusaku.learner.policy_gradient import open_policy_gradient
 from shusaku.learner.training_loop import TrainingLoop
 from shusaku.replay.backends import make_buffer
 from shusaku.replay.buffer import ReplayBuffer
@@ -59,6 +63,7 @@ HURRIED_SECONDS = 18.0  # for the last checkpoint if a signal wants an end withi
 def run(config: Config, as_json: bool) -> dict[str, Any]:
     """Trains until `run.minutes` are used up, then measures the strength; the same command goes on after a stop."""
     check_self_play(config)
+    check_start(config)
     check_policies(config)
     row_labels(configured_game(config.game), config.learner)  # refused before anything is made
     with ExitStack() as stack:
@@ -93,13 +98,26 @@ class LocalRun(TrainingRun):
         seeds = [batch_seed(config.run.seed, (1 << 40) + (epoch << 20) + actor) for actor in range(playing)]
         policies = load_policies(config, directory.path, self.log)
         self.evaluators: list[Evaluator] = []  # of the network that learns, if it plays
-        self.actors: list[SelfPlay]
+        self.actors: list[SelfPlay | PairedGames]
+        self._opponents: OpponentPool | None = None
+        learner = None
         if policies:
             self.actors = [
                 make_value_games(config, self.game, policies, seed=seed, identity=ActorIdentity(actor, epoch),
                                  config_hash=digest)
                 for actor, seed in enumerate(seeds)
             ]
+        elif config.reinforce.enabled:
+            keep_start(config, directory.path)
+            self._opponents = open_pool(config, directory.path)
+            learner = open_policy_gradient(config, self.game, directory.path, self._opponents)
+            pairs = [
+                make_pair(config, self.game, self._opponents.draw, seed=seed, identity=ActorIdentity(actor, epoch),
+                          config_hash=digest)
+                for actor, seed in enumerate(seeds)
+            ]
+            self.actors = [*pairs]
+            self.evaluators = [pair.evaluate for pair in pairs]
         else:
             timers = [StageTimer() for _ in range(count)]
             self.evaluators = evaluators or [
@@ -121,12 +139,13 @@ class LocalRun(TrainingRun):
                 "memory", self.game, config.replay, batch_size=config.learner.batch_size,
                 limited=config.learner.enabled, symmetries=config.learner.symmetries,
                 labels=row_labels(self.game, config.learner), threads=cores, epoch=epoch, on_accept=accepted.append,
+                queue=queue_options(config, takes_turns=True),
             )
         self.games = LocalGames(self.actors, self.buffer, RecordLog(directory.path / "records"), accepted, epoch,
                                 Validation(self.game, digest), ImportedGames(directory.path))
         self.training = TrainingLoop(config, self.game, self.buffer, directory.path, config_hash=digest,
                                      share_done=self.share_done, load_weights=self._load_weights, self_play=self.games,
-                                     describe_run=self._describe, unseen=unseen)
+                                     describe_run=self._describe, unseen=unseen, learner=learner)
         self._arena = ArenaTurns(config, self.game, directory.path, self.gatekeeper, threads=count,
                                  should_stop=signals.should_stop)
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="actor")
@@ -165,6 +184,11 @@ class LocalRun(TrainingRun):
     def is_over(self) -> bool:
         """Time or evaluations are used up: the latter when one actor has made its share, the others nearly so."""
         return super().is_over() or any(map(self._has_made_its_share, self.actors))
+
+    @property
+    def steps_made(self) -> int:
+        """Gradient steps over the life of the run."""
+        return self.training.learner.step_count
 
     @property
     def evaluations(self) -> int:
@@ -258,7 +282,12 @@ class LocalRun(TrainingRun):
             assert self.gatekeeper.best is not None
             weights = self.gatekeeper.best
             self.buffer.record_version(weights.version)
-        if weights.version != self._version_in_use:
+        if self._opponents is not None:
+            self._opponents.offer(weights)
+            for pair in self.actors:
+                assert isinstance(pair, PairedGames)
+                pair.load(weights)
+        elif weights.version != self._version_in_use:
             self._version_in_use = weights.version
             for evaluator in self.evaluators:
                 evaluator.load(weights)
@@ -271,18 +300,20 @@ class LocalRun(TrainingRun):
         if self.gatekeeper is not None and self.gatekeeper.best is not before and self.gatekeeper.best is not None:
             self._load_weights(self.gatekeeper.best)
 
-    def _should_stop(self, actor: SelfPlay) -> bool:
+    def _should_stop(self, actor: SelfPlay | PairedGames) -> bool:
         """In the thread of the actor, which asks for no other one's counters: no timing decides which one stops."""
         is_late = self.seconds >= self.config.run.minutes * 60
         return self.signals.should_stop() or is_late or self._has_made_its_share(actor)
 
-    def _has_made_its_share(self, actor: SelfPlay) -> bool:
+    def _has_made_its_share(self, actor: SelfPlay | PairedGames) -> bool:
         limit = self.config.run.evaluations
         share = -(-(limit - self.progress.evaluations) // len(self.actors))
         return limit > 0 and actor.counters()["evaluations"] >= share
 
     def _shares(self) -> list[int]:
         """Rows that each actor brings in the next turn: what the steps until the next publication need."""
+        if self.config.reinforce.enabled:
+            return [1] * len(self.actors)  # a round of games
         learner, settings = self.config.learner, self.config.replay
         rows = max(1, round(learner.publish_every * learner.batch_size / settings.samples_per_position))
         missing = settings.minimum - self.buffer.stats().rows
@@ -322,11 +353,14 @@ class LocalRun(TrainingRun):
             games=self.games.stored or report.replay.games * bool(self.config.dataset.records),
             rows=report.replay.inserted, report=report, faults=self.faults.totals,
             quarantined=sum(report.replay.quarantined.values()), lost_games=self.lost_games,
-            troubles=(*self.disk_troubles, *self._arena.troubles), strength=tuple(self.progress.strength),
-            elo=self.rated_versions,
+            troubles=(*self.disk_troubles, *self._arena.troubles, *self._pool_troubles()),
+            strength=tuple(self.progress.strength), elo=self.rated_versions,
             resign_value=self.keep_resign_value(actor.resign_value for actor in self.actors),
             runtimes=tuple(actor.description for actor in self.actors[:1]),
             pending_rows=totals["rows"] - self._rows_in_window)
+
+    def _pool_troubles(self) -> list[str]:
+        return [self._opponents.trouble] if self._opponents is not None and self._opponents.trouble else []
 
     def identify(self) -> dict[str, Any]:
         """This process, which is all workers in one."""

@@ -134,13 +134,16 @@ def _plays_alphago(config: Config, player: PlayerConfig) -> bool:
     policy = player.search.get("policy")
     is_for_both = isinstance(config.search, AlphaGoConfig) and not asked_keys(config).isdisjoint(
         ("search", "search.policy"))
-    return bool(player.policy or player.value) or policy == "alphago" or (policy is None and is_for_both)
+    has_own = bool(player.policy or player.value or player.rollout)
+    return has_own or policy == "alphago" or (policy is None and is_for_both)
 
 
 def _alphago_search(config: Config, key: str) -> AlphaGoConfig:
     """Its own settings on those of section search."""
+    player = _player_config(config, key)
+    rollout = {"rollout": player.rollout} if player.rollout else {}
     search = change_search(replace_read(AlphaGoConfig(), **asked_search(config)),
-                           {**_player_config(config, key).search, "policy": "alphago"}, f"{key}.search")
+                           {**player.search, **rollout, "policy": "alphago"}, f"{key}.search")
     assert isinstance(search, AlphaGoConfig)
     raise_first(search_rules(search, f"{key}.search"))
     return search
@@ -244,7 +247,8 @@ class _SeatMaker:
         precision = _player_config(config, key).precision or config.inference.precision
         evaluators = make_evaluators(networks, search, replace(config.inference, precision=precision),
                                      count=self.at_once, leaves=LEAVES, sizes=SIZES)
-        text = f"{networks}; alphago, rollout share {search.rollout_share:g}, {self._limit(key)}"
+        rollouts = f"rollouts{f' by {search.rollout}' if search.rollout else ''}, share {search.rollout_share:g}"
+        text = f"{networks}; alphago, {rollouts}, {self._limit(key)}"
         game = networks.game if networks.policy or networks.value else self.game
         return self._tree_seat(key, "alphago", "alphago", game, evaluators, text, {})
 
@@ -268,8 +272,8 @@ class _SeatMaker:
         never_asked = [UniformEvaluator(self.game, 1) for _ in range(self.threads)]
         search = self.searches[key]
         assert isinstance(search, MctsConfig)
-        what = f"rollouts by {search.rollout}" if search.rollout else "random rollouts"
-        text = f"{search.simulations:,} {what} a move"
+        rollouts = f"rollouts by {search.rollout}" if search.rollout else "random rollouts"
+        text = f"{search.simulations:,} {rollouts} a move"
         return self._search_seat(key, "mcts", "plain UCT", self.game, never_asked, text, {})
 
     def _search_seat(

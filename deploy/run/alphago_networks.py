@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from shusaku.actors.evaluators.factory import make_bucketed_evaluator
 from shusaku.actors.evaluators.two_networks import TwoNetworks
-from shusaku.common._core import Game
+from shusaku.common._core import Game, Rollouts
 from shusaku.common.config.schema import Config, InferenceConfig
 from shusaku.common.config.search import AlphaGoConfig, rows_a_step
 from shusaku.common.errors import UsageError
@@ -69,6 +69,7 @@ def find_networks(config: Config, key: str, search: AlphaGoConfig) -> AlphaGoNet
     if first is not None and second is not None:
         _check_pair(first.game, second.game, *("=".join(source) for source in sources))
     game = second.game if second is not None else first.game if first is not None else configured_game(config.game)
+    check_rollout(game, search.rollout)
     return AlphaGoNetworks(game, first, second)
 
 
@@ -103,6 +104,14 @@ def same_rules(one: Game, other: Game) -> bool:
 
 def _rules(game: Game) -> dict[str, object]:
     return {name: value for name, value in game.params.items() if name != "planes"}
+
+
+def check_rollout(game: Game, file: str) -> None:
+    """UsageError if this is no rollout policy of the game and its board; an empty name is the uniform one."""
+    try:
+        Rollouts(game, file)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 def _check_pair(policy: Game, value: Game, policy_source: str, value_source: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shusaku.actors.refine import DUMMY_TEXT, TaskEnded, TreeSearch, draw
+from shusaku.actors.refine import DUMMY_TEXT, TaskEnded, TreeSearch, as_text, draw
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -111,7 +111,16 @@ class Reference:
 ])
 @pytest.mark.parametrize("seed", range(4))
 def test_the_search_selects_as_the_reference_does(seed, children, exploration, noise):
-    task = Numbers(seed, noise)
+    compare(Numbers(seed, noise), children, exploration)
+
+
+@pytest.mark.parametrize("exploration", [0, 2])
+@pytest.mark.parametrize("seed", range(8))
+def test_equals_are_selected_oldest_first_and_are_not_better(seed, exploration):
+    compare(Numbers(seed, 0, 0, 2), 2, exploration)
+
+
+def compare(task, children, exploration):
     search = run(task, rollouts=60, children=children, exploration=exploration)
     reference, log = Reference(children, exploration), iter(task.log)
     for answer in ("first", "dummy"):
@@ -214,7 +223,7 @@ def test_an_answer_that_cannot_be_refined_is_closed_and_the_search_goes_on(metho
     assert search.best.answer == "a"
 
 
-@pytest.mark.parametrize("bad", [*BAD_SCORES, fail], ids=repr)
+@pytest.mark.parametrize("bad", [*BAD_SCORES, fail], ids=lambda bad: getattr(bad, "__name__", None) or repr(bad))
 def test_an_answer_without_a_score_is_closed_and_never_the_best(bad):
     def score(answer):
         if answer == "a1":
@@ -244,9 +253,16 @@ def test_a_closed_refinement_counts_as_one_that_is_not_better():
     assert [node.answer for node in search.nodes[0].children] == ["a1", "a2", "a3", "a4"]
 
 
-@pytest.mark.parametrize("kind", [*BROKEN, "no JSON"])
+NO_JSON = {
+    "array": (lambda: np.zeros(3), "answered ndarray, which JSON cannot hold"),
+    "NaN": (lambda: [math.nan], "answered list, which JSON cannot hold"),
+    "half a character": (lambda: "\ud800", "answered str, which JSON cannot hold"),
+}
+
+
+@pytest.mark.parametrize("kind", [*BROKEN, *NO_JSON])
 def test_without_a_first_answer_the_dummy_is_left(kind):
-    broken, reason = BROKEN.get(kind, (lambda: np.zeros(3), "answered ndarray, which JSON cannot hold"))
+    broken, reason = {**BROKEN, **NO_JSON}[kind]
     task = Scripted({"dummy": 0, "dummy1": 5}, first=broken)
     alone = run(task, rollouts=3)
     assert (alone.best, alone.ended_by, alone.failures) == (None, "no_open_answer", 1)
@@ -418,6 +434,15 @@ def test_a_trace_holds_the_tree():
             {"id": 2, "parent": 0, "answer": "a1", "critique": "{1}", "scores": [20], "q": 20, "closed": ""},
         ],
     }
+
+
+def test_a_terminal_gets_no_commands_from_a_model():
+    bell = "red \x1b[31m\x07\nnext\tline \x9b1m"
+    search = run(Scripted({bell: 10}, first=lambda: bell, critique=fail), rollouts=1)
+    shown = draw(search.trace()) + as_text(search.best.answer)
+    assert not any(letter in shown for letter in "\x1b\x07\x9b")
+    assert as_text(bell) == "red �[31m�\nnext\tline �1m"
+    assert search.trace()["nodes"][0]["answer"] == bell
 
 
 def test_a_long_chain_is_drawn_without_recursion():

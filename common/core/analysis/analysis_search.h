@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "analysis/growing_search.h"
+#include "search/first_play.h"
 #include "search/search_batch.h"
 
 namespace shusaku {
@@ -29,7 +30,7 @@ class AnalysisSearch final : public GrowingSearch<G, GrowingNode> {
   static constexpr bool kUsesNetwork = true;
 
   AnalysisSearch(const G& rules, const SearchOptions& options, std::uint64_t = 0)  // no seed: nothing is drawn
-      : Shared(rules, options), place_(rules), path_(new_path()) {}
+      : Shared(rules, options), first_play_(options), place_(rules), path_(new_path()) {}
 
   // As Search::run.
   Step run(int& simulations_left, std::uint64_t& terminals) {
@@ -178,7 +179,7 @@ class AnalysisSearch final : public GrowingSearch<G, GrowingNode> {
   // Puct::select, and Puct::select_beside if paths wait: each counts as a visit whose value is not known.
   Choice select(const GrowingNode& node, bool is_root) const {
     const float reduction = is_root ? options_.root_fpu_reduction : options_.fpu_reduction;
-    const float fpu = node.mean_value() - reduction * std::sqrt(node.visited_prior);
+    const float fpu = first_play_.value(node.mean_value(), node.visited_prior, reduction);
     const float scale = exploration(node.visits - 1 + node.waiting);
     Choice best = best_unvisited(node, fpu, scale, is_root);
     float highest = best.edge < 0 ? -kInfinity : fpu + scale * from_half(tree_.priors(node)[best.edge]);
@@ -253,6 +254,7 @@ class AnalysisSearch final : public GrowingSearch<G, GrowingNode> {
     return true;
   }
 
+  FirstPlay first_play_;
   LeafPlace<G> place_;
   int num_leaf_actions_ = 0;
   Path path_;  // to the leaf

@@ -93,7 +93,8 @@ class AnyGame : public std::enable_shared_from_this<AnyGame> {
                                                 std::uint64_t seed) const = 0;
   virtual std::unique_ptr<AnyRollouts> rollouts(const std::string& file) const = 0;
   virtual std::unique_ptr<AnyRolloutTraining> rollout_training() const = 0;
-  virtual std::unique_ptr<AnyRowRing> row_ring(std::int64_t capacity, const LabelOptions& labels) const = 0;
+  virtual std::unique_ptr<AnyRowRing> row_ring(std::int64_t capacity, const LabelOptions& labels,
+                                               bool keeps_moves) const = 0;
 };
 
 // A game of the core: defined in games/<game>.cpp, listed in games/list.def.

@@ -91,8 +91,9 @@ class Model final : public AnyGame {
       throw std::invalid_argument("game " + name() + " has no rollout policy to learn; its rollouts are uniform");
   }
 
-  std::unique_ptr<AnyRowRing> row_ring(std::int64_t capacity, const LabelOptions& labels) const override {
-    return std::make_unique<RowRing<G>>(rules_, capacity, labels);
+  std::unique_ptr<AnyRowRing> row_ring(std::int64_t capacity, const LabelOptions& labels,
+                                       bool keeps_moves) const override {
+    return std::make_unique<RowRing<G>>(rules_, capacity, labels, keeps_moves);
   }
 
  private:

@@ -3,6 +3,7 @@
 import random
 import time
 
+import numpy as np
 import pytest
 from external_fixtures import Takeaway, python_game
 from reference_alphago import AlphaGo
@@ -12,7 +13,7 @@ from search_fixtures import late_positions, random_positions, scripted
 from shusaku.actors.analysis.analysis import Analysis, Limits
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.evaluators.two_networks import TwoNetworks
-from shusaku.common._core import Game
+from shusaku.common._core import Game, Rollouts, RolloutTraining
 from shusaku.common.config.search import AlphaGoConfig
 
 SHARES = [0.0, 0.5, 1.0]
@@ -78,6 +79,42 @@ def test_constants_and_players_who_move_twice(share):
         assert_same(analysis.report(), reference.search(position, 200), share)
 
 
+@pytest.fixture(scope="module")
+def rollout_file(tmp_path_factory):
+    """A rollout policy of Go 5x5 learned from random games."""
+    game, draw = Game("go", {"size": 5}), np.random.default_rng(1)
+    training = RolloutTraining(game)
+    for _ in range(10):
+        position, actions = game.start(), []
+        while not position.is_terminal and len(actions) < 40:
+            actions.append(int(draw.choice(position.legal_actions)))
+            position.play(actions[-1])
+        training.add(np.array(actions, np.uint16))
+    training.begin(1)
+    training.learn(0.5, 1)
+    file = tmp_path_factory.mktemp("rollout") / "go.rollout"
+    file.write_bytes(training.file("random games"))
+    return str(file)
+
+
+@pytest.mark.parametrize("has_policy", [True, False])
+@pytest.mark.parametrize("share", SHARES)
+def test_a_rollout_policy_plays_the_rollouts_and_is_the_first_prior(share, has_policy, rollout_file):
+    game = Game("go", {"size": 5})
+    visits = {}
+    for file in ("", rollout_file):
+        search = AlphaGoConfig(rollout_share=share, expand_after=3, rollout=file)
+        analysis = Analysis(game, [evaluator_of(game, has_policy=has_policy)], search, leaves=4)
+        reference = reference_of(game, search, 4, has_policy=has_policy)
+        reference.rollout_policy = Rollouts(game, file)
+        analysis.start(Limits(simulations=250, to_the_end=True))
+        analysis.wait()
+        report = analysis.report()
+        assert_same(report, reference.search(game.start(), 250), share)
+        visits[file] = [move.visits for move in sorted(report.moves, key=lambda move: move.action)]
+    assert visits[""] != visits[rollout_file]
+
+
 @pytest.mark.parametrize("share", SHARES)
 def test_a_move_keeps_the_counts_below_it(share):
     game = Game("connect_four")
@@ -135,9 +172,9 @@ class Fails(PseudoRandomEvaluator):
 def test_a_network_that_fails_leaves_nothing_behind_and_is_asked_again(share):
     game = Game("go", {"size": 7})
     for at in range(1, 12):
-        analysis = Analysis(game, [Fails(game, 4, at), Fails(game, 4, 100)],
+        analysis = Analysis(game, [Fails(game, 4, at), PseudoRandomEvaluator(game, 4)],
                             AlphaGoConfig(rollout_share=share, expand_after=2), leaves=4)
-        analysis.start(Limits(simulations=2000, to_the_end=True))
+        analysis.start(Limits())
         with pytest.raises(RuntimeError, match="the network is gone"):
             analysis.wait()
         assert not analysis.has_virtual_loss
@@ -194,6 +231,27 @@ def test_auto_expands_later_if_the_network_is_slow():
         analysis.wait()
         asked[expand_after] = analysis.report().simulations
     assert asked[-1] > 1.2 * asked[2]
+
+
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_rollouts_go_on_while_a_network_works(share):
+    game = Game("go", {"size": 7})
+
+    class Asleep(PseudoRandomEvaluator):
+        during = 0  # simulations that were made during its calls
+
+        def _fill(self, leaves, logits, values):
+            before = analysis.report().simulations
+            time.sleep(0.2)
+            self.during += analysis.report().simulations - before
+            super()._fill(leaves, logits, values)
+
+    evaluators = [Asleep(game, 4), Asleep(game, 4)]
+    analysis = Analysis(game, evaluators, AlphaGoConfig(rollout_share=share), leaves=4)
+    analysis.start(Limits(seconds=1.5, to_the_end=True))
+    analysis.wait()
+    assert sum(evaluator.during for evaluator in evaluators) > 50
+    assert not analysis.has_virtual_loss
 
 
 def test_a_player_resigns_if_every_move_is_worth_less():

@@ -246,6 +246,12 @@ def test_what_is_no_reply_is_a_passing_error(make, reply):
     assert len(str(error.value)) < 500
 
 
+def test_half_a_character_in_a_reply_is_replaced(make):
+    body = OK + b'{"choices": [{"message": {"content": "a\\ud800b"}}]}'
+    with raw_server(lambda file: file.write(body)) as url:
+        assert make(url=url)[0].first() == "a?b"
+
+
 def test_a_reply_without_words_is_an_empty_answer(make):
     body = OK + json.dumps({"choices": [{"message": {"content": None}}]}).encode()
     with raw_server(lambda file: file.write(body)) as url:

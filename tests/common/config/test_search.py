@@ -108,10 +108,17 @@ def test_another_policy_keeps_what_both_read() -> None:
         change_search(search, {"policy": "uct"}, "search")
 
 
+# What `experiment=go_19x19_zero` was at that commit.
+GO_ZERO_AT_1E2D214 = [
+    "game=go", "game.size=19", "game.komi=7.5", "game.rules=chinese", "search=puct", "search.simulations=1600",
+    "search.reuse=true", "search.dirichlet_alpha=0.03",
+]
+
+
 @pytest.mark.parametrize(("argv", "digest"), [
     (["experiment=connect_four"], "bcf65733c219920f"), (["game=tic_tac_toe"], "c0bfe7e9782b06b8"),
     (["game=tic_tac_toe", "search=katago", "search.reuse=true", "search.simulations=32"], "d026ce9cf552e06e"),
-    (["experiment=othello_6x6"], "1cdb2d03e9086d0b"), (["experiment=go_19x19_zero"], "20aeb8c8e647f344"),
+    (["experiment=othello_6x6"], "1cdb2d03e9086d0b"), (GO_ZERO_AT_1E2D214, "20aeb8c8e647f344"),
     (["game=hex", "search=mcts", "learner.enabled=false", "search.c_uct=2"], "9286ae52f774936e"),
     (["game=hex", "search=policy_only", "learner.enabled=false", "search.temperature=0.5"], "24c24aef645153ea"),
 ])

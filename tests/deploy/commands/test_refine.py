@@ -184,7 +184,7 @@ def test_a_task_without_any_answer_fails_in_one_line(refine):
     (["queens"], "refine queens: no setting; write key=value"),
     (["task=quens"], "task=quens: no such task; nearest: queens; there are queens, endpoint, and module:Class"),
     (["task=queens", "rolouts=3"], "rolouts=3: refine has no setting rolouts; nearest: rollouts;"),
-    (["task=queens", "rollouts=-1"], "rollouts=-1: must be in [0, 100000]"),
+    (["task=queens", "rollouts=-1"], "rollouts=-1: must be in [0, 10000]"),
     (["task=queens", "rollouts=2.5"], "rollouts=2.5: must be a whole number"),
     (["task=queens", "children=0"], "children=0: must be in [1, "),
     (["task=queens", "workers=65"], "workers=65: must be in [1, 64]"),

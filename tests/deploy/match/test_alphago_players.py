@@ -4,12 +4,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from shusaku.actors.analysis.analysis import Limits
 from shusaku.actors.evaluators.dummies import UniformEvaluator
-from shusaku.common._core import Game
-from shusaku.common.config.schema import NetworkConfig
+from shusaku.common._core import Game, RolloutTraining
+from shusaku.common.config.schema import Config, NetworkConfig
 from shusaku.common.config.search import AlphaGoConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.network.weights import random_weights, save_weights
@@ -132,17 +133,34 @@ def test_two_networks_have_one_game_and_planes_that_go_together(tmp_path: Path) 
         match(*search, f"first.value={files['larger']}")
 
 
+def test_a_rollout_file_of_another_board_is_refused(tmp_path: Path, value: str) -> None:
+    training = RolloutTraining(Game("go", {"size": 7}))
+    training.add(np.array([10, 20, 30], np.uint16))
+    training.begin(1)
+    training.learn(0.5, 1)
+    file = tmp_path / "go_7x7.rollout"
+    file.write_bytes(training.file("three moves"))
+    alone = ["first.search=alphago", "first.search.rollout_share=1", *FEW, f"first.rollout={file}", "game=go"]
+    report = match(*alone, "game.size=7")
+    assert report["games"] == 4
+    with pytest.raises(UsageError, match=r"search.rollout=\S+: is of go \S+, the game is go \S+; train one for it"):
+        match(*alone, "game.size=5")
+    with pytest.raises(UsageError, match=r"search.rollout=\S+: connect_four has no rollout policy; leave it out"):
+        match("first.search=alphago", f"first.value={value}", f"first.rollout={file}")
+    with pytest.raises(UsageError, match=r"search.rollout=nowhere: cannot be read; name a file that shusaku rollout"):
+        match(*alone[:-2], "first.rollout=nowhere", "game=go", "game.size=7")
+
+
 def test_engines_take_two_networks(policy: str, value: str) -> None:
     config = compose(["search=alphago", f"engine.policy={policy}", f"engine.value={value}", "engine.threads=2"])
     opened = open_analysis(config)
-    assert isinstance(opened.analysis, object)
     opened.analysis.start(Limits(simulations=300, to_the_end=True))
     opened.analysis.wait()
     assert opened.analysis.report().simulations >= 300
     assert not opened.analysis.has_virtual_loss
     opened.analysis.close()
     with pytest.raises(UsageError, match="checkpoint= is missing"):
-        open_analysis(compose(["search=alphago", "search.rollout_share=1"]))
+        open_analysis(Config(search=AlphaGoConfig(rollout_share=1.0)))
 
 
 def test_self_play_refuses_it() -> None:
