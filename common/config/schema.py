@@ -152,7 +152,7 @@ class RolloutConfig:
 
     passes: int = 6  # over the games
     rate: float = 0.2  # of AdaGrad in the first pass; it falls evenly over the passes
-    least_seen: int = 50  # a feature gets a weight if so many moves to choose from had it
+    least_seen: int = 10  # a feature gets a weight if so many moves to choose from had it
 
 
 @dataclass
