@@ -233,6 +233,27 @@ def test_auto_expands_later_if_the_network_is_slow():
     assert asked[-1] > 1.2 * asked[2]
 
 
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_rollouts_go_on_while_a_network_works(share):
+    game = Game("go", {"size": 7})
+
+    class Asleep(PseudoRandomEvaluator):
+        during = 0  # simulations that were made during its calls
+
+        def _fill(self, leaves, logits, values):
+            before = analysis.report().simulations
+            time.sleep(0.2)
+            self.during += analysis.report().simulations - before
+            super()._fill(leaves, logits, values)
+
+    evaluators = [Asleep(game, 4), Asleep(game, 4)]
+    analysis = Analysis(game, evaluators, AlphaGoConfig(rollout_share=share), leaves=4)
+    analysis.start(Limits(seconds=1.5, to_the_end=True))
+    analysis.wait()
+    assert sum(evaluator.during for evaluator in evaluators) > 50
+    assert not analysis.has_virtual_loss
+
+
 def test_a_player_resigns_if_every_move_is_worth_less():
     game = Game("connect_four")
     position = game.start()
