@@ -151,7 +151,7 @@ def test_unknown_words_name_the_nearest(override: str, near: str) -> None:
     ("~run.minutes", "leave run.minutes out"),
     ("search=", "there are alphago, alphago_zero, alphazero, gumbel, katago, mcts, policy_only, puct"),
     ("search=[puct]", "there are alphago, alphago_zero, alphazero"),
-    ("experiment=draughts", "there are alphago_19x19_imitation, alphago_9x9_imitation"),
+    ("experiment=draughts", "there are alphago_19x19_imitation, "),
     ("game.name=goo", "there are"),
     ("run.seed=many", "a whole number"),
     ("run.seed=1.5", "a whole number"),
