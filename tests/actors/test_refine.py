@@ -224,7 +224,7 @@ def test_an_answer_that_cannot_be_refined_is_closed_and_the_search_goes_on(metho
     assert search.best.answer == "a"
 
 
-@pytest.mark.parametrize("bad", [*BAD_SCORES, fail], ids=repr)
+@pytest.mark.parametrize("bad", [*BAD_SCORES, fail], ids=lambda bad: getattr(bad, "__name__", None) or repr(bad))
 def test_an_answer_without_a_score_is_closed_and_never_the_best(bad):
     def score(answer):
         if answer == "a1":

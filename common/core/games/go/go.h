@@ -22,6 +22,7 @@
 #include <cstring>
 
 #include "games/bit_planes.h"
+#include "games/go/rollout.h"
 #include "games/go/stones.h"
 #include "games/go/text.h"
 
@@ -38,6 +39,7 @@ class Go {
   static constexpr const char* kName = "go";
   static constexpr bool kAlternates = true;
   using Position = GoPosition<N>;
+  using RolloutPolicy = GoRolloutPolicy<N>;
   static constexpr int kMaxPlies = Position::kMaxPlies;
 
   explicit Go(const Params& params) : board_(int(std::get<std::int64_t>(params.at("size")))), stones_(board_) {
@@ -88,6 +90,7 @@ class Go {
   }
   int num_symmetries() const { return 8; }
 
+  const Board& board() const { return board_; }
   Position start() const { return start_; }
   static bool is_komi(float komi) { return komi >= -361 && komi <= 361 && komi * 2 == float(int(komi * 2)); }
   float komi(const Position& p) const { return 0.5f * float(p.half_komi); }
