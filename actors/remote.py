@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import ray
 
 from shusaku.actors.actor_loop import ActorLoop
@@ -27,8 +28,10 @@ from shusaku.actors.inference.shm_server import SharedMemoryServer
 from shusaku.actors.inference.stats import ServerStats
 from shusaku.actors.inference.transport import SERVER_SECONDS, ServerTransport
 from shusaku.actors.open_games import OpenGamePlayer, OpenGames
+from shusaku.actors.paired_games import make_pair
 from shusaku.actors.pipelined_self_play import PipelinedSelfPlay
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
+from shusaku.actors.value_games import make_value_games
 from shusaku.common._core import Game
 from shusaku.common.config.schema import Config, InferenceConfig
 from shusaku.common.cpu_share import CpuShare
@@ -63,6 +66,7 @@ class ActorPlan:
     run_id: str
     with_server: bool  # evaluates on inference servers, not by itself
     resign_value: float = NEVER_RESIGN  # threshold to begin with
+    policies: tuple[Any, ...] = ()  # references to the weights of the two policies of games for a value network
 
 
 class _Shell(RemoteWorker):
@@ -84,6 +88,7 @@ class SelfPlayActor(_Shell):
         super().__init__()
         self._plan = plan
         self._writer: AsyncWriter | None = None
+        self._opponents: list[Any] = []  # references to weights
 
     def run(self) -> str:
         """Plays, and returns why it stopped."""
@@ -113,6 +118,15 @@ class SelfPlayActor(_Shell):
             "resign_value": plan.resign_value,
         }
         player: SelfPlay | PipelinedSelfPlay
+        if plan.policies:
+            policies = ray.get(list(plan.policies))
+            del settings["games"], settings["resign_value"]
+            games = make_value_games(config, game, policies, **settings)
+            loop = ActorLoop(games, writer, lambda weights: None, epoch=plan.epoch, activity=self.activity,
+                             runtime=lambda: games.description, timer=games.timer,
+                             open_games=self._open_games(games, game, writer))
+            loop.set_ready()
+            return loop
         timer = StageTimer()
         if plan.with_server:
             self._transport = ServerTransport(plan.actor, LeavesCodec(game))
@@ -122,6 +136,11 @@ class SelfPlayActor(_Shell):
             return ActorLoop(player, writer, lambda weights: None, epoch=plan.epoch, activity=self.activity,
                              more_metrics=self._transport.metrics, timer=timer,
                              open_games=self._open_games(player, game, writer))
+        if config.reinforce.enabled:
+            del settings["games"], settings["resign_value"]
+            pair = make_pair(config, game, self._draw_opponent, **settings)
+            return ActorLoop(pair, writer, pair.load, epoch=plan.epoch, activity=self.activity,
+                             runtime=lambda: pair.description, timer=pair.timer)
         evaluator = make_evaluator(game, config.inference, config.network, plan.games, timer)
         player = SelfPlay(game, config.search, config.self_play, evaluator, timer=timer, **settings)
         return ActorLoop(player, writer, evaluator.load, epoch=plan.epoch, activity=self.activity,
@@ -136,9 +155,18 @@ class SelfPlayActor(_Shell):
         return OpenGames(player, Validation(game, plan.config_hash), seconds=60 * minutes, take=take,
                          put=writer.put_open_games)
 
+    def _draw_opponent(self, random: np.random.Generator) -> Weights | None:
+        """From the pool as it was when the newest weights came."""
+        opponents = self._opponents
+        return ray.get(opponents[int(random.integers(len(opponents)))]) if opponents else None
+
     def load(self, weights: list[Any]) -> None:
-        """Takes newer weights, as a list of one reference: Ray would fetch a bare one before the call."""
+        """Takes newer weights, as a list of a reference: Ray would fetch a bare one before the call.
+
+        With policy gradient those of the pool of opponents follow.
+        """
         self._wait_until_built()
+        self._opponents = weights[1:]
         self._loop.offer(ray.get(weights[0]))
 
     def attach(self, servers: list[Any]) -> None:

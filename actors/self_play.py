@@ -66,6 +66,11 @@ class SelfPlay:
         """A player to move who sees less resigns."""
         return self._batch.resign_value
 
+    @property
+    def description(self) -> str:
+        """What evaluates, as text for the user."""
+        return str(getattr(self.evaluate, "description", ""))
+
     def step(self) -> list[GameRecord]:
         """One round: selects a leaf in every game and evaluates the leaves in one call; the games that ended."""
         version, runtime = self.evaluate.version, self._runtime

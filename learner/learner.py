@@ -82,6 +82,14 @@ class Learner:
         torch._foreach_copy_(self._saved_statistics, self._statistics)
         observations, labels = self._on_device(batch)
         loss, losses, predictions = self._differentiate(observations, labels)
+        if not self._apply(loss):
+            return False
+        self._positions = batch.observations[:POSITIONS] if self._is_quantised else None
+        self._add_metrics(loss, losses, predictions, labels)
+        return True
+
+    def _apply(self, loss: Tensor) -> bool:
+        """Steps along the gradient that is in the parameters; False, and nothing changed, if it is not finite."""
         bound = self._config.max_grad_norm or float("inf")
         grad_norm = torch.nn.utils.clip_grad_norm_(self._parameters, bound)
         total, norm = torch.stack([loss, grad_norm]).tolist()
@@ -94,9 +102,7 @@ class Learner:
         self.average.update(self.network)
         self.step_count += 1
         self._bad_steps = 0
-        self._positions = batch.observations[:POSITIONS] if self._is_quantised else None
         self._grad_norm += norm
-        self._add_metrics(loss, losses, predictions, labels)
         return True
 
     def metrics(self) -> dict[str, float]:
@@ -117,6 +123,19 @@ class Learner:
         metrics["learning_rate"] = self._rate(max(0, self.step_count - 1))
         self._sums, self._summed, self._grad_norm = {}, 0, 0.0
         return metrics
+
+    @torch.no_grad()
+    def measure(self, batch: Batch) -> dict[str, float]:
+        """The loss of each target over these rows, of the averaged network; nothing is learned."""
+        observations, labels = self._on_device(batch)
+        self.network.eval()
+        try:
+            with torch.autocast(self._device.type, torch.bfloat16, enabled=self._is_bf16):
+                predictions = torch.func.functional_call(self.network, self.average.own, (observations,))
+        finally:
+            self.network.train()
+        _, losses = total_loss(predictions, labels, self._targets)
+        return {name: float(loss) for name, loss in losses.items()}
 
     def _rate(self, step: int) -> float:
         return self.rate_factor * learning_rate(step, self._config, self.run_share)

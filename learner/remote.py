@@ -14,9 +14,12 @@ from shusaku.common.messages import Weights
 from shusaku.common.network.row_labels import row_labels
 from shusaku.common.remote_worker import RemoteWorker
 from shusaku.learner.dataset import open_dataset
+from shusaku.learner.opponent_pool import OpponentPool
 from shusaku.learner.optimizers import run_share
+from shusaku.learner.policy_gradient import open_policy_gradient
 from shusaku.learner.training_loop import TrainingLoop, TrainingReport
 from shusaku.replay.backends import make_buffer
+from shusaku.replay.buffer import QueueOptions
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class LearnerPlan:
     threads: int
     seconds: float  # of training before
     config_text: str  # of the run's config.yaml
+    queue: QueueOptions | None = None  # of policy gradient
 
 
 class LearnerActor(RemoteWorker):
@@ -43,6 +47,7 @@ class LearnerActor(RemoteWorker):
         self._plan = plan
         self.run_seconds = plan.seconds
         self._training: TrainingLoop | None = None
+        self._pool: OpponentPool | None = None
         self._built = threading.Event()
 
     def run(self) -> TrainingReport:
@@ -51,7 +56,11 @@ class LearnerActor(RemoteWorker):
         torch.set_num_threads(plan.threads)
         game = decided_game(config.game)
         buffer: Any
-        unseen = None
+        unseen, learner = None, None
+        directory, pool = Path(plan.directory), None
+        if config.reinforce.enabled:
+            pool = self._pool = OpponentPool(directory, config.reinforce.pool_every)
+            learner = open_policy_gradient(config, game, directory, pool)
         if config.dataset.records:
             self.activity.begin("reading the dataset")
             buffer, unseen = open_dataset(config, game, threads=plan.threads)
@@ -60,10 +69,11 @@ class LearnerActor(RemoteWorker):
                 "redis", game, config.replay, batch_size=config.learner.batch_size,
                 symmetries=config.learner.symmetries, labels=row_labels(game, config.learner),
                 epoch=plan.epoch, config_hash=plan.config_hash, url=plan.url, run_id=plan.run_id,
-                error_buffer=float(config.learner.publish_every * config.learner.batch_size),
+                error_buffer=float(config.learner.publish_every * config.learner.batch_size), queue=plan.queue,
             )
         try:
-            self._training = TrainingLoop(config, game, buffer, Path(plan.directory), config_hash=plan.config_hash,
+            self._training = TrainingLoop(config, game, buffer, directory, config_hash=plan.config_hash,
+                                          learner=learner, load_weights=pool.offer if pool else lambda weights: None,
                                           share_done=lambda: run_share(self.run_seconds, config.run),
                                           activity=self.activity, unseen=unseen, describe_run=lambda: {
                                               "config": plan.config_text, "run_id": plan.run_id, "epoch": plan.epoch,
@@ -87,7 +97,8 @@ class LearnerActor(RemoteWorker):
 
     def troubles(self) -> Sequence[str]:
         """Of its replay and its disk."""
-        return self._training.troubles() if self._training else ()
+        troubles = self._training.troubles() if self._training else []
+        return [*troubles, self._pool.trouble] if self._pool and self._pool.trouble else troubles
 
     def on_stop(self) -> None:
         """`run` writes a checkpoint and ends."""

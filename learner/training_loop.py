@@ -6,6 +6,7 @@ the buffer; in one process (`deploy/local/driver.py`) playing and learning take 
 
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
@@ -39,13 +40,17 @@ from shusaku.learner.sample_age import SampleAge
 from shusaku.learner.state_copy import Diverged, LearnerState, StateBuffers
 from shusaku.learner.unseen_games import UnseenMeter
 from shusaku.learner.version_index import VersionIndex
-from shusaku.replay.buffer import Batch, ReplayBuffer, ReplayStats
+from shusaku.replay.buffer import ReplayBuffer, ReplayStats
 
 FORMAT = 3  # of the facts of a checkpoint; `deploy.run.old_formats` rewrites the two before
 SLOW_SECONDS = 30.0  # that a checkpoint may be written before it is shown
 WAIT_SECONDS = 0.02  # between two tries to draw rows that are not there yet
 RETRY_SECONDS = 1.0  # between two tries to publish the first version
 CLOSE_SECONDS = 10.0  # for the checkpoint that is being written when the loop is given up
+# Before the name of a target: its loss on games that are never learned from, and on the others.
+MEASURED = ("test/", "train/")
+PEEKED_ROWS, FINAL_PEEKS = 2048, 8  # rows of one measurement, and measurements at the end of a run,
+MEASURE_SECONDS = 3.0  # which is not to take longer, because a signal may wait for the checkpoint
 MAX_NOTES = 100  # kept for a driver that does not ask
 NO_CHECKPOINT = "no checkpoint was written: {}; the earlier ones are untouched, the run goes on"
 GIVEN_UP = "the last checkpoint was given up: the disk did not take it within {:.0f} s; the newest is that of step {:,}"
@@ -102,23 +107,21 @@ class TrainingLoop:
         clock: Callable[[], float] = time.monotonic, share_done: Callable[[], float] = lambda: 0.0,
         load_weights: Callable[[Weights], None] = lambda weights: None, self_play: SelfPlayState | None = None,
         activity: ActivityClock | None = None, describe_run: Callable[[], dict[str, Any]] = dict,
-        unseen: UnseenMeter | None = None,
+        unseen: UnseenMeter | None = None, learner: Learner | None = None,
     ) -> None:
         """Goes on from the newest good checkpoint below `directory`.
 
         `share_done`: the share of the run that is over, for the schedule; `load_weights` is called with each
         publication; `self_play`: for a process that also plays; `activity`: told what the loop does; `describe_run`:
         what a checkpoint keeps for the driver, whose small files can be made again from that; `unseen`: measures what
-        is published.
+        is published; `learner`: untrained, in the place of the usual one, of what the buffer samples.
         ResumeError if no checkpoint is good, or if they have another format; UsageError if the network is another one.
         """
         self._config, self._game, self._buffer, self._directory = config, game, buffer, directory
         self._config_hash, self._clock, self._self_play = config_hash, clock, self_play
         self._load_weights, self._describe_run, self._unseen = load_weights, describe_run, unseen
         self._activity = activity or ActivityClock()
-        network = Network(game.observation_shape, game.num_actions, config.network, make_targets(config.learner),
-                          config.run.seed)
-        self.learner = Learner(network, game, config.learner, is_quantised=config.inference.is_quantised)
+        self.learner = learner or make_learner(config, game)
         self.versions = VersionIndex(directory)
         self._sample_age = SampleAge(self.versions.steps)
         self._published: Weights | None = None
@@ -136,13 +139,14 @@ class TrainingLoop:
         self._share_done = share_done
         self.steps_left = 0  # of a turn that was stopped
         first = self._resume()
-        self._batches: Prefetcher[Batch] = Prefetcher(
+        self._batches: Prefetcher[Any] = Prefetcher(
             lambda seed: buffer.sample(config.learner.batch_size, seed), config.run.seed, config.learner.prefetch,
             first, end=None if self_play is None else first)
 
     def run(self) -> TrainingReport:
         """Publishes, then learns until `stop`; ends with a checkpoint, and reports how it ended.
 
+        Once it `is_complete` it waits for `stop`: the driver ends the run.
         Raises Diverged if there is nothing to roll back to, and what the threads of the buffer raised.
         """
         self._activity.set_ready()
@@ -150,11 +154,12 @@ class TrainingLoop:
             self._publish_first(self._stopping.is_set)
             while not self._stopping.is_set():
                 begin = self._clock()
-                if not self._advance():
-                    self._activity.wait("waiting for rows")
+                if self.is_complete or not self._advance():
+                    self._activity.wait("waiting for the end of the run" if self.is_complete else "waiting for rows")
                     self._stopping.wait(WAIT_SECONDS)
                     self._waiting += self._clock() - begin
                 self.checkpoint_if_due()
+            self.measure_at_end()
             self.checkpoint()
             return self.report()
         finally:
@@ -172,13 +177,16 @@ class TrainingLoop:
             self._use(self._restored)
 
     def learn_turn(self, should_stop: Callable[[], bool], on_step: Callable[[], object] = lambda: None) -> None:
-        """Gradient steps until the next publication, or until the buffer has no more rows.
+        """Gradient steps until the next publication, the last one of the run, or until the buffer has no more rows.
 
         No batch is drawn ahead of the turn's end, so which rows it holds does not depend on any thread's timing.  What
         is left of a turn that was stopped is made up for by the next one, also after a restart.
         """
         every, rollbacks = self._config.learner.publish_every, self._rollbacks
-        goal = end = self._batches.index + (self.steps_left or every - self.learner.step_count % every)
+        turn = self.steps_left or every - self.learner.step_count % every
+        if self._config.learner.steps:
+            turn = min(turn, max(0, self._config.learner.steps - self.learner.step_count))
+        goal = end = self._batches.index + turn
         self.steps_left = 0
         self._batches.allow(end)
         while self._batches.index < end and self._rollbacks == rollbacks:
@@ -191,6 +199,11 @@ class TrainingLoop:
                 self.steps_left = 0
                 return
             on_step()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of `learner.steps` were made."""
+        return 0 < self._config.learner.steps <= self.learner.step_count
 
     def stop(self) -> None:
         """Makes `run` return after the running step and a checkpoint."""
@@ -208,6 +221,7 @@ class TrainingLoop:
         with self._lock:
             notes, self._notes = self._notes, []
             losses = {name.removeprefix("loss/"): v for name, v in self._metrics.items() if name.startswith("loss/")}
+            losses |= {name.replace("/", "_"): v for name, v in self._metrics.items() if name.startswith(MEASURED)}
             return TrainingReport(
                 step=self.learner.step_count, version=self._published.version if self._published else 0,
                 learning_seconds=self._learning, waiting_seconds=self._waiting,
@@ -245,10 +259,16 @@ class TrainingLoop:
             return
         metrics = self.learner.metrics()
         if metrics:
-            metrics |= self._sample_age.take()
+            metrics |= self._sample_age.take() | self._measure_unseen(1)
         with self._lock:
             self._metrics = metrics or self._metrics
         self._use(weights)
+
+    def measure_at_end(self, seconds: float = MEASURE_SECONDS) -> None:
+        """The losses on test games and on games that are learned from, over as many rows as fit into that time."""
+        measured = self._measure_unseen(FINAL_PEEKS, seconds)
+        with self._lock:
+            self._metrics = {**self._metrics, **measured}
 
     def checkpoint_if_due(self) -> None:
         """Begins a checkpoint each `run.checkpoint_seconds`, 0: only at the end; a thread writes it meanwhile.
@@ -310,7 +330,9 @@ class TrainingLoop:
         if batch is None:
             return False
         self._activity.begin("a gradient step")
-        self.learner.run_share, parts = self._share_done(), self.learner.parts
+        steps = self._config.learner.steps
+        share_of_steps = self.learner.step_count / steps if steps else 0.0
+        self.learner.run_share, parts = max(self._share_done(), share_of_steps), self.learner.parts
         try:
             self.learner.step(batch)
             self._sample_age.add(batch.versions, self.learner.step_count)
@@ -322,11 +344,31 @@ class TrainingLoop:
             self._roll_back(error)
         else:
             published, step = self._published, self.learner.step_count
-            if step % self._config.learner.publish_every == 0 and (published is None or step > published.step):
+            is_due = step % self._config.learner.publish_every == 0 or self.is_complete
+            if is_due and (published is None or step > published.step):
                 self._activity.begin("publishing weights")
                 self.publish()
         self._learning += self._clock() - begin
         return True
+
+    def _measure_unseen(self, peeks: int, seconds: float = float("inf")) -> dict[str, float]:
+        """test/<target> and train/<target>: losses of the same network; empty without `replay.test_share`."""
+        if not self._config.replay.test_share:
+            return {}
+        self._activity.begin("measuring the loss on test games")
+        stats = self._buffer.stats()
+        rows = {True: stats.test_rows, False: stats.rows - stats.test_rows}
+        peeks = min(peeks, -(-min(rows.values()) // PEEKED_ROWS))
+        began, sums, done = self._clock(), defaultdict[str, float](float), 0
+        while done < peeks and self._clock() - began <= seconds:
+            done += 1
+            for kind, of_tests in zip(MEASURED, (True, False), strict=True):
+                batch = self._buffer.peek(min(PEEKED_ROWS, rows[of_tests]), done, of_tests=of_tests)
+                if batch is None:
+                    return {}
+                for name, loss in self.learner.measure(batch).items():
+                    sums[kind + name] += loss
+        return {name: loss / done for name, loss in sums.items()}
 
     def _use(self, weights: Weights) -> None:
         # Records may name the version only after the replay knows it, so it is told before anything plays with it.
@@ -473,6 +515,13 @@ class TrainingLoop:
         with self._lock:
             self._notes.append(line)
             del self._notes[:-MAX_NOTES]
+
+
+def make_learner(config: Config, game: Game) -> Learner:
+    """The usual learner, of mini-batches of rows."""
+    network = Network(game.observation_shape, game.num_actions, config.network, make_targets(config.learner),
+                      config.run.seed)
+    return Learner(network, game, config.learner, is_quantised=config.inference.is_quantised)
 
 
 def run_in_thread(job: Callable[[], None], name: str) -> Future[None]:

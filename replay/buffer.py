@@ -41,6 +41,20 @@ class Batch:
         return len(self.rows)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Games:
+    """G whole games, each of which is learned from once, in the order in which they ended: see `GameQueue`."""
+
+    records: tuple[GameRecord, ...]
+    versions: NDArray[np.uint32]  # [G] weights that played the rows that are learned from
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+
+Sample = Batch | Games  # what a buffer gives the learner at a time
+
+
 @dataclass(frozen=True, slots=True)
 class ReplayStats:
     """Statistics of one moment; rows are positions with weight > 0."""
@@ -60,7 +74,9 @@ class ReplayStats:
     fenced: int  # games of an earlier incarnation of an actor
     other_epoch: int  # games of another driver term
     quarantined: dict[str, int] = field(default_factory=dict)  # games by short reason
+    test_rows: int = 0  # in the window, of games that are never learned from
     nbytes: int = 0  # memory of the rows
+    too_old: int = 0  # games that were not learned from, see `reinforce.max_lag`; over the life of the run
     skipped: int = 0  # rows that left the server before they were read, since this buffer was made
     losses: int = 0  # times that the server's data was lost, since this buffer was made
     lost_games: int = 0  # of the window, that were not there when it was read again, since this buffer was made
@@ -86,8 +102,18 @@ class ReplayWriter(Protocol):
 class ReplayReader(Protocol):
     """The learner's and the driver's side."""
 
-    def sample(self, batch_size: int, seed: int) -> Batch | None:
-        """Samples rows from the window, determined by `seed` alone; None while the limiter makes learning wait."""
+    def sample(self, batch_size: int, seed: int) -> Sample | None:
+        """Samples rows from the window, determined by `seed` alone; None while the limiter makes learning wait.
+
+        A queue of games gives the next ones instead, whatever `batch_size` and `seed` are.
+        """
+
+    def peek(self, count: int, seed: int, *, of_tests: bool) -> Batch | None:
+        """Samples rows for a measurement: without symmetries, and the limiter does not count them.
+
+        `of_tests`: of the games that are never learned from (`replay.test_share`), else of the others.  None: there
+        are none.
+        """
 
     def stats(self) -> ReplayStats:
         """Returns the statistics of this moment."""
@@ -116,6 +142,15 @@ class ReplayBuffer(ReplayWriter, ReplayReader, Protocol):
     """Both sides."""
 
 
+@dataclass(frozen=True)
+class QueueOptions:
+    """How `replay.game_queue.GameQueue` hands out games."""
+
+    games: int  # that are handed out at a time
+    max_lag: int  # versions; an older game is dropped
+    ahead: int  # games that may wait before the actors pause
+
+
 class WindowOptions(TypedDict, total=False):
     """What every buffer passes on to its `replay.row_window.RowWindow`, where the defaults are."""
 
@@ -128,12 +163,18 @@ class WindowOptions(TypedDict, total=False):
     error_buffer: float  # samples by which playing and learning may run ahead of each other, see `RateLimiter`
 
 
+class BufferOptions(WindowOptions, total=False):
+    """The same, and which kind of window it is."""
+
+    queue: QueueOptions | None  # whole games are learned from once, instead of rows that are sampled
+
+
 class BufferMaker(Protocol):
     """Makes a buffer; UsageError if the sizes cannot work together."""
 
     def __call__(
         self, game: Game, config: ReplayConfig, *, epoch: int = 0, on_accept: Callable[[bytes], None] | None = None,
-        **window: Unpack[WindowOptions],
+        **window: Unpack[BufferOptions],
     ) -> ReplayBuffer:
         """Makes an empty buffer.
 

@@ -1,4 +1,4 @@
-"""A buffer of finished games: the learner samples, and nothing is appended."""
+"""A buffer of finished games: the learner samples, and no game is appended."""
 
 import itertools
 import threading
@@ -50,7 +50,7 @@ class DatasetBuffer:
         self._stopped = False
         self._version = 0
 
-    # --- nothing is appended ------------------------------------------------------------------------------------------
+    # --- the side of the actors, of which there are none -------------------------------------------------------------
 
     def append(self, record: GameRecord) -> Control:
         """Refuses the game: a dataset does not grow while it is learned from."""
@@ -86,6 +86,10 @@ class DatasetBuffer:
             arrays = self._ring.sample(batch_size, begin, end, seed, self._symmetries, self._threads)
         arrays["rows"] += self._passed - end
         return Batch(**arrays)
+
+    def peek(self, count: int, seed: int, *, of_tests: bool) -> Batch | None:
+        """See `ReplayReader.peek`; a dataset has parts of its own that are not learned from."""
+        return None
 
     def stats(self) -> ReplayStats:
         """See `ReplayReader.stats`: the window is what lies in memory, the games are those for training."""

@@ -8,8 +8,9 @@ from shusaku.common._core import Game
 from shusaku.common.codec import CodecError, decode_record
 from shusaku.common.config.schema import ReplayConfig
 from shusaku.common.messages import Control, GameRecord
-from shusaku.replay.buffer import Batch, ReplayStats, WindowOptions
-from shusaku.replay.row_window import RowWindow, translate_state_errors
+from shusaku.replay.buffer import Batch, BufferOptions, ReplayStats, Sample
+from shusaku.replay.game_queue import make_window
+from shusaku.replay.row_window import translate_state_errors
 from shusaku.replay.validation import InvalidRecordError, Quarantine
 
 
@@ -18,9 +19,9 @@ class MemoryBuffer:
 
     def __init__(
         self, game: Game, config: ReplayConfig, *, epoch: int = 0, on_accept: Callable[[bytes], None] | None = None,
-        **window: Unpack[WindowOptions],
+        **window: Unpack[BufferOptions],
     ) -> None:
-        self._window = RowWindow(game, config, **window)
+        self._window = make_window(game, config, **window)
         self._seen: dict[int, tuple[int, int, int]] = {}  # actor -> epoch, incarnation, sequence of its newest game
         self._epoch = epoch
         self._stop = False
@@ -56,10 +57,15 @@ class MemoryBuffer:
         with self._lock:
             return Control(self._window.limiter.is_throttled, self._stop, self._window.version, self._epoch)
 
-    def sample(self, batch_size: int, seed: int) -> Batch | None:
+    def sample(self, batch_size: int, seed: int) -> Sample | None:
         """See `ReplayReader.sample`."""
         with self._lock:
             return self._window.sample(batch_size, seed)
+
+    def peek(self, count: int, seed: int, *, of_tests: bool) -> Batch | None:
+        """See `ReplayReader.peek`."""
+        with self._lock:
+            return self._window.peek(count, seed, of_tests=of_tests)
 
     def stats(self) -> ReplayStats:
         """See `ReplayReader.stats`."""

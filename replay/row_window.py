@@ -1,5 +1,6 @@
 """The window of rows that a learner samples from, without locks and servers: the part that all buffers share."""
 
+import hashlib
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,9 +9,9 @@ from typing import Any
 
 from shusaku.common._core import Game, RowRing
 from shusaku.common.config.schema import ReplayConfig
-from shusaku.common.messages import GameRecord
+from shusaku.common.messages import GameId, GameRecord
 from shusaku.common.network.row_labels import RowLabels
-from shusaku.replay.buffer import Batch, ReplayStats
+from shusaku.replay.buffer import Batch, ReplayStats, Sample
 from shusaku.replay.rate_limiter import LimiterState, RateLimiter
 from shusaku.replay.validation import InvalidRecordError, Quarantine, Validation
 from shusaku.replay.window import window_rows
@@ -19,17 +20,20 @@ STATE = 1  # format of what `RowWindow.state` returns
 
 
 class RowWindow:
-    """Packed rows in a ring, the sizes of their games, the limiter that counts them, and the quarantine.
+    """Rows in a ring, as `replay.keep` says; sizes of their games, the limiter that counts them, and the quarantine.
 
     The window holds whole games: as few of the newest as have `window_rows` rows together, and at most `capacity`
     rows.  The limiter demands capacity >= minimum + the longest game; so a window that has reached `minimum` never
     falls below it again.
 
+    With `replay.test_share` that share of the games, by a hash of their ids, is never sampled from but by `peek`; their
+    rows count like all others for window and limiter.
+
     With `replay.surprise_weight` the rows of a game are sampled unequally often, but together as often as without it:
     the limiter counts a mini-batch as before, and each game gets its samples per position.
 
     Not thread-safe: the buffer holds a lock, also while rows are copied out of the ring (less than a millisecond for a
-    usual batch), so that no append overwrites a row that is being copied.
+    usual batch, ten times that if games are replayed for it), so that no append overwrites a row that is being copied.
     """
 
     def __init__(
@@ -50,8 +54,15 @@ class RowWindow:
         self._ring = RowRing(
             game, config.capacity, **asdict(labels),
             policy_surprise=config.surprise_weight, value_surprise=config.value_surprise_weight,
+            keeps_moves=config.keep == "moves",
         )
-        self._games: deque[int] = deque()  # rows of each game in the window, oldest first; they sum to limiter.size
+        # Rows of each game in the window, and whether it is a test; oldest first.  The rows sum to limiter.size.
+        self._games: deque[tuple[int, bool]] = deque()
+        self._test_rows = 0  # of these games
+        # The newest rows of the test games: twice as many as there are on average in a full window.
+        self._test_capacity = max(game.max_plies, int(2 * config.test_share * config.capacity))
+        self._tests = RowRing(game, self._test_capacity, **asdict(labels), keeps_moves=config.keep == "moves"
+                              ) if config.test_share else None
         self._symmetries = symmetries
         self._threads = threads
         self._is_refilling = False
@@ -67,18 +78,27 @@ class RowWindow:
         """Adds a new game; InvalidRecordError, and no change, if the record breaks the rules of the game."""
         rows = self._replay(record)
         self.accepted += 1
-        self._games.append(rows)
+        self._enter(record, rows)
         self.limiter.insert(rows)
         self._evict()
 
-    def sample(self, batch_size: int, seed: int) -> Batch | None:
+    def sample(self, batch_size: int, seed: int) -> Sample | None:
         """See `ReplayReader.sample`."""
-        if not self.limiter.sample(batch_size):
+        end, size = self._ring.end, self.limiter.size - self._test_rows
+        if not size or not self.limiter.sample(batch_size):
             return None
-        end = self._ring.end
-        arrays = self._ring.sample(batch_size, end - self.limiter.size, end, seed, self._symmetries, self._threads)
+        arrays = self._ring.sample(batch_size, end - size, end, seed, self._symmetries, self._threads)
         arrays["rows"] += self.limiter.inserted - end  # the ring counts from 0 in each process
         return Batch(**arrays)
+
+    def peek(self, count: int, seed: int, *, of_tests: bool) -> Batch | None:
+        """See `ReplayReader.peek`."""
+        ring, size = self._ring, self.limiter.size - self._test_rows
+        if of_tests:
+            if self._tests is None:
+                return None
+            ring, size = self._tests, min(self._test_rows, self._test_capacity)
+        return Batch(**ring.sample(count, ring.end - size, ring.end, seed, False, self._threads)) if size else None
 
     def record_version(self, version: int) -> None:
         """See `ReplayReader.record_version`."""
@@ -105,16 +125,17 @@ class RowWindow:
             self._refill_size, self._refill_games = self.limiter.size, len(self._games)
         self._is_refilling = True
         self._games.clear()
+        self._test_rows = 0
         self.limiter.deleted = self.limiter.inserted
 
     def refill(self, record: GameRecord) -> None:
         """Puts back the next game, oldest first; InvalidRecordError as in `accept`."""
         rows = self._replay(record)
-        self._games.append(rows)
+        self._enter(record, rows)
         self.limiter.deleted -= rows
         # Keep the newest games, at most as many rows as the window had, and let no game without rows be the oldest.
-        while self._games and (self.limiter.size > self._refill_size or self._games[0] == 0):
-            self.limiter.delete(self._games.popleft())
+        while self._games and (self.limiter.size > self._refill_size or self._games[0][0] == 0):
+            self._delete_oldest()
 
     def end_refill(self) -> None:
         """Counts what is missing, and rebases the limiter then: see `RateLimiter.rebase`."""
@@ -136,22 +157,44 @@ class RowWindow:
             "window": window_rows(self._config, limiter.inserted), "capacity": self._config.capacity,
             "samples_per_position": limiter.sampled / max(1, limiter.inserted), "throttled": limiter.is_throttled,
             "waits_for": limiter.waits_for(), "accepted": self.accepted, "quarantined": self.quarantine.counts,
-            "nbytes": self._ring.nbytes, "lost_games": self.lost_games, "lost_rows": self.lost_rows,
+            "nbytes": self._ring.nbytes + (self._tests.nbytes if self._tests else 0), "test_rows": self._test_rows,
+            "lost_games": self.lost_games, "lost_rows": self.lost_rows,
         }
         return ReplayStats(**own | fields)
 
     def _replay(self, record: GameRecord) -> int:
-        """Replays the game into the ring; returns the number of its rows, InvalidRecordError as in `accept`."""
+        """Replays the game into its ring; returns the number of its rows, InvalidRecordError as in `accept`."""
+        ring = self._tests if self._tests is not None and self._is_test(record) else self._ring
         try:
-            return self._ring.append(record, self.validation.own_komi(record))
+            return ring.append(record, self.validation.own_komi(record))
         except ValueError as error:
             raise InvalidRecordError(str(error)) from None
+
+    def _is_test(self, record: GameRecord) -> bool:
+        share = self._config.test_share
+        return share > 0 and is_test_game(record.game_id, share)
+
+    def _enter(self, record: GameRecord, rows: int) -> None:
+        is_test = self._is_test(record)
+        self._games.append((rows, is_test))
+        self._test_rows += rows * is_test
+
+    def _delete_oldest(self) -> None:
+        rows, is_test = self._games.popleft()
+        self._test_rows -= rows * is_test
+        self.limiter.delete(rows)
 
     def _evict(self) -> None:
         games, limiter, capacity = self._games, self.limiter, self._config.capacity
         wanted = window_rows(self._config, limiter.inserted)
-        while games and (limiter.size > capacity or limiter.size - games[0] >= wanted or games[0] == 0):
-            limiter.delete(games.popleft())
+        while games and (limiter.size > capacity or limiter.size - games[0][0] >= wanted or games[0][0] == 0):
+            self._delete_oldest()
+
+
+def is_test_game(game: GameId, share: float) -> bool:
+    """Whether this game is one of the tests: a hash of its id decides, so that it stays one after every restart."""
+    digest = hashlib.sha256(" ".join(map(str, game)).encode()).digest()
+    return int.from_bytes(digest[:8], "little") < share * 2**64
 
 
 @contextmanager

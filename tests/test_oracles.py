@@ -209,3 +209,22 @@ def test_a_cache_without_records_is_filled_anew_but_not_the_users_folder(sources
     assert oracles.main() == 1
     assert "mine holds no .pgn files" in capsys.readouterr().err
     assert not any((sources / "mine").iterdir())
+
+
+def test_folders_of_other_owners_are_left_out(sources, monkeypatch):
+    wanted = {"theirs": oracles.Records("gnugo", ".pgn", without=("tests",)), "ours": oracles.Records("gnugo", ".pgn")}
+    monkeypatch.setattr(oracles, "RECORDS", wanted)
+    assert [file.name for file in oracles.fetch_records("ours").rglob("*.pgn")] == ["some.pgn"]
+    assert not list(oracles.fetch_records("theirs").rglob("*.pgn"))
+
+
+def test_records_of_pypi_come_by_pip(sources, monkeypatch):
+    monkeypatch.setattr(oracles, "RECORDS", {"kombilo-games": oracles.Records("kombilo", ".pgn", is_of_pypi=True)})
+    pip = sources / "tools" / "python"
+    pip.write_text(APT_GET.replace('case "$*" in\n', 'set -- "$*" source "${!#}"\ncase "$*" in\n', 1)
+                   .replace("#!/bin/sh", "#!/bin/bash").replace(".orig.tar.gz", ".tar.gz"))
+    pip.chmod(0o755)
+    monkeypatch.setattr(oracles.sys, "executable", str(pip))
+    assert oracles.main() == 0
+    assert [file.name for file in oracles.records("kombilo-games").rglob("*.pgn")] == ["some.pgn"]
+    assert "-m pip download --quiet --no-deps --no-binary :all:" in (sources / "apt-get.log").read_text()

@@ -49,13 +49,13 @@ def evaluator_maker(
 
 def make_bucketed_evaluator(
     game: Game, inference: InferenceConfig, network: NetworkConfig, largest: int, *,
-    sizes: Sequence[int] = BUCKET_SIZES, heads: tuple[str, ...] = (),
+    sizes: Sequence[int] = BUCKET_SIZES, heads: tuple[str, ...] = (), timer: StageTimer | None = None,
 ) -> BucketedEvaluator:
     """For batches of changing size: a few sizes up to `largest`; otherwise as `make_evaluator`.
 
     `heads`, of `common.network.tower.HEADS`, are answered beside policy and value; on a GPU they are not.
     """
-    make = evaluator_maker(game, inference, network, heads=heads)
+    make = evaluator_maker(game, inference, network, timer, heads)
     return BucketedEvaluator(make_buckets(make, [*(size for size in sizes if size < largest), largest])[0])
 
 

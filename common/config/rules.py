@@ -6,8 +6,8 @@ from itertools import pairwise
 from operator import attrgetter
 
 from shusaku.common.config.rule import Limits, Rule, limit_rules, matches, number, one_of, raise_first
-from shusaku.common.config.schema import Config, PlayerConfig, leaves
-from shusaku.common.config.search import EvaluationConfig, PuctConfig, search_rules, value_rules
+from shusaku.common.config.schema import Config, PlayerConfig, SelfPlayConfig, leaves
+from shusaku.common.config.search import EvaluationConfig, PolicyOnlyConfig, PuctConfig, search_rules, value_rules
 from shusaku.common.suggestions import nearest
 
 # The names of `common.network.targets`, which needs torch.
@@ -29,6 +29,7 @@ _LIMITS: Limits = [
     (matches(r"[A-Za-z0-9.:-]+", "must be an address or a name of this machine, such as 127.0.0.1"), ["view.host"]),
     (one_of("auto", "never"), ["run.resume"]),
     (one_of("none", "win_rate"), ["gating"]),
+    (one_of("one", "all"), ["value.rows"]),
     (one_of("auto", "actor", "server"), ["inference.placement"]),
     (one_of("auto", "openvino", "torch", "uniform", "pseudo_random", "simulated_gpu"), ["inference.runtime"]),
     (one_of(*PRECISIONS), ["inference.precision"]),
@@ -36,6 +37,7 @@ _LIMITS: Limits = [
     (one_of("auto", "fp32", "bf16"), ["learner.precision"]),
     (one_of("cpu", "cuda"), ["inference.device", "learner.device"]),
     (one_of("power", "fixed"), ["replay.window"]),
+    (one_of("planes", "moves"), ["replay.keep"]),
     (one_of("linear", "planes"), ["network.policy_head"]),
     (one_of("residual", "plain"), ["network.tower"]),
     (one_of("reject", "draw"), ["records.unknown"]),
@@ -47,16 +49,17 @@ _LIMITS: Limits = [
         "learner.weight_decay", "learner.value_weight", "learner.short_term_weight", "learner.soft_policy_weight",
         "learner.reply_weight",
         "learner.moves_left_weight", "learner.ownership_weight", "learner.score_weight", "learner.blunder_gap",
-        "learner.blunder_width", "learner.warmup_steps", "learner.max_grad_norm", "learner.threads",
+        "learner.blunder_width", "learner.warmup_steps", "learner.steps", "learner.max_grad_norm", "learner.threads",
         "learner.prefetch", "match.opening_plies", "rater.opening_plies", "rater.fill", "gate.opening_plies",
         "gate.simulations", "records.games", "records.moves",
         "first.nodes", "first.depth", "first.movetime_ms",
-        "second.nodes", "second.depth", "second.movetime_ms",
+        "second.nodes", "second.depth", "second.movetime_ms", "first.seconds", "second.seconds",
     ]),
     (number("; -1: the newest checkpoint", at_least=-1), ["resume_from"]),
     (number(at_least=0, at_most=1),
      ["replay.surprise_weight", "replay.value_surprise_weight", "learner.root_value_share"]),
     (number(at_least=0, below=1), ["learner.momentum", "learner.ema_decay"]),
+    (number(at_least=0, at_most=0.5), ["replay.test_share"]),
     (number(at_least=0, at_most=19), ["cluster.nice"]),
     (number(at_least=30), ["cluster.stuck_seconds"]),
     (number(", a port; 0 takes any free one", at_least=0, at_most=65535), ["run.http_port", "view.port"]),
@@ -75,7 +78,8 @@ _LIMITS: Limits = [
         "run.keep_checkpoints", "inference.servers", "replay.capacity", "replay.minimum", "replay.megabytes",
         "network.policy_filters", "network.value_filters", "network.value_hidden", "learner.schedule_steps",
         "learner.publish_every", "learner.max_bad_steps", "rater.simulations", "gate.every", "strength.simulations",
-        "strength.positions", "engine.resign_moves",
+        "strength.positions", "engine.resign_moves", "value.last_switch", "reinforce.games", "reinforce.pool_every",
+        "reinforce.max_lag",
     ]),
     (number(at_least=1, at_most=4096), ["network.filters"]),
     (number(at_least=2), ["learner.batch_size"]),
@@ -92,6 +96,9 @@ _LIMITS: Limits = [
     (number(above=0, at_most=3600), ["bench.seconds"]),
     (number(above=0), ["dataset.minutes"]),
     (number(at_least=1, at_most=10_000_000), ["dataset.positions"]),
+    (number(at_least=1, at_most=1000), ["rollout.passes"]),
+    (number(above=0, at_most=10), ["rollout.rate"]),
+    (number(at_least=1), ["rollout.least_seen"]),
     (number(above=0, at_most=1000), ["records.weight"]),
 ]
 _SELF_PLAY_LIMITS: Limits = [
@@ -118,7 +125,8 @@ def check(config: Config) -> None:
 
 def names_players(config: Config) -> bool:
     """Whether the command plays with networks of runs, from which parts of the searches then come."""
-    return bool(config.checkpoint) or config.first != PlayerConfig() or config.second != PlayerConfig()
+    names = (config.checkpoint, config.engine.policy, config.engine.value)
+    return any(names) or config.first != PlayerConfig() or config.second != PlayerConfig()
 
 
 def check_self_play(config: Config) -> None:
@@ -158,6 +166,10 @@ def _conditions(config: Config) -> Iterator[_Condition]:
            f"must be made of {', '.join(PUBLISHED_HEADS)}, each once; policy and value are always published")
     yield ("learner.publish_heads", set(heads) <= set(targets),
            "must be among learner.targets, or they are never learned; add them there")
+    yield ("replay.test_share", not (replay.test_share and config.dataset.records),
+           "is for games that are played; those of dataset.records have parts that are not learned from, leave it out")
+    yield ("replay.test_share", not (replay.test_share and config.reinforce.enabled),
+           "policy gradient learns from each game once and keeps none; leave it out")
     yield ("learner.batch_size", learner.batch_size <= replay.capacity,
            f"must not exceed replay.capacity={replay.capacity}; raise the capacity or lower the batch size")
     yield ("learner.blunder_width", learner.blunder_gap == 0 or learner.blunder_width <= 2 * learner.blunder_gap,
@@ -188,7 +200,8 @@ def _is_test(sprt: list[float]) -> bool:
 
 def _self_play_conditions(config: Config) -> Iterator[_Condition]:
     search, play = config.search, config.self_play
-    plays = not config.dataset.records
+    # Whether the network that learns plays, and its searches are what is learned.
+    plays = not (config.dataset.records or config.value.enabled or config.reinforce.enabled)
     asked = {"policy"} if search.policy == "policy_only" else {"policy", "value"}
     yield ("learner.targets", not plays or not config.learner.enabled or asked <= set(config.learner.targets),
            f"{' and '.join(sorted(asked))} must be among them, because the search asks for "
@@ -203,10 +216,18 @@ def _self_play_conditions(config: Config) -> Iterator[_Condition]:
         yield ("search.average_symmetries", not search.average_symmetries,
                "self-play samples one symmetry for every leaf; use search.average_symmetries=false (evaluate and match "
                "know the mean)")
+    if config.value.enabled:
+        yield from _value_conditions(config)
+    if config.reinforce.enabled:
+        yield from _reinforce_conditions(config)
     for policy, reason in (("mcts", "plain UCT uses no network"),
                            ("policy_only", "its target is the network's own policy")):
         yield ("search.policy", search.policy != policy or not config.learner.enabled or not plays,
-               f"{reason}, so nothing can be learned; use search=puct or search=gumbel, or learner.enabled=false")
+               f"{reason}, so nothing can be learned; use search=puct or search=gumbel, or learner.enabled=false, or "
+               "dataset.records=DIR to learn from finished games")
+    yield ("search.policy", search.policy != "alphago",
+           "searches one position at a time, for play; use another search, or name a player for match, gtp, uci, usi, "
+           "view or analyse")
     yield ("self_play.komi_stdev", play.komi_stdev == 0 or config.game.name == "go",
            f"{config.game.name} has no komi; leave it out")
     has_cheap = play.cheap_share > 0 or play.decided_value < 1
@@ -214,6 +235,67 @@ def _self_play_conditions(config: Config) -> Iterator[_Condition]:
            f"must be fewer than search.simulations={search.simulations}, or they are not cheap")
     yield ("self_play.never_resign_share", 0 < play.never_resign_share <= 1 or play.resign_errors == 0,
            "must be above 0 and at most 1: without games played to the end it is unknown when to resign")
+
+
+def _reinforce_conditions(config: Config) -> Iterator[_Condition]:
+    search, learner = config.search, config.learner
+    yield ("reinforce.enabled", not config.dataset.records,
+           f"plays games, and dataset.records={config.dataset.records} learns from finished ones; use one of the two")
+    yield ("learner.enabled", learner.enabled,
+           "must be true, because the games of policy gradient are played by what is learned; or use "
+           "reinforce.enabled=false")
+    yield ("learner.targets", learner.targets == ["policy"],
+           "must be [policy], because policy gradient learns nothing else")
+    yield ("search.policy", search.policy == "policy_only",
+           "policy gradient is for moves drawn from the policy itself; use search=policy_only")
+    if isinstance(search, PolicyOnlyConfig):
+        always = search.temperature_plies == 0 or search.temperature == 1
+        yield ("search.temperature_final", search.temperature_final == 1 and always,
+               "moves must be drawn at temperature 1 to the end, or the gradient is that of another policy; use "
+               "search.temperature=1 search.temperature_final=1")
+    changed = next((f"self_play.{name}" for name, value in vars(SelfPlayConfig()).items()
+                    if getattr(config.self_play, name) != value), "")
+    if changed:
+        yield changed, False, "changes no games of policy gradient; leave it out, or use reinforce.enabled=false"
+    yield ("actors.games_per_actor", config.actors.games_per_actor % 2 == 0,
+           "must be even, because the policy that learns plays both colours equally often")
+    yield ("learner.ema_decay", learner.ema_decay == 0,
+           "must be 0: the games must be played by the policy that is changed, not by an average")
+    yield ("learner.prefetch", learner.prefetch == 0,
+           "must be 0, because games that are taken ahead would be older when they are learned from")
+    yield ("replay.test_share", config.replay.test_share == 0,
+           "must be 0, because every game of policy gradient is learned from once")
+    yield ("learner.symmetries", not learner.symmetries,
+           "must be false: the gradient is that of the moves as they were drawn")
+    yield ("inference.placement", config.inference.placement != "server",
+           "an actor of policy gradient evaluates two policies by itself; use inference.placement=actor")
+    yield ("inference.device", config.inference.device == "cpu",
+           "an actor of policy gradient evaluates two policies by itself; use inference.device=cpu")
+    yield "gating", config.gating == "none", "each version plays the next games of policy gradient; use gating=none"
+
+
+def _value_conditions(config: Config) -> Iterator[_Condition]:
+    for key in ("supervised", "reinforced"):
+        yield (f"value.{key}", bool(getattr(config.value, key)),
+               "must name the run, checkpoint or file of a policy, such as runs/imitation; games for a value network "
+               "are played by two policies that were learned before")
+    yield ("value.enabled", not config.dataset.records,
+           f"makes games, and dataset.records={config.dataset.records} learns from finished ones; use one of the two")
+    yield ("learner.targets", "value" in config.learner.targets,
+           "value must be among them, because value.enabled=true makes games for it")
+    yield ("search.policy", config.search.policy == "policy_only",
+           "games for a value network are played without a search; use search=policy_only")
+    changed = next((f"self_play.{name}" for name, value in vars(SelfPlayConfig()).items()
+                    if getattr(config.self_play, name) != value), "")
+    if changed:
+        yield changed, False, "changes no games for a value network; leave it out, or use value.enabled=false"
+    yield ("inference.placement", config.inference.placement != "server",
+           "games for a value network are evaluated by their actors; use inference.placement=actor")
+    yield ("inference.device", config.inference.device == "cpu",
+           "games for a value network are evaluated by their actors; use inference.device=cpu")
+    for key, is_off in (("strength.enabled", not config.strength.enabled), ("rater.enabled", not config.rater.enabled),
+                        ("gating", config.gating == "none")):
+        yield key, is_off, f"a value network plays no games; use {key}={'none' if key == 'gating' else 'false'}"
 
 
 def _player_conditions(config: Config, key: str) -> Iterator[_Condition]:
@@ -228,6 +310,12 @@ def _player_conditions(config: Config, key: str) -> Iterator[_Condition]:
            f'must name a program: {key}.command="{ENGINES.get(engine)}"')
     yield f"{key}.command", not player.command or is_program, f"is for {programs}"
     yield f"{key}.options", not player.options or is_program, f"are for {programs}"
+    for name in ("policy", "value", "rollout"):
+        network = getattr(player, name)
+        yield (f"{key}.{name}", not (network and engine),
+               f"is of {key}.search=alphago, and {key}.engine={engine} names a player already; leave one of them out")
+    yield (f"{key}.seconds", not (player.seconds and engine),
+           f"is of a search of ours on one tree, and {key}.engine={engine} has none; leave it out")
     yield (f"{key}.precision", not (player.precision and engine),
            f"is of a network, and {key}.engine={engine} has none; leave it out")
     given = [name for name in ("nodes", "depth", "movetime_ms") if getattr(player, name)]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import Any
 
-from shusaku.common.config.search import PuctConfig, SearchConfig, all_settings
+from shusaku.common.config.search import DEFAULTS, PuctConfig, SearchConfig, all_settings
 
 USUAL_GAMES = 64  # side by side in one actor
 
@@ -94,6 +94,29 @@ class SelfPlayConfig:
 
 
 @dataclass
+class ValueConfig:
+    """Games for a value network (Silver et al. 2016): two policies that never change play them, without a search."""
+
+    enabled: bool = False  # true: such games take the place of self-play, and the network does not play
+    supervised: str = ""  # policy of a game's first moves: RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | shipped | random
+    reinforced: str = ""  # policy of the moves after the random one, to the end; the same choices
+    last_switch: int = 80  # the random move is that of a ply drawn evenly from 1 to this one (AlphaGo 450, on 19x19)
+    rows: str = "one"  # learned from: one (the position after the random move) | all (of a game: remembers games)
+
+
+@dataclass
+class ReinforceConfig:
+    """A policy improved by policy gradient, in games against its own earlier versions (Silver et al. 2016, Methods)."""
+
+    enabled: bool = False  # true: such games take the place of self-play, and each is learned from once
+    start: str = ""  # policy that it begins with, also policy.from=: RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | random
+    games: int = 128  # of an update, which is one gradient step (AlphaGo 128)
+    pool_every: int = 50  # updates after which a version joins the pool of opponents (AlphaGo 500)
+    max_lag: int = 4  # versions; a game that is older when its update comes is dropped and counted
+    baseline: str = ""  # value network whose value is subtracted from the outcome; empty: 0 (AlphaGo's first pass)
+
+
+@dataclass
 class ReplayConfig:
     """What is remembered and how often it is learned from."""
 
@@ -102,6 +125,7 @@ class ReplayConfig:
     minimum: int = 10_000  # rows before the first step; with `power` also the smallest window
     window_exponent: float = 0.65  # of the power law
     window_factor: float = 0.4  # rows that the window grows by for each new row, at first
+    keep: str = "planes"  # planes | moves: replayed when a row is sampled, for a window that memory would not hold
     samples_per_position: float = 2.0  # how often a position is learned from
     surprise_weight: float = 0.0  # share of a game's draws that goes by KL(policy || prior) (KataGo: 0.5); 0: none
     value_surprise_weight: float = 0.0  # and by how far the searches' next values were from the network's (0.1)
@@ -110,6 +134,7 @@ class ReplayConfig:
     url_file: str = ""  # a file of mode 600 that holds the URL; else SHUSAKU_REPLAY_URL of the environment is taken
     actor_url_file: str = ""  # the same for actor_url
     megabytes: int = 4096  # games that the server keeps at most, whatever `capacity` says
+    test_share: float = 0.0  # of the games that are never learned from: the loss on them is measured beside training's
 
 
 @dataclass
@@ -119,6 +144,15 @@ class DatasetConfig:
     records: str = ""  # a directory of record logs, as `records import records.out=` writes it, or a pattern of several
     minutes: float = 2.0  # of training between two measurements on games that are not learned from
     positions: int = 10_000  # of such games that a measurement takes, and twice as many at the end
+
+
+@dataclass
+class RolloutConfig:
+    """How `shusaku rollout` learns a rollout policy from the games of dataset.records."""
+
+    passes: int = 6  # over the games
+    rate: float = 0.2  # of AdaGrad in the first pass; it falls evenly over the passes
+    least_seen: int = 50  # a feature gets a weight if so many moves to choose from had it
 
 
 @dataclass
@@ -146,6 +180,7 @@ class LearnerConfig:
 
     enabled: bool = True  # false: self-play only, the limiter is off too
     batch_size: int = 256  # rows of a gradient step
+    steps: int = 0  # gradient steps that end a run, summed over resumes, if its minutes do not; 0: any number
     targets: list[str] = field(default_factory=lambda: ["policy", "value"])  # what is learned
     publish_heads: list[str] = field(default_factory=list)  # ownership, score: sent with the weights, for engines
     optimizer: str = "adamw"  # sgd | adam | adamw
@@ -164,7 +199,7 @@ class LearnerConfig:
     blunder_width: float = 0.06  # of the transition around that gap (lc0: deblunder-q-blunder-width)
     warmup_steps: int = 100  # the learning rate rises linearly over them
     schedule: str = "constant"  # constant | cooldown | cosine (to 5 % at `schedule_steps`) | step (tenths)
-    schedule_steps: int = 20_000  # length of `cosine` and `step`; `cooldown` goes by `run.minutes`
+    schedule_steps: int = 20_000  # of `cosine` and `step`; `cooldown` goes by `run.minutes` or `learner.steps`
     schedule_drops: list[int] = field(default_factory=list)  # steps of `step`'s drops to a tenth; none: at each third
     cooldown_share: float = 0.25  # of the run, its last part, in which `cooldown` falls from constant to 5 %
     max_grad_norm: float = 4.0  # gradients are clipped to it; 0: not
@@ -236,9 +271,13 @@ class BenchConfig:
 
 @dataclass
 class PlayerConfig:
-    """One of the two players of `shusaku match`: a checkpoint, or an engine."""
+    """One of the two players of `shusaku match`: a checkpoint, an engine, or the networks of search=alphago."""
 
     checkpoint: str = ""  # RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | shipped (by us) | random (untrained)
+    policy: str = ""  # alphago: the policy network, named in the same way; else the checkpoint, or the rollout policy
+    value: str = ""  # alphago: the value network; else the checkpoint
+    rollout: str = ""  # alphago: search.rollout of this player
+    seconds: float = 0.0  # puct, alphago: processor time of a search, instead of search.simulations; 0: those
     engine: str = ""  # gtp | uci | usi: a program, see command; mcts: plain UCT with random rollouts; random
     command: str = ""  # of an engine over gtp, uci or usi: program and arguments
     options: dict[str, Any] = field(default_factory=dict)  # uci, usi: of the engine; gtp: {level: 1} sends `level 1`
@@ -285,6 +324,8 @@ class EngineConfig:
     simulations: int = 0  # of a move, unless a clock or a command says otherwise; 0: as the run was searched
     positions: int = 16  # that `analyse` searches at once, each on a tree of its own
     lag_ms: int = 50  # that a move takes besides its search, on its way to the arbiter's clock and back
+    policy: str = ""  # search=alphago: the policy network, as `checkpoint` names one; else that one
+    value: str = ""  # search=alphago: the value network; else the checkpoint
     resign_value: float = -0.95  # gtp, usi: an engine whose searches see less resigns; -1: never
     resign_moves: int = 3  # that have to see it in a row
     ponder: bool = False  # gtp: search while the opponent thinks (UCI and USI say so themselves)
@@ -318,8 +359,11 @@ class Config:
     inference: InferenceConfig = field(default_factory=InferenceConfig)
     search: SearchConfig = field(default_factory=PuctConfig)
     self_play: SelfPlayConfig = field(default_factory=SelfPlayConfig)
+    value: ValueConfig = field(default_factory=ValueConfig)
+    reinforce: ReinforceConfig = field(default_factory=ReinforceConfig)
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     dataset: DatasetConfig = field(default_factory=DatasetConfig)
+    rollout: RolloutConfig = field(default_factory=RolloutConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
     learner: LearnerConfig = field(default_factory=LearnerConfig)
     strength: StrengthConfig = field(default_factory=StrengthConfig)
@@ -337,13 +381,26 @@ class Config:
     view: ViewConfig = field(default_factory=ViewConfig)
     games: int = 400  # of a match, an even number
     checkpoint: str = ""  # RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | shipped (by us) | random (untrained)
-    file: str = ""  # that export writes
+    file: str = ""  # that export or rollout writes
     resume_from: int = -1  # step of a kept checkpoint that train and local go back to; -1: the newest
+
+
+# Settings of the search that records of earlier versions do not know: their defaults are what those were played with.
+ADDED_SETTINGS = (
+    "rollout", "c_alphago", "rollout_share", "expand_after", "prior_power", "virtual_loss", "resign_below", "fpu",
+    "target_temperature", "symmetries",
+)
 
 
 def config_hash(config: Config) -> str:
     """Names the settings that decide what a record means: game, search and self-play."""
-    parts = [asdict(config.game), all_settings(config.search), asdict(config.self_play)]
+    search = {name: value for name, value in all_settings(config.search).items()
+              if name not in ADDED_SETTINGS or value != DEFAULTS[name]}
+    parts = [asdict(config.game), search, asdict(config.self_play)]
+    if config.value.enabled:
+        parts.append(asdict(config.value))
+    if config.reinforce.enabled:
+        parts.append({"reinforce": True})
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 

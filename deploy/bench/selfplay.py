@@ -1,14 +1,17 @@
 """`shusaku bench selfplay`: whole self-play beside the network alone, `actors.count` processes of one thread each."""
 
 import os
-from dataclasses import replace
 from functools import partial
 from multiprocessing.synchronize import Barrier
-from typing import Any
+from typing import Any, cast
 
+from shusaku.actors.evaluators.evaluator import MeasurableEvaluator
 from shusaku.actors.evaluators.factory import network_maker
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
-from shusaku.common.config.schema import Config
+from shusaku.actors.value_games import ValueGames, game_of
+from shusaku.common.config.schema import Config, NetworkConfig
+from shusaku.common.external.configured_game import configured_game
+from shusaku.common.messages import Weights
 from shusaku.common.stage_timer import StageTimer
 from shusaku.deploy.bench.games_setting import settle_games
 from shusaku.deploy.bench.processes import CONTEXT, run_in_processes, run_in_subprocess
@@ -17,6 +20,7 @@ from shusaku.deploy.bench.self_play_rates import SelfPlayRates, result
 from shusaku.deploy.run.calibration import with_scales
 from shusaku.deploy.run.chosen_weights import choose_weights
 from shusaku.deploy.run.composed_config import replace_settings
+from shusaku.deploy.run.value_policies import find_policies
 
 START_SECONDS = 120.0  # until every process has loaded its network
 WARM_UP = 0.2  # of `bench.seconds`, before anything is counted
@@ -29,29 +33,22 @@ def measure_selfplay(config: Config) -> dict[str, Any]:
     config = replace_settings(config, checkpoint=config.checkpoint or "random")
     count = config.actors.count or len(os.sched_getaffinity(0))
     # Torch stays out of the processes that play.
-    scales = run_in_subprocess(_scales, config) if config.inference.precision == "int8" else {}
+    weights: tuple[Weights, ...] = run_in_subprocess(_weights, config)
     config, _ = settle_games(config)
     barrier = CONTEXT.Barrier(count)
-    calls = [partial(_measure_one, config, scales, actor, barrier) for actor in range(count)]
+    calls = [partial(_measure_one, config, weights, actor, barrier) for actor in range(count)]
     answers = run_in_processes(calls, START_SECONDS + 3 * config.bench.seconds)
     rates, raws, networks = zip(*answers, strict=True)
     return result(config, rates, config.actors.games, sum(raws), networks[0])
 
 
 def _measure_one(
-    config: Config, scales: dict[str, float], actor: int, barrier: Barrier
+    config: Config, weights: tuple[Weights, ...], actor: int, barrier: Barrier
 ) -> tuple[dict[str, Any], float, dict[str, Any]]:
     """What the player does a second, evaluations a second of the network alone, and what the network is."""
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[actor % len(cores)]})
-    chosen = choose_weights(config)
-    timer = StageTimer()
-    evaluator = network_maker(chosen.game, config.inference, chosen.network, timer)(config.actors.games)
-    evaluator.load(replace(chosen.weights, scales=scales))
-    player = SelfPlay(
-        chosen.game, config.search, config.self_play, evaluator, games=config.actors.games,
-        seed=config.run.seed + actor, identity=ActorIdentity(actor), timer=timer,
-    )
+    player, evaluator, timer = _make_player(config, weights, actor)
     rates, seconds, raw = SelfPlayRates(player, timer), config.bench.seconds, 0.0
     barrier.wait(START_SECONDS)
     rates.play(seconds * WARM_UP, is_measured=False)
@@ -64,6 +61,30 @@ def _measure_one(
     return rates.to_json(), raw, {"runtime": evaluator.description, "precision": evaluator.precision}
 
 
-def _scales(config: Config) -> dict[str, float]:
+def _make_player(
+    config: Config, weights: tuple[Weights, ...], actor: int
+) -> tuple[SelfPlay, MeasurableEvaluator, StageTimer]:
+    """A player, its network, or that of the first policy of games for a value network, and its timer."""
+    seed, timer = config.run.seed + actor, StageTimer()
+    game = game_of(configured_game(config.game), weights[0])
+    evaluators = []
+    for each in weights:
+        network = NetworkConfig(**cast(dict[str, Any], each.network))
+        evaluators.append(network_maker(game, config.inference, network, timer)(config.actors.games))
+        evaluators[-1].load(each)
+    if config.value.enabled:
+        player: SelfPlay = ValueGames(
+            configured_game(config.game), config.search, config.value, evaluators, policy_game=game,
+            batch=config.actors.games, seed=seed, identity=ActorIdentity(actor), timer=timer)
+    else:
+        player = SelfPlay(game, config.search, config.self_play, evaluators[0], games=config.actors.games, seed=seed,
+                          identity=ActorIdentity(actor), timer=timer)
+    return player, evaluators[0], timer
+
+
+def _weights(config: Config) -> tuple[Weights, ...]:
+    """Of the network, or of both policies of games for a value network."""
+    if config.value.enabled:
+        return find_policies(config)
     chosen = choose_weights(config)
-    return with_scales(config.inference, chosen.game, chosen.network, chosen.weights).scales
+    return (with_scales(config.inference, chosen.game, chosen.network, chosen.weights),)

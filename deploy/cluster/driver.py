@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import psutil
+import ray
 
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import ResumeError, RunError, UsageError
@@ -37,12 +38,14 @@ from shusaku.deploy.run.change_over import move_to_stream
 from shusaku.deploy.run.console import Console
 from shusaku.deploy.run.elo_record import is_rated
 from shusaku.deploy.run.foreground_link import LINK
+from shusaku.deploy.run.reinforce_start import keep_start, open_pool
 from shusaku.deploy.run.run_directory import RunDirectory
 from shusaku.deploy.run.run_identity import RunIdentity
 from shusaku.deploy.run.run_status import prometheus_metrics
 from shusaku.deploy.run.run_view import RunView
 from shusaku.deploy.run.stop_signals import StopSignals
 from shusaku.deploy.run.training_run import TrainingRun, how_to_go_on
+from shusaku.deploy.run.value_policies import load_policies
 from shusaku.learner.checkpoints import load_latest, newest_step
 from shusaku.learner.training_loop import TrainingReport
 from shusaku.replay.stream.client import ReplayUnavailable
@@ -92,10 +95,12 @@ class ClusterRun(TrainingRun):
         load_latest(self.directory.path / "checkpoints")  # ResumeError before anything is started if none is good
         self.layout = layout_of(config, self.session.node_cpus, self.session.num_gpus)
         self.actors = self.layout.actors
+        keep_start(config, self.directory.path)
         control = self.store.start("" if self.session.is_local else self.session.own_address)
         move_to_stream(self.directory.path, config, self.store.url, self.identity, self.log)
         epoch = self.identity.next_epoch(control.newest_epoch())
-        self.broadcast = Broadcast(self.supervisor, self.layout.placement, self._admit)
+        self.broadcast = Broadcast(self.supervisor, self.layout.placement, self._admit,
+                                   open_pool(config, self.directory.path) if config.reinforce.enabled else None)
         self.meter = StrengthMeter(config.strength, self.supervisor, self.broadcast, self.progress,
                                    self.metrics.write_strength, self.log)
         self.rater = RaterCalls(self.supervisor, self.broadcast, self.elo.take, self.log)
@@ -121,6 +126,7 @@ class ClusterRun(TrainingRun):
             log_directory=self.session.log_directory, url=self.store.url, actor_url=self.store.actor_url,
             has_positions=self.positions is not None, actors=lambda: self.actors, seconds=lambda: self.seconds,
             resign_value=lambda: self.progress.resign_value, fence=self.fence, config_text=self.directory.config_text,
+            policies=tuple(map(ray.put, load_policies(config, self.directory.path, self.log))),
         )
         for role, count in roles:
             self.supervisor.register(role, count)

@@ -16,6 +16,7 @@ from shusaku.deploy.cluster.layout import Layout, actor_seed, without_secrets
 from shusaku.deploy.cluster.workers import THREADS, RayRole
 from shusaku.deploy.run.elo_record import is_rated
 from shusaku.deploy.run.gatekeeper import is_gated
+from shusaku.deploy.run.reinforce_start import queue_options
 from shusaku.learner.remote import LearnerActor, LearnerPlan
 
 LEAST_CLIENTS = 32  # that an inference server has threads for, as actors may be added to a run
@@ -34,13 +35,14 @@ def make_roles(
     config: Config, layout: Layout, *, epoch: int, run_id: str, directory: Path, log_directory: str, url: str,
     actor_url: str, has_positions: bool, actors: Callable[[], int], seconds: Callable[[], float],
     resign_value: Callable[[], float], fence: Callable[[int, int], None], config_text: str,
+    policies: tuple[Any, ...] = (),
 ) -> list[tuple[RayRole, int]]:
     """Each role of a run with the number of its workers.
 
     `log_directory`: of Ray, on this node; `url`, `actor_url`: of the replay, as reached from this node and from any
     node; `has_positions`: the game has positions with known results, so that its strength can be measured; `actors`:
     their desired number now; `seconds`: training time up to now; `resign_value`: threshold that an actor begins with;
-    `fence`: of the self-play actors; `config_text`: of config.yaml, for the checkpoints.
+    `fence`: of the self-play actors; `config_text`: of config.yaml, for the checkpoints; `policies`: see `ActorPlan`.
     """
     digest, config = config_hash(config), without_secrets(config)
     common: dict[str, Any] = {"epoch": epoch, "log_directory": log_directory, "run_seconds": seconds}
@@ -50,13 +52,13 @@ def make_roles(
     def actor_plan(index: int, incarnation: int) -> tuple[ActorPlan]:
         seed = actor_seed(config.run.seed, epoch, index, incarnation)
         return (ActorPlan(config, digest, index, epoch, incarnation, seed, layout.games, actor_url, run_id,
-                          layout.placement == "server", resign_value()),)
+                          layout.placement == "server", resign_value(), policies),)
 
     def learner_plan(index: int, incarnation: int) -> tuple[LearnerPlan]:
         actors_here = min(actors(), math.floor(cores / config.actors.cpus))
         threads = config.learner.threads or max(1, cores - math.ceil(actors_here * config.actors.cpus))
         return (LearnerPlan(config, digest, epoch, incarnation, str(directory.resolve()), url, run_id, threads,
-                            seconds(), config_text),)
+                            seconds(), config_text, queue_options(config, takes_turns=False)),)
 
     roles = []
     if config.learner.enabled:

@@ -51,7 +51,8 @@ def run(what: str, config: Config, as_json: bool) -> dict[str, Any]:
         if counts.rejected > SHOWN:
             print(f"  and {counts.rejected - SHOWN:,} more; --json lists {KEPT:,}")
     if counts.rejected:
-        raise RunError(f"{counts.rejected:,} of {counts.games + counts.rejected:,} games rejected, first: "
+        games = counts.games + counts.duplicates + counts.rejected
+        raise RunError(f"{counts.rejected:,} of {games:,} games rejected, first: "
                        f"{counts.rejects[0]}", result)
     return result
 
@@ -203,7 +204,7 @@ def _import_log(config: Config, counts: _Counts) -> None:
         raise UsageError(f"records.out={out}: is there already; name a new directory")
     part = out.with_name(f"{out.name}.part")
     shutil.rmtree(part, ignore_errors=True)
-    taker, seen = _Taker(configured_game(config.game), config.records, counts), set[bytes]()
+    taker = _Taker(configured_game(config.game), config.records, counts, are_unique=True)
     try:
         log = RecordLog(part)
     except OSError as error:
@@ -213,18 +214,13 @@ def _import_log(config: Config, counts: _Counts) -> None:
         if isinstance(item.game, Reject):
             counts.reject(item.game)
         elif rows := taker.take(item, item.game):
-            moves = hashlib.blake2b(rows.actions.tobytes(), digest_size=16).digest()
-            if moves in seen:
-                counts.duplicates += 1
-            else:
-                seen.add(moves)
-                waiting.append(encode_record(rows))
+            waiting.append(encode_record(rows))
         if len(waiting) >= BATCH:
             log.append(waiting)
             waiting.clear()
     log.append(waiting)
     log.close()
-    if not seen:
+    if not counts.games:
         shutil.rmtree(part)
         first = f"; first: {counts.rejects[0]}" if counts.rejects else ""
         raise UsageError(f"records.file={config.records.file}: no game can be taken{first}; name other files, or the "
@@ -244,13 +240,15 @@ def _store(log: RecordLog | None, directory: Path, waiting: list[bytes]) -> Reco
 class _Taker:
     """Turns games into rows that a run of the game accepts."""
 
-    def __init__(self, game: Game, records: RecordsConfig, counts: _Counts) -> None:
+    def __init__(self, game: Game, records: RecordsConfig, counts: _Counts, *, are_unique: bool = False) -> None:
+        """`are_unique`: a game that comes again, move by move, is left out."""
         self._game, self._records, self._counts = game, records, counts
+        self._seen: set[bytes] | None = set() if are_unique else None
         self._validation = Validation(game)
         self._ring = RowRing(game, game.max_plies)
 
     def take(self, item: _Item, record: GameRecord) -> TrainingRecord | None:
-        """The rows; None, and the reject is counted, if the run would not accept them."""
+        """The rows; None, and it is counted, if the run would not accept them, or if they came before."""
         try:
             rows = to_training(record, self._game, number=self._counts.games, weight=self._records.weight,
                                unknown=self._records.unknown)
@@ -260,8 +258,19 @@ class _Taker:
         except (RecordError, InvalidRecordError, ValueError) as error:
             self._counts.reject(item.reject(error))
             return None
+        if self._has_come(rows):
+            self._counts.duplicates += 1
+            return None
         self._counts.add(record)
         return rows
+
+    def _has_come(self, rows: TrainingRecord) -> bool:
+        if self._seen is None:
+            return False
+        moves = hashlib.blake2b(rows.actions.tobytes(), digest_size=16).digest()
+        has_come = moves in self._seen
+        self._seen.add(moves)
+        return has_come
 
 
 def _saved_game(directory: Path) -> Game:

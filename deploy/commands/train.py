@@ -16,11 +16,13 @@ from shusaku.deploy.cluster.layout import layout_of
 from shusaku.deploy.ray_runtime.session import RaySession
 from shusaku.deploy.run.console import Console
 from shusaku.deploy.run.foreground_link import LINK, Ending
+from shusaku.deploy.run.reinforce_start import check_start
 from shusaku.deploy.run.run_directory import RunDirectory
 from shusaku.deploy.run.run_identity import RunIdentity
 from shusaku.deploy.run.run_summary import introduce
 from shusaku.deploy.run.stop_signals import StopSignals
 from shusaku.deploy.run.unseen_table import describe_dataset
+from shusaku.deploy.run.value_policies import check_policies
 from shusaku.replay.stream.client import check_server
 
 
@@ -28,11 +30,13 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
     """Trains until `run.minutes` are used up, then measures the strength."""
     path = Path(config.run.dir)
     check_self_play(config)
+    check_start(config)
     if config.run.evaluations:
         raise UsageError(f"run.evaluations={config.run.evaluations}: only one process can count them exactly; "
                          "use shusaku local, or run.minutes here")
     if not os.environ.get("RAY_ADDRESS"):
         layout_of(config, [len(os.sched_getaffinity(0))], math.inf)  # refuses an impossible layout early
+    check_policies(config)
     row_labels(configured_game(config.game), config.learner)  # and targets that the game cannot give
     if config.replay.url:
         check_server(config.replay.url, run_id=RunIdentity.of(path, config.run.name).run_id)

@@ -20,7 +20,9 @@ from shusaku.actors.arena.strength import SIMULATIONS, StoppedError, Strength, m
 from shusaku.actors.arena.strength_sets import StrengthSet
 from shusaku.actors.evaluators.evaluator import Evaluator
 from shusaku.actors.evaluators.factory import make_evaluator
+from shusaku.actors.paired_games import PairedGames, make_pair
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
+from shusaku.actors.value_games import make_value_games
 from shusaku.common.config.rules import check_self_play
 from shusaku.common.config.schema import Config, config_hash
 from shusaku.common.external.configured_game import configured_game
@@ -33,15 +35,19 @@ from shusaku.deploy.records.imported_games import ImportedGames
 from shusaku.deploy.run.change_over import move_to_log
 from shusaku.deploy.run.console import Console
 from shusaku.deploy.run.measurements import measurements_due
+from shusaku.deploy.run.reinforce_start import check_start, keep_start, open_pool, queue_options
 from shusaku.deploy.run.run_directory import RunDirectory
 from shusaku.deploy.run.run_summary import introduce
 from shusaku.deploy.run.run_view import RunView
 from shusaku.deploy.run.stop_signals import StopSignals
 from shusaku.deploy.run.training_run import TrainingRun
 from shusaku.deploy.run.unseen_table import describe_dataset
+from shusaku.deploy.run.value_policies import check_policies, load_policies
 from shusaku.learner.batches import batch_seed
 from shusaku.learner.dataset import open_dataset
+from shusaku.learner.opponent_pool import OpponentPool
 from shusaku.learner.optimizers import run_share
+from shusaku.learner.policy_gradient import open_policy_gradient
 from shusaku.learner.training_loop import TrainingLoop
 from shusaku.replay.backends import make_buffer
 from shusaku.replay.buffer import ReplayBuffer
@@ -57,6 +63,8 @@ HURRIED_SECONDS = 18.0  # for the last checkpoint if a signal wants an end withi
 def run(config: Config, as_json: bool) -> dict[str, Any]:
     """Trains until `run.minutes` are used up, then measures the strength; the same command goes on after a stop."""
     check_self_play(config)
+    check_start(config)
+    check_policies(config)
     row_labels(configured_game(config.game), config.learner)  # refused before anything is made
     with ExitStack() as stack:
         directory = stack.enter_context(RunDirectory(config))
@@ -86,17 +94,41 @@ class LocalRun(TrainingRun):
         move_to_log(directory.path, config, self.game, self.log)
         epoch = epoch_of(directory.path / "checkpoints")
         digest = config_hash(config)
-        timers = [StageTimer() for _ in range(count)]
-        self.evaluators = evaluators or [
-            make_evaluator(self.game, config.inference, config.network, config.actors.games, timer) for timer in timers]
-        self.actors = [
-            SelfPlay(self.game, config.search, config.self_play, evaluate, games=config.actors.games, timer=timer,
-                     # 64 bits that no mini-batch, no other actor and no other driver term shares
-                     seed=batch_seed(config.run.seed, (1 << 40) + (epoch << 20) + actor),
-                     identity=ActorIdentity(actor, epoch), config_hash=digest,
-                     resign_value=self.progress.resign_value)
-            for actor, (evaluate, timer) in enumerate(zip(self.evaluators[:playing], timers, strict=False))
-        ]
+        # 64 bits that no mini-batch, no other actor and no other driver term shares
+        seeds = [batch_seed(config.run.seed, (1 << 40) + (epoch << 20) + actor) for actor in range(playing)]
+        policies = load_policies(config, directory.path, self.log)
+        self.evaluators: list[Evaluator] = []  # of the network that learns, if it plays
+        self.actors: list[SelfPlay | PairedGames]
+        self._opponents: OpponentPool | None = None
+        learner = None
+        if policies:
+            self.actors = [
+                make_value_games(config, self.game, policies, seed=seed, identity=ActorIdentity(actor, epoch),
+                                 config_hash=digest)
+                for actor, seed in enumerate(seeds)
+            ]
+        elif config.reinforce.enabled:
+            keep_start(config, directory.path)
+            self._opponents = open_pool(config, directory.path)
+            learner = open_policy_gradient(config, self.game, directory.path, self._opponents)
+            pairs = [
+                make_pair(config, self.game, self._opponents.draw, seed=seed, identity=ActorIdentity(actor, epoch),
+                          config_hash=digest)
+                for actor, seed in enumerate(seeds)
+            ]
+            self.actors = [*pairs]
+            self.evaluators = [pair.evaluate for pair in pairs]
+        else:
+            timers = [StageTimer() for _ in range(count)]
+            self.evaluators = evaluators or [
+                make_evaluator(self.game, config.inference, config.network, config.actors.games, timer)
+                for timer in timers]
+            self.actors = [
+                SelfPlay(self.game, config.search, config.self_play, evaluate, games=config.actors.games, timer=timer,
+                         seed=seed, identity=ActorIdentity(actor, epoch), config_hash=digest,
+                         resign_value=self.progress.resign_value)
+                for actor, (evaluate, timer, seed) in enumerate(zip(self.evaluators, timers, seeds, strict=False))
+            ]
         accepted: list[bytes] = []
         self.buffer: ReplayBuffer
         unseen = None
@@ -107,12 +139,13 @@ class LocalRun(TrainingRun):
                 "memory", self.game, config.replay, batch_size=config.learner.batch_size,
                 limited=config.learner.enabled, symmetries=config.learner.symmetries,
                 labels=row_labels(self.game, config.learner), threads=cores, epoch=epoch, on_accept=accepted.append,
+                queue=queue_options(config, takes_turns=True),
             )
         self.games = LocalGames(self.actors, self.buffer, RecordLog(directory.path / "records"), accepted, epoch,
                                 Validation(self.game, digest), ImportedGames(directory.path))
         self.training = TrainingLoop(config, self.game, self.buffer, directory.path, config_hash=digest,
                                      share_done=self.share_done, load_weights=self._load_weights, self_play=self.games,
-                                     describe_run=self._describe, unseen=unseen)
+                                     describe_run=self._describe, unseen=unseen, learner=learner)
         self._arena = ArenaTurns(config, self.game, directory.path, self.gatekeeper, threads=count,
                                  should_stop=signals.should_stop)
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="actor")
@@ -127,8 +160,8 @@ class LocalRun(TrainingRun):
         """Turns of playing and learning until the time is used up or the run is stopped; ends with a checkpoint."""
         introduce(self.directory, self.config.run.minutes, self.log)
         report = self.take(self.training.report())
-        playing = (f"{len(self.actors)} actors of {self.config.actors.games} games, evaluated by "
-                   f"{self.evaluators[0].description}" if self.actors else describe_dataset(self.config, report.replay))
+        playing = (f"{len(self.actors)} actors of {self.actors[0].size} games, evaluated by "
+                   f"{self.actors[0].description}" if self.actors else describe_dataset(self.config, report.replay))
         self.log(f"{self.game.name}: {playing}; learning with {report.description}")
         self._began = time.monotonic()
         self.training.begin_turns(self.signals.should_stop, self.show)
@@ -144,12 +177,18 @@ class LocalRun(TrainingRun):
             self.training.checkpoint_if_due()
             if time.monotonic() - self._saved_at >= SAVE_SECONDS:
                 self.save_progress(**self._counts())
+        self.training.measure_at_end(0.0 if self.signals.should_stop() else float("inf"))
         self.checkpoint()
         self.progress.seconds, self._began = self.seconds, None  # the final measurement is no training
 
     def is_over(self) -> bool:
         """Time or evaluations are used up: the latter when one actor has made its share, the others nearly so."""
         return super().is_over() or any(map(self._has_made_its_share, self.actors))
+
+    @property
+    def steps_made(self) -> int:
+        """Gradient steps over the life of the run."""
+        return self.training.learner.step_count
 
     @property
     def evaluations(self) -> int:
@@ -243,7 +282,12 @@ class LocalRun(TrainingRun):
             assert self.gatekeeper.best is not None
             weights = self.gatekeeper.best
             self.buffer.record_version(weights.version)
-        if weights.version != self._version_in_use:
+        if self._opponents is not None:
+            self._opponents.offer(weights)
+            for pair in self.actors:
+                assert isinstance(pair, PairedGames)
+                pair.load(weights)
+        elif weights.version != self._version_in_use:
             self._version_in_use = weights.version
             for evaluator in self.evaluators:
                 evaluator.load(weights)
@@ -256,18 +300,20 @@ class LocalRun(TrainingRun):
         if self.gatekeeper is not None and self.gatekeeper.best is not before and self.gatekeeper.best is not None:
             self._load_weights(self.gatekeeper.best)
 
-    def _should_stop(self, actor: SelfPlay) -> bool:
+    def _should_stop(self, actor: SelfPlay | PairedGames) -> bool:
         """In the thread of the actor, which asks for no other one's counters: no timing decides which one stops."""
         is_late = self.seconds >= self.config.run.minutes * 60
         return self.signals.should_stop() or is_late or self._has_made_its_share(actor)
 
-    def _has_made_its_share(self, actor: SelfPlay) -> bool:
+    def _has_made_its_share(self, actor: SelfPlay | PairedGames) -> bool:
         limit = self.config.run.evaluations
         share = -(-(limit - self.progress.evaluations) // len(self.actors))
         return limit > 0 and actor.counters()["evaluations"] >= share
 
     def _shares(self) -> list[int]:
         """Rows that each actor brings in the next turn: what the steps until the next publication need."""
+        if self.config.reinforce.enabled:
+            return [1] * len(self.actors)  # a round of games
         learner, settings = self.config.learner, self.config.replay
         rows = max(1, round(learner.publish_every * learner.batch_size / settings.samples_per_position))
         missing = settings.minimum - self.buffer.stats().rows
@@ -307,10 +353,14 @@ class LocalRun(TrainingRun):
             games=self.games.stored or report.replay.games * bool(self.config.dataset.records),
             rows=report.replay.inserted, report=report, faults=self.faults.totals,
             quarantined=sum(report.replay.quarantined.values()), lost_games=self.lost_games,
-            troubles=(*self.disk_troubles, *self._arena.troubles), strength=tuple(self.progress.strength),
-            elo=self.rated_versions,
+            troubles=(*self.disk_troubles, *self._arena.troubles, *self._pool_troubles()),
+            strength=tuple(self.progress.strength), elo=self.rated_versions,
             resign_value=self.keep_resign_value(actor.resign_value for actor in self.actors),
-            runtimes=(self.evaluators[0].description,), pending_rows=totals["rows"] - self._rows_in_window)
+            runtimes=tuple(actor.description for actor in self.actors[:1]),
+            pending_rows=totals["rows"] - self._rows_in_window)
+
+    def _pool_troubles(self) -> list[str]:
+        return [self._opponents.trouble] if self._opponents is not None and self._opponents.trouble else []
 
     def identify(self) -> dict[str, Any]:
         """This process, which is all workers in one."""

@@ -9,6 +9,7 @@ from typing import Any
 import msgpack
 
 from shusaku.actors.open_games import OpenGames
+from shusaku.actors.paired_games import PairedGames
 from shusaku.actors.self_play import SelfPlay
 from shusaku.common.codec import decode_record, encode_record
 from shusaku.common.messages import GameId, GameRecord
@@ -38,8 +39,8 @@ class LocalGames:
     """
 
     def __init__(
-        self, actors: Sequence[SelfPlay], buffer: ReplayBuffer, log: RecordLog, accepted: list[bytes], epoch: int,
-        validation: Validation, imported: ImportedGames,
+        self, actors: Sequence[SelfPlay | PairedGames], buffer: ReplayBuffer, log: RecordLog, accepted: list[bytes],
+        epoch: int, validation: Validation, imported: ImportedGames,
     ) -> None:
         """`epoch`: driver term that signs the games; see `epoch_of`.  `validation`: of open games."""
         self.log, self._epoch, self._validation = log, epoch, validation
@@ -131,7 +132,7 @@ class LocalGames:
                          f"user saved them{others}")
         return notes
 
-    def _resume(self, actor: SelfPlay, saved: bytes) -> int:
+    def _resume(self, actor: SelfPlay | PairedGames, saved: bytes) -> int:
         """Goes on with games without their trees; how many."""
         games = OpenGames(actor, self._validation, seconds=math.inf, take=lambda: TakenGames({}, 0),
                           put=lambda sequence, games: None)

@@ -30,7 +30,8 @@ from shusaku.deploy.run.saved_config import config_text, find_config, holds_run
 from shusaku.learner.checkpoints import kept_steps
 
 _PACKAGES = ("shusaku", "torch", "numpy", "openvino", "ray", "redis", "msgpack", "hydra-core", "safetensors")
-_SHAPES = ("game", "network", "learner.targets")  # what decides the shapes of weights and rows
+# What decides the shapes of weights and rows, and which policies play in a run where they never change.
+_SHAPES = ("game", "network", "learner.targets", "value")
 # Settings that say nothing about a run.
 _NOT_KEPT = ("match", "records", "first", "second", "games", "file", "resume_from")
 # Differences that change nothing about the run.
@@ -124,8 +125,12 @@ class RunDirectory:
         fatal = [key for key in changed if _is_below(key, _SHAPES)]
         if fatal:
             differences = ", ".join(texts[key] for key in fatal)
-            raise UsageError(f"run.dir={self.path} holds a run with another game, network or targets ({differences});"
-                             " choose another run.dir, or ask for what it was started with")
+            raise UsageError(f"run.dir={self.path} holds a run with another game, network, targets or policies "
+                             f"({differences}); choose another run.dir, or ask for what it was started with")
+        if bool(saved.get("dataset.records")) != bool(asked.get("dataset.records")):
+            kind = "finished games" if saved.get("dataset.records") else "its own games"
+            raise UsageError(f"run.dir={self.path} holds a run that learns from {kind} (dataset.records); choose "
+                             "another run.dir, or ask for what it was started with")
         if texts:
             self.notes.append(f"settings that differ from the last start: {', '.join(texts.values())}")
 

@@ -130,7 +130,9 @@ class StatusBuilder:
         """While the window fills for the first time, or again after its data was lost."""
         minimum = self._config.replay.minimum
         rows = view.report.replay.rows if view.report else 0
-        if not self._config.learner.enabled or self._config.dataset.records or rows >= minimum:
+        has_minimum = self._config.learner.enabled and not (self._config.dataset.records
+                                                            or self._config.reinforce.enabled)
+        if not has_minimum or rows >= minimum:
             return None
         before = "the first step" if view.step == 0 else "the next step"
         return Waiting(f"rows before {before}", min(minimum, rows + view.pending_rows), minimum, per_second)
@@ -237,6 +239,8 @@ def _self_play_metrics(view: RunView, status: Status) -> dict[str, Any]:
         "non_finite": view.totals.get("non_finite", 0),
         **{f"time_{part}": share for part, share in status.time_shares.items()},
     }
+    if view.totals.get("discarded", 0):
+        metrics["discarded_games"] = view.totals["discarded"]
     if status.resign_value > NEVER_RESIGN:
         metrics |= {name: getattr(status, name) for name in RESIGNATION}
     if view.workers is not None:
@@ -252,7 +256,7 @@ def _replay_metrics(view: RunView, status: Status) -> dict[str, Any]:
         return {}
     stats = view.report.replay
     kept = ("rows", "window", "inserted", "sampled", "samples_per_position", "duplicates", "fenced", "other_epoch",
-            "skipped", "unreachable_s")
+            "skipped", "unreachable_s", "too_old")
     metrics = {name: getattr(stats, name) for name in kept}
     metrics |= {"quarantined": status.quarantined, "lost_games": status.lost_games, "bytes": stats.nbytes,
                 "fenced_actors": len(stats.fenced_actors)}

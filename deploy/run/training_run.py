@@ -29,6 +29,7 @@ from shusaku.deploy.run.run_summary import totals_line
 from shusaku.deploy.run.run_view import FaultCounter, RunView
 from shusaku.deploy.run.stop_signals import StopSignals
 from shusaku.deploy.run.unseen_table import measure_test_games, unseen_table
+from shusaku.deploy.run.window_losses import window_losses, window_table
 from shusaku.learner.checkpoints import WEIGHTS, go_back, published_weights
 from shusaku.learner.training_loop import TrainingReport
 
@@ -115,7 +116,12 @@ class TrainingRun(ABC):
 
     def is_over(self) -> bool:
         """Whether the run is to end."""
-        return self.seconds >= self.config.run.minutes * 60
+        return self.seconds >= self.config.run.minutes * 60 or 0 < self.config.learner.steps <= self.steps_made
+
+    @property
+    def steps_made(self) -> int:
+        """Gradient steps over the life of the run, as the learner said last."""
+        return self.report.step if self.report else self.resumed_step
 
     def pause_clock(self, is_paused: bool) -> None:
         """Stops the training clock, or lets it go on."""
@@ -181,9 +187,14 @@ class TrainingRun(ABC):
         self.activity = "trained" if self.is_over() else "stopped"
         view, _ = self.show(at_once=True)
         totals = {"games": view.games, "rows": view.rows, "steps": steps}
-        self.log(totals_line(self.directory.path, self.seconds, self.config.run.minutes, **totals))
+        self.log(totals_line(self.directory.path, self.seconds, self.config.run.minutes,
+                             wanted_steps=self.config.learner.steps, **totals))
+        losses = window_losses(self.report)
+        if losses:
+            self.log(window_table(losses))
+            self.metrics.write(*self.show(at_once=True))
         return {"run_dir": str(self.directory.path), "seconds": round(self.seconds, 1), **totals,
-                "version": view.version, **more}
+                "version": view.version, **({"losses": losses} if losses else {}), **more}
 
     def conclude_unseen(self) -> dict[str, Any]:
         """Measures what was published last on the test games of the dataset; writes, logs and returns the result.

@@ -13,8 +13,9 @@ from shusaku.common._core import Game
 from shusaku.common.codec import CodecError, decode_record
 from shusaku.common.config.schema import ReplayConfig
 from shusaku.common.messages import Control, GameRecord
-from shusaku.replay.buffer import Batch, ReplayStats, WindowOptions
-from shusaku.replay.row_window import RowWindow, translate_state_errors
+from shusaku.replay.buffer import Batch, BufferOptions, ReplayStats, Sample
+from shusaku.replay.game_queue import make_window
+from shusaku.replay.row_window import translate_state_errors
 from shusaku.replay.stream.actor_judge import ActorJudge
 from shusaku.replay.stream.append import EncodedGame, append
 from shusaku.replay.stream.client import ReplayUnavailable, connect, translate_redis_errors
@@ -42,14 +43,14 @@ class RedisBuffer:
     def __init__(
         self, game: Game, config: ReplayConfig, *, url: str, run_id: str, epoch: int = 0,
         on_accept: Callable[[bytes], None] | None = None, background: bool = True, deadline: float = 5.0,
-        **window: Unpack[WindowOptions],
+        **window: Unpack[BufferOptions],
     ) -> None:
         """See `BufferMaker`.
 
         The thread starts with `restore`, or with the first `sample` or `stats`.  Without `background` there is no
         thread: each call first reads what is new in the stream.
         """
-        self._window = RowWindow(game, config, **window)
+        self._window = make_window(game, config, **window)
         self._url, self._epoch, self._on_accept = url, epoch, on_accept
         self._keys = RunKeys.of(run_id)
         self._client = connect(url, deadline)
@@ -111,7 +112,7 @@ class RedisBuffer:
 
     # --- learner and driver ------------------------------------------------------------------------------------------
 
-    def sample(self, batch_size: int, seed: int) -> Batch | None:
+    def sample(self, batch_size: int, seed: int) -> Sample | None:
         """See `ReplayReader.sample`."""
         self._catch_up()
         with self._lock:
@@ -123,6 +124,12 @@ class RedisBuffer:
         if batch is not None and not self._is_background:
             self._catch_up()
         return batch
+
+    def peek(self, count: int, seed: int, *, of_tests: bool) -> Batch | None:
+        """See `ReplayReader.peek`."""
+        self._catch_up()
+        with self._lock:
+            return self._window.peek(count, seed, of_tests=of_tests)
 
     def stats(self) -> ReplayStats:
         """See `ReplayReader.stats`."""

@@ -14,6 +14,7 @@ from shusaku.common._core import Game
 from shusaku.common.config.schema import LearnerConfig, NetworkConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.network.network import Network, named_tensors, tensors_of
+from shusaku.common.network.torch_tower import TorchTower
 from shusaku.common.network.tower import quantised_layers
 from shusaku.common.network.weights import tower_shape
 from shusaku.learner.checkpoints import Checkpoint, load_latest, write_checkpoint
@@ -298,3 +299,25 @@ def test_scales_of_8_bits_go_with_publications_and_outlive_a_stop() -> None:
     plain = learner_of()
     plain.step(rows(1))
     assert plain.publish(1).scales == {}  # type: ignore[union-attr]
+
+
+def test_a_measurement_is_the_loss_of_the_averaged_network_and_changes_nothing() -> None:
+    """Against the published tensors in a network of their own."""
+    learner = learner_of()
+    losses(learner, range(30))
+    before = tensors_of(learner.network)
+    batch = rows(99)
+    measured = learner.measure(batch)
+    tower = TorchTower(tower_shape(GAME, NETWORK), "fp32", torch.device("cpu"))
+    published = learner.publish(1)
+    assert published is not None
+    tower.load(published)
+    with torch.inference_mode():
+        logits, values = tower(torch.from_numpy(batch.observations).contiguous(memory_format=torch.channels_last))
+    log_p = torch.log_softmax(logits, 1).numpy()
+    assert measured["value"] == pytest.approx(np.square(batch.outcome - values.squeeze(1).numpy()).mean(), abs=1e-4)
+    assert measured["policy"] == pytest.approx(-(batch.policy * log_p).sum(1).mean(), abs=1e-4)
+    after = tensors_of(learner.network)
+    assert all(np.array_equal(after[name], before[name]) for name in before)
+    assert learner.network.training
+    assert learner.metrics() == {}, "it is no step"

@@ -17,6 +17,7 @@ from shusaku.common.messages import Control, GameId, GameRecord, RowKind
 from shusaku.common.network.row_labels import RowLabels
 from shusaku.replay.backends import BUFFERS, make_buffer
 from shusaku.replay.buffer import Batch, ReplayBuffer
+from shusaku.replay.row_window import is_test_game
 from shusaku.replay.stream.control import RedisControl
 from shusaku.replay.stream.keys import RunKeys
 
@@ -432,3 +433,67 @@ def test_labels_and_surprise_reach_the_mini_batches(game: Game, make: MakeBuffer
     assert batch.reply.shape == (32, game.num_actions)
     np.testing.assert_allclose(batch.reply.sum(1), 1, atol=1e-5)
     assert (batch.ownership, batch.score) == (None, None)
+
+
+TESTED = replace(CONFIG, capacity=300, test_share=0.3)
+
+
+def contents(batch: Batch) -> set[bytes]:
+    """Planes and root value of every row."""
+    return {row.tobytes() + value.tobytes()
+            for row, value in zip(batch.observations, batch.root_values, strict=True)}
+
+
+def rows_of(game: Game, records: list[GameRecord]) -> set[bytes]:
+    """Planes and root value of every row."""
+    found = set()
+    for record in records:
+        position = game.start()
+        for ply, action in enumerate(record.actions):
+            found.add(position.observation().astype(np.float32).tobytes() + record.root_values[ply].tobytes())
+            position.play(int(action))
+    return found
+
+
+def test_test_games_are_never_sampled_but_peeked_at(
+    make: MakeBuffer, resume: MakeBuffer, game: Game, make_record: MakeRecord
+) -> None:
+    """The same ones after a restart; their rows count for window and limiter, and peeking counts nothing."""
+    log: list[bytes] = []
+    buffer = make(TESTED, symmetries=False, on_accept=log.append)
+    records = fill(buffer, game, make_record, 60)
+    resumed, bad = resume(buffer, log, TESTED)
+    assert bad == 0
+    for one in (buffer, resumed):
+        stats = one.stats()
+        newest, rows = [], 0
+        for record in reversed(records):
+            if rows < stats.rows:
+                newest.append(record)
+                rows += record.num_rows
+        assert rows == stats.rows > 200
+        tests = [record for record in newest if is_test_game(record.game_id, 0.3)]
+        others = [record for record in newest if not is_test_game(record.game_id, 0.3)]
+        assert stats.test_rows == sum(record.num_rows for record in tests)
+        assert 0.1 < len(tests) / len(newest) < 0.5
+        sampled = one.stats().sampled
+        peeked = {of_tests: one.peek(3000, 1, of_tests=of_tests) for of_tests in (True, False)}
+        assert contents(peeked[True]) == rows_of(game, tests)
+        assert contents(peeked[False]) == rows_of(game, others)
+        assert one.stats().sampled == sampled
+    for seed in range(6):
+        batch = buffer.sample(32, seed)
+        assert batch is not None
+        assert contents(batch) <= rows_of(game, records) - rows_of(
+            game, [record for record in records if is_test_game(record.game_id, 0.3)])
+
+
+def test_without_test_games_there_is_nothing_to_peek_at(
+    make: MakeBuffer, game: Game, make_record: MakeRecord
+) -> None:
+    buffer = make()
+    assert buffer.peek(8, 1, of_tests=False) is None, "it holds no row"
+    fill(buffer, game, make_record, 30)
+    assert buffer.peek(8, 1, of_tests=True) is None
+    assert len(buffer.peek(8, 1, of_tests=False)) == 8
+    assert buffer.stats().test_rows == 0

@@ -40,7 +40,8 @@ struct Attached {
   std::vector<float> logits;                                  // of the legal actions
 };
 struct PyGameBatch : PyBatch<AnyGameBatch> {
-  std::optional<Attached> attached = {};
+  std::optional<Attached> attached[2] = {};  // by network
+  int network = 0;                           // that answers now
 };
 
 void check_size(int size) {
@@ -84,7 +85,8 @@ std::map<std::string, std::uint64_t> to_dict(const Counters& c) {
           {"non_finite", c.non_finite},
           {"resigned", c.resigned},
           {"played_on", c.played_on},
-          {"wrongly_resigned", c.wrongly_resigned}};
+          {"wrongly_resigned", c.wrongly_resigned},
+          {"discarded", c.discarded}};
 }
 
 nb::dict to_dict(GameColumns&& g) {
@@ -172,22 +174,29 @@ void gather(const float* policy, size_t width, const std::int32_t* offsets, cons
 }
 
 template <class T>
-void attach(PyGameBatch& py, Out<T, 4> inputs, In<float, 2> policy, In<float, 1> values) {
+void attach(PyGameBatch& py, Out<T, 4> inputs, In<float, 2> policy, In<float, 1> values, int network) {
   const Shape s = py.rules->shape();
-  const size_t games = size_t(py.batch->size()), rows = inputs.shape(0);
-  require(rows >= games,
-          "inputs: " + std::to_string(rows) + " positions, fewer than the " + std::to_string(games) + " games");
+  const size_t leaves = size_t(py.batch->max_leaves()), rows = inputs.shape(0);
+  require(rows >= leaves, "inputs: " + std::to_string(rows) + " positions, fewer than the " + std::to_string(leaves) +
+                              " leaves of a step");
+  require(network == 0 || network == 1, "network " + std::to_string(network) + ": must be 0 or 1");
   require(inputs.shape(1) == size_t(s.height) && inputs.shape(2) == size_t(s.width) &&
               inputs.shape(3) == size_t(s.planes()),
           "inputs must be [S, H, W, C]");
   require(policy.shape(0) == rows && policy.shape(1) == size_t(py.rules->num_actions()), "policy must be [S, A]");
   require(values.shape(0) == rows, "values must be [S]");
-  py.attached = Attached{std::move(inputs), std::move(policy), std::move(values), {}};
+  py.attached[network] = Attached{std::move(inputs), std::move(policy), std::move(values), {}};
 }
 
 Attached& attached(PyGameBatch& py) {
-  require(py.attached.has_value(), "no network is attached: call attach() first");
-  return *py.attached;
+  std::optional<Attached>& network = py.attached[py.network];
+  require(network.has_value(), "no network is attached: call attach() first");
+  return *network;
+}
+
+int choose_network(PyGameBatch& py) {
+  require(py.batch->leaves().count == 0, "leaves wait for an evaluation: call expand_and_backup() first");
+  return py.network = py.batch->choose_network();
 }
 
 int select_attached(PyGameBatch& py, std::uint32_t version) {
@@ -300,11 +309,24 @@ void bind_search(nb::module_& m) {
             new (self) PyGameBatch{{std::move(game), std::move(batch)}};
           },
           "game"_a, "options"_a, "size"_a, "seed"_a, "self_play"_a)
+      .def_static(
+          "for_value_network",
+          [](std::shared_ptr<const AnyGame> game, const SearchOptions& o, int size, std::uint64_t seed, int max_leaves,
+             int last_switch, bool learns_all) {
+            check_size(size), check_size(max_leaves), check(o);
+            require(last_switch >= 1, "last_switch " + std::to_string(last_switch) + ": must be at least 1");
+            auto batch = game->value_games(o, {last_switch, learns_all, max_leaves}, size, seed);
+            return PyGameBatch{{std::move(game), std::move(batch)}};
+          },
+          "game"_a, "options"_a, "size"_a, "seed"_a, nb::kw_only(), "max_leaves"_a, "last_switch"_a, "learns_all"_a)
+      .def("choose_network", &choose_network)
       .def("select", &select<PyGameBatch>, "version"_a)
       .def("expand_and_backup", &expand_and_backup<PyGameBatch>, "logits"_a, "values"_a, "version"_a)
       .def("take_finished", &take_finished)
-      .def("attach", &attach<float>, "inputs"_a.noconvert(), "policy"_a.noconvert(), "values"_a.noconvert())
-      .def("attach", &attach<std::uint16_t>, "inputs"_a.noconvert(), "policy"_a.noconvert(), "values"_a.noconvert())
+      .def("attach", &attach<float>, "inputs"_a.noconvert(), "policy"_a.noconvert(), "values"_a.noconvert(),
+           "network"_a = 0)
+      .def("attach", &attach<std::uint16_t>, "inputs"_a.noconvert(), "policy"_a.noconvert(), "values"_a.noconvert(),
+           "network"_a = 0)
       .def("select_attached", &select_attached, "version"_a)
       .def("encode_attached", &encode_attached)
       .def("expand_attached", &expand_attached, "version"_a)

@@ -67,8 +67,40 @@ inline void to_shares(const std::vector<float>& policy, std::vector<std::uint16_
   *std::max_element(shares.begin(), shares.end()) += std::uint16_t(missing);
 }
 
+// How the game ended in this position, by the rules.
+template <GameRules G>
+void take_result(const G& rules, const typename G::Position& final, GameColumns& c) {
+  const int outcome = rules.outcome(final);
+  const float score = rules.score(final);
+  const bool is_first = rules.to_play(final) == 0;
+  c.outcome = is_first ? outcome : -outcome;
+  c.score = is_first ? score : -score;
+  c.is_cut_off = rules.is_cut_off(final);
+}
+
+// Throws unless the columns of an open game fit each other.
+inline void check_lengths(const GameColumns& c) {
+  const size_t plies = c.actions.size();
+  const bool are_plies = c.root_values.size() == plies && c.raw_values.size() == plies && c.versions.size() == plies &&
+                         c.kind.size() == plies && c.row_weight.size() == plies && c.surprise.size() == plies;
+  const bool are_entries = c.policy_offsets.size() == plies + 1 && c.policy_offsets.front() == 0 &&
+                           c.policy_offsets.back() == c.policy_actions.size() &&
+                           c.policy_actions.size() == c.policy_shares.size() &&
+                           std::is_sorted(c.policy_offsets.begin(), c.policy_offsets.end());
+  if (!are_plies || !are_entries) throw std::invalid_argument("the columns of the open game differ in length");
+}
+
+inline std::uint64_t checksum(std::string_view bytes) {
+  std::uint64_t hash = bytes.size();
+  for (char c : bytes) hash = combine(hash, std::uint64_t(static_cast<unsigned char>(c)));
+  return hash;
+}
+
 class AnyGameBatch : public AnyBatch {
  public:
+  // Which network is to answer the next select(), if the games are played by several.
+  virtual int choose_network() { return 0; }
+  virtual int max_leaves() const { return size(); }  // of one select()
   virtual int num_finished() const = 0;
   virtual std::vector<GameColumns> take_finished() = 0;
   virtual float resign_value() const = 0;
@@ -96,7 +128,7 @@ class GameBatch final : public AnyGameBatch {
         seed_(seed),
         batch_(rules, options_, size, seed),
         resign_(self_play.resign_errors),
-        place_(rules),
+        place_(rules, options.rollout),
         legal_(size_t(rules.max_legal_actions())) {
     if (options.leaves > 1)
       throw std::invalid_argument("search.leaves=" + std::to_string(options.leaves) +
@@ -271,18 +303,6 @@ class GameBatch final : public AnyGameBatch {
     game.lowest[0] = game.lowest[1] = 1.f;
     game.may_resign = resign_.is_on() && random.uniform() >= self_play_.never_resign_share;
     begin_search(index, kNoAction);
-  }
-
-  static void check_lengths(const GameColumns& c) {
-    const size_t plies = c.actions.size();
-    const bool are_plies = c.root_values.size() == plies && c.raw_values.size() == plies &&
-                           c.versions.size() == plies && c.kind.size() == plies && c.row_weight.size() == plies &&
-                           c.surprise.size() == plies;
-    const bool are_entries = c.policy_offsets.size() == plies + 1 && c.policy_offsets.front() == 0 &&
-                             c.policy_offsets.back() == c.policy_actions.size() &&
-                             c.policy_actions.size() == c.policy_shares.size() &&
-                             std::is_sorted(c.policy_offsets.begin(), c.policy_offsets.end());
-    if (!are_plies || !are_entries) throw std::invalid_argument("the columns of the open game differ in length");
   }
 
   void set_komi(Position& position, float komi) const {
@@ -472,12 +492,7 @@ class GameBatch final : public AnyGameBatch {
     if (c.is_resigned) {
       c.outcome = game.loser == 0 ? -1 : 1;
     } else {
-      const int outcome = rules_->outcome(game.position);
-      const float score = rules_->score(game.position);
-      const bool is_first = rules_->to_play(game.position) == 0;
-      c.outcome = is_first ? outcome : -outcome;
-      c.score = is_first ? score : -score;
-      c.is_cut_off = rules_->is_cut_off(game.position);
+      take_result(*rules_, game.position, c);
       if (resign_.is_on() && !game.may_resign)
         measure_resignation(c.outcome > 0   ? game.lowest[0]
                             : c.outcome < 0 ? game.lowest[1]
@@ -516,12 +531,6 @@ class GameBatch final : public AnyGameBatch {
                              std::to_string(o.considered_actions) + (o.proven_results ? " proven" : "") +
                              (o.graph ? " graph" : "") + " " + std::to_string(self_play_.cheap_simulations);
     return checksum(text);
-  }
-
-  static std::uint64_t checksum(std::string_view bytes) {
-    std::uint64_t hash = bytes.size();
-    for (char c : bytes) hash = combine(hash, std::uint64_t(static_cast<unsigned char>(c)));
-    return hash;
   }
 
   const G* rules_;

@@ -21,6 +21,7 @@ struct Counters {
   // Games: resigned; in which no player may resign, while there is a threshold; of these, with a player who saw less
   // than it and did not lose.
   std::uint64_t resigned = 0, played_on = 0, wrongly_resigned = 0;
+  std::uint64_t discarded = 0;  // games for a value network that ended before the position to be learned from
   std::uint64_t simulations() const { return evaluations + cache_hits + terminals; }
 };
 
@@ -122,6 +123,13 @@ class LeafBatch {
   // The second half.  True: the cache knew the leaf, and the search may go on; false: it is leaf `num_leaves() - 1`
   // now.
   bool expand_known(S& search, int index) { return expand_if_known(search, index, kSharesPlace<G>); }
+
+  // Adds the leaf that `search` is at, which no cache is asked about.
+  void add(const S& search, int index) {
+    leaf_search_[size_t(num_leaves_)] = index;
+    leaf_key_[size_t(num_leaves_++)] = 0;
+    add_rows(search, 0);
+  }
 
   // Calls expand(leaf, index, logits, value) for every leaf, logits in half floats, or reject(leaf, index) if a number
   // is not finite.  Before that, prefetch(index, k) is called k = 3, 2, 1 leaves ahead.

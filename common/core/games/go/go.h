@@ -24,6 +24,7 @@
 
 #include "games/bit_planes.h"
 #include "games/go/alphago_planes.h"
+#include "games/go/rollout.h"
 #include "games/go/stones.h"
 #include "games/go/text.h"
 
@@ -41,6 +42,7 @@ class Go {
   static constexpr const char* kName = "go";
   static constexpr bool kAlternates = true;
   using Position = GoPosition<N>;
+  using RolloutPolicy = GoRolloutPolicy<N>;
   static constexpr int kMaxPlies = Position::kMaxPlies;
 
   explicit Go(const Params& params)
@@ -101,6 +103,7 @@ class Go {
   }
   int num_symmetries() const { return 8; }
 
+  const Board& board() const { return board_; }
   Position start() const { return start_; }
   static bool is_komi(float komi) { return komi >= -361 && komi <= 361 && komi * 2 == float(int(komi * 2)); }
   float komi(const Position& p) const { return 0.5f * float(p.half_komi); }
