@@ -14,7 +14,7 @@
 //
 // The paper splits each number into eight planes, one for each of 1 to 7 and one for 8 or more: 0 has none.  Planes 20
 // to 46 are of legal plays only.  An eye is an empty point with own stones on all sides, and opponents on at most one
-// of its diagonals, on none at the border; the paper does not say what it takes for one.
+// of its diagonals, on none at the border, as in rollouts; the paper has no such rule.
 #pragma once
 
 #include <algorithm>
