@@ -10,7 +10,8 @@ GNU Go's random seed, so any part of the games is a fair sample of all.
 Each process appends one line a game to DIRECTORY/gnugo-K.sgf and forces it to the disk.  The same command goes on
 after kill -9: a torn last line is dropped, and the games that the files hold are not played again.  At the end it
 prints GNU Go's processor time a game by level, and with `--record` adds it to benchmarks/results/expert_games.jsonl;
-`--games 0` does that alone, also while the games are being played.
+`--games 0` does that alone, also while the games are being played.  `--sample FILE.xz` writes the first 2,000 games by
+number, compressed: tests/fixtures/gnugo_9x9.sgf.xz is made so.
 
 The games serve as they are: `shusaku records import records.file='DIRECTORY/*.sgf' records.out=LOG experiment=...`.
 """
@@ -18,6 +19,7 @@ The games serve as they are: `shusaku records import records.file='DIRECTORY/*.s
 import argparse
 import fcntl
 import json
+import lzma
 import multiprocessing
 import os
 import random
@@ -42,6 +44,7 @@ PLIES = (2, 8)  # random ones, the least and the most
 LEVELS = range(1, 11)
 WEIGHTS = [26, 26, 26, 3, 3, 3, 3, 3, 3, 4]  # of the levels: more than 15,000 of 20,000 games at levels 1 to 3
 OPTIONS = "--mode gtp --chinese-rules --positional-superko --capture-all-dead --never-resign"
+SAMPLE = 2000  # games
 SECONDS = 600.0  # for one answer, on a machine that does other things
 NUMBER = re.compile(rb"GN\[(\d+)\]")
 SPENT = re.compile(rb"SO\[level (\d+), ([\d.]+) s\]")
@@ -62,10 +65,13 @@ def main() -> None:
     parser.add_argument("--games", type=int, default=20_000)
     parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--sample", type=Path, help="write the first games into this file, .sgf.xz")
     parser.add_argument("--record", action="store_true", help=f"add a line to benchmarks/results/{RESULTS}")
     options = parser.parse_args()
     if options.games:
         play_locked(options)
+    if options.sample is not None:
+        write_sample(options.directory, options.sample)
     seconds = seconds_by_level(options.directory)
     line = {"games": sum(map(len, seconds.values())), "by_level": {
         level: {"games": len(values), "cpu_s_a_game": round(statistics.fmean(values), 3)}
@@ -167,6 +173,15 @@ def play(engine: GtpEngine, game: Game, number: int, seed: int) -> str:
 def point(action: int) -> str:
     """The two letters of SGF; a pass has none."""
     return "" if action == SIZE * SIZE else chr(97 + action % SIZE) + chr(97 + action // SIZE)
+
+
+def write_sample(directory: Path, file: Path) -> None:
+    """The SAMPLE games of the lowest numbers."""
+    lines = [line for path in directory.glob("gnugo-*.sgf") for line in path.read_bytes().splitlines(keepends=True)]
+    numbered = {int(found[1]): line for line in lines if line.endswith(b"\n") and (found := NUMBER.search(line))}
+    chosen = sorted(numbered)[:SAMPLE]
+    file.write_bytes(lzma.compress(b"".join(numbered[number] for number in chosen), preset=9 | lzma.PRESET_EXTREME))
+    print(f"{file}: {len(chosen):,} games, {file.stat().st_size:,} bytes")
 
 
 def seconds_by_level(directory: Path) -> dict[int, list[float]]:

@@ -12,6 +12,7 @@ with 1 if a bound is missed.
 
 import argparse
 import json
+import resource
 import shlex
 import shutil
 import subprocess
@@ -51,7 +52,7 @@ def main() -> None:
 
 
 def import_chess(out: Path | None) -> tuple[str, dict[str, Any], bool]:
-    """Wall-clock seconds, and the counts of the command."""
+    """Wall-clock and processor seconds, and the counts of the command; a loaded machine shows in their difference."""
     folder = find("chess-games")
     if folder is None:
         sys.exit("the chess games are not here: `make oracles` fetches them")
@@ -63,6 +64,7 @@ def import_chess(out: Path | None) -> tuple[str, dict[str, Any], bool]:
              f"records.out={out or work / 'log'}", "records.unknown=draw", "game=chess", "--json"],
             stdout=subprocess.PIPE, text=True, check=False)
         seconds = time.monotonic() - begin
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     if not done.stdout.strip():  # it has said why
@@ -70,7 +72,8 @@ def import_chess(out: Path | None) -> tuple[str, dict[str, Any], bool]:
     counts = read_counts(done.stdout)
     taken = counts["games"] + counts["duplicates"]
     share = taken / (taken + counts["rejected"])
-    line = {"seconds": round(seconds, 1), "share_taken": round(share, 5), **counts}
+    line = {"seconds": round(seconds, 1), "cpu_s": round(used.ru_utime + used.ru_stime, 1),
+            "share_taken": round(share, 5), **counts}
     return "chess_import", line, seconds <= IMPORT_SECONDS and share >= IMPORT_SHARE
 
 

@@ -17,7 +17,8 @@ from typing import Any
 from benchmarks.lib import RESULTS, ROOT, read_results
 from benchmarks.strength.methods import METHODS
 
-PAGES = ("README.md", "docs/results/strength.md", "docs/results/speed.md", "docs/results/ablation.md")
+PAGES = ("README.md", "docs/results/strength.md", "docs/results/speed.md", "docs/results/ablation.md",
+         "docs/guides/refine.md")
 BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 AMX, OLDER = "AMX", "Cascade Lake"  # the two machines that most results come from
 Line = dict[str, Any]
@@ -41,6 +42,10 @@ OPPONENTS = {
 PEERS = {
     "ours": "**Shusaku**, bf16", "ours_int8": "Shusaku, int8",
     "open_spiel": "OpenSpiel's MCTS around our network, batch 1, its cache on", "mctx_pgx": "mctx + pgx, batch 64",
+}
+WAYS_WITH_QUEENS = {
+    "tree": "tree, with its defaults", "chain": "a plain chain: each answer is refined, whatever its score",
+    "best_of": "best of 65 first answers", "hill_climbing": "hill climbing: a refinement is kept unless it is worse",
 }
 CONNECT_FOUR_SELF_PLAY = ("selfplay", "game=connect_four", "bf16")
 GO_SELF_PLAY = ("selfplay", "game=go", "network=tutorial", "bf16")
@@ -240,6 +245,17 @@ def quoted(*names: str) -> str:
 def strength_quoted() -> str:
     return quoted("connect_four_60", "connect_four_casc", "tic_tac_toe", "tic_tac_toe_others",
                   "go_defaults_other_openings", "go_defaults_without", "othello_other_openings")
+
+
+def queens() -> str:
+    """Each way a row, each number of seeds a column."""
+    lines = [newest("queens.jsonl", machine="", name=name) for name in ("200 seeds", "5,000 seeds")]
+    rows = []
+    for way, label in WAYS_WITH_QUEENS.items():
+        found = [line["ways"][way] for line in lines]
+        rows.append((label, *(f"{share(one['share'])} ({share(one['low'])} to {share(one['high'])})" for one in found)))
+    header = ("8 queens, 64 refinements", *(f"solved of {line['seeds']:,} seeds (95 %)" for line in lines))
+    return f"{table(header, rows)}\n\n{sources(lines)}"
 
 
 # Speed.
@@ -463,7 +479,8 @@ def readme_output() -> str:
 BLOCKS: dict[str, Callable[[], str]] = {
     block.__name__: block
     for block in (
-        connect_four, go, go_shipped, go_defaults, engines, othello, minishogi, chess, int8, strength_quoted, parts,
+        connect_four, go, go_shipped, go_defaults, engines, othello, minishogi, chess, int8, queens, strength_quoted,
+        parts,
         games, peers, many_actors, speed_quoted, ablation, readme_output, readme_results, readme_speeds,
     )
 }

@@ -114,6 +114,28 @@ class SearchResult:
     proven_value: float  # result of the root under best play, for the player to move; NaN if the tree proves none
     proven_values: NDArray[np.float32]  # [L] the same of the actions
 
+class Rollouts:
+    """Games played to their end from a position: by a rollout policy, or uniformly at random without a file."""
+
+    def __init__(self, game: Game, file: str = "") -> None: ...  # ValueError: no such file of this game and board
+    def play(self, position: Position, seed: int) -> tuple[float, NDArray[np.uint16]]: ...  # outcome, moves
+    def count_plies(self, position: Position, rollouts: int, seed: int) -> int: ...  # of so many; the GIL is released
+    def priors(self, position: Position) -> NDArray[np.float32]: ...  # [L] of the legal actions; sums to 1
+    def candidates(self, position: Position) -> tuple[NDArray[np.uint16], NDArray[np.uint32], NDArray[np.uint64]]:
+        """The moves that a rollout may choose [K], offsets [K + 1] and keys of their features."""
+
+class RolloutTraining:
+    """A rollout policy learned from games; ValueError if the game has none."""
+
+    def __init__(self, game: Game) -> None: ...
+    def add(self, moves: NDArray[np.uint16], unseen: bool = False) -> None: ...  # ValueError on an illegal move
+    def begin(self, least_seen: int) -> int: ...  # features seen so often get a weight; how many
+    def learn(self, rate: float, seed: int) -> dict[str, float]: ...  # one pass: positions, others, loss, top1, top5
+    def measure(self) -> dict[str, float]: ...  # the same on unseen games
+    def file(self, note: str) -> bytes: ...  # of the policy; `note`: one line
+
+def describe_rollout(data: bytes) -> dict[str, Any]: ...  # game, board, note, keys, weights; ValueError: no such file
+
 LeafArrays = tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.int32], NDArray[np.uint16]]
 
 class SearchBatch:
@@ -134,6 +156,7 @@ class AnalysisLimits:
 
     simulations: int  # in all, those in the tree included; -1: any number
     seconds: float  # -1: any time
+    processor_seconds: float  # of all threads together; -1: any
     actions: list[int]  # searched at the root; all if empty
     to_the_end: bool  # also if the best move cannot change any more
     def __init__(self) -> None: ...
@@ -156,6 +179,7 @@ class AnalysisReport:
     lower_bounds: list[float]  # [L] -1 below three visits
     variations: list[list[int]]  # [L] actions
     variation_visits: list[list[int]]
+    resigns: bool  # alphago: by search.resign_below
 
 class AnalysisSearch:
     """One position, searched by several threads on one tree; report() and stop() come from any thread."""
@@ -180,6 +204,7 @@ class AnalysisSearch:
     def is_running(self) -> bool: ...
     def most_in_flight(self) -> int: ...  # leaves that waited at once since start()
     def bytes(self) -> int: ...  # of the tree
+    def has_virtual_loss(self) -> bool: ...  # alphago: any left; never once the search has ended
 
 class GameBatch:
     """A batch of `size` parallel games of self-play; the k-th game with index i depends on (seed, i, k) alone.
@@ -234,7 +259,7 @@ def pseudo_random_evaluate(
 ) -> None: ...  # a hash of position and action; writes logits [>= N], values [>= B]
 
 class RowRing:
-    """The newest `capacity` rows, packed, in memory that is allocated once; rows are numbered 0, 1, 2, … for ever."""
+    """The newest `capacity` rows, packed or as moves; rows are numbered 0, 1, 2, … for ever."""
 
     def __init__(
         self,
@@ -249,8 +274,11 @@ class RowRing:
         reply: bool = False,
         policy_surprise: float = 0.0,
         value_surprise: float = 0.0,
+        keeps_moves: bool = False,
     ) -> None:
         """Labels besides policy and outcome: see common.network.row_labels.RowLabels; the surprises: see ReplayConfig.
+
+        `keeps_moves`: planes are made again when a row is sampled, from the moves of its game.
 
         ValueError when a number is out of its range, or when `ownership` is set and the game has none.
         """

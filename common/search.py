@@ -20,12 +20,16 @@ class Evaluate(Protocol):
         """Logits and values of all leaves."""
 
 
-def search_options(config: SearchConfig, *, symmetries: bool) -> SearchOptions:
-    """The options of the C++ core.  `symmetries`: a random symmetry of the game for every evaluation."""
+def search_options(config: SearchConfig, *, symmetries: bool, asks_policy: bool = True) -> SearchOptions:
+    """The options of the C++ core.  `symmetries`: of the game, if the search says so, one for each evaluation.
+
+    `asks_policy`: alphago has a policy network; else the rollout policy is the prior.
+    """
     options = SearchOptions()
     for name, value in all_settings(config).items():
         setattr(options, name, value)
-    options.symmetries = symmetries
+    options.symmetries, options.asks_policy = symmetries and options.symmetries, asks_policy
+    assert options.dirichlet_alpha > 0 or not options.noise, "composing a configuration puts the game's alpha for 0"
     return options
 
 

@@ -34,8 +34,8 @@ def make_optimizer(network: nn.Module, config: LearnerConfig) -> torch.optim.Opt
 def learning_rate(step: int, config: LearnerConfig, run_share: float = 0.0) -> float:
     """The rate of gradient step `step` (from 0): a linear warm-up times the schedule.
 
-    `run_share`: of the run's time that is used up, 0 to 1; what `cooldown` goes by, as it is unknown beforehand how
-    many steps a machine will make.
+    `run_share`: of the run that is over, 0 to 1, by its time or by `learner.steps`; what `cooldown` goes by, as it may
+    be unknown beforehand how many steps a machine will make.
     """
     warmup = min(1.0, (step + 1) / config.warmup_steps) if config.warmup_steps else 1.0
     return config.learning_rate * warmup * SCHEDULES[config.schedule](step, run_share, config)

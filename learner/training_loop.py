@@ -146,6 +146,7 @@ class TrainingLoop:
     def run(self) -> TrainingReport:
         """Publishes, then learns until `stop`; ends with a checkpoint, and reports how it ended.
 
+        Once it `is_complete` it waits for `stop`: the driver ends the run.
         Raises Diverged if there is nothing to roll back to, and what the threads of the buffer raised.
         """
         self._activity.set_ready()
@@ -153,8 +154,8 @@ class TrainingLoop:
             self._publish_first(self._stopping.is_set)
             while not self._stopping.is_set():
                 begin = self._clock()
-                if not self._advance():
-                    self._activity.wait("waiting for rows")
+                if self.is_complete or not self._advance():
+                    self._activity.wait("waiting for the end of the run" if self.is_complete else "waiting for rows")
                     self._stopping.wait(WAIT_SECONDS)
                     self._waiting += self._clock() - begin
                 self.checkpoint_if_due()
@@ -176,13 +177,16 @@ class TrainingLoop:
             self._use(self._restored)
 
     def learn_turn(self, should_stop: Callable[[], bool], on_step: Callable[[], object] = lambda: None) -> None:
-        """Gradient steps until the next publication, or until the buffer has no more rows.
+        """Gradient steps until the next publication, the last one of the run, or until the buffer has no more rows.
 
         No batch is drawn ahead of the turn's end, so which rows it holds does not depend on any thread's timing.  What
         is left of a turn that was stopped is made up for by the next one, also after a restart.
         """
         every, rollbacks = self._config.learner.publish_every, self._rollbacks
-        goal = end = self._batches.index + (self.steps_left or every - self.learner.step_count % every)
+        turn = self.steps_left or every - self.learner.step_count % every
+        if self._config.learner.steps:
+            turn = min(turn, max(0, self._config.learner.steps - self.learner.step_count))
+        goal = end = self._batches.index + turn
         self.steps_left = 0
         self._batches.allow(end)
         while self._batches.index < end and self._rollbacks == rollbacks:
@@ -195,6 +199,11 @@ class TrainingLoop:
                 self.steps_left = 0
                 return
             on_step()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of `learner.steps` were made."""
+        return 0 < self._config.learner.steps <= self.learner.step_count
 
     def stop(self) -> None:
         """Makes `run` return after the running step and a checkpoint."""
@@ -321,7 +330,9 @@ class TrainingLoop:
         if batch is None:
             return False
         self._activity.begin("a gradient step")
-        self.learner.run_share, parts = self._share_done(), self.learner.parts
+        steps = self._config.learner.steps
+        share_of_steps = self.learner.step_count / steps if steps else 0.0
+        self.learner.run_share, parts = max(self._share_done(), share_of_steps), self.learner.parts
         try:
             self.learner.step(batch)
             self._sample_age.add(batch.versions, self.learner.step_count)
@@ -333,7 +344,8 @@ class TrainingLoop:
             self._roll_back(error)
         else:
             published, step = self._published, self.learner.step_count
-            if step % self._config.learner.publish_every == 0 and (published is None or step > published.step):
+            is_due = step % self._config.learner.publish_every == 0 or self.is_complete
+            if is_due and (published is None or step > published.step):
                 self._activity.begin("publishing weights")
                 self.publish()
         self._learning += self._clock() - begin
@@ -344,16 +356,18 @@ class TrainingLoop:
         if not self._config.replay.test_share:
             return {}
         self._activity.begin("measuring the loss on test games")
-        began, sums = self._clock(), defaultdict[str, float](float)
-        for done in range(1, peeks + 1):
+        stats = self._buffer.stats()
+        rows = {True: stats.test_rows, False: stats.rows - stats.test_rows}
+        peeks = min(peeks, -(-min(rows.values()) // PEEKED_ROWS))
+        began, sums, done = self._clock(), defaultdict[str, float](float), 0
+        while done < peeks and self._clock() - began <= seconds:
+            done += 1
             for kind, of_tests in zip(MEASURED, (True, False), strict=True):
-                batch = self._buffer.peek(PEEKED_ROWS, done, of_tests=of_tests)
+                batch = self._buffer.peek(min(PEEKED_ROWS, rows[of_tests]), done, of_tests=of_tests)
                 if batch is None:
                     return {}
                 for name, loss in self.learner.measure(batch).items():
                     sums[kind + name] += loss
-            if self._clock() - began > seconds:
-                break
         return {name: loss / done for name, loss in sums.items()}
 
     def _use(self, weights: Weights) -> None:

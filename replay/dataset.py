@@ -6,8 +6,10 @@ measured with, in whatever order or how often the logs hold it, and a dataset th
 
 import glob
 import hashlib
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -22,13 +24,14 @@ from shusaku.replay.validation import InvalidRecordError, Quarantine, Validation
 
 PARTS = ("training", "validation", "test")
 SHARES = (0.9, 0.05, 0.05)  # of the games, in the order of PARTS
+_ENDS = list(accumulate(SHARES[:-1]))
 
 
 def part_of(record: GameRecord) -> str:
     """The part that a game belongs to."""
     digest = hashlib.blake2b(record.actions.astype("<u2").tobytes(), digest_size=8).digest()
     share = int.from_bytes(digest, "little") / 2**64
-    return PARTS[int(np.searchsorted(np.cumsum(SHARES[:-1]), share, side="right"))]
+    return PARTS[bisect_right(_ENDS, share)]
 
 
 @dataclass(frozen=True)

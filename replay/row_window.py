@@ -20,7 +20,7 @@ STATE = 1  # format of what `RowWindow.state` returns
 
 
 class RowWindow:
-    """Packed rows in a ring, the sizes of their games, the limiter that counts them, and the quarantine.
+    """Rows in a ring, as `replay.keep` says; sizes of their games, the limiter that counts them, and the quarantine.
 
     The window holds whole games: as few of the newest as have `window_rows` rows together, and at most `capacity`
     rows.  The limiter demands capacity >= minimum + the longest game; so a window that has reached `minimum` never
@@ -33,7 +33,7 @@ class RowWindow:
     the limiter counts a mini-batch as before, and each game gets its samples per position.
 
     Not thread-safe: the buffer holds a lock, also while rows are copied out of the ring (less than a millisecond for a
-    usual batch), so that no append overwrites a row that is being copied.
+    usual batch, ten times that if games are replayed for it), so that no append overwrites a row that is being copied.
     """
 
     def __init__(
@@ -54,13 +54,15 @@ class RowWindow:
         self._ring = RowRing(
             game, config.capacity, **asdict(labels),
             policy_surprise=config.surprise_weight, value_surprise=config.value_surprise_weight,
+            keeps_moves=config.keep == "moves",
         )
         # Rows of each game in the window, and whether it is a test; oldest first.  The rows sum to limiter.size.
         self._games: deque[tuple[int, bool]] = deque()
         self._test_rows = 0  # of these games
-        # The newest rows of the test games: twice as many as there are on average in a full window.
-        self._test_capacity = max(game.max_plies, int(2 * config.test_share * config.capacity))
-        self._tests = RowRing(game, self._test_capacity, **asdict(labels)) if config.test_share else None
+        # The newest rows of the test games: twice as many as there are on average in a full window, and some games.
+        self._test_capacity = min(config.capacity, int(2 * config.test_share * config.capacity) + 4 * game.max_plies)
+        self._tests = RowRing(game, self._test_capacity, **asdict(labels), keeps_moves=config.keep == "moves"
+                              ) if config.test_share else None
         self._symmetries = symmetries
         self._threads = threads
         self._is_refilling = False
@@ -76,6 +78,7 @@ class RowWindow:
         """Adds a new game; InvalidRecordError, and no change, if the record breaks the rules of the game."""
         rows = self._replay(record)
         self.accepted += 1
+        self._enter(record, rows)
         self.limiter.insert(rows)
         self._evict()
 
@@ -127,7 +130,9 @@ class RowWindow:
 
     def refill(self, record: GameRecord) -> None:
         """Puts back the next game, oldest first; InvalidRecordError as in `accept`."""
-        self.limiter.deleted -= self._replay(record)
+        rows = self._replay(record)
+        self._enter(record, rows)
+        self.limiter.deleted -= rows
         # Keep the newest games, at most as many rows as the window had, and let no game without rows be the oldest.
         while self._games and (self.limiter.size > self._refill_size or self._games[0][0] == 0):
             self._delete_oldest()
@@ -159,15 +164,20 @@ class RowWindow:
 
     def _replay(self, record: GameRecord) -> int:
         """Replays the game into its ring; returns the number of its rows, InvalidRecordError as in `accept`."""
-        is_test = self._tests is not None and is_test_game(record.game_id, self._config.test_share)
-        ring = self._tests if is_test and self._tests is not None else self._ring
+        ring = self._tests if self._tests is not None and self._is_test(record) else self._ring
         try:
-            rows = ring.append(record, self.validation.own_komi(record))
+            return ring.append(record, self.validation.own_komi(record))
         except ValueError as error:
             raise InvalidRecordError(str(error)) from None
+
+    def _is_test(self, record: GameRecord) -> bool:
+        share = self._config.test_share
+        return share > 0 and is_test_game(record.game_id, share)
+
+    def _enter(self, record: GameRecord, rows: int) -> None:
+        is_test = self._is_test(record)
         self._games.append((rows, is_test))
         self._test_rows += rows * is_test
-        return rows
 
     def _delete_oldest(self) -> None:
         rows, is_test = self._games.popleft()

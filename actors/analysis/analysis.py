@@ -13,8 +13,10 @@ import numpy as np
 
 from shusaku.actors.analysis.fixed_search import FixedSearch
 from shusaku.actors.analysis.report import Limits, MoveReport, Report
+from shusaku.actors.evaluators.two_networks import has_policy
 from shusaku.common._core import AnalysisLimits, AnalysisReport, AnalysisSearch, Game, Position
 from shusaku.common.config.search import (
+    AlphaGoConfig,
     GumbelConfig,
     PuctConfig,
     SearchConfig,
@@ -35,9 +37,9 @@ MEGABYTES = 4096  # of a tree
 class Analysis:
     """One position and its search tree.  The methods are called from one thread, `report` from any.
 
-    The policies puct and gumbel search one tree with all threads: gumbel plans for a fixed number of simulations, so it
-    is itself only if `Limits` names that and nothing else, with one thread; else puct takes its place.  The policies
-    mcts and policy_only use one thread.
+    The policies puct, alphago and gumbel search one tree with all threads: gumbel plans for a fixed number of
+    simulations, so it is itself only if `Limits` names that and nothing else, with one thread; else puct takes its
+    place.  The policies mcts and policy_only use one thread.
     """
 
     def __init__(
@@ -46,13 +48,16 @@ class Analysis:
     ) -> None:
         """A thread for each of the evaluators, which hold the same weights; `leaves` a batch of each.
 
-        A search whose tree exceeds `megabytes` ends.
+        A search whose tree exceeds `megabytes` ends.  With alphago the evaluators may be of two networks, and leaves
+        without actions ask for a value only: see `evaluators.two_networks`.
         """
         self.game = game
         self._evaluators, self._leaves, self._seed = evaluators, leaves, seed
         self._search = without_exploration(search)
-        shared = without_exploration(make_search("puct", **vars(self._search)))
-        options = search_options(replace_read(shared, graph=False), symmetries=False)
+        shared = self._search
+        if not isinstance(shared, AlphaGoConfig):
+            shared = replace_read(without_exploration(make_search("puct", **vars(self._search))), graph=False)
+        options = search_options(shared, symmetries=False, asks_policy=has_policy(evaluators[0]))
         self._tree = AnalysisSearch(game, options, len(evaluators), leaves, megabytes, seed)
         self._fixed: FixedSearch | None = None  # in place of the tree, for the present position
         self._position = game.start()
@@ -99,7 +104,7 @@ class Analysis:
             works = [partial(self._run_fixed, fixed)]
         else:
             self._tree.start(_to_core(limits))
-            is_timed = limits.simulations is None or limits.seconds is not None
+            is_timed = limits.simulations is None or limits.has_clock
             works = [partial(self._run, thread, is_timed) for thread in range(len(self._evaluators))]
         self._threads = [threading.Thread(target=work, name="analysis", daemon=True) for work in works]
         for thread in self._threads:
@@ -148,6 +153,11 @@ class Analysis:
         return int(self._tree.most_in_flight())
 
     @property
+    def has_virtual_loss(self) -> bool:
+        """Whether any path still counts as lost games (alphago): never once the search has ended."""
+        return bool(self._tree.has_virtual_loss())
+
+    @property
     def tree_bytes(self) -> int:
         """Memory that the tree takes."""
         return int(self._tree.bytes())
@@ -165,7 +175,7 @@ class Analysis:
 
     def _make_fixed(self, limits: Limits) -> FixedSearch | None:
         """The search of a policy that does not share its tree; None: the tree is searched."""
-        if isinstance(self._search, PuctConfig):
+        if isinstance(self._search, PuctConfig | AlphaGoConfig):
             return None
         is_fixed = limits.simulations is not None and limits.seconds is None
         if isinstance(self._search, GumbelConfig) and (not is_fixed or limits.actions):
@@ -216,7 +226,7 @@ class Analysis:
             ownership = np.array(core.ownership, np.float32).reshape(height, width)
         score = None if np.isnan(core.score) else float(core.score)
         return Report(core.simulations, core.seconds, core.value, tuple(moves[i] for i in core.order), score, ownership,
-                      core.ended)
+                      core.ended, core.resigns)
 
 
 def _to_core(limits: Limits) -> AnalysisLimits:
@@ -225,4 +235,5 @@ def _to_core(limits: Limits) -> AnalysisLimits:
     core.seconds = -1.0 if limits.seconds is None else max(0.0, limits.seconds)
     core.actions = list(limits.actions)
     core.to_the_end = limits.to_the_end
+    core.processor_seconds = -1.0 if limits.processor_seconds is None else max(0.0, limits.processor_seconds)
     return core

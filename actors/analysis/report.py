@@ -14,6 +14,12 @@ class Limits:
     seconds: float | None = None
     actions: tuple[int, ...] = ()  # searched at the root only; (): all legal ones
     to_the_end: bool = False  # spends the limits also if the best move cannot change any more
+    processor_seconds: float | None = None  # of all threads together, with their networks on this processor
+
+    @property
+    def has_clock(self) -> bool:
+        """Whether a clock ends the search."""
+        return self.seconds is not None or self.processor_seconds is not None
 
 
 @dataclass(frozen=True)
@@ -41,3 +47,4 @@ class Report:
     score: float | None  # points for the player to move; None: the weights have no such head
     ownership: NDArray[np.float32] | None  # [H, W] in [-1, 1], 1: of the player to move; None: no such head
     ended: str  # "" while it runs, else simulations | time | stop | decided | proven | memory
+    resigns: bool = False  # by the rule of the search, if it has one (alphago)

@@ -41,7 +41,7 @@ def estimate_elo(samples: Sequence[Sequence[float]]) -> EloEstimate:
     if games == 0:
         raise ValueError("no game was played, so nothing can be said of the players")
     score = sum(map(sum, samples)) / games
-    low, high = _wilson(score, games / _dispersion(samples, score, games))
+    low, high = wilson_interval(score, games / _dispersion(samples, score, games))
     return EloEstimate(score, elo_of(score), elo_of(low), elo_of(high))
 
 
@@ -54,8 +54,8 @@ def _dispersion(samples: Sequence[Sequence[float]], score: float, games: int) ->
     return (found + PRIOR_GAMES * variance) / ((games + PRIOR_GAMES) * variance)
 
 
-def _wilson(score: float, games: float) -> tuple[float, float]:
-    """The scores whose distance from `score` is within 1.96 of their own standard deviations."""
+def wilson_interval(score: float, games: float) -> tuple[float, float]:
+    """95 %: the scores whose distance from `score` is within 1.96 of their own standard deviations."""
     weight = Z_95**2 / games
     middle = (score + weight / 2) / (1 + weight)
     half = Z_95 / (1 + weight) * sqrt(score * (1 - score) / games + Z_95**2 / (4 * games**2))

@@ -44,6 +44,26 @@ class Forfeit:
     message: str
 
 
+class OwnPositions:
+    """Plays the actions of open games again under a player's own Game: the same rules, other planes for its network."""
+
+    def __init__(self, game: Game) -> None:
+        self._game = game
+        self._positions: dict[int, tuple[Position, int]] = {}  # number of the game -> position, actions played
+
+    def position(self, game: OpenGame) -> Position:
+        """The position of this game, which the next call plays on."""
+        position, played = self._positions.get(game.number) or (self._game.start(), 0)
+        for action in game.actions[played:]:
+            position.play(action)
+        self._positions[game.number] = position, len(game.actions)
+        return position
+
+    def end(self, game: OpenGame) -> None:
+        """Forgets the game."""
+        self._positions.pop(game.number, None)
+
+
 class Player(Protocol):
     """One of the two players of a match; the arena calls it from one thread."""
 
@@ -75,6 +95,7 @@ class SearchPlayer:
     ) -> None:
         self.name = name
         self._evaluators, self._seed, self._should_stop = evaluators, seed, should_stop
+        self._positions = OwnPositions(game)
         options = search_options(strength_search(search, search.simulations), symmetries=False)
         share = -(-games_at_once // len(evaluators))
         self._searches = [SearchBatch(game, options, share, seed) for _ in evaluators]
@@ -83,20 +104,23 @@ class SearchPlayer:
     def choose(self, games: Sequence[OpenGame]) -> list[int]:
         """Searches all games; StoppedError if the match is stopped."""
         threads = min(len(self._evaluators), len(games))
-        parts = list(self._pool.map(lambda thread: self._search(thread, games[thread::threads]), range(threads)))
+        positions = [self._positions.position(game) for game in games]
+        parts = list(self._pool.map(
+            lambda thread: self._search(thread, games[thread::threads], positions[thread::threads]), range(threads)))
         return [parts[row % threads][row // threads] for row in range(len(games))]
 
     def end(self, game: OpenGame) -> None:
-        """Keeps nothing of a game."""
+        """Forgets the game's position."""
+        self._positions.end(game)
 
     def close(self) -> None:
         """Ends the threads."""
         self._pool.shutdown()
 
-    def _search(self, thread: int, games: Sequence[OpenGame]) -> list[int]:
+    def _search(self, thread: int, games: Sequence[OpenGame], positions: Sequence[Position]) -> list[int]:
         searches = self._searches[thread]
-        for index, game in enumerate(games):
-            searches.begin(index, game.position, _search_seed(self._seed, game))
+        for index, (game, position) in enumerate(zip(games, positions, strict=True)):
+            searches.begin(index, position, _search_seed(self._seed, game))
         while not searches.is_done():
             if self._should_stop():
                 raise StoppedError("the match was stopped during a search")

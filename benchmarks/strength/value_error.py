@@ -1,12 +1,13 @@
 """How far a value network and the mean of rollouts are from the outcome, by the stage of the game.
 
-    python -m benchmarks.strength.value_error RUN_DIR [--positions 500] [--rollouts 100] [--record]
+    python -m benchmarks.strength.value_error RUN_DIR [--rollout FILE] [--positions 500] [--rollouts 100] [--record]
 
 RUN_DIR is a run of games for a value network (experiment=alphago_9x9_value).  Each position is judged by its network
 in one evaluation, and by the mean outcome of rollouts that each of these policies plays from there: evenly among the
-legal moves, the supervised and the reinforced policy of that run.  Printed is the mean of (z - v)^2 by how many moves
-were made, z and v in [-1, 1]: Silver et al. 2016, figure 2b.  The positions are those of the run's test games, from
-which it never learned, or one of each game of --records DIR, a directory of record logs.
+legal moves, the rollout policy of --rollout FILE, the supervised and the reinforced policy of that run.  Printed is the
+mean of (z - v)^2 by how many moves were made, z and v in [-1, 1]: Silver et al. 2016, figure 2b.  The positions are
+those of the run's test games, from which it never learned, or one of each game of --records DIR, a directory of record
+logs.
 """
 
 import argparse
@@ -24,9 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.lib import record
-from shusaku.actors.evaluators.dummies import UniformEvaluator
 from shusaku.actors.value_games import evaluator_of, game_of
-from shusaku.common._core import Game, Position, SearchBatch
+from shusaku.common._core import Game, Position, Rollouts, SearchBatch
 from shusaku.common.codec import decode_record
 from shusaku.common.config.schema import Config, InferenceConfig
 from shusaku.common.config.search import PolicyOnlyConfig
@@ -59,6 +59,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path)
     parser.add_argument("--records", type=Path, help="record logs of other games, whose positions are judged instead")
+    parser.add_argument("--rollout", type=Path, help="a rollout policy, as `shusaku rollout` writes it")
     parser.add_argument("--positions", type=int, default=500, help="the newest so many")
     parser.add_argument("--rollouts", type=int, default=100, help="from each position, by each policy")
     parser.add_argument("--stage", type=int, default=10, help="moves of a stage of the game")
@@ -123,7 +124,15 @@ def _measure(
     value = evaluator_of(game, inference, weights, BATCH)
     results = search_positions(game, [_at(game, judged) for judged in positions], SAMPLED, value, batch=BATCH)
     estimates = {"value": np.array([result.raw_value for result in results], np.float64)}
-    players: dict[str, tuple[Game, Evaluate]] = {"uniform": (game, UniformEvaluator(game, BATCH))}
+    files = {"uniform": ""} | ({"rollout": str(options.rollout)} if options.rollout else {})
+    for name, file in files.items():
+        begin, rollouts = time.perf_counter(), Rollouts(game, file)
+        seeds = np.random.default_rng(options.seed).integers(1 << 63, size=(len(positions), options.rollouts)).tolist()
+        estimates[name] = np.array([_mean_outcome(rollouts, _at(game, judged), of_one)
+                                    for judged, of_one in zip(positions, seeds, strict=True)])
+        print(f"{name}: {len(positions) * options.rollouts:,} games in {time.perf_counter() - begin:.1f} s",
+              file=sys.stderr)
+    players: dict[str, tuple[Game, Evaluate]] = {}
     for name in POLICIES:
         policy = load_weights(run / FOLDER / f"{name}.safetensors")
         own = game_of(game, policy)
@@ -134,6 +143,10 @@ def _measure(
         seconds = time.perf_counter() - begin
         print(f"{name}: {plies:,} moves in {seconds:.0f} s, {plies / seconds:,.0f}/s", file=sys.stderr)
     return estimates
+
+
+def _mean_outcome(rollouts: Rollouts, position: Position, seeds: Sequence[int]) -> float:
+    return float(np.mean([rollouts.play(position, seed)[0] for seed in seeds]))
 
 
 def _rollouts(

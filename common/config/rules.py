@@ -37,7 +37,9 @@ _LIMITS: Limits = [
     (one_of("auto", "fp32", "bf16"), ["learner.precision"]),
     (one_of("cpu", "cuda"), ["inference.device", "learner.device"]),
     (one_of("power", "fixed"), ["replay.window"]),
+    (one_of("planes", "moves"), ["replay.keep"]),
     (one_of("linear", "planes"), ["network.policy_head"]),
+    (one_of("residual", "plain"), ["network.tower"]),
     (one_of("reject", "draw"), ["records.unknown"]),
     (one_of("sgd", "adam", "adamw"), ["learner.optimizer"]),
     (one_of("constant", "cosine", "step", "cooldown"), ["learner.schedule"]),
@@ -47,11 +49,11 @@ _LIMITS: Limits = [
         "learner.weight_decay", "learner.value_weight", "learner.short_term_weight", "learner.soft_policy_weight",
         "learner.reply_weight",
         "learner.moves_left_weight", "learner.ownership_weight", "learner.score_weight", "learner.blunder_gap",
-        "learner.blunder_width", "learner.warmup_steps", "learner.max_grad_norm", "learner.threads",
+        "learner.blunder_width", "learner.warmup_steps", "learner.steps", "learner.max_grad_norm", "learner.threads",
         "learner.prefetch", "match.opening_plies", "rater.opening_plies", "rater.fill", "gate.opening_plies",
         "gate.simulations", "records.games", "records.moves",
         "first.nodes", "first.depth", "first.movetime_ms",
-        "second.nodes", "second.depth", "second.movetime_ms",
+        "second.nodes", "second.depth", "second.movetime_ms", "first.seconds", "second.seconds",
     ]),
     (number("; -1: the newest checkpoint", at_least=-1), ["resume_from"]),
     (number(at_least=0, at_most=1),
@@ -94,6 +96,9 @@ _LIMITS: Limits = [
     (number(above=0, at_most=3600), ["bench.seconds"]),
     (number(above=0), ["dataset.minutes"]),
     (number(at_least=1, at_most=10_000_000), ["dataset.positions"]),
+    (number(at_least=1, at_most=1000), ["rollout.passes"]),
+    (number(above=0, at_most=10), ["rollout.rate"]),
+    (number(at_least=1), ["rollout.least_seen"]),
     (number(above=0, at_most=1000), ["records.weight"]),
 ]
 _SELF_PLAY_LIMITS: Limits = [
@@ -120,7 +125,8 @@ def check(config: Config) -> None:
 
 def names_players(config: Config) -> bool:
     """Whether the command plays with networks of runs, from which parts of the searches then come."""
-    return bool(config.checkpoint) or config.first != PlayerConfig() or config.second != PlayerConfig()
+    names = (config.checkpoint, config.engine.policy, config.engine.value)
+    return any(names) or config.first != PlayerConfig() or config.second != PlayerConfig()
 
 
 def check_self_play(config: Config) -> None:
@@ -162,6 +168,8 @@ def _conditions(config: Config) -> Iterator[_Condition]:
            "must be among learner.targets, or they are never learned; add them there")
     yield ("replay.test_share", not (replay.test_share and config.dataset.records),
            "is for games that are played; those of dataset.records have parts that are not learned from, leave it out")
+    yield ("replay.test_share", not (replay.test_share and config.reinforce.enabled),
+           "policy gradient learns from each game once and keeps none; leave it out")
     yield ("learner.batch_size", learner.batch_size <= replay.capacity,
            f"must not exceed replay.capacity={replay.capacity}; raise the capacity or lower the batch size")
     yield ("learner.blunder_width", learner.blunder_gap == 0 or learner.blunder_width <= 2 * learner.blunder_gap,
@@ -170,6 +178,8 @@ def _conditions(config: Config) -> Iterator[_Condition]:
            "must be steps above 0, each later than the one before")
     yield ("games", config.games >= 2 and config.games % 2 == 0,
            "must be an even number from 2 on, because every opening is played twice, with sides swapped")
+    yield ("network.policy_head", config.network.tower == "residual" or config.network.policy_head == "linear",
+           "network.tower=plain has a policy head of its own, one filter for each action of a cell; leave it out")
     yield "games", config.games <= 100_000, "must be at most 100000"
     for key, games in (("rater.games", config.rater.games), ("gate.games", config.gate.games)):
         yield (key, games % 2 == 0, "must be an even number, because every opening is played twice, with sides swapped")
@@ -213,7 +223,11 @@ def _self_play_conditions(config: Config) -> Iterator[_Condition]:
     for policy, reason in (("mcts", "plain UCT uses no network"),
                            ("policy_only", "its target is the network's own policy")):
         yield ("search.policy", search.policy != policy or not config.learner.enabled or not plays,
-               f"{reason}, so nothing can be learned; use search=puct or search=gumbel, or learner.enabled=false")
+               f"{reason}, so nothing can be learned; use search=puct or search=gumbel, or learner.enabled=false, or "
+               "dataset.records=DIR to learn from finished games")
+    yield ("search.policy", search.policy != "alphago",
+           "searches one position at a time, for play; use another search, or name a player for match, gtp, uci, usi, "
+           "view or analyse")
     yield ("self_play.komi_stdev", play.komi_stdev == 0 or config.game.name == "go",
            f"{config.game.name} has no komi; leave it out")
     has_cheap = play.cheap_share > 0 or play.decided_value < 1
@@ -296,6 +310,12 @@ def _player_conditions(config: Config, key: str) -> Iterator[_Condition]:
            f'must name a program: {key}.command="{ENGINES.get(engine)}"')
     yield f"{key}.command", not player.command or is_program, f"is for {programs}"
     yield f"{key}.options", not player.options or is_program, f"are for {programs}"
+    for name in ("policy", "value", "rollout"):
+        network = getattr(player, name)
+        yield (f"{key}.{name}", not (network and engine),
+               f"is of {key}.search=alphago, and {key}.engine={engine} names a player already; leave one of them out")
+    yield (f"{key}.seconds", not (player.seconds and engine),
+           f"is of a search of ours on one tree, and {key}.engine={engine} has none; leave it out")
     yield (f"{key}.precision", not (player.precision and engine),
            f"is of a network, and {key}.engine={engine} has none; leave it out")
     given = [name for name in ("nodes", "depth", "movetime_ms") if getattr(player, name)]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import Any
 
-from shusaku.common.config.search import PuctConfig, SearchConfig, all_settings
+from shusaku.common.config.search import DEFAULTS, PuctConfig, SearchConfig, all_settings
 
 USUAL_GAMES = 64  # side by side in one actor
 
@@ -125,6 +125,7 @@ class ReplayConfig:
     minimum: int = 10_000  # rows before the first step; with `power` also the smallest window
     window_exponent: float = 0.65  # of the power law
     window_factor: float = 0.4  # rows that the window grows by for each new row, at first
+    keep: str = "planes"  # planes | moves: replayed when a row is sampled, for a window that memory would not hold
     samples_per_position: float = 2.0  # how often a position is learned from
     surprise_weight: float = 0.0  # share of a game's draws that goes by KL(policy || prior) (KataGo: 0.5); 0: none
     value_surprise_weight: float = 0.0  # and by how far the searches' next values were from the network's (0.1)
@@ -146,15 +147,25 @@ class DatasetConfig:
 
 
 @dataclass
+class RolloutConfig:
+    """How `shusaku rollout` learns a rollout policy from the games of dataset.records."""
+
+    passes: int = 6  # over the games
+    rate: float = 0.2  # of AdaGrad in the first pass; it falls evenly over the passes
+    least_seen: int = 10  # a feature gets a weight if so many moves to choose from had it
+
+
+@dataclass
 class NetworkConfig:
-    """The residual tower with a policy and a value head (AlphaGo Zero, Methods)."""
+    """The tower with a policy and a value head (AlphaGo Zero, Methods; plain: AlphaGo, Methods)."""
 
     filters: int = 64  # channels of the tower
-    blocks: int = 5  # residual blocks of two 3x3 convolutions
+    blocks: int = 5  # residual blocks of two 3x3 convolutions; of a plain tower, its 3x3 layers after the first
     policy_filters: int = 2  # channels of the policy head before its last layer
     value_filters: int = 1  # channels of the value head before its linear layers
     value_hidden: int = 64  # width of the value head's hidden layer
     policy_head: str = "linear"  # linear | planes: each cell's features say the logits of its own A / (H W) actions
+    tower: str = "residual"  # residual | plain: 5x5 and then 3x3 layers, no norms, a policy bias for each action
 
 
 @dataclass
@@ -169,6 +180,7 @@ class LearnerConfig:
 
     enabled: bool = True  # false: self-play only, the limiter is off too
     batch_size: int = 256  # rows of a gradient step
+    steps: int = 0  # gradient steps that end a run, summed over resumes, if its minutes do not; 0: any number
     targets: list[str] = field(default_factory=lambda: ["policy", "value"])  # what is learned
     publish_heads: list[str] = field(default_factory=list)  # ownership, score: sent with the weights, for engines
     optimizer: str = "adamw"  # sgd | adam | adamw
@@ -187,7 +199,7 @@ class LearnerConfig:
     blunder_width: float = 0.06  # of the transition around that gap (lc0: deblunder-q-blunder-width)
     warmup_steps: int = 100  # the learning rate rises linearly over them
     schedule: str = "constant"  # constant | cooldown | cosine (to 5 % at `schedule_steps`) | step (tenths)
-    schedule_steps: int = 20_000  # length of `cosine` and `step`; `cooldown` goes by `run.minutes`
+    schedule_steps: int = 20_000  # of `cosine` and `step`; `cooldown` goes by `run.minutes` or `learner.steps`
     schedule_drops: list[int] = field(default_factory=list)  # steps of `step`'s drops to a tenth; none: at each third
     cooldown_share: float = 0.25  # of the run, its last part, in which `cooldown` falls from constant to 5 %
     max_grad_norm: float = 4.0  # gradients are clipped to it; 0: not
@@ -259,9 +271,13 @@ class BenchConfig:
 
 @dataclass
 class PlayerConfig:
-    """One of the two players of `shusaku match`: a checkpoint, or an engine."""
+    """One of the two players of `shusaku match`: a checkpoint, an engine, or the networks of search=alphago."""
 
     checkpoint: str = ""  # RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | shipped (by us) | random (untrained)
+    policy: str = ""  # alphago: the policy network, named in the same way; else the checkpoint, or the rollout policy
+    value: str = ""  # alphago: the value network; else the checkpoint
+    rollout: str = ""  # alphago: search.rollout of this player
+    seconds: float = 0.0  # puct, alphago: processor time of a search, instead of search.simulations; 0: those
     engine: str = ""  # gtp | uci | usi: a program, see command; mcts: plain UCT with random rollouts; random
     command: str = ""  # of an engine over gtp, uci or usi: program and arguments
     options: dict[str, Any] = field(default_factory=dict)  # uci, usi: of the engine; gtp: {level: 1} sends `level 1`
@@ -308,6 +324,8 @@ class EngineConfig:
     simulations: int = 0  # of a move, unless a clock or a command says otherwise; 0: as the run was searched
     positions: int = 16  # that `analyse` searches at once, each on a tree of its own
     lag_ms: int = 50  # that a move takes besides its search, on its way to the arbiter's clock and back
+    policy: str = ""  # search=alphago: the policy network, as `checkpoint` names one; else that one
+    value: str = ""  # search=alphago: the value network; else the checkpoint
     resign_value: float = -0.95  # gtp, usi: an engine whose searches see less resigns; -1: never
     resign_moves: int = 3  # that have to see it in a row
     ponder: bool = False  # gtp: search while the opponent thinks (UCI and USI say so themselves)
@@ -345,6 +363,7 @@ class Config:
     reinforce: ReinforceConfig = field(default_factory=ReinforceConfig)
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     dataset: DatasetConfig = field(default_factory=DatasetConfig)
+    rollout: RolloutConfig = field(default_factory=RolloutConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
     learner: LearnerConfig = field(default_factory=LearnerConfig)
     strength: StrengthConfig = field(default_factory=StrengthConfig)
@@ -362,13 +381,22 @@ class Config:
     view: ViewConfig = field(default_factory=ViewConfig)
     games: int = 400  # of a match, an even number
     checkpoint: str = ""  # RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | shipped (by us) | random (untrained)
-    file: str = ""  # that export writes
+    file: str = ""  # that export or rollout writes
     resume_from: int = -1  # step of a kept checkpoint that train and local go back to; -1: the newest
+
+
+# Settings of the search that records of earlier versions do not know: their defaults are what those were played with.
+ADDED_SETTINGS = (
+    "rollout", "c_alphago", "rollout_share", "expand_after", "prior_power", "virtual_loss", "resign_below", "fpu",
+    "target_temperature", "symmetries",
+)
 
 
 def config_hash(config: Config) -> str:
     """Names the settings that decide what a record means: game, search and self-play."""
-    parts = [asdict(config.game), all_settings(config.search), asdict(config.self_play)]
+    search = {name: value for name, value in all_settings(config.search).items()
+              if name not in ADDED_SETTINGS or value != DEFAULTS[name]}
+    parts = [asdict(config.game), search, asdict(config.self_play)]
     if config.value.enabled:
         parts.append(asdict(config.value))
     if config.reinforce.enabled:

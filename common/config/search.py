@@ -10,22 +10,31 @@ from typing import Any
 
 from shusaku.common.config.rule import Limits, Rule, limit_rules, number, one_of, raise_first
 
+AUTO = -1  # of expand_after
+
 
 @dataclass
 class SearchConfig:
     """How a move is searched.  Every policy reads these settings."""
 
-    policy: str = ""  # puct | gumbel | mcts (plain UCT with random rollouts, no network) | policy_only (no search)
+    policy: str = ""  # puct | gumbel | mcts (plain UCT: rollouts, no network) | policy_only (no search) | alphago
     simulations: int = 64  # a search
 
 
 @dataclass
-class EvaluationConfig:
+class AveragingConfig:
+    """How often the network sees a position."""
+
+    average_symmetries: bool = False  # evaluations are means over all symmetries: for play, not for self-play (KataGo)
+
+
+@dataclass
+class EvaluationConfig(AveragingConfig):
     """How evaluations of the network are shared between positions."""
 
     cache: int = 1 << 18  # positions whose evaluation an actor remembers; 0: none
     symmetric_cache: bool = False  # a position and its mirror images are evaluated, and remembered, as one of them
-    average_symmetries: bool = False  # evaluations are means over all symmetries: for play, not for self-play (KataGo)
+    symmetries: bool = True  # self-play evaluates through a random symmetry of the game (AlphaGo Zero; AlphaZero: no)
 
 
 @dataclass
@@ -66,13 +75,14 @@ class ExplorationConfig(TemperatureConfig):
     """How self-play explores: noise, temperature and forced playouts at the root, and moves drawn at random."""
 
     noise: bool = True  # Dirichlet noise on the root prior
-    dirichlet_alpha: float = 1.0  # about 10 / number of legal moves (AlphaZero: 0.3 chess, 0.03 Go)
+    dirichlet_alpha: float = 1.0  # 0: by the game, about 10 / number of legal moves (AlphaZero: 0.3 chess, 0.03 Go)
     dirichlet_total: float = 0.0  # instead of alpha: alphas adding up to this, half of it by the prior (KataGo 10.83)
     dirichlet_fraction: float = 0.25  # share of the noise in the root prior
     root_policy_temperature: float = 1.0  # flattens the root prior before the noise (KataGo 1.1)
     root_policy_temperature_early: float = 1.0  # the same at ply 0, if there is a half-life (KataGo 1.25)
     root_policy_temperature_half_life: float = 0.0  # plies (KataGo: the board's side); 0: no early one
     forced_playouts: float = 0.0  # k: a visited root action gets at least sqrt(k * P * N) visits (KataGo 2)
+    target_temperature: float = 1.0  # of the policy to learn, visits^(1/this); 0: the most visited; -1: the move's own
     prune_policy: bool = False  # takes visits that PUCT would not give with hindsight from move and target (KataGo)
 
 
@@ -83,7 +93,8 @@ class PuctConfig(ExplorationConfig, MoveChoiceConfig, PriorConfig, TreeConfig, E
     policy: str = "puct"
     c_puct_log: float = 0.0  # c = c_puct + this * log((N + c_puct_base) / c_puct_base) (AlphaZero 1, KataGo 0.45)
     c_puct_base: float = 19652.0  # where that growth sets in (AlphaZero; KataGo 500, lc0 38739)
-    fpu_reduction: float = 0.2  # unvisited child: parent's value - this * sqrt(visited prior) (KataGo, lc0)
+    fpu: str = "parent"  # value of an unvisited child: parent | zero, a draw (AlphaGo Zero) | loss (AlphaZero)
+    fpu_reduction: float = 0.2  # fpu=parent: parent's value - this * sqrt(visited prior) (KataGo, lc0)
     root_fpu_reduction: float = 0.0  # the same at the root (KataGo: 0 where noise explores)
     reuse: bool = False  # keep the subtree of the move that was played; its visits come on top of `simulations`
     leaves: int = 1  # of a game that are evaluated together: for play, never for self-play
@@ -104,8 +115,15 @@ class GumbelConfig(PriorConfig, TreeConfig, EvaluationConfig, SearchConfig):
 
 
 @dataclass
-class MctsConfig(TemperatureConfig, MoveChoiceConfig, TreeConfig, SearchConfig):
-    """Plain UCT with random rollouts and no network (Kocsis and Szepesvari 2006)."""
+class RolloutPolicyConfig:
+    """How games are played to their end from a leaf."""
+
+    rollout: str = ""  # file of a rollout policy, which `shusaku rollout` writes (AlphaGo); empty: uniformly at random
+
+
+@dataclass
+class MctsConfig(TemperatureConfig, MoveChoiceConfig, TreeConfig, RolloutPolicyConfig, SearchConfig):
+    """Plain UCT with rollouts and no network (Kocsis and Szepesvari 2006)."""
 
     policy: str = "mcts"
     c_uct: float = 1.4  # exploration constant
@@ -118,8 +136,22 @@ class PolicyOnlyConfig(TemperatureConfig, EvaluationConfig, SearchConfig):
     policy: str = "policy_only"
 
 
+@dataclass
+class AlphaGoConfig(AveragingConfig, RolloutPolicyConfig, SearchConfig):
+    """AlphaGo's search, APV-MCTS, for play (Silver et al. 2016, Methods and Extended Data Table 5)."""
+
+    policy: str = "alphago"
+    c_alphago: float = 5.0  # exploration constant of alphago (AlphaGo: c_puct)
+    rollout_share: float = 0.5  # lambda: a leaf is worth (1 - lambda) value network + lambda rollouts; 0: no rollouts
+    expand_after: int = 40  # a leaf with more rollouts gets children (n_thr); auto (-1): as the network keeps up
+    prior_power: float = 0.67  # beta: the prior is the policy network's p^beta, normalised
+    virtual_loss: int = 3  # games that a path counts as lost while it is rolled out, so that other threads leave it
+    resign_below: float = -0.8  # a player whose every visited move is worth less resigns; -1: never
+
+
 POLICIES: dict[str, type[SearchConfig]] = {
     "puct": PuctConfig, "gumbel": GumbelConfig, "mcts": MctsConfig, "policy_only": PolicyOnlyConfig,
+    "alphago": AlphaGoConfig,
 }
 
 # Every setting of every policy.
@@ -171,7 +203,7 @@ def without_exploration(search: SearchConfig) -> SearchConfig:
 def rows_a_step(search: SearchConfig, num_symmetries: int) -> int:
     """How many rows of the network one step of one search asks for at most."""
     leaves = search.leaves if isinstance(search, PuctConfig) else 1
-    return leaves * num_symmetries if isinstance(search, EvaluationConfig) and search.average_symmetries else leaves
+    return leaves * num_symmetries if isinstance(search, AveragingConfig) and search.average_symmetries else leaves
 
 
 def all_settings(search: SearchConfig) -> dict[str, Any]:
@@ -205,6 +237,10 @@ def search_rules(search: SearchConfig, key: str) -> list[Rule]:
         rules.append((f"{key}.root_policy_temperature_early", search.root_policy_temperature_early,
             search.root_policy_temperature_early == 1 or search.root_policy_temperature_half_life > 0,
             f"has no effect without a half-life; give {key}.root_policy_temperature_half_life"))
+    if isinstance(search, AlphaGoConfig):
+        rules.append((f"{key}.expand_after", "auto" if search.expand_after == AUTO else search.expand_after,
+            search.expand_after != AUTO or search.rollout_share > 0,
+            f"weighs networks against rollouts, of which {key}.rollout_share=0 has none; give a number"))
     return rules
 
 
@@ -212,18 +248,26 @@ _LIMITS: Limits = [
     (one_of(*POLICIES), ["policy"]),
     (one_of("visits", "lcb"), ["move_choice"]),
     (one_of("improved", "puct"), ["gumbel_interior"]),
+    (one_of("parent", "zero", "loss"), ["fpu"]),
     (number(at_least=0), [
-        "c_puct", "c_puct_log", "c_uct", "fpu_reduction", "root_fpu_reduction", "lcb_stdevs", "temperature",
+        "c_puct", "c_puct_log", "c_uct", "c_alphago", "prior_power", "fpu_reduction", "root_fpu_reduction",
+        "lcb_stdevs", "temperature",
         "temperature_half_life", "temperature_final", "temperature_plies", "dirichlet_total", "forced_playouts",
         "root_policy_temperature_half_life", "gumbel_scale", "maxvisit_init",
     ]),
     (number(at_least=0, at_most=1), ["lcb_least_share", "dirichlet_fraction"]),
+    (number("; 0: the value network alone, 1: rollouts alone", at_least=0, at_most=1), ["rollout_share"]),
+    ((lambda value: value == AUTO or 1 <= value <= 1 << 20, "must be at least 1 and at most 1048576, or auto"),
+     ["expand_after"]),
+    (number(at_least=0, at_most=1000), ["virtual_loss"]),
+    (number("; -1: never", at_least=-1, at_most=1), ["resign_below"]),
     (number(at_least=0, at_most=1 << 28), ["cache"]),
     (number(at_least=1), ["considered_actions"]),
     (number(at_least=1, at_most=64), ["leaves"]),
     (number(at_least=1, at_most=1 << 20), ["simulations"]),
     (number(above=0), ["value_scale"]),
     (number("; {prefix}c_puct_log=0 switches growth off", above=0), ["c_puct_base"]),
-    (number("; {prefix}noise=false switches noise off", above=0), ["dirichlet_alpha"]),
+    (number("; 0: by the game, {prefix}noise=false switches noise off", at_least=0), ["dirichlet_alpha"]),
+    ((lambda value: value == -1 or value >= 0, "must be at least 0, or -1: that of the move"), ["target_temperature"]),
     (number("; 1 changes nothing", above=0), ["root_policy_temperature", "root_policy_temperature_early"]),
 ]

@@ -12,7 +12,7 @@ from shusaku.common.errors import UsageError
 
 _trusted: set[str] = set()  # entries that the user of this process has named
 _trusts_files = False  # the user of this process has said trust=true
-HOW = "write game.entry=module:Class, module being a file of the current directory without its .py, or an installed one"
+HOW = "module being a file of the current directory without its .py, or an installed one"
 
 
 def trust(entry: str) -> None:
@@ -43,17 +43,18 @@ def adopt(decided: tuple[frozenset[str], bool]) -> None:
         trust_files()
 
 
-def find_class(entry: str) -> Any:
-    """The class; the current directory comes first on the path of modules, as with `python -m`.
+def find_class(entry: str, key: str = "game.entry") -> Any:
+    """The class that the setting `key` names; the current directory comes first on the path, as with `python -m`.
 
     UsageError if the user has not named the entry, if module or class is missing, or if the import fails.
     """
+    label, how = f"{key}={entry}", f"write {key}=module:Class, {HOW}"
     module_name, colon, class_name = entry.partition(":")
     parts = [*module_name.split("."), *class_name.split(".")]
     if not colon or not all(part.isidentifier() for part in parts):
-        raise UsageError(f"game.entry={entry}: names no class; {HOW}")
+        raise UsageError(f"{label}: names no class; {how}")
     if entry not in _trusted and not _trusts_files:
-        raise UsageError(f"game.entry={entry}: named by a file, and importing it would run its code; if you trust that "
+        raise UsageError(f"{label}: named by a file, and importing it would run its code; if you trust that "
                          f"code, add game=python game.entry={entry} to this command, or trust=true")
     here = os.getcwd()
     if here not in sys.path:
@@ -63,13 +64,13 @@ def find_class(entry: str) -> Any:
         found: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise UsageError(f"game.entry={entry}: importing {module_name} raised {where(error)}") from error
+            raise UsageError(f"{label}: importing {module_name} raised {where(error)}") from error
         near = get_close_matches(module_name, [file.stem for file in Path(here).glob("*.py")], 1)
         hint = f"nearest: {near[0]}.py; " if near else ""
-        raise UsageError(f"game.entry={entry}: there is no module {error.name} in {here}, nor is one installed; "
-                         f"{hint}{HOW}") from None
+        raise UsageError(f"{label}: there is no module {error.name} in {here}, nor is one installed; "
+                         f"{hint}{how}") from None
     except Exception as error:
-        raise UsageError(f"game.entry={entry}: importing {module_name} raised {where(error)}") from error
+        raise UsageError(f"{label}: importing {module_name} raised {where(error)}") from error
     place = getattr(found, "__file__", None) or "a package of folders"
     for name in class_name.split("."):
         missing = object()
@@ -78,10 +79,10 @@ def find_class(entry: str) -> Any:
             classes = [key for key, value in vars(found).items() if isinstance(value, type)]
             near = get_close_matches(name, classes, 1, 0.3)
             hint = f"; nearest: {near[0]}" if near else ""
-            raise UsageError(f"game.entry={entry}: {module_name} ({place}) has no class {name}{hint}")
+            raise UsageError(f"{label}: {module_name} ({place}) has no class {name}{hint}")
         found = inner
     if not isinstance(found, type):
-        raise UsageError(f"game.entry={entry}: {class_name} is no class but {type(found).__name__}; {HOW}")
+        raise UsageError(f"{label}: {class_name} is no class but {type(found).__name__}; {how}")
     return found
 
 

@@ -4,11 +4,10 @@ Both are an object with the methods that docs/adding-a-game.md lists.  Here it i
 first move; its results during play are checked by the C++ adapter, common/core/bindings/games/python_rules.cpp.
 """
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +15,14 @@ from shusaku.common._core import external_names
 from shusaku.common.codec import MAX_PLIES
 from shusaku.common.errors import UsageError
 from shusaku.common.external.entry import find_class, where
+from shusaku.common.external.user_class import (
+    Param,
+    Parameter,
+    check_methods,
+    class_label,
+    constructor_parameters,
+    make_instance,
+)
 
 METHODS = {  # required methods and their arguments
     "start": (),
@@ -41,19 +48,6 @@ MOST_NUMBERS = 1 << 20  # of an observation
 MOST_SYMMETRIES = 64
 CACHED_STATES = 8192  # kept at most; a state of OpenSpiel's chess takes 10 kB
 CONTRACT = "docs/adding-a-game.md has the contract"
-Param = int | float | str | bool
-_SCALARS: dict[str, type] = {"int": int, "float": float, "str": str, "bool": bool}
-
-
-class Parameter(NamedTuple):
-    """A parameter that `game.<name>=` may set."""
-
-    name: str
-    default: Param | None  # None: it must be given
-    kind: type  # int, float, str or bool
-    help: str
-
-
 @dataclass(frozen=True)
 class LoadedGame:
     """A game that was found and whose attributes are valid; the C++ adapter is made from it."""
@@ -83,7 +77,7 @@ def load_game(name: str, params: Mapping[str, Param]) -> LoadedGame:
     for key, (_, default, kind, text) in known.items():
         value = params.get(key, default)
         if value is None:
-            rule = text or f"{_class_label(cls)} has no default for it"
+            rule = text or f"{class_label(cls)} has no default for it"
             raise UsageError(f"game={name} needs game.{key}=...: {rule}")
         if kind is float and type(value) is int:
             value = float(value)
@@ -96,7 +90,7 @@ def load_game(name: str, params: Mapping[str, Param]) -> LoadedGame:
     arguments = {key: value for key, value in full.items() if not (name == "python" and key == "entry")}
     if name == "python":
         _check_methods(label, cls)  # first: constructing a class that is no game may do anything
-    return _checked(name, label, full, _made(cls, label, arguments))
+    return _checked(name, label, full, make_instance(cls, label, arguments))
 
 
 def parameters(name: str, given: Mapping[str, Any]) -> list[Parameter]:
@@ -109,54 +103,12 @@ def _game_class(name: str, given: Mapping[str, Any]) -> tuple[Any, list[Paramete
     if name == "open_spiel":
         from shusaku.common.external.open_spiel import OpenSpielGame  # here: it needs the extra [open_spiel]
 
-        return OpenSpielGame, _constructor_parameters(OpenSpielGame)
+        return OpenSpielGame, constructor_parameters(OpenSpielGame, "game")
     entry = Parameter("entry", None, str, "module:Class, from the current directory or installed")
     if not given.get("entry"):
         return None, [entry]
     cls = find_class(str(given["entry"]))
-    return cls, [entry, *_constructor_parameters(cls)]
-
-
-def _class_label(cls: Any) -> str:
-    return f"{cls.__module__}:{cls.__qualname__}"
-
-
-def _constructor_parameters(cls: Any) -> list[Parameter]:
-    """The constructor's parameters that a command line can give: whole numbers, numbers, texts, true or false."""
-    helps = getattr(cls, "parameter_help", {})
-    found = []
-    if cls.__init__ is object.__init__:
-        return []
-    for name, parameter in list(inspect.signature(cls.__init__).parameters.items())[1:]:
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            continue
-        default = None if parameter.default is parameter.empty else parameter.default
-        if parameter.default is parameter.empty:
-            annotation = parameter.annotation
-            kind = _SCALARS.get(annotation if isinstance(annotation, str) else getattr(annotation, "__name__", ""))
-            if kind is None:
-                raise UsageError(f"{_class_label(cls)}: the constructor's parameter {name} has neither a default nor a "
-                                 "type among int, float, str and bool: give it one of them, so that game.<parameter>= "
-                                 "can set it")
-        elif type(default) in _SCALARS.values():
-            kind = type(default)
-        else:
-            continue  # a default that no command line can replace
-        if name == "entry":
-            raise UsageError(f"{_class_label(cls)}: the constructor's parameter must not be called entry, which names "
-                             "the class")
-        found.append(Parameter(name, default, kind, str(helps.get(name, ""))))
-    return found
-
-
-def _made(cls: Any, label: str, arguments: dict[str, Param]) -> Any:
-    try:
-        return cls(**arguments)
-    except UsageError:
-        raise
-    except Exception as error:
-        shown = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
-        raise UsageError(f"{label}: {cls.__name__}({shown}) raised {where(error)}") from error
+    return cls, [entry, *constructor_parameters(cls, "game")]
 
 
 def _checked(name: str, label: str, params: dict[str, Param], rules: Any) -> LoadedGame:
@@ -195,22 +147,7 @@ def _check_methods(label: str, cls: type) -> None:
     """UsageError on a method of the class that is missing or takes other arguments."""
     if hasattr(cls, "draw") and not callable(getattr(cls, "render", None)):
         raise UsageError(f"{label}: the method draw(state) is called render(state) now: rename it; {CONTRACT}")
-    for method, takes in {**METHODS, **OPTIONAL_METHODS}.items():
-        found = getattr(cls, method, None)
-        if found is None and method in OPTIONAL_METHODS:
-            continue
-        call = f"{method}({', '.join(takes)})"
-        if not callable(found):
-            near = [n for n in get_close_matches(method, dir(cls), 1, 0.7) if n not in METHODS]
-            hint = f" (is {near[0]} meant to be it?)" if near else ""
-            raise UsageError(f"{label}: {cls.__name__} has no method {call}{hint}; {CONTRACT}")
-        is_bound = isinstance(inspect.getattr_static(cls, method), staticmethod | classmethod)
-        try:
-            inspect.signature(found).bind(*(() if is_bound else ("self",)), *takes)
-        except TypeError as error:
-            raise UsageError(f"{label}: {method} cannot be called as {call}: {error}; {CONTRACT}") from None
-        except ValueError:
-            continue  # a compiled function without a signature
+    check_methods(label, cls, METHODS, OPTIONAL_METHODS, CONTRACT)
 
 
 def _symmetries(label: str, rules: Any, cells: int, actions: int) -> list[tuple[list[int], list[int]]]:

@@ -72,7 +72,7 @@ def measure_replay(config: Config) -> dict[str, Any]:
     replay = replace(config.replay, minimum=min(config.replay.minimum, config.replay.capacity - game.max_plies))
     buffer = make_buffer("memory", game, replay, batch_size=config.learner.batch_size, limited=False,
                          symmetries=config.learner.symmetries, labels=row_labels(game, config.learner))
-    appended, spent = 0, 0.0
+    empty, appended, spent = buffer.stats().nbytes, 0, 0.0
     while spent < config.bench.seconds / 2 or buffer.stats().rows < replay.minimum:
         records = player.play(5000)
         begin = time.perf_counter()
@@ -85,8 +85,9 @@ def measure_replay(config: Config) -> dict[str, Any]:
         batch = buffer.sample(config.learner.batch_size, sampled)
         assert batch is not None
         sampled += len(batch)
+    kept = (buffer.stats().nbytes - empty) / min(appended, replay.capacity)  # of games, if they are kept as moves
     return {"game": game.name, "appended_per_s": appended / spent, "sampled_per_s": sampled / seconds,
-            "batch_size": config.learner.batch_size, "bytes_per_row": buffer.stats().nbytes / replay.capacity}
+            "batch_size": config.learner.batch_size, "bytes_per_row": empty / replay.capacity + kept}
 
 
 def measure_any_selfplay(config: Config) -> dict[str, Any]:

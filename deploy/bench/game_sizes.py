@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
+from shusaku.actors.value_games import ValueGames
 from shusaku.common._core import Game
 from shusaku.common.codec import encode_record
 from shusaku.common.config.schema import Config, SelfPlayConfig
@@ -21,15 +22,19 @@ def game_sizes(config: Config, game: Game) -> tuple[float, float]:
 
     Of games of an untrained network, begun and searched as configured; the longest ones if none ends.
     """
-    few = min(config.search.simulations, MOST_SIMULATIONS)
+    few, batch, seed = min(config.search.simulations, MOST_SIMULATIONS), PARALLEL_GAMES // 2, config.run.seed
     search = replace(config.search, simulations=few)
     if isinstance(search, GumbelConfig):
         search = replace(search, considered_actions=min(search.considered_actions, few))
-    player = SelfPlay(
-        game, search, SelfPlayConfig(random_plies=config.self_play.random_plies),
-        PseudoRandomEvaluator(game, PARALLEL_GAMES), games=PARALLEL_GAMES, seed=config.run.seed,
-        identity=ActorIdentity(0),
-    )
+    if config.value.enabled:
+        policies = [PseudoRandomEvaluator(game, batch) for _ in range(2)]
+        player: SelfPlay = ValueGames(game, search, config.value, policies, policy_game=game, batch=batch, seed=seed,
+                                      identity=ActorIdentity(0))
+    else:
+        player = SelfPlay(
+            game, search, SelfPlayConfig(random_plies=config.self_play.random_plies),
+            PseudoRandomEvaluator(game, PARALLEL_GAMES), games=PARALLEL_GAMES, seed=seed, identity=ActorIdentity(0),
+        )
     ended: list[GameRecord] = []
     until = time.monotonic() + SECONDS
     while len(ended) < ENOUGH and time.monotonic() < until:

@@ -21,7 +21,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from shusaku.common.config.rules import check, names_players
 from shusaku.common.config.schema import Config, leaves
-from shusaku.common.config.search import DEFAULTS, PuctConfig
+from shusaku.common.config.search import AUTO, DEFAULTS, PuctConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.external.entry import trust, trust_files
 from shusaku.common.masking import MASK, mask_override, mask_tree
@@ -38,13 +38,15 @@ from shusaku.deploy.run.game_parameters import (
     make_game,
     parameter_value,
 )
+from shusaku.deploy.run.noise_of_game import alpha_of
 from shusaku.deploy.run.replay_urls import with_urls
 
 DEFAULT_EXPERIMENT = "connect_four"
 TRUST = "trust"  # trust=true: what files name may be run; only a command line says so
 PLAIN = Presets()
 _SWEEPS = ("choice", "glob", "interval", "range", "shuffle", "sort")  # what Hydra's grammar calls by a name
-_ZERO_IS_AUTO = ("actors.count", "actors.games_per_actor", "learner.threads", "match.engines")
+_AUTO = {"actors.count": 0, "actors.games_per_actor": 0, "learner.threads": 0, "match.engines": 0,
+         **{f"{section}.expand_after": AUTO for section in SECTIONS}}  # what `auto` stands for
 MOVED_SETTINGS = {  # settings of earlier versions -> their keys of today
     "inference.service_ms": "inference.batch_latency_ms",
 }
@@ -104,6 +106,7 @@ def to_config(tree: DictConfig, overrides: list[str], asked: frozenset[str]) -> 
     assert isinstance(resolved, Config)
     if "search" in asked or not names_players(resolved):  # else the policy is known when the run is read
         check_policy(settings, asked)
+    _settle_noise(resolved, typed)
     config = ComposedConfig(**vars(resolved))
     config.replay = with_urls(config.replay)  # `unresolved` below keeps the tree without them
     container = OmegaConf.to_container(typed, resolve=False)
@@ -112,6 +115,15 @@ def to_config(tree: DictConfig, overrides: list[str], asked: frozenset[str]) -> 
     config.search_settings = {name: value for name, value in settings.items() if f"search.{name}" in asked}
     config.unresolved = {str(key): value for key, value in container.items()}
     return config
+
+
+def _settle_noise(config: Config, tree: DictConfig) -> None:
+    """Dirichlet's alpha of the game in place of 0, in the configuration and in the tree that is saved."""
+    search = config.search
+    if not isinstance(search, PuctConfig) or search.dirichlet_alpha:
+        return
+    alpha = alpha_of(make_game(config.game.name, config.game.params, "search.dirichlet_alpha=0"))
+    search.dirichlet_alpha = tree.search.dirichlet_alpha = alpha
 
 
 def as_yaml(config: Config) -> str:
@@ -323,7 +335,7 @@ def _flatten(leaf: _Leaf, presets: Presets) -> list[_Leaf]:
     if isinstance(leaf.value, dict) and kind is not dict:
         inner = [_Leaf(f"{leaf.key}.{key}", value, leaf.text) for key, value in leaf.value.items()]
         return [low for setting in inner for low in _flatten(setting, presets)]
-    return [leaf._replace(value=0) if leaf.value == "auto" and leaf.key in _ZERO_IS_AUTO else leaf]
+    return [leaf._replace(value=_AUTO[leaf.key]) if leaf.value == "auto" and leaf.key in _AUTO else leaf]
 
 
 def _split_game(asked: str | None, leaves: list[_Leaf]) -> tuple[str | None, list[_Leaf], list[_Leaf]]:

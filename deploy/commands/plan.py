@@ -69,7 +69,8 @@ def measure(config: Config) -> Rates:
         searches_per_s=searches, rows_per_s=rows, evaluations_per_s=evaluated, actor_mb=played["actor_mb"],
         rows_per_game=rows_per_game, stored_bytes_per_row=stored_bytes_per_row,
         learner_rows_per_s=learned["rows_per_s"], learner_threads=threads, learner_mb=learned["learner_mb"],
-        window_bytes_per_row=window.stats().nbytes / few.capacity,
+        window_bytes_per_row=window.stats().nbytes / few.capacity  # of moves it keeps about what is stored
+        + (stored_bytes_per_row if few.keep == "moves" else 0),
         served_rows_per_s=None if served is None else served * rows / evaluated,
     )
 

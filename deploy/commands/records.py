@@ -51,7 +51,8 @@ def run(what: str, config: Config, as_json: bool) -> dict[str, Any]:
         if counts.rejected > SHOWN:
             print(f"  and {counts.rejected - SHOWN:,} more; --json lists {KEPT:,}")
     if counts.rejected:
-        raise RunError(f"{counts.rejected:,} of {counts.games + counts.rejected:,} games rejected, first: "
+        games = counts.games + counts.duplicates + counts.rejected
+        raise RunError(f"{counts.rejected:,} of {games:,} games rejected, first: "
                        f"{counts.rejects[0]}", result)
     return result
 

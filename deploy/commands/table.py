@@ -54,7 +54,7 @@ _PLAYED = ("game", "run.seed", "actors.count", "actors.games_per_actor", "search
 _IN_PROCESS = ("inference.runtime", "inference.precision", "inference.device")
 _LEARNED = ("self_play", "learner", "strength", "rater", "gating", "gate")
 _WINDOW = ("replay.window", "replay.capacity", "replay.minimum", "replay.window_exponent", "replay.window_factor",
-           "replay.samples_per_position", "replay.surprise_weight", "replay.value_surprise_weight")
+           "replay.keep", "replay.samples_per_position", "replay.surprise_weight", "replay.value_surprise_weight")
 _SYSTEM = ("game", "run.seed", "actors", "inference", "search", "self_play", "replay", "network", "learner")
 _ENGINE = ("checkpoint", "engine", "game", "run.seed", "search", "network", *_IN_PROCESS)
 
@@ -121,6 +121,10 @@ COMMANDS = {
                        "write games of a run as SGF, PGN, KIF or CSA, read such files to learn from, or check them",
                        "records export records.file=games.sgf run.dir=runs/first",
                        ("records", *_RUNNING, "game", "replay.megabytes"), ("export", "import", "check")),
+    "rollout": Command("commands.rollout", Takes.CONFIG,
+                       "learn a rollout policy from finished games, for search=mcts search.rollout=FILE",
+                       "rollout dataset.records=games file=go.rollout game=go game.size=9",
+                       ("dataset.records", "file", "rollout", "game", "run.seed")),
     "checkpoint": Command("commands.checkpoint", Takes.WHAT_AND_CONFIG,
                           "list the checkpoints of a run, verify their hashes, or describe a network",
                           "checkpoint describe checkpoint=runs/first", ("checkpoint", "run.dir"),
@@ -129,4 +133,6 @@ COMMANDS = {
                       "export onnx checkpoint=runs/first file=first.onnx", ("checkpoint", "file", "game"), ("onnx",)),
     "games": Command("commands.games", Takes.OPTIONS, "list the games; games check NAME checks the rules of one"),
     "perft": Command("commands.perft", Takes.OPTIONS, "count the move sequences of a game to a depth"),
+    "refine": Command("commands.refine", Takes.OPTIONS,
+                      "search for a better answer by Monte Carlo tree self-refine: refine task=queens rollouts=64"),
 }

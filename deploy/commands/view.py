@@ -54,7 +54,8 @@ def make_studio(config: Config) -> Shown:
         return Shown(studio, (f"{directory} has no checkpoint yet: only Watch and Learn have something to show",))
     if not chosen and "run.dir" in asked_keys(config):
         raise UsageError(f"run.dir={directory}: there is no run in it; name the folder of a run, or give checkpoint=…")
-    config = replace_settings(config, checkpoint=chosen or "shipped")
+    has_networks = config.engine.policy or config.engine.value  # of search=alphago
+    config = replace_settings(config, checkpoint=chosen or ("" if has_networks else "shipped"))
     threads = config.engine.threads or len(os.sched_getaffinity(0))
     opened = _open(config, threads)
     weights = opened.chosen.weights

@@ -187,6 +187,11 @@ class LocalRun(TrainingRun):
         return super().is_over() or any(map(self._has_made_its_share, self.actors))
 
     @property
+    def steps_made(self) -> int:
+        """Gradient steps over the life of the run."""
+        return self.training.learner.step_count
+
+    @property
     def evaluations(self) -> int:
         """By the network for self-play, summed over resumes; only while no actor plays."""
         return self.progress.evaluations + sum(actor.counters()["evaluations"] for actor in self.actors)

@@ -6,20 +6,33 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from shusaku.actors.analysis.analysis import Analysis, Limits
+from shusaku.actors.arena.analysis_player import AnalysisPlayer
 from shusaku.actors.arena.players import Player, RandomPlayer, SearchPlayer
 from shusaku.actors.evaluators.dummies import UniformEvaluator
 from shusaku.actors.evaluators.factory import make_bucketed_evaluator
 from shusaku.actors.opponents.player import EnginePlayer
 from shusaku.actors.opponents.session import MOVE_LIMIT, EngineSettings
 from shusaku.common._core import Game
+from shusaku.common.config.rule import raise_first
 from shusaku.common.config.rules import ENGINES
-from shusaku.common.config.schema import Config, NetworkConfig, PlayerConfig
-from shusaku.common.config.search import MctsConfig, SearchConfig, change_search, replace_read, rows_a_step
+from shusaku.common.config.schema import Config, PlayerConfig
+from shusaku.common.config.search import (
+    AlphaGoConfig,
+    MctsConfig,
+    PuctConfig,
+    SearchConfig,
+    change_search,
+    replace_read,
+    rows_a_step,
+    search_rules,
+)
 from shusaku.common.errors import UsageError
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.masking import mask_text, mask_tree
 from shusaku.common.network.weights import random_weights
 from shusaku.common.search import Evaluate
+from shusaku.deploy.run.alphago_networks import AlphaGoNetworks, find_networks, make_evaluators, same_rules
 from shusaku.deploy.run.calibration import with_scales
 from shusaku.deploy.run.chosen_weights import ChosenWeights, check_heads, check_searcher, find_weights
 from shusaku.deploy.run.composed_config import asked_keys, asked_search
@@ -28,6 +41,8 @@ KEYS = ("first", "second")
 TREE_BYTES = 1 << 30  # that the trees of one player take at most
 GAMES_AT_ONCE = 512  # without engines; more games a batch gain nothing
 SPRT_AT_ONCE = 64  # so that few games are begun which a decision makes useless
+LEAVES = 16  # of one tree that are evaluated together at most
+SIZES = (1, 4, 16)  # of their batches
 ENGINES_A_CORE = 4  # so that a network that meets them still has a batch
 
 
@@ -36,7 +51,7 @@ class Seat:
     """One player, and its description."""
 
     player: Player
-    kind: str  # checkpoint | mcts | random | gtp | uci | usi
+    kind: str  # checkpoint | alphago | mcts | random | gtp | uci | usi
     metadata: dict[str, Any]  # for the JSON report
     detail: str = ""  # weights and search, or the command
 
@@ -58,12 +73,14 @@ class MatchParts:
 def make_parts(config: Config, should_stop: Callable[[], bool]) -> MatchParts:
     """UsageError where a player is missing, cannot be had, or plays another game than the other one."""
     kinds = [kind_of(config, key) for key in KEYS]
-    chosen = _find_all_weights(config)
-    game = _common_game(config, chosen)
+    chosen = _find_all_weights(config, kinds)
+    networks = {key: find_networks(config, key, _alphago_search(config, key))
+                for key, kind in zip(KEYS, kinds, strict=True) if kind == "alphago"}
+    game = _common_game(config, chosen, networks)
     threads = config.actors.count or len(os.sched_getaffinity(0))
     searches = {
         key: _search_of(config, key, kind, chosen) for key, kind in zip(KEYS, kinds, strict=True)
-        if kind in ("checkpoint", "mcts")
+        if kind in ("checkpoint", "mcts", "alphago")
     }
     for key, search in searches.items():
         check_searcher(game, search, f"{key}.search")
@@ -71,11 +88,13 @@ def make_parts(config: Config, should_stop: Callable[[], bool]) -> MatchParts:
             source = f"{key}.checkpoint={_player_config(config, key).checkpoint}"
             check_heads(chosen[key].weights, search, source, f"{key}.search.policy")
     at_once = min([config.games, GAMES_AT_ONCE, *(_that_fit(game, search) for search in searches.values())])
+    if any(_keeps_tree(config, key, search) for key, search in searches.items()):
+        at_once = min(at_once, threads)
     if config.match.sprt:
         at_once = min(at_once, SPRT_AT_ONCE)
     if not ENGINES.keys().isdisjoint(kinds):
         at_once = min(at_once, config.match.engines or ENGINES_A_CORE * threads)
-    maker = _SeatMaker(config, game, chosen, searches, threads, at_once, should_stop)
+    maker = _SeatMaker(config, game, chosen, networks, searches, threads, at_once, should_stop)
     seats: list[Seat] = []
     try:
         for key, kind in zip(KEYS, kinds, strict=True):
@@ -84,14 +103,21 @@ def make_parts(config: Config, should_stop: Callable[[], bool]) -> MatchParts:
         for seat in seats:
             seat.player.close()
         raise
-    notes = tuple(note for found in chosen.values() for note in found.notes)
-    return MatchParts(game, (seats[0], seats[1]), at_once, notes)
+    notes = [note for found in chosen.values() for note in found.notes]
+    notes += [note for found in networks.values() for note in found.notes]
+    return MatchParts(game, (seats[0], seats[1]), at_once, tuple(notes))
 
 
 def kind_of(config: Config, key: str) -> str:
     """What Seat.kind is; UsageError if no player is named, or a network that would not be asked."""
     player = _player_config(config, key)
-    is_mcts = player.search.get("policy") == "mcts"
+    policy = player.search.get("policy")
+    if not player.engine and _plays_alphago(config, player):
+        if policy not in (None, "alphago"):
+            raise UsageError(f"{key}.search.policy={policy}: asks one network, {key}.checkpoint; with {key}.policy and "
+                             f"{key}.value use {key}.search=alphago")
+        return "alphago"
+    is_mcts = policy == "mcts"
     if player.checkpoint:
         if is_mcts:
             raise UsageError(f"{key}.search.policy=mcts: plain UCT asks no network; leave it or "
@@ -103,9 +129,39 @@ def kind_of(config: Config, key: str) -> str:
                      f"{key}.engine={'|'.join(ENGINES)}|mcts|random")
 
 
-def _find_all_weights(config: Config) -> dict[str, ChosenWeights]:
+def _plays_alphago(config: Config, player: PlayerConfig) -> bool:
+    """Whether it has networks for that search, or is told to use it, by its own settings or by those for both."""
+    policy = player.search.get("policy")
+    is_for_both = isinstance(config.search, AlphaGoConfig) and not asked_keys(config).isdisjoint(
+        ("search", "search.policy"))
+    has_own = bool(player.policy or player.value or player.rollout)
+    return has_own or policy == "alphago" or (policy is None and is_for_both)
+
+
+def _alphago_search(config: Config, key: str) -> AlphaGoConfig:
+    """Its own settings on those of section search."""
+    player = _player_config(config, key)
+    rollout = {"rollout": player.rollout} if player.rollout else {}
+    search = change_search(replace_read(AlphaGoConfig(), **asked_search(config)),
+                           {**player.search, **rollout, "policy": "alphago"}, f"{key}.search")
+    assert isinstance(search, AlphaGoConfig)
+    raise_first(search_rules(search, f"{key}.search"))
+    return search
+
+
+def _keeps_tree(config: Config, key: str, search: SearchConfig) -> bool:
+    """Whether the player is an AnalysisPlayer: UsageError for a time limit of a search that cannot have one."""
+    seconds = _player_config(config, key).seconds
+    if seconds and not isinstance(search, AlphaGoConfig | PuctConfig):
+        raise UsageError(f"{key}.seconds={seconds:g}: {search.policy} makes a fixed number of simulations; use "
+                         f"{key}.search=puct|alphago, or {key}.search.simulations")
+    return bool(seconds) or isinstance(search, AlphaGoConfig)
+
+
+def _find_all_weights(config: Config, kinds: Sequence[str]) -> dict[str, ChosenWeights]:
     """Of the players that need some; `shipped` is the network of the other one's game."""
-    names = {key: _player_config(config, key).checkpoint for key in KEYS}
+    names = {key: "" if kind == "alphago" else _player_config(config, key).checkpoint
+             for key, kind in zip(KEYS, kinds, strict=True)}
     chosen: dict[str, ChosenWeights] = {}
     for key in sorted(KEYS, key=lambda key: names[key] == "shipped"):
         if names[key] not in ("", "random"):
@@ -114,22 +170,23 @@ def _find_all_weights(config: Config) -> dict[str, ChosenWeights]:
     return chosen
 
 
-def _common_game(config: Config, chosen: dict[str, ChosenWeights]) -> Game:
-    """Of the checkpoints, or the one that `game=` names."""
-    if not chosen:
+def _common_game(config: Config, chosen: dict[str, ChosenWeights], networks: dict[str, AlphaGoNetworks]) -> Game:
+    """Of the networks, which may see other planes each, or the one that `game=` names."""
+    games = {f"{key}.checkpoint": found.game for key, found in chosen.items()}
+    games |= {key: found.game for key, found in networks.items() if found.policy or found.value}
+    if not games:
         return configured_game(config.game)
-    (key, found), *others = chosen.items()
-    for other, weights in others:
-        if (weights.game.name, weights.game.params) != (found.game.name, found.game.params):
-            raise UsageError(f"{key}.checkpoint plays {game_text(found.game)}, {other}.checkpoint plays "
-                             f"{game_text(weights.game)}: two players need one game; name two checkpoints of the same")
+    (key, own), *others = games.items()
+    for other, game in others:
+        if not same_rules(own, game):
+            raise UsageError(f"{key} plays {game_text(own)}, {other} plays {game_text(game)}: two players need one "
+                             "game; name two checkpoints of the same")
     asked = asked_keys(config)
-    given = {name: value for name, value in config.game.params.items() if f"game.{name}" in asked}
-    own = found.game.params
-    if ("game" in asked and config.game.name != found.game.name) or any(own.get(n) != v for n, v in given.items()):
-        raise UsageError(f"{key}.checkpoint plays {game_text(found.game)}, which is not the game that was asked for; "
-                         "leave game= out, or name another checkpoint")
-    return found.game
+    given = {name: value for name, value in config.game.params.items() if f"game.{name}" in asked and name != "planes"}
+    if ("game" in asked and config.game.name != own.name) or any(own.params.get(n) != v for n, v in given.items()):
+        raise UsageError(f"{key} plays {game_text(own)}, which is not the game that was asked for; leave game= out, or "
+                         "name another checkpoint")
+    return own
 
 
 @dataclass(frozen=True)
@@ -139,6 +196,7 @@ class _SeatMaker:
     config: Config
     game: Game
     chosen: dict[str, ChosenWeights]
+    networks: dict[str, AlphaGoNetworks]  # of the players that have two
     searches: dict[str, SearchConfig]
     threads: int
     at_once: int
@@ -147,6 +205,8 @@ class _SeatMaker:
     def seat(self, key: str, kind: str) -> Seat:
         if kind == "checkpoint":
             return self._network(key)
+        if kind == "alphago":
+            return self._alphago(key)
         if kind == "mcts":
             return self._mcts(key)
         return self._engine(key) if kind in ENGINES else Seat(RandomPlayer(seed=self._seed(key)), "random", {})
@@ -156,35 +216,72 @@ class _SeatMaker:
         found, search = self.chosen.get(key), self.searches[key]
         if found is None:  # untrained: of the size of the other one
             like = next(iter(self.chosen.values()), None)
-            network: NetworkConfig = like.network if like else config.network
-            weights = random_weights(self.game, network, config.run.seed, version=1)
+            game, network = self.game, like.network if like else config.network
+            weights = random_weights(game, network, config.run.seed, version=1)
         else:
-            network, weights = found.network, found.weights
+            game, network, weights = found.game, found.network, found.weights
         games = -(-self.at_once // self.threads)  # of a thread at most
-        most = min(config.actors.games, games * rows_a_step(search, self.game.num_symmetries))
+        most = min(config.actors.games, games * rows_a_step(search, game.num_symmetries))
+        keeps_tree = _keeps_tree(config, key, search)
+        if keeps_tree:
+            most = LEAVES * rows_a_step(replace_read(search, leaves=1), game.num_symmetries)
         precision = _player_config(config, key).precision or config.inference.precision
         inference = replace(config.inference, precision=precision)
-        weights = with_scales(inference, self.game, network, weights)
+        weights = with_scales(inference, game, network, weights)
         evaluators = []
-        for _ in range(self.threads):
-            evaluator = make_bucketed_evaluator(self.game, inference, network, most)
+        for _ in range(self.at_once if keeps_tree else self.threads):
+            evaluator = (make_bucketed_evaluator(game, inference, network, most, sizes=SIZES) if keeps_tree else
+                         make_bucketed_evaluator(game, inference, network, most))
             evaluator.load(weights)
             evaluators.append(evaluator)
         what = "untrained" if name == "random" else f"version {weights.version}, step {weights.step:,}"
         metadata = {"version": weights.version, "step": weights.step, "precision": evaluators[0].precision}
-        text = f"{what}; {search.policy}, {search.simulations:,} simulations; {metadata['precision']}"
-        return self._search_seat(key, "checkpoint", name, evaluators, text, metadata)
+        text = f"{what}; {search.policy}, {self._limit(key)}; {metadata['precision']}"
+        if keeps_tree:
+            return self._tree_seat(key, "checkpoint", name, game, evaluators, text, metadata)
+        return self._search_seat(key, "checkpoint", name, game, evaluators, text, metadata)
+
+    def _alphago(self, key: str) -> Seat:
+        config, networks, search = self.config, self.networks[key], self.searches[key]
+        assert isinstance(search, AlphaGoConfig)
+        precision = _player_config(config, key).precision or config.inference.precision
+        evaluators = make_evaluators(networks, search, replace(config.inference, precision=precision),
+                                     count=self.at_once, leaves=LEAVES, sizes=SIZES)
+        rollouts = f"rollouts{f' by {search.rollout}' if search.rollout else ''}, share {search.rollout_share:g}"
+        text = f"{networks}; alphago, {rollouts}, {self._limit(key)}"
+        game = networks.game if networks.policy or networks.value else self.game
+        return self._tree_seat(key, "alphago", "alphago", game, evaluators, text, {})
+
+    def _limit(self, key: str) -> str:
+        seconds = _player_config(self.config, key).seconds
+        return f"{seconds:g} s of processor time" if seconds else f"{self.searches[key].simulations:,} simulations"
+
+    def _tree_seat(
+        self, key: str, kind: str, name: str, game: Game, evaluators: Sequence[Evaluate], detail: str,
+        metadata: dict[str, Any],
+    ) -> Seat:
+        search, seconds = self.searches[key], _player_config(self.config, key).seconds
+        analyses = [Analysis(game, [evaluator], search, leaves=LEAVES, seed=self._seed(key))
+                    for evaluator in evaluators]
+        limits = Limits(processor_seconds=seconds) if seconds else Limits(search.simulations)
+        player = AnalysisPlayer(name, game, analyses, limits, should_stop=self.should_stop)
+        spent = {"seconds": seconds} if seconds else {"simulations": search.simulations}
+        return Seat(player, kind, {**metadata, "policy": search.policy, **spent}, detail)
 
     def _mcts(self, key: str) -> Seat:
         never_asked = [UniformEvaluator(self.game, 1) for _ in range(self.threads)]
-        text = f"{self.searches[key].simulations:,} random rollouts a move"
-        return self._search_seat(key, "mcts", "plain UCT", never_asked, text, {})
+        search = self.searches[key]
+        assert isinstance(search, MctsConfig)
+        rollouts = f"rollouts by {search.rollout}" if search.rollout else "random rollouts"
+        text = f"{search.simulations:,} {rollouts} a move"
+        return self._search_seat(key, "mcts", "plain UCT", self.game, never_asked, text, {})
 
     def _search_seat(
-        self, key: str, kind: str, name: str, evaluators: Sequence[Evaluate], detail: str, metadata: dict[str, Any]
+        self, key: str, kind: str, name: str, game: Game, evaluators: Sequence[Evaluate], detail: str,
+        metadata: dict[str, Any],
     ) -> Seat:
         search = self.searches[key]
-        player = SearchPlayer(name, self.game, search, evaluators, games_at_once=self.at_once, seed=self._seed(key),
+        player = SearchPlayer(name, game, search, evaluators, games_at_once=self.at_once, seed=self._seed(key),
                               should_stop=self.should_stop)
         return Seat(player, kind, {**metadata, "policy": search.policy, "simulations": search.simulations}, detail)
 
@@ -220,6 +317,8 @@ def game_text(game: Game) -> str:
 def _search_of(config: Config, key: str, kind: str, chosen: dict[str, ChosenWeights]) -> SearchConfig:
     """As its run was searched, or as the other's for an untrained network, but for what the command line says."""
     settings = _player_config(config, key).search
+    if kind == "alphago":
+        return _alphago_search(config, key)
     if kind == "mcts":  # section search is for both players, so the other one may read what plain UCT does not
         search = replace_read(MctsConfig(), **asked_search(config))
         return change_search(search, {**settings, "policy": "mcts"}, f"{key}.search")

@@ -15,7 +15,7 @@ MOST_SIMULATIONS = 1 << 20
 LEAST_REPORT_S = 0.02  # between two reports of one position
 ACTIONS = ("terminate", "terminate_all", "clear_cache", "version")
 SETTINGS = (  # of the search that a request may change: those that have a meaning without self-play
-    "c_puct", "c_puct_log", "c_puct_base", "fpu_reduction", "root_fpu_reduction", "move_choice", "lcb_stdevs",
+    "c_puct", "c_puct_log", "c_puct_base", "fpu", "fpu_reduction", "root_fpu_reduction", "move_choice", "lcb_stdevs",
     "lcb_least_share", "proven_results",
 )
 

@@ -4,19 +4,39 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Protocol
 
 from shusaku.actors.analysis.analysis import Analysis
-from shusaku.actors.evaluators.buckets import BucketedEvaluator
 from shusaku.actors.evaluators.factory import make_bucketed_evaluator
 from shusaku.common._core import Game
+from shusaku.common.config.rule import raise_first
 from shusaku.common.config.schema import Config
-from shusaku.common.config.search import GumbelConfig, PuctConfig, SearchConfig, replace_read, rows_a_step
+from shusaku.common.config.search import (
+    AlphaGoConfig,
+    GumbelConfig,
+    PuctConfig,
+    SearchConfig,
+    replace_read,
+    rows_a_step,
+    search_rules,
+)
+from shusaku.common.errors import UsageError
 from shusaku.common.network.tower import published_heads
 from shusaku.common.search import Evaluate
+from shusaku.deploy.run.alphago_networks import find_networks, make_evaluators
 from shusaku.deploy.run.calibration import with_scales
 from shusaku.deploy.run.chosen_weights import ChosenWeights, choose_weights
+from shusaku.deploy.run.game_parameters import check_search
 
 SIZES = (1, 4, 16)  # of batches, below the largest: a search begins with single leaves
+
+
+class DescribedEvaluator(Evaluate, Protocol):
+    """An evaluator that says what it is."""
+
+    @property
+    def description(self) -> str:
+        """Runtime and precision, as text for the user."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +45,7 @@ class OpenedNetwork:
 
     game: Game
     chosen: ChosenWeights
-    evaluators: tuple[BucketedEvaluator, ...]  # of the same weights, each for one thread
+    evaluators: tuple[DescribedEvaluator, ...]  # of the same weights, each for one thread
     search: SearchConfig  # with the simulations of a move, unless a clock or a command says otherwise
     notes: tuple[str, ...]  # lines for the user
 
@@ -56,6 +76,9 @@ def open_network(config: Config, leaves: int, default_game: str = "") -> OpenedN
 
     UsageError if there is nothing to load, or if it cannot be searched so.
     """
+    search = config.search
+    if isinstance(search, AlphaGoConfig):
+        return _open_two(config, search, leaves)
     chosen = choose_weights(config, default_game)
     engine, game = config.engine, chosen.game
     simulations = engine.simulations or chosen.search.simulations
@@ -69,6 +92,24 @@ def open_network(config: Config, leaves: int, default_game: str = "") -> OpenedN
         evaluator.load(weights)
         evaluators.append(evaluator)
     return OpenedNetwork(game, chosen, tuple(evaluators), search, (*chosen.notes, *_notes(search)))
+
+
+def _open_two(config: Config, search: AlphaGoConfig, leaves: int) -> OpenedNetwork:
+    """The networks of search=alphago."""
+    engine = config.engine
+    search = replace(search, simulations=engine.simulations or search.simulations)
+    raise_first(search_rules(search, "search"))
+    networks = find_networks(config, "", search)
+    check_search(networks.game, search)
+    chosen = networks.value or networks.policy
+    if networks.policy is not None and networks.policy.game.params == networks.game.params:
+        chosen = networks.policy
+    if chosen is None:
+        raise UsageError("checkpoint= is missing: name a run directory, a weights.safetensors file, `shipped` or "
+                         "`random`, or engine.policy= and engine.value=")
+    evaluators = make_evaluators(networks, search, config.inference,
+                                 count=engine.threads or len(os.sched_getaffinity(0)), leaves=leaves, sizes=SIZES)
+    return OpenedNetwork(networks.game, chosen, tuple(evaluators), search, networks.notes)
 
 
 def open_analysis(config: Config, default_game: str = "") -> OpenedAnalysis:

@@ -50,6 +50,9 @@ def move_to_stream(
     """
     if not is_of_one_process(directory):
         return
+    if config.dataset.records:
+        _without_games(directory, {"local": None, "steps_left": 0}, {})
+        return
     checkpoints = _checkpoints(directory, is_local=True)
     newest = checkpoints[-1]
     log = RecordLog(directory / "records")
@@ -93,6 +96,10 @@ def move_to_log(directory: Path, config: Config, game: Game, log_line: Callable[
     """
     if is_of_one_process(directory) is not False:
         return
+    if config.dataset.records:
+        local = {"epoch": 0, "records": [0, 0], "games": 0, "rows_left": [], "sequences": []}
+        _without_games(directory, {"local": local}, {"turn": msgpack.packb([])})
+        return
     with ExitStack() as stack:
         url = config.replay.url
         if not url:
@@ -105,6 +112,12 @@ def move_to_log(directory: Path, config: Config, game: Game, log_line: Callable[
             url = server.url
         games = _copy_to_log(directory, config, game, url)
         log_line(f"{games:,} games were copied from Redis into the record log")
+
+
+def _without_games(directory: Path, facts: dict[str, Any], files: dict[str, bytes]) -> None:
+    """A run that learns from finished games has none of its own to copy: its checkpoints get the other form alone."""
+    for checkpoint in _checkpoints(directory, is_local="turn" not in files):
+        _rewrite(directory, checkpoint, facts, files)
 
 
 def _copy_to_log(directory: Path, config: Config, game: Game, url: str) -> int:

@@ -49,6 +49,7 @@ class DiskBudget:
         hours = run.minutes / 60
         network = 4 * sum(prod(shape) for shape in tensor_shapes(tower_shape(game, config.network)).values())
         rows = int(replay.capacity * bytes_per_row) or replay.megabytes << 20
+        rows = 0 if config.dataset.records else rows  # the games stay where they are
         history = -int(-run.minutes // run.keep_every_minutes) if run.keep_every_minutes else 0
         # Published ones, those that later versions are to meet, and the best one.
         copies = 2 + (KEPT + 1) * config.rater.enabled + (config.gating != "none")

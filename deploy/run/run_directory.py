@@ -127,6 +127,10 @@ class RunDirectory:
             differences = ", ".join(texts[key] for key in fatal)
             raise UsageError(f"run.dir={self.path} holds a run with another game, network, targets or policies "
                              f"({differences}); choose another run.dir, or ask for what it was started with")
+        if bool(saved.get("dataset.records")) != bool(asked.get("dataset.records")):
+            kind = "finished games" if saved.get("dataset.records") else "its own games"
+            raise UsageError(f"run.dir={self.path} holds a run that learns from {kind} (dataset.records); choose "
+                             "another run.dir, or ask for what it was started with")
         if texts:
             self.notes.append(f"settings that differ from the last start: {', '.join(texts.values())}")
 

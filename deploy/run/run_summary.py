@@ -24,8 +24,12 @@ def resume_line(directory: Path, seconds: float, minutes: float) -> str:
     return f"{directory} goes on: {clock(seconds)} of {clock(minutes * 60)} minutes are done"
 
 
-def totals_line(directory: Path, seconds: float, minutes: float, *, games: int, rows: int, steps: int) -> str:
-    """What a run says last: its totals since its beginning, and how to go on if it was stopped."""
+def totals_line(
+    directory: Path, seconds: float, minutes: float, *, games: int, rows: int, steps: int, wanted_steps: int = 0
+) -> str:
+    """What a run says last: its totals since its beginning, and how to go on if there is more to do."""
     line = f"{directory}: {games:,} games, {rows:,} rows and {steps:,} steps in {clock(seconds)} of training"
+    if 0 < wanted_steps <= steps:
+        return f"{line}; all {wanted_steps:,} steps are made, go on with learner.steps={2 * steps}"
     return line if seconds >= minutes * 60 else (
         f"{line}; stopped before its {clock(minutes * 60)} minutes, the same command goes on")

@@ -116,7 +116,12 @@ class TrainingRun(ABC):
 
     def is_over(self) -> bool:
         """Whether the run is to end."""
-        return self.seconds >= self.config.run.minutes * 60
+        return self.seconds >= self.config.run.minutes * 60 or 0 < self.config.learner.steps <= self.steps_made
+
+    @property
+    def steps_made(self) -> int:
+        """Gradient steps over the life of the run, as the learner said last."""
+        return self.report.step if self.report else self.resumed_step
 
     def pause_clock(self, is_paused: bool) -> None:
         """Stops the training clock, or lets it go on."""
@@ -182,7 +187,8 @@ class TrainingRun(ABC):
         self.activity = "trained" if self.is_over() else "stopped"
         view, _ = self.show(at_once=True)
         totals = {"games": view.games, "rows": view.rows, "steps": steps}
-        self.log(totals_line(self.directory.path, self.seconds, self.config.run.minutes, **totals))
+        self.log(totals_line(self.directory.path, self.seconds, self.config.run.minutes,
+                             wanted_steps=self.config.learner.steps, **totals))
         losses = window_losses(self.report)
         if losses:
             self.log(window_table(losses))

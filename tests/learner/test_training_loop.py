@@ -569,3 +569,49 @@ def test_a_number_that_redis_has_seen_is_not_used_again(redis_run: RedisRun, tmp
     with running(successor):
         assert until(successor, lambda r: r.version > 0).version == 51
     assert run.control.newest_version() >= 51
+
+
+def test_it_stops_at_the_steps_of_the_run_publishes_the_last_one_and_waits_for_the_driver(tmp_path: Path) -> None:
+    settings = config(steps=12)  # the last publication would be that of step 10
+    buffer = make(settings)
+    training = TrainingLoop(settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="")
+    play(buffer, 1200)
+    with running(training):
+        until(training, lambda r: r.step == 12)
+        weights = training.weights()
+        time.sleep(0.3)
+        assert training.report().step == 12
+        assert weights is not None
+        assert weights.step == 12
+    assert training.report().saved_step == 12
+    assert buffer.stats().rows > 13 * 32  # rows were not what was missing
+
+
+@pytest.mark.parametrize(("steps", "publications"), [(20, [0, 5, 10, 15, 20]), (12, [0, 5, 10, 12])])
+def test_turns_end_at_the_steps_of_the_run(tmp_path: Path, steps: int, publications: list[int]) -> None:
+    settings = config(steps=steps, prefetch=3)
+    buffer = make(settings)
+    training = TrainingLoop(settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="")
+    play(buffer, 2500)
+    training.begin_turns(lambda: False)
+    for _ in range(10):
+        training.learn_turn(lambda: False)
+    assert training.learner.step_count == steps
+    assert list(training.versions.steps.values()) == publications
+    sampled = buffer.stats().sampled
+    assert sampled == steps * 32  # none was drawn for a step that never comes
+    training.close()
+
+
+def test_a_cooldown_goes_by_the_steps_of_the_run(tmp_path: Path) -> None:
+    settings = config(steps=40, schedule="cooldown", cooldown_share=0.5)
+    buffer = make(settings)
+    training = TrainingLoop(settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="")
+    play(buffer, 3000)
+    training.begin_turns(lambda: False)
+    shares = []
+    while not training.is_complete:
+        training.learn_turn(lambda: False, lambda: shares.append(training.learner.run_share))
+    training.close()
+    np.testing.assert_allclose(shares, np.arange(40) / 40)
+    assert training.learner._rate(39) < 0.2 * settings.learner.learning_rate

@@ -2,21 +2,24 @@
 //
 //   thread: select() -> leaves -> network -> expand_and_backup() -> select() -> ... -> no leaves: it is over
 //
-// One lock guards the tree; it is held for the walks, never while a network runs.  report() and stop() may be called at
-// any moment by any thread.  No thread holds Python's lock while it waits for this one.
+// One lock guards the tree; it is held for the walks, never while a network runs or a game is rolled out.  report() and
+// stop() may be called at any moment by any thread.  No thread holds Python's lock while it waits for this one.
 #pragma once
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
+#include <ctime>
 #include <limits>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "analysis/alphago_search.h"
 #include "analysis/analysis_search.h"
 #include "search/leaf_batch.h"
 #include "search/search_batch.h"
@@ -26,6 +29,7 @@ namespace shusaku {
 struct AnalysisLimits {
   std::int64_t simulations = -1;  // in all, those in the tree included; -1: any number
   double seconds = -1;            // -1: any time
+  double processor_seconds = -1;  // of all threads together; -1: any
   std::vector<Action> actions;    // searched at the root; all if empty
   bool to_the_end = false;        // also if the best move cannot change any more
 };
@@ -56,23 +60,26 @@ class AnyAnalysis {
   virtual AnalysisReport report() = 0;
   virtual bool is_running() = 0;
   virtual int threads() const = 0;
-  virtual int most_in_flight() = 0;  // leaves that waited at once since start()
-  virtual std::size_t bytes() = 0;   // of the tree
+  virtual int most_in_flight() = 0;     // leaves that waited at once since start()
+  virtual std::size_t bytes() = 0;      // of the tree
+  virtual bool has_virtual_loss() = 0;  // alphago: never once the search has ended
   virtual const Counters& counters(int thread) const = 0;
 };
 
-template <GameRules G>
+// Search: AnalysisSearch<G> or AlphaGoSearch<G>.
+template <GameRules G, class Search = AnalysisSearch<G>>
 class Analysis : public AnyAnalysis {
   using Clock = std::chrono::steady_clock;
   using Position = typename G::Position;
-  using Search = AnalysisSearch<G>;
+  using Worker = typename Search::Worker;
 
  public:
   // `megabytes`: the search ends when its tree is larger.
   Analysis(const G& rules, const SearchOptions& options, int threads, int leaves, int megabytes, std::uint64_t seed)
       : rules_(rules),
-        search_(rules, options),
-        cache_(LeafBatch<G, Search>::make_cache(rules, options)),
+        search_(rules, options, seed),
+        cache_(std::make_shared<EvaluationCache>(Search::kUsesNetwork ? std::uint64_t(options.cache) : 0,
+                                                 rules.max_legal_actions())),
         leaves_(leaves),
         most_bytes_(std::size_t(megabytes) << 20) {
     for (int thread = 0; thread < threads; ++thread)
@@ -116,6 +123,7 @@ class Analysis : public AnyAnalysis {
     should_stop_ = false;
     most_in_flight_ = 0;
     running_ = int(workers_.size());
+    processor_times_.assign(workers_.size(), {});
   }
 
   void stop() final {
@@ -129,20 +137,15 @@ class Analysis : public AnyAnalysis {
     Worker& worker = *workers_[size_t(thread)];
     worker.batch.clear(version);
     for (;;) {
-      if (is_over()) {
+      if (worker.batch.num_leaves() == 0 && is_over(thread)) {
         finish();
         return worker.batch.leaves;
       }
-      const int room = std::min(most, room_for_leaves());
-      int simulations_left = kSimulationsPerSelect;
-      Step step = Step::kLeaf;
-      while (step == Step::kLeaf && worker.batch.num_leaves() < room) {
-        step = worker.batch.run(search_, 0, simulations_left);
-        if (step == Step::kLeaf) worker.park(search_, rules_.to_play(search_.leaf()));
-      }
-      most_in_flight_ = std::max(most_in_flight_, search_.num_waiting());
-      if (worker.batch.num_leaves()) return worker.batch.leaves;
-      if (search_.num_waiting()) {
+      const int room = std::min(most, room_for_leaves(worker));
+      const bool is_ready = worker.fill(search_, lock, room, [&] { return is_over(thread); });
+      most_in_flight_ = std::max(most_in_flight_, search_.num_pending());
+      if (is_ready && worker.batch.num_leaves()) return worker.batch.leaves;
+      if (is_ready && search_.num_waiting() + search_.num_pending() && !is_over(thread)) {
         changed_.wait(lock);
       } else {  // simulations that need no network: let others have the lock
         lock.unlock();
@@ -155,7 +158,7 @@ class Analysis : public AnyAnalysis {
 
   void add_heads(int thread, const float* ownership, const float* score) final {
     const std::lock_guard lock(mutex_);
-    const LeafBatch<G, Search>& batch = workers_[size_t(thread)]->batch;
+    const auto& batch = workers_[size_t(thread)]->batch;
     const size_t cells = size_t(rules_.shape().cells());
     const int root_player = rules_.to_play(search_.root());
     for (int leaf = 0; leaf < batch.num_leaves(); ++leaf) {
@@ -177,15 +180,13 @@ class Analysis : public AnyAnalysis {
     bool is_finite = true;
     worker.batch.distribute(
         logits, values, version,
-        [&](int leaf, int, const std::uint16_t* l, float v) {
-          search_.resume(worker.parked[size_t(leaf)]);
-          search_.expand(l, worker.counts[size_t(leaf)], v);
-        },
+        [&](int leaf, int, const std::uint16_t* l, float v) { worker.answer(search_, leaf, l, v); },
         [&](int leaf, int) {
-          search_.resume(worker.parked[size_t(leaf)]);
+          worker.drop(search_, leaf);
           is_finite = false;
         },
         [](int, int) {});
+    worker.end_answers(search_);
     changed_.notify_all();
     if (!is_finite)
       throw std::invalid_argument("the network answered with a number that is not finite; use other weights");
@@ -194,7 +195,7 @@ class Analysis : public AnyAnalysis {
   void abandon(int thread) final {
     const std::lock_guard lock(mutex_);
     Worker& worker = *workers_[size_t(thread)];
-    for (int leaf = 0; leaf < worker.batch.num_leaves(); ++leaf) search_.resume(worker.parked[size_t(leaf)]);
+    for (int leaf = 0; leaf < worker.batch.num_leaves(); ++leaf) worker.drop(search_, leaf);
     worker.batch.clear(0);
     should_stop_ = true;
     if (reason_.empty()) reason_ = "stop";
@@ -227,29 +228,16 @@ class Analysis : public AnyAnalysis {
     const std::lock_guard lock(mutex_);
     return search_.bytes();
   }
+  bool has_virtual_loss() final {
+    const std::lock_guard lock(mutex_);
+    return search_.has_virtual_loss();
+  }
   const Counters& counters(int thread) const final { return workers_[size_t(thread)]->batch.counters; }
 
  protected:
   const G& rules_;
 
  private:
-  struct Worker {
-    Worker(const G& rules, const SearchOptions& options, int leaves, std::uint64_t seed,
-           std::shared_ptr<EvaluationCache> cache, const Search& search)
-        : batch(rules, options, leaves, seed, std::move(cache)),
-          parked(size_t(leaves), search.new_path()),
-          counts(size_t(leaves)),
-          players(size_t(leaves)) {}
-    void park(Search& search, int player) {
-      const size_t leaf = size_t(batch.num_leaves() - 1);
-      counts[leaf] = search.num_leaf_actions(), players[leaf] = player;
-      search.park(parked[leaf]);
-    }
-    LeafBatch<G, Search> batch;
-    std::vector<Path> parked;          // [leaves] that wait for the network
-    std::vector<int> counts, players;  // [leaves] their legal actions, and the players to move
-  };
-
   void check_idle(const char* method) const {
     if (running_) throw std::runtime_error(std::string(method) + "() while a search runs: call stop() first");
   }
@@ -261,20 +249,43 @@ class Analysis : public AnyAnalysis {
 
   // Leaves wait for at most 1/16 of the simulations of this search, or of those made so far if their number is not
   // known: so a lost visit more or less never decides what is visited.  Each thread gets its share.
-  int room_for_leaves() const {
+  int room_for_leaves(const Worker& worker) const {
     const std::int64_t known =
-        limits_.seconds < 0 && limits_.simulations >= 0 ? limits_.simulations - kept_ : search_.simulations();
+        !has_clock() && limits_.simulations >= 0 ? limits_.simulations - kept_ : search_.simulations();
     const std::int64_t most = std::max<std::int64_t>(1, known / 16), threads = std::int64_t(workers_.size());
     const std::int64_t share = std::max<std::int64_t>(1, (most + threads - 1) / threads);
-    return int(std::min<std::int64_t>({share, most - search_.num_waiting(), leaves_}));
+    return int(std::min<std::int64_t>({share, most - search_.num_pending() + worker.batch.num_leaves(), leaves_}));
   }
 
   double elapsed() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
 
   // Whether this thread has nothing more to do; the first thread to know says why.
-  bool is_over() {
+  bool is_over(int thread) {
+    if (limits_.processor_seconds >= 0) {
+      ProcessorTime& time = processor_times_[size_t(thread)];
+      const double now = thread_seconds();
+      if (time.begin < 0) time.begin = now;
+      time.spent = now - time.begin;
+    }
     if (reason_.empty()) reason_ = reason_to_end();
     return !reason_.empty();
+  }
+
+  // Processor time of this thread, networks that it runs included.
+  static double thread_seconds() {
+    timespec now{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
+  }
+
+  bool has_clock() const { return limits_.seconds >= 0 || limits_.processor_seconds >= 0; }
+
+  // The time that is limited, and what of it has passed; the wall's if both are.
+  std::pair<double, double> limit_and_time() const {
+    if (limits_.seconds >= 0) return {limits_.seconds, elapsed()};
+    double spent = 0;
+    for (const ProcessorTime& time : processor_times_) spent += time.spent;
+    return {limits_.processor_seconds, spent};
   }
 
   std::string reason_to_end() const {
@@ -283,21 +294,23 @@ class Analysis : public AnyAnalysis {
     if (search_.is_proven()) return "proven";
     const std::int64_t left = search_.simulations_left();
     if (left <= search_.num_waiting()) return "simulations";
-    const double seconds = limits_.seconds < 0 ? 0 : elapsed();
-    if (limits_.seconds >= 0 && seconds >= limits_.seconds) return "time";
+    if (has_clock()) {
+      const auto [limit, time] = limit_and_time();
+      if (time >= limit) return "time";
+    }
     if (search_.bytes() > most_bytes_) return "memory";
-    const bool may_end_early = !limits_.to_the_end && (limits_.seconds >= 0 || limits_.simulations >= 0);
-    return may_end_early && search_.is_decided(simulations_to_come(double(left), seconds)) ? "decided" : "";
+    const bool may_end_early = !limits_.to_the_end && (has_clock() || limits_.simulations >= 0);
+    return may_end_early && search_.is_decided(simulations_to_come(double(left))) ? "decided" : "";
   }
 
   // At most so many are still made, by the pace so far where a clock ends the search.
-  double simulations_to_come(double left, double seconds) const {
-    if (limits_.seconds < 0) return left;
+  double simulations_to_come(double left) const {
+    if (!has_clock()) return left;
     const double made = double(search_.simulations() - kept_);
     if (made < 32) return left;  // no pace yet
+    const auto [limit, time] = limit_and_time();
     constexpr double kMargin = 1.25;
-    return std::min(left,
-                    kMargin * made / std::max(seconds, 1e-6) * (limits_.seconds - seconds) + search_.num_waiting());
+    return std::min(left, kMargin * made / std::max(time, 1e-6) * (limit - time) + search_.num_waiting());
   }
 
   void finish() {
@@ -315,7 +328,11 @@ class Analysis : public AnyAnalysis {
   int leaves_;
   std::size_t most_bytes_;
   AnalysisLimits limits_;
-  std::int64_t kept_ = 0;  // simulations that were in the tree at start()
+  struct ProcessorTime {
+    double begin = -1, spent = 0;  // seconds; -1: the thread has not come yet
+  };
+  std::vector<ProcessorTime> processor_times_;  // [threads] if they are limited
+  std::int64_t kept_ = 0;                       // simulations that were in the tree at start()
   Clock::time_point begin_ = Clock::now(), end_ = begin_;
   std::string ended_ = "stop", reason_;
   bool should_stop_ = false;

@@ -1,6 +1,7 @@
 // A search tree that takes memory for what was visited only: one search may grow to millions of nodes.
 //
-// An edge and the node that it leads to are one: 56 bytes, made at the first visit, in a list of siblings.  The priors
+// An edge and the node that it leads to are one, made at the first visit, in a list of siblings: a GrowingNode of 56
+// bytes, or a struct made from it.  The priors
 // of all legal actions lie beside it as half floats, in the order of legal_actions(), which is asked again when a new
 // child is made.  So a simulation at 19 x 19 takes at most 56 + 2 * 368 bytes (search/tree.h: 32 + 16 * 368).
 #pragma once
@@ -54,12 +55,13 @@ struct alignas(16) PriorBlock {
 
 constexpr std::uint16_t kVisited = 0xFC00;  // minus infinity, in place of the prior of a child
 
+template <class Node>  // GrowingNode or a struct made from it
 class GrowingTree {
  public:
   GrowingTree() { clear(); }
 
-  GrowingNode& operator[](std::uint32_t node) { return *nodes_.at(node); }
-  const GrowingNode& operator[](std::uint32_t node) const { return *nodes_.at(node); }
+  Node& operator[](std::uint32_t node) { return *nodes_.at(node); }
+  const Node& operator[](std::uint32_t node) const { return *nodes_.at(node); }
   std::uint32_t root() const { return root_; }
 
   void clear() {
@@ -70,7 +72,7 @@ class GrowingTree {
   // The child along `edge`, which has none.
   std::uint32_t add_child(std::uint32_t parent, int edge, Action action) {
     const std::uint32_t at = add_node();
-    GrowingNode &node = (*this)[at], &above = (*this)[parent];
+    Node &node = (*this)[at], &above = (*this)[parent];
     std::uint16_t& prior = priors_of(above)[edge];
     node.edge = std::uint16_t(edge), node.action = action, node.prior = prior;
     node.next_sibling = above.first_child;
@@ -81,7 +83,7 @@ class GrowingTree {
   }
 
   // `logits` of the legal actions in half floats.
-  void set_logits(GrowingNode& node, const std::uint16_t* logits, int count) {
+  void set_logits(Node& node, const std::uint16_t* logits, int count) {
     node.num_edges = std::uint16_t(count);
     node.first_block = blocks_.take(num_blocks(node));
     std::uint16_t* priors = priors_of(node);
@@ -90,7 +92,7 @@ class GrowingTree {
   }
 
   // Logits become probabilities, their softmax: the numbers of Tree::make_priors.
-  void make_priors(GrowingNode& node) {
+  void make_priors(Node& node) {
     const int count = node.num_edges;
     scratch_.resize(size_t(padded(count)));
     std::uint16_t* priors = priors_of(node);
@@ -100,20 +102,34 @@ class GrowingTree {
     node.stage = Stage::kReady;
   }
 
+  // Other probabilities than before, also of the children; `probabilities` of all edges.
+  void replace_priors(Node& node, const float* probabilities) {
+    std::uint16_t* priors = priors_of(node);
+    for (int i = 0; i < node.num_edges; ++i)
+      if (priors[i] != kVisited) priors[i] = to_half(probabilities[i]);
+    node.visited_prior = 0;
+    for (std::uint32_t at = node.first_child; at != kNothing; at = (*this)[at].next_sibling) {
+      Node& child = (*this)[at];
+      child.prior = to_half(probabilities[child.edge]);
+      node.visited_prior += from_half(child.prior);
+    }
+    node.stage = Stage::kReady;
+  }
+
   // The priors of all edges, kVisited in place of those of the children; padded to a multiple of eight.
-  const std::uint16_t* priors(const GrowingNode& node) const {
+  const std::uint16_t* priors(const Node& node) const {
     return reinterpret_cast<const std::uint16_t*>(blocks_.at(node.first_block));
   }
 
   // Calls visit(number, child) for every child.
   template <class Visit>
-  void for_children(const GrowingNode& node, Visit visit) const {
+  void for_children(const Node& node, Visit visit) const {
     for (std::uint32_t at = node.first_child; at != kNothing; at = (*this)[at].next_sibling) visit(at, (*this)[at]);
   }
 
   std::uint32_t child_along(std::uint32_t parent, Action action) const {
     std::uint32_t found = kNothing;
-    for_children((*this)[parent], [&](std::uint32_t at, const GrowingNode& child) {
+    for_children((*this)[parent], [&](std::uint32_t at, const Node& child) {
       if (child.action == action) found = at;
     });
     return found;
@@ -126,10 +142,10 @@ class GrowingTree {
     while (!open.empty()) {
       const std::uint32_t at = open.back();
       open.pop_back();
-      for_children((*this)[at], [&](std::uint32_t below, const GrowingNode&) {
+      for_children((*this)[at], [&](std::uint32_t below, const Node&) {
         if (below != child) open.push_back(below);
       });
-      const GrowingNode& node = (*this)[at];
+      const Node& node = (*this)[at];
       if (node.first_block != kNothing) blocks_.give_back(node.first_block, num_blocks(node));
       nodes_.give_back(at, 1);
     }
@@ -140,19 +156,17 @@ class GrowingTree {
   std::size_t bytes() const { return nodes_.bytes() + blocks_.bytes(); }
 
  private:
-  static std::uint32_t num_blocks(const GrowingNode& node) { return std::uint32_t(padded(node.num_edges) / kLanes); }
+  static std::uint32_t num_blocks(const Node& node) { return std::uint32_t(padded(node.num_edges) / kLanes); }
 
   std::uint32_t add_node() {
     const std::uint32_t at = nodes_.take(1);
-    *nodes_.at(at) = GrowingNode{};
+    *nodes_.at(at) = Node{};
     return at;
   }
 
-  std::uint16_t* priors_of(const GrowingNode& node) {
-    return reinterpret_cast<std::uint16_t*>(blocks_.at(node.first_block));
-  }
+  std::uint16_t* priors_of(const Node& node) { return reinterpret_cast<std::uint16_t*>(blocks_.at(node.first_block)); }
 
-  Arena<GrowingNode, 1 << 12, 1> nodes_;
+  Arena<Node, 1 << 12, 1> nodes_;
   Arena<PriorBlock, 1 << 16, 1 << 13> blocks_;
   std::uint32_t root_ = 0;
   std::vector<float> scratch_;

@@ -63,6 +63,7 @@ void bind_analysis(nb::module_& m) {
       .def(nb::init<>())
       .def_rw("simulations", &AnalysisLimits::simulations)
       .def_rw("seconds", &AnalysisLimits::seconds)
+      .def_rw("processor_seconds", &AnalysisLimits::processor_seconds)
       .def_rw("actions", &AnalysisLimits::actions)
       .def_rw("to_the_end", &AnalysisLimits::to_the_end);
 
@@ -81,6 +82,7 @@ void bind_analysis(nb::module_& m) {
       .def_ro("values", &AnalysisReport::values)
       .def_ro("lower_bounds", &AnalysisReport::lower_bounds)
       .def_ro("variations", &AnalysisReport::variations)
+      .def_ro("resigns", &AnalysisReport::resigns)
       .def_ro("variation_visits", &AnalysisReport::variation_visits);
 
   using Unlocked = nb::call_guard<nb::gil_scoped_release>;
@@ -130,6 +132,8 @@ void bind_analysis(nb::module_& m) {
           "is_running", [](PyAnalysis& a) { return a.analysis->is_running(); }, Unlocked())
       .def(
           "most_in_flight", [](PyAnalysis& a) { return a.analysis->most_in_flight(); }, Unlocked())
+      .def(
+          "has_virtual_loss", [](PyAnalysis& a) { return a.analysis->has_virtual_loss(); }, Unlocked())
       .def("bytes", [](PyAnalysis& a) { return a.analysis->bytes(); }, Unlocked());
 }
 

@@ -44,6 +44,7 @@ inline void require(bool holds, const std::string& text) {
 void bind_games(nb::module_& m);
 void bind_search(nb::module_& m);
 void bind_analysis(nb::module_& m);
+void bind_rollouts(nb::module_& m);
 void bind_rows(nb::module_& m);
 void bind_external_errors();
 

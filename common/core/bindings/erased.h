@@ -12,12 +12,35 @@
 #include "rows/row_ring.h"
 #include "search/game_batch.h"
 #include "search/options.h"
+#include "search/rollout_training.h"
 #include "search/search_batch.h"
 #include "search/value_games.h"
 
 namespace shusaku {
 
 class AnyGame;
+class AnyPosition;
+
+// Rollouts<G>, for measurements and tests.
+class AnyRollouts {
+ public:
+  virtual ~AnyRollouts() = default;
+  virtual float play(const AnyPosition& position, std::uint64_t seed, std::vector<Action>& moves) const = 0;
+  virtual std::uint64_t count_plies(const AnyPosition& position, int rollouts, std::uint64_t seed) const = 0;
+  virtual std::vector<float> priors(const AnyPosition& position) const = 0;  // of the legal actions
+  virtual RolloutCandidates candidates(const AnyPosition& position) const = 0;
+};
+
+// RolloutTraining<G>.
+class AnyRolloutTraining {
+ public:
+  virtual ~AnyRolloutTraining() = default;
+  virtual void add(std::vector<Action> moves, bool is_unseen) = 0;
+  virtual size_t begin(std::int64_t least_seen) = 0;
+  virtual RolloutFit learn(float rate, std::uint64_t seed) = 0;
+  virtual RolloutFit measure() = 0;
+  virtual RolloutWeights weights(std::string note) const = 0;
+};
 
 class AnyPosition {
  public:
@@ -68,7 +91,10 @@ class AnyGame : public std::enable_shared_from_this<AnyGame> {
                                                     std::uint64_t seed) const = 0;
   virtual std::unique_ptr<AnyAnalysis> analysis(const SearchOptions& o, int threads, int leaves, int megabytes,
                                                 std::uint64_t seed) const = 0;
-  virtual std::unique_ptr<AnyRowRing> row_ring(std::int64_t capacity, const LabelOptions& labels) const = 0;
+  virtual std::unique_ptr<AnyRollouts> rollouts(const std::string& file) const = 0;
+  virtual std::unique_ptr<AnyRolloutTraining> rollout_training() const = 0;
+  virtual std::unique_ptr<AnyRowRing> row_ring(std::int64_t capacity, const LabelOptions& labels,
+                                               bool keeps_moves) const = 0;
 };
 
 // A game of the core: defined in games/<game>.cpp, listed in games/list.def.

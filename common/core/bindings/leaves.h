@@ -13,6 +13,10 @@ inline void check(const SearchOptions& o) {
   require(o.simulations >= 1 && o.simulations <= 1 << 20,
           "simulations " + std::to_string(o.simulations) + ": must lie in [1, 1048576]");
   require(o.leaves >= 1 && o.leaves <= 64, "leaves " + std::to_string(o.leaves) + ": must lie in [1, 64]");
+  require(o.rollout_share >= 0 && o.rollout_share <= 1,
+          "rollout_share " + std::to_string(o.rollout_share) + ": must lie in [0, 1]");
+  require(o.virtual_loss >= 0 && o.virtual_loss <= 1000,
+          "virtual_loss " + std::to_string(o.virtual_loss) + ": must lie in [0, 1000]");
 }
 
 // Views of the packed leaves; `owner` keeps their memory alive.

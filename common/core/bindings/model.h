@@ -75,11 +75,25 @@ class Model final : public AnyGame {
 
   std::unique_ptr<AnyAnalysis> analysis(const SearchOptions& o, int threads, int leaves, int megabytes,
                                         std::uint64_t seed) const override {
-    return std::make_unique<AnalysisModel>(*this, o, threads, leaves, megabytes, seed);
+    if (o.policy == "alphago")
+      return std::make_unique<AnalysisModel<AlphaGoSearch<G>>>(*this, o, threads, leaves, megabytes, seed);
+    return std::make_unique<AnalysisModel<AnalysisSearch<G>>>(*this, o, threads, leaves, megabytes, seed);
   }
 
-  std::unique_ptr<AnyRowRing> row_ring(std::int64_t capacity, const LabelOptions& labels) const override {
-    return std::make_unique<RowRing<G>>(rules_, capacity, labels);
+  std::unique_ptr<AnyRollouts> rollouts(const std::string& file) const override {
+    return std::make_unique<RolloutsModel>(*this, file);
+  }
+
+  std::unique_ptr<AnyRolloutTraining> rollout_training() const override {
+    if constexpr (HasRolloutPolicy<G>)
+      return std::make_unique<LearnedRollouts<G>>(rules_);
+    else
+      throw std::invalid_argument("game " + name() + " has no rollout policy to learn; its rollouts are uniform");
+  }
+
+  std::unique_ptr<AnyRowRing> row_ring(std::int64_t capacity, const LabelOptions& labels,
+                                       bool keeps_moves) const override {
+    return std::make_unique<RowRing<G>>(rules_, capacity, labels, keeps_moves);
   }
 
  private:
@@ -102,8 +116,12 @@ class Model final : public AnyGame {
     if (name == "gumbel") return make(static_cast<Gumbel*>(nullptr));
     if (name == "mcts") return make(static_cast<Uct*>(nullptr));
     if (name == "policy_only") return make(static_cast<PolicyOnly*>(nullptr));
+    if (name == "alphago")
+      throw std::invalid_argument(
+          "search.policy=alphago: searches one position at a time, for match, gtp, uci, usi, "
+          "play, view and analyse; use another search here");
     throw std::invalid_argument("unknown search policy '" + name +
-                                "': expected one of puct, gumbel, mcts, policy_only");
+                                "': expected one of puct, gumbel, mcts, policy_only, alphago");
   }
 
   Self self() const { return std::static_pointer_cast<const Model<G>>(shared_from_this()); }
@@ -201,14 +219,68 @@ class Model final : public AnyGame {
     const Model& game_;
   };
 
-  class AnalysisModel final : public Analysis<G> {
+  template <class S>
+  class AnalysisModel final : public Analysis<G, S> {
    public:
     AnalysisModel(const Model& game, const SearchOptions& o, int threads, int leaves, int megabytes, std::uint64_t seed)
-        : Analysis<G>(game.rules_, o, threads, leaves, megabytes, seed), game_(game) {}
+        : Analysis<G, S>(game.rules_, o, threads, leaves, megabytes, seed), game_(game) {}
     void set_position(const AnyPosition& position) override { this->set_position_to(game_.unwrap(position)); }
 
    private:
     const Model& game_;
+  };
+
+  class RolloutsModel final : public AnyRollouts {
+   public:
+    RolloutsModel(const Model& game, const std::string& file) : game_(game), rollouts_(game.rules_, file) {}
+    float play(const AnyPosition& position, std::uint64_t seed, std::vector<Action>& moves) const override {
+      Random random(seed);
+      return rollouts_.play_out(game_.unwrap(position), random, list().data(),
+                                [&](Action action) { moves.push_back(action); });
+    }
+    std::uint64_t count_plies(const AnyPosition& position, int rollouts, std::uint64_t seed) const override {
+      Random random(seed);
+      std::vector<Action> scratch = list();
+      std::uint64_t plies = 0;
+      for (int i = 0; i < rollouts; ++i)
+        rollouts_.play_out(game_.unwrap(position), random, scratch.data(), [&](Action) { ++plies; });
+      return plies;
+    }
+    std::vector<float> priors(const AnyPosition& position) const override {
+      const auto& p = game_.unwrap(position);
+      std::vector<Action> legal = list();
+      std::vector<float> probabilities(size_t(game_.rules_.legal_actions(p, legal.data())));
+      rollouts_.priors(p, legal.data(), int(probabilities.size()), probabilities.data());
+      return probabilities;
+    }
+    RolloutCandidates candidates(const AnyPosition& position) const override {
+      RolloutCandidates found;
+      if constexpr (HasRolloutPolicy<G>)
+        typename G::RolloutPolicy(game_.rules_, RolloutWeights{}).candidates(game_.unwrap(position), found);
+      else
+        found.clear();
+      return found;
+    }
+
+   private:
+    std::vector<Action> list() const { return std::vector<Action>(size_t(game_.rules_.max_legal_actions())); }
+    const Model& game_;
+    Rollouts<G> rollouts_;
+  };
+
+  // A template, so that it is compiled only for games that have a policy.
+  template <class Rules>
+  class LearnedRollouts final : public AnyRolloutTraining {
+   public:
+    explicit LearnedRollouts(const Rules& rules) : training_(rules) {}
+    void add(std::vector<Action> moves, bool is_unseen) override { training_.add(std::move(moves), is_unseen); }
+    size_t begin(std::int64_t least_seen) override { return training_.begin(least_seen); }
+    RolloutFit learn(float rate, std::uint64_t seed) override { return training_.learn(rate, seed); }
+    RolloutFit measure() override { return training_.measure(); }
+    RolloutWeights weights(std::string note) const override { return training_.weights(std::move(note)); }
+
+   private:
+    RolloutTraining<Rules> training_;
   };
 
   const typename G::Position& unwrap(const AnyPosition& position) const {

@@ -6,5 +6,6 @@ NB_MODULE(_core, m) {
   shusaku::bind_games(m);
   shusaku::bind_search(m);
   shusaku::bind_analysis(m);
+  shusaku::bind_rollouts(m);
   shusaku::bind_rows(m);
 }

@@ -1,5 +1,8 @@
-// The newest rows, packed, in memory that is allocated once.  A game is replayed and checked when it is appended, so
-// every row that can be sampled is known to be good.  Rows are numbered 0, 1, 2, ... for ever.
+// The newest rows.  A game is replayed and checked when it is appended, so every row that can be sampled is known to be
+// good.  Rows are numbered 0, 1, 2, ... for ever.
+//
+// Planes and policies are kept packed, in memory that is allocated once; or, where memory is short, as the moves of
+// their games, which are replayed up to the row when it is sampled.  The rows that are handed out are the same.
 #pragma once
 
 #include <algorithm>
@@ -16,6 +19,7 @@
 #include "games/expand_planes.h"
 #include "games/game.h"
 #include "rows/final_boards.h"
+#include "rows/kept_games.h"
 #include "rows/record_view.h"
 #include "rows/row_labels.h"
 #include "search/random.h"
@@ -52,7 +56,7 @@ class AnyRowRing {
 template <GameRules G>
 class RowRing final : public AnyRowRing {
  public:
-  RowRing(const G& rules, std::int64_t capacity, const LabelOptions& labels)
+  RowRing(const G& rules, std::int64_t capacity, const LabelOptions& labels, bool keeps_moves)
       : rules_(&rules),
         labels_(labels),
         shape_(rules.shape()),
@@ -60,9 +64,10 @@ class RowRing final : public AnyRowRing {
         capacity_(capacity),
         values_a_row_(labels.horizons.size() + labels.is_deblundered()),
         has_columns_(labels.any_column()),
-        packed_(size_t(capacity) * size_t(shape_.packed_bytes())),
-        uniform_(size_t(capacity) * size_t(shape_.uniform)),
-        policy_(size_t(capacity) * size_t(slots_)),
+        keeps_moves_(keeps_moves),
+        packed_(keeps_moves ? 0 : size_t(capacity) * size_t(shape_.packed_bytes())),
+        uniform_(keeps_moves ? 0 : size_t(capacity) * size_t(shape_.uniform)),
+        policy_(keeps_moves ? 0 : size_t(capacity) * size_t(slots_)),
         metadata_(size_t(capacity)),
         values_(size_t(capacity) * values_a_row_),
         mass_(labels.weights_draws() ? size_t(capacity) : 0),
@@ -78,7 +83,7 @@ class RowRing final : public AnyRowRing {
   std::int64_t nbytes() const override {
     return std::int64_t(packed_.size() + 4 * uniform_.size() + 4 * policy_.size() + sizeof(Facts) * metadata_.size() +
                         4 * values_.size() + 8 * mass_.size()) +
-           finals_.nbytes();
+           finals_.nbytes() + games_.nbytes();
   }
 
   // Returns the number of rows that were kept.  Throws with the reason, keeping none, if the record breaks a rule.
@@ -86,8 +91,12 @@ class RowRing final : public AnyRowRing {
     check_shape(r);
     check_replay(r);
     work_out_labels(r);
-    typename G::Position position = start_of(r);
+    typename G::Position position = start_with(r.komi);
     const std::int64_t before = end_;
+    if (keeps_moves_ && has_rows(r)) {
+      games_.forget_before(end_ - capacity_);
+      games_.add(r, end_);
+    }
     for (size_t t = 0; t < r.actions.size(); ++t) {
       if (r.row_weight[t] > 0) add_row(r, t, position);
       rules_->play(position, r.actions[t]);
@@ -102,7 +111,9 @@ class RowRing final : public AnyRowRing {
           "rows [" + std::to_string(begin) + ", " + std::to_string(end) + ") are not held; the ring has [" +
           std::to_string(std::max<std::int64_t>(0, end_ - capacity_)) + ", " + std::to_string(end_) + ")");
     auto work = [&](int first, int last) {
-      for (int b = first; b < last; ++b) sample_row(b, begin, end, combine(seed, std::uint64_t(b)), symmetries, out);
+      Scratch scratch;
+      for (int b = first; b < last; ++b)
+        sample_row(b, begin, end, combine(seed, std::uint64_t(b)), symmetries, out, scratch);
     };
     threads = std::max(1, std::min(threads, count / 64));
     std::vector<std::thread> others;
@@ -113,10 +124,6 @@ class RowRing final : public AnyRowRing {
   }
 
  private:
-  struct PolicyShare {
-    Action action;
-    std::uint16_t share;  // of 65,535
-  };
   struct Facts {
     float root_value, weight;
     std::uint32_t version;
@@ -124,6 +131,10 @@ class RowRing final : public AnyRowRing {
     std::int8_t outcome;  // for the player to move
     std::int8_t player;   // to move
     bool has_reply;       // the next row is the opponent's reply, chosen by the same kind of search
+  };
+  struct Scratch {  // of a row that is replayed
+    std::vector<std::uint8_t> packed;
+    std::vector<float> uniform;
   };
   static constexpr double kMassOne = 1 << 16;  // of an average row: sums of whole numbers are the same everywhere
 
@@ -157,20 +168,21 @@ class RowRing final : public AnyRowRing {
     if (r.outcome < -1 || r.outcome > 1) fail("outcome: " + std::to_string(r.outcome) + " is none of -1, 0, 1");
   }
 
-  typename G::Position start_of(const RecordView& r) const {
+  // The start of a game with this komi; NaN: that of the rules.
+  typename G::Position start_with(float komi) const {
     typename G::Position position = rules_->start();
-    if (std::isnan(r.komi)) return position;
+    if (std::isnan(komi)) return position;
     if constexpr (HasKomi<G>) {
-      if (!G::is_komi(r.komi))
-        fail("game: a komi of " + std::to_string(r.komi) + " is no multiple of 0.5 in the bounds of the rules");
-      rules_->set_komi(position, r.komi);
+      if (!G::is_komi(komi))
+        fail("game: a komi of " + std::to_string(komi) + " is no multiple of 0.5 in the bounds of the rules");
+      rules_->set_komi(position, komi);
       return position;
     }
-    fail("game: a komi of its own, " + std::to_string(r.komi) + ", which " + name_of(*rules_) + " cannot have");
+    fail("game: a komi of its own, " + std::to_string(komi) + ", which " + name_of(*rules_) + " cannot have");
   }
 
   void check_replay(const RecordView& r) {
-    typename G::Position position = start_of(r);
+    typename G::Position position = start_with(r.komi);
     players_.clear();
     for (size_t t = 0; t < r.actions.size(); ++t) {
       players_.push_back(std::int8_t(rules_->to_play(position)));
@@ -232,22 +244,26 @@ class RowRing final : public AnyRowRing {
       sampling_weights_.resize(plies);
       sampling_weights(r, players_, labels_, shape_.cells(), sampling_weights_.data());
     }
-    const bool has_rows =
-        std::any_of(r.row_weight.begin(), r.row_weight.end(), [](float weight) { return weight > 0; });
-    if (has_rows && (labels_.ownership || labels_.score)) {
+    if (has_rows(r) && (labels_.ownership || labels_.score)) {
       finals_.forget_before(end_ - capacity_);
       final_.first_row = end_;
       finals_.add(std::move(final_));
     }
   }
 
+  static bool has_rows(const RecordView& r) {
+    return std::any_of(r.row_weight.begin(), r.row_weight.end(), [](float weight) { return weight > 0; });
+  }
+
   void add_row(const RecordView& r, size_t t, const typename G::Position& position) {
     const size_t i = size_t(end_ % capacity_);
-    rules_->observe(position, 0, &packed_[i * size_t(shape_.packed_bytes())],
-                    uniform_.data() + i * size_t(shape_.uniform));
-    PolicyShare* policy = &policy_[i * size_t(slots_)];
     const std::uint32_t first = r.policy_offsets[t], count = r.policy_offsets[t + 1] - first;
-    for (std::uint32_t k = 0; k < count; ++k) policy[k] = {r.policy_actions[first + k], r.policy_shares[first + k]};
+    if (!keeps_moves_) {
+      rules_->observe(position, 0, &packed_[i * size_t(shape_.packed_bytes())],
+                      uniform_.data() + i * size_t(shape_.uniform));
+      PolicyShare* policy = &policy_[i * size_t(slots_)];
+      for (std::uint32_t k = 0; k < count; ++k) policy[k] = {r.policy_actions[first + k], r.policy_shares[first + k]};
+    }
     metadata_[i] = {r.root_values[t],
                     r.row_weight[t],
                     r.versions[t],
@@ -281,31 +297,50 @@ class RowRing final : public AnyRowRing {
   std::uint64_t mass_before(std::int64_t row) const { return row == end_ ? mass_end_ : mass_[size_t(row % capacity_)]; }
 
   void sample_row(int b, std::int64_t begin, std::int64_t end, std::uint64_t seed, bool symmetries,
-                  const BatchView& out) const {
+                  const BatchView& out, Scratch& scratch) const {
     Random random(seed);
     const std::int64_t row = mass_.empty() ? begin + std::int64_t(random.below(std::uint64_t(end - begin)))
                                            : sample_by_mass(random, begin, end);
     const int symmetry = symmetries ? int(random.below(std::uint64_t(rules_->num_symmetries()))) : 0;
     const size_t i = size_t(row % capacity_);
     const int* cells = symmetry ? &cells_[size_t(symmetry) * size_t(shape_.cells())] : nullptr;
-    expand_planes(shape_, &packed_[i * size_t(shape_.packed_bytes())], uniform_.data() + i * size_t(shape_.uniform),
-                  cells, out.observations + size_t(b) * size_t(shape_.planes() * shape_.cells()));
+    float* observation = out.observations + size_t(b) * size_t(shape_.planes() * shape_.cells());
+    if (keeps_moves_) {
+      replay(row, scratch);
+      expand_planes(shape_, scratch.packed.data(), scratch.uniform.data(), cells, observation);
+    } else {
+      expand_planes(shape_, &packed_[i * size_t(shape_.packed_bytes())], uniform_.data() + i * size_t(shape_.uniform),
+                    cells, observation);
+    }
     const size_t num_actions = size_t(rules_->num_actions());
     const Action* actions = &actions_[size_t(symmetry) * num_actions];
-    expand_policy(i, actions, out.policy + size_t(b) * num_actions);
+    expand_policy(row, actions, out.policy + size_t(b) * num_actions);
     const Facts& f = metadata_[i];
     out.outcome[b] = float(f.outcome), out.root_values[b] = f.root_value, out.weight[b] = f.weight;
     out.plies_left[b] = float(f.plies_left), out.versions[b] = f.version, out.rows[b] = row;
     if (has_columns_) write_labels(size_t(b), row, cells, actions, out);
   }
 
+  // Observes the position of a row, which its game is replayed to.
+  void replay(std::int64_t row, Scratch& scratch) const {
+    const KeptGame& game = games_.of(row);
+    typename G::Position position = start_with(game.komi);
+    const size_t ply = game.plies[size_t(row - game.first_row)];
+    for (size_t t = 0; t < ply; ++t) rules_->play(position, game.actions[t]);
+    scratch.packed.resize(size_t(shape_.packed_bytes())), scratch.uniform.resize(size_t(shape_.uniform));
+    rules_->observe(position, 0, scratch.packed.data(), scratch.uniform.data());
+  }
+
+  std::span<const PolicyShare> policy_of(std::int64_t row) const {
+    if (keeps_moves_) return games_.policy(row);
+    const size_t i = size_t(row % capacity_);
+    return {&policy_[i * size_t(slots_)], metadata_[i].num_policy};
+  }
+
   // [A], under the symmetry of `actions`.
-  void expand_policy(size_t i, const Action* actions, float* policy) const {
+  void expand_policy(std::int64_t row, const Action* actions, float* policy) const {
     std::fill_n(policy, rules_->num_actions(), 0.f);
-    for (int k = 0; k < metadata_[i].num_policy; ++k) {
-      const PolicyShare& p = policy_[i * size_t(slots_) + size_t(k)];
-      policy[actions[p.action]] = float(p.share) / 65535.f;
-    }
+    for (const PolicyShare& p : policy_of(row)) policy[actions[p.action]] = float(p.share) / 65535.f;
   }
 
   void write_labels(size_t b, std::int64_t row, const int* cells, const Action* actions, const BatchView& out) const {
@@ -325,7 +360,7 @@ class RowRing final : public AnyRowRing {
     if (labels_.reply) {
       float* reply = out.reply + b * size_t(rules_->num_actions());
       if (f.has_reply)
-        expand_policy(size_t((row + 1) % capacity_), actions, reply);
+        expand_policy(row + 1, actions, reply);
       else
         std::fill_n(reply, rules_->num_actions(), 0.f);
     }
@@ -337,15 +372,16 @@ class RowRing final : public AnyRowRing {
   int slots_;  // of policy entries a row
   std::int64_t capacity_, end_ = 0;
   size_t values_a_row_;  // K short-term values, and the outcome if it is deblundered
-  bool has_columns_;
+  bool has_columns_, keeps_moves_;
   std::vector<std::uint8_t> packed_;
   std::vector<float> uniform_;
-  std::vector<PolicyShare> policy_;
+  std::vector<PolicyShare> policy_;  // [capacity, slots]; empty like the two above if moves are kept
   std::vector<Facts> metadata_;
   std::vector<float> values_;        // [capacity, values_a_row_] for the first player
   std::vector<std::uint64_t> mass_;  // [capacity] of all rows before; empty: every row is as likely
   std::uint64_t mass_end_ = 0;
   FinalBoards finals_;
+  KeptGames games_;                   // empty if planes are kept
   std::vector<Action> legal_;         // scratch, like the next four: of the game that is appended
   std::vector<std::int8_t> players_;  // [T]
   std::vector<float> game_values_, sampling_weights_;

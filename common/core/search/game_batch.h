@@ -128,7 +128,7 @@ class GameBatch final : public AnyGameBatch {
         seed_(seed),
         batch_(rules, options_, size, seed),
         resign_(self_play.resign_errors),
-        place_(rules),
+        place_(rules, options.rollout),
         legal_(size_t(rules.max_legal_actions())) {
     if (options.leaves > 1)
       throw std::invalid_argument("search.leaves=" + std::to_string(options.leaves) +

@@ -124,6 +124,13 @@ class LeafBatch {
   // now.
   bool expand_known(S& search, int index) { return expand_if_known(search, index, kSharesPlace<G>); }
 
+  // Adds the leaf that `search` is at, which no cache is asked about.
+  void add(const S& search, int index) {
+    leaf_search_[size_t(num_leaves_)] = index;
+    leaf_key_[size_t(num_leaves_++)] = 0;
+    add_rows(search, 0);
+  }
+
   // Calls expand(leaf, index, logits, value) for every leaf, logits in half floats, or reject(leaf, index) if a number
   // is not finite.  Before that, prefetch(index, k) is called k = 3, 2, 1 leaves ahead.
   template <class Expand, class Reject, class Prefetch>

@@ -101,13 +101,29 @@ int highest_lower_bound(const SearchOptions& o, const SearchResult& r, const std
   return best < 0 ? heaviest(weights, r.prior) : best;
 }
 
+// In place: weights^(1 / temperature), of which the sum is 1; at temperature 0 all of it on the heaviest.
+inline void temper(std::vector<float>& weights, const std::vector<float>& prior, float temperature) {
+  if (temperature <= 1e-3f) {
+    const int best = heaviest(weights, prior);
+    weights.assign(weights.size(), 0.f);
+    weights[size_t(best)] = 1.f;
+    return;
+  }
+  if (temperature != 1.f) {
+    const double most = *std::max_element(weights.begin(), weights.end());
+    for (float& w : weights) w = w > 0 ? float(std::exp(std::log(double(w) / most) / double(temperature))) : 0.f;
+  }
+  normalise(weights);
+}
+
 // Fills policy and action: the move is sampled as long as there is a temperature, then chosen by options.move_choice.
+// The policy is tempered by a temperature of its own; -1: that of the move.
 inline void conclude_by_weights(const Tree& tree, const SearchOptions& o, int ply, std::uint64_t seed,
                                 const std::vector<float>& weights, SearchResult& r) {
-  r.policy = weights;
-  normalise(r.policy);
-  Random random(combine(seed, 2));
   const float temperature = float(move_temperature(o, ply));
+  r.policy = weights;
+  temper(r.policy, r.prior, o.target_temperature < 0 ? temperature : o.target_temperature);
+  Random random(combine(seed, 2));
   const bool is_by_bound = temperature <= 1e-3f && o.move_choice == "lcb";
   const auto mean_square = [&](size_t i) {
     const Node& child = tree.nodes[tree.child(tree.nodes[0].first_edge() + std::uint32_t(i))];

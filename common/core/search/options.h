@@ -17,6 +17,7 @@ namespace shusaku {
   OPTION(float, c_puct)                            \
   OPTION(float, c_puct_log)                        \
   OPTION(float, c_puct_base)                       \
+  OPTION(std::string, fpu)                         \
   OPTION(float, fpu_reduction)                     \
   OPTION(float, root_fpu_reduction)                \
   OPTION(bool, noise)                              \
@@ -32,6 +33,7 @@ namespace shusaku {
   OPTION(float, temperature_half_life)             \
   OPTION(float, temperature_final)                 \
   OPTION(int, temperature_plies)                   \
+  OPTION(float, target_temperature)                \
   OPTION(std::string, move_choice)                 \
   OPTION(float, lcb_stdevs)                        \
   OPTION(float, lcb_least_share)                   \
@@ -49,6 +51,14 @@ namespace shusaku {
   OPTION(float, maxvisit_init)                     \
   OPTION(bool, rescale_values)                     \
   OPTION(float, c_uct)                             \
+  OPTION(float, c_alphago)                         \
+  OPTION(float, rollout_share)                     \
+  OPTION(int, expand_after)                        \
+  OPTION(float, prior_power)                       \
+  OPTION(int, virtual_loss)                        \
+  OPTION(float, resign_below)                      \
+  OPTION(bool, asks_policy)                        \
+  OPTION(std::string, rollout)                     \
   OPTION(bool, symmetries)
 
 // Every option must be set: there are no defaults here.

@@ -1,9 +1,9 @@
 // AlphaZero's tree policy (Silver et al. 2018, Methods): argmax Q + c * P * sqrt(N) / (1 + n), Dirichlet noise at the
-// root, moves sampled by the visit counts.  An unvisited child has its parent's value less a reduction that grows
-// with the prior already visited (KataGo, cpp/search/searchexplorehelpers.cpp; lc0, FpuStrategy).  As options: c grows
-// with log N, and the root's forced playouts with the pruned target that goes with them (Wu 2019, section 3.2).
+// root, moves sampled by the visit counts.  What an unvisited child is worth is an option (first_play.h).  As others: c
+// grows with log N, and the root's forced playouts with the pruned target that goes with them (Wu 2019, section 3.2).
 #pragma once
 
+#include "search/first_play.h"
 #include "search/move_choice.h"
 #include "search/options.h"
 #include "search/random.h"
@@ -17,7 +17,8 @@ class Puct {
  public:
   static constexpr bool kUsesNetwork = true, kSimulates = true, kSharesNodes = false, kKnowsWaiting = true;
 
-  explicit Puct(const SearchOptions& options) : options_(options), grows_(options.c_puct_log != 0) {}
+  explicit Puct(const SearchOptions& options)
+      : options_(options), first_play_(options), grows_(options.c_puct_log != 0) {}
 
   void make_ready(Tree& tree, const Node& node) const { tree.make_priors(node); }
 
@@ -66,7 +67,7 @@ class Puct {
 
  private:
   [[gnu::always_inline]] int select(const Tree& tree, const Node& node, float fpu_reduction) const {
-    const F8 fpu(tree.mean_value(node) - fpu_reduction * std::sqrt(node.visited_prior));
+    const F8 fpu(first_play_.value(tree.mean_value(node), node.visited_prior, fpu_reduction));
     const F8 scale(exploration(node.visits - 1));
     const F8 one(1.f);
     return arg_max(node.num_edges, [&](int first) __attribute__((always_inline)) {
@@ -85,7 +86,7 @@ class Puct {
   // Counted as visits that were lost (virtual loss) they cost about 130 Elo at 400 simulations of which 25 wait:
   // benchmarks/analysis/paired_games.py.  Not inlined: select() is the hot path, and has to stay small enough to be.
   [[gnu::noinline]] int select_beside(const Tree& tree, const Node& node, float fpu_reduction) const {
-    const F8 fpu(tree.mean_value(node) - fpu_reduction * std::sqrt(node.visited_prior));
+    const F8 fpu(first_play_.value(tree.mean_value(node), node.visited_prior, fpu_reduction));
     const F8 scale(exploration(node.visits - 1 + node.waiting));
     const F8 one(1.f);
     return arg_max(node.num_edges, [&](int first) {
@@ -143,6 +144,7 @@ class Puct {
   }
 
   SearchOptions options_;
+  FirstPlay first_play_;
   bool grows_;                            // c, with the visits
   bool explores_root_ = true;             // noise, temperature, forced playouts and the root's own FPU
   std::vector<std::uint16_t> raw_prior_;  // of the root, before temperature and noise

@@ -13,6 +13,7 @@
 #include "search/move_choice.h"
 #include "search/options.h"
 #include "search/random.h"
+#include "search/rollout.h"
 #include "search/tree.h"
 
 namespace shusaku {
@@ -32,11 +33,14 @@ struct Path {
 
 struct Nothing {};
 
-// The position at the leaf and its legal actions, and room for a rollout from there.
+// The position at the leaf and its legal actions, and what a rollout from there needs.
 template <GameRules G>
 struct LeafPlace {
-  explicit LeafPlace(const G& rules) : actions(size_t(padded(rules.max_legal_actions()))), logits(actions.size()) {}
-  typename G::Position position{}, rollout{};
+  // `rollout_file`: of a rollout policy; empty: rollouts are uniform.
+  explicit LeafPlace(const G& rules, const std::string& rollout_file = {})
+      : rollouts(rules, rollout_file), actions(size_t(padded(rules.max_legal_actions()))), logits(actions.size()) {}
+  Rollouts<G> rollouts;
+  typename G::Position position{};
   std::vector<Action> actions;
   std::vector<std::uint16_t> logits;  // of a rollout
 };
@@ -395,11 +399,7 @@ class Search {
     Random random(combine(seed_, 1000 + std::uint64_t(tree_.nodes[0].visits)));
     LeafPlace<G>& here = place();
     for (std::uint16_t& x : here.logits) x = to_half(float(random.uniform()));
-    copy_position(*rules_, here.position, here.rollout);
-    Position& p = here.rollout;
-    while (!rules_->is_terminal(p)) rules_->play(p, sample_action(*rules_, p, random, here.actions.data()));
-    const bool same_player = rules_->to_play(p) == rules_->to_play(here.position);
-    expand(here.logits.data(), float(same_player ? rules_->outcome(p) : -rules_->outcome(p)));
+    expand(here.logits.data(), here.rollouts.play_out(here.position, random, here.actions.data()));
   }
 
   const G* rules_;

@@ -143,7 +143,7 @@ class Engine:
                 self.clocks[colour] = self.clocks[colour].spend(taken)
                 if is_on_clock:
                     self._reserve.record(seconds, taken)
-            if plays and self._resignations[colour].record(report.value):
+            if plays and (self._resignations[colour].record(report.value) or report.resigns):
                 self._may_ponder = False
                 return f"{prefix}resign"
             if plays:

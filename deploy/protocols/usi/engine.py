@@ -49,7 +49,7 @@ class UsiEngine(UciEngine):
             super()._go(words)
 
     def _best_move(self, report: Report, position: Position, best: MoveReport, is_game_move: bool) -> str:
-        if is_game_move and self._resignation.record(report.value):
+        if is_game_move and (self._resignation.record(report.value) or report.resigns):
             return "resign"
         return super()._best_move(report, position, best, is_game_move)
 

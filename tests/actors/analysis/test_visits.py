@@ -18,6 +18,8 @@ SEARCHES = {
     "proofs and bounds": {"proven_results": True, "move_choice": "lcb", "cache": 0},
     "all constants": {"c_puct": 0.8, "c_puct_log": 1.0, "c_puct_base": 50.0, "fpu_reduction": 0.4,
                       "root_fpu_reduction": 0.1},
+    "unvisited: 0": {"fpu": "zero", "fpu_reduction": 0.4},
+    "unvisited: a loss": {"fpu": "loss", "root_fpu_reduction": 0.4},
     "no prior": {"c_puct": 0.0, "proven_results": True},
 }
 

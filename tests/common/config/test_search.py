@@ -12,6 +12,7 @@ from shusaku.common.config.search import (
     DEFAULTS,
     POLICIES,
     UNREAD,
+    AlphaGoConfig,
     GumbelConfig,
     MctsConfig,
     PolicyOnlyConfig,
@@ -42,7 +43,7 @@ def in_core(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_core_has_the_settings_of_the_dataclasses() -> None:
-    assert names_of(SearchOptions) == {*DEFAULTS, "symmetries"}
+    assert names_of(SearchOptions) == {*DEFAULTS, "symmetries", "asks_policy"}
     assert names_of(SelfPlayOptions) == {field.name for field in fields(SelfPlayConfig)}
     with pytest.raises(AttributeError):
         SearchOptions().c_put = 1.0
@@ -80,7 +81,7 @@ def test_a_setting_has_one_default() -> None:
 
 def test_a_policy_knows_its_name() -> None:
     assert {name: make_search(name).policy for name in POLICIES} == {name: name for name in POLICIES}
-    assert [*POLICIES.values()] == [PuctConfig, GumbelConfig, MctsConfig, PolicyOnlyConfig]
+    assert [*POLICIES.values()] == [PuctConfig, GumbelConfig, MctsConfig, PolicyOnlyConfig, AlphaGoConfig]
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -103,14 +104,21 @@ def test_another_policy_keeps_what_both_read() -> None:
     assert change_search(search, {"leaves": 4}, "search") == replace(search, leaves=4)
     with pytest.raises(UsageError, match=r"^search.gumbel_scale=0: puct does not read it; .* use search=gumbel$"):
         change_search(search, {"gumbel_scale": 0}, "search")
-    with pytest.raises(UsageError, match=r"^search.policy=uct: must be one of puct, gumbel, mcts, policy_only$"):
+    with pytest.raises(UsageError, match=r"^search.policy=uct: must be one of puct, gumbel, .*, alphago$"):
         change_search(search, {"policy": "uct"}, "search")
+
+
+# What `experiment=go_19x19_zero` was at that commit.
+GO_ZERO_AT_1E2D214 = [
+    "game=go", "game.size=19", "game.komi=7.5", "game.rules=chinese", "search=puct", "search.simulations=1600",
+    "search.reuse=true", "search.dirichlet_alpha=0.03",
+]
 
 
 @pytest.mark.parametrize(("argv", "digest"), [
     (["experiment=connect_four"], "bcf65733c219920f"), (["game=tic_tac_toe"], "c0bfe7e9782b06b8"),
     (["game=tic_tac_toe", "search=katago", "search.reuse=true", "search.simulations=32"], "d026ce9cf552e06e"),
-    (["experiment=othello_6x6"], "1cdb2d03e9086d0b"), (["experiment=go_19x19_zero"], "20aeb8c8e647f344"),
+    (["experiment=othello_6x6"], "1cdb2d03e9086d0b"), (GO_ZERO_AT_1E2D214, "20aeb8c8e647f344"),
     (["game=hex", "search=mcts", "learner.enabled=false", "search.c_uct=2"], "9286ae52f774936e"),
     (["game=hex", "search=policy_only", "learner.enabled=false", "search.temperature=0.5"], "24c24aef645153ea"),
 ])

@@ -60,15 +60,49 @@ def test_every_game_can_be_chosen(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(file.stem for file in (presets.CONFIGS / "experiment").glob("*.yaml")))
 def test_every_experiment_composes_and_leaves_the_groups_their_say(name: str) -> None:
-    assert compose([f"experiment={name}"]).experiment == name
+    policies = ["value.supervised=random", "value.reinforced=random"] if name.endswith("_value") else []
+    assert compose([f"experiment={name}", *policies]).experiment == name
     body = OmegaConf.load(presets.CONFIGS / "experiment" / f"{name}.yaml")
     for group in ("search", "network"):
         for file in (presets.CONFIGS / group).glob("*.yaml"):
-            if not set(body.get(group, {})) & set(OmegaConf.load(file)):
+            is_of_players = file.stem == "alphago"  # no self-play searches so
+            if is_of_players or not set(body.get(group, {})) & set(OmegaConf.load(file)):
                 continue
-            chosen = compose([f"experiment={name}", f"{group}={file.stem}", "learner.enabled=false"])
+            others = [f"{part}.enabled=false" for part in ("reinforce", "value") if part in body]  # no self-play
+            chosen = compose([f"experiment={name}", f"{group}={file.stem}", "learner.enabled=false", *others])
             said = {str(key): getattr(getattr(chosen, group), str(key)) for key in OmegaConf.load(file)}
-            assert said == dict(OmegaConf.load(file)), f"experiment={name} {group}={file.stem}"
+            expected = dict(OmegaConf.load(file))
+            if expected.get("dirichlet_alpha") == 0:  # the game's, see tests/configs/test_presets.py
+                assert said["dirichlet_alpha"] > 0
+                expected["dirichlet_alpha"] = said["dirichlet_alpha"]
+            assert said == expected, f"experiment={name} {group}={file.stem}"
+
+
+@pytest.mark.parametrize(("name", "game", "records"), [
+    ("alphago_9x9_imitation", ("go", {"size": 9}), "data/go_9x9"),
+    ("alphago_19x19_imitation", ("go", {"size": 19, "planes": "alphago"}), "data/go_19x19"),
+    ("chess_imitation", ("chess", {}), "data/chess"),
+])
+def test_the_presets_of_imitation_learn_a_policy_alone_from_finished_games(
+    name: str, game: tuple[str, dict[str, int]], records: str
+) -> None:
+    config = compose([f"experiment={name}"])
+    check_self_play(config)
+    assert (config.game.name, config.game.params, config.dataset.records) == (*game, records)
+    assert (config.learner.targets, config.search.policy) == (["policy"], "policy_only")
+    assert config.learner.symmetries
+    assert not config.strength.enabled
+    assert not config.rater.enabled
+
+
+def test_alphago_on_19x19_learns_by_the_rates_of_the_paper() -> None:
+    """Silver et al. 2016, Methods, "Policy network: classification"."""
+    config = compose(["experiment=alphago_19x19_imitation"])
+    assert (config.network.tower, config.network.filters, config.network.blocks) == ("plain", 192, 11)
+    learner = config.learner
+    assert (learner.optimizer, learner.momentum, learner.batch_size, learner.learning_rate) == ("sgd", 0, 16, 0.003)
+    assert (learner.schedule, learner.weight_decay) == ("constant", 0)
+    assert (learner.warmup_steps, learner.max_grad_norm) == (0, 0)
 
 
 @pytest.mark.parametrize(("name", "planes", "alpha"), [("chess", (119, 8, 8), 0.3), ("shogi", (362, 9, 9), 0.15)])
@@ -80,7 +114,7 @@ def test_the_presets_of_alphazero_hold_its_values(name: str, planes: tuple[int, 
     assert (search.policy, search.simulations, search.dirichlet_alpha, search.dirichlet_fraction) == (
         "puct", 800, alpha, 0.25)
     assert (search.c_puct, search.c_puct_base, search.temperature_plies) == (1.25, 19652, 30)
-    assert (config.network.filters, config.network.blocks) == (256, 20)
+    assert (config.network.filters, config.network.blocks) == (256, 19)
     assert (learner.batch_size, learner.optimizer, learner.momentum, learner.weight_decay) == (4096, "sgd", 0.9, 1e-4)
     rates = [learning_rate(step, learner) for step in (99_999, 100_000, 300_000, 500_000)]
     assert rates == pytest.approx([0.2, 0.02, 0.002, 0.0002])
@@ -88,7 +122,7 @@ def test_the_presets_of_alphazero_hold_its_values(name: str, planes: tuple[int, 
 
 def test_an_explicit_choice_wins_over_the_experiment() -> None:
     config = compose(["experiment=connect_four", "network=large", "search=gumbel", "game=connect_four"])
-    assert (config.network.filters, config.network.blocks, config.game.name) == (256, 20, "connect_four")
+    assert (config.network.filters, config.network.blocks, config.game.name) == (256, 19, "connect_four")
     assert config.search == GumbelConfig(simulations=32, value_scale=0.5, rescale_values=False)
     config = compose(["experiment=connect_four", "search=puct"])  # the experiment's own search is gumbel
     assert config.search == PuctConfig(simulations=32)
@@ -117,9 +151,9 @@ def test_unknown_words_name_the_nearest(override: str, near: str) -> None:
 
 @pytest.mark.parametrize(("override", "rule"), [
     ("~run.minutes", "leave run.minutes out"),
-    ("search=", "there are alphago_zero, alphazero, gumbel, katago, mcts, policy_only, puct"),
-    ("search=[puct]", "there are alphago_zero, alphazero"),
-    ("experiment=draughts", "there are chess, chess_small, connect_four, go_19x19_zero, go_9x9, go_9x9_baseline"),
+    ("search=", "there are alphago, alphago_zero, alphazero, gumbel, katago, mcts, policy_only, puct"),
+    ("search=[puct]", "there are alphago, alphago_zero, alphazero"),
+    ("experiment=draughts", "there are alphago_19x19_imitation, "),
     ("game.name=goo", "there are"),
     ("run.seed=many", "a whole number"),
     ("run.seed=1.5", "a whole number"),

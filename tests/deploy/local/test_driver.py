@@ -22,6 +22,7 @@ from shusaku.deploy.cli.overrides import compose
 from shusaku.deploy.local.driver import LocalRun
 from shusaku.deploy.run.run_directory import RunDirectory
 from shusaku.deploy.run.stop_signals import StopSignals
+from shusaku.learner.checkpoints import newest_step
 from shusaku.replay.record_log import RecordLog
 
 SMALL = [
@@ -349,3 +350,17 @@ def test_open_games_go_on_when_the_number_of_parallel_games_changes(tmp_path: Pa
         assert games
         assert all(any(moves == game[: len(moves)] for game in later[actor]) for moves in games)
     games_of(directory)
+
+
+def test_the_steps_of_a_run_end_it_and_a_larger_number_goes_on(tmp_path: Path) -> None:
+    """The command itself: exit 0, a checkpoint of the last step, a summary; the same command has nothing left to do."""
+    command = [sys.executable, "-m", "shusaku", "local", *SMALL, f"run.dir={tmp_path}", "--json"]
+    done = subprocess.run([*command, "learner.steps=10"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["steps"] == 10
+    assert "all 10 steps are made, go on with learner.steps=20" in done.stderr + done.stdout
+    assert newest_step(tmp_path / "checkpoints") == 10
+    again = subprocess.run([*command, "learner.steps=10"], capture_output=True, text=True, timeout=120)
+    assert (again.returncode, json.loads(again.stdout.splitlines()[-1])["steps"]) == (0, 10), again.stderr
+    more = subprocess.run([*command, "learner.steps=14"], capture_output=True, text=True, timeout=120)
+    assert (more.returncode, json.loads(more.stdout.splitlines()[-1])["steps"]) == (0, 14), more.stderr

@@ -16,6 +16,7 @@ from shusaku.common.external.configured_game import configured_game
 from shusaku.common.metrics import read_metrics
 from shusaku.common.network.weights import load_weights, random_weights, save_weights
 from shusaku.deploy.cli.overrides import compose
+from shusaku.deploy.commands.backup import backup, restore
 from shusaku.deploy.local.driver import LocalRun
 from shusaku.deploy.local.driver import run as run_local
 from shusaku.deploy.run.run_directory import RunDirectory
@@ -27,7 +28,7 @@ SMALL = [
     "experiment=alphago_9x9_value", "game.size=5", "value.last_switch=12", "value.supervised=random", "actors.count=2",
     "value.reinforced=random", "actors.games_per_actor=8", "replay.minimum=200", "replay.capacity=3000",
     "replay.test_share=0.2", "learner.batch_size=32", "learner.publish_every=4", "learner.threads=1",
-    "network.filters=8", "network.blocks=1", "run.minutes=5", "inference.runtime=torch", "inference.precision=fp32",
+    "network.filters=8", "network.blocks=1", "run.minutes=5", "inference.runtime=pseudo_random",
     "learner.precision=fp32",
 ]
 
@@ -115,7 +116,11 @@ def test_the_policies_stay_in_the_run_directory(tmp_path: Path) -> None:
     first = load_weights(paths[0]).tensors
     for path in paths:
         path.unlink()
-    train(tmp_path / "run", 1e9, 300, *named)
+    backup(str(tmp_path / "copy"), compose([*SMALL, f"run.dir={tmp_path / 'run'}"]), False)
+    restore(str(tmp_path / "copy"), compose([*SMALL, f"run.dir={tmp_path / 'restored'}"]), False)
+    for name in ("run", "restored"):
+        train(tmp_path / name, 1e9, 300, *named)
+    assert games_of(tmp_path / "run") == games_of(tmp_path / "restored")
     kept = load_weights(tmp_path / "run" / "policies" / "supervised.safetensors").tensors
     assert all(np.array_equal(kept[name], first[name]) for name in first)
     with pytest.raises(UsageError, match=r"another game, network, targets or policies \(value\.reinforced"):

@@ -16,7 +16,12 @@ from labelled_games import random_game
 from shusaku.common._core import Game
 from shusaku.common.codec import encode_record
 from shusaku.deploy.cli.main import main
+from shusaku.deploy.cli.overrides import compose
+from shusaku.deploy.run.change_over import move_to_log, move_to_stream
+from shusaku.deploy.run.run_identity import RunIdentity
 from shusaku.learner.checkpoints import checkpoint_paths, load_latest
+from shusaku.learner.dataset import open_dataset
+from shusaku.learner.training_loop import TrainingLoop
 from shusaku.replay.record_log import RecordLog
 
 GAME = Game("go", {"size": 9, "max_plies": 40})
@@ -106,6 +111,44 @@ def test_a_run_learns_and_goes_on_after_kill_9(command: str, games: Path, tmp_pa
     output = last.log.read_text(errors="replace")
     assert "games not learned from" in output
     assert not (run / "records").exists() or not list((run / "records").iterdir())
+
+
+def test_a_run_moves_between_the_wirings(games: Path, tmp_path: Path) -> None:
+    """Its checkpoint, as the learner of the other wiring reads it, goes on with the same mini-batches."""
+    run = tmp_path / "run"
+    first = Process("local", games, run, "run.minutes=30")
+    try:
+        first.wait_for_checkpoint()
+    finally:
+        first.kill()
+    found = load_latest(run / "checkpoints")
+    assert found is not None
+    config = compose([*SMALL, f"dataset.records={games}", f"run.dir={run}"])
+    identity = RunIdentity.of(run)
+    for wiring in ("train", "local", "train"):
+        if wiring == "train":
+            move_to_stream(run, config, "", identity, print)
+        else:
+            move_to_log(run, config, GAME, print)
+        moved = load_latest(run / "checkpoints")
+        assert moved is not None
+        assert (moved.checkpoint.facts["local"] is None) == (wiring == "train")
+        for name in ("replay", "next_batch", "version", "learner"):
+            assert moved.checkpoint.facts[name] == found.checkpoint.facts[name], name
+    buffer, unseen = open_dataset(config, GAME, threads=1)
+    loop = TrainingLoop(config, GAME, buffer, run, config_hash="", unseen=unseen)
+    assert loop.report().step == found.checkpoint.step
+    loop.close()
+
+
+def test_a_run_of_its_own_games_is_another_one(
+    games: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["local", *SMALL, f"dataset.records={games}", f"run.dir={tmp_path / 'run'}", "run.minutes=0.001"]
+    assert main(words) == 0
+    assert main([*words, "dataset.records=", "search=gumbel"]) == 2
+    assert main([*words, "dataset.records=", "learner.enabled=false"]) == 2
+    assert "holds a run that learns from finished games" in capsys.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.parametrize(("override", "reason"), [

@@ -1,4 +1,4 @@
-// Threads search, report, stop and advance at once, for ThreadSanitizer: races GAME THREADS LEAVES ROUNDS.
+// Threads search, report, stop and advance at once, for ThreadSanitizer: races GAME POLICY THREADS LEAVES ROUNDS.
 // Prints the simulations of all rounds; exits with 1 if a report contradicts itself.
 #include <atomic>
 #include <cstdio>
@@ -18,17 +18,21 @@ static void require(bool holds, const char* what) {
   std::exit(1);
 }
 
-template <GameRules G>
-struct Driven final : Analysis<G> {
-  using Analysis<G>::Analysis;
+template <GameRules G, class S>
+struct Driven final : Analysis<G, S> {
+  using Analysis<G, S>::Analysis;
   void set_position(const AnyPosition&) override {}
 };
 
-static SearchOptions options() {
+static SearchOptions options(const std::string& policy) {
   SearchOptions o;
-  o.policy = "puct", o.simulations = 1, o.leaves = 1, o.cache = 1 << 10;
+  o.policy = policy, o.simulations = 1, o.leaves = 1, o.cache = 1 << 10;
   o.c_puct = 1.5f, o.c_puct_base = 19652, o.fpu_reduction = 0.2f, o.proven_results = true;
   o.move_choice = "lcb", o.lcb_stdevs = 5, o.lcb_least_share = 0.15f;
+  if (policy == "puct") return o;
+  o.proven_results = false, o.move_choice = "visits";
+  o.c_alphago = 5, o.rollout_share = 0.5f, o.expand_after = 3, o.prior_power = 0.67f, o.virtual_loss = 3;
+  o.resign_below = -1, o.asks_policy = true;
   return o;
 }
 
@@ -56,9 +60,9 @@ void check(const AnalysisReport& r, const G& rules) {
   require(visits == r.simulations, "the visits of the moves do not add up to those of the root");
 }
 
-template <GameRules G>
-void run(const G& rules, int threads, int leaves, int rounds) {
-  Driven<G> analysis(rules, options(), threads, leaves, 64, 1);
+template <class S, GameRules G>
+void run(const G& rules, const std::string& policy, int threads, int leaves, int rounds) {
+  Driven<G, S> analysis(rules, options(policy), threads, leaves, 64, 1);
   std::atomic<bool> is_over = false;
   std::atomic<std::int64_t> total = 0;
   std::thread watcher([&] {
@@ -79,6 +83,7 @@ void run(const G& rules, int threads, int leaves, int rounds) {
     for (std::thread& worker : workers) worker.join();
     const AnalysisReport r = analysis.report();
     require(!analysis.is_running() && !r.ended.empty(), "it still runs");
+    require(!analysis.has_virtual_loss(), "a path has left lost games behind");
     require(limits.simulations < 0 || r.simulations >= 500 || r.ended != "simulations", "too few simulations");
     total += r.simulations;
     if (round % 10 == 9)
@@ -94,15 +99,24 @@ void run(const G& rules, int threads, int leaves, int rounds) {
   std::printf("%lld\n", static_cast<long long>(total.load()));
 }
 
+template <GameRules G>
+void run_policy(const G& rules, const std::string& policy, int threads, int leaves, int rounds) {
+  if (policy == "alphago")
+    run<AlphaGoSearch<G>>(rules, policy, threads, leaves, rounds);
+  else
+    run<AnalysisSearch<G>>(rules, policy, threads, leaves, rounds);
+}
+
 int main(int argc, char** argv) {
-  if (argc != 5) return 2;
-  const int threads = std::atoi(argv[2]), leaves = std::atoi(argv[3]), rounds = std::atoi(argv[4]);
+  if (argc != 6) return 2;
+  const std::string policy = argv[2];
+  const int threads = std::atoi(argv[3]), leaves = std::atoi(argv[4]), rounds = std::atoi(argv[5]);
   if (std::string(argv[1]) == "go") {
     Params params;
     for (const ParamHelp& p : Go<9>::parameters()) params[p.name] = p.default_value;
     params["size"] = std::int64_t(9);
-    run(Go<9>(params), threads, leaves, rounds);
+    run_policy(Go<9>(params), policy, threads, leaves, rounds);
   } else {
-    run(ConnectFour(Params{}), threads, leaves, rounds);
+    run_policy(ConnectFour(Params{}), policy, threads, leaves, rounds);
   }
 }

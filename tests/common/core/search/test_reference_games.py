@@ -18,6 +18,8 @@ PER_VERSION = 7  # evaluations after which the weights change: in the middle of 
 # Name -> what is set besides FPUs that differ at the root.
 SEARCHES = {
     "plain": {"noise": False},
+    "as the tutorial": {"noise": False, "fpu": "zero", "target_temperature": -1.0},
+    "unvisited as lost": {"dirichlet_alpha": 0.4, "fpu": "loss", "reuse": True},
     "kept": {"noise": False, "reuse": True},
     "kept, with noise": {"reuse": True, "dirichlet_alpha": 0.4, "dirichlet_fraction": 0.4},
     "kept, all options": {"reuse": True, "dirichlet_alpha": 0.4, "root_policy_temperature": 1.3, "forced_playouts": 2,

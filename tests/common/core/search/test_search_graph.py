@@ -52,6 +52,17 @@ def test_it_grows_the_golden_graph(name, simulations, proves):
     assert shared > 0 or simulations < 200
 
 
+@pytest.mark.parametrize("fpu", ["zero", "loss"])
+def test_unvisited_actions_have_the_value_that_is_asked_for(fpu):
+    game = Game("connect_four")
+    positions = random_positions(game, 6, seed=9)
+    found = search_all(game, positions, graph_config(200, fpu=fpu), range(len(positions)))
+    for position, result in zip(positions, found, strict=True):
+        root, _ = graph_search(position, lambda p: scripted(p.observation(), 7), 200,
+                               reference.Puct(1.7, 0.3, 0.1, fpu=fpu))
+        assert result.visits.tolist() == root.visits.tolist(), str(position)
+
+
 def test_every_value_is_the_sum_over_the_edges():
     """The reference's own invariant, by the formula: Q = (U + sum N(a) Q(a)) / (1 + sum N(a)) along the last walk."""
     game = Game("tic_tac_toe")

@@ -28,6 +28,16 @@ def config_of(simulations, leaves, **changes):
                            **changes})
 
 
+@pytest.mark.parametrize("fpu", ["zero", "loss"])
+def test_unvisited_actions_have_the_value_that_is_asked_for_beside_waiting_ones(fpu):
+    game = Game("connect_four")
+    positions, rule = random_positions(game, 6, seed=9), WaitingPuct(1.7, 0.3, 0.1, fpu=fpu)
+    found = search_all(game, positions, config_of(200, 5, fpu=fpu), range(len(positions)))
+    for position, result in zip(positions, found, strict=True):
+        root = waiting_search(position, lambda p: scripted(p.observation(), 7), 200, rule, 5)
+        assert result.visits.tolist() == root.visits.tolist(), str(position)
+
+
 @pytest.mark.parametrize("leaves", [1, 2, 5, 16])
 @pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four", "othello"])
 @pytest.mark.parametrize("simulations", [1, 2, 17, 200])

@@ -1,0 +1,61 @@
+"""A policy network and a value network as one evaluator, for AlphaGo's search.
+
+That search asks for the priors of a position or for its value: leaves with actions are for the policy network, leaves
+without are for the value network.  A network with both heads answers both, and needs nothing of this.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shusaku.common.messages import Evaluation, Leaves
+from shusaku.common.search import Evaluate
+
+
+class TwoNetworks:
+    """Asks each network about its own leaves; None: the search never asks it."""
+
+    def __init__(self, policy: Evaluate | None, value: Evaluate | None, *, uniform: int | None = None) -> None:
+        """`uniform`: how many of the uniform planes the policy network sees, the first ones; None: all."""
+        self.policy, self.value, self._uniform = policy, value, uniform
+
+    @property
+    def version(self) -> int:
+        """0, always: the search has no cache of evaluations."""
+        return 0
+
+    @property
+    def description(self) -> str:
+        """Runtime and precision, as text for the user."""
+        return str(getattr(self.policy or self.value, "description", "no network"))
+
+    def __call__(self, leaves: Leaves) -> Evaluation:
+        """Logits of the leaves with actions, values of the others."""
+        has_actions = leaves.offsets[1:] > leaves.offsets[:-1]  # [B]
+        logits = np.zeros(len(leaves.actions), np.float32)
+        values = np.zeros(len(leaves), np.float32)
+        rows = np.flatnonzero(has_actions)
+        if len(rows):  # the other rows have no logits, so those of these rows keep their places
+            logits[:] = _asked(self.policy)(_take(leaves, rows, self._uniform)).logits[: len(logits)]
+        rows = np.flatnonzero(~has_actions)
+        if len(rows):
+            values[rows] = _asked(self.value)(_take(leaves, rows, None)).values[: len(rows)]
+        return Evaluation(logits, values, self.version)
+
+
+def has_policy(evaluate: Evaluate) -> bool:
+    """Whether leaves with actions may be asked about."""
+    return not isinstance(evaluate, TwoNetworks) or evaluate.policy is not None
+
+
+def _asked(network: Evaluate | None) -> Evaluate:
+    if network is None:
+        raise ValueError("the search asks a network that it was not given")
+    return network
+
+
+def _take(leaves: Leaves, rows: NDArray[np.intp], uniform: int | None) -> Leaves:
+    """These leaves alone, either all those with actions or all those without, and their first `uniform` planes."""
+    offsets = np.zeros(len(rows) + 1, np.int32)
+    np.cumsum(np.diff(leaves.offsets)[rows], out=offsets[1:])
+    return Leaves(leaves.packed[rows], np.ascontiguousarray(leaves.uniform[rows, :uniform]), offsets,
+                  leaves.actions[: offsets[-1]])

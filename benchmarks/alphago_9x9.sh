@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# AlphaGo's line on 9x9, from finished games to what each part is worth (Silver et al. 2016): about 6 hours of two cores.
+#
+#   python -m benchmarks.expert_games runs/alphago_9x9/games     # before: 20,000 games of GNU Go, some hours
+#   benchmarks/alphago_9x9.sh                                    # all stages; DIR=… and MINUTES_<STAGE>=… change them
+#   SECONDS_A_MOVE=1 PLAYERS='rvp vp rp' benchmarks/alphago_9x9.sh table   # the second table, outside the 6 hours
+#
+# Each stage goes on where it was stopped, also after kill -9: a run from its last checkpoint, the table from the last
+# pairing.  Named stages are made alone: records imitation rollout reinforce value errors table.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+dir=${DIR:-runs/alphago_9x9}
+games=${GAMES:-$dir/games}
+PATH="$PATH:${XDG_CACHE_HOME:-$HOME/.cache}/shusaku/oracles/bin:/usr/games"
+shusaku=.venv/bin/shusaku
+go="game=go game.size=9"
+mkdir -p "$dir"
+
+once() { # NAME COMMAND...: not again once it has ended well
+  [[ -f "$dir/$1.done" ]] || { "${@:2}" && touch "$dir/$1.done"; }
+}
+records() {
+  rm -rf "$dir/records"
+  $shusaku records import records.file="$games/*.sgf" records.out="$dir/records" experiment=alphago_9x9_imitation
+}
+imitation() {
+  $shusaku train experiment=alphago_9x9_imitation dataset.records="$dir/records" run.dir="$dir/imitation" \
+    run.minutes="${MINUTES_IMITATION:-60}"
+}
+rollout() {
+  $shusaku rollout dataset.records="$dir/records" file="$dir/go.rollout" $go
+}
+reinforce() {
+  $shusaku train experiment=alphago_9x9_reinforce policy.from="$dir/imitation" run.dir="$dir/reinforce" \
+    run.minutes="${MINUTES_REINFORCE:-45}"
+}
+value() {
+  $shusaku train experiment=alphago_9x9_value value.supervised="$dir/imitation" value.reinforced="$dir/reinforce" \
+    run.dir="$dir/value" run.minutes="${MINUTES_VALUE:-75}"
+}
+errors() {
+  .venv/bin/python -m benchmarks.strength.value_error "$dir/value" --record
+}
+table() {
+  .venv/bin/python -m benchmarks.strength.alphago_players "$dir" --seconds "${SECONDS_A_MOVE:-0.1}" ${PLAYERS:-} \
+    > "$dir/players.json"
+  .venv/bin/python -m benchmarks.strength.round_robin "$dir/players.json" "$dir/games_${SECONDS_A_MOVE:-0.1}.jsonl" \
+    --pairs 20 --at-once 2 --anchor r --name "AlphaGo 9x9, ${SECONDS_A_MOVE:-0.1} s" \
+    $go actors.count=1 match.opening_plies=4
+}
+
+stages=${*:-records imitation rollout reinforce value errors table}
+for stage in $stages; do
+  echo "== $stage"
+  once "$stage" "$stage"
+done
