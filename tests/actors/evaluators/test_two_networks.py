@@ -17,7 +17,7 @@ def leaves_of(game: Game, with_actions: list[bool]) -> Leaves:
     position = game.start()
     for index in range(len(with_actions)):
         batch.begin(index, position, 0)
-        position.play(position.legal_actions[-1])
+        position.play(position.legal_actions[0])
     full = Leaves(*batch.select(0))
     parts = np.split(full.actions, full.offsets[1:-1])
     kept = [part if has else part[:0] for part, has in zip(parts, with_actions, strict=True)]
