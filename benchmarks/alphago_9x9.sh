@@ -39,7 +39,7 @@ value() {
     run.dir="$dir/value" run.minutes="${MINUTES_VALUE:-75}"
 }
 errors() {
-  .venv/bin/python -m benchmarks.strength.value_error "$dir/value" --record
+  .venv/bin/python -m benchmarks.strength.value_error "$dir/value" --rollout "$dir/go.rollout" --record
 }
 table() {
   .venv/bin/python -m benchmarks.strength.alphago_players "$dir" --seconds "${SECONDS_A_MOVE:-0.1}" ${PLAYERS:-} \

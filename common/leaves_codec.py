@@ -17,6 +17,7 @@ import struct
 import sys
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -125,6 +126,18 @@ def slice_leaves(leaves: Leaves, begin: int, end: int) -> Leaves:
     if begin:
         offsets = offsets - first
     return Leaves(leaves.packed[begin:end], leaves.uniform[begin:end], offsets, leaves.actions[first:last])
+
+
+def fit_leaves(leaves: Leaves, game: Game) -> Leaves:
+    """The same positions as `game` sees them, whose planes are the first of theirs: its rules must be the same.
+
+    So one position feeds two networks: those of `game.planes=alphago_value` have 49 planes, of which the first 48 are
+    the planes of `game.planes=alphago`.  Views of the same arrays; ValueError if the planes of `game` do not fit.
+    """
+    if leaves.packed.shape[1] != game.packed_bytes or leaves.uniform.shape[1] < game.num_uniform_planes:
+        raise ValueError(f"positions of {leaves.packed.shape[1]} packed bytes and {leaves.uniform.shape[1]} uniform "
+                         f"planes; this game has {game.packed_bytes} and {game.num_uniform_planes}")
+    return replace(leaves, uniform=leaves.uniform[:, : game.num_uniform_planes])
 
 
 def concat_evaluations(parts: Sequence[Evaluation]) -> Evaluation:

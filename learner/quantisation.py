@@ -2,7 +2,7 @@
 
 Weights are rounded to 255 steps for each output channel, symmetric; the input of a convolution, which is the output of
 a ReLU, to 256 steps from 0 to the largest value seen.  Both scales are fixed before play ("static").  The convolutions
-of the residual blocks do nine tenths of the work, and only they are rounded: the first convolution reads planes, whose
+of the tower do nine tenths of the work, and only they are rounded: the first convolution reads planes, whose
 uniform values have no bound, and the heads are small.
 Source: Jacob et al. 2018, "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only
 Inference", section 3; Lc0's ONNX and TensorRT backends for the practice of rounding a tower after training.
@@ -73,7 +73,7 @@ def positions_for(tower: TowerShape) -> int:
 def _work(tower: TowerShape) -> int:
     """Multiplications in the blocks for one position."""
     (_, h, w), n = tower.planes, tower.network
-    return max(1, h * w * 9 * n.filters**2 * 2 * n.blocks)
+    return max(1, h * w * 9 * n.filters**2 * len(tower.layers))
 
 
 class _Watched(TorchTower):

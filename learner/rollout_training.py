@@ -34,9 +34,9 @@ def learn_rollouts(
         training = RolloutTraining(game)
     except ValueError as error:
         raise UsageError(f"game={game.name}: {error}") from None
-    for part, unseen in (("training", False), ("test", True)):
+    for part in ("training", "test"):
         for number in range(len(dataset[part])):
-            training.add(dataset[part].read(number).actions, unseen)
+            training.add(dataset[part].read(number).actions, part == "test")
     weights = training.begin(settings.least_seen)
     passes: list[dict[str, float]] = []
     for number in range(settings.passes):

@@ -59,8 +59,8 @@ class RowWindow:
         # Rows of each game in the window, and whether it is a test; oldest first.  The rows sum to limiter.size.
         self._games: deque[tuple[int, bool]] = deque()
         self._test_rows = 0  # of these games
-        # The newest rows of the test games: twice as many as there are on average in a full window.
-        self._test_capacity = max(game.max_plies, int(2 * config.test_share * config.capacity))
+        # The newest rows of the test games: twice as many as there are on average in a full window, and some games.
+        self._test_capacity = min(config.capacity, int(2 * config.test_share * config.capacity) + 4 * game.max_plies)
         self._tests = RowRing(game, self._test_capacity, **asdict(labels), keeps_moves=config.keep == "moves"
                               ) if config.test_share else None
         self._symmetries = symmetries

@@ -114,18 +114,27 @@ def build_graph(
     planes = op.parameter([batch_size, h, w, c], _TYPES[precision])
     x = planes if precision == "fp32" else op.convert(planes, np.float32)
     x = op.relu(convolution(op.transpose(x, [0, 3, 1, 2]), "stem"))  # the order of the bytes stays as it is
-    for i in range(n.blocks):
+    for layer in tower.layers if tower.is_plain else ():
+        x = op.relu(convolution(x, layer))
+    for i in range(0 if tower.is_plain else n.blocks):
         y = op.relu(convolution(x, f"blocks.{i}.first"))
         x = op.relu(op.add(x, convolution(y, f"blocks.{i}.second")))
-    p = op.relu(convolution(x, "heads.policy.features"))
-    if n.policy_head == "planes":
+    if tower.is_plain:
+        p = _plain_policy(x, tower, batch_size, constants)
+    elif n.policy_head == "planes":
+        p = op.relu(convolution(x, "heads.policy.features"))
         p = op.transpose(op.reshape(p, [batch_size, n.policy_filters, h * w], False), [0, 2, 1])  # [S, H * W, P]
         p = linear(op.reshape(p, [batch_size * h * w, n.policy_filters], False), "heads.policy.output")
         p = op.reshape(p, [batch_size, tower.num_actions], False)
     else:
+        p = op.relu(convolution(x, "heads.policy.features"))
         p = linear(op.reshape(p, [batch_size, n.policy_filters * h * w], False), "heads.policy.output")
+
     def number(head: str) -> Any:
-        y = op.relu(convolution(x, f"heads.{head}.features"))
+        if tower.is_plain:
+            y = convolution(op.relu(convolution(x, f"heads.{head}.layer")), f"heads.{head}.features")
+        else:
+            y = op.relu(convolution(x, f"heads.{head}.features"))
         y = op.relu(linear(op.reshape(y, [batch_size, n.value_filters * h * w], False), f"heads.{head}.hidden"))
         return linear(y, f"heads.{head}.output")  # [S, 1]
 
@@ -138,6 +147,19 @@ def build_graph(
             points = op.multiply(number("score"), op.constant(np.float32(SCORE_SCALE)))
             outputs.append(op.reshape(points, [batch_size], False))
     return ov.Model(outputs, [planes])
+
+
+def _plain_policy(x: Any, tower: TowerShape, batch_size: int, constants: Mapping[str, NDArray[np.float32]]) -> Any:
+    """`common.network.heads.PlainPolicyHead`: features [S, F, H, W] -> logits [S, A]."""
+    _, h, w = tower.planes
+    filters = op.constant(constants["heads.policy.output.weight"])
+    p = op.transpose(op.convolution(x, filters, [1, 1], [0, 0], [0, 0], [1, 1]), [0, 2, 3, 1])  # [S, H, W, K]
+    p = op.reshape(p, [batch_size, tower.cell_actions * h * w], False)
+    if "heads.policy.others.output.weight" in constants:
+        mean = op.reduce_mean(x, op.constant(np.array([2, 3])), False)  # [S, F]
+        others = op.constant(constants["heads.policy.others.output.weight"])
+        p = op.concat([p, op.matmul(mean, others, False, True)], 1)
+    return op.add(p, op.constant(constants["heads.policy.output.bias"].reshape(1, -1)))
 
 
 def _quantised_input(x: Any, largest: float) -> Any:

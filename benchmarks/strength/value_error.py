@@ -33,6 +33,7 @@ from shusaku.common.config.search import PolicyOnlyConfig
 from shusaku.common.messages import GameRecord
 from shusaku.common.network.weights import load_weights
 from shusaku.common.search import Evaluate, search_options, search_positions, step
+from shusaku.deploy.run.change_over import is_of_one_process
 from shusaku.deploy.run.chosen_weights import find_weights
 from shusaku.deploy.run.saved_config import find_config
 from shusaku.deploy.run.text_table import text_table
@@ -96,7 +97,7 @@ def _of_tests(run: Path, share: float) -> Iterator[Judged]:
 
 def _games_of(run: Path) -> list[bytes]:
     """The encoded games of a run of either wiring, oldest first."""
-    if (run / "records").is_dir():
+    if is_of_one_process(run):
         return list(RecordLog(run / "records").iterate())
     with window_server(Config(), run) as url:
         return list(read_window(url, known_identity(run)[0]))

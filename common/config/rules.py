@@ -39,6 +39,7 @@ _LIMITS: Limits = [
     (one_of("power", "fixed"), ["replay.window"]),
     (one_of("planes", "moves"), ["replay.keep"]),
     (one_of("linear", "planes"), ["network.policy_head"]),
+    (one_of("residual", "plain"), ["network.tower"]),
     (one_of("reject", "draw"), ["records.unknown"]),
     (one_of("sgd", "adam", "adamw"), ["learner.optimizer"]),
     (one_of("constant", "cosine", "step", "cooldown"), ["learner.schedule"]),
@@ -177,6 +178,8 @@ def _conditions(config: Config) -> Iterator[_Condition]:
            "must be steps above 0, each later than the one before")
     yield ("games", config.games >= 2 and config.games % 2 == 0,
            "must be an even number from 2 on, because every opening is played twice, with sides swapped")
+    yield ("network.policy_head", config.network.tower == "residual" or config.network.policy_head == "linear",
+           "network.tower=plain has a policy head of its own, one filter for each action of a cell; leave it out")
     yield "games", config.games <= 100_000, "must be at most 100000"
     for key, games in (("rater.games", config.rater.games), ("gate.games", config.gate.games)):
         yield (key, games % 2 == 0, "must be an even number, because every opening is played twice, with sides swapped")

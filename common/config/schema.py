@@ -152,19 +152,20 @@ class RolloutConfig:
 
     passes: int = 6  # over the games
     rate: float = 0.2  # of AdaGrad in the first pass; it falls evenly over the passes
-    least_seen: int = 50  # a feature gets a weight if so many moves to choose from had it
+    least_seen: int = 10  # a feature gets a weight if so many moves to choose from had it
 
 
 @dataclass
 class NetworkConfig:
-    """The residual tower with a policy and a value head (AlphaGo Zero, Methods)."""
+    """The tower with a policy and a value head (AlphaGo Zero, Methods; plain: AlphaGo, Methods)."""
 
     filters: int = 64  # channels of the tower
-    blocks: int = 5  # residual blocks of two 3x3 convolutions
+    blocks: int = 5  # residual blocks of two 3x3 convolutions; of a plain tower, its 3x3 layers after the first
     policy_filters: int = 2  # channels of the policy head before its last layer
     value_filters: int = 1  # channels of the value head before its linear layers
     value_hidden: int = 64  # width of the value head's hidden layer
     policy_head: str = "linear"  # linear | planes: each cell's features say the logits of its own A / (H W) actions
+    tower: str = "residual"  # residual | plain: 5x5 and then 3x3 layers, no norms, a policy bias for each action
 
 
 @dataclass

@@ -24,6 +24,12 @@ class Normed(nn.Module):
         return y
 
 
+def make_policy_head(board: tuple[int, int], num_actions: int, config: NetworkConfig) -> nn.Module:
+    """The policy head of the tower that `network.tower` names."""
+    make = PlainPolicyHead if config.tower == "plain" else PolicyHead
+    return make(board, num_actions, config)
+
+
 class PolicyHead(nn.Module):
     """1x1 convolution, norm, ReLU, linear to one logit per action: from the whole board, or cell by cell."""
 
@@ -42,18 +48,67 @@ class PolicyHead(nn.Module):
         return logits
 
 
+class PlainPolicyHead(nn.Module):
+    """1x1 convolution to the actions of each cell, linear from the mean to those of no cell, a bias for each action."""
+
+    def __init__(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> None:
+        super().__init__()
+        tower = TowerShape((1, *board), num_actions, config)
+        self.output = BiasedActions(config.filters, tower.cell_actions, num_actions)
+        count = num_actions % (board[0] * board[1])
+        self.others = ActionsOfNoCell(config.filters, count) if count else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, F, H, W] -> [B, A]."""
+        y: Tensor = F.conv2d(x, self.output.weight).flatten(2).transpose(1, 2).flatten(1)  # [B, K * H * W]
+        if self.others is not None:
+            y = torch.cat([y, self.others(x)], 1)
+        return y + self.output.bias
+
+
+class BiasedActions(nn.Module):
+    """The filters of a `PlainPolicyHead`, and the bias of each action."""
+
+    def __init__(self, filters: int, cell_actions: int, num_actions: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(cell_actions, filters, 1, 1))
+        self.bias = nn.Parameter(torch.zeros(num_actions))
+
+
+class ActionsOfNoCell(nn.Module):
+    """Linear from the mean of the features over the cells, without a bias of its own."""
+
+    def __init__(self, filters: int, count: int) -> None:
+        super().__init__()
+        self.output = nn.Linear(filters, count, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, F, H, W] -> [B, count]."""
+        y: Tensor = self.output(x.mean((2, 3)))
+        return y
+
+
 class NumbersHead(nn.Module):
-    """1x1 convolution, norm, ReLU, linear, ReLU, linear to K numbers."""
+    """1x1 convolution, norm, ReLU, linear, ReLU, linear to K numbers.
+
+    Of a plain tower: 3x3 convolution, ReLU, 1x1 convolution, linear, ReLU, linear.
+    """
 
     def __init__(self, board: tuple[int, int], config: NetworkConfig, outputs: int) -> None:
         super().__init__()
-        self.features = Normed(config.filters, config.value_filters, 1)
+        self.is_plain = config.tower == "plain"
+        if self.is_plain:
+            self.layer = nn.Conv2d(config.filters, config.filters, 3, padding=1)
+            self.features: nn.Module = nn.Conv2d(config.filters, config.value_filters, 1)
+        else:
+            self.features = Normed(config.filters, config.value_filters, 1)
         self.hidden = nn.Linear(config.value_filters * board[0] * board[1], config.value_hidden)
         self.output = nn.Linear(config.value_hidden, outputs)
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, F, H, W] -> [B, K]."""
-        y = F.relu(self.hidden(F.relu(self.features(x)).flatten(1)))
+        y = self.features(F.relu(self.layer(x))) if self.is_plain else F.relu(self.features(x))
+        y = F.relu(self.hidden(y.flatten(1)))
         numbers: Tensor = self.output(y).float()  # [B, K]
         return numbers
 

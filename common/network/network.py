@@ -1,4 +1,4 @@
-"""The network that learns: a residual tower with one head per target, as a torch module.
+"""The network that learns: a tower with one head per target, as a torch module.
 
 Names and shapes are described, and first values made, in `common.network.tower`.
 """
@@ -35,6 +35,17 @@ class Block(nn.Module):
         return F.relu(y.add_(x), inplace=True)
 
 
+class Layer(nn.Conv2d):
+    """A convolution with a bias, and ReLU."""
+
+    def __init__(self, inputs: int, outputs: int, size: int) -> None:
+        super().__init__(inputs, outputs, size, padding=size // 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, inputs, H, W] -> [B, outputs, H, W]."""
+        return F.relu(super().forward(x), inplace=True)
+
+
 class Network(nn.Module):
     """[B, C, H, W] -> {target: prediction}; the policy as logits [B, A], the value [B] for the player to move."""
 
@@ -45,15 +56,21 @@ class Network(nn.Module):
         """`targets` decide the heads; None: policy and value."""
         super().__init__()
         self.planes, self.num_actions, self.config = planes, num_actions, config
-        self.stem = Normed(planes[0], config.filters, 3)
-        self.blocks = nn.Sequential(*(Block(config.filters) for _ in range(config.blocks)))
+        self.is_plain = config.tower == "plain"
+        if self.is_plain:
+            self.stem: nn.Module = Layer(planes[0], config.filters, 5)
+            self.layers = nn.Sequential(*(Layer(config.filters, config.filters, 3) for _ in range(config.blocks)))
+        else:
+            self.stem = Normed(planes[0], config.filters, 3)
+            self.blocks = nn.Sequential(*(Block(config.filters) for _ in range(config.blocks)))
         chosen = targets or make_targets(LearnerConfig())
         self.heads = nn.ModuleDict({t.name: t.head(planes[1:], num_actions, config) for t in chosen})
         load_tensors(self, {name: initial_tensor(name, tuple(t.shape), seed) for name, t in named_tensors(self)})
 
     def forward(self, x: Tensor) -> dict[str, Tensor]:
         """Planes [B, C, H, W] -> {target: prediction}."""
-        x = self.blocks(F.relu(self.stem(x), inplace=True))  # [B, F, H, W]
+        # [B, F, H, W]
+        x = self.layers(self.stem(x)) if self.is_plain else self.blocks(F.relu(self.stem(x), inplace=True))
         return {name: head(x) for name, head in self.heads.items()}
 
 

@@ -76,7 +76,9 @@ class _Graph:
     def build(self) -> None:
         """The tower, and each head."""
         x = self._relu(self._convolution("planes", "stem"))
-        for i in range(self._tower.network.blocks):
+        for layer in self._tower.layers if self._tower.is_plain else ():
+            x = self._relu(self._convolution(x, layer))
+        for i in range(0 if self._tower.is_plain else self._tower.network.blocks):
             y = self._relu(self._convolution(x, f"blocks.{i}.first"))
             y = self._convolution(y, f"blocks.{i}.second")
             x = self._relu(self._node("Add", [x, y], f"blocks.{i}"))
@@ -90,6 +92,8 @@ class _Graph:
         shape: list[str | int]
         if f"{name}.hidden.weight" in self._tensors:
             y, shape = self._numbers(x, name)
+        elif self._tower.is_plain and head != "ownership":
+            y, shape = self._plain_policy(x, name), [BATCH, self._tower.num_actions]
         elif f"{name}.features.weight" in self._tensors:
             y, shape = self._policy(x, name), [BATCH, self._tower.num_actions]
         else:
@@ -116,9 +120,26 @@ class _Graph:
         y = self._node("Add", [y, self._constant(f"{name}.output.bias")], f"{name}.output")  # [B, H * W, K]
         return self._reshape(y, [0, -1])
 
+    def _plain_policy(self, x: str, name: str) -> str:
+        """`heads.PlainPolicyHead`."""
+        filters = self._constant(f"{name}.output.weight")
+        y = self._node("Conv", [x, filters], f"{name}.filters")
+        y = self._reshape(y, [0, self._tower.cell_actions, -1])  # [B, K, H * W]
+        y = self._reshape(self._node("Transpose", [y], f"{name}.cells", perm=[0, 2, 1]), [0, -1])
+        if f"{name}.others.output.weight" in self._tensors:
+            mean = self._node("ReduceMean", [x], f"{name}.mean", axes=[2, 3], keepdims=0)  # [B, F]
+            matrix = self._constant(f"{name}.others.output.weight")
+            others = self._node("Gemm", [mean, matrix], f"{name}.others", transB=1)
+            y = self._node("Concat", [y, others], f"{name}.actions", axis=1)
+        return self._node("Add", [y, self._constant(f"{name}.output.bias")], f"{name}.output")
+
     def _numbers(self, x: str, name: str) -> tuple[str, list[str | int]]:
         """`heads.NumbersHead`; a single number stands alone."""
-        y = self._reshape(self._relu(self._convolution(x, f"{name}.features")), [0, -1])
+        if self._tower.is_plain:
+            y = self._convolution(self._relu(self._convolution(x, f"{name}.layer")), f"{name}.features")
+        else:
+            y = self._relu(self._convolution(x, f"{name}.features"))
+        y = self._reshape(y, [0, -1])
         y = self._linear(self._relu(self._linear(y, f"{name}.hidden")), f"{name}.output")
         count = self._tensors[f"{name}.output.bias"].shape[0]
         return (self._reshape(y, [-1]), [BATCH]) if count == 1 else (y, [BATCH, count])

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from shusaku.common.config.schema import LearnerConfig, NetworkConfig
-from shusaku.common.network.heads import PolicyHead
+from shusaku.common.network.heads import make_policy_head
 from shusaku.common.network.target import Labels, Target
 
 
@@ -14,7 +14,7 @@ class PolicyTarget(Target):
 
     def head(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> nn.Module:
         """See `Target`."""
-        return PolicyHead(board, num_actions, config)
+        return make_policy_head(board, num_actions, config)
 
 
 class Policy(PolicyTarget):

@@ -37,6 +37,10 @@ class TorchTower:
     def features(self, x: Tensor) -> Tensor:
         """[B, C, H, W] -> [B, F, H, W], what all heads read."""
         x = F.relu(self.convolution(x, "stem"))
+        if self._tower.is_plain:
+            for layer in self._tower.layers:
+                x = F.relu(self.convolution(x, layer), inplace=True)
+            return x
         for i in range(self._tower.network.blocks):
             y = F.relu(self.convolution(x, f"blocks.{i}.first"), inplace=True)
             x = F.relu(self.convolution(y, f"blocks.{i}.second").add_(x), inplace=True)
@@ -44,8 +48,10 @@ class TorchTower:
 
     def policy_and_value(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Features [B, F, H, W] -> logits [B, A], values [B, 1]."""
-        p = F.relu(self.convolution(x, "heads.policy.features"))
         value = torch.tanh(self._number(x, "value"))
+        if self._tower.is_plain:
+            return self._plain_policy(x), value
+        p = F.relu(self.convolution(x, "heads.policy.features"))
         p = p.flatten(2).transpose(1, 2) if self._tower.network.policy_head == "planes" else p.flatten(1)
         return self._linear(p, "heads.policy.output").flatten(1), value
 
@@ -63,8 +69,19 @@ class TorchTower:
         kernel = self.tensors[f"{name}.weight"]
         return F.conv2d(x, kernel, self.tensors[f"{name}.bias"], padding=kernel.shape[2] // 2)
 
+    def _plain_policy(self, x: Tensor) -> Tensor:
+        p = F.conv2d(x, self.tensors["heads.policy.output.weight"])  # [B, K, H, W]
+        p = p.flatten(2).transpose(1, 2).flatten(1)  # [B, K * H * W]
+        if "heads.policy.others.output.weight" in self.tensors:
+            others = F.linear(x.mean((2, 3)), self.tensors["heads.policy.others.output.weight"])
+            p = torch.cat([p, others], 1)  # [B, A]
+        return p + self.tensors["heads.policy.output.bias"]
+
     def _number(self, x: Tensor, head: str) -> Tensor:
-        y = F.relu(self.convolution(x, f"heads.{head}.features"))
+        if self._tower.is_plain:
+            y = self.convolution(F.relu(self.convolution(x, f"heads.{head}.layer")), f"heads.{head}.features")
+        else:
+            y = F.relu(self.convolution(x, f"heads.{head}.features"))
         y = F.relu(self._linear(y.flatten(1), f"heads.{head}.hidden"))
         return self._linear(y, f"heads.{head}.output").float()  # [B, 1]
 

@@ -1,4 +1,4 @@
-"""The residual tower as plain arrays: names, shapes, first values, and batch norms folded away.
+"""The tower as plain arrays: names, shapes, first values, and batch norms folded away.
 
 Nothing here needs torch, so a self-play process that evaluates with OpenVINO never imports it.  `common.network` is
 the same tower as a torch module; the names and shapes below are those of its state_dict.
@@ -9,12 +9,22 @@ the same tower as a torch module; the names and shapes below are those of its st
             a cell to its actions K * cell ... K * cell + K - 1 (AlphaZero 2018, supplement, "Architecture")
     value   1x1 convolution, norm, ReLU, linear, ReLU, linear to one number, tanh
 
+or, with `network.tower=plain`, without norms,
+
+    stem    5x5 convolution, ReLU
+    layers  a 3x3 convolution, ReLU
+    policy  1x1 convolution to the K = A // (H W) actions of each cell, K * cell ... K * cell + K - 1, and for the last
+            A % (H W) actions, such as the pass, which have no cell, linear from the mean of the features over the
+            cells; a bias for each action
+    value   3x3 convolution, ReLU, 1x1 convolution, linear, ReLU, linear to one number, tanh
+
 and, where `learner.publish_heads` asks for them,
 
     ownership  1x1 convolution to one number a cell, tanh
     score      as value without tanh, times SCORE_SCALE: points
 
-Source: AlphaGo Zero (2017), Methods, "Neural network architecture".
+Sources: AlphaGo Zero (2017), Methods, "Neural network architecture"; plain: AlphaGo (2016), Methods, "Neural network
+architecture", which has no pass.
 Letters: C x H x W planes of the observation, F filters, A actions.
 """
 
@@ -49,6 +59,28 @@ class TowerShape:
     heads: tuple[str, ...] = ()  # of HEADS
 
     @property
+    def is_plain(self) -> bool:
+        """Whether the tower is AlphaGo's: no skips, no norms."""
+        return self.network.tower == "plain"
+
+    @property
+    def layers(self) -> list[str]:
+        """The 3x3 convolutions of the tower, in their order."""
+        blocks = range(self.network.blocks)
+        if self.is_plain:
+            return [f"layers.{i}" for i in blocks]
+        return [f"blocks.{i}.{half}" for i in blocks for half in ("first", "second")]
+
+    @property
+    def cell_actions(self) -> int:
+        """K of a plain tower: actions of each cell; the others have none."""
+        (_, h, w) = self.planes
+        if self.num_actions < h * w:
+            raise UsageError(f"network.tower=plain: the game has {self.num_actions} actions on {h * w} cells, and this "
+                             "tower's policy has at least one for each cell; use network.tower=residual")
+        return self.num_actions // (h * w)
+
+    @property
     def policy_output(self) -> Shape:
         """Outputs and inputs of the policy's last layer."""
         (_, h, w), n = self.planes, self.network
@@ -63,6 +95,8 @@ class TowerShape:
 def tensor_shapes(tower: TowerShape) -> dict[str, Shape]:
     """Name -> shape of every tensor of the tower with its policy and value head, and its further heads."""
     (c, h, w), n = tower.planes, tower.network
+    if tower.is_plain:
+        return _plain_shapes(tower)
     f = n.filters
     shapes = _normed("stem", (f, c, 3, 3))
     for i in range(n.blocks):
@@ -72,12 +106,37 @@ def tensor_shapes(tower: TowerShape) -> dict[str, Shape]:
     shapes |= _linear("heads.policy.output", inputs, outputs)
     for head in ("value", *tower.heads):
         if head == "ownership":
-            shapes |= {"heads.ownership.output.weight": (1, f, 1, 1), "heads.ownership.output.bias": (1,)}
+            shapes |= _convolution("heads.ownership.output", (1, f, 1, 1))
         else:
             shapes |= _normed(f"heads.{head}.features", (n.value_filters, f, 1, 1))
             shapes |= _linear(f"heads.{head}.hidden", n.value_filters * h * w, n.value_hidden)
             shapes |= _linear(f"heads.{head}.output", n.value_hidden, 1)
     return shapes
+
+
+def _plain_shapes(tower: TowerShape) -> dict[str, Shape]:
+    (c, h, w), n, f = tower.planes, tower.network, tower.network.filters
+    shapes = _convolution("stem", (f, c, 5, 5))
+    for layer in tower.layers:
+        shapes |= _convolution(layer, (f, f, 3, 3))
+    actions, others = tower.cell_actions, tower.num_actions % (h * w)
+    shapes["heads.policy.output.weight"] = (actions, f, 1, 1)
+    if others:
+        shapes["heads.policy.others.output.weight"] = (others, f)
+    shapes["heads.policy.output.bias"] = (tower.num_actions,)
+    for head in ("value", *tower.heads):
+        if head == "ownership":
+            shapes |= _convolution("heads.ownership.output", (1, f, 1, 1))
+        else:
+            shapes |= _convolution(f"heads.{head}.layer", (f, f, 3, 3))
+            shapes |= _convolution(f"heads.{head}.features", (n.value_filters, f, 1, 1))
+            shapes |= _linear(f"heads.{head}.hidden", n.value_filters * h * w, n.value_hidden)
+            shapes |= _linear(f"heads.{head}.output", n.value_hidden, 1)
+    return shapes
+
+
+def _convolution(name: str, kernel: Shape) -> dict[str, Shape]:
+    return {f"{name}.weight": kernel, f"{name}.bias": kernel[:1]}
 
 
 def _normed(name: str, kernel: Shape) -> dict[str, Shape]:
@@ -131,15 +190,15 @@ def folded_shapes(tower: TowerShape) -> dict[str, Shape]:
     for name, shape in tensor_shapes(tower).items():
         if name.endswith(".conv.weight"):
             layer = name.removesuffix(".conv.weight")
-            shapes |= {f"{layer}.weight": shape, f"{layer}.bias": shape[:1]}
+            shapes |= _convolution(layer, shape)
         elif ".norm." not in name:
             shapes[name] = shape
     return shapes
 
 
 def quantised_layers(tower: TowerShape) -> list[str]:
-    """The convolutions that 8-bit evaluation quantises: those of the residual blocks."""
-    return [f"blocks.{i}.{half}" for i in range(tower.network.blocks) for half in ("first", "second")]
+    """The convolutions that 8-bit evaluation quantises: those of the blocks, or layers, of the tower."""
+    return tower.layers
 
 
 def fold(tensors: Mapping[str, NDArray[np.float32]]) -> Tensors:

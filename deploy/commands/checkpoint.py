@@ -106,7 +106,8 @@ class Described:
         params = " ".join(f"{name}={value}" for name, value in weights.params.items())
         yield "path", str(self.path)
         yield "game", f"{weights.game} {params}".rstrip()
-        yield "network", f"{network.filters} filters x {network.blocks} blocks, {self.parameters:,} parameters"
+        parts = f"5x5 and {network.blocks} 3x3 layers" if network.tower == "plain" else f"{network.blocks} blocks"
+        yield "network", f"{network.filters} filters x {parts}, {self.parameters:,} parameters"
         yield "heads", ", ".join(self.heads)
         yield "version", f"{weights.version:,}, after {weights.step:,} steps"
         yield "planes", f"{weights.planes or 'no fingerprint'}, {self.planes}"

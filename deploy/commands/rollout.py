@@ -35,6 +35,7 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
         raise UsageError(f"file={path}: {error.strerror}; name a file that can be written") from None
     if not as_json:
         unseen = learned.unseen
-        print(f"{path}: {learned.weights:,} weights from {learned.games:,} games; unseen games: {unseen['positions']:,} "
-              f"positions, loss {unseen['loss']:.3f}, top-1 {unseen['top1']:.1%}, top-5 {unseen['top5']:.1%}")
+        print(f"{path}: {learned.weights:,} weights from {learned.games:,} games; unseen games: "
+              f"{unseen['positions']:,} positions, loss {unseen['loss']:.3f}, "
+              f"top-1 {unseen['top1']:.1%}, top-5 {unseen['top5']:.1%}")
     return {"file": str(path), "game": game.name, "params": game.params, **to_json(learned)}

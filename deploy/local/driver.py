@@ -142,7 +142,8 @@ class LocalRun(TrainingRun):
                 queue=queue_options(config, takes_turns=True),
             )
         self.games = LocalGames(self.actors, self.buffer, RecordLog(directory.path / "records"), accepted, epoch,
-                                Validation(self.game, digest), ImportedGames(directory.path))
+                                Validation(self.game, digest), ImportedGames(directory.path),
+                                kept_rows=config.replay.capacity if config.reinforce.enabled else 0)
         self.training = TrainingLoop(config, self.game, self.buffer, directory.path, config_hash=digest,
                                      share_done=self.share_done, load_weights=self._load_weights, self_play=self.games,
                                      describe_run=self._describe, unseen=unseen, learner=learner)

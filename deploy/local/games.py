@@ -40,9 +40,13 @@ class LocalGames:
 
     def __init__(
         self, actors: Sequence[SelfPlay | PairedGames], buffer: ReplayBuffer, log: RecordLog, accepted: list[bytes],
-        epoch: int, validation: Validation, imported: ImportedGames,
+        epoch: int, validation: Validation, imported: ImportedGames, kept_rows: int = 0,
     ) -> None:
-        """`epoch`: driver term that signs the games; see `epoch_of`.  `validation`: of open games."""
+        """`epoch`: driver term that signs the games; see `epoch_of`.  `validation`: of open games.
+
+        `kept_rows`: that the log keeps about, even if they have left the window.
+        """
+        self._kept_rows = kept_rows
         self.log, self._epoch, self._validation = log, epoch, validation
         self._imported = imported
         self.stored = 0  # games, over the life of the run
@@ -86,7 +90,9 @@ class LocalGames:
 
     def trim_log(self) -> None:
         """Drops the games that no checkpoint needs; older ones may need a little more than the window of now."""
-        self.log.trim(self.log.segment_holding(self._buffer.stats().games * 3 // 2))
+        stats = self._buffer.stats()
+        kept = self._kept_rows * self.stored // max(1, stats.inserted)  # games
+        self.log.trim(self.log.segment_holding(max(stats.games * 3 // 2, kept)))
 
     def save(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         """See `SelfPlayState.save`."""

@@ -26,6 +26,7 @@ from shusaku.common.search import Evaluate
 from shusaku.deploy.run.alphago_networks import find_networks, make_evaluators
 from shusaku.deploy.run.calibration import with_scales
 from shusaku.deploy.run.chosen_weights import ChosenWeights, choose_weights
+from shusaku.deploy.run.game_parameters import check_search
 
 SIZES = (1, 4, 16)  # of batches, below the largest: a search begins with single leaves
 
@@ -99,6 +100,7 @@ def _open_two(config: Config, search: AlphaGoConfig, leaves: int) -> OpenedNetwo
     search = replace(search, simulations=engine.simulations or search.simulations)
     raise_first(search_rules(search, "search"))
     networks = find_networks(config, "", search)
+    check_search(networks.game, search)
     chosen = networks.value or networks.policy
     if networks.policy is not None and networks.policy.game.params == networks.game.params:
         chosen = networks.policy

@@ -12,7 +12,7 @@ EMPTY = -1
 def stones_of(game: Game, position: Position) -> list[int]:
     """[H * W] player of the stone on each cell, row 0 at the top; EMPTY: none."""
     planes = position.observation()
-    others = 8 if game.name == "go" and game.params["planes"] != "tutorial" else 1  # eight boards of each player
+    others = 8 if game.name == "go" and game.params["planes"] in ("zero", "komi") else 1  # eight boards of each player
     own, other = planes[0].ravel() > 0, planes[others].ravel() > 0
     stones = np.where(own, position.to_play, np.where(other, 1 - position.to_play, EMPTY))
     found: list[int] = stones.tolist()

@@ -9,7 +9,6 @@ from shusaku.common.config.rule import raise_first
 from shusaku.common.config.schema import Config, NetworkConfig
 from shusaku.common.config.search import (
     POLICIES,
-    AlphaGoConfig,
     SearchConfig,
     change_search,
     make_search,
@@ -65,8 +64,7 @@ def check_heads(weights: Weights, search: SearchConfig, source: str, key: str) -
 def check_searcher(game: Game, search: SearchConfig, key: str) -> None:
     """UsageError if a player for strength cannot use this search, whose settings begin with `key`."""
     raise_first(search_rules(without_exploration(search), key))
-    if not isinstance(search, AlphaGoConfig):  # which needs nothing of a game
-        check_search(game, search)
+    check_search(game, search)
 
 
 def find_weights(config: Config, key: str, name: str, default_game: str = "") -> ChosenWeights:

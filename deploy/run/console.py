@@ -66,6 +66,7 @@ class Status:
     learning_rate: float = 0.0
     losses: dict[str, float] = field(default_factory=dict)  # in the order to show
     unseen: dict[str, float] = field(default_factory=dict)  # of games that are not learned from
+    reinforce: dict[str, float] = field(default_factory=dict)  # of policy gradient, see docs/guides/reinforce.md
     window_rows: int = 0  # rows that can be sampled
     window_size: int = 0  # rows that the window would hold now
     rows_seen: int = 0
@@ -198,6 +199,8 @@ def block(status: Status) -> Panel:
     ]))
     if status.unseen:
         rows.add_row("unseen games", _Figures(_unseen(status)))
+    if status.reinforce:
+        rows.add_row("policy", _Figures(_reinforce(status)))
     rows.add_row("replay", _Figures([
         (f"{status.window_rows:,} of {status.window_size:,}", "rows in the window"),
         (f"{status.samples_per_position:.2f}", "samples per position"), (f"{status.rows_seen:,}", "rows seen"),
@@ -233,6 +236,7 @@ def plain_line(status: Status) -> str:
         f"samples {status.sample_age_steps:,.0f} steps old",
     ]
     parts += [f"unseen {unit} {value}" for value, unit in _unseen(status)]
+    parts += [f"{value} {unit}" for value, unit in _reinforce(status)]
     if status.resign_value > NEVER_RESIGN:
         parts += [f"{value} {unit}" for value, unit in _resignation(status)]
     if status.strength:
@@ -280,6 +284,15 @@ def _unseen(status: Status) -> list[tuple[str, str]]:
     shown = {"top_1": ("top-1", ".1%"), "top_5": ("top-5", ".1%"), "policy_loss": ("-log p", ".3f"),
              "value_loss": ("(z - v)^2", ".3f")}
     return [(format(status.unseen[name], form), unit) for name, (unit, form) in shown.items() if name in status.unseen]
+
+
+def _reinforce(status: Status) -> list[tuple[str, str]]:
+    """Values with their units; none before the first update, and in other runs."""
+    shown = {"score": ("of the points against the pool", ".1%"), "pool": ("in the pool", ".0f"),
+             "entropy": ("nats of entropy", ".2f"), "kl_start": ("nats from the start", ".3f"),
+             "too_old": ("games too old", ",.0f")}
+    values = status.reinforce
+    return [(format(values[name], form), unit) for name, (unit, form) in shown.items() if name in values]
 
 
 def _resignation(status: Status) -> list[tuple[str, str]]:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from shusaku.common._core import Game, SearchBatch, external_names, game_names, game_parameters
-from shusaku.common.config.search import SearchConfig, replace_read
+from shusaku.common._core import Game, Rollouts, SearchBatch, external_names, game_names, game_parameters
+from shusaku.common.config.search import AlphaGoConfig, SearchConfig, replace_read
 from shusaku.common.errors import UsageError
 from shusaku.common.external.entry import trust
 from shusaku.common.search import search_options
@@ -38,9 +38,12 @@ def make_game(name: str, params: Any, what: str) -> Game:
 
 
 def check_search(game: Game, search: SearchConfig) -> None:
-    """UsageError if the search needs something that the game lacks, such as a transposition key."""
+    """UsageError if the search needs what the game lacks, such as a transposition key or a policy of rollouts."""
     try:
-        SearchBatch(game, search_options(replace_read(search, cache=0), symmetries=False), 1, 0)
+        if isinstance(search, AlphaGoConfig):  # whose tree is not that of a batch
+            Rollouts(game, search.rollout)
+        else:
+            SearchBatch(game, search_options(replace_read(search, cache=0), symmetries=False), 1, 0)
     except ValueError as error:
         raise UsageError(str(error)) from None
 

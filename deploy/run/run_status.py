@@ -107,7 +107,7 @@ class StatusBuilder:
             "learning_rate": report.metrics.get("learning_rate", 0.0),
             "window_rows": stats.rows, "window_size": stats.window, "skipped_rows": stats.skipped,
             "samples_per_position": stats.samples_per_position, "unreachable_seconds": stats.unreachable_s,
-            "unseen": dict(report.unseen),
+            "unseen": dict(report.unseen), "reinforce": _reinforce(report),
             **{name: report.metrics.get(name, 0.0) for name in SAMPLE_AGE},
         }
 
@@ -220,6 +220,13 @@ def prometheus_metrics(view: RunView, status: Status) -> dict[str, float]:
         "restarts": workers.restarts, "replay_bytes": workers.replay_counters.get("bytes", 0),
         **{f"inference/{name}": value for name, value in workers.inference.items()},
     }
+
+
+def _reinforce(report: TrainingReport) -> dict[str, float]:
+    """How policy gradient goes; empty in other runs."""
+    prefix = "reinforce/"
+    known = {name.removeprefix(prefix): value for name, value in report.metrics.items() if name.startswith(prefix)}
+    return known | {"too_old": float(report.replay.too_old)} if known else {}
 
 
 def _rating(view: RunView) -> dict[str, Any]:

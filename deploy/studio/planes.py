@@ -76,13 +76,26 @@ def _ago(plies: int) -> str:
 
 
 def _go_names(planes: str) -> Iterator[str]:
-    if planes == "tutorial":
+    if planes.startswith("alphago"):
+        yield from _alphago_names()
+        if planes == "alphago":
+            return
+    elif planes == "tutorial":
         yield from ("own stones", "opponent's stones", "empty points", "last move", "the move before", "legal plays")
     else:
         yield from (f"{owner} stones, {_ago(plies)}" for owner in ("own", "opponent's") for plies in range(8))
     yield "whose turn (1: Black, 0: White)"
     if planes == "komi":
         yield "komi for the player to move, over 20"
+
+
+def _alphago_names() -> Iterator[str]:
+    eight = [*(str(number) for number in range(1, 8)), "8 or more"]
+    yield from ("own stones", "opponent's stones", "empty points", "ones")
+    for what in ("plies since this stone was played", "liberties of this chain", "stones that a play here captures",
+                 "own stones that a play here leaves in atari", "liberties after a play here"):
+        yield from (f"{what}: {number}" for number in eight)
+    yield from ("captures in a ladder", "escapes from a ladder", "sensible plays", "zeros")
 
 
 def _chess_names(is_small: bool) -> Iterator[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shusaku.actors.refine import DUMMY_TEXT, TaskEnded, TreeSearch, as_text, draw
+from shusaku.actors.refine import DUMMY_TEXT, Node, TaskEnded, TreeSearch, as_text, draw
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -176,6 +176,7 @@ def test_a_100_that_an_answer_gets_later_makes_it_the_best():
     search = run(Scripted(score=lambda answer: next(scores)), rollouts=50)
     assert (search.ended_by, search.best.answer, search.best.worth) == ("solved", "a", 100)
     assert search.nodes[0].scores == [20, 100]
+    assert (len(search.nodes), search.failures) == (2, 0)  # nothing was asked after it
 
 
 def test_no_rollout_leaves_the_first_answer():
@@ -358,6 +359,16 @@ def test_refinements_that_are_being_made_send_the_next_worker_elsewhere():
 
     run(Scripted({"a": 50}, critique=critique), rollouts=3, workers=3, children=1)
     assert sorted(chosen[:2]) == sorted(["a", DUMMY_TEXT])
+
+
+def test_a_refinement_that_is_being_made_counts_as_a_visit_and_as_a_child():
+    parent = Node(0, None, "a", scores=[1, 1], pending=1)
+    node = Node(1, parent, "b", scores=[7], q=7, pending=2)
+    assert node.uct(3) == pytest.approx(7 + 3 * math.sqrt((math.log(3) + 1) / (3 + 1e-5)))
+    assert parent.uct(0) == parent.q
+    assert [node.is_open(children) for children in (2, 3)] == [False, True]
+    node.pending = 0
+    assert node.is_open(1)
 
 
 def test_a_solution_does_not_wait_for_a_call_that_hangs():

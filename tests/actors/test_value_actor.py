@@ -71,9 +71,14 @@ def test_an_actor_plays_with_its_policies_alone_and_its_successor_goes_on(
     assert play(plan(server.url, 0), lambda: games() >= 60) == "the actor was stopped"
     before = games()
     control.fence(0, 1)
-    assert play(plan(server.url, 1), lambda: games() >= before + 60) == "the actor was stopped"
-    metrics = msgpack.unpackb(control.actor_metrics()[0].metrics)
-    assert metrics["restored_games"] == 16, "every game that was open"
+
+    def restored() -> int:
+        """Games that the successor has said it goes on with."""
+        data = control.actor_metrics()[0].metrics
+        return int(msgpack.unpackb(data)["restored_games"]) if data else 0
+
+    assert play(plan(server.url, 1), lambda: games() >= before + 60 and restored() > 0) == "the actor was stopped"
+    assert 10 <= restored() <= 16, "the open games in which a policy had moved"
     records: list[GameRecord] = [decode_record(data) for data in read_window(server.url, RUN)]
     assert len(records) == games() >= before + 60
     assert control.quarantined() == {}

@@ -16,7 +16,7 @@ from shusaku.common._core import Game
 from shusaku.common.codec import CodecError
 from shusaku.common.config.schema import SelfPlayConfig
 from shusaku.common.config.search import PuctConfig
-from shusaku.common.leaves_codec import MAX_REQUEST_BYTES, MAX_VERSION, LeavesCodec, decode_evaluation
+from shusaku.common.leaves_codec import MAX_REQUEST_BYTES, MAX_VERSION, LeavesCodec, decode_evaluation, fit_leaves
 from shusaku.common.messages import Evaluation, GameRecord, Leaves
 
 GAMES = {name: Game(name) for name in ("tic_tac_toe", "connect_four")}
@@ -256,3 +256,19 @@ def test_games_are_the_same_over_the_wire_bit_for_bit(name: str, cache: int) -> 
             a, b = getattr(one, field.name), getattr(other, field.name)
             assert np.asarray(a).tobytes() == np.asarray(b).tobytes() if isinstance(a, np.ndarray) else True, field.name
         assert (one.outcome, one.game_id) == (other.outcome, other.game_id)
+
+
+def test_leaves_of_the_value_network_are_cut_to_those_of_the_policy_network():
+    policy, value = (Game("go", {"size": 5, "planes": planes}) for planes in ("alphago", "alphago_value"))
+    leaves = random_leaves(value, 7, 1)
+    cut = fit_leaves(leaves, policy)
+    assert cut.uniform.shape == (7, 0)
+    planes, wide = (np.zeros((7, *game.observation_shape), np.float32) for game in (policy, value))
+    policy.expand(cut.packed, cut.uniform, planes)
+    value.expand(leaves.packed, leaves.uniform, wide)
+    assert np.array_equal(planes, wide[:, :48])
+    assert LeavesCodec(policy).encode(cut)
+    assert fit_leaves(leaves, value).uniform.shape == (7, 1)
+    for other in (value, Game("go", {"size": 5})):
+        with pytest.raises(ValueError, match="packed bytes"):
+            fit_leaves(cut, other)

@@ -44,7 +44,7 @@ PLAIN: dict[str, Any] = {
     "self_play.decided_weight": 0.1, "self_play.resign_errors": 0.0, "self_play.never_resign_share": 0.1,
     "replay.surprise_weight": 0.0, "replay.value_surprise_weight": 0.0, "replay.test_share": 0.0,
     "replay.window_exponent": 0.65, "replay.window_factor": 0.4,  # of window=power
-    "network.policy_head": "linear",
+    "network.policy_head": "linear", "network.tower": "residual",
     "learner.steps": 0, "learner.targets": ["policy", "value"], "learner.momentum": 0.9, "learner.value_weight": 1.0,
     "learner.root_value_share": 0.0, "learner.short_term_weight": 0.6, "learner.soft_policy_weight": 8.0,
     "learner.reply_weight": 0.15, "learner.moves_left_weight": 1.0, "learner.ownership_weight": 1.5,

@@ -16,7 +16,7 @@ PAPER: dict[str, Any] = {
     "value.enabled": True, "value.last_switch": 450, "value.rows": "one", "search.policy": "policy_only",
     "search.temperature_plies": 0, "search.temperature_final": None, "replay.window": "fixed",
     "replay.capacity": None, "replay.minimum": None, "replay.samples_per_position": 53.0, "replay.test_share": None,
-    "network.filters": 192, "network.blocks": None, "network.value_hidden": 256,
+    "network.tower": "plain", "network.filters": 192, "network.blocks": 10, "network.value_hidden": 256,
     "learner.targets": ["value"], "learner.batch_size": 32, "learner.optimizer": "sgd",
     "learner.learning_rate": 0.003, "learner.schedule": None, "learner.weight_decay": 0.0, "learner.warmup_steps": 0,
     "learner.max_grad_norm": 0.0, "learner.ema_decay": 0.0, "learner.symmetries": True, "learner.root_value_share": 0.0,

@@ -20,7 +20,8 @@ def weights_of(version: int, step: int) -> Weights:
 
 def test_the_first_publication_joins_and_then_one_after_every_so_many_updates(tmp_path: Path) -> None:
     pool = OpponentPool(tmp_path, every=50)
-    assert len(pool) == 0 and pool.draw(np.random.default_rng(1)) is None
+    assert len(pool) == 0
+    assert pool.draw(np.random.default_rng(1)) is None
     for step in range(0, 200):
         pool.offer(weights_of(step + 1, step))
     assert pool.versions() == [1, 51, 101, 151]
@@ -55,7 +56,8 @@ def test_a_run_that_goes_back_to_a_checkpoint_makes_the_later_members_again(tmp_
     assert later.versions() == [1, 11, 21]
     for step in range(26, 32):
         later.offer(weights_of(step + 25, step))
-    assert later.versions() == [1, 11, 21, 55] and later.load(55).step == 30
+    assert later.versions() == [1, 11, 21, 55]
+    assert later.load(55).step == 30
 
 
 def test_each_member_is_drawn_equally_often(tmp_path: Path) -> None:
@@ -89,7 +91,9 @@ def test_a_disk_that_refuses_costs_a_member_some_updates(tmp_path: Path) -> None
     blocker.write_text("no directory")
     pool = OpponentPool(tmp_path)
     pool.offer(weights_of(1, 0))
-    assert "version 1 did not join the pool" in pool.trouble and len(pool) == 0
+    assert "version 1 did not join the pool" in pool.trouble
+    assert len(pool) == 0
     blocker.unlink()
     pool.offer(weights_of(2, 1))
-    assert pool.trouble == "" and pool.versions() == [2]
+    assert pool.trouble == ""
+    assert pool.versions() == [2]

@@ -201,7 +201,8 @@ def test_the_value_of_the_baseline_is_subtracted_from_the_outcome(
     line, side = all_games[5]
     evaluator = evaluator_of(HEX, value)
     tower = learner._baseline
-    assert tower is not None and evaluator.version == 0
+    assert tower is not None
+    assert evaluator.version == 0
     position, expected = HEX.start(), np.zeros_like(gradient(learner, games_of([line.record])))
     for action in line.record.actions.tolist():
         if position.to_play == side:
@@ -233,7 +234,8 @@ def test_an_update_whose_gradient_is_not_finite_changes_nothing(
         next(learner.network.parameters()).fill_(torch.nan)
     before = flat(list(learner.network.parameters())[1:])
     assert not learner.step(games_of([all_games[0][0].record]))
-    assert learner.skipped_steps == 1 and learner.step_count == 0
+    assert learner.skipped_steps == 1
+    assert learner.step_count == 0
     assert np.array_equal(before, flat(list(learner.network.parameters())[1:]))
 
 
@@ -270,14 +272,17 @@ def test_a_policy_of_tic_tac_toe_beats_the_one_that_it_began_with(tmp_path: Path
         for record in pairs.play(1):
             buffer.append(record)
         batch = buffer.sample(0, 0)
-        assert isinstance(batch, Games) and batch.versions.tolist() == [weights.version] * games
+        assert isinstance(batch, Games)
+        assert batch.versions.tolist() == [weights.version] * games
         assert learner.step(batch)
         published = learner.publish(version)
         assert published is not None
         weights = published
     metrics = learner.metrics()
-    assert metrics["reinforce/kl_start"] > 0 and metrics["reinforce/pool"] == pytest.approx(4.5, abs=0.6)
-    assert buffer.stats().too_old == 0 and buffer.stats().samples_per_position == 1
+    assert metrics["reinforce/kl_start"] > 0
+    assert metrics["reinforce/pool"] == pytest.approx(4.5, abs=0.6)
+    assert buffer.stats().too_old == 0
+    assert buffer.stats().samples_per_position == 1
     arena = PairedGames(game, search, evaluators, lambda random: start, games=400, seed=2, identity=ActorIdentity(0))
     arena.load(weights)
     records = arena.play(1)

@@ -475,7 +475,8 @@ def test_test_games_are_never_sampled_but_peeked_at(
         tests = [record for record in newest if is_test_game(record.game_id, 0.3)]
         others = [record for record in newest if not is_test_game(record.game_id, 0.3)]
         assert stats.test_rows == sum(record.num_rows for record in tests)
-        assert 0.1 < len(tests) / len(newest) < 0.5
+        assert tests
+        assert others
         sampled = one.stats().sampled
         peeked = {of_tests: one.peek(3000, 1, of_tests=of_tests) for of_tests in (True, False)}
         assert contents(peeked[True]) == rows_of(game, tests)
@@ -486,6 +487,12 @@ def test_test_games_are_never_sampled_but_peeked_at(
         assert batch is not None
         assert contents(batch) <= rows_of(game, records) - rows_of(
             game, [record for record in records if is_test_game(record.game_id, 0.3)])
+
+
+def test_a_share_of_all_games_are_tests() -> None:
+    games = [GameId(epoch, actor, 0, sequence) for epoch in range(2) for actor in range(5) for sequence in range(1000)]
+    assert abs(np.mean([is_test_game(game, 0.3) for game in games]) - 0.3) < 0.02
+    assert {is_test_game(game, 0.0) for game in games} == {False}
 
 
 def test_without_test_games_there_is_nothing_to_peek_at(

@@ -68,14 +68,16 @@ def test_games_are_handed_out_once_in_the_order_in_which_they_ended(
     for sequence in range(10):
         buffer.append(paired(sequence))
     first, second = buffer.sample(32, 1), buffer.sample(32, 2)
-    assert sequences(first) == [0, 1, 2, 3] and sequences(second) == [4, 5, 6, 7]
+    assert sequences(first) == [0, 1, 2, 3]
+    assert sequences(second) == [4, 5, 6, 7]
     assert buffer.sample(32, 3) is None
     assert "2 of 4 games before the next update" in buffer.stats().waits_for
     for sequence in (10, 11):
         buffer.append(paired(sequence))
     assert sequences(buffer.sample(32, 3)) == [8, 9, 10, 11]
     stats = buffer.stats()
-    assert stats.games == stats.rows == stats.too_old == 0 and stats.sampled == stats.inserted > 0
+    assert stats.games == stats.rows == stats.too_old == 0
+    assert stats.sampled == stats.inserted > 0
 
 
 def test_the_records_are_those_that_were_appended(
@@ -87,7 +89,8 @@ def test_the_records_are_those_that_were_appended(
     for record in games:
         buffer.append(record)
     sample = buffer.sample(32, 1)
-    assert isinstance(sample, Games) and sample.versions.tolist() == [3] * 4
+    assert isinstance(sample, Games)
+    assert sample.versions.tolist() == [3] * 4
     assert [encode_record(record) for record in sample.records] == [encode_record(record) for record in games]
 
 
@@ -115,8 +118,10 @@ def test_actors_pause_while_too_many_games_wait(
     throttled = []
     for sequence in range(10):
         throttled.append(buffer.append(paired(sequence)).throttle)
-    assert throttled[-1] and not any(throttled[:4])
-    assert buffer.sample(32, 1) is not None and buffer.sample(32, 2) is not None
+    assert throttled[-1]
+    assert not any(throttled[:4])
+    assert buffer.sample(32, 1) is not None
+    assert buffer.sample(32, 2) is not None
     buffer.stats()
     assert not buffer.control().throttle
 
@@ -143,7 +148,8 @@ def test_actors_that_never_pause_do_not_fill_the_memory(
     most = MOST_TIMES * QUEUE.ahead
     for sequence in range(most + 5):
         buffer.append(paired(sequence))
-    assert buffer.stats().games == most and buffer.stats().too_old == 5
+    assert buffer.stats().games == most
+    assert buffer.stats().too_old == 5
     assert sequences(buffer.sample(32, 1)) == [5, 6, 7, 8]
 
 
@@ -170,5 +176,7 @@ def test_who_goes_on_from_a_checkpoint_gets_the_other_games_once(
     while (sample := buffer.sample(32, 0)) is not None:
         got += sequences(sample)
     fresh = [sequence for sequence in range(14) if sequence != 2]
-    assert got == fresh[4 * taken : 4 * taken + len(got)] and len(got) == (13 - 4 * taken) // 4 * 4
-    assert buffer.stats().lost_games == 0 and buffer.stats().too_old == 1
+    assert got == fresh[4 * taken : 4 * taken + len(got)]
+    assert len(got) == (13 - 4 * taken) // 4 * 4
+    assert buffer.stats().lost_games == 0
+    assert buffer.stats().too_old == 1

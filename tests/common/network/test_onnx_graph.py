@@ -34,6 +34,8 @@ CASES = [
     ("chess", {"planes": "small"}, NetworkConfig(filters=8, blocks=1, policy_filters=4, policy_head="planes"),
      ["policy", "value", "reply", "moves_left"]),
     ("othello", {"size": 6}, NetworkConfig(filters=8, blocks=1), ["policy", "value", "score"]),
+    ("go", {"size": 7}, NetworkConfig(filters=16, blocks=2, tower="plain"), ALL),
+    ("chess", {"planes": "small"}, NetworkConfig(filters=8, blocks=1, tower="plain"), ["policy", "value", "reply"]),
 ]
 
 

@@ -60,7 +60,7 @@ def test_every_game_can_be_chosen(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(file.stem for file in (presets.CONFIGS / "experiment").glob("*.yaml")))
 def test_every_experiment_composes_and_leaves_the_groups_their_say(name: str) -> None:
-    policies = ["value.supervised=random", "value.reinforced=random"] if name == "alphago_9x9_value" else []
+    policies = ["value.supervised=random", "value.reinforced=random"] if name.endswith("_value") else []
     assert compose([f"experiment={name}", *policies]).experiment == name
     body = OmegaConf.load(presets.CONFIGS / "experiment" / f"{name}.yaml")
     for group in ("search", "network"):
@@ -80,7 +80,7 @@ def test_every_experiment_composes_and_leaves_the_groups_their_say(name: str) ->
 
 @pytest.mark.parametrize(("name", "game", "records"), [
     ("alphago_9x9_imitation", ("go", {"size": 9}), "data/go_9x9"),
-    ("alphago_19x19_imitation", ("go", {"size": 19}), "data/go_19x19"),
+    ("alphago_19x19_imitation", ("go", {"size": 19, "planes": "alphago"}), "data/go_19x19"),
     ("chess_imitation", ("chess", {}), "data/chess"),
 ])
 def test_the_presets_of_imitation_learn_a_policy_alone_from_finished_games(
@@ -97,7 +97,9 @@ def test_the_presets_of_imitation_learn_a_policy_alone_from_finished_games(
 
 def test_alphago_on_19x19_learns_by_the_rates_of_the_paper() -> None:
     """Silver et al. 2016, Methods, "Policy network: classification"."""
-    learner = compose(["experiment=alphago_19x19_imitation"]).learner
+    config = compose(["experiment=alphago_19x19_imitation"])
+    assert (config.network.tower, config.network.filters, config.network.blocks) == ("plain", 192, 11)
+    learner = config.learner
     assert (learner.optimizer, learner.momentum, learner.batch_size, learner.learning_rate) == ("sgd", 0, 16, 0.003)
     assert (learner.schedule, learner.weight_decay) == ("constant", 0)
     assert (learner.warmup_steps, learner.max_grad_norm) == (0, 0)

@@ -75,7 +75,8 @@ def test_a_run_that_was_stopped_again_and_again_is_the_same(tmp_path: Path) -> N
     for questions in (40, 90, 60, 120, 1e9):
         run = train(tmp_path / "parts", questions, 6)
         steps.append(run.training.learner.step_count)
-    assert run is not None and steps[-1] == 6 and steps[0] < 6, steps
+    assert run is not None
+    assert steps[0] < steps[-1] == 6, steps
     assert games_of(tmp_path / "parts") == games_of(tmp_path / "whole")
     assert np.array_equal(parameters(run), parameters(whole))
     assert pool_of(tmp_path / "parts") == pool_of(tmp_path / "whole")
@@ -94,9 +95,11 @@ def test_metrics_say_how_it_goes(tmp_path: Path) -> None:
     run = train(tmp_path / "run", 1e9, 3)
     values = {name for line in read_metrics(tmp_path / "run" / "metrics.jsonl") for name in line.values}
     wanted = {f"reinforce/{name}" for name in ("return", "score", "entropy", "kl_start", "moves", "advantage", "pool")}
-    assert wanted <= values and "too_old" in values
+    assert wanted <= values
+    assert "too_old" in values
     metrics = run.training.report().metrics
-    assert 0 <= metrics["reinforce/score"] <= 1 and metrics["reinforce/entropy"] > 1
+    assert 0 <= metrics["reinforce/score"] <= 1
+    assert metrics["reinforce/entropy"] > 1
     assert metrics["learning_rate"] == pytest.approx(0.002)
 
 
@@ -112,7 +115,8 @@ def test_it_begins_with_the_policy_of_another_run_and_keeps_it(tmp_path: Path) -
     assert not any(name.startswith("heads.value") for name in first.tensors)
     (tmp_path / "start.safetensors").unlink()
     again = train(tmp_path / "run", 1e9, 2, source)
-    assert run.training.learner.step_count == 1 and again.training.learner.step_count == 2
+    assert run.training.learner.step_count == 1
+    assert again.training.learner.step_count == 2
 
 
 def test_a_value_network_is_the_baseline(tmp_path: Path) -> None:
@@ -129,8 +133,8 @@ def test_a_value_network_is_the_baseline(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("override", "message"), [
     ("policy.from=", r"policy.from= is missing"),
     ("policy.from=runs/none", r"policy.from=runs/none: no such file or directory"),
-    ("policy.from=shipped", r"policy.from=shipped: is of go\(size=9.* plays go\(size=5.*; name one of the same game"),
-    ("reinforce.baseline=shipped", r"reinforce.baseline=shipped: is of go\(size=9"),
+    ("policy.from=shipped", r"policy.from=shipped: is of go.*size=9.* plays go.*size=5.*; name one of the same game"),
+    ("reinforce.baseline=shipped", r"reinforce.baseline=shipped: is of go.*size=9"),
     ("learner.targets=[policy,value]", r"learner.targets=.*must be \[policy\]"),
     ("learner.ema_decay=0.9", r"learner.ema_decay=0.9: must be 0"),
     ("search.temperature_final=0.5", r"search.temperature_final=0.5: moves must be drawn at temperature 1"),
@@ -159,4 +163,5 @@ def test_a_policy_of_another_network_is_refused_with_the_way_out(tmp_path: Path)
 def test_the_command_ends_with_2(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "shusaku", "local", "experiment=alphago_9x9_reinforce", f"run.dir={tmp_path}/run"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 2 and "policy.from= is missing" in done.stderr
+    assert done.returncode == 2
+    assert "policy.from= is missing" in done.stderr

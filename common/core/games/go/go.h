@@ -11,7 +11,8 @@
 //   planes    zero [17]: own stones at the last eight plies, the opponent's, black to move (AlphaGo Zero, Methods);
 //             komi [18]: as zero, and the komi for the player to move, in units of 20 points (KataGo,
 //             cpp/neuralnet/nninputs.cpp, selfKomi); tutorial [7]: own, opponent's, empty, last move, the move before,
-//             legal plays, black to move
+//             legal plays, black to move; alphago [48]: see alphago_planes.h; alphago_value [49]: the same, black to
+//             move
 //   komi      of the rules, unless a position has its own
 //
 #pragma once
@@ -22,6 +23,7 @@
 #include <cstring>
 
 #include "games/bit_planes.h"
+#include "games/go/alphago_planes.h"
 #include "games/go/rollout.h"
 #include "games/go/stones.h"
 #include "games/go/text.h"
@@ -34,6 +36,7 @@ class Go {
   using Board = GoBoard<N>;
   using Set = typename Board::Set;
   enum class Superko { kPositional, kSituational, kSimple };
+  enum class Planes { kZero, kKomi, kTutorial, kAlphaGo, kAlphaGoValue };
 
  public:
   static constexpr const char* kName = "go";
@@ -42,7 +45,8 @@ class Go {
   using RolloutPolicy = GoRolloutPolicy<N>;
   static constexpr int kMaxPlies = Position::kMaxPlies;
 
-  explicit Go(const Params& params) : board_(int(std::get<std::int64_t>(params.at("size")))), stones_(board_) {
+  explicit Go(const Params& params)
+      : board_(int(std::get<std::int64_t>(params.at("size")))), stones_(board_), alphago_(board_) {
     size_ = board_.size;
     num_cells_ = size_ * size_;
     komi_ = float(std::get<double>(params.at("komi")));
@@ -55,9 +59,9 @@ class Go {
     superko_ = superko == "positional"    ? Superko::kPositional
                : superko == "situational" ? Superko::kSituational
                                           : Superko::kSimple;
-    const auto& planes = chosen_parameter(params, kName, "planes", {"zero", "komi", "tutorial"});
-    is_tutorial_ = planes == "tutorial";
-    sees_komi_ = planes == "komi";
+    const std::vector<std::string> known = {"zero", "komi", "tutorial", "alphago", "alphago_value"};  // as in Planes
+    const auto& planes = chosen_parameter(params, kName, "planes", known);
+    planes_ = Planes(std::find(known.begin(), known.end(), planes) - known.begin());
     const std::int64_t limit = std::get<std::int64_t>(params.at("max_plies"));
     if (limit < 0 || limit > kMaxPlies)
       throw std::invalid_argument("parameter max_plies=" + std::to_string(limit) + " of game go: must lie in [1, " +
@@ -79,14 +83,23 @@ class Go {
             {"max_plies", std::int64_t(0), "the board is scored after so many plies; 0: 2 * size * size"},
             {"handicap", std::int64_t(0), "black stones on GTP's fixed points; white moves first then"},
             {"planes", std::string("zero"),
-             "zero: 17, eight boards of both colours and the colour | komi: and the komi | tutorial: 7"}};
+             "zero: 17, eight boards of both colours and the colour | komi: and the komi | tutorial: 7 | "
+             "alphago: 48 | alphago_value: and the colour"}};
   }
 
   int num_actions() const { return num_cells_ + 1; }
   int max_plies() const { return max_plies_; }
   int max_legal_actions() const { return num_cells_ + 1; }
   Shape shape() const {
-    return {.binary = is_tutorial_ ? 6 : 16, .uniform = sees_komi_ ? 2 : 1, .height = size_, .width = size_};
+    const bool is_alphago = planes_ >= Planes::kAlphaGo;
+    return {.binary = is_alphago                     ? GoAlphaGoPlanes<N>::kPlanes
+                      : planes_ == Planes::kTutorial ? 6
+                                                     : 16,
+            .uniform = planes_ == Planes::kAlphaGo ? 0
+                       : planes_ == Planes::kKomi  ? 2
+                                                   : 1,
+            .height = size_,
+            .width = size_};
   }
   int num_symmetries() const { return 8; }
 
@@ -183,12 +196,13 @@ class Go {
   // The same if the legal actions are known: what superko forbids follows from them.
   std::uint64_t evaluation_key(const Position& p, const Action* legal, int count) const {
     std::uint64_t sum = std::uint64_t(2 * (count == 0) + p.to_play), factor = 1;
-    if (is_tutorial_) {
+    if (planes_ == Planes::kTutorial) {
       sum += combine(p.hash, std::uint64_t(p.last + 1) << 16 | std::uint64_t(p.before_last + 1));
     } else {
       for (int t = p.ply; t >= 0 && t > p.ply - 8; --t) sum += board_key(p, t) * (factor *= 0x9E3779B97F4A7C15ull);
     }
-    if (sees_komi_) sum += mix64(std::uint64_t(p.half_komi));
+    if (planes_ >= Planes::kAlphaGo) sum += mix64(std::uint64_t(std::min<int>(p.ply, 7)));  // tells set-up stones
+    if (planes_ == Planes::kKomi) sum += mix64(std::uint64_t(p.half_komi));
     if (!has_no_superko(p)) {
       std::uint64_t actions = 0;
       for (int i = 0; i < count; ++i) actions += board_.zobrist[0][legal[i]];
@@ -206,12 +220,15 @@ class Go {
   }
 
   void observe(const Position& p, int symmetry, std::uint8_t* bits, float* uniform) const {
-    if (is_tutorial_)
-      observe_tutorial(p, board_.view[size_t(symmetry)], bits);
+    const View& view = board_.view[size_t(symmetry)];
+    if (planes_ >= Planes::kAlphaGo)
+      alphago_.write(p, legal_plays(p), view, bits);
+    else if (planes_ == Planes::kTutorial)
+      observe_tutorial(p, view, bits);
     else
-      observe_history(p, board_.view[size_t(symmetry)], bits);
-    uniform[0] = p.to_play == 0 ? 1.f : 0.f;
-    if (sees_komi_) uniform[1] = (p.to_play == 0 ? -komi(p) : komi(p)) / 20.f;
+      observe_history(p, view, bits);
+    if (planes_ != Planes::kAlphaGo) uniform[0] = p.to_play == 0 ? 1.f : 0.f;
+    if (planes_ == Planes::kKomi) uniform[1] = (p.to_play == 0 ? -komi(p) : komi(p)) / 20.f;
   }
 
   Action permute(int symmetry, Action action) const {
@@ -279,12 +296,17 @@ class Go {
       if (cell >= 0 && cell < num_cells_) one.add(Board::bit(board_.point_of[size_t(cell)]));
       add(one);
     }
+    add(legal_plays(p));
+    out.finish();
+  }
+
+  // Where the player to move may play.
+  Set legal_plays(const Position& p) const {
     Action list[N * N + 1];
     Set legal;
     for (int i = 0, count = legal_actions(p, list); i < count; ++i)
       if (list[i] != num_cells_) legal.add(Board::bit(board_.point_of[list[i]]));
-    add(legal);
-    out.finish();
+    return legal;
   }
 
   static std::string shown(float x) {
@@ -417,9 +439,11 @@ class Go {
 
   Board board_;
   Stones stones_;
+  GoAlphaGoPlanes<N> alphago_;
   int size_ = 0, num_cells_ = 0, max_plies_ = 0;
   float komi_ = 0;
-  bool allows_suicide_ = false, is_tutorial_ = false, sees_komi_ = false;
+  bool allows_suicide_ = false;
+  Planes planes_ = Planes::kZero;
   Superko superko_ = Superko::kPositional;
   std::vector<int> handicap_;
   Position start_;

@@ -52,34 +52,34 @@ constexpr std::uint64_t response_key(std::uint32_t ring, std::uint32_t far, int 
 template <class Key, class Value>
 class Table {
  public:
-  Table() : slots_(1, Slot{}) {}
+  Table() : entries_(1, Entry{}) {}
   void fill(const std::vector<std::pair<Key, Value>>& items, Value other) {
     int bits = 1;
     while ((size_t(1) << bits) < 2 * items.size() + 2) ++bits;
     shift_ = 64 - bits, mask_ = (size_t(1) << bits) - 1;
-    slots_.assign(mask_ + 1, Slot{kNone, other});
+    entries_.assign(mask_ + 1, Entry{kNone, other});
     for (const auto& [key, value] : items) {
       size_t at = first(key);
-      while (slots_[at].key != kNone) at = (at + 1) & mask_;
-      slots_[at] = {key, value};
+      while (entries_[at].key != kNone) at = (at + 1) & mask_;
+      entries_[at] = {key, value};
     }
     other_ = other;
   }
   Value of(Key key) const {
     for (size_t at = first(key);; at = (at + 1) & mask_) {
-      if (slots_[at].key == key) return slots_[at].value;
-      if (slots_[at].key == kNone) return other_;
+      if (entries_[at].key == key) return entries_[at].value;
+      if (entries_[at].key == kNone) return other_;
     }
   }
 
  private:
   static constexpr Key kNone = ~Key(0);
-  struct Slot {
+  struct Entry {
     Key key = kNone;
     Value value{};
   };
   size_t first(Key key) const { return size_t(std::uint64_t(key) * 0x9E3779B97F4A7C15ull >> shift_) & mask_; }
-  std::vector<Slot> slots_;
+  std::vector<Entry> entries_;
   int shift_ = 63;
   size_t mask_ = 0;
   Value other_{};
