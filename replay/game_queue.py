@@ -18,7 +18,7 @@ from shusaku.replay.rate_limiter import RateLimiter
 from shusaku.replay.row_window import RowWindow
 
 NEVER = -(1 << 62)  # a version that is older than all
-MOST_TIMES = 8  # as many games as may wait before the actors pause: more are dropped, whoever plays on regardless
+MOST_TIMES = 8  # as many games as may wait before the actors pause: more are dropped, if actors play on regardless
 
 
 class QueueLimiter(RateLimiter):
@@ -153,6 +153,7 @@ class GameQueue(RowWindow):
         return super().stats(**({"too_old": self.too_old} | fields))
 
     def _put(self, record: GameRecord, rows: int) -> None:
+        self._enter(record, rows)
         version = learner_version(record) if rows else NEVER
         self._waiting.append(_Waiting(rows, version, record if version >= self.oldest_version else None))
 

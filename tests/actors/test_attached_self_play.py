@@ -147,7 +147,7 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
         with pytest.raises(ValueError, match=r"call attach\(\) first"):
             call()
     for other, why in [
-        ((inputs[:3].copy(), policy, values), "3 positions, fewer than the 4 games"),
+        ((inputs[:3].copy(), policy, values), "3 positions, fewer than the 4 leaves"),
         ((np.zeros((4, c, h, w), np.float32), policy, values), r"inputs must be \[S, H, W, C\]"),
         ((inputs, policy[:, :-1].copy(), values), r"policy must be \[S, A\]"),
         ((inputs, policy[:3].copy(), values), r"policy must be \[S, A\]"),

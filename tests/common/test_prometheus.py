@@ -64,6 +64,11 @@ def test_names_follow_prometheus_rules() -> None:
         assert exported.help.endswith(".")
 
 
+def tag_of(labels: dict[str, str]) -> str:
+    """The value of the label that only metrics of a group have; empty: it is of none."""
+    return next((labels[exported.tag] for exported in EXPORTED.values() if exported.tag in labels), "")
+
+
 def test_a_figure_of_a_group_becomes_a_tag_and_an_unknown_one_nothing() -> None:
     exported, tags = look_up("loss/value")
     assert exported is EXPORTED["loss/"]
@@ -77,14 +82,14 @@ def test_the_text_for_prometheus_is_read_back_by_its_own_parser() -> None:
     metrics = {**figures_of(120.0), "loss/value": 0.5, "games": 30.0, "version": math.nan, "nonsense": 1.0}
     tags = {"run": 'a "name"\\', "game": "go"}
     families = list(text_string_to_metric_families(exposition(metrics, tags).decode()))
-    samples = {(s.name, s.labels.get("target", "")): s for family in families for s in family.samples}
+    samples = {(s.name, tag_of(s.labels)): s for family in families for s in family.samples}
     for name, exported in EXPORTED.items():
         if name == "version":  # which is no finite number here
             assert (exported.name, "") not in samples
             continue
         sample = samples[exported.name, "policy" if exported.tag else ""]
         assert sample.value == pytest.approx((30.0 if name == "games" else 120.0) * exported.scale), name
-        assert {**sample.labels, "target": ""} == {**tags, "target": ""}
+        assert sample.labels == {**tags, **({exported.tag: "policy"} if exported.tag else {})}
     assert samples["shusaku_loss", "value"].value == 0.5
     assert len(samples) == len(EXPORTED)
     assert {family.name: family.type for family in families}["shusaku_games"] == "counter"
@@ -124,7 +129,7 @@ def scraped() -> dict[tuple[str, str], tuple[float, dict[str, str]]]:
     assert done.returncode == 0, done.stderr
     text = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("ANSWER "))[7:])
     return {
-        (sample.name, sample.labels.get("target", "")): (sample.value, sample.labels)
+        (sample.name, tag_of(sample.labels)): (sample.value, sample.labels)
         for family in text_string_to_metric_families(text + "\n") for sample in family.samples
     }
 
