@@ -28,10 +28,10 @@ from shusaku.actors.inference.shm_server import SharedMemoryServer
 from shusaku.actors.inference.stats import ServerStats
 from shusaku.actors.inference.transport import SERVER_SECONDS, ServerTransport
 from shusaku.actors.open_games import OpenGamePlayer, OpenGames
-from shusaku.actors.paired_games import make_pair
 from shusaku.actors.pipelined_self_play import PipelinedSelfPlay
+from shusaku.actors.policy_games.paired_games import make_pair
+from shusaku.actors.policy_games.value_games import make_value_games
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
-from shusaku.actors.value_games import make_value_games
 from shusaku.common._core import Game
 from shusaku.common.config.schema import Config, InferenceConfig
 from shusaku.common.cpu_share import CpuShare

@@ -74,6 +74,9 @@ class GameRecord:
 
     Row t is the tuple (s, pi, z): s the position after the first t actions, pi the search policy there, z the
     outcome for the player to move there.
+
+    In a game of policy gradient the rows of the policy that learns have weight 1, and pi is the move that was drawn;
+    those of its opponent have weight 0, and `versions` tells the two apart.
     """
 
     game: str

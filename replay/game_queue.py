@@ -18,7 +18,7 @@ from shusaku.replay.rate_limiter import RateLimiter
 from shusaku.replay.row_window import RowWindow
 
 NEVER = -(1 << 62)  # a version that is older than all
-MOST_TIMES = 8  # as many games as may wait before the actors pause: more are dropped, whoever plays on regardless
+MOST_TIMES = 8  # as many games as may wait before the actors pause: more are dropped, if actors play on regardless
 
 
 class QueueLimiter(RateLimiter):

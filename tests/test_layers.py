@@ -38,7 +38,7 @@ ORDER = (
     "replay", "replay/stream", "replay/backends.py",
     "learner", "learner/training_loop.py", "learner/remote.py",
     "actors/evaluators", "actors/inference", "actors/self_play.py", "actors/pipelined_self_play.py",
-    "actors/value_games.py",
+    "actors/policy_games",
     "actors/open_games.py", "actors/actor_loop.py", "actors/analysis", "actors/arena", "actors/opponents",
     "actors/remote.py", "actors/refine.py", "actors/refine_tasks",
     "deploy/run", "deploy/ray_runtime", "deploy/records", "deploy/match", "deploy/local", "deploy/cluster",
@@ -55,7 +55,7 @@ WITHOUT_TORCH = (
     "common.metrics", "replay", "actors.self_play", "deploy.cli",
 )
 LATER = (  # rooms that were added to the house after it was counted
-    "analysis", "protocols", "records", "refine", "refine_tasks", "studio", "value_games",
+    "analysis", "protocols", "records", "refine", "refine_tasks", "studio", "policy_games",
 )
 NAMES_WITHOUT_A_NOUN = ("utils", "helpers", "base", "manager", "util", "helper", "misc")
 PICKLERS = ("cloudpickle", "dill", "marshal", "pickle", "shelve")

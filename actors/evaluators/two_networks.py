@@ -7,6 +7,8 @@ without are for the value network.  A network with both heads answers both, and 
 import numpy as np
 from numpy.typing import NDArray
 
+from shusaku.common._core import Game
+from shusaku.common.leaves_codec import fit_leaves
 from shusaku.common.messages import Evaluation, Leaves
 from shusaku.common.search import Evaluate
 
@@ -14,9 +16,9 @@ from shusaku.common.search import Evaluate
 class TwoNetworks:
     """Asks each network about its own leaves; None: the search never asks it."""
 
-    def __init__(self, policy: Evaluate | None, value: Evaluate | None, *, uniform: int | None = None) -> None:
-        """`uniform`: how many of the uniform planes the policy network sees, the first ones; None: all."""
-        self.policy, self.value, self._uniform = policy, value, uniform
+    def __init__(self, policy: Evaluate | None, value: Evaluate | None, *, policy_game: Game | None = None) -> None:
+        """`policy_game`: the game as the policy network sees it, by `fit_leaves`; None: both see the same planes."""
+        self.policy, self.value, self._policy_game = policy, value, policy_game
 
     @property
     def version(self) -> int:
@@ -35,10 +37,11 @@ class TwoNetworks:
         values = np.zeros(len(leaves), np.float32)
         rows = np.flatnonzero(has_actions)
         if len(rows):  # the other rows have no logits, so those of these rows keep their places
-            logits[:] = _asked(self.policy)(_take(leaves, rows, self._uniform)).logits[: len(logits)]
+            seen = leaves if self._policy_game is None else fit_leaves(leaves, self._policy_game)
+            logits[:] = _asked(self.policy)(_take(seen, rows)).logits[: len(logits)]
         rows = np.flatnonzero(~has_actions)
         if len(rows):
-            values[rows] = _asked(self.value)(_take(leaves, rows, None)).values[: len(rows)]
+            values[rows] = _asked(self.value)(_take(leaves, rows)).values[: len(rows)]
         return Evaluation(logits, values, self.version)
 
 
@@ -53,9 +56,8 @@ def _asked(network: Evaluate | None) -> Evaluate:
     return network
 
 
-def _take(leaves: Leaves, rows: NDArray[np.intp], uniform: int | None) -> Leaves:
-    """These leaves alone, either all those with actions or all those without, and their first `uniform` planes."""
+def _take(leaves: Leaves, rows: NDArray[np.intp]) -> Leaves:
+    """These leaves alone, either all those with actions or all those without."""
     offsets = np.zeros(len(rows) + 1, np.int32)
     np.cumsum(np.diff(leaves.offsets)[rows], out=offsets[1:])
-    return Leaves(leaves.packed[rows], np.ascontiguousarray(leaves.uniform[rows, :uniform]), offsets,
-                  leaves.actions[: offsets[-1]])
+    return Leaves(leaves.packed[rows], leaves.uniform[rows], offsets, leaves.actions[: offsets[-1]])

@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.lib import record
 from shusaku.actors.evaluators.factory import make_bucketed_evaluator
-from shusaku.actors.paired_games import LEARNS, OPPOSES, PairedGames
+from shusaku.actors.policy_games.paired_games import LEARNS, OPPOSES, PairedGames
 from shusaku.actors.self_play import ActorIdentity
 from shusaku.common._core import Game
 from shusaku.common.config.schema import Config, InferenceConfig, NetworkConfig

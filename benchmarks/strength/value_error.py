@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.lib import record
-from shusaku.actors.value_games import evaluator_of, game_of
+from shusaku.actors.policy_games.value_games import evaluator_of, game_of
 from shusaku.common._core import Game, Position, Rollouts, SearchBatch
 from shusaku.common.codec import decode_record
 from shusaku.common.config.schema import Config, InferenceConfig

@@ -4,8 +4,8 @@ import time
 from dataclasses import replace
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
+from shusaku.actors.policy_games.value_games import ValueGames
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
-from shusaku.actors.value_games import ValueGames
 from shusaku.common._core import Game
 from shusaku.common.codec import encode_record
 from shusaku.common.config.schema import Config, SelfPlayConfig

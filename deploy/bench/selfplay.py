@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from shusaku.actors.evaluators.evaluator import MeasurableEvaluator
 from shusaku.actors.evaluators.factory import network_maker
+from shusaku.actors.policy_games.value_games import ValueGames, game_of
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
-from shusaku.actors.value_games import ValueGames, game_of
 from shusaku.common.config.schema import Config, NetworkConfig
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.messages import Weights

@@ -20,9 +20,9 @@ from shusaku.actors.arena.strength import SIMULATIONS, StoppedError, Strength, m
 from shusaku.actors.arena.strength_sets import StrengthSet
 from shusaku.actors.evaluators.evaluator import Evaluator
 from shusaku.actors.evaluators.factory import make_evaluator
-from shusaku.actors.paired_games import PairedGames, make_pair
+from shusaku.actors.policy_games.paired_games import PairedGames, make_pair
+from shusaku.actors.policy_games.value_games import make_value_games
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
-from shusaku.actors.value_games import make_value_games
 from shusaku.common.config.rules import check_self_play
 from shusaku.common.config.schema import Config, config_hash
 from shusaku.common.external.configured_game import configured_game

@@ -9,7 +9,7 @@ from typing import Any
 import msgpack
 
 from shusaku.actors.open_games import OpenGames
-from shusaku.actors.paired_games import PairedGames
+from shusaku.actors.policy_games.paired_games import PairedGames
 from shusaku.actors.self_play import SelfPlay
 from shusaku.common.codec import decode_record, encode_record
 from shusaku.common.messages import GameId, GameRecord

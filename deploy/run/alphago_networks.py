@@ -89,11 +89,11 @@ def make_evaluators(
         return evaluator
 
     policy, value = networks.policy, networks.value
-    uniform = None if policy is None else policy.game.num_uniform_planes
+    seen = None if policy is None or policy.game.params == networks.game.params else policy.game
     made: list[TwoNetworks] = []
     for _ in range(count):
         first = make(policy)
-        made.append(TwoNetworks(first, first if value is policy else make(value), uniform=uniform))
+        made.append(TwoNetworks(first, first if value is policy else make(value), policy_game=seen))
     return made
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from shusaku.actors.value_games import game_of
+from shusaku.actors.policy_games.value_games import game_of
 from shusaku.common._core import Game
 from shusaku.common.config.schema import Config, NetworkConfig
 from shusaku.common.errors import RunError, UsageError

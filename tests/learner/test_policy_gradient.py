@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from shusaku.actors.evaluators.network import NetworkEvaluator
 from shusaku.actors.evaluators.torch_cpu import TorchRuntime
-from shusaku.actors.paired_games import WHOLE, PairedGames
+from shusaku.actors.policy_games.paired_games import WHOLE, PairedGames
 from shusaku.actors.self_play import ActorIdentity
 from shusaku.common._core import Game, Position
 from shusaku.common.config.schema import LearnerConfig, NetworkConfig, ReplayConfig

@@ -17,7 +17,7 @@ def leaves_of(game: Game, with_actions: list[bool]) -> Leaves:
     position = game.start()
     for index in range(len(with_actions)):
         batch.begin(index, position, 0)
-        position.play(position.legal_actions[-1])
+        position.play(position.legal_actions[0])
     full = Leaves(*batch.select(0))
     parts = np.split(full.actions, full.offsets[1:-1])
     kept = [part if has else part[:0] for part, has in zip(parts, with_actions, strict=True)]
@@ -64,14 +64,17 @@ def test_a_network_with_both_heads_answers_both_and_alone_the_same() -> None:
     np.testing.assert_array_equal(both.values[[0, 3]], values[[0, 3]])
 
 
-def test_the_policy_network_may_see_fewer_uniform_planes() -> None:
-    leaves = leaves_of(Game("go", {"size": 5, "planes": "komi"}), [True, False])
+def test_a_policy_network_may_see_48_planes_and_a_value_network_49() -> None:
+    games = {planes: Game("go", {"size": 5, "planes": planes}) for planes in ("alphago", "alphago_value")}
+    leaves = leaves_of(games["alphago_value"], [True, False, True])
     policy, value = Recorder(0), Recorder(0)
-    total = leaves.uniform.shape[1]
-    assert total >= 2
-    TwoNetworks(policy, value, uniform=total - 1)(leaves)
-    np.testing.assert_array_equal(policy.asked[0].uniform, leaves.uniform[:1, :-1])
-    np.testing.assert_array_equal(value.asked[0].uniform, leaves.uniform[1:])
+    TwoNetworks(policy, value, policy_game=games["alphago"])(leaves)
+    expected = leaves_of(games["alphago"], [True, True, True])
+    np.testing.assert_array_equal(policy.asked[0].packed, expected.packed[[0, 2]])
+    np.testing.assert_array_equal(policy.asked[0].uniform, expected.uniform[[0, 2]])
+    np.testing.assert_array_equal(value.asked[0].packed, leaves.packed[1:2])
+    np.testing.assert_array_equal(value.asked[0].uniform, leaves.uniform[1:2])
+    assert value.asked[0].uniform.shape[1] == policy.asked[0].uniform.shape[1] + 1
 
 
 def test_a_missing_network_is_an_error_only_if_it_is_asked() -> None:

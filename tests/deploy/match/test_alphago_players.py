@@ -94,6 +94,18 @@ def test_players_may_see_other_planes(tmp_path: Path) -> None:
     assert report["games"] == 2
 
 
+def test_a_policy_of_48_planes_plays_with_a_value_network_of_49(tmp_path: Path) -> None:
+    policy = weights_file(tmp_path, "policy", Game("go", {"size": 5, "planes": "alphago"}), 1)
+    value = weights_file(tmp_path, "value", Game("go", {"size": 5, "planes": "alphago_value"}), 2)
+    other = weights_file(tmp_path, "other", Game("go", {"size": 5}), 3)
+    players = [f"first.policy={policy}", f"first.value={value}", f"second.checkpoint={other}", *FEW, "actors.count=2"]
+    report = run(compose(["games=4", "first.search=alphago", *players, "second.search=policy_only"]), False)
+    assert report["games"] == 4
+    with pytest.raises(UsageError, match=r"first.policy=\S+: sees game.planes=alphago_value, and first.value=\S+ sees "
+                                         r"game.planes=alphago; name"):
+        match("first.search=alphago", f"first.policy={value}", f"first.value={policy}")
+
+
 @pytest.mark.parametrize(("argv", "text"), [
     (["first.search=alphago", "first.search.rollout_share=1.5"],
      "first.search.rollout_share=1.5: must be at least 0 and at most 1"),

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from scripted_evaluator import ScriptedEvaluator
 
-from shusaku.actors.paired_games import WHOLE, Draw, PairedGames
+from shusaku.actors.policy_games.paired_games import WHOLE, Draw, PairedGames
 from shusaku.actors.self_play import ActorIdentity
 from shusaku.common._core import Game, RowRing
 from shusaku.common.codec import decode_record, encode_record

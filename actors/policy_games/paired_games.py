@@ -64,7 +64,7 @@ class PairedGames:
         self, game: Game, search: SearchConfig, evaluators: Sequence[Evaluator], draw: Draw, *, games: int, seed: int,
         identity: ActorIdentity, config_hash: str = "", timer: StageTimer | None = None,
     ) -> None:
-        """`search`: policy_only; `evaluators`: one of each player, LEARNS and OPPOSES, shared with nobody.
+        """`search`: policy_only; `evaluators`: one of each player, LEARNS and OPPOSES, of this player alone.
 
         `draw`: an opponent from the pool; None: there is none yet, and the policy plays against itself.
         `timer`: shared with the evaluators.

@@ -12,8 +12,8 @@ from scipy import stats
 from shusaku.actors.evaluators.dummies import DummyEvaluator, PseudoRandomEvaluator
 from shusaku.actors.evaluators.factory import make_evaluator
 from shusaku.actors.open_games import OpenGames
+from shusaku.actors.policy_games.value_games import ValueGames
 from shusaku.actors.self_play import ActorIdentity
-from shusaku.actors.value_games import ValueGames
 from shusaku.common._core import Game, RowRing
 from shusaku.common.config.schema import InferenceConfig, NetworkConfig, ReplayConfig, ValueConfig
 from shusaku.common.config.search import PolicyOnlyConfig, PuctConfig
