@@ -2,68 +2,84 @@
 
     taskset -c 0 python -m benchmarks.speed.alphago_planes [--games FOLDER]
 
-Packed bits in C++, over every position of uniformly random games on 9x9 and 19x19 (`common._core.timings`); and with a
-folder of SGF, over every position of these games as Python gets them, numbers and not bits, which costs more.
+Every position of uniformly random games on 9x9 and 19x19, and of the games in a folder of SGF, by `observation()`,
+so that the planes leave as numbers: the rate is a lower bound of what the core does.  By processor time, not the clock.
 """
 
 import argparse
 import json
+import random
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.lib import record
-from shusaku.common._core import Game, timings
+from shusaku.common._core import Game, Position
+from shusaku.deploy.records.game_record import RecordError
 from shusaku.deploy.records.sgf import read_games
 
-BOARDS = {9: 200, 19: 20}  # lines: random games
+BOARDS = {9: 60, 19: 8}  # lines: random games
 PLANES = ("zero", "alphago")
+COMMAND = "taskset -c 0 python -m benchmarks.speed.alphago_planes"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--games", type=Path, help="a folder of SGF files")
     folder = parser.parse_args().games
-    lines = [{"size": size, "positions": "of random games, packed", **random_rates(size)} for size in BOARDS]
-    if folder:
-        lines += [{"size": size, "positions": "of games of others, as floats", **played_rates(size, folder)}
-                  for size in BOARDS]
-    for line in lines:
-        print(json.dumps(line))
-    record("alphago_planes.jsonl", "taskset -c 0 python -m benchmarks.speed.alphago_planes", runs=[{"boards": lines}])
+    for size, count in BOARDS.items():
+        sources = {"random": random_games(size, count)} | ({"played": played_games(size, folder)} if folder else {})
+        for source, games in sources.items():
+            if not games:
+                continue
+            line = {"size": size, "games": source, "positions": sum(map(len, games)),
+                    **{planes: round(rate(size, planes, games)) for planes in PLANES}}
+            print(json.dumps(line), flush=True)
+            record("alphago_planes.jsonl", COMMAND + (" --games FOLDER" if folder else ""), **line)
 
 
-def random_rates(size: int) -> dict[str, float]:
-    """Positions/s of each kind of planes."""
-    return {planes: round(1e9 / timings(Game("go", {"size": size, "planes": planes}), BOARDS[size], 1)["observe_ns"])
-            for planes in PLANES}
+def rate(size: int, planes: str, games: Sequence[Sequence[int]]) -> float:
+    """Positions a second of processor time."""
+    game, seconds, count = Game("go", {"size": size, "planes": planes, "superko": "simple"}), 0.0, 0
+    for actions in games:
+        positions = list(positions_of(game, actions))
+        begin = time.process_time()
+        for position in positions:
+            position.observation()
+        seconds += time.process_time() - begin
+        count += len(positions)
+    return count / seconds
 
 
-def played_rates(size: int, folder: Path) -> dict[str, float]:
-    """The same over the positions of the games in the folder that have this size and no set-up."""
-    rates: dict[str, float] = {}
-    for planes in PLANES:
-        game, positions, seconds = Game("go", {"size": size, "planes": planes, "superko": "simple"}), 0, 0.0
-        for moves in played_games(size, folder):
-            position = game.start()
-            for action in moves:
-                if action not in position.legal_actions:
-                    break
-                position.play(action)
-                begin = time.perf_counter()
-                position.observation()
-                seconds += time.perf_counter() - begin
-                positions += 1
-        rates |= {planes: round(positions / seconds)} if positions else {}
-    return rates
+def positions_of(game: Game, actions: Sequence[int]) -> Iterator[Position]:
+    """Before each move, as far as the game goes by our rules."""
+    position = game.start()
+    for action in actions:
+        if action not in position.legal_actions:
+            return
+        yield position.copy()
+        position.play(action)
+
+
+def random_games(size: int, count: int) -> list[list[int]]:
+    """The actions of uniformly random games."""
+    game, dice, games = Game("go", {"size": size, "superko": "simple"}), random.Random(1), []
+    for _ in range(count):
+        position, actions = game.start(), []
+        while not position.is_terminal:
+            actions.append(dice.choice(position.legal_actions))
+            position.play(actions[-1])
+        games.append(actions)
+    return games
 
 
 def played_games(size: int, folder: Path) -> list[list[int]]:
-    """The moves of each game that can be read."""
-    found: list[list[int]] = []
-    for file in sorted(folder.rglob("*.sgf"))[:300]:
-        for read in read_games(file.read_text("latin-1")):
-            if not isinstance(read, Exception) and read.params.get("size") == size and not read.start:
-                found.append([move.action for move in read.moves])
+    """The actions of each game of this board in the folder that begins without stones."""
+    found = []
+    for file in sorted(folder.rglob("*.sgf")):
+        for game in read_games(file.read_text("latin-1")):
+            if not isinstance(game, RecordError) and game.params.get("size") == size and not game.start:
+                found.append(list(game.actions))
     return found
 
 

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from expert_games import write_gnugo_games
 from go_pair import RULES, SUPERKOS, choose, grid_of, random_board
+from oracles import records
 from reference_go import ReferenceGo, board_of, vertex
 from reference_go_planes import alphago_planes
 
 from shusaku.common._core import Game
+from shusaku.deploy.records.game_record import RecordError
 from shusaku.deploy.records.sgf import read_games
 
 LADDER_CAPTURE, LADDER_ESCAPE, SENSIBLE = 44, 45, 46
@@ -135,6 +137,27 @@ def test_games_of_gnu_go_against_the_reference(tmp_path):
             reference.play(action)
     assert counts["positions"] > 80
     assert counts["captures"] > 10
+
+
+def test_professional_games_against_the_reference():
+    """Every twenty-fifth position of games on 19x19, where ladders are long."""
+    counts = Counter()
+    files = sorted(records("kombilo-games").rglob("*.sgf"))
+    for file in files[:12]:
+        for record in read_games(file.read_text("latin-1")):
+            if isinstance(record, RecordError) or record.params.get("size") != 19 or record.start:
+                continue
+            position, reference = both(19, superko="simple")
+            for action in record.actions:
+                if reference.ply % 25 == 24:
+                    seen = compare(position, reference)
+                    counts.update(positions=1, captures=int(seen[LADDER_CAPTURE].sum()))
+                if action not in reference.legal_actions:
+                    break
+                position.play(action)
+                reference.play(action)
+    assert counts["positions"] > 60, counts
+    assert counts["captures"] > 20
 
 
 @pytest.mark.parametrize("size", [5, 9])
