@@ -27,12 +27,13 @@ import re
 import shlex
 import statistics
 import sys
-from collections import defaultdict
+from collections import defaultdict, deque
 from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.lib import ROOT, record
 from shusaku.actors.opponents.gtp import COLOURS, GtpEngine
+from shusaku.actors.opponents.process import EngineError
 from shusaku.common._core import Game
 
 sys.path.insert(0, str(ROOT / "tests" / "fixtures"))
@@ -45,6 +46,7 @@ LEVELS = range(1, 11)
 WEIGHTS = [26, 26, 26, 3, 3, 3, 3, 3, 3, 4]  # of the levels: more than 15,000 of 20,000 games at levels 1 to 3
 OPTIONS = "--mode gtp --chinese-rules --positional-superko --capture-all-dead --never-resign"
 SAMPLE = 2000  # games
+TRIES = 5  # of a game
 SECONDS = 600.0  # for one answer, on a machine that does other things
 NUMBER = re.compile(rb"GN\[(\d+)\]")
 SPENT = re.compile(rb"SO\[level (\d+), ([\d.]+) s\]")
@@ -123,19 +125,28 @@ def drop_torn_line(path: Path) -> None:
 
 
 def work(program: str, path: Path, numbers: list[int], seed: int) -> None:
-    """One GNU Go for all these games."""
+    """One GNU Go for all these games; another one begins the game again if it dies, TRIES times in a row."""
     game = Game("go", {"size": SIZE, "komi": KOMI})
-    engine = GtpEngine([program, *OPTIONS.split()])
-    try:
-        for command in (f"boardsize {SIZE}", f"komi {KOMI:g}"):
-            engine.ask(command, SECONDS)
-        with path.open("ab") as file:
-            for number in numbers:
-                file.write(play(engine, game, number, seed).encode() + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
-    finally:
-        engine.close()
+    waiting, failures = deque(numbers), 0
+    with path.open("ab") as file:
+        while waiting:
+            engine = GtpEngine([program, *OPTIONS.split()])
+            try:
+                for command in (f"boardsize {SIZE}", f"komi {KOMI:g}"):
+                    engine.ask(command, SECONDS)
+                while waiting:
+                    file.write(play(engine, game, waiting[0], seed).encode() + b"\n")
+                    file.flush()
+                    os.fsync(file.fileno())
+                    waiting.popleft()
+                    failures = 0
+            except EngineError as error:
+                failures += 1
+                print(f"game {waiting[0]}: {error}; it begins again", file=sys.stderr, flush=True)
+                if failures >= TRIES:
+                    raise
+            finally:
+                engine.close()
 
 
 def plan_of(number: int, seed: int) -> Plan:
