@@ -8,7 +8,7 @@ import glob
 import hashlib
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 
@@ -38,6 +38,7 @@ def part_of(record: GameRecord) -> str:
 class DatasetPart:
     """The games of one part, in the order of the logs; they stay on the disk."""
 
+    game: Game
     files: tuple[Path, ...]
     frames: NDArray[np.int64]  # [G, 3] number of the file, first byte, bytes
     rows: NDArray[np.int64]  # [G] of weight > 0
@@ -49,7 +50,7 @@ class DatasetPart:
     def read(self, game: int) -> GameRecord:
         """The game of this number; OSError if the file is gone, CodecError if it has changed."""
         file, begin, length = self.frames[game].tolist()
-        return decode_record(read_frame(self.files[file], Frame(begin, length)))
+        return _with_planes_of(self.game, decode_record(read_frame(self.files[file], Frame(begin, length))))
 
 
 class Dataset:
@@ -68,7 +69,7 @@ class Dataset:
         for number, file in enumerate(files):
             for frame, data in self._read(file):
                 try:
-                    record = decode_record(data)
+                    record = _with_planes_of(game, decode_record(data))
                     validation.check_game(record)
                 except CodecError as error:
                     self.quarantine.add(f"format: {error}", data)
@@ -88,7 +89,7 @@ class Dataset:
             if not entries:
                 raise UsageError(f"dataset.records={pattern}: of {games:,} games none falls into the part for {part}, "
                                  f"which gets {SHARES[PARTS.index(part)]:.0%}; name more games")
-        self._parts = {part: _part(tuple(files), entries) for part, entries in found.items()}
+        self._parts = {part: _part(game, tuple(files), entries) for part, entries in found.items()}
 
     def __getitem__(self, part: str) -> DatasetPart:
         """One of PARTS."""
@@ -102,9 +103,16 @@ class Dataset:
                 yield item
 
 
-def _part(files: tuple[Path, ...], entries: list[tuple[int, int, int, int]]) -> DatasetPart:
+def _part(game: Game, files: tuple[Path, ...], entries: list[tuple[int, int, int, int]]) -> DatasetPart:
     table = np.array(entries, np.int64)  # [G, 4]
-    return DatasetPart(files, table[:, :3], table[:, 3])
+    return DatasetPart(game, files, table[:, :3], table[:, 3])
+
+
+def _with_planes_of(game: Game, record: GameRecord) -> GameRecord:
+    """The record as of this game, whose planes may be others: they are no rule, and a record holds none."""
+    if "planes" not in record.params or "planes" not in game.params:
+        return record
+    return replace(record, params={**record.params, "planes": game.params["planes"]})
 
 
 def _find_files(pattern: str) -> list[Path]:

@@ -35,9 +35,9 @@ from shusaku.common.network.weights import load_weights
 from shusaku.common.search import Evaluate, search_options, search_positions, step
 from shusaku.deploy.run.change_over import is_of_one_process
 from shusaku.deploy.run.chosen_weights import find_weights
-from shusaku.deploy.run.saved_config import find_config
+from shusaku.deploy.run.saved_config import POLICIES_FOLDER, find_config
 from shusaku.deploy.run.text_table import text_table
-from shusaku.deploy.run.value_policies import FOLDER, POLICIES
+from shusaku.deploy.run.value_policies import POLICIES
 from shusaku.deploy.run.window_copy import read_window
 from shusaku.deploy.run.window_server import known_identity, window_server
 from shusaku.replay.record_log import RecordLog
@@ -135,7 +135,7 @@ def _measure(
               file=sys.stderr)
     players: dict[str, tuple[Game, Evaluate]] = {}
     for name in POLICIES:
-        policy = load_weights(run / FOLDER / f"{name}.safetensors")
+        policy = load_weights(run / POLICIES_FOLDER / f"{name}.safetensors")
         own = game_of(game, policy)
         players[name] = own, evaluator_of(own, inference, replace(policy, scales={}), BATCH)
     for number, (name, (own, evaluate)) in enumerate(players.items()):

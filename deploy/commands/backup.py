@@ -19,7 +19,7 @@ from shusaku.common.config.schema import Config
 from shusaku.common.durable_files import sync_directory
 from shusaku.common.errors import RunError, UsageError
 from shusaku.deploy.run.archive import ArchiveWriter, unpack
-from shusaku.deploy.run.value_policies import FOLDER as POLICIES
+from shusaku.deploy.run.saved_config import POLICIES_FOLDER
 from shusaku.deploy.run.window_copy import WindowFacts, copy_window, load_window, window_bytes
 from shusaku.deploy.run.window_server import known_identity, window_server
 from shusaku.learner.checkpoints import Found, load_latest
@@ -105,7 +105,7 @@ def _copy_run(config: Config, directory: Path, archive: ArchiveWriter) -> dict[s
         archive.add("run.json", json.dumps(identity).encode() + b"\n")
     elif (directory / "run.json").exists():
         archive.copy("run.json", directory / "run.json")
-    networks = (f"{folder}/{path.name}" for folder in (RATED, POLICIES)
+    networks = (f"{folder}/{path.name}" for folder in (RATED, POLICIES_FOLDER)
                 for path in (directory / folder).glob("*.safetensors"))
     for name in (*networks, *FILES):
         with contextlib.suppress(FileNotFoundError):

@@ -52,9 +52,11 @@ class Command:
 _RUNNING = ("run.dir", "replay.url", "replay.url_file")  # by which a running training run is found
 _PLAYED = ("game", "run.seed", "actors.count", "actors.games_per_actor", "search", "network")
 _IN_PROCESS = ("inference.runtime", "inference.precision", "inference.device")
-_LEARNED = ("self_play", "learner", "strength", "rater", "gating", "gate")
+_SOURCES = ("dataset", "reinforce", "value")  # of games that are learned from, in the place of self-play
+_LEARNED = ("self_play", "learner", "strength", "rater", "gating", "gate", *_SOURCES)
 _WINDOW = ("replay.window", "replay.capacity", "replay.minimum", "replay.window_exponent", "replay.window_factor",
-           "replay.keep", "replay.samples_per_position", "replay.surprise_weight", "replay.value_surprise_weight")
+           "replay.keep", "replay.samples_per_position", "replay.surprise_weight", "replay.value_surprise_weight",
+           "replay.test_share")
 _SYSTEM = ("game", "run.seed", "actors", "inference", "search", "self_play", "replay", "network", "learner")
 _ENGINE = ("checkpoint", "engine", "game", "run.seed", "search", "network", *_IN_PROCESS)
 
@@ -63,7 +65,7 @@ COMMANDS = {
                      "train experiment=connect_four run.dir=runs/first run.minutes=20",
                      ("resume_from", "run.dir", "run.name", "run.minutes", "run.http_port", "run.resume",
                       "run.checkpoint_seconds", "run.keep_checkpoints", "run.keep_every_minutes",
-                      "run.max_outage_minutes", *_SYSTEM, "strength", "rater", "gating", "gate", "cluster")),
+                      "run.max_outage_minutes", *_SYSTEM, *_SOURCES, "strength", "rater", "gating", "gate", "cluster")),
     "status": Command("commands.control:status", Takes.CONFIG, "show a running training run",
                       "status run.dir=runs/first", _RUNNING),
     "scale": Command("commands.control:scale", Takes.WHAT_AND_CONFIG,
@@ -99,12 +101,12 @@ COMMANDS = {
     "view": Command("commands.view", Takes.CONFIG, "play, see, watch and learn in the browser",
                     "view run.dir=runs/first", (*_ENGINE, "view", *_RUNNING)),
     "bench": Command("bench.bench", Takes.WHAT_AND_CONFIG, "measure the speed of one part of the system",
-                     "bench selfplay experiment=connect_four", ("bench", "checkpoint", *_SYSTEM),
+                     "bench selfplay experiment=connect_four", ("bench", "checkpoint", *_SYSTEM, "dataset", "value"),
                      ("rules", "search", "inference", "selfplay", "replay", "learner")),
     "plan": Command("commands.plan", Takes.CONFIG, "measure for a moment, then estimate speed, memory, disk",
                     "plan experiment=go_9x9 actors.count=64",
                     ("bench.seconds", "checkpoint", "run.dir", "run.minutes", "run.keep_checkpoints",
-                     "run.keep_every_minutes", *_SYSTEM)),
+                     "run.keep_every_minutes", *_SYSTEM, "dataset", "value")),
     "doctor": Command("commands.doctor.command", Takes.CONFIG,
                       "check machine, secrets, ports and versions; each failure with what to do",
                       "doctor run.dir=runs/first", (*_RUNNING, "game", "run.minutes", "run.keep_checkpoints",

@@ -17,6 +17,7 @@ from shusaku.common.json_lines import read_json_lines
 from shusaku.learner.checkpoints import load_latest
 
 FILE, STARTS = "config.yaml", "starts.jsonl"
+POLICIES_FOLDER = "policies"  # of a run directory: see deploy.run.value_policies
 _DIGEST = "# sha256 "
 
 

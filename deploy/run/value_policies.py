@@ -20,8 +20,8 @@ from shusaku.common.network.tower import has_head
 from shusaku.common.network.weights import load_weights, save_weights
 from shusaku.deploy.run.calibration import with_scales
 from shusaku.deploy.run.chosen_weights import find_weights
+from shusaku.deploy.run.saved_config import POLICIES_FOLDER
 
-FOLDER = "policies"
 POLICIES = ("supervised", "reinforced")  # in the order in which they play
 _OWN_PARAMETERS = ("planes",)  # of the game, that a policy may have differently: they change no rule
 
@@ -51,7 +51,7 @@ def load_policies(config: Config, directory: Path, log: Callable[[str], None]) -
         policies = [load_weights(path) for path in _paths(directory)]
     else:
         policies = _find(config)
-        (directory / FOLDER).mkdir(exist_ok=True)
+        (directory / POLICIES_FOLDER).mkdir(exist_ok=True)
         for path, weights in zip(_paths(directory), policies, strict=True):
             save_weights(path, weights)
     return tuple(_with_scales(config, weights, log) for weights in policies)
@@ -92,7 +92,7 @@ def _are_kept(directory: Path) -> bool:
 
 
 def _paths(directory: Path) -> list[Path]:
-    return [directory / FOLDER / f"{key}.safetensors" for key in POLICIES]
+    return [directory / POLICIES_FOLDER / f"{key}.safetensors" for key in POLICIES]
 
 
 def _rules(game: Game) -> dict[str, Any]:

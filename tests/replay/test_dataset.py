@@ -87,6 +87,17 @@ def test_what_cannot_be_learned_from_is_refused_in_one_line(make: object, reason
     assert "\n" not in str(error.value)
 
 
+def test_games_serve_networks_that_see_other_planes(tmp_path: Path) -> None:
+    """Planes are no rule: rows are made of the planes of the game that learns, with the komi of the record."""
+    played, learned = Game("go", {"size": 5, "komi": 7.5}), Game("go", {"size": 5, "komi": 3.5, "planes": "tutorial"})
+    records = games(100, played)
+    dataset = Dataset(str(log_of(tmp_path, records)), learned)
+    buffer = DatasetBuffer(learned, dataset, capacity=1000, batch_size=8, seed=1)
+    assert buffer.sample(8, 1).observations.shape[1:] == learned.observation_shape != played.observation_shape
+    assert not buffer.stats().quarantined
+    assert dataset["training"].read(0).params == {**learned.params, "komi": 7.5}
+
+
 def buffer_of(path: Path, capacity: int, seed: int = 1) -> DatasetBuffer:
     return DatasetBuffer(LONG, Dataset(str(path), LONG), capacity=capacity, batch_size=32, seed=seed, symmetries=False)
 

@@ -122,7 +122,7 @@ def test_info_shows_how_the_configuration_is_composed(
 @pytest.mark.parametrize(("line", "expected"), [
     ("shusaku tra", ["train"]), ("shusaku s", ["status", "scale", "submit", "stop"]),
     ("shusaku train search=gu", ["search=gumbel"]), ("shusaku train search=gumbel run.mi", ["run.minutes="]),
-    ("shusaku local game.size=4 --json experiment=ches", ["experiment=chess", "experiment=chess_small"]),
+    ("shusaku local game.size=4 --json experiment=ches", ["experiment=chess", "experiment=chess_imitation", "experiment=chess_small"]),
     ("shusaku perft ch", []),
 ])
 def test_completion(
