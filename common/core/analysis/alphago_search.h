@@ -187,11 +187,13 @@ class AlphaGoSearch final : public GrowingSearch<G, AlphaGoNode> {
   bool rolls_out() const { return options_.rollout_share > 0; }
   bool mixes() const { return options_.rollout_share > 0 && options_.rollout_share < 1; }
 
+ protected:
   float mean_value(const AlphaGoNode& node) const override { return node.visits ? mix(node, 0) : 0.f; }
   int visits_below(const AlphaGoNode& node) const override { return node.visits - node.own_visits; }
   bool is_kept(const AlphaGoNode& node) const override { return node.visits > 0 && !node.is_terminal_or_proven; }
   bool has_bounds() const override { return false; }
 
+ private:
   // Q of a node with `lost` lost games besides its visits, for the player to move there: for who has moved to it, a
   // lost game is one that this player has won.
   float mix(const AlphaGoNode& node, int lost) const {

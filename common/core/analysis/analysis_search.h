@@ -146,11 +146,12 @@ class AnalysisSearch final : public GrowingSearch<G, GrowingNode> {
     std::vector<int> counts_;   // [leaves] their legal actions
   };
 
- private:
+ protected:
   float mean_value(const GrowingNode& node) const override { return node.mean_value(); }
   int visits_below(const GrowingNode& node) const override { return node.visits - 1; }
   bool is_kept(const GrowingNode& node) const override { return node.is_expanded(); }
 
+ private:
   bool is_over() const {
     return has_evaluation() && (simulations_ + num_waiting_ >= limit_ || tree_[tree_.root()].proof);
   }
