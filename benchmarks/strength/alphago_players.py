@@ -30,7 +30,7 @@ def main() -> None:
 def all_players(directory: Path, seconds: float) -> dict[str, list[str]]:
     """Name -> overrides, `{side}` in the place of first and second."""
     players = {name: variant(name, directory, seconds) for name in ROLLOUT_SHARES}
-    players["p"] = [f"{{side}}.checkpoint={directory}/reinforce", "{side}.search=policy_only"]
+    players["p"] = [f"{{side}}.checkpoint={directory}/imitation", "{side}.search=policy_only"]
     for level in (1, 10):
         players[f"GNU Go {level}"] = ["{side}.engine=gtp", f'{{side}}.command="{GNUGO} {level}"']
     players["go_9x9"] = ["{side}.checkpoint=shipped", "{side}.search=puct", f"{{side}}.seconds={seconds:g}"]
@@ -43,7 +43,7 @@ def variant(letters: str, directory: Path, seconds: float) -> list[str]:
                  f"{{side}}.search.rollout_share={ROLLOUT_SHARES[letters]:g}",
                  f"{{side}}.search.rollout={directory}/go.rollout"]
     if "p" in letters:
-        overrides.append(f"{{side}}.policy={directory}/imitation")  # the paper: the supervised one guides the search
+        overrides.append(f"{{side}}.policy={directory}/imitation")  # the supervised one, as in the paper
     if "v" in letters:
         overrides.append(f"{{side}}.value={directory}/value")
     return overrides
