@@ -35,9 +35,6 @@ class OpponentPool:
         found = (_NAME.fullmatch(path.name) for path in self._directory.iterdir())
         return sorted(int(name[1]) for name in found if name)
 
-    def __len__(self) -> int:
-        return len(self.versions())
-
     def load(self, version: int) -> Weights:
         """A member; UsageError if its file is gone or damaged."""
         return load_weights(self._path(version))

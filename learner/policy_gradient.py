@@ -195,7 +195,7 @@ class PolicyGradient(Learner):
             "reinforce/advantage": (sums["advantage"] / rows).sqrt(), "reinforce/kl_start": sums["kl_start"],
             "reinforce/moves": rows / games, "reinforce/return": torch.tensor(mean),
             "reinforce/score": torch.tensor((mean + 1) / 2),
-            "reinforce/pool": torch.tensor(float(len(self._pool))),
+            "reinforce/pool": torch.tensor(float(len(self._pool.versions()))),
         }
         for name, value in metrics.items():
             value = value.detach().float().cpu()

@@ -57,10 +57,10 @@ class LearnerActor(RemoteWorker):
         game = decided_game(config.game)
         buffer: Any
         unseen, learner = None, None
-        directory, pool = Path(plan.directory), None
+        directory = Path(plan.directory)
         if config.reinforce.enabled:
-            pool = self._pool = OpponentPool(directory, config.reinforce.pool_every)
-            learner = open_policy_gradient(config, game, directory, pool)
+            self._pool = OpponentPool(directory, config.reinforce.pool_every)
+            learner = open_policy_gradient(config, game, directory, self._pool)
         if config.dataset.records:
             self.activity.begin("reading the dataset")
             buffer, unseen = open_dataset(config, game, threads=plan.threads)
@@ -73,7 +73,7 @@ class LearnerActor(RemoteWorker):
             )
         try:
             self._training = TrainingLoop(config, game, buffer, directory, config_hash=plan.config_hash,
-                                          learner=learner, load_weights=pool.offer if pool else lambda weights: None,
+                                          learner=learner, load_weights=self._offer_to_pool,
                                           share_done=lambda: run_share(self.run_seconds, config.run),
                                           activity=self.activity, unseen=unseen, describe_run=lambda: {
                                               "config": plan.config_text, "run_id": plan.run_id, "epoch": plan.epoch,
@@ -98,7 +98,11 @@ class LearnerActor(RemoteWorker):
     def troubles(self) -> Sequence[str]:
         """Of its replay and its disk."""
         troubles = self._training.troubles() if self._training else []
-        return [*troubles, self._pool.trouble] if self._pool and self._pool.trouble else troubles
+        return [*troubles, self._pool.trouble] if self._pool is not None and self._pool.trouble else troubles
+
+    def _offer_to_pool(self, weights: Weights) -> None:
+        if self._pool is not None:
+            self._pool.offer(weights)
 
     def on_stop(self) -> None:
         """`run` writes a checkpoint and ends."""

@@ -20,7 +20,7 @@ def weights_of(version: int, step: int) -> Weights:
 
 def test_the_first_publication_joins_and_then_one_after_every_so_many_updates(tmp_path: Path) -> None:
     pool = OpponentPool(tmp_path, every=50)
-    assert len(pool) == 0
+    assert pool.versions() == []
     assert pool.draw(np.random.default_rng(1)) is None
     for step in range(0, 200):
         pool.offer(weights_of(step + 1, step))
@@ -92,7 +92,7 @@ def test_a_disk_that_refuses_costs_a_member_some_updates(tmp_path: Path) -> None
     pool = OpponentPool(tmp_path)
     pool.offer(weights_of(1, 0))
     assert "version 1 did not join the pool" in pool.trouble
-    assert len(pool) == 0
+    assert pool.versions() == []
     blocker.unlink()
     pool.offer(weights_of(2, 1))
     assert pool.trouble == ""
