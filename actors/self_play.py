@@ -122,13 +122,8 @@ class SelfPlay:
 
     def play(self, rows: int, should_stop: Callable[[], bool] = lambda: False) -> list[GameRecord]:
         """Plays until games with at least `rows` rows have ended, or until `should_stop()`; the games that ended."""
-        finished: list[GameRecord] = []
         self.timer.charge("wait")  # while the caller asked for no step
-        while rows > 0 and not should_stop():
-            for record in self.step():
-                finished.append(record)
-                rows -= record.num_rows
-        return finished
+        return play_rows(self.step, rows, should_stop)
 
     def counters(self) -> dict[str, int]:
         """Totals since this object was made: simulations, searches, evaluations, cache_hits, terminals, games, ..."""
@@ -212,6 +207,18 @@ class SelfPlay:
         if number == resumed_number:
             return name
         return f"{self._identity.epoch}.{self._identity.incarnation}.{self._first_index + index}.{number}"
+
+
+def play_rows(
+    step: Callable[[], list[GameRecord]], rows: int, should_stop: Callable[[], bool]
+) -> list[GameRecord]:
+    """Steps until games with at least `rows` rows have ended, or until `should_stop()`; the games that ended."""
+    finished: list[GameRecord] = []
+    while rows > 0 and not should_stop():
+        records = step()
+        finished += records
+        rows -= sum(record.num_rows for record in records)
+    return finished
 
 
 def _attachable(evaluate: Evaluate, games: int) -> Runtime | None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from shusaku.actors.evaluators.evaluator import Evaluator
 from shusaku.actors.evaluators.factory import make_bucketed_evaluator
-from shusaku.actors.self_play import ActorIdentity
+from shusaku.actors.self_play import ActorIdentity, play_rows
 from shusaku.common._core import Game, Position, SearchBatch, SearchResult
 from shusaku.common.config.schema import Config
 from shusaku.common.config.search import SearchConfig
@@ -121,13 +121,8 @@ class PairedGames:
 
     def play(self, rows: int, should_stop: Callable[[], bool] = lambda: False) -> list[GameRecord]:
         """Plays rounds until their games have at least `rows` rows, or until `should_stop()`; the games that ended."""
-        finished: list[GameRecord] = []
         self.timer.charge("wait")  # while the caller asked for no step
-        while rows > 0 and not should_stop():
-            records = self.step()
-            finished += records
-            rows -= sum(record.num_rows for record in records)
-        return finished
+        return play_rows(self.step, rows, should_stop)
 
     def counters(self) -> dict[str, int]:
         """Totals since this object was made: simulations, searches, evaluations, cache_hits, terminals, games, ..."""

@@ -52,15 +52,7 @@ class ValueGames(SelfPlay):
         network = batch.choose_network()
         runtime = self._runtimes[network]
         if runtime is not None:
-            rows = batch.select_attached(VERSION)
-            charge("select")
-            batch.encode_attached()
-            charge("encode")
-            runtime.run(rows)
-            charge("network")
-            finished = batch.expand_attached(VERSION)
-            charge("expand")
-            return self._take_finished() if finished else []
+            return self._step_attached(runtime, VERSION)
         leaves = Leaves(*batch.select(VERSION))
         charge("select")
         answer = self._policies[network](leaves)

@@ -7,14 +7,13 @@ a policy network, and 1 without any network; the start position and one of 20 ra
 their ratios, and with --record adds a line to results/analysis.jsonl.
 """
 
-import argparse
 import json
 import statistics
 from dataclasses import replace
 
-from benchmarks.analysis.speed import NETWORK, SIZES, position_of
+from benchmarks.analysis.speed import NETWORK, SIZES, options_of, rates_in_turns
 from benchmarks.lib import record
-from shusaku.actors.analysis.analysis import Analysis, Limits
+from shusaku.actors.analysis.analysis import Analysis
 from shusaku.actors.evaluators.factory import make_bucketed_evaluator
 from shusaku.actors.evaluators.two_networks import TwoNetworks
 from shusaku.common._core import Game
@@ -42,22 +41,10 @@ def analysis_of(game: Game, threads: int, player: str) -> Analysis:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=4.0)
-    parser.add_argument("--record", action="store_true")
-    options = parser.parse_args()
+    options = options_of(__doc__, rounds=5)
     game = Game("go", {"size": 9})
     analyses = {(player, threads): analysis_of(game, threads, player) for player in PLAYERS for threads in (1, 2)}
-    rates: dict[tuple[str, int], list[float]] = {key: [] for key in analyses}
-    for number in range(options.rounds):
-        for key, analysis in analyses.items():
-            analysis.clear()
-            analysis.set_position(position_of(game, 20 * (number % 2)))
-            analysis.start(Limits(seconds=options.seconds, to_the_end=True))
-            analysis.wait()
-            report = analysis.report()
-            rates[key].append(report.simulations / report.seconds)
+    rates = rates_in_turns(game, analyses, options.rounds, options.seconds)
     medians = {key: statistics.median(values) for key, values in rates.items()}
     measured = {
         "simulations_per_s": {f"{player} x{threads}": round(rate) for (player, threads), rate in medians.items()},

@@ -10,6 +10,8 @@ Prints the medians and their ratios, and with --record adds a line to results/an
 import argparse
 import json
 import statistics
+from collections.abc import Callable, Hashable, Mapping
+from typing import TypeVar
 
 import numpy as np
 
@@ -25,6 +27,7 @@ from shusaku.deploy.protocols.opening import SIZES
 
 NETWORK = NetworkConfig(filters=64, blocks=4)
 SHAPES = [(1, 1), (1, 16), (2, 16)]  # threads, leaves
+Key = TypeVar("Key", bound=Hashable)  # of a search that takes turns
 RAW_SECONDS = 1.0  # of the network alone, for each size in each round
 
 
@@ -46,29 +49,47 @@ def position_of(game: Game, plies: int) -> Position:
     return position
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=7)
+def rates_in_turns(
+    game: Game, analyses: Mapping[Key, Analysis], rounds: int, seconds: float,
+    begin_round: Callable[[], None] = lambda: None,
+) -> dict[Key, list[float]]:
+    """Simulations/s of each search in each round: the start position and one of 20 random plies take turns."""
+    rates: dict[Key, list[float]] = {key: [] for key in analyses}
+    for number in range(rounds):
+        begin_round()
+        for key, analysis in analyses.items():
+            analysis.clear()
+            analysis.set_position(position_of(game, 20 * (number % 2)))
+            analysis.start(Limits(seconds=seconds, to_the_end=True))
+            analysis.wait()
+            report = analysis.report()
+            rates[key].append(report.simulations / report.seconds)
+    return rates
+
+
+def options_of(description: str | None, rounds: int) -> argparse.Namespace:
+    """The options of a benchmark that takes turns; `rounds`: how many unless told."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--record", action="store_true")
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = options_of(__doc__, rounds=7)
     game = Game("go", {"size": 9})
     analyses = {shape: analysis_of(game, *shape) for shape in SHAPES}
     networks = {rows: make_evaluator(game, InferenceConfig(), NETWORK, rows) for rows in (1, 16)}
     for network in networks.values():
         network.load(random_weights(game, NETWORK, 1, version=1))
-    rates: dict[tuple[int, int], list[float]] = {shape: [] for shape in SHAPES}
     raw: dict[int, list[float]] = {rows: [] for rows in networks}
-    for number in range(options.rounds):
+
+    def measure_networks() -> None:
         for rows, network in networks.items():
             raw[rows].append(raw_rate(network, RAW_SECONDS))
-        for shape, analysis in analyses.items():
-            analysis.clear()
-            analysis.set_position(position_of(game, 20 * (number % 2)))
-            analysis.start(Limits(seconds=options.seconds, to_the_end=True))
-            analysis.wait()
-            report = analysis.report()
-            rates[shape].append(report.simulations / report.seconds)
+
+    rates = rates_in_turns(game, analyses, options.rounds, options.seconds, measure_networks)
     medians = {shape: statistics.median(values) for shape, values in rates.items()}
     measured = {
         "simulations_per_s": {f"{threads}x{leaves}": round(rate) for (threads, leaves), rate in medians.items()},

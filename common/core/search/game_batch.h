@@ -96,6 +96,41 @@ inline std::uint64_t checksum(std::string_view bytes) {
   return hash;
 }
 
+// A snapshot: a checksum, a hash of everything that the snapshot's meaning depends on, and what `write` writes.
+template <class Write>
+std::string sealed(std::uint64_t fingerprint, Write write) {
+  Writer games;
+  games.number(fingerprint);
+  write(games);
+  Writer whole;
+  whole.number(checksum(games.bytes));
+  return whole.bytes + games.bytes;
+}
+
+// Lets `read` read a snapshot that is whole and of the same fingerprint; std::invalid_argument otherwise.
+template <class Read>
+void unseal(std::string_view bytes, std::uint64_t fingerprint, Read read) {
+  Reader r(bytes);
+  std::uint64_t sum = 0, theirs = 0;
+  r.number(sum);
+  if (sum != checksum(bytes.substr(sizeof sum)))  // indices inside are trusted once this holds
+    throw std::invalid_argument("the snapshot of the open games is damaged or cut short");
+  r.number(theirs);
+  if (theirs != fingerprint)
+    throw std::invalid_argument("the open games were saved under another game, search or number of games");
+  read(r);
+  if (!r.is_empty()) throw std::invalid_argument("the snapshot of the open games is longer than it should be");
+}
+
+// Plays the move of an open game that is resumed; std::invalid_argument if it is illegal.
+template <GameRules G>
+void play_again(const G& rules, typename G::Position& position, Action action, size_t ply, std::vector<Action>& legal) {
+  const auto end = legal.begin() + rules.legal_actions(position, legal.data());
+  if (!std::binary_search(legal.begin(), end, action))
+    throw std::invalid_argument("action " + std::to_string(action) + " is illegal at ply " + std::to_string(ply));
+  rules.play(position, action);
+}
+
 class AnyGameBatch : public AnyBatch {
  public:
   // Which network is to answer the next select(), if the games are played by several.
@@ -114,6 +149,19 @@ class AnyGameBatch : public AnyBatch {
   // changes nothing, unless the moves are legal and lead to a position in which a move can be made.
   virtual void resume(int index, OpenGame game) = 0;
 };
+
+inline void play_pseudo_random(AnyGameBatch& batch, const Shape& shape, std::uint64_t simulations) {
+  const std::uint64_t goal = batch.counters().simulations() + simulations;
+  std::vector<float> logits(batch.leaves().actions.size()), values(batch.leaves().offsets.size());
+  while (batch.counters().simulations() < goal) {
+    batch.choose_network();
+    const Leaves& l = batch.select(0);
+    pseudo_random_evaluate(l.packed.data(), shape.packed_bytes(), l.uniform.data(), shape.uniform, l.offsets.data(),
+                           l.actions.data(), l.count, logits.data(), values.data());
+    batch.expand_and_backup(logits.data(), values.data(), 0);
+    batch.take_finished();
+  }
+}
 
 template <GameRules G, class P>
 class GameBatch final : public AnyGameBatch {
@@ -196,43 +244,18 @@ class GameBatch final : public AnyGameBatch {
   const Counters& counters() const override { return batch_.counters; }
 
   void play_pseudo_random(std::uint64_t simulations) override {
-    const Shape shape = rules_->shape();
-    const std::uint64_t goal = counters().simulations() + simulations;
-    std::vector<float> logits(leaves().actions.size()), values(leaves().offsets.size());
-    while (counters().simulations() < goal) {
-      const Leaves& l = select(0);
-      pseudo_random_evaluate(l.packed.data(), shape.packed_bytes(), l.uniform.data(), shape.uniform, l.offsets.data(),
-                             l.actions.data(), l.count, logits.data(), values.data());
-      expand_and_backup(logits.data(), values.data(), 0);
-      take_finished();
-    }
+    shusaku::play_pseudo_random(*this, rules_->shape(), simulations);
   }
 
   float resign_value() const override { return resign_.value(); }
   void begin_with_resign_value(float value) override { resign_.begin_with(value); }
 
   std::string snapshot() override {
-    Writer games;
-    games.number(fingerprint());
-    resign_.archive(games);
-    for (ParallelGame& game : games_) archive(games, game);
-    Writer whole;
-    whole.number(checksum(games.bytes));
-    return whole.bytes + games.bytes;
+    return sealed(fingerprint(), [&](Writer& w) { archive_all(w); });
   }
 
   void restore(std::string_view bytes) override {
-    Reader r(bytes);
-    std::uint64_t sum = 0, theirs = 0;
-    r.number(sum);
-    if (sum != checksum(bytes.substr(sizeof sum)))  // indices inside are trusted once this holds
-      throw std::invalid_argument("the snapshot of the open games is damaged or cut short");
-    r.number(theirs);
-    if (theirs != fingerprint())
-      throw std::invalid_argument("the open games were saved under another game, search or number of games");
-    resign_.archive(r);
-    for (ParallelGame& game : games_) archive(r, game);
-    if (!r.is_empty()) throw std::invalid_argument("the snapshot of the open games is longer than it should be");
+    unseal(bytes, fingerprint(), [&](Reader& r) { archive_all(r); });
   }
 
   OpenGame open_game(int index) const override {
@@ -248,12 +271,8 @@ class GameBatch final : public AnyGameBatch {
     if (!std::isnan(open.columns.komi)) set_komi(game.position, open.columns.komi);
     const GameColumns& c = open.columns;
     for (size_t t = 0; t < c.actions.size(); ++t) {
-      const auto end = legal_.begin() + rules_->legal_actions(game.position, legal_.data());
-      if (!std::binary_search(legal_.begin(), end, c.actions[t]))
-        throw std::invalid_argument("action " + std::to_string(c.actions[t]) + " is illegal at ply " +
-                                    std::to_string(t));
       record_value(game, RowKind(c.kind[t]), c.root_values[t]);
-      rules_->play(game.position, c.actions[t]);
+      play_again(*rules_, game.position, c.actions[t], t, legal_);
     }
     const int choices = rules_->legal_actions(game.position, legal_.data());
     if (choices == 0) throw std::invalid_argument("the game is over");
@@ -510,6 +529,12 @@ class GameBatch final : public AnyGameBatch {
       batch_.counters.wrongly_resigned += lowest < resign_.value();
     }
     resign_.add(lowest);
+  }
+
+  template <class Archive>
+  void archive_all(Archive& a) {
+    resign_.archive(a);
+    for (ParallelGame& game : games_) archive(a, game);
   }
 
   template <class Archive>

@@ -87,41 +87,15 @@ class ValueGames final : public AnyGameBatch {
   void begin_with_resign_value(float) override {}
 
   void play_pseudo_random(std::uint64_t simulations) override {
-    const Shape shape = rules_->shape();
-    const std::uint64_t goal = counters().simulations() + simulations;
-    std::vector<float> logits(leaves().actions.size()), values(leaves().offsets.size());
-    while (counters().simulations() < goal) {
-      choose_network();
-      const Leaves& l = select(0);
-      pseudo_random_evaluate(l.packed.data(), shape.packed_bytes(), l.uniform.data(), shape.uniform, l.offsets.data(),
-                             l.actions.data(), l.count, logits.data(), values.data());
-      expand_and_backup(logits.data(), values.data(), 0);
-      take_finished();
-    }
+    shusaku::play_pseudo_random(*this, rules_->shape(), simulations);
   }
 
   std::string snapshot() override {
-    Writer games;
-    games.number(fingerprint());
-    for (const std::vector<int>& waiting : waiting_) games.vector(waiting);
-    for (ParallelGame& game : games_) archive(games, game);
-    Writer whole;
-    whole.number(checksum(games.bytes));
-    return whole.bytes + games.bytes;
+    return sealed(fingerprint(), [&](Writer& w) { archive_all(w); });
   }
 
   void restore(std::string_view bytes) override {
-    Reader r(bytes);
-    std::uint64_t sum = 0, theirs = 0;
-    r.number(sum);
-    if (sum != checksum(bytes.substr(sizeof sum)))  // indices inside are trusted once this holds
-      throw std::invalid_argument("the snapshot of the open games is damaged or cut short");
-    r.number(theirs);
-    if (theirs != fingerprint())
-      throw std::invalid_argument("the open games were saved under another game, search or number of games");
-    for (std::vector<int>& waiting : waiting_) r.vector(waiting);
-    for (ParallelGame& game : games_) archive(r, game);
-    if (!r.is_empty()) throw std::invalid_argument("the snapshot of the open games is longer than it should be");
+    unseal(bytes, fingerprint(), [&](Reader& r) { archive_all(r); });
   }
 
   // `policy_plies`: the moves that the first policy still makes; 0: the random move was made.
@@ -138,12 +112,8 @@ class ValueGames final : public AnyGameBatch {
     Position position = rules_->start();
     int switch_ply = 0;
     for (size_t t = 0; t < c.actions.size(); ++t) {
-      const auto end = legal_.begin() + rules_->legal_actions(position, legal_.data());
-      if (!std::binary_search(legal_.begin(), end, c.actions[t]))
-        throw std::invalid_argument("action " + std::to_string(c.actions[t]) + " is illegal at ply " +
-                                    std::to_string(t));
+      play_again(*rules_, position, c.actions[t], t, legal_);
       if (c.kind[t] == kOpening) switch_ply = int(t) + 1;
-      rules_->play(position, c.actions[t]);
     }
     if (rules_->is_terminal(position)) throw std::invalid_argument("the game is over");
     if (switch_ply == 0 && open.policy_plies < 1)
@@ -272,6 +242,12 @@ class ValueGames final : public AnyGameBatch {
     batch_.counters.rows += std::uint64_t(std::ranges::count_if(c.row_weight, [](float w) { return w > 0; }));
     ++batch_.counters.games;
     finished_.push_back(std::move(c));
+  }
+
+  template <class Archive>
+  void archive_all(Archive& a) {
+    for (std::vector<int>& waiting : waiting_) a.vector(waiting);
+    for (ParallelGame& game : games_) archive(a, game);
   }
 
   template <class Archive>

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from local_runs import KeptRun, Questions, parameters, train_until
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.self_play import SelfPlay
@@ -21,7 +22,6 @@ from shusaku.common.metrics import read_metrics
 from shusaku.deploy.cli.overrides import compose
 from shusaku.deploy.local.driver import LocalRun
 from shusaku.deploy.run.run_directory import RunDirectory
-from shusaku.deploy.run.stop_signals import StopSignals
 from shusaku.learner.checkpoints import newest_step
 from shusaku.replay.record_log import RecordLog
 
@@ -36,31 +36,15 @@ SMALL = [
 STARTING = "shusaku local: starting\n"  # if it takes longer than a moment
 
 
-class Signals(StopSignals):
-    """Stops a run after it has asked so often whether to stop."""
-
-    def __init__(self, questions: float) -> None:
-        super().__init__()
-        self.questions = questions
-
-    def should_stop(self) -> bool:
-        self.questions -= 1
-        return self.questions < 0
+def pseudo_random_evaluators() -> list[PseudoRandomEvaluator]:
+    return [PseudoRandomEvaluator(Game("tic_tac_toe"), 8) for _ in range(2)]
 
 
-def train(directory: Path, questions: float, rows: int, *overrides: str, scripted: bool = True) -> LocalRun:
+def train(directory: Path, questions: float, rows: int, *overrides: str, scripted: bool = True) -> KeptRun:
     """Trains until `rows` rows were played, or until the run has asked `questions` times whether to stop."""
-    config = compose([*SMALL, f"run.dir={directory}", *overrides])
-    game = Game("tic_tac_toe")
-    with RunDirectory(config) as opened:
-        evaluators = [PseudoRandomEvaluator(game, 8) for _ in range(2)] if scripted else None
-        run = LocalRun(config, opened, Signals(questions), evaluators)
-        run.is_over = lambda: run.buffer.stats().inserted >= rows  # type: ignore[method-assign]
-        run.lines = []
-        run.console.log = run.lines.append
-        run.train()
-        run.close()
-    return run
+    evaluators = pseudo_random_evaluators() if scripted else None
+    return train_until([*SMALL, f"run.dir={directory}", *overrides], questions,
+                       lambda run: run.buffer.stats().inserted >= rows, evaluators)
 
 
 def games_of(directory: Path) -> dict[int, list[tuple[int, ...]]]:
@@ -71,10 +55,6 @@ def games_of(directory: Path) -> dict[int, list[tuple[int, ...]]]:
         assert record.game_id.sequence == len(games.setdefault(record.game_id.actor, []))  # none lost, none twice
         games[record.game_id.actor].append((*record.actions.tolist(), record.outcome, *record.versions.tolist()))
     return games
-
-
-def parameters(run: LocalRun) -> np.ndarray:
-    return np.concatenate([t.ravel() for t in run.training.learner.average.tensors().values()])
 
 
 def test_the_same_seed_gives_the_same_games_and_the_same_network(tmp_path):
@@ -168,7 +148,7 @@ def test_a_network_that_diverges_is_rolled_back_and_never_published(tmp_path):
     train(tmp_path / "run", 1e9, 600)
     config = compose([*SMALL, f"run.dir={tmp_path / 'run'}"])
     with RunDirectory(config) as opened:
-        run = LocalRun(config, opened, Signals(1e9), [PseudoRandomEvaluator(Game("tic_tac_toe"), 8) for _ in range(2)])
+        run = LocalRun(config, opened, Questions(1e9), pseudo_random_evaluators())
         run.is_over = lambda: run.buffer.stats().inserted >= 900  # type: ignore[method-assign]
         for parameter in run.training.learner.network.parameters():
             parameter.data.fill_(float("nan"))
@@ -277,7 +257,7 @@ def test_no_checkpoint_counts_games_that_the_disk_did_not_take(tmp_path, monkeyp
     """A resume from it would miss them; they wait, and the next checkpoint has them all."""
     config = compose([*SMALL, f"run.dir={tmp_path}"])
     with RunDirectory(config) as opened:
-        run = LocalRun(config, opened, Signals(1e9), [PseudoRandomEvaluator(Game("tic_tac_toe"), 8) for _ in range(2)])
+        run = LocalRun(config, opened, Questions(1e9), pseudo_random_evaluators())
         run.training.begin_turns(run.signals.should_stop)
 
         def full(records: list[bytes]) -> None:
@@ -293,8 +273,8 @@ def test_no_checkpoint_counts_games_that_the_disk_did_not_take(tmp_path, monkeyp
         run.close()
     assert sum(decode_record(d).num_rows for d in RecordLog(tmp_path / "records").iterate()) == inserted > 0
     with RunDirectory(config) as opened:
-        evaluators = [PseudoRandomEvaluator(Game("tic_tac_toe"), 8) for _ in range(2)]
-        resumed = LocalRun(config, opened, Signals(1e9), evaluators)
+        evaluators = pseudo_random_evaluators()
+        resumed = LocalRun(config, opened, Questions(1e9), evaluators)
         assert resumed.buffer.stats().rows == inserted
         resumed.close()
 
@@ -304,8 +284,8 @@ def test_a_run_ends_after_so_many_evaluations_also_when_resumed(tmp_path: Path) 
     for limit in (1500, 4000):  # the second goes on with the first
         config = compose([*SMALL, f"run.dir={tmp_path}", f"run.evaluations={limit}"])
         with RunDirectory(config) as opened:
-            evaluators = [PseudoRandomEvaluator(Game("tic_tac_toe"), 8) for _ in range(2)]
-            run = LocalRun(config, opened, Signals(float("inf")), evaluators)
+            evaluators = pseudo_random_evaluators()
+            run = LocalRun(config, opened, Questions(float("inf")), evaluators)
             before = run.evaluations
             run.train()
             counted = sum(actor.counters()["evaluations"] for actor in run.actors)

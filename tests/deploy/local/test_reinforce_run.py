@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
+from local_runs import KeptRun, parameters, train_until
 
 from shusaku.common._core import Game
 from shusaku.common.codec import decode_record
@@ -16,10 +16,7 @@ from shusaku.common.errors import UsageError
 from shusaku.common.metrics import read_metrics
 from shusaku.common.network.weights import load_weights, random_weights, save_weights
 from shusaku.deploy.cli.overrides import compose
-from shusaku.deploy.local.driver import LocalRun
 from shusaku.deploy.local.driver import run as run_local
-from shusaku.deploy.run.run_directory import RunDirectory
-from shusaku.deploy.run.stop_signals import StopSignals
 from shusaku.replay.record_log import RecordLog
 
 SMALL = [
@@ -30,32 +27,10 @@ SMALL = [
 ]
 
 
-class Signals(StopSignals):
-    """Stops a run after it has asked so often whether to stop."""
-
-    def __init__(self, questions: float) -> None:
-        super().__init__()
-        self.questions = questions
-
-    def should_stop(self) -> bool:
-        self.questions -= 1
-        return self.questions < 0
-
-
-def parameters(run: LocalRun) -> NDArray[np.float32]:
-    return np.concatenate([t.ravel() for t in run.training.learner.average.tensors().values()])
-
-
-def train(directory: Path, questions: float, steps: int, *overrides: str) -> LocalRun:
+def train(directory: Path, questions: float, steps: int, *overrides: str) -> KeptRun:
     """Trains so many updates, or until the run has asked `questions` times whether to stop."""
-    config = compose([*SMALL, f"run.dir={directory}", *overrides])
-    with RunDirectory(config) as opened:
-        run = LocalRun(config, opened, Signals(questions))
-        run.is_over = lambda: run.training.learner.step_count >= steps  # type: ignore[method-assign]
-        run.train()
-        run.finish()
-        run.close()
-    return run
+    return train_until([*SMALL, f"run.dir={directory}", *overrides], questions,
+                       lambda run: run.training.learner.step_count >= steps)
 
 
 def games_of(directory: Path) -> list[tuple[Any, ...]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
+from local_runs import KeptRun, parameters, train_until
 
 from shusaku.common.codec import decode_record
 from shusaku.common.errors import UsageError
@@ -17,10 +17,7 @@ from shusaku.common.metrics import read_metrics
 from shusaku.common.network.weights import load_weights, random_weights, save_weights
 from shusaku.deploy.cli.overrides import compose
 from shusaku.deploy.commands.backup import backup, restore
-from shusaku.deploy.local.driver import LocalRun
 from shusaku.deploy.local.driver import run as run_local
-from shusaku.deploy.run.run_directory import RunDirectory
-from shusaku.deploy.run.stop_signals import StopSignals
 from shusaku.replay.record_log import RecordLog
 from shusaku.replay.row_window import is_test_game
 
@@ -33,18 +30,6 @@ SMALL = [
 ]
 
 
-class Signals(StopSignals):
-    """Stops a run after it has asked so often whether to stop."""
-
-    def __init__(self, questions: float) -> None:
-        super().__init__()
-        self.questions = questions
-
-    def should_stop(self) -> bool:
-        self.questions -= 1
-        return self.questions < 0
-
-
 def games_of(directory: Path) -> list[tuple[Any, ...]]:
     """The games of a run in the order of its log."""
     records = map(decode_record, RecordLog(directory / "records").iterate())
@@ -52,22 +37,10 @@ def games_of(directory: Path) -> list[tuple[Any, ...]]:
             for record in records]
 
 
-def parameters(run: LocalRun) -> NDArray[np.float32]:
-    return np.concatenate([t.ravel() for t in run.training.learner.average.tensors().values()])
-
-
-def train(directory: Path, questions: float, rows: int, *overrides: str) -> LocalRun:
+def train(directory: Path, questions: float, rows: int, *overrides: str) -> KeptRun:
     """Trains until so many rows were played, or until the run has asked `questions` times whether to stop."""
-    config = compose([*SMALL, f"run.dir={directory}", *overrides])
-    with RunDirectory(config) as opened:
-        run = LocalRun(config, opened, Signals(questions))
-        run.is_over = lambda: run.buffer.stats().inserted >= rows  # type: ignore[method-assign]
-        run.lines = []  # type: ignore[attr-defined]
-        run.console.log = run.lines.append  # type: ignore[attr-defined, method-assign]
-        run.train()
-        run.result = run.finish()  # type: ignore[attr-defined]
-        run.close()
-    return run
+    return train_until([*SMALL, f"run.dir={directory}", *overrides], questions,
+                       lambda run: run.buffer.stats().inserted >= rows)
 
 
 def test_the_same_seed_gives_the_same_games_and_the_same_network(tmp_path: Path) -> None:
@@ -76,7 +49,7 @@ def test_the_same_seed_gives_the_same_games_and_the_same_network(tmp_path: Path)
     assert np.array_equal(parameters(one), parameters(two))
     assert one.training.learner.step_count >= 20
     assert one.buffer.stats().quarantined == {}
-    assert one.result["games"] == one.result["rows"] >= 500, "one row a game"  # type: ignore[attr-defined]
+    assert one.result["games"] == one.result["rows"] >= 500, "one row a game"
 
 
 @pytest.mark.parametrize("questions", [[3], [60, 30]])
@@ -97,11 +70,11 @@ def test_what_was_learned_is_measured_on_games_that_were_not_learned_from(tmp_pa
     assert 0.1 < tests / len(games) < 0.3
     lines = [line.values for line in read_metrics(tmp_path / "metrics.jsonl", "learner")]
     last = lines[-1]
-    losses = run.result["losses"]["value"]  # type: ignore[attr-defined]
+    losses = run.result["losses"]["value"]
     assert (last["test/value"], last["train/value"]) == (losses["test"], losses["train"])
     assert losses["difference"] == losses["test"] - losses["train"]
     assert 0.3 < losses["test"] < 2
-    assert any("unseen games" in line and f"{losses['test']:.4f}" in line for line in run.lines)  # type: ignore[attr-defined]
+    assert any("unseen games" in line and f"{losses['test']:.4f}" in line for line in run.lines)
 
 
 def test_the_policies_stay_in_the_run_directory(tmp_path: Path) -> None:
