@@ -577,10 +577,10 @@ def test_it_stops_at_the_steps_of_the_run_publishes_the_last_one_and_waits_for_t
     training = TrainingLoop(settings, Game("tic_tac_toe"), buffer, tmp_path, config_hash="")
     play(buffer, 1200)
     with running(training):
-        until(training, lambda r: r.step == 12)
-        weights = training.weights()
+        until(training, lambda r: r.step == 12 and r.version == 4)
         time.sleep(0.3)
         assert training.report().step == 12
+        weights = training.weights()
         assert weights is not None
         assert weights.step == 12
     assert training.report().saved_step == 12
