@@ -21,7 +21,7 @@ from shusaku.common.network.tower import evaluation_tensors
 from shusaku.common.network.weights import is_finite, tower_shape
 from shusaku.learner.ema import Average
 from shusaku.learner.optimizer_state import load_optimizer, optimizer_tensors
-from shusaku.learner.optimizers import learning_rate, make_optimizer
+from shusaku.learner.optimizers import learning_rate, make_optimizer, take_step
 from shusaku.learner.quantisation import POSITIONS, QuantisationError, quantise
 from shusaku.learner.state_copy import Diverged, LearnerState, StateBuffers, StateCopy
 from shusaku.replay.buffer import Batch
@@ -98,7 +98,7 @@ class Learner:
             return False
         for group in self._optimizer.param_groups:
             group["lr"] = self._rate(self.step_count)
-        self._optimizer.step()
+        take_step(self._optimizer)
         self.average.update(self.network)
         self.step_count += 1
         self._bad_steps = 0

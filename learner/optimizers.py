@@ -1,5 +1,6 @@
 """How the gradient becomes a step: three optimizers and four schedules of the learning rate."""
 
+import inspect
 import math
 from collections.abc import Callable
 
@@ -13,6 +14,12 @@ FINAL_SHARE = 0.05  # of the learning rate that `cosine` and `cooldown` end at
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW,
 }
+
+# torch wraps these methods so that the first call imports its compiler, torch._dynamo, unless they have this attribute.
+# Nothing here is compiled, and the import takes 1.5 s and 100 MB of every start.  See torch/_compile.py.
+for _name in ("add_param_group", "zero_grad"):
+    _method = inspect.unwrap(getattr(torch.optim.Optimizer, _name))
+    _method.__dict__.setdefault("__dynamo_disable", _method)
 
 
 def make_optimizer(network: nn.Module, config: LearnerConfig) -> torch.optim.Optimizer:
@@ -29,6 +36,12 @@ def make_optimizer(network: nn.Module, config: LearnerConfig) -> torch.optim.Opt
     ]
     momentum = {"momentum": config.momentum} if config.optimizer == "sgd" else {}
     return OPTIMIZERS[config.optimizer](groups, lr=config.learning_rate, fused=True, **momentum)
+
+
+def take_step(optimizer: torch.optim.Optimizer) -> None:
+    """`optimizer.step()` below the wrapper of torch that imports the compiler whenever it is called."""
+    with torch.no_grad():
+        inspect.unwrap(type(optimizer).step)(optimizer)
 
 
 def learning_rate(step: int, config: LearnerConfig, run_share: float = 0.0) -> float:

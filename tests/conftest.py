@@ -9,7 +9,7 @@ import pytest
 from shusaku.common.hardware import THREADS_WAIT
 
 DEPLOY = Path(__file__).parent / "deploy"
-IN_PROCESS = [DEPLOY / name for name in ("cli", "match", "protocols", "records", "run", "studio")]
+IN_PROCESS = [DEPLOY / name for name in ("cli", "local", "match", "protocols", "records", "run", "studio")]
 
 for name, value in THREADS_WAIT.items():  # before torch is imported
     os.environ.setdefault(name, value)

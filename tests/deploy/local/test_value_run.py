@@ -103,6 +103,18 @@ def test_the_policies_stay_in_the_run_directory(tmp_path: Path) -> None:
         train(tmp_path / "run", 1e9, 300, *named)
 
 
+@pytest.fixture(scope="module")
+def unfit(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Weights of other planes, and some without a policy head."""
+    directory, config = tmp_path_factory.mktemp("unfit"), compose([*SMALL, "game.planes=tutorial"])
+    save_weights(directory / "planes", random_weights(configured_game(config.game), config.network, 1, version=1))
+    plain = random_weights(configured_game(compose(SMALL).game), config.network, 1, version=1)
+    for name in [name for name in plain.tensors if name.startswith("heads.policy.")]:
+        del plain.tensors[name]
+    save_weights(directory / "headless", plain)
+    return {name: directory / name for name in ("planes", "headless")}
+
+
 @pytest.mark.parametrize(("overrides", "line"), [
     (["value.supervised="], "value.supervised=: must name the run, checkpoint or file of a policy, such as"),
     (["value.reinforced=nowhere"], "value.reinforced=nowhere: no such file or directory"),
@@ -117,15 +129,10 @@ def test_the_policies_stay_in_the_run_directory(tmp_path: Path) -> None:
     (["learner.targets=[policy]"], "value must be among them"),
     (["replay.test_share=0.6"], "replay.test_share=0.6: must be at least 0 and at most 0.5"),
 ])
-def test_bad_input_is_one_line_and_leaves_nothing(tmp_path: Path, overrides: list[str], line: str) -> None:
-    config = compose([*SMALL, "game.planes=tutorial"])
-    other = random_weights(configured_game(config.game), config.network, 1, version=1)
-    save_weights(tmp_path / "planes", other)
-    plain = random_weights(configured_game(compose(SMALL).game), config.network, 1, version=1)
-    for name in [name for name in plain.tensors if name.startswith("heads.policy.")]:
-        del plain.tensors[name]
-    save_weights(tmp_path / "headless", plain)
-    words = [text.format(planes=tmp_path / "planes", headless=tmp_path / "headless") for text in overrides]
+def test_bad_input_is_one_line_and_leaves_nothing(
+    tmp_path: Path, unfit: dict[str, Path], overrides: list[str], line: str
+) -> None:
+    words = [text.format(**unfit) for text in overrides]
     with pytest.raises(UsageError) as said:
         run_local(compose([*SMALL, f"run.dir={tmp_path / 'run'}", *words]), False)
     assert line in str(said.value)
