@@ -31,6 +31,11 @@ class ArenaTurns:
         self._spent = {"rater": 0.0, "gate": 0.0}  # seconds
 
     @property
+    def plays(self) -> bool:
+        """Whether there are any such games in this run."""
+        return self._rater is not None or self._gatekeeper is not None
+
+    @property
     def troubles(self) -> tuple[str, ...]:
         """What is wrong now."""
         if self._ended:

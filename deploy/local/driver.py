@@ -295,7 +295,8 @@ class LocalRun(TrainingRun):
 
     def _play_for_ratings(self) -> None:
         """Games of the rater and of the gate, for their shares of the time."""
-        self.activity = "playing games for ratings"
+        if self._arena.plays:
+            self.activity = "playing games for ratings"
         before = self.gatekeeper.best if self.gatekeeper else None
         self.elo.take(self._arena.play(self.seconds - self._seconds_before, self.show))
         if self.gatekeeper is not None and self.gatekeeper.best is not before and self.gatekeeper.best is not None:
