@@ -6,6 +6,7 @@ all policies, None if nothing asks for them, and then they become the dataclass 
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import lru_cache
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -45,9 +46,17 @@ def typed_tree(tree: DictConfig, search: Mapping[str, Any]) -> DictConfig:
 
 def typed_setting(name: str, value: Any) -> Any:
     """The value as the type of this setting; OmegaConf's error if it is of another type."""
-    node = OmegaConf.structured(POLICIES[policies_with(name)[0]])
+    node = _typed_settings(policies_with(name)[0])
     node[name] = value
     return node[name]
+
+
+@lru_cache
+def _typed_settings(policy: str) -> DictConfig:
+    """Settings of this policy whose values are nobody's: each takes the type that its dataclass gives it."""
+    node = OmegaConf.structured(POLICIES[policy])
+    assert isinstance(node, DictConfig)
+    return node
 
 
 def requested_settings(section: DictConfig) -> dict[str, Any]:
