@@ -16,7 +16,7 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
 }
 
 # torch wraps these methods so that the first call imports its compiler, torch._dynamo, unless they have this attribute.
-# Nothing here is compiled, and the import takes 1.5 s and 100 MB of every start.  See torch/_compile.py.
+# Nothing here is compiled, and the import takes 1.3 s and 75 MB of every start.  See torch/_compile.py.
 for _name in ("add_param_group", "zero_grad"):
     _method = inspect.unwrap(getattr(torch.optim.Optimizer, _name))
     _method.__dict__.setdefault("__dynamo_disable", _method)

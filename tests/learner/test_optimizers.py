@@ -84,4 +84,4 @@ assert not torch.equal(network.weight, before)
 print("torch._dynamo" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
-    assert done.stdout == "False\n", "a start takes 1.5 s longer: see learner/optimizers.py"
+    assert done.stdout == "False\n", "a start takes 1.3 s longer: see learner/optimizers.py"
