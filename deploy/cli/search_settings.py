@@ -53,7 +53,7 @@ def typed_setting(name: str, value: Any) -> Any:
 
 @lru_cache
 def _typed_settings(policy: str) -> DictConfig:
-    """Settings of this policy whose values are nobody's: each takes the type that its dataclass gives it."""
+    """A scratch copy of this policy's settings: a value that is put in takes the type that its dataclass gives it."""
     node = OmegaConf.structured(POLICIES[policy])
     assert isinstance(node, DictConfig)
     return node
