@@ -67,12 +67,14 @@ def rates_in_turns(
     return rates
 
 
-def options_of(description: str | None, rounds: int) -> argparse.Namespace:
-    """The options of a benchmark that takes turns; `rounds`: how many unless told."""
+def options_of(description: str | None, rounds: int, rollout: bool = False) -> argparse.Namespace:
+    """The options of a benchmark that takes turns; `rounds`: how many unless told; `rollout`: it takes such a file."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--record", action="store_true")
+    if rollout:
+        parser.add_argument("--rollout", default="", help="a rollout policy, as `shusaku rollout` writes it")
     return parser.parse_args()
 
 
