@@ -59,25 +59,46 @@ def test_every_game_can_be_chosen(name: str) -> None:
     assert compose([f"game={name}"]).game.name == name
 
 
-@pytest.mark.parametrize("name", sorted(file.stem for file in (presets.CONFIGS / "experiment").glob("*.yaml")))
+EXPERIMENTS = sorted(file.stem for file in (presets.CONFIGS / "experiment").glob("*.yaml"))
+
+
+def fitting_choices(name: str, group: str) -> list[Path]:
+    """Files of a group that set what the experiment sets, too; in another order for each experiment."""
+    body = OmegaConf.load(presets.CONFIGS / "experiment" / f"{name}.yaml")
+    files = sorted((presets.CONFIGS / group).glob("*.yaml"))
+    begin = zlib.crc32(name.encode()) % len(files)
+    return [file for file in [*files[begin:], *files[:begin]]  # no self-play searches by `alphago`
+            if file.stem != "alphago" and set(body.get(group, {})) & set(OmegaConf.load(file))]
+
+
+def check_choice(name: str, group: str, file: Path) -> None:
+    """What the choice of a group says wins over the experiment."""
+    body = OmegaConf.load(presets.CONFIGS / "experiment" / f"{name}.yaml")
+    others = [f"{part}.enabled=false" for part in ("reinforce", "value") if part in body]  # no self-play
+    chosen = compose([f"experiment={name}", f"{group}={file.stem}", "learner.enabled=false", *others])
+    said = {str(key): getattr(getattr(chosen, group), str(key)) for key in OmegaConf.load(file)}
+    expected = dict(OmegaConf.load(file))
+    if expected.get("dirichlet_alpha") == 0:  # the game's, see tests/configs/test_presets.py
+        assert said["dirichlet_alpha"] > 0
+        expected["dirichlet_alpha"] = said["dirichlet_alpha"]
+    assert said == expected, f"experiment={name} {group}={file.stem}"
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_composes_and_leaves_the_groups_their_say(name: str) -> None:
     policies = ["value.supervised=random", "value.reinforced=random"] if name.endswith("_value") else []
     assert compose([f"experiment={name}", *policies]).experiment == name
-    body = OmegaConf.load(presets.CONFIGS / "experiment" / f"{name}.yaml")
     for group in ("search", "network"):
-        files = sorted((presets.CONFIGS / group).glob("*.yaml"))
-        begin = zlib.crc32(name.encode()) % len(files)  # two for each experiment, never `alphago`: it is no self-play's
-        fitting = [file for file in [*files[begin:], *files[:begin]]
-                   if file.stem != "alphago" and set(body.get(group, {})) & set(OmegaConf.load(file))]
-        for file in fitting[:2]:
-            others = [f"{part}.enabled=false" for part in ("reinforce", "value") if part in body]  # no self-play
-            chosen = compose([f"experiment={name}", f"{group}={file.stem}", "learner.enabled=false", *others])
-            said = {str(key): getattr(getattr(chosen, group), str(key)) for key in OmegaConf.load(file)}
-            expected = dict(OmegaConf.load(file))
-            if expected.get("dirichlet_alpha") == 0:  # the game's, see tests/configs/test_presets.py
-                assert said["dirichlet_alpha"] > 0
-                expected["dirichlet_alpha"] = said["dirichlet_alpha"]
-            assert said == expected, f"experiment={name} {group}={file.stem}"
+        for file in fitting_choices(name, group)[:2]:
+            check_choice(name, group, file)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_leaves_every_choice_its_say(name: str) -> None:
+    for group in ("search", "network"):
+        for file in fitting_choices(name, group):
+            check_choice(name, group, file)
 
 
 @pytest.mark.parametrize(("name", "game", "records"), [

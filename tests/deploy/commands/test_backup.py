@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from cluster_process import ClusterProcess, doubled
+from local_runs import Questions
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.common._core import Game
@@ -18,7 +19,6 @@ from shusaku.deploy.cli.overrides import compose
 from shusaku.deploy.commands.backup import backup, restore
 from shusaku.deploy.local.driver import LocalRun
 from shusaku.deploy.run.run_directory import RunDirectory
-from shusaku.deploy.run.stop_signals import StopSignals
 from shusaku.learner.checkpoints import load_latest
 
 SMALL = [
@@ -29,23 +29,11 @@ SMALL = [
 ]
 
 
-class Signals(StopSignals):
-    """Stops a run after it has asked so often whether to stop."""
-
-    def __init__(self, questions: int) -> None:
-        super().__init__()
-        self.questions = questions
-
-    def should_stop(self) -> bool:
-        self.questions -= 1
-        return self.questions < 0
-
-
 def train(directory: Path, questions: int) -> dict[str, int]:
     """One process, for so long; its totals at the end."""
     config = compose([*SMALL, f"run.dir={directory}"])
     with RunDirectory(config) as opened:
-        run = LocalRun(config, opened, Signals(questions), [PseudoRandomEvaluator(Game("tic_tac_toe"), 8)])
+        run = LocalRun(config, opened, Questions(questions), [PseudoRandomEvaluator(Game("tic_tac_toe"), 8)])
         try:
             run.train()
             return {"games": run.games.stored, "step": run.training.learner.step_count,

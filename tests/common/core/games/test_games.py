@@ -28,7 +28,7 @@ def play_out(game, seed):
 
 
 @every_variant
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=[pytest.mark.long] * (seed >= 15)) for seed in range(30)])
 def test_random_play_keeps_the_contract(name, params, seed):
     game = Game(name, params)
     steps, end = play_out(game, seed)

@@ -61,11 +61,12 @@ def weights_of(file: str) -> dict[int, float]:
     return dict(zip(found["keys"].tolist(), found["weights"].tolist(), strict=True))
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_features_are_those_of_the_slow_reference(size: int) -> None:
+@pytest.mark.parametrize(("size", "games"), [(5, 12), (9, 6), (13, 2), pytest.param(9, 12, marks=pytest.mark.long),
+                                             pytest.param(13, 6, marks=pytest.mark.long)])
+def test_features_are_those_of_the_slow_reference(size: int, games: int) -> None:
     game, rng = go(size), np.random.default_rng(size)
     rollouts, kinds, kos, positions = Rollouts(game), set[int](), 0, 0
-    for _ in range({5: 12, 9: 6, 13: 2}[size]):
+    for _ in range(games):
         for position, situation in reference.positions_of(game, size, rng, 8 * size):
             found = keys_by_action(rollouts, position)
             assert found == situation.candidates(), str(position)
@@ -115,7 +116,8 @@ def test_priors_are_the_softmax_of_the_reference(size: int, files: dict[int, str
         np.testing.assert_allclose(rollouts.priors(position), wanted, rtol=2e-3, atol=2e-5)
 
 
-@pytest.mark.parametrize(("size", "games"), [(5, 40), (9, 5)])
+@pytest.mark.parametrize(("size", "games"), [(5, 40), (9, 5), pytest.param(5, 60, marks=pytest.mark.long),
+                                             pytest.param(9, 6, marks=pytest.mark.long)])
 def test_every_move_of_rollouts_has_the_chance_of_the_reference(size: int, games: int, files: dict[int, str]) -> None:
     """What a rollout keeps up to date stone by stone must not drift from what the stones say."""
     game = go(size, superko="simple")
