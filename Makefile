@@ -1,6 +1,7 @@
 # make install   .venv with everything, built for this machine's processor
 # make train     learns connect four           make test        what continuous integration runs
 # make test-long the tests that take minutes   make lint        ruff, mypy, words, clang-format, clang-tidy
+# make test-gpu     what only a GPU can show (benchmarks/gpu.sh measures it)
 # make test-faults  every fault of docs/operations/faults.md, with real processes that are killed, stopped and cut off
 # make soak MINUTES=60 SEED=1  kills and stops parts of both wirings at random: benchmarks/reliability/soak.py
 # make fuzz      runs each target of tests/fuzz/fuzz_bytes.py FUZZ_RUNS times
@@ -11,7 +12,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .ONESHELL:
-.PHONY: install train test test-faults test-long soak fuzz lock sbom oracles lint format docs results clean
+.PHONY: install train test test-gpu test-faults test-long soak fuzz lock sbom oracles lint format docs results clean
 
 PYTHON ?= python3
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
@@ -96,6 +97,10 @@ test: install
 test-faults: install
 	$(BIN)/python -m pytest -m faults -n $(FAULT_WORKERS) --dist worksteal $(PYTEST_ARGS) || \
 	$(BIN)/python -m pytest -m faults --last-failed --last-failed-no-failures none $(PYTEST_ARGS)
+
+# What only a GPU can show; benchmarks/gpu.sh measures it.
+test-gpu: install
+	$(BIN)/python -m pytest -m gpu $(PYTEST_ARGS)
 
 test-long: install
 	$(PIP) install --quiet -c constraints.txt atheris || echo "atheris is missing: nothing is fuzzed" >&2

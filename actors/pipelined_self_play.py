@@ -1,8 +1,9 @@
-"""Self-play of one actor in two groups: while the leaves of one group are evaluated, the other searches."""
+"""Self-play of one actor in groups: while the leaves of one group are evaluated, another searches."""
 
 from collections import Counter, deque
 
 from shusaku.actors.evaluators.evaluator import SplitEvaluate
+from shusaku.actors.inference.protocol import MAX_IN_FLIGHT
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.config.schema import SelfPlayConfig
@@ -11,11 +12,12 @@ from shusaku.common.messages import GameRecord, OpenGame
 from shusaku.common.resignation import NEVER_RESIGN, typical_resign_value
 from shusaku.common.stage_timer import StageTimer
 
-GROUPS = 2
+FEWEST_GROUPS = 2  # one searches while the other is evaluated
+LARGEST_GROUP = 512  # games: a request of half of the largest batch
 
 
 class PipelinedSelfPlay:
-    """Plays a batch of `games` parallel games against itself, half of them in each group.
+    """Plays a batch of `games` parallel games against itself, as many of them in each group.
 
     Group g plays exactly the games of `SelfPlay(..., games=group_games(games)[g], seed=group_seed(seed, g))`; all have
     one identity and are numbered in the order in which they are returned.
@@ -46,7 +48,7 @@ class PipelinedSelfPlay:
         return typical_resign_value(group.resign_value for group in self._groups)
 
     def step(self) -> list[GameRecord]:
-        """One group searches, then the other group's answers are awaited and backed up; the games that ended there.
+        """A group searches, then the oldest request's answers are awaited and backed up; the games that ended there.
 
         An error of `evaluate.finish()` changes nothing: the next step tries again.
         """
@@ -63,7 +65,7 @@ class PipelinedSelfPlay:
         return records
 
     def counters(self) -> dict[str, int]:
-        """Totals of both groups: simulations, searches, evaluations, cache_hits, terminals, games, ..."""
+        """Totals of all groups: simulations, searches, evaluations, cache_hits, terminals, games, ..."""
         total: Counter[str] = Counter()
         for group in self._groups:
             total.update(group.counters())
@@ -74,7 +76,7 @@ class PipelinedSelfPlay:
         return [game for group in self._groups for game in group.open_games()]
 
     def resume(self, index: int, game: OpenGame) -> None:
-        """See `SelfPlay.resume`; the indices of both groups follow each other."""
+        """See `SelfPlay.resume`; the indices of the groups follow each other."""
         for group in self._groups:
             if index < group.size:
                 group.resume(index, game)
@@ -91,8 +93,9 @@ class PipelinedSelfPlay:
 
 
 def group_games(games: int) -> list[int]:
-    """How many games each group has: half and half, without an empty group."""
-    return [size for size in ((games + 1) // GROUPS, games // GROUPS) if size]
+    """How many games each group has: about equally many, the largest first, without an empty group."""
+    groups = min(MAX_IN_FLIGHT, max(FEWEST_GROUPS, -(-games // LARGEST_GROUP)))
+    return [size for size in ((games + groups - 1 - group) // groups for group in range(groups)) if size]
 
 
 def group_seed(seed: int, group: int) -> int:

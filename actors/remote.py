@@ -23,12 +23,12 @@ from shusaku.actors.arena.strength import StoppedError, Strength, measure
 from shusaku.actors.arena.strength_sets import strength_set
 from shusaku.actors.evaluators.factory import evaluator_maker, make_evaluator
 from shusaku.actors.inference.client import EvaluationStoppedError, RemoteEvaluator
-from shusaku.actors.inference.server import InferenceServer
+from shusaku.actors.inference.server import InferenceServer, Spare
 from shusaku.actors.inference.shm_server import SharedMemoryServer
 from shusaku.actors.inference.stats import ServerStats
 from shusaku.actors.inference.transport import SERVER_SECONDS, ServerTransport
 from shusaku.actors.open_games import OpenGamePlayer, OpenGames
-from shusaku.actors.pipelined_self_play import PipelinedSelfPlay
+from shusaku.actors.pipelined_self_play import PipelinedSelfPlay, group_games
 from shusaku.actors.policy_games.paired_games import make_pair
 from shusaku.actors.policy_games.value_games import make_value_games
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
@@ -37,7 +37,6 @@ from shusaku.common.config.schema import Config, InferenceConfig
 from shusaku.common.cpu_share import CpuShare
 from shusaku.common.external.configured_game import decided_game
 from shusaku.common.hardware import lower_priority
-from shusaku.common.leaves_codec import LeavesCodec
 from shusaku.common.messages import Weights
 from shusaku.common.remote_worker import RemoteWorker
 from shusaku.common.resignation import NEVER_RESIGN
@@ -47,6 +46,7 @@ from shusaku.replay.stream.open_games import take_open_games
 from shusaku.replay.stream.writer import AsyncWriter
 from shusaku.replay.validation import Validation
 
+SPARE_SIZES = (16, 64, 256)  # of an inference server's batches on CPUs, each half a second to compile
 FLUSH_SECONDS = 5.0  # at the end, for games that are not in Redis yet
 BUILD_SECONDS = 300.0  # for `run` to build the objects that the other methods use: a GPU compiles and captures graphs
 
@@ -129,7 +129,7 @@ class SelfPlayActor(_Shell):
             return loop
         timer = StageTimer()
         if plan.with_server:
-            self._transport = ServerTransport(plan.actor, LeavesCodec(game))
+            self._transport = ServerTransport(plan.actor, game, group_games(plan.games))
             remote = RemoteEvaluator(self._transport, plan.actor, game, should_stop=self._stopping.is_set,
                                      on_wait=lambda: self.activity.wait("waiting for an inference server", "inference"))
             player = PipelinedSelfPlay(game, config.search, config.self_play, remote, timer=timer, **settings)
@@ -213,8 +213,11 @@ class InferenceServerActor(_Shell):
         game = decided_game(config.game)
 
         make = evaluator_maker(game, config.inference, config.network)
+        spare = None
+        if config.inference.is_on_gpu:
+            spare = Spare(evaluator_maker(game, inference_on_cpu(config.inference), config.network), SPARE_SIZES)
         self._server = InferenceServer(game, make, sizes=self._sizes, deadline_ms=config.inference.deadline_ms,
-                                       activity=self.activity)
+                                       activity=self.activity, spare=spare)
         try:
             self._shared_memory: SharedMemoryServer | None = SharedMemoryServer(self._server)
         except OSError:  # the system has no abstract sockets: clients call through Ray
@@ -224,10 +227,17 @@ class InferenceServerActor(_Shell):
         while not self._stopping.wait(0.5):
             if not self._server.is_alive:
                 raise RuntimeError("the thread of the inference server ended; see its log")
+            if self._shared_memory is not None and not self._shared_memory.is_alive:
+                raise RuntimeError("a thread of the server's shared memory ended; see its log")
         if self._shared_memory is not None:
             self._shared_memory.close()
         self._server.close()
         return "the server was stopped"
+
+    def troubles(self) -> Sequence[str]:
+        """A device that was left."""
+        trouble = self._server.trouble if self._built.is_set() else ""
+        return [trouble] if trouble else []
 
     def shared_memory(self) -> tuple[str, str]:
         """The server's node, and its address for clients of that node; empty if it has no shared memory."""
@@ -321,6 +331,6 @@ class EvaluatorActor(_Shell):
 
 def inference_on_cpu(inference: InferenceConfig) -> InferenceConfig:
     """The same settings without the GPU, which belongs to the servers."""
-    if inference.device == "cpu":
+    if not inference.is_on_gpu:
         return inference
     return InferenceConfig(runtime="auto", precision="auto", device="cpu", placement="actor")

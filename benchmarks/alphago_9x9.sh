@@ -16,12 +16,15 @@ shusaku=.venv/bin/shusaku
 go="game=go game.size=9"
 mkdir -p "$dir"
 
+seconds=${SECONDS_A_MOVE:-0.1}
 once() { # NAME COMMAND...: not again once it has ended well
   [[ -f "$dir/$1.done" ]] || { "${@:2}" && touch "$dir/$1.done"; }
 }
 records() {
   rm -rf "$dir/records"
-  $shusaku records import records.file="$games/*.sgf" records.out="$dir/records" experiment=alphago_9x9_imitation
+  # 1: some games were rejected, which it lists
+  $shusaku records import records.file="$games/*.sgf" records.out="$dir/records" experiment=alphago_9x9_imitation ||
+    [[ $? == 1 && -d "$dir/records" ]]
 }
 imitation() {
   $shusaku train experiment=alphago_9x9_imitation dataset.records="$dir/records" run.dir="$dir/imitation" \
@@ -42,15 +45,16 @@ errors() {
   .venv/bin/python -m benchmarks.strength.value_error "$dir/value" --rollout "$dir/go.rollout" --record
 }
 table() {
-  .venv/bin/python -m benchmarks.strength.alphago_players "$dir" --seconds "${SECONDS_A_MOVE:-0.1}" ${PLAYERS:-} \
-    > "$dir/players.json"
-  .venv/bin/python -m benchmarks.strength.round_robin "$dir/players.json" "$dir/games_${SECONDS_A_MOVE:-0.1}.jsonl" \
-    --pairs 20 --at-once 2 --anchor r --name "AlphaGo 9x9, ${SECONDS_A_MOVE:-0.1} s" \
+  local anchor=${PLAYERS:+vp}
+  .venv/bin/python -m benchmarks.strength.alphago_players "$dir" --seconds "$seconds" ${PLAYERS:-} \
+    > "$dir/players_$seconds.json"
+  .venv/bin/python -m benchmarks.strength.round_robin "$dir/players_$seconds.json" "$dir/games_$seconds.jsonl" \
+    --pairs 20 --at-once 2 --anchor "${anchor:-r}" --lead rvp --name "AlphaGo 9x9, $seconds s" \
     $go actors.count=1 match.opening_plies=4
 }
 
 stages=${*:-records imitation rollout reinforce value errors table}
 for stage in $stages; do
   echo "== $stage"
-  once "$stage" "$stage"
+  if [[ $stage == table ]]; then once "table_$seconds" table; else once "$stage" "$stage"; fi
 done

@@ -4,7 +4,7 @@
 
 A game begins with 2 to 8 uniformly random legal plies (no passes), and GNU Go plays both colours to the end by our
 rules: Chinese, komi 7, positional superko, all dead stones captured, so that the area of the last position is the
-result.  The number of a game determines its level (1 to 3 in 90 of 100 games), its random plies and
+result.  The number of a game determines its level (1 to 3 in 95 of 100 games), its random plies and
 GNU Go's random seed, so any part of the games is a fair sample of all.
 
 Each process appends one line a game to DIRECTORY/gnugo-K.sgf and forces it to the disk.  The same command goes on
@@ -43,7 +43,7 @@ RESULTS = "expert_games.jsonl"
 SIZE, KOMI = 9, 7.0
 PLIES = (2, 8)  # random ones, the least and the most
 LEVELS = range(1, 11)
-WEIGHTS = [60, 60, 60, 5, 5, 2, 2, 2, 2, 2]  # of the levels: 18,000 of 20,000 games at 1 to 3, for 10 takes 14 times 1
+WEIGHTS = [80, 70, 41, 2, 2, 1, 1, 1, 1, 1]  # of the levels: 19,100 of 20,000 games at 1 to 3, for 10 takes 13 times 1
 OPTIONS = "--mode gtp --chinese-rules --positional-superko --capture-all-dead --never-resign"
 SAMPLE = 2000  # games
 TRIES = 5  # of a game

@@ -40,6 +40,7 @@ class Game:
     def position(self, text: str) -> Position: ...  # in the game's own notation; ValueError names what is wrong
     def arrange(self, text: str) -> Position: ...  # the same, of grids also what no game comes to: any stones, any turn
     def permute_action(self, symmetry: int, action: int) -> int: ...
+    def permute_cell(self, symmetry: int, cell: int) -> int: ...  # where this cell of [H, W] lies in that view
     def expand_channels_last(
         self, packed: NDArray[np.uint8], uniform: NDArray[np.float32], out: NDArray[np.float32] | NDArray[np.uint16]
     ) -> None:
@@ -258,6 +259,111 @@ def pseudo_random_evaluate(
     values: NDArray[np.float32],
 ) -> None: ...  # a hash of position and action; writes logits [>= N], values [>= B]
 
+class RequestRules:
+    """The bytes of requests for one game, and all that a request is checked against: serving/request_layout.h."""
+
+    def __init__(self, game: Game, crc: int, max_bytes: int) -> None: ...
+    @property
+    def max_bytes(self) -> int: ...  # of a request; one position with all its actions always fits
+    def size(self, rows: int, actions: int) -> int: ...  # bytes of a request
+    def encode(
+        self,
+        packed: NDArray[np.uint8],
+        uniform: NDArray[np.float32],
+        offsets: NDArray[np.int32],
+        actions: NDArray[np.uint16],
+    ) -> bytes: ...  # ValueError for the leaves of another game, or too many
+    def decode(
+        self, data: bytes
+    ) -> tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.int32], NDArray[np.uint16]]:
+        """Packed planes, uniform planes, offsets, actions in new arrays; ValueError with the reason."""
+
+def decode_answer(
+    data: bytes, rows: int, actions: int
+) -> tuple[NDArray[np.float32], int]: ...  # values [rows] and logits [actions] end to end; version.  ValueError
+
+class FireRule:
+    """When an inference server runs a batch: full, no more can come, or the deadline: serving/fire_rule.h."""
+
+    def __init__(self, largest: int, deadline_s: float) -> None: ...  # positions of a full batch
+    def seconds_left(
+        self, positions: int, able: int, prompt: int, waited: float, busy_s: float = 0.0
+    ) -> float: ...
+    def is_missed(self, positions: int, prompt: int, waited: float) -> bool: ...
+
+class LiveClients:
+    """Clients with a request in the last `seconds`, or one in flight; which can send another one; which are late."""
+
+    def __init__(self, seconds: float) -> None: ...
+    def record_request(self, client: int, now: float) -> None: ...
+    def record_answer(self, client: int, now: float) -> None: ...
+    def count(self, now: float) -> int: ...
+    def record_deadline(self) -> None: ...
+    def able(self, now: float) -> int: ...
+    def prompt(self, now: float) -> int: ...
+
+class BatchInputs:
+    """Arrays that batches are laid into; `places` [N], row x num_actions + action, if they are wanted."""
+
+    def __init__(
+        self,
+        packed: NDArray[np.uint8],
+        uniform: NDArray[np.float32],
+        offsets: NDArray[np.int32],
+        actions: NDArray[np.uint16],
+        places: NDArray[np.int32] | None = None,
+    ) -> None: ...
+    @property
+    def rows(self) -> int: ...
+
+class RequestBatch:
+    """Requests that are evaluated together."""
+
+    @property
+    def rows(self) -> int: ...
+    @property
+    def actions(self) -> int: ...
+    @property
+    def began_at(self) -> float: ...  # time.monotonic() when its first request left the queue
+
+class RequestQueue:
+    """The requests of many clients; one thread lays them into batches and answers them: serving/request_queue.h."""
+
+    def __init__(self, rules: RequestRules, rule: FireRule, max_waiting: int, live_seconds: float) -> None: ...
+    def infer(self, client: int, payload: bytes, timeout: float) -> tuple[int, bytes]:
+        """Waits for the outcome of a request, and the answer or the reason; outcome 0: none in time."""
+    def gather(
+        self, inputs: BatchInputs, takes: bool, busy_until: float, until: float
+    ) -> tuple[RequestBatch, tuple[NDArray[np.generic], ...]] | None:
+        """A batch that should run now and its leaves, which lie in `inputs`; None after `wake`, `close` or at `until`.
+
+        `takes`: False as long as there are no weights; `busy_until`: when the device is free, as time.monotonic().
+        """
+    def answer(
+        self, batch: RequestBatch, logits: NDArray[np.float32], values: NDArray[np.float32], version: int
+    ) -> None: ...  # ValueError for a wrong shape
+    def fail(self, batch: RequestBatch, why: str) -> None: ...
+    def set_largest(self, rows: int) -> None: ...
+    def wake(self) -> None: ...
+    def close(self, why: str) -> None: ...
+    @property
+    def waiting(self) -> int: ...  # requests in the queue
+    @property
+    def clients(self) -> int: ...  # live ones
+    def counters(self) -> tuple[dict[str, int], NDArray[np.float32]]:
+        """Totals, and the seconds from arrival to answer of the newest 4,096 requests."""
+
+class RequestPort:
+    """Serves clients whose requests lie in shared memory; Linux only: serving/request_port.h."""
+
+    def __init__(self, queue: RequestQueue) -> None: ...
+    def attach(self, socket: int, memory: int, slots: int, slot_bytes: int, client: int) -> None:
+        """Serves a client after its handshake; takes both descriptors over.  RuntimeError if it cannot."""
+    def run(self) -> None: ...  # until `end`
+    def end(self) -> None: ...
+    @property
+    def connections(self) -> int: ...
+
 class RowRing:
     """The newest `capacity` rows, packed or as moves; rows are numbered 0, 1, 2, … for ever."""
 
@@ -293,10 +399,14 @@ class RowRing:
         an action is illegal, a policy is not on legal actions or does not sum to 65,535, a number is not finite,
         outcome or score is not the rules', or the game does not end as `ended_by` tells.
         """
-    def sample(self, count: int, begin: int, end: int, seed: int, symmetries: bool, threads: int) -> dict[str, Any]:
+    def sample(
+        self, count: int, begin: int, end: int, seed: int, symmetries: bool, threads: int, packed: bool = False
+    ) -> dict[str, Any]:
         """`count` rows of [begin, end), sampled by `seed` alone and ready for training; the GIL is released.
 
         observations [B, C, H, W], policy [B, A], outcome [B], root_values [B], weight [B], plies_left [B]: float32;
         versions [B] uint32, rows [B] int64.  If the ring was made with these labels, float32 too: short_term [B, K],
-        ownership [B, H, W] and score [B] (NaN: not known), reply [B, A] (all 0: there is none).
+        ownership [B, H, W] and score [B] (NaN: not known), reply [B, A] (all 0: there is none).  With `packed` there
+        are no observations but packed [B, packed bytes] uint8 and uniform [B, U] float32 as `Game.expand` takes them,
+        and symmetry [B] uint8, which all else is under.
         """

@@ -1,8 +1,9 @@
-"""The number formats that the processor computes in, found without importing a numeric library."""
+"""The number formats that the processor computes in, and the GPUs; no numeric library is imported where none is."""
 
 import contextlib
 import os
 import platform
+import subprocess
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -11,12 +12,16 @@ from typing import NamedTuple
 BF16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
 # The same for sums of products of 8-bit numbers: AVX512-VNNI, AVX-VNNI, AMX, ARMv8.2's dot products.
 INT8_FLAGS = frozenset({"avx512_vnni", "avx_vnni", "amx_int8", "asimddp"})
+WIDE_FLAGS = frozenset({"avx2", "avx512f"})
 
 # Set in the environment before torch is first imported: how its threads wait for each other (libgomp's manual).  If
 # they spin, they take cores from other processes: beside another load, learning on two cores fell to a seventh.  If
 # they sleep at once, waking costs more than two threads gain (32 filters x 4: 7,500 rows/s, one thread 10,000).  A spin
 # of about 50 microseconds avoids both: 14,400 rows/s, and as many beside another load.
 THREADS_WAIT = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "10000"}
+
+
+NVIDIA_DRIVER = (Path("/proc/driver/nvidia"), Path("/dev/nvidiactl"), Path("/dev/dxg"))  # the last one: WSL
 
 
 class Precision(NamedTuple):
@@ -37,6 +42,17 @@ def cpu_flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> frozenset[str]:
         if key.strip() in ("flags", "Features"):
             return frozenset(value.split())
     return frozenset()
+
+
+def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """As Linux names it, with what it can compute; processors of one name may be set up differently."""
+    try:
+        text = cpuinfo.read_text(encoding="ascii", errors="replace")
+    except OSError:
+        text = ""
+    name = next((line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")),
+                platform.machine())
+    return " ".join([name, *sorted(cpu_flags(cpuinfo) & (BF16_FLAGS | INT8_FLAGS | WIDE_FLAGS))])
 
 
 @cache
@@ -70,6 +86,40 @@ def choose_precision(wanted: str, device: str, key: str) -> Precision:
     if wanted == "bf16":
         return Precision("fp32", f"{key}=bf16 would be slow on this {platform.machine()} CPU")
     return Precision("fp32", f"{rejected}this CPU does not compute in bf16")
+
+
+def visible_gpus() -> int:
+    """GPUs that torch can use on this machine; torch is imported only where the driver of one is loaded."""
+    if not any(path.exists() for path in NVIDIA_DRIVER):
+        return 0
+    import torch
+
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
+class GpuMemory(NamedTuple):
+    """Of one GPU, in bytes."""
+
+    free: int
+    total: int
+
+
+def gpu_memory() -> list[GpuMemory]:
+    """Of the GPUs that this process may use, as nvidia-smi says; empty where it is not, as without a GPU.
+
+    No context is made on a GPU for this, which would take memory itself.
+    """
+    command = ["nvidia-smi", "--query-gpu=index,uuid,memory.free,memory.total", "--format=csv,noheader,nounits"]
+    try:
+        asked = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+        rows = [[word.strip() for word in line.split(",")] for line in asked.stdout.splitlines()]
+        found = {name: GpuMemory(int(free) << 20, int(total) << 20)
+                 for index, uuid, free, total in rows for name in (index, uuid)}
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return []
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = [name.strip() for name in chosen.split(",")] if chosen else [index for index, *_ in rows]
+    return [found[name] for name in names if name in found]
 
 
 def lower_priority(nice: int) -> None:

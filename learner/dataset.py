@@ -14,6 +14,7 @@ def open_dataset(config: Config, game: Game, *, threads: int) -> tuple[DatasetBu
     dataset = Dataset(settings.records, game)
     buffer = DatasetBuffer(
         game, dataset, capacity=config.replay.capacity, batch_size=learner.batch_size, seed=config.run.seed,
-        symmetries=learner.symmetries, labels=row_labels(game, learner), threads=threads)
+        symmetries=learner.symmetries, labels=row_labels(game, learner), threads=threads,
+        packed=learner.is_on_gpu)
     unseen = UnseenGames(game, config.network, dataset["validation"], settings.positions)
     return buffer, UnseenMeter(unseen, settings.minutes * 60)

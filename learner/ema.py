@@ -23,10 +23,14 @@ class Average:
     @torch.no_grad()
     def update(self, network: nn.Module) -> None:
         """Takes in the network as it is after a step."""
-        decay = min(self._decay, (1 + self.steps) / (10 + self.steps))
+        decay = self.next_decay()
         self.steps += 1
         tensors: list[Tensor] = [t.detach() for _, t in named_tensors(network)]
         torch._foreach_lerp_(list(self.own.values()), tensors, 1 - decay)
+
+    def next_decay(self) -> float:
+        """Of the next update."""
+        return min(self._decay, (1 + self.steps) / (10 + self.steps))
 
     def tensors(self) -> Tensors:
         """A copy as numpy float32."""

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from shusaku.common._core import Game
 from shusaku.common.config.schema import LearnerConfig
-from shusaku.common.device_memory import is_out_of_memory
+from shusaku.common.device_memory import is_out_of_memory, limit_memory
 from shusaku.common.errors import UsageError
 from shusaku.common.hardware import choose_precision
 from shusaku.common.messages import Weights
@@ -19,14 +19,17 @@ from shusaku.common.network.target import total_loss
 from shusaku.common.network.targets import make_targets
 from shusaku.common.network.tower import evaluation_tensors
 from shusaku.common.network.weights import is_finite, tower_shape
+from shusaku.learner.device_step import DeviceStep, StepSettings
 from shusaku.learner.ema import Average
 from shusaku.learner.optimizer_state import load_optimizer, optimizer_tensors
 from shusaku.learner.optimizers import learning_rate, make_optimizer, take_step
 from shusaku.learner.quantisation import POSITIONS, QuantisationError, quantise
 from shusaku.learner.state_copy import Diverged, LearnerState, StateBuffers, StateCopy
-from shusaku.replay.buffer import Batch
+from shusaku.replay.buffer import Batch, PackedPlanes
 
+READ_EVERY = 32  # queued steps between two looks at their outcome
 _SCALE = "scale/"  # before the name of a layer, in the facts of a checkpoint
+_TRIED = 16  # positions on which a network is tried before it is published or saved
 
 
 class Learner:
@@ -35,24 +38,30 @@ class Learner:
     The caller sets how many threads torch uses: `torch.set_num_threads`.
     """
 
-    def __init__(self, network: Network, game: Game, config: LearnerConfig, *, is_quantised: bool = False) -> None:
+    def __init__(
+        self, network: Network, game: Game, config: LearnerConfig, *, is_quantised: bool = False,
+        waits: bool | None = None,
+    ) -> None:
         """The network must have a head for each of `learner.targets`.
 
-        `is_quantised`: publications carry scales for 8 bits, computed from positions of the newest batch.
+        `is_quantised`: publications carry scales for 8 bits, computed from positions of the newest batch.  `waits`:
+        whether each step waits for its outcome, as on a CPU; on a GPU steps are queued, see `DeviceStep`.
         """
-        if config.device == "cuda" and not torch.cuda.is_available():
+        if config.is_on_gpu and not torch.cuda.is_available():
             raise UsageError("learner.device=cuda: torch finds no GPU that it can use; use learner.device=cpu")
-        precision = choose_precision(config.precision, config.device, "learner.precision")
-        self.description = f"torch {torch.__version__} on {config.device}, {precision.name} ({precision.reason})"
-        self.network = network.to(config.device).train()
+        device = config.chosen_device
+        precision = choose_precision(config.precision, device, "learner.precision")
+        limit = limit_memory(config.gpus, torch.device(device))
+        self.description = f"torch {torch.__version__} on {device}{limit}, {precision.name} ({precision.reason})"
+        self.network = network.to(device).train()
         self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.average = Average(network, config.ema_decay)
         self.step_count = 0  # gradient steps done, over the life of the run
         self.skipped_steps = 0  # batches whose loss or gradient was not finite, since this object was made
-        self.refused_publications = 0  # networks that were not finite
+        self.refused_publications = 0  # networks that were not finite, or whose answers were not
         self.rejected_quantisations = 0  # publications without scales, because the quantisation error was too large
         self._is_quantised = is_quantised
-        self._positions: NDArray[np.float32] | None = None  # [N, C, H, W] for the scales; None before the first step
+        self._newest: NDArray[np.float32] | PackedPlanes | None = None  # [B, C, H, W] of the last step
         self._scales: dict[str, float] = {}  # of the last publication
         self._quantisation_error: QuantisationError | None = None
         self.parts = 1  # that a batch is taken in, because the device has too little memory for the whole
@@ -63,7 +72,7 @@ class Learner:
         self._planes = planes_fingerprint(game)
         assert {t.name for t in self._targets} == set(network.heads), "the network was made for other targets"
         self._columns = tuple(dict.fromkeys(["weight", *(c for t in self._targets for c in t.columns)]))
-        self._device = torch.device(config.device)
+        self._device = torch.device(device)
         self._is_bf16 = precision.name == "bf16"
         self._optimizer = make_optimizer(network, config)
         self._parameters = list(network.parameters())
@@ -72,21 +81,64 @@ class Learner:
         self._sums: dict[str, Tensor] = {}  # of each metric since the last call of `metrics`
         self._summed = 0
         self._grad_norm = 0.0
+        self._queue: DeviceStep | None = None
+        if not (waits if waits is not None else not config.is_on_gpu):
+            self._queue = DeviceStep(network, self.average, self._optimizer, self._targets, self._columns, game,
+                                     self._device, StepSettings(config.max_grad_norm, self._is_bf16))
+        self._queued = self._queue_skipped = 0  # steps since their outcome was read; skipped ones that were counted
 
     def step(self, batch: Batch) -> bool:
         """One gradient step; False if it was skipped because the loss or the gradient was not finite.
 
         A skipped step leaves the network, its statistics and the optimizer as they were.  Diverged after
-        `learner.max_bad_steps` in a row.  Waits for the device once.
+        `learner.max_bad_steps` in a row.  On a GPU steps are queued: their outcome is read every READ_EVERY steps and
+        whenever the network is.
         """
+        if self._queue is not None and self._step_in_queue(self._queue, batch):
+            return True
         torch._foreach_copy_(self._saved_statistics, self._statistics)
         observations, labels = self._on_device(batch)
         loss, losses, predictions = self._differentiate(observations, labels)
         if not self._apply(loss):
             return False
-        self._positions = batch.observations[:POSITIONS] if self._is_quantised else None
+        self._newest = batch.observations
         self._add_metrics(loss, losses, predictions, labels)
         return True
+
+    def _step_in_queue(self, queue: DeviceStep, batch: Batch) -> bool:
+        """Queues a step; False if the device has no memory for the batch: from now on each step waits, in parts."""
+        try:
+            queue.run(batch, self._rate(self.step_count), self.average.next_decay())
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            self._read_queue()
+            queue.undo()
+            self._queue = None
+            torch.cuda.empty_cache()
+            return False
+        self.step_count += 1
+        self.average.steps += 1
+        self._queued += 1
+        self._newest = batch.observations
+        if self._queued >= READ_EVERY:
+            self._read_queue()
+        return True
+
+    def _read_queue(self) -> None:
+        """Waits for the steps that are queued; those that turn out to be skipped are counted back."""
+        if self._queue is None or not self._queued:
+            return
+        self._queued = 0
+        counts = self._queue.read()
+        new, self._queue_skipped = counts.skipped - self._queue_skipped, counts.skipped
+        self.step_count -= new
+        self.average.steps -= new
+        self.skipped_steps += new
+        self._bad_steps = counts.skipped_in_a_row
+        if counts.most_in_a_row >= self._config.max_bad_steps:
+            raise Diverged(f"{counts.most_in_a_row} steps in a row were not finite at step {self.step_count}; "
+                           "a lower learner.learning_rate may help")
 
     def _apply(self, loss: Tensor) -> bool:
         """Steps along the gradient that is in the parameters; False, and nothing changed, if it is not finite."""
@@ -110,6 +162,11 @@ class Learner:
 
         loss/total, loss/<target>, <target>/accuracy or error, grad_norm before clipping, learning_rate now.
         """
+        self._read_queue()
+        if self._queue is not None:
+            sums = self._queue.metrics()
+            self._summed, self._grad_norm = round(sums.pop("steps", 0.0)), sums.pop("grad_norm", 0.0)
+            self._sums = {name: torch.tensor(value) for name, value in sums.items()}
         if not self._summed:
             return {}
         names = list(self._sums)
@@ -127,27 +184,57 @@ class Learner:
     @torch.no_grad()
     def measure(self, batch: Batch) -> dict[str, float]:
         """The loss of each target over these rows, of the averaged network; nothing is learned."""
+        self._read_queue()
         observations, labels = self._on_device(batch)
-        self.network.eval()
-        try:
-            with torch.autocast(self._device.type, torch.bfloat16, enabled=self._is_bf16):
-                predictions = torch.func.functional_call(self.network, self.average.own, (observations,))
-        finally:
-            self.network.train()
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._is_bf16):
+            predictions = self._predict_averaged(observations)
         _, losses = total_loss(predictions, labels, self._targets)
         return {name: float(loss) for name, loss in losses.items()}
+
+    @torch.no_grad()
+    def answers_are_finite(self) -> bool:
+        """Whether the averaged network answers some positions with finite numbers.
+
+        Finite weights are not enough: those of a run that diverges are so large that their products are infinite.
+        Diverged if steps that were queued turn out to be too many bad ones in a row.
+        """
+        self._read_queue()
+        predictions = self._predict_averaged(self._to_planes(self._newest_positions(_TRIED)))
+        return all(bool(torch.isfinite(values).all()) for values in predictions.values())
+
+    def _predict_averaged(self, observations: Tensor) -> dict[str, Tensor]:
+        """As in play, where batch norms have their statistics."""
+        is_training = self.network.training
+        self.network.eval()
+        try:
+            predictions: dict[str, Tensor] = torch.func.functional_call(
+                self.network, self.average.own, (observations,))
+            return predictions
+        finally:
+            self.network.train(is_training)
+
+    def _newest_positions(self, rows: int) -> NDArray[np.float32]:
+        """[N, C, H, W] of the newest batch, at most so many; the start of the game before there is one."""
+        if self._newest is None:
+            return self._game.start().observation()[None]
+        return _planes_of(self._newest, self._game, rows)
+
+    def _to_planes(self, observations: NDArray[np.float32]) -> Tensor:
+        planes = torch.from_numpy(observations).to(self._device, non_blocking=True)
+        return planes.contiguous(memory_format=torch.channels_last)
 
     def _rate(self, step: int) -> float:
         return self.rate_factor * learning_rate(step, self._config, self.run_share)
 
     def publish(self, version: int) -> Weights | None:
-        """The averaged network under this publication number; None, and counted, if it holds NaN or infinity.
+        """The averaged network under this publication number; None, and counted, if it or its answers are not finite.
 
         Only the tensors that evaluators compute with and `learner.publish_heads`; the heads of other targets stay in
-        the checkpoints.
+        the checkpoints.  Diverged as by `answers_are_finite`.
         """
+        self._read_queue()
         tensors = self.average.tensors()
-        if not is_finite(tensors):
+        if not is_finite(tensors) or not self.answers_are_finite():
             self.refused_publications += 1
             return None
         network = asdict(self.network.config)
@@ -155,9 +242,9 @@ class Learner:
             version, self.step_count, evaluation_tensors(tensors, self._config.publish_heads), network,
             self._game.name, self._game.params, planes=self._planes,
         )
-        if self._positions is not None:
+        if self._is_quantised and self._newest is not None:
             weights, self._quantisation_error = quantise(
-                weights, tower_shape(self._game, self.network.config), self._positions
+                weights, tower_shape(self._game, self.network.config), self._newest_positions(POSITIONS)
             )
             self.rejected_quantisations += bool(weights.rejected)
             self._scales = weights.scales
@@ -167,6 +254,7 @@ class Learner:
 
     def copy_state(self, buffers: StateBuffers) -> StateCopy:
         """Copies everything that decides the next step; fast, because all else is done by `StateCopy.to_state`."""
+        self._read_queue()
         random = {"cpu": torch.get_rng_state()}
         if self._device.type == "cuda":
             random["cuda"] = torch.cuda.get_rng_state(self._device)
@@ -187,6 +275,9 @@ class Learner:
 
         UsageError if it belongs to another network or optimizer.
         """
+        if self._queue is not None:
+            self._queue.begin_anew()
+            self._queued = self._queue_skipped = 0
         load_tensors(self.network, state.tensors["network"])
         self.average.load(state.tensors["average"], int(state.facts["average_steps"]))
         load_optimizer(self._optimizer, state.tensors["optimizer"])
@@ -197,7 +288,7 @@ class Learner:
         self._scales = {
             name.removeprefix(_SCALE): value for name, value in state.facts.items() if name.startswith(_SCALE)
         }
-        self._positions = None
+        self._newest = None
         self._bad_steps = 0
         self._sums, self._summed, self._grad_norm = {}, 0, 0.0
 
@@ -254,8 +345,7 @@ class Learner:
         labels = {
             name: torch.from_numpy(getattr(batch, name)).to(self._device, non_blocking=True) for name in self._columns
         }
-        observations = torch.from_numpy(batch.observations).to(self._device, non_blocking=True)
-        return observations.contiguous(memory_format=torch.channels_last), labels
+        return self._to_planes(_planes_of(batch.observations, self._game)), labels
 
     def _skip(self, loss: float, norm: float) -> None:
         torch._foreach_copy_(self._statistics, self._saved_statistics)
@@ -276,3 +366,10 @@ class Learner:
         for name, value in metrics.items():
             self._sums[name] = self._sums[name] + value.detach() if name in self._sums else value.detach()
         self._summed += 1
+
+
+def _planes_of(
+    planes: NDArray[np.float32] | PackedPlanes, game: Game, rows: int | None = None
+) -> NDArray[np.float32]:
+    """[B, C, H, W] of the first rows."""
+    return planes.expand(game, rows) if isinstance(planes, PackedPlanes) else planes[:rows]

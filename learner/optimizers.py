@@ -34,8 +34,10 @@ def make_optimizer(network: nn.Module, config: LearnerConfig) -> torch.optim.Opt
         {"params": [p for p in parameters if p.ndim > 1], "weight_decay": decay},
         {"params": [p for p in parameters if p.ndim == 1], "weight_decay": 0.0},
     ]
-    momentum = {"momentum": config.momentum} if config.optimizer == "sgd" else {}
-    return OPTIMIZERS[config.optimizer](groups, lr=config.learning_rate, fused=True, **momentum)
+    if config.optimizer == "sgd":
+        return OPTIMIZERS["sgd"](groups, lr=config.learning_rate, fused=True, momentum=config.momentum)
+    # What only Adam asks for when a CUDA graph is captured; the numbers are the same.
+    return OPTIMIZERS[config.optimizer](groups, lr=config.learning_rate, fused=True, capturable=config.is_on_gpu)
 
 
 def take_step(optimizer: torch.optim.Optimizer) -> None:

@@ -120,7 +120,7 @@ class PolicyGradient(Learner):
         UsageError if `start` is of another network.
         """
         load_policy(network, start)
-        super().__init__(network, game, config, is_quantised=is_quantised)
+        super().__init__(network, game, config, is_quantised=is_quantised, waits=True)
         self.network.eval()
         self._start = Network(network.planes, network.num_actions, network.config, make_targets(config))
         load_policy(self._start, start)
@@ -135,7 +135,7 @@ class PolicyGradient(Learner):
         loss, sums, positions = self._differentiate_games(batch)
         if not self._apply(loss):
             return False
-        self._positions = positions if self._is_quantised else None
+        self._newest = positions
         self._recent.append((float(sums["outcome"]), len(batch)))
         self._add_update(loss, sums, len(batch))
         return True
@@ -183,9 +183,6 @@ class PolicyGradient(Learner):
         before = self._log_policy(self._start, observations, legal)
         return torch.where(legal, log_policy.exp() * (log_policy - before), 0.0).sum(1).mean()
 
-    def _to_planes(self, observations: NDArray[np.float32]) -> Tensor:
-        return torch.from_numpy(observations).to(self._device).contiguous(memory_format=torch.channels_last)
-
     def _add_update(self, loss: Tensor, sums: dict[str, Tensor], games: int) -> None:
         """Means over the update and the `RECENT` updates; see docs/guides/reinforce.md."""
         mean = sum(outcome for outcome, _ in self._recent) / sum(played for _, played in self._recent)
@@ -215,7 +212,7 @@ def open_policy_gradient(config: Config, game: Game, run: Path, pool: OpponentPo
     network = Network(game.observation_shape, game.num_actions, config.network, targets, config.run.seed)
     baseline = None
     if config.reinforce.baseline:
-        baseline = Baseline(load_weights(run / FOLDER / BASELINE), config.learner.device)
+        baseline = Baseline(load_weights(run / FOLDER / BASELINE), config.learner.chosen_device)
     start = load_weights(run / FOLDER / START)
     try:
         return PolicyGradient(network, game, config.learner, start=start, pool=pool, baseline=baseline,

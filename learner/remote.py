@@ -70,6 +70,7 @@ class LearnerActor(RemoteWorker):
                 symmetries=config.learner.symmetries, labels=row_labels(game, config.learner),
                 epoch=plan.epoch, config_hash=plan.config_hash, url=plan.url, run_id=plan.run_id,
                 error_buffer=float(config.learner.publish_every * config.learner.batch_size), queue=plan.queue,
+                packed=config.learner.is_on_gpu,
             )
         try:
             self._training = TrainingLoop(config, game, buffer, directory, config_hash=plan.config_hash,

@@ -52,6 +52,7 @@ MEASURED = ("test/", "train/")
 PEEKED_ROWS, FINAL_PEEKS = 2048, 8  # rows of one measurement, and measurements at the end of a run,
 MEASURE_SECONDS = 3.0  # which is not to take longer, because a signal may wait for the checkpoint
 MAX_NOTES = 100  # kept for a driver that does not ask
+NOT_FINITE = "the averaged network, or what it answers, is not finite"
 NO_CHECKPOINT = "no checkpoint was written: {}; the earlier ones are untouched, the run goes on"
 GIVEN_UP = "the last checkpoint was given up: the disk did not take it within {:.0f} s; the newest is that of step {:,}"
 
@@ -248,10 +249,16 @@ class TrainingLoop:
 
     def publish(self) -> None:
         """Publishes under a number that was never used before; a network that is not finite is never published."""
-        weights = self.learner.publish(self.versions.newest + 1)
-        if weights is None:
-            self._roll_back(Diverged("the averaged network is not finite"))
-            return
+        try:
+            weights = self.learner.publish(self.versions.newest + 1)
+            if weights is None:
+                raise Diverged(NOT_FINITE)
+        except Diverged as error:
+            self._roll_back(error)
+        else:
+            self._publish(weights)
+
+    def _publish(self, weights: Weights) -> None:
         try:
             self.versions.append(weights)
         except OSError as error:
@@ -266,7 +273,11 @@ class TrainingLoop:
 
     def measure_at_end(self, seconds: float = MEASURE_SECONDS) -> None:
         """The losses on test games and on games that are learned from, over as many rows as fit into that time."""
-        measured = self._measure_unseen(FINAL_PEEKS, seconds)
+        try:
+            measured = self._measure_unseen(FINAL_PEEKS, seconds)
+        except Diverged as error:  # the last steps, whose outcome was not known before
+            self._roll_back(error)
+            return
         with self._lock:
             self._metrics = {**self._metrics, **measured}
 
@@ -381,7 +392,10 @@ class TrainingLoop:
             self._published = weights
 
     def _roll_back(self, cause: Diverged) -> None:
-        """Loads the last checkpoint and halves the learning rate, or the same batches would diverge again."""
+        """Loads the last checkpoint and halves the learning rate, or the same batches would diverge again.
+
+        Diverged if there is none, or if its network cannot be published either.
+        """
         found = load_latest(self._directory / "checkpoints")
         if found is None:
             raise cause
@@ -391,7 +405,11 @@ class TrainingLoop:
         factor = self.learner.rate_factor
         self.learner.restore(LearnerState(found.checkpoint.tensors, found.checkpoint.facts["learner"]))
         self.learner.rate_factor = min(factor, self.learner.rate_factor) * 0.5
-        self.publish()
+        weights = self.learner.publish(self.versions.newest + 1)
+        if weights is None:
+            raise Diverged(f"{NOT_FINITE}, and that of the newest checkpoint, step {self.learner.step_count:,}, is not "
+                           "either; begin a new run with a lower learner.learning_rate")
+        self._publish(weights)
 
     def _begin_checkpoint(self) -> None:
         """Copies the state and starts the thread that writes it."""
@@ -399,6 +417,12 @@ class TrainingLoop:
         if self._published is None:
             return
         self._activity.begin("copying the state for a checkpoint")
+        try:
+            if not self.learner.answers_are_finite():
+                raise Diverged(NOT_FINITE)
+        except Diverged as error:
+            self._roll_back(error)
+            return
         published = self._published
         try:
             local, files = self._self_play.save() if self._self_play else (None, {})

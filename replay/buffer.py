@@ -6,7 +6,7 @@ mini-batches (`ReplayReader`).  `replay.backends` makes one.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Required, TypedDict, Unpack
+from typing import Any, Protocol, Required, Self, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +18,42 @@ from shusaku.common.network.row_labels import RowLabels
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class PackedPlanes:
+    """Observations of B rows as the window keeps them, for a device that expands them itself: a tenth of the bytes."""
+
+    packed: NDArray[np.uint8]  # [B, packed bytes] as `Game.expand` takes them
+    uniform: NDArray[np.float32]  # [B, U]
+    symmetry: NDArray[np.uint8]  # [B] that the planes are to be seen under, as the labels of their rows are
+
+    def __len__(self) -> int:
+        return len(self.symmetry)
+
+    def expand(self, game: Game, rows: int | None = None) -> NDArray[np.float32]:
+        """The planes [B, C, H, W] of the first rows."""
+        packed, uniform, symmetry = self.packed[:rows], self.uniform[:rows], self.symmetry[:rows]
+        planes = np.zeros((len(symmetry), *game.observation_shape), np.float32)
+        game.expand(packed, uniform, planes)
+        cells = cell_tables(game)
+        flat = planes.reshape(*planes.shape[:2], -1)
+        return np.take_along_axis(flat, cells[symmetry][:, None], 2).reshape(planes.shape)
+
+
+def cell_tables(game: Game) -> NDArray[np.int64]:
+    """[S, H x W]: for each symmetry and each cell of the view, the cell that is seen there."""
+    _, height, width = game.observation_shape
+    places = [[game.permute_cell(symmetry, cell) for cell in range(height * width)]
+              for symmetry in range(game.num_symmetries)]
+    return np.argsort(np.array(places), axis=1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Batch:
     """B rows sampled from the window, each under a symmetry of its game; all values are for the player to move.
 
     The last four are present if `RowLabels` asks for them.
     """
 
-    observations: NDArray[np.float32]  # [B, C, H, W]
+    observations: NDArray[np.float32] | PackedPlanes  # [B, C, H, W]
     policy: NDArray[np.float32]  # [B, A] of the search; sums to 1
     outcome: NDArray[np.float32]  # [B] -1, 0 or 1; in between if it is deblundered
     root_values: NDArray[np.float32]  # [B] of the search
@@ -39,6 +68,14 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @classmethod
+    def of(cls, columns: dict[str, Any]) -> Self:
+        """Of the columns that a ring samples."""
+        if "packed" not in columns:
+            return cls(**columns)
+        planes = PackedPlanes(*(columns.pop(name) for name in ("packed", "uniform", "symmetry")))
+        return cls(observations=planes, **columns)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,6 +196,7 @@ class WindowOptions(TypedDict, total=False):
     symmetries: bool
     labels: RowLabels
     threads: int  # for sampling
+    packed: bool  # batches hold PackedPlanes, for a learner on a GPU
     config_hash: str  # that records must carry; empty: any
     error_buffer: float  # samples by which playing and learning may run ahead of each other, see `RateLimiter`
 

@@ -31,7 +31,7 @@ class DatasetBuffer:
     def __init__(
         self, game: Game, dataset: Dataset, *, capacity: int, batch_size: int, seed: int, symmetries: bool = True,
         labels: RowLabels = RowLabels(),  # noqa: B008 - frozen
-        threads: int = 1,
+        threads: int = 1, packed: bool = False,
     ) -> None:
         """`capacity`: rows in memory; `seed`: of the run, for the order of the games."""
         self._part: DatasetPart = dataset["training"]
@@ -40,6 +40,7 @@ class DatasetBuffer:
         self._longest = int(self._part.rows.max())
         self._ring = RowRing(game, self._capacity + self._longest, **asdict(labels))
         self._batch_size, self._seed, self._symmetries, self._threads = batch_size, seed, symmetries, threads
+        self._packed = packed
         self._validation = Validation(game)
         self._quarantine: Quarantine = dataset.quarantine
         self._sampled = 0  # rows, over the life of the run
@@ -83,9 +84,9 @@ class DatasetBuffer:
             self._let_pass(self._goal())
             end = self._ring.end
             begin = max(0, end - self._capacity)
-            arrays = self._ring.sample(batch_size, begin, end, seed, self._symmetries, self._threads)
+            arrays = self._ring.sample(batch_size, begin, end, seed, self._symmetries, self._threads, self._packed)
         arrays["rows"] += self._passed - end
-        return Batch(**arrays)
+        return Batch.of(arrays)
 
     def peek(self, count: int, seed: int, *, of_tests: bool) -> Batch | None:
         """See `ReplayReader.peek`; a dataset has parts of its own that are not learned from."""

@@ -39,7 +39,7 @@ class RowWindow:
     def __init__(
         self, game: Game, config: ReplayConfig, *, batch_size: int, limited: bool = True, symmetries: bool = True,
         labels: RowLabels = RowLabels(),  # noqa: B008 - frozen
-        threads: int = 1, config_hash: str = "", error_buffer: float = 0.0,
+        threads: int = 1, packed: bool = False, config_hash: str = "", error_buffer: float = 0.0,
     ) -> None:
         """See `WindowOptions`."""
         self._config = config
@@ -64,7 +64,7 @@ class RowWindow:
         self._tests = RowRing(game, self._test_capacity, **asdict(labels), keeps_moves=config.keep == "moves"
                               ) if config.test_share else None
         self._symmetries = symmetries
-        self._threads = threads
+        self._threads, self._packed = threads, packed
         self._is_refilling = False
         self._refill_size = self._refill_games = 0  # rows and games that the window had
         self.lost_rows = self.lost_games = 0  # that were not there any more after a refill
@@ -87,9 +87,9 @@ class RowWindow:
         end, size = self._ring.end, self.limiter.size - self._test_rows
         if not size or not self.limiter.sample(batch_size):
             return None
-        arrays = self._ring.sample(batch_size, end - size, end, seed, self._symmetries, self._threads)
+        arrays = self._ring.sample(batch_size, end - size, end, seed, self._symmetries, self._threads, self._packed)
         arrays["rows"] += self.limiter.inserted - end  # the ring counts from 0 in each process
-        return Batch(**arrays)
+        return Batch.of(arrays)
 
     def peek(self, count: int, seed: int, *, of_tests: bool) -> Batch | None:
         """See `ReplayReader.peek`."""
@@ -98,7 +98,9 @@ class RowWindow:
             if self._tests is None:
                 return None
             ring, size = self._tests, min(self._test_rows, self._test_capacity)
-        return Batch(**ring.sample(count, ring.end - size, ring.end, seed, False, self._threads)) if size else None
+        if not size:
+            return None
+        return Batch.of(ring.sample(count, ring.end - size, ring.end, seed, False, self._threads, self._packed))
 
     def record_version(self, version: int) -> None:
         """See `ReplayReader.record_version`."""

@@ -36,6 +36,10 @@ RETIRED = {  # word -> what we say
 ALLOWED = (  # the beginning of a path, the word there, and what it means there
     ("docs/results/", "card", "in command lines that were recorded with the names of their time"),
     ("actors/inference/", "slot", "of a shared-memory segment"),
+    ("common/core/serving/", "slot", "of a shared-memory segment"),
+    ("common/core/bindings/serving.cpp", "slot", "of a shared-memory segment"),
+    ("common/_core.pyi", "slot", "of a shared-memory segment"),
+    ("deploy/bench/served.py", "slot", "of a shared-memory segment"),
     ("docs/design/architecture.md", "slot", "of a shared-memory segment"),
     ("common/core/games/go/board.h", "slot", "of a hash table"),
     ("common/core/search/evaluation_cache.h", "slot", "of a hash table"),

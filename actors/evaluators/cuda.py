@@ -12,16 +12,19 @@ Sources: PyTorch's notes "CUDA semantics" (graphs; pinned memory, non_blocking);
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from shusaku.actors.evaluators.evaluator import NO_VERSION, BatchTooLargeError
-from shusaku.common._core import Game
-from shusaku.common.device_memory import is_out_of_memory
+from shusaku.actors.evaluators.evaluator import LARGEST_BATCH, NO_VERSION, BatchTooLargeError
+from shusaku.actors.evaluators.gpu_program import Program, choose_program, make_program
+from shusaku.actors.evaluators.timed_rate import timed_rate
+from shusaku.common._core import BatchInputs, Game
+from shusaku.common.device_memory import is_out_of_memory, limit_memory
 from shusaku.common.errors import UsageError
 from shusaku.common.hardware import Precision
 from shusaku.common.leaves_codec import concat_evaluations, slice_leaves
@@ -30,38 +33,64 @@ from shusaku.common.network.torch_tower import TorchTower
 from shusaku.common.network.tower import TowerShape
 
 DEPTH = 2  # batches in flight: one is computed while the host prepares the other
+TIMED_SECONDS = 0.5  # for each program that is tried
 WARM_UPS = 3  # runs before a graph is captured: libraries choose their kernels in them
 
 
 class DeviceNetwork:
     """One network on one device with its streams; the evaluators of all sizes share it.  Used by one thread."""
 
-    def __init__(self, game: Game, tower: TowerShape, precision: Precision, device: str) -> None:
-        """UsageError if the device is `cuda` and torch finds no GPU."""
+    def __init__(
+        self, game: Game, tower: TowerShape, precision: Precision, device: str, memory_share: float = 1.0
+    ) -> None:
+        """UsageError if the device is `cuda` and torch finds no GPU.
+
+        `memory_share`: of the GPU's memory that this process may take; 0: all.
+        """
         if device == "cuda" and not torch.cuda.is_available():
             raise UsageError("inference.device=cuda: torch finds no GPU that it can use; use inference.device=cpu")
         self.device = torch.device(device)
         self.game = game
         self.is_cuda = self.device.type == "cuda"
         name = torch.cuda.get_device_name(self.device) if self.is_cuda else "cpu"
-        self.description = f"torch {torch.__version__} on {name}, {precision.name} ({precision.reason})"
+        if self.is_cuda:
+            torch.backends.cudnn.benchmark = True  # each size of a batch comes again and again
+        self.description = (f"torch {torch.__version__} on {name}{limit_memory(memory_share, self.device)}, "
+                            f"{precision.name} ({precision.reason})")
+        # Actors wait for these; a learner in the same process does not, so its stream has the usual, lower priority.
         self.stream, self.inward, self.outward = (
-            torch.cuda.Stream(self.device) if self.is_cuda else None  # type: ignore[no-untyped-call]
+            torch.cuda.Stream(self.device, priority=-1) if self.is_cuda else None  # type: ignore[no-untyped-call]
             for _ in range(3)
         )
+        # Graphs of all sizes share their memory: one runs at a time, and what it answers is copied at once.
+        self.pool = torch.cuda.graph_pool_handle() if self.is_cuda else None
         self.precision = precision.name
         self.version = NO_VERSION
         self._planes = tower.planes
         self._tower = TorchTower(tower, precision.name, self.device)
+        self._prepared: tuple[int, dict[str, Tensor]] = (NO_VERSION, {})
+        self._loaded: dict[str, Tensor] = {}
+        self._programs: dict[str, Program] = {}  # that a size has asked for
+        self._depends_on = (name, torch.__version__, torch.version.cuda, asdict(tower), precision.name)
         self._bits = torch.arange(8, dtype=torch.uint8, device=self.device)
 
+    def prepare(self, weights: Weights) -> None:
+        """Makes the weights ready in pinned memory, in the caller's thread; ValueError if they are of another tower."""
+        self._prepared = weights.version, self._tower.prepare(weights)
+
     def load(self, weights: Weights) -> None:
-        """Loads the weights behind the batches that are queued already; ValueError if they belong to another tower."""
+        """Loads the weights behind the batches that are queued already; ValueError if they belong to another tower.
+
+        What was prepared is only queued: the stream goes on.
+        """
         if weights.version == self.version:
             return  # the evaluator of another size has loaded them
+        version, prepared = self._prepared
+        if version != weights.version:
+            prepared = self._tower.prepare(weights)
         with torch.cuda.stream(self.stream):
-            self._tower.load(weights)
-        self.version = weights.version
+            self._tower.take(prepared)
+        self._loaded, self.version = prepared, weights.version  # kept until the copies are done, by the next load
 
     def synchronize(self) -> None:
         """Waits for everything that was queued."""
@@ -69,15 +98,23 @@ class DeviceNetwork:
             if stream is not None:
                 stream.synchronize()
 
-    def forward(self, packed: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
+    def choose_program(self, rate_of: Callable[[str], float]) -> str:
+        """The program of full batches; what is known of this GPU and network is not measured again."""
+        choice = choose_program(rate_of, *self._depends_on)
+        self.description += f"; full batches {choice}"
+        return choice.name
+
+    def forward(self, packed: Tensor, uniform: Tensor, program: str = "eager") -> tuple[Tensor, Tensor]:
         """Packed bits [S, P], least significant first, and uniform planes [S, U] -> logits [S, A], values [S]."""
+        if program not in self._programs:
+            self._programs[program] = make_program(program, self._tower)
         c, h, w = self._planes
         size, uniforms = uniform.shape
         bits = (packed.unsqueeze(2) >> self._bits) & 1  # [S, P, 8]
         binary = bits.view(size, -1)[:, : (c - uniforms) * h * w].view(size, c - uniforms, h, w)
         planes = torch.cat([binary.to(self._tower.type),
                             uniform.to(self._tower.type)[:, :, None, None].expand(size, uniforms, h, w)], dim=1)
-        logits, values = self._tower(planes.contiguous(memory_format=torch.channels_last))
+        logits, values = self._programs[program](planes.contiguous(memory_format=torch.channels_last))
         return logits, values.squeeze(1)
 
 
@@ -92,6 +129,15 @@ class _Inputs(NamedTuple):
         self.packed[:rows].copy_(other.packed[:rows], non_blocking=True)
         self.uniform[:rows].copy_(other.uniform[:rows], non_blocking=True)
         self.places[:actions].copy_(other.places[:actions], non_blocking=True)
+
+
+class PinnedStage:
+    """Pinned memory that an inference server lays a batch into, so that it travels as it lies there."""
+
+    def __init__(self, host: _Inputs, rows: int, actions: int) -> None:
+        self.host = host
+        self.inputs = BatchInputs(host.packed.numpy(), host.uniform.numpy(), np.zeros(rows + 1, np.int32),
+                                  np.zeros(actions, np.uint16), host.places.numpy())
 
 
 class _Buffers(NamedTuple):
@@ -116,15 +162,21 @@ class CudaEvaluator:
 
     depth = DEPTH
 
-    def __init__(self, network: DeviceNetwork, size: int) -> None:
-        """BatchTooLargeError if the device has no memory for it."""
+    def __init__(self, network: DeviceNetwork, size: int, program: str = "eager") -> None:
+        """BatchTooLargeError if the device has no memory for it.
+
+        `program`: of a full batch, see `gpu_program`; `auto` measures which one.
+        """
         self._network, self._game, self.size = network, network.game, size
         self._in_flight: deque[_InFlight] = deque()
         try:
             with torch.cuda.stream(network.stream):
                 self._free = deque(self._new_buffers() for _ in range(DEPTH))
-                self._inputs = self._new_inputs(on_device=True)  # the graph reads only these
-                self._run = self._capture() if network.is_cuda else self._forward
+                self._inputs = self._new_inputs(size, on_device=True)  # the graph reads only these
+                self._program = program if size == LARGEST_BATCH else "eager"
+                if self._program == "auto":
+                    self._program = network.choose_program(self._rate_of) if network.is_cuda else "eager"
+                self._run = self._made(self._program)
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
@@ -147,6 +199,10 @@ class CudaEvaluator:
         """The precision that is in use: fp32 | bf16."""
         return self._network.precision
 
+    def prepare(self, weights: Weights) -> None:
+        """Makes ready what `load` takes, for all sizes of the device; any thread may call this while batches run."""
+        self._network.prepare(weights)
+
     def load(self, weights: Weights) -> None:
         """Loads the weights for all sizes of the device; the old ones answer the batches that were begun before."""
         self._network.load(weights)
@@ -160,24 +216,37 @@ class CudaEvaluator:
         return concat_evaluations([self(slice_leaves(leaves, begin, min(begin + self.size, len(leaves))))
                                    for begin in range(0, len(leaves), self.size)])
 
-    @torch.inference_mode()
     def begin(self, leaves: Leaves) -> None:
         """Queues a batch; the arrays of the leaves are free when this returns."""
-        assert self.version >= 0, "an evaluator was asked before it had weights; call load() first"
-        buffers = self._free.popleft()
-        try:
-            self._in_flight.append(self._queue(buffers, leaves))
-        except BaseException:
-            self._network.synchronize()
-            self._free.append(buffers)
-            raise
-
-    def _queue(self, buffers: _Buffers, leaves: Leaves) -> _InFlight:
-        host, network, rows, actions = buffers.host, self._network, len(leaves), len(leaves.actions)
+        host, rows, actions = self._free[0].host, len(leaves), len(leaves.actions)
         host.packed[:rows].numpy()[...] = leaves.packed
         host.uniform[:rows].numpy()[...] = leaves.uniform
         starts = np.arange(rows, dtype=np.int32) * np.int32(self._game.num_actions)
         np.add(np.repeat(starts, np.diff(leaves.offsets)), leaves.actions, out=host.places[:actions].numpy())
+        self._begin(host, rows, actions)
+
+    def new_stage(self, rows: int) -> PinnedStage:
+        """Pinned memory for batches of so many positions, which the evaluators of all sizes read."""
+        return PinnedStage(self._new_inputs(rows, on_device=False), rows, rows * self._game.max_legal_actions)
+
+    def begin_staged(self, stage: PinnedStage, rows: int, actions: int) -> None:
+        """Queues a batch that lies in `stage`, which stays untouched until the batch is finished."""
+        self._begin(stage.host, rows, actions)
+
+    @torch.inference_mode()
+    def _begin(self, host: _Inputs, rows: int, actions: int) -> None:
+        assert self.version >= 0, "an evaluator was asked before it had weights; call load() first"
+        buffers = self._free.popleft()
+        try:
+            self._in_flight.append(self._queue(host, buffers, rows, actions))
+        except BaseException:
+            self._free.append(buffers)
+            with suppress(RuntimeError):  # the device itself has failed
+                self._network.synchronize()
+            raise
+
+    def _queue(self, host: _Inputs, buffers: _Buffers, rows: int, actions: int) -> _InFlight:
+        network = self._network
         with torch.cuda.stream(network.inward):
             buffers.device.copy_(host, rows, actions)
         with _wait_for(network.stream, network.inward):
@@ -199,7 +268,10 @@ class CudaEvaluator:
     def is_done(self) -> bool:
         """Whether `finish` would return without waiting."""
         done = self._in_flight[0].done
-        return done is None or bool(done.query())  # type: ignore[no-untyped-call]
+        try:
+            return done is None or bool(done.query())  # type: ignore[no-untyped-call]
+        except RuntimeError:  # the device has failed: `finish` says so
+            return True
 
     def finish(self) -> Evaluation:
         """Waits for the oldest batch in flight; its answer in new arrays."""
@@ -214,6 +286,13 @@ class CudaEvaluator:
         return Evaluation(logits, values, batch.version)
 
     @torch.inference_mode()
+    def fill_inputs(self, random: np.random.Generator) -> None:
+        """Prepares a full batch for `run_raw`, half of whose bits are set."""
+        packed = random.integers(0, 256, self._inputs.packed.shape, dtype=np.uint8)
+        with torch.cuda.stream(self._network.stream):
+            self._inputs.packed.copy_(torch.from_numpy(packed))
+
+    @torch.inference_mode()
     def run_raw(self, batches: int) -> None:
         """Runs the network alone on this many full batches that are already prepared."""
         with torch.cuda.stream(self._network.stream):
@@ -225,21 +304,31 @@ class CudaEvaluator:
     def _new_buffers(self) -> _Buffers:
         most, is_pinned = self.size * self._game.max_legal_actions, self._network.is_cuda
         return _Buffers(
-            self._new_inputs(on_device=False), self._new_inputs(on_device=True),
+            self._new_inputs(self.size, on_device=False), self._new_inputs(self.size, on_device=True),
             torch.zeros(most, pin_memory=is_pinned), torch.zeros(self.size, pin_memory=is_pinned),
         )
 
-    def _new_inputs(self, on_device: bool) -> _Inputs:
+    def _new_inputs(self, rows: int, *, on_device: bool) -> _Inputs:
         network = self._network
         place: dict[str, Any] = {"device": network.device} if on_device else {"pin_memory": network.is_cuda}
         return _Inputs(
-            torch.zeros((self.size, self._game.packed_bytes), dtype=torch.uint8, **place),
-            torch.zeros((self.size, self._game.num_uniform_planes), **place),
-            torch.zeros(self.size * self._game.max_legal_actions, dtype=torch.int32, **place),
+            torch.zeros((rows, self._game.packed_bytes), dtype=torch.uint8, **place),
+            torch.zeros((rows, self._game.num_uniform_planes), **place),
+            torch.zeros(rows * self._game.max_legal_actions, dtype=torch.int32, **place),
         )
 
+    def _rate_of(self, program: str) -> float:
+        """Positions a second of this program, with weights of zeros and half of the bits set."""
+        self._run = self._made(program)
+        self.fill_inputs(np.random.default_rng(0))
+        return timed_rate(self.run_raw, self.size, TIMED_SECONDS)
+
+    def _made(self, program: str) -> Callable[[], tuple[Tensor, Tensor]]:
+        self._program = program
+        return self._capture() if self._network.is_cuda else self._forward
+
     def _forward(self) -> tuple[Tensor, Tensor]:
-        return self._network.forward(self._inputs.packed, self._inputs.uniform)
+        return self._network.forward(self._inputs.packed, self._inputs.uniform, self._program)
 
     @torch.inference_mode()
     def _capture(self) -> Callable[[], tuple[Tensor, Tensor]]:
@@ -248,7 +337,7 @@ class CudaEvaluator:
             self._forward()
         torch.cuda.synchronize(self._network.device)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=self._network.stream):
+        with torch.cuda.graph(graph, pool=self._network.pool, stream=self._network.stream):
             outputs = self._forward()
 
         def replay() -> tuple[Tensor, Tensor]:

@@ -11,11 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shusaku.actors.evaluators.channels_last import Inputs
+from shusaku.common._core import BatchInputs
 from shusaku.common.errors import UsageError
 from shusaku.common.messages import Evaluation, Leaves, Weights
 from shusaku.common.search import Evaluate
 
 NO_VERSION = -1  # before the first weights
+LARGEST_BATCH = 1024  # positions, of an inference server
 
 
 class BatchTooLargeError(UsageError):
@@ -56,6 +58,31 @@ class SplitEvaluator(SplitEvaluate, Evaluator, Protocol):
         """Whether `finish` would return without waiting."""
 
 
+class Stage(Protocol):
+    """Memory that a batch is laid into, and that a device reads it from."""
+
+    inputs: BatchInputs
+
+
+@runtime_checkable
+class StagedEvaluator(SplitEvaluator, Protocol):
+    """An evaluator whose device reads batches from memory of its own kind: nothing is copied on the host."""
+
+    def new_stage(self, rows: int) -> Stage:
+        """Memory for batches of so many positions; all evaluators of one network may read it."""
+
+    def begin_staged(self, stage: Stage, rows: int, actions: int) -> None:
+        """Starts a batch that lies in `stage`, which stays untouched until the batch is finished."""
+
+
+@runtime_checkable
+class PreparingEvaluator(Evaluator, Protocol):
+    """An evaluator that can make ready what `load` takes, while batches run."""
+
+    def prepare(self, weights: Weights) -> None:
+        """Before `load` of the same weights, by any thread; ValueError if they belong to another network."""
+
+
 @runtime_checkable
 class MeasurableEvaluator(Evaluator, Protocol):
     """An evaluator whose network can be timed alone."""
@@ -65,6 +92,9 @@ class MeasurableEvaluator(Evaluator, Protocol):
     @property
     def precision(self) -> str:
         """The precision that is in use now: fp32 | bf16 | int8."""
+
+    def fill_inputs(self, random: np.random.Generator) -> None:
+        """Prepares a full batch for `run_raw`: half of the bits are set, as zeros might be faster."""
 
     def run_raw(self, batches: int) -> None:
         """Runs the network alone on this many full batches that are already prepared."""

@@ -22,7 +22,9 @@ BUCKET_SIZES = (4, 16)
 DUMMIES: dict[str, Callable[[Game, InferenceConfig, int], Evaluator]] = {
     "uniform": lambda game, _, size: UniformEvaluator(game, size),
     "pseudo_random": lambda game, _, size: PseudoRandomEvaluator(game, size),
-    "simulated_gpu": lambda game, inference, size: SimulatedGpu(game, size, inference.batch_latency_ms / 1000),
+    "simulated_gpu": lambda game, inference, size: SimulatedGpu(
+        game, size, inference.simulated_gpu_batch_ms / 1e3, inference.simulated_gpu_row_us / 1e6,
+        inference.simulated_gpu_batches),
 }
 
 
@@ -64,12 +66,14 @@ def network_maker(
     heads: tuple[str, ...] = (),
 ) -> Callable[[int], MeasurableEvaluator]:
     """Makes evaluators of the network, of several batch sizes; on a GPU they share one network and its streams."""
-    tower = tower_shape(game, network, heads if inference.device == "cpu" else ())
-    precision = choose_precision(inference.precision, inference.device, "inference.precision")
-    if inference.device != "cpu":
+    tower = tower_shape(game, network, () if inference.is_on_gpu else heads)
+    device = inference.chosen_device
+    precision = choose_precision(inference.precision, device, "inference.precision")
+    if inference.is_on_gpu:
         from shusaku.actors.evaluators.cuda import CudaEvaluator, DeviceNetwork
 
-        return partial(CudaEvaluator, DeviceNetwork(game, tower, precision, inference.device))
+        on_gpu = DeviceNetwork(game, tower, precision, device, inference.gpus_per_server)
+        return partial(CudaEvaluator, on_gpu, program=inference.gpu_program)
     name, why = choose_runtime(inference)
     if name == "openvino":
         from shusaku.actors.evaluators.openvino import OpenVINORuntime
@@ -91,7 +95,7 @@ def network_maker(
 
 def choose_runtime(inference: InferenceConfig) -> tuple[str, str]:
     """The runtime (openvino | torch), and why it is not the one that was asked for; empty if it is."""
-    if inference.runtime == "torch" or inference.device != "cpu":
+    if inference.runtime == "torch" or inference.is_on_gpu:
         return "torch", ""
     if find_spec("openvino") is not None:
         return "openvino", ""

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shusaku.actors.evaluators.answer_buffers import AnswerBuffers
+from shusaku.actors.evaluators.channels_last import channels_last
 from shusaku.actors.evaluators.evaluator import NO_VERSION, Runtime
 from shusaku.common import _core
 from shusaku.common.leaves_codec import slice_leaves
@@ -39,6 +40,12 @@ class NetworkEvaluator:
     def precision(self) -> str:
         """The precision that is in use now: fp32 | bf16 | int8."""
         return self.runtime.precision
+
+    def fill_inputs(self, random: np.random.Generator) -> None:
+        """Prepares a full batch for `run_raw`, half of whose bits are set."""
+        inputs = self.runtime.inputs
+        batch, h, w, c = inputs.shape
+        inputs[...] = channels_last(random.integers(0, 2, (batch, c, h, w)).astype(np.float32), inputs)
 
     def run_raw(self, batches: int) -> None:
         """Runs the network alone on this many full batches that are already prepared."""

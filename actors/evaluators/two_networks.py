@@ -30,6 +30,16 @@ class TwoNetworks:
         """Runtime and precision, as text for the user."""
         return str(getattr(self.policy or self.value, "description", "no network"))
 
+    def answer_both(self, leaves: Leaves) -> Evaluation:
+        """Logits and values of all leaves; logits are equal without a policy network, values 0 without the other."""
+        logits, values = np.zeros(len(leaves.actions), np.float32), np.zeros(len(leaves), np.float32)
+        if self.policy is not None:
+            logits[:] = self(leaves).logits
+        if self.value is not None:
+            bare = Leaves(leaves.packed, leaves.uniform, np.zeros_like(leaves.offsets), leaves.actions[:0])
+            values[:] = self(bare).values
+        return Evaluation(logits, values, self.version)
+
     def __call__(self, leaves: Leaves) -> Evaluation:
         """Logits of the leaves with actions, values of the others."""
         has_actions = leaves.offsets[1:] > leaves.offsets[:-1]  # [B]
@@ -43,6 +53,11 @@ class TwoNetworks:
         if len(rows):
             values[rows] = _asked(self.value)(_take(leaves, rows)).values[: len(rows)]
         return Evaluation(logits, values, self.version)
+
+
+def answer_both(evaluate: Evaluate, leaves: Leaves) -> Evaluation:
+    """Logits and values of leaves with actions, of one network or of two."""
+    return evaluate.answer_both(leaves) if isinstance(evaluate, TwoNetworks) else evaluate(leaves)
 
 
 def has_policy(evaluate: Evaluate) -> bool:

@@ -14,8 +14,9 @@ import numpy as np
 
 from shusaku.actors.evaluators.evaluator import NO_VERSION
 from shusaku.actors.inference.protocol import MAX_IN_FLIGHT, ServerUnavailableError, Transport
+from shusaku.actors.inference.shm_segment import MAX_SLOT_BYTES
 from shusaku.common._core import Game
-from shusaku.common.leaves_codec import MAX_REQUEST_BYTES, LeavesCodec, concat_evaluations, decode_evaluation
+from shusaku.common.leaves_codec import LeavesCodec, concat_evaluations, decode_evaluation
 from shusaku.common.messages import Evaluation, Leaves
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 2.0  # between two attempts
@@ -41,13 +42,13 @@ class _Request:
 class RemoteEvaluator:
     """Asks servers through `transport`; used by one thread, like any evaluator.
 
-    Up to two evaluations may be in flight, and at most MAX_IN_FLIGHT requests of them; they are finished in the order
-    in which they were begun.
+    Up to MAX_IN_FLIGHT evaluations may be in flight; they are finished in the order in which they were begun.  Each is
+    one request, or as few as the transport carries.
     """
 
     def __init__(
         self, transport: Transport, client: int, game: Game, *, should_stop: Callable[[], bool] = lambda: False,
-        on_wait: Callable[[], None] = lambda: None, timeout: float = 10.0, max_bytes: int = MAX_REQUEST_BYTES,
+        on_wait: Callable[[], None] = lambda: None, timeout: float = 10.0,
     ) -> None:
         """`client`: the number of this client; `timeout`: seconds until an unanswered request is sent again.
 
@@ -55,7 +56,7 @@ class RemoteEvaluator:
         """
         self._on_wait = on_wait
         self._transport, self._should_stop, self._timeout = transport, should_stop, timeout
-        self._codec = LeavesCodec(game, max_bytes)
+        self._codec = LeavesCodec(game, MAX_SLOT_BYTES)
         self._random = np.random.default_rng(client)  # so that clients do not come back all at once
         self._in_flight: deque[list[_Request]] = deque()
         self._requests_in_flight = 0
@@ -83,7 +84,8 @@ class RemoteEvaluator:
         """Sends the leaves, at least one, without waiting; their arrays are free when it returns."""
         assert len(leaves), "there is nothing to evaluate"
         assert len(self._in_flight) < MAX_IN_FLIGHT, "finish() the evaluation that was begun before"
-        self._in_flight.append([_Request(part, self._codec.encode(part)) for part in self._codec.split(leaves)])
+        parts = self._codec.split(leaves, self._transport.max_bytes)
+        self._in_flight.append([_Request(part, self._codec.encode(part)) for part in parts])
         self._send_more()
 
     def finish(self) -> Evaluation:
@@ -151,7 +153,7 @@ class RemoteEvaluator:
         for requests in self._in_flight:
             for request in requests:
                 if request.ticket is None and request.answer is None:
-                    if self._requests_in_flight >= MAX_IN_FLIGHT:
+                    if self._requests_in_flight >= self._transport.slots:
                         return
                     try:
                         request.ticket = self._transport.send(request.payload)

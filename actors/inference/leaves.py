@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shusaku.common._core import Game
 from shusaku.common.messages import Leaves
@@ -25,17 +24,6 @@ def concat_leaves(parts: Sequence[Leaves]) -> Leaves:
         offsets,
         np.concatenate([part.actions for part in parts]),
     )
-
-
-def non_finite_rows(parts: Sequence[Leaves], logits: NDArray[np.float16], values: NDArray[np.float16]) -> int:
-    """How many positions have a number that is not finite in their answer: logits [N], values [B] of all parts."""
-    if not parts or (np.isfinite(logits).all() and np.isfinite(values).all()):
-        return 0
-    bad = ~np.isfinite(values)  # [B]
-    starts = np.flatnonzero(~np.isfinite(logits))
-    ends = np.cumsum(np.concatenate([np.diff(part.offsets) for part in parts]))
-    bad[np.searchsorted(ends, starts, side="right")] = True
-    return int(np.count_nonzero(bad))
 
 
 def sample_leaves(game: Game, count: int) -> Leaves:

@@ -1,12 +1,27 @@
 """The evaluators of an inference server, one per batch-size bucket, and the batches in flight in them."""
 
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from shusaku.actors.evaluators.buckets import make_buckets
-from shusaku.actors.evaluators.evaluator import Evaluator, SplitEvaluator
-from shusaku.actors.inference.batching import smallest_fitting
+from shusaku.actors.evaluators.evaluator import Evaluator, PreparingEvaluator, SplitEvaluator, StagedEvaluator
+from shusaku.common._core import BatchInputs, Game, RequestBatch
 from shusaku.common.messages import Evaluation, Leaves, Weights
+
+SMOOTHING = 0.2  # weight of the newest batch in the time that a batch of its size is expected to take
+
+
+class _InFlight(NamedTuple):
+    batch: RequestBatch
+    evaluator: SplitEvaluator
+    size: int
+    begun_at: float
+    expected_end: float
 
 
 class BatchPipeline:
@@ -15,7 +30,7 @@ class BatchPipeline:
     If the device has no memory for a size, only smaller sizes are used and `description` says so.
     """
 
-    def __init__(self, make_evaluator: Callable[[int], Evaluator], sizes: Sequence[int]) -> None:
+    def __init__(self, game: Game, make_evaluator: Callable[[int], Evaluator], sizes: Sequence[int]) -> None:
         """An error of `make_evaluator` for the smallest size is raised here."""
         made, memory_error = make_buckets(make_evaluator, sorted(set(sizes)))
         self._evaluators: dict[int, SplitEvaluator] = {
@@ -25,18 +40,53 @@ class BatchPipeline:
         self.sizes = list(made)  # ascending
         self._note = f"; batches of at most {self.sizes[-1]}: {memory_error}" if memory_error else ""
         self.depth = min(evaluator.depth for evaluator in self._evaluators.values())
+        largest = made[self.sizes[-1]]
+        # One more than are in flight, which is laid meanwhile; the first is the next.
+        self._stages = deque(
+            largest.new_stage(self.sizes[-1]) for _ in range(self.depth + 1)
+        ) if isinstance(largest, StagedEvaluator) else None
+        # Another evaluator has copied a batch when `begin` returns, so one set of arrays is enough.
+        self._inputs = new_inputs(game, self.sizes[-1]) if self._stages is None else None
         self._last_size = self.sizes[-1]
         self._weights: Weights | None = None  # the newest; an evaluator loads them when it is next used
-        self._in_flight: deque[tuple[SplitEvaluator, int, int]] = deque()  # evaluator, positions, actions
+        self._in_flight: deque[_InFlight] = deque()
+        self._seconds: dict[int, float] = {}  # size -> what a batch of it takes
+        self._last_end = 0.0  # of a batch
 
     @property
     def description(self) -> str:
         """Runtime and precision of the evaluator that was used last, and why they were chosen."""
         return self._evaluators[self._last_size].description + self._note
 
+    @property
+    def inputs(self) -> BatchInputs:
+        """What the next batch is laid into."""
+        return self._stages[0].inputs if self._stages is not None else cast(BatchInputs, self._inputs)
+
+    @property
+    def weights(self) -> Weights | None:
+        """The newest ones."""
+        return self._weights
+
     def __len__(self) -> int:
         """Batches in flight."""
         return len(self._in_flight)
+
+    @property
+    def busy_until(self) -> float:
+        """When the device is expected to end the last batch in flight, in seconds of the monotonic clock."""
+        return self._in_flight[-1].expected_end
+
+    @property
+    def oldest(self) -> RequestBatch:
+        """The batch that `finish` waits for."""
+        return self._in_flight[0].batch
+
+    def prepare(self, weights: Weights) -> None:
+        """Makes ready what `load` takes, if the evaluators can; any thread may call this.  ValueError as there."""
+        evaluator = self._evaluators[self._last_size]
+        if isinstance(evaluator, PreparingEvaluator):
+            evaluator.prepare(weights)
 
     def load(self, weights: Weights, sample: Callable[[int], Leaves]) -> None:
         """New weights for the next batches; the first ones go into every size, which evaluates `sample(size)` once.
@@ -51,34 +101,57 @@ class BatchPipeline:
             self._evaluators[self._last_size].load(weights)
         self._weights = weights
 
-    def begin(self, leaves: Leaves) -> None:
-        """Starts a batch in the smallest evaluator that holds it, with the newest weights.
+    def begin(self, batch: RequestBatch, columns: Sequence[NDArray[np.generic]]) -> None:
+        """Starts a batch, whose leaves are these columns, in the smallest evaluator that holds it.
 
-        A batch larger than the largest evaluator is computed synchronously, in parts; no other may be in flight then.
+        Unless it is larger than any, it lies in `inputs`.  A larger one is computed synchronously, in parts; no other
+        may be in flight then.
         """
         assert self._weights is not None, "load() first"
-        assert len(leaves) <= self.sizes[-1] or not self._in_flight, "finish() the batches that were begun before"
-        self._last_size = smallest_fitting(self.sizes, len(leaves))
-        evaluator = self._evaluators[self._last_size]
+        assert batch.rows <= self.sizes[-1] or not self._in_flight, "finish() the batches that were begun before"
+        size = self._last_size = next((size for size in self.sizes if size >= batch.rows), self.sizes[-1])
+        evaluator = self._evaluators[size]
         if evaluator.version != self._weights.version:
             evaluator.load(self._weights)
-        if len(leaves) > self._last_size:
+        if batch.rows > size:
             evaluator = _Synchronous(evaluator)
-        evaluator.begin(leaves)
-        self._in_flight.append((evaluator, len(leaves), len(leaves.actions)))
+        begun_at = time.monotonic()
+        free_at = max(begun_at, self.busy_until) if self._in_flight else begun_at
+        if self._stages is not None and isinstance(evaluator, StagedEvaluator):
+            evaluator.begin_staged(self._stages[0], batch.rows, batch.actions)
+            self._stages.rotate(-1)
+        else:
+            evaluator.begin(Leaves(*columns))  # type: ignore[arg-type]
+        self._in_flight.append(
+            _InFlight(batch, evaluator, size, begun_at, free_at + self._seconds.get(size, 0.0)))
+
+    def abandon(self) -> list[RequestBatch]:
+        """The batches in flight; none of them is finished after this."""
+        batches = [one.batch for one in self._in_flight]
+        self._in_flight.clear()
+        return batches
 
     def is_done(self) -> bool:
         """Whether `finish` would return without waiting."""
-        return self._in_flight[0][0].is_done()
+        return self._in_flight[0].evaluator.is_done()
 
     def finish(self) -> Evaluation:
-        """Waits for the oldest batch; its arrays are valid until the next call.  ValueError for a wrong shape."""
-        evaluator, rows, actions = self._in_flight.popleft()
-        evaluation = evaluator.finish()
-        if len(evaluation.logits) != actions or len(evaluation.values) != rows:
-            raise ValueError(f"{len(evaluation.logits)} logits and {len(evaluation.values)} values for "
-                             f"{actions} actions and {rows} positions")
+        """Waits for the oldest batch; its arrays are valid until the next call."""
+        done = self._in_flight.popleft()
+        evaluation = done.evaluator.finish()
+        now = time.monotonic()
+        spent = now - max(done.begun_at, self._last_end)
+        self._seconds[done.size] = spent + (1 - SMOOTHING) * (self._seconds.get(done.size, spent) - spent)
+        self._last_end = now
         return evaluation
+
+
+def new_inputs(game: Game, rows: int) -> BatchInputs:
+    """Arrays for a batch of so many positions."""
+    return BatchInputs(
+        np.zeros((rows, game.packed_bytes), np.uint8), np.zeros((rows, game.num_uniform_planes), np.float32),
+        np.zeros(rows + 1, np.int32), np.zeros(rows * game.max_legal_actions, np.uint16),
+    )
 
 
 class _Synchronous:

@@ -5,7 +5,7 @@ Requests and answers are the bytes of `common.leaves_codec`.
 
 from typing import Any, Protocol
 
-MAX_IN_FLIGHT = 2  # requests of one client
+MAX_IN_FLIGHT = 16  # evaluations of one client: it has one for each of its groups of games
 
 
 class ServerUnavailableError(RuntimeError):
@@ -37,6 +37,14 @@ class Transport(Protocol):
 
     It may change to another server at any time, also between two attempts of one request.
     """
+
+    @property
+    def max_bytes(self) -> int:
+        """The largest request that it carries well just now; leaves that need more are split."""
+
+    @property
+    def slots(self) -> int:
+        """Requests that may be in flight."""
 
     def send(self, payload: bytes) -> Any:
         """Sends a request without waiting; a ticket (not None) for `receive`.

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import NoReturn
 
-from shusaku.actors.inference.protocol import MAX_IN_FLIGHT, ServerUnavailableError
+from shusaku.actors.inference.protocol import ServerUnavailableError
 from shusaku.actors.inference.shm_segment import ACCEPTED, HANDSHAKE, HANDSHAKE_MARK, Body, Segment, Status
 from shusaku.common.codec import CodecError
 
@@ -16,29 +16,30 @@ CONNECT_SECONDS = 5.0
 class SharedMemoryTransport:
     """One connection to one server process; used by one thread.  After a failure it stays closed."""
 
-    def __init__(self, address: str, client: int, slot_bytes: int, *, deadline: float,
+    def __init__(self, address: str, client: int, slot_bytes: int, *, deadline: float, slots: int = 2,
                  record_seconds: Callable[[float], None] = lambda seconds: None) -> None:
         """Connects to the server at `address`.
 
-        `slot_bytes`: size of the largest request; `deadline`: seconds for an answer, after which the connection is
-        closed; `record_seconds` gets the round-trip time of each call.
+        `slot_bytes`: size of the largest request, of which `slots` may be in flight; `deadline`: seconds for an answer,
+        after which the connection is closed; `record_seconds` gets the round-trip time of each call.
         OSError if there is no such server, or too little memory.
         """
         self._deadline, self._record_seconds = deadline, record_seconds
-        self._segment = Segment.create(MAX_IN_FLIGHT, slot_bytes)
+        self.max_bytes, self.slots = slot_bytes, slots
+        self._segment = Segment.create(slots, slot_bytes)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._is_closed = False
         try:
             self._socket.settimeout(CONNECT_SECONDS)
             self._socket.connect(address)
-            handshake = HANDSHAKE.pack(HANDSHAKE_MARK, client, MAX_IN_FLIGHT, slot_bytes)
+            handshake = HANDSHAKE.pack(HANDSHAKE_MARK, client, slots, slot_bytes)
             socket.send_fds(self._socket, [handshake], [self._segment.descriptor])
             if self._socket.recv(1) != ACCEPTED:
                 raise ConnectionRefusedError("the inference server did not accept the client")
         except OSError:
             self.close()
             raise
-        self._free = list(range(MAX_IN_FLIGHT))
+        self._free = list(range(slots))
         self._sent_at: dict[int, float] = {}  # slots in flight
         self._received: dict[int, Body] = {}  # answers that were not asked for yet
 

@@ -2,10 +2,10 @@
 
     slot    status u4 | size u4 | written at f8, seconds of the host's monotonic clock | body [slot_bytes]
 
-There is a slot for each request in flight; the answer, which is never larger, overwrites its request.  The memory is a
-Linux memfd without a name whose descriptor travels over a socket, so that nothing is left behind when a process dies.
-All of it is allocated at once, so that too little memory is an error now and not a fault later, and it is sealed, so
-that neither side can shrink it.
+The server's side is `common/core/serving/request_port.h`.  There is a slot for each request in flight; the answer,
+which is never larger, overwrites its request.  The memory is a Linux memfd without a name whose descriptor travels over
+a socket, so that nothing is left behind when a process dies.  All of it is allocated at once, so that too little memory
+is an error now and not a fault later, and it is sealed, so that neither side can shrink it.
 """
 
 import fcntl
@@ -19,7 +19,7 @@ from typing import NamedTuple
 HANDSHAKE = struct.Struct("<8sIII")  # mark, number of the client, slots, bytes of a slot
 HANDSHAKE_MARK = b"SHUSHM01"
 ACCEPTED = b"\xff"  # the server's answer to a handshake
-MAX_SLOTS, MAX_SLOT_BYTES = 8, 1 << 20  # of one client
+MAX_SLOTS, MAX_SLOT_BYTES = 16, 1 << 26  # of one client; a batch of 1,024 positions of shogi takes 5 MB
 
 _HEAD = struct.Struct("<IId")
 _ALIGN = 64
@@ -96,6 +96,11 @@ class Segment:
             raise ValueError(f"a body of {size:,} bytes; a slot takes {self.slot_bytes:,}")
         begin = slot * self._stride + _HEAD.size
         return Body(Status(status), self._map[begin : begin + size], written_at)
+
+    def detach(self) -> int:
+        """The descriptor, which is the caller's from now on; otherwise as `close`."""
+        self._map.close()
+        return self.descriptor
 
     def close(self) -> None:
         """Releases the memory; neither `read` nor `write` may follow."""

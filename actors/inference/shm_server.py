@@ -4,6 +4,9 @@ A client connects to a Unix socket, hands over the descriptor of a `Segment`, an
 a request lies there; the server writes the number back when the answer does.  A connection belongs to one server
 process and one client process: if either ends, the other reads the end of the stream at once.  The socket lies in
 Linux's abstract namespace, which leaves no file behind, and only processes of the same user are accepted.
+
+One thread accepts clients, another serves them in C++, from the byte that announces a request to its row in a batch:
+`common/core/serving/request_port.h`.
 """
 
 import contextlib
@@ -13,10 +16,8 @@ import selectors
 import socket
 import struct
 import threading
-from functools import partial
 
-from shusaku.actors.inference.protocol import ServerUnavailableError
-from shusaku.actors.inference.server import InferenceServer, Request
+from shusaku.actors.inference.server import InferenceServer
 from shusaku.actors.inference.shm_segment import (
     ACCEPTED,
     HANDSHAKE,
@@ -24,10 +25,8 @@ from shusaku.actors.inference.shm_segment import (
     MAX_SLOT_BYTES,
     MAX_SLOTS,
     Segment,
-    Status,
 )
-from shusaku.common.codec import CodecError
-from shusaku.common.leaves_codec import encode_answer
+from shusaku.common import _core
 
 MAX_CLIENTS = 4096
 RETRY_SECONDS = 0.05  # until a connection is accepted again, after the process had too many open files
@@ -35,12 +34,14 @@ _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 
 
 class SharedMemoryServer:
-    """Accepts clients of this host; its own thread takes their requests, the inference thread answers them."""
+    """Accepts clients of this host and serves them, each in a thread of its own."""
 
     def __init__(self, server: InferenceServer) -> None:
         """OSError if the system has no abstract sockets."""
+        if not hasattr(_core, "RequestPort"):
+            raise OSError("shared memory needs Linux")
         self.address = f"\0shusaku-{secrets.token_hex(16)}"
-        self._server = server
+        self._port = _core.RequestPort(server.queue)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._listener.bind(self.address)
         self._listener.listen(MAX_CLIENTS)
@@ -49,17 +50,31 @@ class SharedMemoryServer:
         self._wake, self._woken = socket.socketpair()
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._selector.register(self._woken, selectors.EVENT_READ)
-        self._connections: set[_Connection] = set()
-        self._thread = threading.Thread(target=self._run, name="shared memory", daemon=True)
-        self._thread.start()
+        self._arriving: set[socket.socket] = set()  # connected, but without their handshake
+        self._threads = [threading.Thread(target=target, name=name, daemon=True) for target, name in (
+            (self._accept_all, "shared memory, new clients"), (self._port.run, "shared memory"))]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def connections(self) -> int:
+        """Clients that are connected."""
+        return len(self._arriving) + self._port.connections
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its threads run."""
+        return all(thread.is_alive() for thread in self._threads)
 
     def close(self) -> None:
         """Ends every connection; closing it again does nothing."""
         with contextlib.suppress(OSError):  # the thread has ended and closed the socket
             self._wake.send(b"x")
-        self._thread.join()
+        self._threads[0].join()  # nothing is attached to a port that has ended
+        self._port.end()
+        self._threads[1].join()
 
-    def _run(self) -> None:
+    def _accept_all(self) -> None:
         try:
             while True:
                 for key, _ in self._selector.select():
@@ -68,14 +83,12 @@ class SharedMemoryServer:
                     if key.fileobj is self._listener:
                         self._accept()
                     else:
-                        self._serve(key.data)
+                        self._take_handshake(key.data)
         finally:
             self._selector.close()
-            for connection in self._connections:
-                connection.close()
-            self._connections.clear()
-            for one in (self._listener, self._wake, self._woken):
+            for one in (*self._arriving, self._listener, self._wake, self._woken):
                 one.close()
+            self._arriving.clear()
 
     def _accept(self) -> None:
         try:
@@ -88,105 +101,46 @@ class SharedMemoryServer:
                 self._woken.recv(1, socket.MSG_PEEK)
             return
         _, uid, _ = _CREDENTIALS.unpack(client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
-        if uid != os.getuid() or len(self._connections) >= MAX_CLIENTS:
+        if uid != os.getuid() or self.connections >= MAX_CLIENTS:
             client.close()
             return
         client.setblocking(False)
-        connection = _Connection(client)
-        self._selector.register(client, selectors.EVENT_READ, connection)
-        self._connections.add(connection)
+        self._selector.register(client, selectors.EVENT_READ, client)
+        self._arriving.add(client)
 
-    def _serve(self, connection: "_Connection") -> None:
+    def _take_handshake(self, client: socket.socket) -> None:
         try:
-            if connection.segment is None:
-                connection.accept_handshake()
-                return
-            slot = connection.next_slot()
+            number, segment = _read_handshake(client)
         except BlockingIOError:
             return
         except (OSError, ValueError, EOFError):
-            self._drop(connection)
+            self._selector.unregister(client)
+            client.close()
+            self._arriving.discard(client)
             return
-        try:
-            body = connection.segment.read(slot)
-            if body.status is not Status.REQUEST:
-                raise CodecError(f"slot {slot} holds no request")
-            settled = partial(connection.answer_request, slot)
-            connection.requests[slot] = self._server.submit(connection.client, body.data, settled)
-        except (CodecError, ValueError) as error:
-            connection.answer(slot, Status.REFUSED, str(error).encode())
-        except ServerUnavailableError as error:
-            connection.answer(slot, Status.UNAVAILABLE, str(error).encode())
-
-    def _drop(self, connection: "_Connection") -> None:
-        self._selector.unregister(connection.socket)
-        connection.close()
-        for request in connection.requests.values():  # the answer would have no reader
-            self._server.withdraw(request)
-        self._connections.discard(connection)  # last, so that it is listed until everything is released
+        self._selector.unregister(client)
+        memory = segment.detach()
+        # The client may send as soon as it is accepted, and is served from now on.
+        with contextlib.suppress(OSError):
+            client.send(ACCEPTED)
+        with contextlib.suppress(OSError, RuntimeError):  # no memory for another mapping: both descriptors are closed
+            self._port.attach(client.detach(), memory, segment.slots, segment.slot_bytes, number)
+        self._arriving.discard(client)
 
 
-class _Connection:
-    """A connected client, as the server sees it.  The inference thread writes its answers."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self.socket = connection
-        self.client = -1
-        self.segment: Segment | None = None
-        self.requests: dict[int, Request] = {}  # the newest of each slot; used by the listener's thread alone
-        self._lock = threading.Lock()  # so that no answer is written into memory that is being released
-
-    def accept_handshake(self) -> None:
-        """Reads the client's number and maps its memory; ValueError, EOFError or OSError if the handshake is wrong."""
-        message, descriptors, _, _ = socket.recv_fds(self.socket, HANDSHAKE.size, 4)
-        try:
-            if not message:
-                raise EOFError
-            if len(message) != HANDSHAKE.size or len(descriptors) != 1:
-                raise ValueError("not a handshake")
-            mark, self.client, slots, slot_bytes = HANDSHAKE.unpack(message)
-            if mark != HANDSHAKE_MARK or not 1 <= slots <= MAX_SLOTS or not 1 <= slot_bytes <= MAX_SLOT_BYTES:
-                raise ValueError(f"a handshake of {mark!r} with {slots} slots of {slot_bytes:,} bytes")
-        except (EOFError, ValueError):
-            for descriptor in descriptors:
-                os.close(descriptor)
-            raise
-        self.segment = Segment(descriptors[0], slots, slot_bytes)
-        self.socket.send(ACCEPTED)
-
-    def next_slot(self) -> int:
-        """The slot of the next request; EOFError if the client has ended, ValueError for a number without a slot."""
-        assert self.segment is not None
-        message = self.socket.recv(1)
+def _read_handshake(client: socket.socket) -> tuple[int, Segment]:
+    """The client's number and its memory; ValueError, EOFError or OSError if the handshake is wrong."""
+    message, descriptors, _, _ = socket.recv_fds(client, HANDSHAKE.size, 4)
+    try:
         if not message:
             raise EOFError
-        if message[0] >= self.segment.slots:
-            raise ValueError(f"there is no slot {message[0]}")
-        return message[0]
-
-    def answer_request(self, slot: int, request: Request) -> None:
-        """Writes the answer, or the error, of the request in this slot."""
-        if request.error is not None:
-            self.answer(slot, Status.UNAVAILABLE, str(request.error).encode())
-        else:
-            self.answer(slot, Status.ANSWER, encode_answer(request.logits, request.values, request.version))
-
-    def answer(self, slot: int, status: Status, body: bytes) -> None:
-        """Writes into the slot and notifies the client; does nothing if the connection has ended."""
-        with self._lock:
-            if self.segment is None:
-                return
-            self.segment.write(slot, status, body if status is Status.ANSWER else body[: self.segment.slot_bytes])
-            try:
-                self.socket.send(bytes([slot]))
-            except OSError:  # the client died or does not read; the listener's thread sees the end and closes
-                with contextlib.suppress(OSError):
-                    self.socket.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        """Releases socket and memory; called by the listener's thread after it left the selector."""
-        with self._lock:
-            segment, self.segment = self.segment, None
-            self.socket.close()
-            if segment is not None:
-                segment.close()
+        if len(message) != HANDSHAKE.size or len(descriptors) != 1:
+            raise ValueError("not a handshake")
+        mark, number, slots, slot_bytes = HANDSHAKE.unpack(message)
+        if mark != HANDSHAKE_MARK or not 1 <= slots <= MAX_SLOTS or not 1 <= slot_bytes <= MAX_SLOT_BYTES:
+            raise ValueError(f"a handshake of {mark!r} with {slots} slots of {slot_bytes:,} bytes")
+    except (EOFError, ValueError):
+        for descriptor in descriptors:
+            os.close(descriptor)
+        raise
+    return number, Segment(descriptors[0], slots, slot_bytes)

@@ -3,16 +3,20 @@
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 import ray
 
 from shusaku.actors.inference.protocol import ServerUnavailableError
 from shusaku.actors.inference.shm_client import SharedMemoryTransport
+from shusaku.actors.inference.shm_segment import MAX_SLOT_BYTES, MAX_SLOTS
+from shusaku.common._core import Game
 from shusaku.common.codec import CodecError
-from shusaku.common.leaves_codec import LeavesCodec
+from shusaku.common.leaves_codec import MAX_REQUEST_BYTES, LeavesCodec
 
 TIMED_EVERY, TIMED_CALLS = 8, 500  # every 8th Ray call is timed; percentiles are of the newest 500 timed calls
+CALLS = 4  # through Ray in flight: a group of games may need several
 SERVER_SECONDS = 5.0  # that a server may take over one call
 ADDRESS_SECONDS = 5.0  # to learn the address of a server's shared memory
 RETRY_SECONDS = 60.0  # until shared memory that failed is tried again
@@ -25,9 +29,13 @@ class ServerTransport:
     called through Ray and shared memory is tried again after RETRY_SECONDS.
     """
 
-    def __init__(self, client: int, codec: LeavesCodec) -> None:
-        """`client`: the number of this actor; `codec` bounds the size of a request."""
-        self._client, self._slot_bytes = client, codec.max_bytes
+    def __init__(self, client: int, game: Game, groups: Sequence[int]) -> None:
+        """`client`: the number of this actor; `groups`: games of each of its groups, which is a request at a time."""
+        self._client, rows, self._memory_slots = client, max(groups), min(MAX_SLOTS, len(groups))
+        bound = LeavesCodec(game, MAX_SLOT_BYTES)
+        self._call_bytes = LeavesCodec(game, MAX_REQUEST_BYTES).max_bytes
+        whole = bound.rules.size(rows, rows * game.max_legal_actions)
+        self._slot_bytes = max(self._call_bytes, min(whole, bound.max_bytes))
         self._servers: list[tuple[Any, str]] = []  # actor handle, address of its shared memory or empty
         self._changed = threading.Condition()
         self._next = client  # actors are spread over the servers
@@ -52,6 +60,16 @@ class ServerTransport:
         with self._changed:
             self._servers = with_addresses
             self._changed.notify_all()
+
+    @property
+    def max_bytes(self) -> int:
+        """What shared memory holds, or what a Ray call carries; see `Transport`."""
+        return self._slot_bytes if self._has_memory() else self._call_bytes
+
+    @property
+    def slots(self) -> int:
+        """Requests that may be in flight; see `Transport`."""
+        return self._memory_slots if self._has_memory() else CALLS
 
     def send(self, payload: bytes) -> Any:
         """Sends a request to the current server; see `Transport`."""
@@ -78,6 +96,11 @@ class ServerTransport:
         if isinstance(carrier, SharedMemoryTransport):
             return self._receive_from_memory(carrier, handle, timeout)
         return self._receive_from_ray(carrier, handle, timeout)
+
+    def _has_memory(self) -> bool:
+        with self._changed:
+            address = self._servers[self._next % len(self._servers)][1] if self._servers else ""
+        return bool(address) and self._connect(address) is not None
 
     def _receive_from_memory(self, connection: SharedMemoryTransport, slot: int, timeout: float) -> bytes:
         try:
@@ -121,7 +144,8 @@ class ServerTransport:
             return None
         try:
             self._connections[address] = SharedMemoryTransport(
-                address, self._client, self._slot_bytes, deadline=SERVER_SECONDS, record_seconds=self._seconds.append
+                address, self._client, self._slot_bytes, deadline=SERVER_SECONDS, slots=self._memory_slots,
+                record_seconds=self._seconds.append,
             )
         except OSError as error:
             self._failed_at[address] = now

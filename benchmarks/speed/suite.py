@@ -17,7 +17,7 @@ AUTO = "actors.games_per_actor=auto"
 CONNECT_FOUR = f"game=connect_four network=small {SELF_PLAY} {AUTO}"
 GO = f"game=go game.size=9 network=tutorial {SELF_PLAY}"
 SIMULATED_GPU = (
-    "inference.placement=server inference.runtime=simulated_gpu inference.batch_latency_ms=10 actors.count=16 "
+    "inference.placement=server inference.runtime=simulated_gpu inference.simulated_gpu_batch_ms=10 actors.count=16 "
     "actors.cpus=0.1 actors.games_per_actor=64"
 )
 GAMES = (

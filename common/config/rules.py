@@ -33,9 +33,10 @@ _LIMITS: Limits = [
     (one_of("auto", "actor", "server"), ["inference.placement"]),
     (one_of("auto", "openvino", "torch", "uniform", "pseudo_random", "simulated_gpu"), ["inference.runtime"]),
     (one_of(*PRECISIONS), ["inference.precision"]),
+    (one_of("auto", "eager", "compiled"), ["inference.gpu_program"]),
     (one_of("", *PRECISIONS), ["first.precision", "second.precision"]),
     (one_of("auto", "fp32", "bf16"), ["learner.precision"]),
-    (one_of("cpu", "cuda"), ["inference.device", "learner.device"]),
+    (one_of("auto", "cpu", "cuda"), ["inference.device", "learner.device"]),
     (one_of("power", "fixed"), ["replay.window"]),
     (one_of("planes", "moves"), ["replay.keep"]),
     (one_of("linear", "planes"), ["network.policy_head"]),
@@ -72,10 +73,13 @@ _LIMITS: Limits = [
     (number("; -1: never", at_least=-1, at_most=0), ["engine.resign_value"]),
     (number(at_least=0, at_most=10), ["play.temperature"]),
     (number(at_least=0, at_most=1000), ["inference.deadline_ms"]),
+    (number("; auto: one for each GPU that serves", at_least=0, at_most=256), ["inference.servers"]),
+    (number(", a share of one GPU; auto: as many as there are allow", at_least=0, at_most=1),
+     ["inference.gpus_per_server", "learner.gpus"]),
     (number("; more actors are not supported", at_least=0, at_most=4096), ["actors.count"]),
     (number("; auto measures at the start", at_least=0, at_most=65536), ["actors.games_per_actor"]),
     (number(at_least=1), [
-        "run.keep_checkpoints", "inference.servers", "replay.capacity", "replay.minimum", "replay.megabytes",
+        "run.keep_checkpoints", "replay.capacity", "replay.minimum", "replay.megabytes",
         "network.policy_filters", "network.value_filters", "network.value_hidden", "learner.schedule_steps",
         "learner.publish_every", "learner.max_bad_steps", "rater.simulations", "gate.every", "strength.simulations",
         "strength.positions", "engine.resign_moves", "value.last_switch", "reinforce.games", "reinforce.pool_every",
@@ -87,9 +91,10 @@ _LIMITS: Limits = [
     (number(", a share of the points", at_least=0, below=1), ["gate.score"]),
     (number(", a share of the time", above=0, at_most=1), ["rater.share", "gate.share"]),
     (number(above=0), [
-        "run.max_outage_minutes", "inference.batch_latency_ms", "replay.samples_per_position", "learner.learning_rate",
-        "match.move_seconds", "match.start_seconds",
+        "run.max_outage_minutes", "inference.simulated_gpu_batch_ms", "replay.samples_per_position",
+        "learner.learning_rate", "match.move_seconds", "match.start_seconds",
     ]),
+    (number(at_least=0), ["inference.simulated_gpu_row_us", "inference.simulated_gpu_batches"]),
     (number(", for example 0.1 to oversubscribe on purpose", above=0), ["actors.cpus"]),
     (number("; strength.enabled=false switches it off", above=0), ["strength.minutes"]),
     (number(above=0, at_most=1), ["replay.window_exponent", "replay.window_factor", "learner.cooldown_share"]),
@@ -144,7 +149,7 @@ def _rules(config: Config, conditions: Iterable[_Condition]) -> Iterator[Rule]:
 
 def _conditions(config: Config) -> Iterator[_Condition]:
     inference, replay, learner = config.inference, config.replay, config.learner
-    targets, is_on_gpu = learner.targets, inference.device == "cuda"
+    targets, is_on_gpu = learner.targets, inference.is_on_gpu
     unknown = next((name for name in targets if name not in TARGETS), "")
     yield ("inference.placement", not (inference.placement == "actor" and is_on_gpu),
            "one actor cannot fill a GPU; with inference.device=cuda use inference.placement=server")
@@ -269,7 +274,7 @@ def _reinforce_conditions(config: Config) -> Iterator[_Condition]:
            "must be false: the gradient is that of the moves as they were drawn")
     yield ("inference.placement", config.inference.placement != "server",
            "an actor of policy gradient evaluates two policies by itself; use inference.placement=actor")
-    yield ("inference.device", config.inference.device == "cpu",
+    yield ("inference.device", not config.inference.is_on_gpu,
            "an actor of policy gradient evaluates two policies by itself; use inference.device=cpu")
     yield "gating", config.gating == "none", "each version plays the next games of policy gradient; use gating=none"
 
@@ -291,7 +296,7 @@ def _value_conditions(config: Config) -> Iterator[_Condition]:
         yield changed, False, "changes no games for a value network; leave it out, or use value.enabled=false"
     yield ("inference.placement", config.inference.placement != "server",
            "games for a value network are evaluated by their actors; use inference.placement=actor")
-    yield ("inference.device", config.inference.device == "cpu",
+    yield ("inference.device", not config.inference.is_on_gpu,
            "games for a value network are evaluated by their actors; use inference.device=cpu")
     for key, is_off in (("strength.enabled", not config.strength.enabled), ("rater.enabled", not config.rater.enabled),
                         ("gating", config.gating == "none")):

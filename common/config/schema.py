@@ -61,17 +61,31 @@ class InferenceConfig:
     """How positions are evaluated."""
 
     placement: str = "auto"  # actor: inside each actor; server: batched for all of them; auto: server on a GPU
-    servers: int = 1  # inference servers, with placement server
+    servers: int = 0  # inference servers, with placement server; auto (0): one, or one for each GPU that serves
+    gpus_per_server: float = 0.0  # of Ray's; auto (0): one, or half of one if the learner takes the other half
     deadline_ms: float = 2.0  # a server waits no longer than this for more positions
     runtime: str = "auto"  # openvino | torch; auto: torch on a GPU; uniform | pseudo_random | simulated_gpu: none
-    batch_latency_ms: float = 10.0  # of the simulated GPU, for a batch of any size
-    precision: str = "auto"  # fp32 | bf16 | int8 (while its error is small); auto: bf16 where the processor has it
-    device: str = "cpu"  # cpu | cuda
+    simulated_gpu_batch_ms: float = 10.0  # runtime=simulated_gpu: what a batch takes, and
+    simulated_gpu_row_us: float = 0.0  # each row of it, used or not
+    simulated_gpu_batches: int = 0  # after which it fails for good, to see what a run does then; 0: never
+    precision: str = "auto"  # fp32 | bf16 | int8 (while its error is small); auto: the fastest, measured
+    device: str = "auto"  # cpu | cuda; auto: GPUs of a run, as `shusaku plan` says
+    gpu_program: str = "auto"  # on a GPU, for full batches: eager | compiled; auto: the faster one, measured once
+
+    @property
+    def chosen_device(self) -> str:
+        """Either cpu or cuda: a GPU that is still to be chosen is none."""
+        return "cuda" if self.device == "cuda" else "cpu"
+
+    @property
+    def is_on_gpu(self) -> bool:
+        """Whether a GPU was chosen."""
+        return self.chosen_device == "cuda"
 
     @property
     def is_quantised(self) -> bool:
         """Whether weights need scales for 8 bits, as far as the configuration says."""
-        return self.precision == "int8" and self.device == "cpu" and self.runtime in ("auto", "openvino")
+        return self.precision == "int8" and not self.is_on_gpu and self.runtime in ("auto", "openvino")
 
 
 @dataclass
@@ -206,11 +220,22 @@ class LearnerConfig:
     ema_decay: float = 0.99  # of the published average, per step, after a warm-up
     publish_every: int = 100  # steps between publications
     precision: str = "auto"  # fp32 | bf16 (autocast); auto: bf16 where the processor or GPU computes in it
-    device: str = "cpu"  # cpu | cuda
+    device: str = "auto"  # cpu | cuda; auto: a GPU of the run, as `shusaku plan` says
+    gpus: float = 0.0  # of Ray's; auto (0): one, or half of one if an inference server takes the other half
     threads: int = 0  # of torch; 0: all cores in one process, cores - actors on a cluster
     prefetch: int = 2  # mini-batches prepared ahead by a thread
     symmetries: bool = True  # a random symmetry of the game for every sampled row
     max_bad_steps: int = 5  # non-finite steps in a row before the last checkpoint is loaded again
+
+    @property
+    def chosen_device(self) -> str:
+        """Either cpu or cuda: a GPU that is still to be chosen is none."""
+        return "cuda" if self.device == "cuda" else "cpu"
+
+    @property
+    def is_on_gpu(self) -> bool:
+        """Whether a GPU was chosen."""
+        return self.chosen_device == "cuda"
 
 
 @dataclass

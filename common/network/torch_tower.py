@@ -23,12 +23,28 @@ class TorchTower:
             tensor = torch.zeros(shape, dtype=self.type, device=device)
             self.tensors[name] = tensor.contiguous(memory_format=torch.channels_last) if tensor.ndim == 4 else tensor
 
-    @torch.inference_mode()
     def load(self, weights: Weights) -> None:
         """Uses these weights from now on; ValueError, and no change, if they belong to another tower."""
-        folded = folded_tensors(weights, self._tower)
+        self.take(self.prepare(weights))
+
+    @torch.inference_mode()
+    def prepare(self, weights: Weights) -> dict[str, Tensor]:
+        """These weights on the host, in the type and the order that they have in the tower; any thread may call this.
+
+        Nothing has to be allocated on the device to take them, which could fail.  ValueError as by `load`.
+        """
+        folded, prepared = folded_tensors(weights, self._tower), {}
         for name, tensor in self.tensors.items():
-            tensor.copy_(torch.from_numpy(np.array(folded[name])))
+            source = torch.from_numpy(np.array(folded[name])).to(self.type)
+            source = source.contiguous(memory_format=torch.channels_last) if tensor.ndim == 4 else source
+            prepared[name] = source.pin_memory() if tensor.is_cuda else source
+        return prepared
+
+    @torch.inference_mode()
+    def take(self, prepared: dict[str, Tensor]) -> None:
+        """Uses what `prepare` made; on a GPU the copies are queued, and `prepared` has to live until they are done."""
+        for name, tensor in self.tensors.items():
+            tensor.copy_(prepared[name], non_blocking=True)
 
     def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """[B, C, H, W] of `type`, channels last -> logits [B, A] of `type`, values [B, 1] of fp32."""

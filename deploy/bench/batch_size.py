@@ -74,12 +74,13 @@ def measure_games(config: Config, game: Game, weights: Weights) -> GamesChoice:
             players[size] = SelfPlay(
                 game, search, SelfPlayConfig(), evaluator, games=size, seed=1, identity=ActorIdentity(0))
             players[size].step()
-        return _slice(players[size])
+        return play_slice(players[size])
 
     return choose_games(slice_of)
 
 
-def _slice(player: SelfPlay) -> Pace:
+def play_slice(player: SelfPlay) -> Pace:
+    """Its speed in the next SLICE_SECONDS."""
     before, begin, steps = player.counters()["evaluations"], time.perf_counter(), 0
     while steps == 0 or time.perf_counter() - begin < SLICE_SECONDS:
         player.step()

@@ -27,6 +27,10 @@ def run(what: str, config: Config, as_json: bool) -> dict[str, Any]:
     """Measures for about `bench.seconds`, prints the results and returns them under the keys of DESIGN §9."""
     if what in ("search", "selfplay"):
         check_self_play(config)
+    if what in ("inference", "learner"):
+        from shusaku.deploy.run.devices import settle_here
+
+        config = settle_here(config, keeps_shares=True)
     module, _, function = _BENCHES[what].partition(":")
     result: dict[str, Any] = getattr(importlib.import_module(f"shusaku.deploy.bench.{module}"), function)(config)
     if not as_json:
@@ -95,8 +99,9 @@ def measure_any_selfplay(config: Config) -> dict[str, Any]:
     from shusaku.deploy.bench.selfplay import measure_selfplay
     from shusaku.deploy.bench.served import measure_served
     from shusaku.deploy.cluster.layout import placement_of
+    from shusaku.deploy.run.devices import settle_here
 
-    return measure_served(config) if placement_of(config) == "server" else measure_selfplay(config)
+    return measure_served(config) if placement_of(settle_here(config)) == "server" else measure_selfplay(config)
 
 
 def _shown(value: Any) -> str:

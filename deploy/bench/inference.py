@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from shusaku.actors.evaluators.buckets import make_buckets
+from shusaku.actors.evaluators.evaluator import LARGEST_BATCH
 from shusaku.actors.evaluators.factory import choose_runtime, network_maker
 from shusaku.common.config.schema import Config, InferenceConfig
 from shusaku.common.errors import RunError
@@ -13,7 +14,7 @@ from shusaku.common.external.configured_game import configured_game
 from shusaku.common.hardware import choose_precision
 from shusaku.common.network.weights import random_weights
 from shusaku.deploy.bench.raw_rate import raw_rate
-from shusaku.deploy.cluster.layout import LARGEST_BATCH, batch_buckets
+from shusaku.deploy.cluster.layout import batch_buckets
 from shusaku.deploy.run.calibration import with_scales
 
 BATCHES = (1, 8, 16, 32, 64, 128, 256)  # of an actor, whose network computes on one core
@@ -24,8 +25,8 @@ def measure_inference(config: Config) -> dict[str, Any]:
     """The network alone, fed with full batches that are ready: every runtime and precision that this machine has."""
     game = configured_game(config.game)
     weights = random_weights(game, config.network, config.run.seed, version=1)
-    choices = list(_runtimes(config))
-    is_gpu = config.inference.device != "cpu"
+    choices = list(runtimes(config))
+    is_gpu = config.inference.is_on_gpu
     batches = batch_buckets(LARGEST_BATCH) if is_gpu else BATCHES
     seconds = config.bench.seconds / (len(choices) * len(batches))
     if not is_gpu and any(runtime == "torch" for runtime, _ in choices):
@@ -73,12 +74,12 @@ def advice(rows: Sequence[Mapping[str, Any]], *, is_gpu: bool = False) -> dict[s
             "text": text}
 
 
-def _runtimes(config: Config) -> Iterator[tuple[str, str]]:
+def runtimes(config: Config) -> Iterator[tuple[str, str]]:
     """Runtime and precision that can be had here, as far as the configuration leaves the choice."""
     wanted: InferenceConfig = config.inference
     for runtime in ("openvino", "torch") if wanted.runtime == "auto" else (wanted.runtime,):
         for precision in ("fp32", "bf16", "int8") if wanted.precision == "auto" else (wanted.precision,):
-            is_native = choose_precision(precision, wanted.device, "").name == precision and (
+            is_native = choose_precision(precision, wanted.chosen_device, "").name == precision and (
                 runtime == "openvino" or precision != "int8")
             is_installed = choose_runtime(replace(wanted, runtime=runtime))[0] == runtime
             if (is_native or wanted.precision != "auto") and (is_installed or wanted.runtime != "auto"):

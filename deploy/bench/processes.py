@@ -19,9 +19,9 @@ CONTEXT = multiprocessing.get_context("spawn")  # a fork would copy the threads'
 T = TypeVar("T")
 
 
-def run_in_subprocess(function: Callable[[Config], T], config: Config) -> T:
-    """In a process of its own, so that its memory is its own and its threads end with it."""
-    answer: T = run_in_processes([partial(function, config)])[0]
+def run_in_subprocess(function: Callable[[Config], T], config: Config, seconds: float = math.inf) -> T:
+    """In a process of its own, so that its memory is its own and its threads end with it; errors as below."""
+    answer: T = run_in_processes([partial(function, config)], seconds)[0]
     return answer
 
 

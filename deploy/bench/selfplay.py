@@ -14,6 +14,7 @@ from shusaku.common.external.configured_game import configured_game
 from shusaku.common.messages import Weights
 from shusaku.common.stage_timer import StageTimer
 from shusaku.deploy.bench.games_setting import settle_games
+from shusaku.deploy.bench.precision_setting import settle_precision
 from shusaku.deploy.bench.processes import CONTEXT, run_in_processes, run_in_subprocess
 from shusaku.deploy.bench.raw_rate import raw_rate
 from shusaku.deploy.bench.self_play_rates import SelfPlayRates, result
@@ -32,9 +33,10 @@ def measure_selfplay(config: Config) -> dict[str, Any]:
     """Sums over the processes; the network alone is measured by all of them together, in turns with playing."""
     config = replace_settings(config, checkpoint=config.checkpoint or "random")
     count = config.actors.count or len(os.sched_getaffinity(0))
+    config, _ = settle_games(config)
+    config, _ = settle_precision(config)
     # Torch stays out of the processes that play.
     weights: tuple[Weights, ...] = run_in_subprocess(_weights, config)
-    config, _ = settle_games(config)
     barrier = CONTEXT.Barrier(count)
     calls = [partial(_measure_one, config, weights, actor, barrier) for actor in range(count)]
     answers = run_in_processes(calls, START_SECONDS + 3 * config.bench.seconds)

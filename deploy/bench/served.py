@@ -4,7 +4,6 @@ Without Ray: the server's own process, clients through shared memory.  What a GP
 and without a GPU what a simulated GPU would be.
 """
 
-import math
 import os
 import time
 from dataclasses import replace
@@ -12,13 +11,13 @@ from functools import partial
 from multiprocessing.synchronize import Barrier
 from typing import Any
 
-from shusaku.actors.evaluators.evaluator import Evaluator, MeasurableEvaluator
+from shusaku.actors.evaluators.evaluator import LARGEST_BATCH, Evaluator, MeasurableEvaluator
 from shusaku.actors.evaluators.factory import evaluator_maker
 from shusaku.actors.inference.client import RemoteEvaluator
 from shusaku.actors.inference.server import InferenceServer
 from shusaku.actors.inference.shm_client import SharedMemoryTransport
 from shusaku.actors.inference.shm_server import SharedMemoryServer
-from shusaku.actors.pipelined_self_play import PipelinedSelfPlay
+from shusaku.actors.pipelined_self_play import PipelinedSelfPlay, group_games
 from shusaku.actors.self_play import ActorIdentity
 from shusaku.common.config.schema import Config
 from shusaku.common.leaves_codec import LeavesCodec
@@ -30,6 +29,7 @@ from shusaku.deploy.cluster.layout import Layout, layout_of
 from shusaku.deploy.run.calibration import with_scales
 from shusaku.deploy.run.chosen_weights import choose_weights
 from shusaku.deploy.run.composed_config import replace_settings
+from shusaku.deploy.run.devices import settle_here
 
 START_SECONDS = 300.0  # until every process is ready: a GPU compiles and captures
 WARM_UP = 0.2  # of `bench.seconds`, before anything is counted
@@ -39,9 +39,12 @@ ANSWER_SECONDS = 30.0  # after which a player gives the server up
 
 def measure_served(config: Config) -> dict[str, Any]:
     """Sums over the processes that play; the network alone is measured by the server, before and after self-play."""
-    inference = replace(config.inference, servers=1)
-    config = replace_settings(config, inference=inference, checkpoint=config.checkpoint or "random")
-    layout = layout_of(config, [max(len(os.sched_getaffinity(0)), config.actors.count * config.actors.cpus)], math.inf)
+    settled = settle_here(config, keeps_shares=True).inference
+    inference = replace(settled, servers=1, gpus_per_server=min(1.0, settled.gpus_per_server))
+    config = replace_settings(config, inference=inference, learner=replace(config.learner, enabled=False),
+                              checkpoint=config.checkpoint or "random")
+    cpus = max(len(os.sched_getaffinity(0)), config.actors.count * config.actors.cpus)
+    layout = layout_of(config, [cpus], float(inference.is_on_gpu))
     barrier, addresses = CONTEXT.Barrier(layout.actors + 1), CONTEXT.Queue()
     shared = (config, layout, barrier, addresses)
     server, *rates = run_in_processes(
@@ -75,7 +78,7 @@ def _serve(config: Config, layout: Layout, barrier: Barrier, addresses: Any) -> 
         addresses.put(listener.address)
     barrier.wait(START_SECONDS)
     time.sleep(seconds * WARM_UP)
-    begin, first = time.perf_counter(), server.stats()
+    begun_at, begin, first = time.monotonic(), time.perf_counter(), server.stats()
     time.sleep(seconds)
     spent, last = time.perf_counter() - begin, server.stats()
     about = {"runtime": server.description, "precision": network.precision if network else ""}
@@ -86,15 +89,27 @@ def _serve(config: Config, layout: Layout, barrier: Barrier, addresses: Any) -> 
         "raw": (before + measure_raw()) / 2, "network": about,
         "busy_share": (last.busy_seconds - first.busy_seconds) / spent,
         "rows_per_batch": (last.rows - first.rows) / max(1, last.batches - first.batches),
-        "wait_p99_ms": last.wait_p99_ms,
+        **_of_full_batches(config, (last.rows - first.rows) / spent),
+        "wait_p99_ms": last.wait_p99_ms, "batch_p99_ms": last.batch_p99_ms,
+        "begun_at": begun_at, "ended_at": begun_at + spent,  # of the monotonic clock, which all processes see
     }
+
+
+def _of_full_batches(config: Config, rows_per_s: float) -> dict[str, float]:
+    """Of a simulated GPU: what it evaluated, of what it would evaluate in full batches without a pause."""
+    if config.inference.runtime != "simulated_gpu":
+        return {}
+    about = config.inference
+    batch_s = about.simulated_gpu_batch_ms / 1e3 + LARGEST_BATCH * about.simulated_gpu_row_us / 1e6
+    return {"of_full_batches": rows_per_s * batch_s / LARGEST_BATCH}
 
 
 def _play(config: Config, layout: Layout, barrier: Barrier, addresses: Any, actor: int) -> dict[str, Any]:
     chosen = choose_weights(config)
-    codec, timer = LeavesCodec(chosen.game), StageTimer()
+    timer, groups = StageTimer(), group_games(layout.games)
+    size = LeavesCodec(chosen.game).rules.size(groups[0], groups[0] * chosen.game.max_legal_actions)
     address = addresses.get(timeout=START_SECONDS)
-    transport = SharedMemoryTransport(address, actor, codec.max_bytes, deadline=ANSWER_SECONDS)
+    transport = SharedMemoryTransport(address, actor, size, deadline=ANSWER_SECONDS, slots=len(groups))
     evaluate = RemoteEvaluator(transport, actor, chosen.game, should_stop=lambda: transport.is_closed,
                                timeout=2 * ANSWER_SECONDS)
     player = PipelinedSelfPlay(

@@ -45,10 +45,12 @@ DEFAULT_EXPERIMENT = "connect_four"
 TRUST = "trust"  # trust=true: what files name may be run; only a command line says so
 PLAIN = Presets()
 _SWEEPS = ("choice", "glob", "interval", "range", "shuffle", "sort")  # what Hydra's grammar calls by a name
-_AUTO = {"actors.count": 0, "actors.games_per_actor": 0, "learner.threads": 0, "match.engines": 0,
+_AUTO = {"actors.count": 0, "actors.games_per_actor": 0, "inference.servers": 0, "inference.gpus_per_server": 0,
+         "learner.gpus": 0, "learner.threads": 0, "match.engines": 0,
          **{f"{section}.expand_after": AUTO for section in SECTIONS}}  # what `auto` stands for
 MOVED_SETTINGS = {  # settings of earlier versions -> their keys of today
-    "inference.service_ms": "inference.batch_latency_ms",
+    "inference.service_ms": "inference.simulated_gpu_batch_ms",
+    "inference.batch_latency_ms": "inference.simulated_gpu_batch_ms",
 }
 # Other spellings of a setting; `from` is a keyword of Python, and no field of a dataclass can have that name.
 SPELLINGS = {"policy.from": "reinforce.start"}

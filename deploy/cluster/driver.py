@@ -69,13 +69,18 @@ class ClusterRun(TrainingRun):
 
     def __init__(
         self, config: Config, directory: RunDirectory, identity: RunIdentity, signals: StopSignals, session: RaySession,
-        console: Console,
+        console: Console, *, on_cpus: Config, precision: str = "",
     ) -> None:
+        """`on_cpus`: the settings if no GPU evaluates, in which what was measured here takes the place of `auto`.
+
+        `precision`: which one is taken, and why, if that was measured.
+        """
         super().__init__(config, directory, signals, console, SHOW_SECONDS)
         self.identity, self.session = identity, session
         self.store = ReplayStore(config, directory.path, identity.run_id, self.log)
         self.supervisor = Supervisor(stuck_seconds=config.cluster.stuck_seconds)
         self.outage = Outage()
+        self.on_cpus, self.precision = on_cpus, precision
         self._fatal_outage = ""  # why the run ended before its time
         self.totals = ActorTotals()
         self._open_games = OpenGamesNews()
@@ -91,10 +96,15 @@ class ClusterRun(TrainingRun):
 
     def start(self) -> None:
         """Redis, the layout, the run's keys, the workers; UsageError where something does not fit."""
-        config = self.config
         load_latest(self.directory.path / "checkpoints")  # ResumeError before anything is started if none is good
-        self.layout = layout_of(config, self.session.node_cpus, self.session.num_gpus)
+        gpus = self.session.num_gpus, self.session.own_gpus
+        self.layout = layout_of(self.config, self.session.node_cpus, *gpus)
+        if self.layout.devices.inference == "cpu":
+            self.layout, self.config = layout_of(self.on_cpus, self.session.node_cpus, *gpus), self.on_cpus
+        self.config = config = self.layout.devices.settle(self.config)
         self.actors = self.layout.actors
+        if self.session.num_gpus:
+            self.log(f"devices: {self.layout.devices.reason}")
         keep_start(config, self.directory.path)
         control = self.store.start("" if self.session.is_local else self.session.own_address)
         move_to_stream(self.directory.path, config, self.store.url, self.identity, self.log)
@@ -327,7 +337,8 @@ class ClusterRun(TrainingRun):
     def identify(self) -> dict[str, Any]:
         """Driver, workers and limits of this run."""
         return {
-            **self.store.identify(), "max_actors": self.layout.max_actors, "dashboard": self.session.dashboard_url,
+            **self.store.identify(), "max_actors": self.layout.max_actors, "devices": self.layout.devices.reason,
+            "precision": self.precision, "dashboard": self.session.dashboard_url,
             "epoch": self.identity.epoch, "processes": list_processes(self.supervisor, self.store),
             "cpus_per_actor": self.config.actors.cpus, "first_game_seconds": self.first_game_seconds,
             "roles": count_roles(self.supervisor, self.store, self.is_replay_answering),

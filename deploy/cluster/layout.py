@@ -5,11 +5,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
+from shusaku.actors.evaluators.evaluator import LARGEST_BATCH
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import UsageError
+from shusaku.deploy.run.devices import Devices, devices_of
 
-LARGEST_BATCH = 1024  # positions of an inference server
-FEWEST_GAMES, MOST_GAMES = 16, 512  # of an actor with actors.games_per_actor=auto, if it asks a server
+BATCHES_IN_FLIGHT = 3  # one is computed, one waits for the device, one is searched
+FEWEST_GAMES = 16  # of an actor with actors.games_per_actor=auto, if it asks a server
+STEP = 8  # rows between two sizes of batches on a GPU, at least
+WASTE = 1 / 16  # of a batch, at most, in rows that are computed for nothing, from 128 rows on
 
 
 @dataclass(frozen=True)
@@ -21,10 +25,13 @@ class Layout:
     placement: str  # actor | server
     games: int  # of each actor
     sizes: tuple[int, ...]  # batch sizes of a server
+    devices: Devices
 
 
-def layout_of(config: Config, nodes: Sequence[float], gpus: float) -> Layout:
+def layout_of(config: Config, nodes: Sequence[float], gpus: float, here: float | None = None) -> Layout:
     """The layout on `nodes` (CPUs of each) and `gpus` in all; UsageError, with the numbers, if it does not fit.
+
+    `here`: how many of the GPUs are on the machine of the learner; None: all.
 
     Only self-play actors claim CPUs.  The claims of other jobs on the cluster are not known here: an actor without a
     free CPU waits for one.
@@ -39,26 +46,31 @@ def layout_of(config: Config, nodes: Sequence[float], gpus: float) -> Layout:
             if config.actors.count else
             f"actors.cpus={config.actors.cpus:g}: no node of Ray has so many CPUs; ask for fewer CPUs an actor"
         )
+    devices = devices_of(config, gpus, here, most_servers=count)
+    config = devices.settle(config)
     placement = placement_of(config)
-    on_gpu = config.inference.servers if placement == "server" and config.inference.device == "cuda" else 0
-    needed = on_gpu + (1 if config.learner.enabled and config.learner.device == "cuda" else 0)
-    if needed > gpus:
-        raise UsageError(f"inference.device={config.inference.device}, learner.device={config.learner.device}: they "
-                         f"need {needed} GPUs, and Ray has {gpus:g}; use cpu for one of them, or fewer "
-                         "inference.servers")
     games = config.actors.games
     if placement == "server" and not config.actors.games_per_actor:
-        # Each actor searches half of its games while the others are evaluated: twice what fills the servers.
-        games = min(MOST_GAMES, max(FEWEST_GAMES, 2 * LARGEST_BATCH * config.inference.servers // count))
+        games = max(FEWEST_GAMES, -(-BATCHES_IN_FLIGHT * LARGEST_BATCH * config.inference.servers // count))
     largest = min(LARGEST_BATCH, max(8, games * count // config.inference.servers))
-    return Layout(count if plays else 0, most if plays else 0, placement, games, tuple(batch_buckets(largest)))
+    return Layout(count if plays else 0, most if plays else 0, placement, games, tuple(batch_sizes(config, largest)),
+                  devices)
 
 
 def placement_of(config: Config) -> str:
     """Returns actor or server: on a CPU a server can only lose, and one actor cannot fill a GPU."""
     if config.inference.placement != "auto":
         return config.inference.placement
-    return "server" if config.inference.device == "cuda" else "actor"
+    return "server" if config.inference.is_on_gpu else "actor"
+
+
+def batch_sizes(config: Config, largest: int) -> list[int]:
+    """Sizes of batches up to `largest`: on a GPU in steps that waste little, as time goes by rows there.
+
+    On a CPU each size is compiled for half a second, and few small batches come: powers of two.
+    """
+    is_gpu = config.inference.is_on_gpu or config.inference.runtime == "simulated_gpu"
+    return gpu_batch_sizes(largest) if is_gpu else batch_buckets(largest)
 
 
 def batch_buckets(largest: int) -> list[int]:
@@ -66,6 +78,15 @@ def batch_buckets(largest: int) -> list[int]:
     sizes = [8]
     while sizes[-1] < largest:
         sizes.append(2 * sizes[-1])
+    return sizes
+
+
+def gpu_batch_sizes(largest: int) -> list[int]:
+    """8, 16, 24, ..., 256, 272, 288, ... up to the first multiple of 8 of at least `largest`."""
+    sizes = [STEP]
+    while sizes[-1] < largest:
+        step = max(STEP, int(WASTE * sizes[-1]) // STEP * STEP)
+        sizes.append(min(sizes[-1] + step, -(-largest // STEP) * STEP))
     return sizes
 
 

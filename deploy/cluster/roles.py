@@ -3,17 +3,20 @@
 import math
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import ray
 
 from shusaku.actors.arena.remote import GateActor
-from shusaku.actors.inference.protocol import MAX_IN_FLIGHT
+from shusaku.actors.inference.transport import CALLS
 from shusaku.actors.remote import ActorPlan, EvaluatorActor, InferenceServerActor, SelfPlayActor
 from shusaku.common.config.schema import Config, config_hash
 from shusaku.deploy.cluster.layout import Layout, actor_seed, without_secrets
 from shusaku.deploy.cluster.workers import THREADS, RayRole
+from shusaku.deploy.run.composed_config import replace_settings
+from shusaku.deploy.run.devices import GATE_GPU
 from shusaku.deploy.run.elo_record import is_rated
 from shusaku.deploy.run.gatekeeper import is_gated
 from shusaku.deploy.run.reinforce_start import queue_options
@@ -21,7 +24,6 @@ from shusaku.learner.remote import LearnerActor, LearnerPlan
 
 LEAST_CLIENTS = 32  # that an inference server has threads for, as actors may be added to a run
 EVALUATOR_NICE = 19
-GATE_GPU = 0.1  # of the GPU of an inference server, which the gate shares
 EVALUATOR_START_SECONDS = 300.0  # all other workers come first
 
 
@@ -62,16 +64,17 @@ def make_roles(
 
     roles = []
     if config.learner.enabled:
-        roles.append((RayRole("learner", LearnerActor, learner_plan, gpus=float(config.learner.device == "cuda"),
+        roles.append((RayRole("learner", LearnerActor, learner_plan, gpus=layout.devices.learner_gpus,
                               node=own_node, **common), 1))
-    on_gpu = config.inference.device == "cuda"
+    on_gpu = layout.devices.gpus_per_server > 0
     gate_gpus = GATE_GPU if on_gpu and is_gated(config) else 0.0
     if layout.placement == "server" and layout.actors:
-        gpus = float(on_gpu) - gate_gpus
+        gpus = layout.devices.gpus_per_server - gate_gpus
+        server = _with_share(config, gpus)
         # A request takes a thread until it is answered; those of more clients than these wait for one.
-        threads = THREADS + MAX_IN_FLIGHT * max(LEAST_CLIENTS, layout.actors)
-        roles.append((RayRole("inference", InferenceServerActor, lambda index, _: (config, index, list(layout.sizes)),
-                              gpus=gpus, threads=threads, **common), config.inference.servers))
+        threads = THREADS + CALLS * max(LEAST_CLIENTS, layout.actors)
+        roles.append((RayRole("inference", InferenceServerActor, lambda index, _: (server, index, list(layout.sizes)),
+                              gpus=gpus, threads=threads, **common), layout.devices.servers))
     roles.append((RayRole("self_play", SelfPlayActor, actor_plan, cpus=config.actors.cpus, has_report=False,
                           fence=fence, **common), layout.actors))
     if (has_positions or is_rated(config)) and config.learner.enabled:
@@ -81,7 +84,13 @@ def make_roles(
                               is_vital=False, **common), 1))
     if is_gated(config):
         threads, share = gate_threads(config.gate.share * layout.actors * config.actors.cpus, cores)
-        roles.append((RayRole("gate", GateActor, lambda *_: (config, threads, share), gpus=gate_gpus,
+        gate = _with_share(config, gate_gpus)
+        roles.append((RayRole("gate", GateActor, lambda *_: (gate, threads, share), gpus=gate_gpus,
                               node="" if on_gpu else own_node, start_seconds=EVALUATOR_START_SECONDS, has_report=False,
                               is_vital=False, **common), 1))
     return roles
+
+
+def _with_share(config: Config, gpus: float) -> Config:
+    """For a worker that claims so much of a GPU: it takes as much of the memory."""
+    return replace_settings(config, inference=replace(config.inference, gpus_per_server=gpus))

@@ -66,11 +66,17 @@ def status(config: Config, as_json: bool) -> dict[str, Any]:
     state = _state(_control(config), config)
     if not as_json:
         Terminal(highlight=False).print(block(Status(**{
-            **state["status"], "waiting": None,
+            **state["status"], "waiting": None, "runtimes": _with_choice(state),
             "workers": [(value, unit) for value, unit in state["status"]["workers"]],
             "strength": [(s, v) for s, v in state["status"]["strength"]],
         })))
     return state
+
+
+def _with_choice(state: dict[str, Any]) -> list[str]:
+    """What evaluates, and the measurement by which its precision was chosen."""
+    precision = state.get("precision")
+    return [*state["status"]["runtimes"], *([f"inference.precision=auto: {precision}"] if precision else [])]
 
 
 def stop(config: Config, as_json: bool) -> dict[str, Any]:

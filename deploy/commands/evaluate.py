@@ -8,6 +8,7 @@ from shusaku.actors.arena.strength import measure
 from shusaku.actors.arena.strength_sets import strength_set
 from shusaku.actors.evaluators.factory import make_evaluator
 from shusaku.common.config.schema import Config
+from shusaku.common.config.search import AlphaGoConfig
 from shusaku.common.errors import UsageError
 from shusaku.deploy.run.calibration import with_scales
 from shusaku.deploy.run.chosen_weights import choose_weights
@@ -16,6 +17,9 @@ from shusaku.deploy.run.strength_table import strength_table
 
 def run(config: Config, as_json: bool) -> dict[str, Any]:
     """Prints the table; returns the JSON of DESIGN §9.  UsageError for a game without known results."""
+    if isinstance(config.search, AlphaGoConfig):
+        raise UsageError("search=alphago: is played by two networks and threads of its own, which evaluate does not "
+                         "have; use another search here, or shusaku match")
     chosen = choose_weights(config)
     for note in chosen.notes:
         print(note, file=sys.stderr)

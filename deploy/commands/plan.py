@@ -8,6 +8,7 @@ from typing import Any
 from shusaku.common.config.rules import check_self_play
 from shusaku.common.config.schema import Config
 from shusaku.common.external.configured_game import configured_game
+from shusaku.common.hardware import visible_gpus
 from shusaku.common.network.row_labels import row_labels
 from shusaku.deploy.bench.capacity import Asked, Plan, Rates, plan_of
 from shusaku.deploy.bench.game_sizes import game_sizes
@@ -15,6 +16,7 @@ from shusaku.deploy.bench.games_setting import settle_games
 from shusaku.deploy.bench.processes import run_in_subprocess
 from shusaku.deploy.cluster.layout import placement_of
 from shusaku.deploy.run.composed_config import replace_settings
+from shusaku.deploy.run.devices import Devices, devices_of
 from shusaku.deploy.run.disk_budget import DiskBudget, DiskReport, report_disk
 from shusaku.replay.backends import make_buffer
 
@@ -24,6 +26,9 @@ SHORTEST_LATENCY_MS = 0.01  # of a simulated GPU that limits nothing
 def run(config: Config, as_json: bool) -> dict[str, Any]:
     """Prints the plan; {**plan, "rates": what was measured}."""
     check_self_play(config)
+    gpus = visible_gpus()
+    devices = devices_of(config, gpus, most_servers=config.actors.count or len(os.sched_getaffinity(0)))
+    config = devices.settle(config)
     config, choice = settle_games(config)
     rates = measure(config)
     cores = len(os.sched_getaffinity(0))
@@ -32,16 +37,16 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
         actors=config.actors.count or cores,
         cores=max(cores, config.actors.count),  # more actors than cores here: a cluster of cores like these
         samples_per_position=replay.samples_per_position, capacity=replay.capacity, minimum=replay.minimum,
-        is_learning=learner.enabled, learner_on_cpu=learner.device == "cpu",
+        is_learning=learner.enabled, learner_on_cpu=not learner.is_on_gpu,
     ))
     game = configured_game(config.game)
     disk = report_disk(Path(config.run.dir), DiskBudget.of(config, game, bytes_per_row=rates.stored_bytes_per_row))
     if not as_json:
-        print(text(plan, rates, config, disk))
+        print(text(plan, rates, config, disk, devices))
         if choice is not None:
             print(choice)
     return asdict(plan) | {"games_per_actor": config.actors.games, "rates": asdict(rates),
-                           "disk": disk.to_json()}
+                           "disk": disk.to_json(), "gpus": gpus, "devices": asdict(devices)}
 
 
 def measure(config: Config) -> Rates:
@@ -86,14 +91,16 @@ def _measure_actor(whole: Config, alone: Config) -> tuple[dict[str, Any], float 
     if placement_of(alone) == "actor":
         return measure_selfplay(alone), None
     raw = measure_served(whole)["raw_evaluations_per_s"]  # in the batches that all actors fill
-    at_once = replace(alone.inference, runtime="simulated_gpu", device="cpu", batch_latency_ms=SHORTEST_LATENCY_MS)
+    at_once = replace(alone.inference, runtime="simulated_gpu", device="cpu",
+                      simulated_gpu_batch_ms=SHORTEST_LATENCY_MS)
     at_once.placement = "server"
     return measure_served(replace_settings(alone, inference=at_once)), whole.inference.servers * raw or None
 
 
-def text(plan: Plan, rates: Rates, config: Config, disk: DiskReport) -> str:
+def text(plan: Plan, rates: Rates, config: Config, disk: DiskReport, devices: Devices) -> str:
     """The plan in words."""
     lines = [
+        f"devices       {devices.reason}",
         f"one actor     {rates.searches_per_s:,.0f} searches/s of {config.search.simulations} simulations, "
         f"{rates.evaluations_per_s:,.0f} evaluations/s, {rates.rows_per_s:,.0f} rows/s, {rates.actor_mb:,.0f} MB",
         f"the learner   {rates.learner_rows_per_s:,.0f} rows/s on {rates.learner_threads} "

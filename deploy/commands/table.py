@@ -51,7 +51,7 @@ class Command:
 
 _RUNNING = ("run.dir", "replay.url", "replay.url_file")  # by which a running training run is found
 _PLAYED = ("game", "run.seed", "actors.count", "actors.games_per_actor", "search", "network")
-_IN_PROCESS = ("inference.runtime", "inference.precision", "inference.device")
+_IN_PROCESS = ("inference.runtime", "inference.precision", "inference.device", "inference.gpu_program")
 _SOURCES = ("dataset", "reinforce", "value")  # of games that are learned from, in the place of self-play
 _LEARNED = ("self_play", "learner", "strength", "rater", "gating", "gate", *_SOURCES)
 _WINDOW = ("replay.window", "replay.capacity", "replay.minimum", "replay.window_exponent", "replay.window_factor",
@@ -101,12 +101,13 @@ COMMANDS = {
     "view": Command("commands.view", Takes.CONFIG, "play, see, watch and learn in the browser",
                     "view run.dir=runs/first", (*_ENGINE, "view", *_RUNNING)),
     "bench": Command("bench.bench", Takes.WHAT_AND_CONFIG, "measure the speed of one part of the system",
-                     "bench selfplay experiment=connect_four", ("bench", "checkpoint", *_SYSTEM, "dataset", "value"),
+                     "bench selfplay experiment=connect_four",
+                     ("bench", "checkpoint", "run.minutes", *_SYSTEM, *_SOURCES),
                      ("rules", "search", "inference", "selfplay", "replay", "learner")),
     "plan": Command("commands.plan", Takes.CONFIG, "measure for a moment, then estimate speed, memory, disk",
                     "plan experiment=go_9x9 actors.count=64",
                     ("bench.seconds", "checkpoint", "run.dir", "run.minutes", "run.keep_checkpoints",
-                     "run.keep_every_minutes", *_SYSTEM, "dataset", "value")),
+                     "run.keep_every_minutes", *_SYSTEM, *_SOURCES)),
     "doctor": Command("commands.doctor.command", Takes.CONFIG,
                       "check machine, secrets, ports and versions; each failure with what to do",
                       "doctor run.dir=runs/first", (*_RUNNING, "game", "run.minutes", "run.keep_checkpoints",

@@ -1,6 +1,5 @@
 """`shusaku train`: learns on Ray and Redis, here or on the cluster of RAY_ADDRESS; the same command resumes."""
 
-import math
 import os
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,11 +9,14 @@ from shusaku.common.config.rules import check_self_play
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import UsageError
 from shusaku.common.external.configured_game import configured_game
+from shusaku.common.hardware import gpu_memory
 from shusaku.common.network.row_labels import row_labels
 from shusaku.deploy.bench.games_setting import settle_games
+from shusaku.deploy.bench.precision_setting import settle_precision
 from shusaku.deploy.cluster.layout import layout_of
-from shusaku.deploy.ray_runtime.session import RaySession
+from shusaku.deploy.ray_runtime.session import RaySession, gpus_here
 from shusaku.deploy.run.console import Console
+from shusaku.deploy.run.devices import check_memory
 from shusaku.deploy.run.foreground_link import LINK, Ending
 from shusaku.deploy.run.reinforce_start import check_start
 from shusaku.deploy.run.run_directory import RunDirectory
@@ -34,8 +36,9 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
     if config.run.evaluations:
         raise UsageError(f"run.evaluations={config.run.evaluations}: only one process can count them exactly; "
                          "use shusaku local, or run.minutes here")
-    if not os.environ.get("RAY_ADDRESS"):
-        layout_of(config, [len(os.sched_getaffinity(0))], math.inf)  # refuses an impossible layout early
+    if os.environ.get("RAY_ADDRESS", "") in ("", "local"):
+        layout = layout_of(config, [len(os.sched_getaffinity(0))], gpus_here())  # refuses an impossible one early
+        check_memory(layout.devices, gpu_memory())
     check_policies(config)
     row_labels(configured_game(config.game), config.learner)  # and targets that the game cannot give
     if config.replay.url:
@@ -51,6 +54,9 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
         settled, choice = settle_games(config)
         if choice is not None:
             console.log(f"actors.games_per_actor=auto: {choice}")
+        settled, precision = settle_precision(settled, path)
+        if precision is not None:
+            console.log(f"inference.precision=auto: {precision}")
         signals.raise_received()
         with LINK.expecting(Ending.AT_ONCE):  # Ray answers no signal while it starts, and nothing is there to save
             session = RaySession(config.cluster, notify=console.log, namespace=f"shusaku-{identity.run_id}")
@@ -58,7 +64,8 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
             signals.raise_received()
             from shusaku.deploy.cluster.driver import ClusterRun  # imports Ray, after its variables are set
 
-            cluster = ClusterRun(settled, directory, identity, signals, session, console)
+            cluster = ClusterRun(config, directory, identity, signals, session, console, on_cpus=settled,
+                                 precision=str(precision or ""))
             stack.callback(cluster.close)
             cluster.start()
         signals.raise_received()

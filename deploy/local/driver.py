@@ -29,11 +29,13 @@ from shusaku.common.external.configured_game import configured_game
 from shusaku.common.messages import Weights
 from shusaku.common.network.row_labels import row_labels
 from shusaku.common.stage_timer import StageTimer
+from shusaku.deploy.bench.precision_setting import settle_precision
 from shusaku.deploy.local.arena_turns import ArenaTurns
 from shusaku.deploy.local.games import LocalGames, epoch_of
 from shusaku.deploy.records.imported_games import ImportedGames
 from shusaku.deploy.run.change_over import move_to_log
 from shusaku.deploy.run.console import Console
+from shusaku.deploy.run.devices import settle_here
 from shusaku.deploy.run.measurements import measurements_due
 from shusaku.deploy.run.reinforce_start import check_start, keep_start, open_pool, queue_options
 from shusaku.deploy.run.run_directory import RunDirectory
@@ -66,10 +68,14 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
     check_start(config)
     check_policies(config)
     row_labels(configured_game(config.game), config.learner)  # refused before anything is made
+    on_devices = settle_here(config)
     with ExitStack() as stack:
         directory = stack.enter_context(RunDirectory(config))
         signals = stack.enter_context(StopSignals())
-        local = LocalRun(config, directory, signals)
+        settled, precision = settle_precision(on_devices, directory.path)
+        local = LocalRun(settled, directory, signals, precision=str(precision or ""))
+        if precision is not None:
+            local.log(f"inference.precision=auto: {precision}")
         stack.callback(local.close)
         stack.enter_context(local.console)
         local.train()
@@ -83,10 +89,15 @@ class LocalRun(TrainingRun):
     """One process, one thread an actor for playing, torch's threads for learning."""
 
     def __init__(
-        self, config: Config, directory: RunDirectory, signals: StopSignals, evaluators: list[Evaluator] | None = None
+        self, config: Config, directory: RunDirectory, signals: StopSignals, evaluators: list[Evaluator] | None = None,
+        *, precision: str = "",
     ) -> None:
-        """`evaluators`, one an actor, replace the configured network if a test scripts them."""
+        """`evaluators`, one an actor, replace the configured network if a test scripts them.
+
+        `precision`: which one is taken, and why, if that was measured.
+        """
         super().__init__(config, directory, signals, Console(), SHOW_SECONDS)
+        self._precision = precision
         cores = len(os.sched_getaffinity(0))
         count = config.actors.count or cores
         playing = 0 if config.dataset.records else count
@@ -139,7 +150,7 @@ class LocalRun(TrainingRun):
                 "memory", self.game, config.replay, batch_size=config.learner.batch_size,
                 limited=config.learner.enabled, symmetries=config.learner.symmetries,
                 labels=row_labels(self.game, config.learner), threads=cores, epoch=epoch, on_accept=accepted.append,
-                queue=queue_options(config, takes_turns=True),
+                queue=queue_options(config, takes_turns=True), packed=config.learner.is_on_gpu,
             )
         self.games = LocalGames(self.actors, self.buffer, RecordLog(directory.path / "records"), accepted, epoch,
                                 Validation(self.game, digest), ImportedGames(directory.path),
@@ -367,6 +378,7 @@ class LocalRun(TrainingRun):
     def identify(self) -> dict[str, Any]:
         """This process, which is all workers in one."""
         return {"host": platform.node(), "driver": os.getpid(), "run_dir": str(self.directory.path.resolve()),
+                "precision": self._precision,
                 "roles": {"process": {"alive": 1, "desired": 1}}}
 
     def _totals(self) -> Counter[str]:

@@ -78,7 +78,7 @@ def open_network(config: Config, leaves: int, default_game: str = "") -> OpenedN
     """
     search = config.search
     if isinstance(search, AlphaGoConfig):
-        return _open_two(config, search, leaves)
+        return _open_two(config, search, leaves, default_game)
     chosen = choose_weights(config, default_game)
     engine, game = config.engine, chosen.game
     simulations = engine.simulations or chosen.search.simulations
@@ -94,12 +94,12 @@ def open_network(config: Config, leaves: int, default_game: str = "") -> OpenedN
     return OpenedNetwork(game, chosen, tuple(evaluators), search, (*chosen.notes, *_notes(search)))
 
 
-def _open_two(config: Config, search: AlphaGoConfig, leaves: int) -> OpenedNetwork:
+def _open_two(config: Config, search: AlphaGoConfig, leaves: int, default_game: str) -> OpenedNetwork:
     """The networks of search=alphago."""
     engine = config.engine
     search = replace(search, simulations=engine.simulations or search.simulations)
     raise_first(search_rules(search, "search"))
-    networks = find_networks(config, "", search)
+    networks = find_networks(config, "", search, default_game)
     check_search(networks.game, search)
     chosen = networks.value or networks.policy
     if networks.policy is not None and networks.policy.game.params == networks.game.params:

@@ -1,6 +1,7 @@
 """Ray for one command: started here, or the cluster of RAY_ADDRESS joined; with its addresses and resources."""
 
 import contextlib
+import json
 import logging
 import os
 import resource
@@ -18,7 +19,7 @@ from typing import Any, Self
 
 from shusaku.common.config.schema import ClusterConfig
 from shusaku.common.errors import RunError, UsageError
-from shusaku.common.hardware import THREADS_WAIT
+from shusaku.common.hardware import THREADS_WAIT, visible_gpus
 from shusaku.deploy.ray_runtime import watchdog as ray_watchdog
 from shusaku.deploy.ray_runtime.auth import LOOPBACK, Login, login_for_new_cluster, ray_environment
 from shusaku.deploy.ray_runtime.command_line import mask_command_line
@@ -59,6 +60,7 @@ class RaySession:
     is_local = False  # whether it was started here, and ends with this process
     own_address = ""  # of this node, for the other nodes
     num_gpus = 0.0  # of the whole cluster, as Ray counts them
+    own_gpus = 0.0  # of this node
     node_cpus: tuple[float, ...] = ()  # of each node
     log_directory = ""  # on this node: worker-*.err holds the last output of a crashed actor
 
@@ -220,7 +222,17 @@ class RaySession:
         self.log_directory = os.path.join(addresses["session_dir"], "logs")
         nodes = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
         self.node_cpus = tuple(float(node["Resources"].get("CPU", 0)) for node in nodes)
-        self.num_gpus = sum(float(node["Resources"].get("GPU", 0)) for node in nodes)
+        gpus = {node["NodeID"]: float(node["Resources"].get("GPU", 0)) for node in nodes}
+        self.num_gpus = sum(gpus.values())
+        self.own_gpus = gpus.get(ray.get_runtime_context().get_node_id(), 0.0)
+
+
+def gpus_here() -> float:
+    """GPUs that a Ray has that is started here: RAY_OVERRIDE_RESOURCES, which Ray reads, may say otherwise."""
+    try:
+        return float(json.loads(os.environ.get("RAY_OVERRIDE_RESOURCES", "{}"))["GPU"])
+    except (KeyError, TypeError, ValueError):
+        return float(visible_gpus())
 
 
 def object_store_bytes() -> int:

@@ -38,8 +38,10 @@ class AlphaGoNetworks:
         return "; ".join(parts) or "no network"
 
 
-def find_networks(config: Config, key: str, search: AlphaGoConfig) -> AlphaGoNetworks:
+def find_networks(config: Config, key: str, search: AlphaGoConfig, default_game: str = "") -> AlphaGoNetworks:
     """Those of the player `key`, `first` or `second`; of engines, whose settings lie in `engine`, if it is empty.
+
+    `default_game`: whose shipped network is meant unless the user, or the other network, names a game.
 
     UsageError if one is missing that the search asks, or named in vain, or if the two do not go together.
     """
@@ -60,7 +62,8 @@ def find_networks(config: Config, key: str, search: AlphaGoConfig) -> AlphaGoNet
     found: dict[str, ChosenWeights] = {}
     for source, name in sources:
         if name and name not in found:
-            found[name] = find_weights(config, source, name, next((other.game.name for other in found.values()), ""))
+            game_of_other = next((other.game.name for other in found.values()), default_game)
+            found[name] = find_weights(config, source, name, game_of_other)
     first, second = found.get(policy or checkpoint), found.get(value or checkpoint) if asks_value else None
     for (source, name), network, head in zip(sources, (first, second), ("policy", "value"), strict=False):
         if network is not None and not has_head(network.weights.tensors, head):

@@ -34,8 +34,9 @@ _PACKAGES = ("shusaku", "torch", "numpy", "openvino", "ray", "redis", "msgpack",
 _SHAPES = ("game", "network", "learner.targets", "value")
 # Settings that say nothing about a run.
 _NOT_KEPT = ("match", "records", "first", "second", "games", "file", "resume_from")
-# Differences that change nothing about the run.
-_UNREMARKABLE = ("run.resume", "run.dir", "run.http_port", "checkpoint", "bench")
+# Differences that change nothing about the run, or only where it computes, which is said at each start.
+_UNREMARKABLE = ("run.resume", "run.dir", "run.http_port", "checkpoint", "bench", "inference.device",
+                 "inference.servers", "learner.device")
 
 
 class RunDirectory:

@@ -223,8 +223,11 @@ class Table:
         if not self._purpose or not self._engine.analysis.wait(0):
             return False
         purpose, self._purpose = self._purpose, ""
-        self._take(self._engine.analysis.report())
-        if purpose == "move":
+        report = self._engine.analysis.report()
+        self._take(report)
+        if purpose == "move" and report.resigns:
+            self.resign()
+        elif purpose == "move":
             self._play(self._choose())
             self._follow()
         elif purpose == "review":

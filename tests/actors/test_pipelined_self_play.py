@@ -87,7 +87,8 @@ def test_through_a_server_the_games_are_the_same() -> None:
     server = InferenceServer(GAME, lambda size: PseudoRandomEvaluator(GAME, size), sizes=[8, 32], deadline_ms=1)
     server.load(weights(0))
     transport = ThreadTransport(7, server)
-    remote = RemoteEvaluator(transport, 7, GAME, max_bytes=200)
+    transport.max_bytes = 200  # several requests a group
+    remote = RemoteEvaluator(transport, 7, GAME)
     player = PipelinedSelfPlay(GAME, SEARCH, SELF_PLAY, remote, games=20, seed=5, identity=WHO)
     turns = [player.step() for _ in range(600)]
     server.close()
@@ -139,8 +140,9 @@ def test_counters_are_of_both_groups() -> None:
     assert counters["evaluations"] + counters["cache_hits"] + counters["terminals"] == counters["simulations"]
 
 
-@pytest.mark.parametrize(("games", "sizes"), [(1, [1]), (2, [1, 1]), (5, [3, 2]), (64, [32, 32])])
-def test_games_are_halved(games: int, sizes: list[int]) -> None:
+@pytest.mark.parametrize(("games", "sizes"), [(1, [1]), (2, [1, 1]), (5, [3, 2]), (64, [32, 32]),
+                                              (1025, [342, 342, 341]), (3072, [512] * 6)])
+def test_games_are_split_evenly(games: int, sizes: list[int]) -> None:
     assert group_games(games) == sizes
 
 

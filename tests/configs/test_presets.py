@@ -1,68 +1,16 @@
-"""Presets named after a source have its values: every field that decides what is played and learned is named here.
-
-A field has the published value, or else a line `# Ours: KEY=VALUE: reason` in the preset's file says so.  A new setting
-has to be named in PLAIN with the value that changes nothing, if no source has it.
-"""
+"""Presets named after a source have its values: every field that decides what is played and learned is named here."""
 
 import random
-import re
-from dataclasses import dataclass, fields
-from pathlib import Path
+from dataclasses import fields
 from typing import Any
 
 import pytest
+from preset_fixtures import CARRIED_OUT, PLAIN, Ours, check_preset
 
-from shusaku import configs
 from shusaku.common._core import Game
 from shusaku.common.config.schema import Config
 from shusaku.common.config.search import PuctConfig
 from shusaku.deploy.cli.overrides import compose
-from shusaku.deploy.run.game_parameters import game_defaults
-
-FOLDER = Path(configs.__file__).parent / "experiment"
-
-# What says how a run is carried out, and not what is played or learned.
-CARRIED_OUT = {
-    "search.policy", "search.cache", "search.leaves", "search.lcb_stdevs", "search.lcb_least_share",
-    "replay.url", "replay.actor_url", "replay.url_file", "replay.actor_url_file", "replay.megabytes", "replay.keep",
-    "learner.enabled", "learner.publish_heads", "learner.precision", "learner.device", "learner.threads",
-    "learner.prefetch", "learner.max_bad_steps", "gate.share",
-}
-
-# The values with which a method is not there: a source that does not have it has these.
-PLAIN: dict[str, Any] = {
-    "search.symmetric_cache": False, "search.average_symmetries": False, "search.proven_results": False,
-    "search.c_puct_log": 0.0, "search.c_puct_base": 19652.0, "search.move_choice": "visits",
-    "search.fpu_reduction": 0.2, "search.root_fpu_reduction": 0.0,  # of fpu=parent
-    "search.temperature_half_life": 0.0, "search.temperature_final": 0.0, "search.target_temperature": 1.0,
-    "search.dirichlet_total": 0.0, "search.root_policy_temperature": 1.0, "search.root_policy_temperature_early": 1.0,
-    "search.root_policy_temperature_half_life": 0.0, "search.forced_playouts": 0.0, "search.prune_policy": False,
-    "search.graph": False, "search.reuse": False, "search.noise": True,
-    "self_play.random_plies": 0, "self_play.policy_plies": 0.0, "self_play.policy_temperature": 1.0,
-    "self_play.fork_share": 0.0, "self_play.fork_plies": 20, "self_play.komi_stdev": 0.0, "self_play.cheap_share": 0.0,
-    "self_play.cheap_simulations": 8, "self_play.decided_value": 1.0, "self_play.decided_plies": 3,
-    "self_play.decided_weight": 0.1, "self_play.resign_errors": 0.0, "self_play.never_resign_share": 0.1,
-    "replay.surprise_weight": 0.0, "replay.value_surprise_weight": 0.0, "replay.test_share": 0.0,
-    "replay.window_exponent": 0.65, "replay.window_factor": 0.4,  # of window=power
-    "network.policy_head": "linear", "network.tower": "residual",
-    "learner.steps": 0, "learner.targets": ["policy", "value"], "learner.momentum": 0.9, "learner.value_weight": 1.0,
-    "learner.root_value_share": 0.0, "learner.short_term_weight": 0.6, "learner.soft_policy_weight": 8.0,
-    "learner.reply_weight": 0.15, "learner.moves_left_weight": 1.0, "learner.ownership_weight": 1.5,
-    "learner.score_weight": 0.0015, "learner.blunder_gap": 0.0, "learner.blunder_width": 0.06,
-    "learner.schedule": "constant", "learner.schedule_steps": 20_000, "learner.schedule_drops": [],
-    "learner.cooldown_share": 0.25, "learner.warmup_steps": 0, "learner.max_grad_norm": 0.0, "learner.ema_decay": 0.0,
-    "gating": "none", "gate.every": 1000, "gate.games": 400, "gate.score": 0.55, "gate.simulations": 0,
-    "gate.opening_plies": 4,
-}
-
-
-@dataclass(frozen=True)
-class Ours:
-    """A value that is not the published one; `said`: words of the reason in the preset's file."""
-
-    value: Any
-    said: str
-
 
 NOT_PUBLISHED = "not published"
 
@@ -157,36 +105,9 @@ PRESETS = {
 }
 
 
-def settings_of(config: Config) -> dict[str, Any]:
-    """Dotted key -> value of all that decides what is played and learned."""
-    found = {f"game.{name}": value for name, value in (game_defaults(config.game.name) | config.game.params).items()}
-    for section in ("search", "self_play", "replay", "network", "learner", "gate"):
-        found |= {f"{section}.{name}": value for name, value in vars(getattr(config, section)).items()}
-    found["gating"] = config.gating
-    return {key: value for key, value in found.items() if key not in CARRIED_OUT}
-
-
-def said_in(preset: str) -> dict[str, tuple[str, str]]:
-    """Key -> value and reason of every line of the file that says what is ours."""
-    lines = (FOLDER / f"{preset}.yaml").read_text().splitlines()
-    found = [re.fullmatch(r"# Ours: ([a-z_.]+)=(\S+): (.+)\.", line) for line in lines if line.startswith("# Ours")]
-    assert all(found), "a line '# Ours' is no sentence of the form '# Ours: KEY=VALUE: reason.'"
-    return {line[1]: (line[2], line[3]) for line in found if line}
-
-
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_field_has_the_value_of_the_source_or_the_file_says_why_not(preset: str) -> None:
-    expected, found, said = PRESETS[preset], settings_of(compose([f"experiment={preset}"])), said_in(preset)
-    assert found.keys() == expected.keys(), "a setting is not named here, or is no setting"
-    for key, value in expected.items():
-        own = isinstance(value, Ours)
-        assert found[key] == (value.value if own else value), key
-        assert (key in said) == own, f"{key}: the file's lines '# Ours' and this table differ"
-        if own:
-            text, reason = said[key]
-            assert text == str(found[key]).lower(), key
-            assert value.said in reason, key
-    assert said.keys() <= expected.keys()
+    check_preset(preset, PRESETS[preset])
 
 
 @pytest.mark.parametrize("preset", PRESETS)

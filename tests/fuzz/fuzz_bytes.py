@@ -10,11 +10,14 @@ the one it names, or a value that a second reading contradicts.  `make fuzz` run
 
 import json
 import os
+import select
 import shutil
 import socket
 import struct
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
@@ -180,11 +183,12 @@ def checkpoint_target() -> Target:
 def shared_memory_target() -> Target:
     """A client's handshake, slots and requests are accepted or refused with the errors that the server expects."""
     from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
+    from shusaku.actors.inference.pipeline import new_inputs
     from shusaku.actors.inference.shm_segment import HANDSHAKE, HANDSHAKE_MARK, Segment, Status
-    from shusaku.actors.inference.shm_server import _Connection
-    from shusaku.common._core import Game
+    from shusaku.actors.inference.shm_server import _read_handshake
+    from shusaku.common._core import FireRule, Game, RequestPort, RequestQueue
     from shusaku.common.codec import CodecError
-    from shusaku.common.leaves_codec import LeavesCodec, decode_evaluation, encode_answer, to_half
+    from shusaku.common.leaves_codec import LeavesCodec, decode_evaluation, to_half
     from shusaku.common.messages import Leaves
 
     game = Game("tic_tac_toe")
@@ -197,8 +201,25 @@ def shared_memory_target() -> Target:
     leaves = Leaves(packed, uniform, np.array([0, len(actions)], np.int32), actions)
     request = codec.encode(leaves)
     answer = evaluator(leaves)
-    reply = encode_answer(to_half(answer.logits), to_half(answer.values), 1)
+    halves = to_half(answer.values).tobytes() + to_half(answer.logits).tobytes()
+    reply = struct.pack("<4sIII", b"SLA1", 1, len(actions), 1) + halves
     segment = Segment.create(2, 4096)
+    queue = RequestQueue(codec.rules, FireRule(8, 0.0), 64, 5.0)
+    port, inputs = RequestPort(queue), new_inputs(game, 8)
+    threading.Thread(target=port.run, daemon=True).start()
+    served, client = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    port.attach(served.detach(), os.dup(segment.descriptor), 2, 4096, 0)
+
+    def settle() -> None:
+        """Whatever lies in a slot is answered or refused."""
+        client.send(b"\0")
+        while not select.select([client], [], [], 0)[0]:
+            if gathered := queue.gather(inputs, True, 0.0, time.monotonic() + 0.001):
+                batch, columns = gathered
+                assert codec.encode(Leaves(*columns))  # type: ignore[arg-type]
+                queue.answer(batch, np.zeros(batch.actions, np.float32), np.zeros(batch.rows, np.float32), 1)
+        assert client.recv(2) == b"\0"
+        assert segment.read(0).status is not Status.REQUEST
 
     def read(data: bytes) -> None:
         with refusal(CodecError):
@@ -213,15 +234,12 @@ def shared_memory_target() -> Target:
             assert isinstance(body.status, Status)
             assert len(body.data) <= segment.slot_bytes
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with closing(theirs):
-            connection = _Connection(ours)
+        with closing(theirs), closing(ours):
             descriptors = [segment.descriptor] * (len(data) % 3)
             socket.send_fds(theirs, [data[:100] or b"\0"], descriptors)
             with refusal(ValueError, EOFError, OSError):
-                connection.accept_handshake()
-                theirs.send(data[-1:])
-                assert connection.next_slot() < 2
-            connection.close()
+                _read_handshake(ours)[1].close()
+        settle()
 
     hello = HANDSHAKE.pack(HANDSHAKE_MARK, 7, 2, 4096)
     return Target(read, [request, reply, hello, hello + b"\1", struct.pack("<IId", 0, len(request), 1.0) + request])

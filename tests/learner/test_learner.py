@@ -231,6 +231,22 @@ def test_a_network_with_nan_is_neither_published_nor_saved() -> None:
         learner.state()
 
 
+def test_a_network_whose_answers_are_not_finite_is_not_published() -> None:
+    """As of a run that diverged: every weight is finite, and their products are not."""
+    learner = learner_of(dataclasses.replace(CONFIG, ema_decay=0.0))
+    losses(learner, range(1))
+    assert learner.publish(1) is not None
+    with torch.no_grad():
+        for name, parameter in learner.network.named_parameters():
+            if name.endswith("conv.weight"):
+                parameter.fill_(1e20)
+    learner.average.update(learner.network)
+    assert not learner.answers_are_finite()
+    assert learner.network.training, "as before"
+    assert learner.publish(2) is None
+    assert learner.refused_publications == 1
+
+
 def test_norms_and_biases_do_not_decay() -> None:
     """With gradients of zero, only decay moves a parameter."""
     learner = learner_of(dataclasses.replace(CONFIG, weight_decay=0.1, warmup_steps=0, learning_rate=0.1))

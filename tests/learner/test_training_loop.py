@@ -27,6 +27,7 @@ from shusaku.common.network import weights as weights_file
 from shusaku.common.network.weights import load_weights
 from shusaku.learner import checkpoints
 from shusaku.learner.learner import Batch
+from shusaku.learner.state_copy import Diverged
 from shusaku.learner.training_loop import TrainingLoop, TrainingReport
 from shusaku.replay.backends import make_buffer
 from shusaku.replay.buffer import ReplayBuffer
@@ -60,6 +61,16 @@ def play(buffer: ReplayBuffer, rows: int, actor: int = 0) -> None:
     )
     for record in player.play(rows):
         buffer.append(record)
+
+
+def often_saved(directory: Path, test_share: float = 0.0) -> TrainingLoop:
+    """A loop with rows to learn from, and a checkpoint whenever it can."""
+    settings = config()
+    settings.run.checkpoint_seconds, settings.replay.test_share = 0.01, test_share
+    buffer = make(settings)
+    training = TrainingLoop(settings, Game("tic_tac_toe"), buffer, directory, config_hash="")
+    play(buffer, 3000)
+    return training
 
 
 @contextmanager
@@ -411,6 +422,42 @@ def test_a_network_that_is_not_finite_is_never_published(tmp_path: Path) -> None
     assert training.learner.rate_factor == 0.5 ** training.report().rollbacks, "or the same batches would diverge again"
     assert all(np.isfinite(tensor).all() for weights in published for tensor in weights.tensors.values())
     assert [weights.version for weights in published] == list(range(1, len(published) + 1))
+
+
+def test_a_network_whose_answers_are_not_finite_is_rolled_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once: the checkpoint's answers are.  Always: there is nothing to go on from, and the run ends with the reason."""
+    training = often_saved(tmp_path)
+    with running(training) as errors:
+        until(training, lambda r: r.saved_step >= 5)
+        answers = iter([False])
+        monkeypatch.setattr(training.learner, "answers_are_finite", lambda: next(answers, True))
+        report = until(training, lambda r: r.rollbacks >= 1)
+        assert any("rolled back to the last checkpoint: " in note for note in report.notes)
+        until(training, lambda r: r.step > report.step + 2 * config().learner.publish_every)
+        assert errors == []
+        monkeypatch.setattr(training.learner, "answers_are_finite", lambda: False)
+        until(training, lambda r: bool(errors))
+    [error] = errors
+    assert "that of the newest checkpoint" in str(error)
+    assert "learner.learning_rate" in str(error)
+
+
+def test_steps_that_turn_out_to_be_bad_at_the_end_are_rolled_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a GPU the outcome of the last steps is known when they are measured: the checkpoint is that before them."""
+    training = often_saved(tmp_path, test_share=0.2)
+    with running(training) as errors:
+        until(training, lambda r: r.saved_step >= 5)
+
+        def diverge(_: object) -> dict[str, float]:
+            raise Diverged("5 steps in a row were not finite")
+
+        monkeypatch.setattr(training.learner, "measure", diverge)
+    assert errors == []
+    report = training.report()
+    assert report.rollbacks >= 1
+    assert report.saved_step == report.step
 
 
 def test_another_network_or_format_is_refused(tmp_path: Path) -> None:

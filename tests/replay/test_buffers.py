@@ -16,7 +16,7 @@ from shusaku.common.errors import UsageError
 from shusaku.common.messages import Control, GameId, GameRecord, RowKind
 from shusaku.common.network.row_labels import RowLabels
 from shusaku.replay.backends import BUFFERS, make_buffer
-from shusaku.replay.buffer import Batch, ReplayBuffer
+from shusaku.replay.buffer import Batch, PackedPlanes, ReplayBuffer
 from shusaku.replay.row_window import is_test_game
 from shusaku.replay.stream.control import RedisControl
 from shusaku.replay.stream.keys import RunKeys
@@ -153,6 +153,27 @@ def test_samples_depend_on_the_seed_alone(make: MakeBuffer, game: Game, make_rec
     assert different is not None
     assert equal(first, same)
     assert not equal(first, different)
+
+
+@pytest.mark.parametrize("keep", ["planes", "moves"])
+@pytest.mark.parametrize("symmetries", [True, False])
+def test_packed_mini_batches_are_the_others(
+    make: MakeBuffer, game: Game, make_record: MakeRecord, keep: str, symmetries: bool
+) -> None:
+    """For a learner on a GPU: the same rows under the same symmetries, whose planes it expands itself."""
+    config = replace(CONFIG, keep=keep, test_share=0.2)
+    plain, packed = (make(config, symmetries=symmetries, packed=value) for value in (False, True))
+    for i in range(60):
+        record = make_record(game, i)
+        plain.append(record)
+        packed.append(record)
+    for sample in (lambda buffer: buffer.sample(64, 7), lambda buffer: buffer.peek(16, 3, of_tests=True)):
+        expected, found = sample(plain), sample(packed)
+        assert isinstance(found.observations, PackedPlanes)
+        assert found.observations.packed.nbytes < expected.observations.nbytes / 8
+        np.testing.assert_array_equal(found.observations.expand(game), expected.observations)
+        for name in ("policy", "outcome", "root_values", "weight", "plies_left", "versions", "rows"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
 
 
 def test_the_limiter_holds_both_ways(make: MakeBuffer, game: Game, make_record: MakeRecord) -> None:

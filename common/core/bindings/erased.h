@@ -79,6 +79,7 @@ class AnyGame : public std::enable_shared_from_this<AnyGame> {
   virtual Shape shape() const = 0;
   virtual int num_symmetries() const = 0;
   virtual Action permute(int symmetry, Action action) const = 0;
+  virtual int permute_cell(int symmetry, int cell) const = 0;
   virtual std::unique_ptr<AnyPosition> start() const = 0;
   virtual std::unique_ptr<AnyPosition> parse(const std::string& text) const = 0;
   virtual std::unique_ptr<AnyPosition> arrange(const std::string& text) const = 0;

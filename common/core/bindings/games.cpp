@@ -77,6 +77,14 @@ int permute_action(const AnyGame& g, int symmetry, int action) {
   return g.permute(symmetry, Action(action));
 }
 
+int permute_cell(const AnyGame& g, int symmetry, int cell) {
+  check_symmetry(g, symmetry);
+  const int cells = g.shape().cells();
+  require(cell >= 0 && cell < cells,
+          "cell " + std::to_string(cell) + ": must lie in [0, " + std::to_string(cells) + ")");
+  return g.permute_cell(symmetry, cell);
+}
+
 Array<float> observation(const AnyPosition& p, int symmetry) {
   check_symmetry(p.game(), symmetry);
   const Shape s = p.game().shape();
@@ -172,6 +180,7 @@ void bind_games(nb::module_& m) {
       .def("position", &AnyGame::parse, "text"_a)
       .def("arrange", &AnyGame::arrange, "text"_a)
       .def("permute_action", &permute_action, "symmetry"_a, "action"_a)
+      .def("permute_cell", &permute_cell, "symmetry"_a, "cell"_a)
       .def("expand", &expand, "packed"_a, "uniform"_a, "out"_a.noconvert())
       .def("expand_channels_last", &expand_cells<float>, "packed"_a, "uniform"_a, "out"_a.noconvert())
       .def("expand_channels_last", &expand_cells<std::uint16_t>, "packed"_a, "uniform"_a, "out"_a.noconvert());

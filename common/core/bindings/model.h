@@ -28,6 +28,7 @@ class Model final : public AnyGame {
   Shape shape() const override { return rules_.shape(); }
   int num_symmetries() const override { return rules_.num_symmetries(); }
   Action permute(int symmetry, Action action) const override { return rules_.permute(symmetry, action); }
+  int permute_cell(int symmetry, int cell) const override { return rules_.permute_cell(symmetry, cell); }
 
   std::unique_ptr<AnyPosition> start() const override {
     return std::make_unique<PositionModel>(self(), rules_.start());

@@ -8,4 +8,5 @@ NB_MODULE(_core, m) {
   shusaku::bind_analysis(m);
   shusaku::bind_rollouts(m);
   shusaku::bind_rows(m);
+  shusaku::bind_serving(m);
 }

@@ -61,11 +61,15 @@ std::int64_t append(PyRing& py, nb::handle r, float komi) {
 }
 
 nb::dict sample_rows(const PyRing& py, int count, std::int64_t begin, std::int64_t end, std::uint64_t seed,
-                     bool symmetries, int threads) {
+                     bool symmetries, int threads, bool is_packed) {
   require(count >= 1 && count <= 1 << 20, "count " + std::to_string(count) + ": must lie in [1, 1048576]");
   const Shape s = py.rules->shape();
   const size_t b = size_t(count), actions = size_t(py.rules->num_actions());
-  auto observations = new_numpy<float>({b, size_t(s.planes()), size_t(s.height), size_t(s.width)});
+  const size_t expanded = is_packed ? 0 : b, kept = is_packed ? b : 0;
+  auto observations = new_numpy<float>({expanded, size_t(s.planes()), size_t(s.height), size_t(s.width)});
+  auto packed = new_numpy<std::uint8_t>({kept, size_t(s.packed_bytes())});
+  auto uniform = new_numpy<float>({kept, size_t(s.uniform)});
+  auto symmetry = new_numpy<std::uint8_t>({kept});
   auto policy = new_numpy<float>({b, actions});
   auto outcome = new_numpy<float>({b}), root_values = new_numpy<float>({b}), weight = new_numpy<float>({b}),
        plies_left = new_numpy<float>({b});
@@ -78,13 +82,17 @@ nb::dict sample_rows(const PyRing& py, int count, std::int64_t begin, std::int64
   auto reply = new_numpy<float>({o.reply ? b : none, actions});
   {
     nb::gil_scoped_release nogil;
-    py.ring->sample(
-        count, begin, end, seed, symmetries, threads,
-        {observations.data(), policy.data(), outcome.data(), root_values.data(), weight.data(), plies_left.data(),
-         versions.data(), rows.data(), short_term.data(), ownership.data(), score.data(), reply.data()});
+    py.ring->sample(count, begin, end, seed, symmetries, threads,
+                    {is_packed ? nullptr : observations.data(), packed.data(), uniform.data(), symmetry.data(),
+                     policy.data(), outcome.data(), root_values.data(), weight.data(), plies_left.data(),
+                     versions.data(), rows.data(), short_term.data(), ownership.data(), score.data(), reply.data()});
   }
   nb::dict d;
-  d["observations"] = observations, d["policy"] = policy, d["outcome"] = outcome, d["root_values"] = root_values;
+  if (is_packed)
+    d["packed"] = packed, d["uniform"] = uniform, d["symmetry"] = symmetry;
+  else
+    d["observations"] = observations;
+  d["policy"] = policy, d["outcome"] = outcome, d["root_values"] = root_values;
   d["weight"] = weight, d["plies_left"] = plies_left, d["versions"] = versions, d["rows"] = rows;
   if (!o.horizons.empty()) d["short_term"] = short_term;
   if (o.ownership) d["ownership"] = ownership;
@@ -115,7 +123,8 @@ void bind_rows(nb::module_& m) {
       .def_prop_ro("end", [](const PyRing& r) { return r.ring->end(); })
       .def_prop_ro("nbytes", [](const PyRing& r) { return r.ring->nbytes(); })
       .def("append", &append, "record"_a, "komi"_a = kNoKomi)
-      .def("sample", &sample_rows, "count"_a, "begin"_a, "end"_a, "seed"_a, "symmetries"_a, "threads"_a);
+      .def("sample", &sample_rows, "count"_a, "begin"_a, "end"_a, "seed"_a, "symmetries"_a, "threads"_a,
+           "packed"_a = false);
 }
 
 }  // namespace shusaku

@@ -1,7 +1,7 @@
 // The weights of a linear rollout policy, and their file.
 //
 // A move's score is the sum of the weights of its features; a feature is a key of 64 bits whose meaning is the game's
-// (games/go/rollout_features.h).  The file, little endian:
+// (games/go/rollout_state.h).  The file, little endian:
 //
 //   SHUSAKU rollout 1\n | game NAME\n | board HxW\n | weights N\n | note TEXT\n | \n
 //   N keys of 64 bits, ascending | N weights of 32 bits | checksum of all before, 64 bits

@@ -28,12 +28,15 @@ namespace shusaku {
 
 // Where sampled rows go; every array is [B, ...] and written whole.  The last four only if LabelOptions are set.
 struct BatchView {
-  float* observations;  // [B, C, H, W]
-  float* policy;        // [B, A]
-  float* outcome;       // [B] for the player to move, like all values; deblundered if LabelOptions are set
-  float* root_values;   // [B]
-  float* weight;        // [B]
-  float* plies_left;    // [B]
+  float* observations;     // [B, C, H, W]; nullptr: the next three instead
+  std::uint8_t* packed;    // [B, packed bytes] as observed, before the symmetry
+  float* uniform;          // [B, U]
+  std::uint8_t* symmetry;  // [B]
+  float* policy;           // [B, A]
+  float* outcome;          // [B] for the player to move, like all values; deblundered if LabelOptions are set
+  float* root_values;      // [B]
+  float* weight;           // [B]
+  float* plies_left;       // [B]
   std::uint32_t* versions;
   std::int64_t* rows;
   float* short_term;  // [B, K] one a horizon
@@ -304,13 +307,17 @@ class RowRing final : public AnyRowRing {
     const int symmetry = symmetries ? int(random.below(std::uint64_t(rules_->num_symmetries()))) : 0;
     const size_t i = size_t(row % capacity_);
     const int* cells = symmetry ? &cells_[size_t(symmetry) * size_t(shape_.cells())] : nullptr;
-    float* observation = out.observations + size_t(b) * size_t(shape_.planes() * shape_.cells());
-    if (keeps_moves_) {
-      replay(row, scratch);
-      expand_planes(shape_, scratch.packed.data(), scratch.uniform.data(), cells, observation);
+    const size_t bytes = size_t(shape_.packed_bytes()), uniforms = size_t(shape_.uniform);
+    if (keeps_moves_) replay(row, scratch);
+    const std::uint8_t* packed = keeps_moves_ ? scratch.packed.data() : &packed_[i * bytes];
+    const float* uniform = keeps_moves_ ? scratch.uniform.data() : uniform_.data() + i * uniforms;
+    if (out.observations) {
+      expand_planes(shape_, packed, uniform, cells,
+                    out.observations + size_t(b) * size_t(shape_.planes() * shape_.cells()));
     } else {
-      expand_planes(shape_, &packed_[i * size_t(shape_.packed_bytes())], uniform_.data() + i * size_t(shape_.uniform),
-                    cells, observation);
+      std::copy_n(packed, bytes, out.packed + size_t(b) * bytes);
+      std::copy_n(uniform, uniforms, out.uniform + size_t(b) * uniforms);
+      out.symmetry[b] = std::uint8_t(symmetry);
     }
     const size_t num_actions = size_t(rules_->num_actions());
     const Action* actions = &actions_[size_t(symmetry) * num_actions];

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from shusaku.actors.evaluators.two_networks import answer_both
 from shusaku.common._core import Game, Position
 from shusaku.common.messages import Leaves
 from shusaku.common.search import Evaluate
@@ -33,7 +34,7 @@ def evaluate_positions(
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Values [B] for the player to move, and policies [B, A] (0: illegal), of positions as a symmetry shows them."""
     leaves, legal = _leaves(game, positions, symmetry)
-    answer = evaluate(leaves)
+    answer = answer_both(evaluate, leaves)
     policies = np.zeros((len(positions), game.num_actions), np.float32)
     for row, actions in enumerate(legal):
         logits = answer.logits[leaves.offsets[row] : leaves.offsets[row + 1]]

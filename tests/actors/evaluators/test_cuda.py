@@ -18,10 +18,13 @@ from shusaku.actors.evaluators.evaluator import BatchTooLargeError, Evaluator
 from shusaku.actors.evaluators.factory import make_evaluator
 from shusaku.actors.evaluators.simulated_gpu import SimulatedGpu
 from shusaku.actors.inference.pipeline import BatchPipeline
+from shusaku.actors.inference.protocol import ServerClosedError
 from shusaku.actors.inference.server import InferenceServer
 from shusaku.common._core import Game
 from shusaku.common.config.schema import InferenceConfig, NetworkConfig
 from shusaku.common.hardware import Precision
+from shusaku.common.leaves_codec import LeavesCodec, decode_evaluation
+from shusaku.common.messages import Weights
 from shusaku.common.network.weights import random_weights, tower_shape
 from shusaku.deploy.bench.raw_rate import raw_rate
 
@@ -65,6 +68,46 @@ def test_two_batches_are_under_way_and_keep_their_versions() -> None:
     assert [answer.version for answer in answers] == [1, 2]
     assert_same(answers[0], *expected(network, GAME, first))
     assert_same(answers[1], *expected(other, GAME, second))
+
+
+def test_weights_are_prepared_by_another_thread_while_a_batch_runs() -> None:
+    """What was prepared is what is loaded; other weights, or none, are prepared by `load` itself."""
+    evaluator, network = CudaEvaluator(device_network(GAME), 8), evaluator_network()
+    first, second = trained_network(GAME), trained_network(GAME, seed=2)
+    leaves = random_leaves(GAME, 8)
+    evaluator.load(weights_of(first, GAME, version=1, step=0))
+    evaluator.begin(leaves)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(evaluator.prepare, weights_of(second, GAME, version=2, step=1)).result(10)
+        with pytest.raises(ValueError, match="another game or network"):
+            pool.submit(evaluator.prepare, network).result(10)
+    assert evaluator.version == 1
+    assert_same(evaluator.finish(), *expected(first, GAME, leaves))
+    evaluator.load(weights_of(second, GAME, version=2, step=1))
+    assert_same(evaluator(leaves), *expected(second, GAME, leaves))
+    evaluator.load(weights_of(first, GAME, version=3, step=2))
+    assert_same(evaluator(leaves), *expected(first, GAME, leaves))
+
+
+def evaluator_network() -> Weights:
+    return random_weights(GAME, NetworkConfig(filters=32, blocks=2), 1, version=4)
+
+
+def test_a_device_that_failed_is_done_so_that_finish_says_why() -> None:
+    class Lost:
+        def query(self) -> bool:
+            raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+        def synchronize(self) -> None:
+            self.query()
+
+    evaluator = CudaEvaluator(device_network(GAME), 8)
+    evaluator.load(random_weights(GAME, CONFIG, 1, version=1))
+    evaluator.begin(random_leaves(GAME, 8))
+    evaluator._in_flight[0] = evaluator._in_flight[0]._replace(done=Lost())  # type: ignore[arg-type]
+    assert evaluator.is_done()
+    with pytest.raises(RuntimeError, match="illegal memory access"):
+        evaluator.finish()
 
 
 def test_sizes_share_one_network() -> None:
@@ -124,7 +167,7 @@ def test_where_memory_ends_smaller_batches_do() -> None:
     finally:
         server.close()
     with pytest.raises(BatchTooLargeError):
-        BatchPipeline(NoRoom, [64, 128])
+        BatchPipeline(GAME, NoRoom, [64, 128])
 
 
 def test_the_next_batch_is_queued_before_the_first_is_done() -> None:
@@ -138,17 +181,45 @@ def test_the_next_batch_is_queued_before_the_first_is_done() -> None:
     try:
         server.load(weights(1))
         payload, settled = CODEC.encode(leaves_of(4)), []
-        begin = time.monotonic()
-        server.submit(0, payload, lambda request: settled.append(time.monotonic()))
-        time.sleep(service / 4)
-        server.submit(1, payload, lambda request: settled.append(time.monotonic()))
-        time.sleep(service / 2)
-        assert settled == []
-        assert len(server._running) == DEPTH == 2
-        time.sleep(2.5 * service)
+
+        def ask(client: int) -> None:
+            server.infer(client, payload, 10)
+            settled.append(time.monotonic())
+
+        with ThreadPoolExecutor(2) as pool:
+            begin = time.monotonic()
+            pool.submit(ask, 0)
+            time.sleep(service / 4)
+            pool.submit(ask, 1)
+            time.sleep(service / 2)
+            assert settled == []
+            assert server.queue.waiting == 0, "the GPU has both"
         assert len(settled) == 2
         assert settled[0] - begin >= service
         assert settled[1] - settled[0] < 1.75 * service, "the second waited for nothing but the GPU"
+    finally:
+        server.close()
+
+
+def test_two_batches_in_flight_do_not_mix_their_answers() -> None:
+    """The next batch is laid into the arrays of the one before, which is not answered yet."""
+    game = Game("othello")  # whose positions have different numbers of legal actions
+    codec = LeavesCodec(game)
+    server = InferenceServer(game, lambda size: SimulatedGpu(game, size, 0.003), sizes=[8, 64], deadline_ms=0.1)
+    server.load(weights(1))
+    leaves = [leaves_of(1 + 3 * client, seed=client, game=game) for client in range(8)]
+    alone = [PseudoRandomEvaluator(game, len(one))(one) for one in leaves]
+
+    def ask_often(client: int) -> None:
+        for _ in range(60):
+            data = server.infer(client, codec.encode(leaves[client]), 10)
+            answer = decode_evaluation(data, len(leaves[client]), len(leaves[client].actions))
+            np.testing.assert_array_equal(answer.logits, alone[client].logits.astype(np.float16).astype(np.float32))
+            np.testing.assert_array_equal(answer.values, alone[client].values.astype(np.float16).astype(np.float32))
+
+    try:
+        with ThreadPoolExecutor(len(leaves)) as pool:
+            list(pool.map(ask_often, range(len(leaves))))
     finally:
         server.close()
 
@@ -159,13 +230,15 @@ def test_closing_answers_what_is_under_way_with_a_refusal() -> None:
 
     server = InferenceServer(GAME, make, sizes=[64], deadline_ms=0.1)
     server.load(weights(1))
-    errors: list[object] = []
-    for client in range(3):
-        server.submit(client, CODEC.encode(leaves_of(4)), lambda request: errors.append(request.error))
-        time.sleep(0.01)
-    server.close()
-    assert len(errors) == 3
-    assert all("closed" in str(error) for error in errors)
+    with ThreadPoolExecutor(3) as pool:
+        calls = []
+        for client in range(3):
+            calls.append(pool.submit(server.infer, client, CODEC.encode(leaves_of(4)), 10))
+            time.sleep(0.01)
+        server.close()
+        for call in calls:
+            with pytest.raises(ServerClosedError):
+                call.result(10)
 
 
 def test_a_client_reaches_the_network_behind_the_server() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
-from shusaku.actors.evaluators.two_networks import TwoNetworks, has_policy
+from shusaku.actors.evaluators.two_networks import TwoNetworks, answer_both, has_policy
 from shusaku.common._core import Game, SearchBatch
 from shusaku.common.config.search import PuctConfig
 from shusaku.common.messages import Evaluation, Leaves
@@ -85,3 +85,20 @@ def test_a_missing_network_is_an_error_only_if_it_is_asked() -> None:
     with pytest.raises(ValueError, match="a network that it was not given"):
         networks(leaves_of(game, [True]))
     assert has_policy(Recorder(0))
+
+
+def test_both_are_asked_about_every_position_by_those_who_do_not_search() -> None:
+    game = Game("connect_four")
+    leaves = leaves_of(game, [True, True, True])
+    both = answer_both(TwoNetworks(Recorder(100), Recorder(200)), leaves)
+    np.testing.assert_array_equal(both.logits, 100 + leaves.actions)
+    np.testing.assert_array_equal(both.values, [200, 201, 202])
+    policy = answer_both(TwoNetworks(Recorder(100), None), leaves)
+    np.testing.assert_array_equal(policy.logits, 100 + leaves.actions)
+    assert not policy.values.any()
+    value = answer_both(TwoNetworks(None, Recorder(200)), leaves)
+    assert not value.logits.any()
+    np.testing.assert_array_equal(value.values, [200, 201, 202])
+    alone = Recorder(5)
+    assert answer_both(alone, leaves).values.tolist() == [5, 6, 7]
+    assert alone.asked == [leaves]

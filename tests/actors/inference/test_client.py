@@ -13,7 +13,7 @@ from inference_fixtures import GAME, Scripted, ThreadTransport, encode_evaluatio
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.inference.client import EvaluationStoppedError, RemoteEvaluator
-from shusaku.actors.inference.protocol import MAX_IN_FLIGHT, ServerUnavailableError
+from shusaku.actors.inference.protocol import ServerUnavailableError
 from shusaku.actors.inference.server import InferenceServer
 from shusaku.actors.pipelined_self_play import PipelinedSelfPlay
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
@@ -37,7 +37,12 @@ class ScriptedTransport:
     TimeoutError once), or a number: the version of all answers from then on.
     """
 
-    def __init__(self, script: list[str | int] | None = None, version: int = 1) -> None:
+    slots = 2
+
+    def __init__(
+        self, script: list[str | int] | None = None, version: int = 1, max_bytes: int = SMALL
+    ) -> None:
+        self.max_bytes = max_bytes
         self.script = deque(script or [])
         self.evaluator = Scripted()
         self.evaluator.version = version
@@ -96,7 +101,7 @@ def test_a_call_is_answered_as_by_the_evaluator(server: InferenceServer) -> None
 
 def test_what_was_begun_first_is_finished_first_and_arrays_may_change_meanwhile(server: InferenceServer) -> None:
     transport = ThreadTransport(3, server)
-    evaluate = RemoteEvaluator(transport, 3, GAME, max_bytes=SMALL)
+    evaluate = RemoteEvaluator(transport, 3, GAME)
     first, second = leaves_of(60, 1), leaves_of(7, 2)
     wanted = expected(first), expected(second)
     evaluate.begin(first)
@@ -105,7 +110,7 @@ def test_what_was_begun_first_is_finished_first_and_arrays_may_change_meanwhile(
         column.fill(0)  # as the next select() would
     for logits in wanted:
         np.testing.assert_array_equal(evaluate.finish().logits, logits)
-    assert transport.most_in_flight == MAX_IN_FLIGHT
+    assert transport.most_in_flight == 2
     transport.close()
 
 
@@ -118,7 +123,7 @@ def test_whatever_happens_on_the_way_every_answer_is_right_and_of_one_version(
     script: list[str | int], sizes: list[int]
 ) -> None:
     transport = ScriptedTransport(script)
-    evaluate = RemoteEvaluator(transport, 1, GAME, max_bytes=SMALL)
+    evaluate = RemoteEvaluator(transport, 1, GAME)
     evaluate._wait = lambda: None  # type: ignore[method-assign]
     asked: deque[Leaves] = deque()
     told = -1
@@ -131,14 +136,14 @@ def test_whatever_happens_on_the_way_every_answer_is_right_and_of_one_version(
             assert answer.values.tolist() == [answer.version / 1024] * len(leaves)
             assert evaluate.version >= max(told, answer.version)  # it never goes back
             told = evaluate.version
-    assert transport.most_in_flight <= MAX_IN_FLIGHT
+    assert transport.most_in_flight <= transport.slots
     assert transport.in_flight == 0
 
 
 def test_parts_of_two_versions_are_asked_again() -> None:
     """Five requests; the weights are swapped after the third was computed."""
     transport = ScriptedTransport(["ok", "ok", "ok", "ok", 2])
-    evaluate = RemoteEvaluator(transport, 1, GAME, max_bytes=SMALL)
+    evaluate = RemoteEvaluator(transport, 1, GAME)
     leaves = leaves_of(50)
     parts = len(LeavesCodec(GAME, SMALL).split(leaves))
     answer = evaluate(leaves)
@@ -150,7 +155,7 @@ def test_parts_of_two_versions_are_asked_again() -> None:
 def test_an_older_server_may_take_over() -> None:
     """The one with version 5 died: those that live have 4, and are asked for all."""
     transport = ScriptedTransport(["ok", "ok", 4], version=5)
-    evaluate = RemoteEvaluator(transport, 1, GAME, max_bytes=SMALL)
+    evaluate = RemoteEvaluator(transport, 1, GAME)
     answer = evaluate(leaves_of(50))
     assert answer.version == 4
     assert evaluate.version == 5  # the newest that it knows of
@@ -231,8 +236,8 @@ def test_nonsense_from_a_server_is_an_error_of_the_codec() -> None:
 class SwappingTransport(ScriptedTransport):
     """Its weights change all the time, between two requests and between request and answer."""
 
-    def __init__(self, seed: int) -> None:
-        super().__init__(version=0)
+    def __init__(self, seed: int, max_bytes: int) -> None:
+        super().__init__(version=0, max_bytes=max_bytes)
         self._random = np.random.default_rng(seed)
 
     def send(self, payload: bytes) -> tuple[int, bytes]:
@@ -256,8 +261,8 @@ def rows_of_wrong_version(client: type[RemoteEvaluator], max_bytes: int, cache: 
     `raw_values` is what the network said of the root, from the cache or not: version / 1024.
     """
     wrong = total = 0
-    transport = SwappingTransport(1)
-    remote = client(transport, 1, GAME, max_bytes=max_bytes)
+    transport = SwappingTransport(1, max_bytes)
+    remote = client(transport, 1, GAME)
     remote._wait = lambda: None  # type: ignore[method-assign]
     config = PuctConfig(simulations=16, cache=cache)
     for player in (

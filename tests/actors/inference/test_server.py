@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from inference_fixtures import CODEC, GAME, Scripted, ask, eventually, hammer, l
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.evaluators.factory import make_evaluator
+from shusaku.actors.evaluators.simulated_gpu import SimulatedGpu
 from shusaku.actors.inference.protocol import (
     AnswerLateError,
     EvaluationFailedError,
@@ -19,15 +21,25 @@ from shusaku.actors.inference.protocol import (
     QueueFullError,
     ServerClosedError,
 )
-from shusaku.actors.inference.server import InferenceServer
+from shusaku.actors.inference.server import InferenceServer, Spare
 from shusaku.actors.inference.stats import HISTORY
 from shusaku.common.codec import CodecError
 from shusaku.common.config.schema import InferenceConfig, NetworkConfig
+from shusaku.common.device_failure import DeviceFailedError
 from shusaku.common.leaves_codec import to_half
-from shusaku.common.messages import Evaluation, Leaves
+from shusaku.common.messages import Evaluation, Leaves, Weights
 from shusaku.common.network.weights import random_weights
 
 REQUEST = CODEC.encode(leaves_of(8))
+
+
+class FailsWithNewWeights(Scripted):
+    """A device that is lost when it takes the second version."""
+
+    def load(self, weights: Weights) -> None:
+        if weights.version > 1:
+            raise RuntimeError("CUDA error: unspecified launch failure")
+        super().load(weights)
 
 
 # --- answers -------------------------------------------------------------------------------------------------------
@@ -95,8 +107,8 @@ def test_a_single_client_never_waits_for_the_deadline() -> None:
         assert time.monotonic() - begin < 2.5
 
 
-def test_dead_clients_cost_the_deadline_and_no_more() -> None:
-    """Thirty clients were heard of, one goes on: the third that the rule waits for will never come."""
+def test_dead_clients_cost_the_deadline_once() -> None:
+    """Thirty clients were heard of, one goes on: it waits for the others once, for they will never come."""
     with serving(deadline_ms=50) as (server, _), ThreadPoolExecutor(30) as pool:
         for call in [pool.submit(server.infer, client, REQUEST, 10) for client in range(30)]:
             call.result(10)
@@ -106,21 +118,27 @@ def test_dead_clients_cost_the_deadline_and_no_more() -> None:
             begin = time.monotonic()
             server.infer(0, REQUEST, 10)
             waits.append(time.monotonic() - begin)
-        assert min(waits) >= 0.045  # it did wait for the others
-        assert np.median(waits) < 0.25
+        assert waits[0] >= 0.045  # it did wait for the others
+        assert np.median(waits[1:]) < 0.025
 
 
-def test_a_third_of_the_clients_need_not_wait_for_the_deadline() -> None:
-    with serving(sizes=(512,), deadline_ms=3000) as (server, _), ThreadPoolExecutor(10) as pool:
-        for client in range(30):
-            server._clients.record(client, time.monotonic())
+def test_a_batch_runs_at_once_when_no_more_can_come() -> None:
+    """Ten clients of one request at a time: when all of them wait, the deadline would gain nothing."""
+    with serving(sizes=(512,), deadline_ms=3000) as (server, evaluators), ThreadPoolExecutor(10) as pool:
+        evaluators[512].free.clear()
+        first = pool.submit(server.infer, 0, REQUEST, 10)
+        assert evaluators[512].entered.wait(10)
+        calls = [pool.submit(server.infer, client, REQUEST, 10) for client in range(1, 10)]
+        assert eventually(lambda: server.stats().waiting == 9)
         begin = time.monotonic()
-        calls = [pool.submit(server.infer, client, REQUEST, 10) for client in range(9)]
-        assert eventually(lambda: server.stats().waiting == 9 or any(call.done() for call in calls))
-        calls += [pool.submit(server.infer, 9, REQUEST, 10)]
+        evaluators[512].free.set()
+        assert first.result(10)
+        pool.submit(server.infer, 0, REQUEST, 10).result(10)
         for call in calls:
             call.result(10)
         assert time.monotonic() - begin < 1.5
+        assert evaluators[512].asked[0] == 8
+        assert sum(evaluators[512].asked) == 8 * 11
 
 
 def test_a_network_answers_through_the_buckets_as_it_does_alone() -> None:
@@ -243,7 +261,7 @@ def test_answers_that_are_not_finite_are_counted_and_passed_on() -> None:
         leaves = leaves_of(8)
         answer = ask(server, leaves)
         assert np.flatnonzero(np.isnan(answer.logits)).tolist() == leaves.offsets[[0, 1]].tolist()
-        assert server.stats().non_finite == 2
+        assert eventually(lambda: server.stats().non_finite == 2)
 
 
 def test_what_the_factory_raises_is_raised_by_the_constructor() -> None:
@@ -254,6 +272,122 @@ def test_what_the_factory_raises_is_raised_by_the_constructor() -> None:
     with pytest.raises(LookupError, match="no device for 8"):
         InferenceServer(GAME, make, sizes=[16, 8], deadline_ms=1)
     assert eventually(lambda: threading.active_count() <= before)
+
+
+@pytest.mark.parametrize("error", [
+    DeviceFailedError("the simulated GPU failed after 3 batches"),
+    RuntimeError("CUDA error: uncorrectable ECC error encountered\nCUDA kernel errors might be reported later"),
+    RuntimeError("cuDNN error: CUDNN_STATUS_EXECUTION_FAILED"),
+])
+def test_a_device_that_fails_is_left_for_good(error: RuntimeError) -> None:
+    """Whoever asked is told to ask again, and the spare evaluators answer with the newest weights."""
+    spare: dict[int, Scripted] = {}
+    with serving(version=3, spare=Spare(lambda size: spare.setdefault(size, Scripted(size)), (8, 32))) as (
+            server, evaluators):
+        evaluators[64].error = error
+        with pytest.raises(EvaluationFailedError, match=str(error).partition("\n")[0]):
+            ask(server, leaves_of(4))
+        asked = len(evaluators[64].asked)
+        for version in (3, 4):
+            if version == 4:
+                server.load(weights(4))
+            answer = ask(server, leaves_of(40, seed=version))
+            assert answer.version == version
+            assert answer.values[0] == pytest.approx(version / 1024)
+        assert len(evaluators[64].asked) == asked, "nothing more is asked of it"
+        assert spare.keys() == {8, 32}
+        assert server.trouble == f"the device failed and was left: {str(error).partition(chr(10))[0]}"
+        assert server.description.endswith(server.trouble)
+        assert server.is_alive
+
+
+@pytest.mark.parametrize("error", [
+    RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"), RuntimeError("CUDA error: out of memory"),
+    RuntimeError("shapes differ"), ValueError("CUDA error"),
+])
+def test_an_error_of_a_batch_is_no_failure_of_the_device(error: Exception) -> None:
+    with serving(spare=Spare(Scripted, (8,))) as (server, evaluators):
+        evaluators[64].error = error
+        with pytest.raises(EvaluationFailedError):
+            ask(server, leaves_of(4))
+        assert len(ask(server, leaves_of(4)).values) == 4
+        assert server.trouble == ""
+        assert len(evaluators[64].asked) == 2
+
+
+def test_a_device_that_fails_while_it_takes_weights_is_left_and_the_weights_are_not_lost() -> None:
+    server = InferenceServer(GAME, FailsWithNewWeights, sizes=(8,), deadline_ms=1, spare=Spare(Scripted, (8,)))
+    try:
+        for version in (1, 2):
+            server.load(weights(version))
+            assert ask(server, leaves_of(4)).version == version
+        assert server.trouble == "the device failed and was left: CUDA error: unspecified launch failure"
+    finally:
+        server.close()
+
+
+def test_versions_never_go_back_while_one_is_loaded() -> None:
+    """Version 6 is being loaded when 5 arrives; after a version that does not fit, an older one may come again."""
+    entered, free = threading.Event(), threading.Event()
+
+    class Slow(Scripted):
+        def load(self, weights: Weights) -> None:
+            if weights.version == 6:
+                entered.set()
+                assert free.wait(10)
+            super().load(weights)
+
+    server = InferenceServer(GAME, Slow, sizes=(8,), deadline_ms=1)
+    try:
+        server.load(weights(4))
+        with ThreadPoolExecutor(1) as pool:
+            loading = pool.submit(server.load, weights(6))
+            assert entered.wait(10)
+            server.load(weights(5))
+            free.set()
+            loading.result(10)
+        assert ask(server, leaves_of(4)).version == 6
+        assert server.stats().stale_weights == 1
+        with pytest.raises(ValueError, match="another network"):
+            server.load(replace(weights(9), step=-1))
+        server.load(weights(7))
+        assert ask(server, leaves_of(4)).version == 7
+    finally:
+        free.set()
+        server.close()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # its thread ends by it
+def test_a_spare_that_cannot_be_made_is_told_to_those_who_wait_for_weights() -> None:
+    def no_spare(size: int) -> Scripted:
+        raise MemoryError("no memory for a spare")
+
+    server = InferenceServer(GAME, FailsWithNewWeights, sizes=(8,), deadline_ms=1, spare=Spare(no_spare, (8,)))
+    server.load(weights(1))
+    with pytest.raises(MemoryError, match="no memory for a spare"):
+        server.load(weights(2), timeout=10)
+    assert eventually(lambda: not server.is_alive)
+    server.close()
+
+
+def test_all_batches_in_flight_go_with_the_device() -> None:
+    """Two of them, in a pretended device that lasts for one."""
+    spare = Spare(lambda size: Scripted(size), (64,))
+    SimulatedGpu._begun = 0
+    server = InferenceServer(GAME, lambda size: SimulatedGpu(GAME, size, 0.05, lasts=3), sizes=(8,), deadline_ms=1,
+                             spare=spare)
+    try:
+        server.load(weights(1))  # evaluates once
+        with ThreadPoolExecutor(6) as pool:
+            calls = [pool.submit(ask, server, leaves_of(8, seed=client), client) for client in range(6)]
+            failed = [call for call in calls if call.exception(30) is not None]
+        assert 1 <= len(failed) < 6
+        assert all(isinstance(call.exception(), EvaluationFailedError) for call in failed)
+        assert server.trouble == "the device failed and was left: the simulated GPU failed after 3 batches"
+        assert server.stats().failed == len(failed)
+        assert server.queue.waiting == 0
+    finally:
+        server.close()
 
 
 # --- the end -------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from inference_fixtures import CODEC, GAME, Scripted, ThreadTransport, eventuall
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.inference.client import RemoteEvaluator
-from shusaku.actors.inference.protocol import MAX_IN_FLIGHT, ServerUnavailableError
+from shusaku.actors.inference.protocol import ServerUnavailableError
 from shusaku.actors.inference.server import InferenceServer
 from shusaku.actors.inference.shm_client import SharedMemoryTransport
 from shusaku.actors.inference.shm_segment import (
@@ -97,7 +97,7 @@ def test_two_are_under_way_and_may_be_received_in_either_order() -> None:
         transport = client_of(listener)
         evaluators[64].free.clear()
         tickets = [transport.send(CODEC.encode(leaves)) for leaves in requests]
-        assert len(set(tickets)) == MAX_IN_FLIGHT == 2
+        assert len(set(tickets)) == 2
         with pytest.raises(TimeoutError):
             transport.receive(tickets[1], 0.05)
         evaluators[64].free.set()
@@ -142,14 +142,14 @@ def test_many_clients_share_batches_and_each_gets_its_own() -> None:
 
     with a_listener() as (server, evaluators, listener), ThreadPoolExecutor(8) as pool:
         running = [pool.submit(ask_on, client, listener) for client in range(8)]
-        assert eventually(lambda: len(listener._connections) == 8)
+        assert eventually(lambda: listener.connections == 8)
         for version in range(2, 12):
             server.load(weights(version))
             time.sleep(0.03)
         stop.set()
         assert all(future.result(10) > 5 for future in running)
         assert max(evaluators[64].asked) > 8, "no two clients were ever answered together"
-        assert eventually(lambda: len(listener._connections) == 0)
+        assert eventually(lambda: listener.connections == 0)
 
 
 # --- ends ------------------------------------------------------------------------------------------------------------
@@ -238,17 +238,17 @@ def test_a_client_that_dies_leaves_nothing_behind() -> None:
         first = client_of(listener)
         first.receive(first.send(CODEC.encode(leaves_of(2))), 10)
         first.close()
-        assert eventually(lambda: len(listener._connections) == 0)
+        assert eventually(lambda: listener.connections == 0)
         open_before, shared_before = open_descriptors(), set(os.listdir("/dev/shm"))
         for seed in range(20):
             transport = client_of(listener)
             evaluators[64].free.clear()
             transport.send(CODEC.encode(leaves_of(2, seed=seed)))
-            assert eventually(lambda: len(listener._connections) == 1)
+            assert eventually(lambda: listener.connections == 1)
             assert open_descriptors() > open_before
             transport.close()  # its request is on its way
             evaluators[64].free.set()
-        assert eventually(lambda: len(listener._connections) == 0)
+        assert eventually(lambda: listener.connections == 0)
         assert open_descriptors() == open_before
         assert not any("shusaku" in name for name in set(os.listdir("/dev/shm")) - shared_before)
         last = client_of(listener)
@@ -267,14 +267,13 @@ def test_a_client_that_died_before_its_answer_harms_nobody() -> None:
             dying = client_of(listener)
             dying.send(CODEC.encode(leaves_of(2, seed=seed)))
             assert evaluators[64].entered.wait(10)
-            connection = next(one for one in listener._connections if one.client == 0)
-            with connection._lock:  # what `answer` does when it cannot send
-                connection.socket.shutdown(socket.SHUT_RDWR)
-            evaluators[64].free.set()
             dying.close()
-            assert eventually(lambda: len(listener._connections) == 1)
+            if seed % 2:  # the listener sees the end before the answer, or the answer meets it
+                assert eventually(lambda: listener.connections == 1)
+            evaluators[64].free.set()
+            assert eventually(lambda: listener.connections == 1)
         assert other.receive(other.send(CODEC.encode(leaves_of(2))), 10)
-        assert listener._thread.is_alive()
+        assert listener.is_alive
         other.close()
 
 
@@ -371,7 +370,7 @@ def test_a_client_that_breaks_the_protocol_is_disconnected(misuse: str) -> None:
                 assert connection.recv(1) == ACCEPTED
                 connection.send(b"\x02")
             assert connection.recv(1) == b""
-        assert eventually(lambda: len(listener._connections) == 1)
+        assert eventually(lambda: listener.connections == 1)
         assert open_descriptors() == descriptors_before
         assert good.receive(good.send(CODEC.encode(leaves_of(2))), 10)
         good.close()

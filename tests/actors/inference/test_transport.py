@@ -96,7 +96,7 @@ def route(transport: ServerTransport) -> Any:
 
 def test_on_its_host_memory_is_shared_and_timed(handles: list[Served]) -> None:
     handles.append(Served())
-    transport = ServerTransport(0, CODEC)
+    transport = ServerTransport(0, GAME, [64, 64])
     transport.attach([handles[0]])
     for _ in range(5):
         assert ask(transport)
@@ -109,7 +109,7 @@ def test_on_its_host_memory_is_shared_and_timed(handles: list[Served]) -> None:
 @pytest.mark.parametrize("settings", [{"node": "another"}, {"has_shared_memory": False}])
 def test_elsewhere_ray_is_called(handles: list[Served], settings: dict[str, Any]) -> None:
     handles.append(Served(**settings))
-    transport = ServerTransport(0, CODEC)
+    transport = ServerTransport(0, GAME, [64, 64])
     transport.attach([handles[0]])
     assert ask(transport)
     assert handles[0].calls == 1
@@ -122,7 +122,7 @@ def test_too_little_memory_is_said_and_ray_is_called(handles: list[Served], monk
 
     monkeypatch.setattr(os, "posix_fallocate", refuse)
     handles.append(Served())
-    transport = ServerTransport(0, CODEC)
+    transport = ServerTransport(0, GAME, [64, 64])
     transport.attach([handles[0]])
     for _ in range(2):
         assert ask(transport)
@@ -132,7 +132,7 @@ def test_too_little_memory_is_said_and_ray_is_called(handles: list[Served], monk
 
 def test_a_closed_connection_is_not_tried_again_until_a_successor_comes(handles: list[Served]) -> None:
     handles += [Served(), Served()]
-    transport = ServerTransport(0, CODEC)
+    transport = ServerTransport(0, GAME, [64, 64])
     transport.attach([handles[0]])
     assert ask(transport)
     handles[0].evaluator.free.clear()
@@ -153,7 +153,7 @@ def test_a_closed_connection_is_not_tried_again_until_a_successor_comes(handles:
 
 def test_another_server_is_asked_when_one_fails(handles: list[Served]) -> None:
     handles += [Served(), Served(node="another")]
-    transport = ServerTransport(0, CODEC)
+    transport = ServerTransport(0, GAME, [64, 64])
     transport.attach(list(handles))
     handles[0].evaluator.error = RuntimeError("the GPU is gone")
     with pytest.raises(ServerUnavailableError, match="the GPU is gone"):
@@ -168,7 +168,7 @@ def test_another_server_is_asked_when_one_fails(handles: list[Served]) -> None:
 
 def test_a_defect_of_ours_is_not_hidden(handles: list[Served]) -> None:
     handles.append(Served())
-    transport = ServerTransport(0, CODEC)
+    transport = ServerTransport(0, GAME, [64, 64])
     transport.attach([handles[0]])
     with pytest.raises(CodecError):
         transport.receive(transport.send(b"nonsense of sixteen bytes and more"), 10.0)
@@ -178,7 +178,7 @@ def test_a_defect_of_ours_is_not_hidden(handles: list[Served]) -> None:
 def test_an_evaluation_survives_the_end_of_the_connection(handles: list[Served]) -> None:
     """The client of `actors.inference.client` sends again what was lost, by the way that is left."""
     handles.append(Served())
-    transport = ServerTransport(0, CODEC)
+    transport = ServerTransport(0, GAME, [64, 64])
     transport.attach([handles[0]])
     remote_evaluation = RemoteEvaluator(transport, 0, GAME)
     leaves = leaves_of(5)

@@ -278,7 +278,7 @@ def test_the_configuration_of_an_old_run_is_read(tmp_path: Path, name: str, sear
     text = (Path(__file__).parents[1] / "run" / f"{name}.yaml").read_text()
     assert "c_uct" in text
     path = tmp_path / "config.yaml"
-    path.write_text(text.replace("service_ms", "batch_latency_ms"))
+    path.write_text(text.replace("service_ms", "simulated_gpu_batch_ms"))
     assert compose([f"config={path}"]).search == search
     assert compose([f"config={path}", "search=mcts", "learner.enabled=false"]).search.policy == "mcts"
 
@@ -403,7 +403,7 @@ def test_the_configuration_of_a_run_is_an_input(tmp_path: Path) -> None:
     ("search: {simulatins: 3}", "nearest: search.simulations"), ("search: {simulations: many}", "a whole number"),
     ("game: {name: go, params: {siz: 9}}", "nearest: size"), ("game: {name: goo}", "no such game"),
     ("replay: {url: 'redis://u:***@h'}", "add replay.url="), ("- 1", "is no configuration"), ("a: [", "cannot be read"),
-    ("inference: {service_ms: 3}", "inference.batch_latency_ms"),
+    ("inference: {service_ms: 3}", "inference.simulated_gpu_batch_ms"),
 ])
 def test_a_configuration_with_a_mistake_is_one_line(tmp_path: Path, text: str, rule: str) -> None:
     assert rule in refusal(f"config={write(tmp_path / 'config.yaml', text)}")

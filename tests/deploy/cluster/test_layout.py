@@ -10,9 +10,9 @@ from shusaku.deploy.cli.overrides import compose
 from shusaku.deploy.cluster.layout import (
     FEWEST_GAMES,
     LARGEST_BATCH,
-    MOST_GAMES,
     actor_seed,
     batch_buckets,
+    gpu_batch_sizes,
     layout_of,
     without_secrets,
 )
@@ -43,8 +43,9 @@ def test_an_actor_has_its_cpus_on_one_node() -> None:
 
 
 def test_gpus_that_are_not_there_are_refused() -> None:
-    asked = config(inference__device="cuda", learner__device="cuda", inference__servers=2)
-    with pytest.raises(UsageError, match=r"they need 3 GPUs, and Ray has 1"):
+    asked = config(inference__device="cuda", learner__device="cuda", inference__servers=2,
+                   inference__gpus_per_server=1, learner__gpus=1)
+    with pytest.raises(UsageError, match=r"2 inference servers with 1 GPU each and a learner with 1 do not fit on "):
         layout_of(asked, [8], 1)
     layout = layout_of(asked, [8], 3)
     assert layout.placement == "server"
@@ -62,6 +63,17 @@ def test_ladder_holds_the_largest_batch() -> None:
     assert batch_buckets(65)[-1] == 128
 
 
+@pytest.mark.parametrize("largest", [1, 8, 9, 64, 130, 256, 1000, 1024])
+def test_batches_of_a_gpu_waste_little(largest: int) -> None:
+    sizes = gpu_batch_sizes(largest)
+    assert sizes == sorted(set(sizes))
+    assert largest <= sizes[-1] < largest + 8
+    for rows in range(1, largest + 1):
+        size = next(size for size in sizes if size >= rows)
+        assert size % 8 == 0
+        assert size - rows < (8 if rows <= 128 else 0.06 * size)
+
+
 def test_no_two_lives_share_a_seed() -> None:
     seeds = {actor_seed(1, epoch, actor, life) for epoch in range(4) for actor in range(20) for life in range(4)}
     assert len(seeds) == 4 * 20 * 4
@@ -77,13 +89,13 @@ def test_no_secret_travels_to_the_workers() -> None:
     assert replace(travels.replay, url=asked.replay.url) == asked.replay
 
 
-@pytest.mark.parametrize(("actors", "servers", "games"), [(16, 1, 128), (16, 2, 256), (1, 1, 512), (4000, 1, 16)])
-def test_beside_a_server_auto_fills_it_twice(actors: int, servers: int, games: int) -> None:
-    """Half of an actor's games search while the other half is evaluated."""
+@pytest.mark.parametrize(("actors", "servers", "games"), [(16, 1, 192), (16, 2, 384), (4, 1, 768), (5, 1, 615),
+                                                       (1, 1, 3072), (4000, 1, 16)])
+def test_beside_a_server_auto_keeps_three_full_batches_in_flight(actors: int, servers: int, games: int) -> None:
     asked = config(actors__games_per_actor=0, actors__count=actors, inference__placement="server",
                    inference__servers=servers)
     layout = layout_of(asked, [actors], 0)
     assert layout.games == games
-    if FEWEST_GAMES < games < MOST_GAMES:
-        assert games * actors == 2 * LARGEST_BATCH * servers
+    if games > FEWEST_GAMES:
+        assert 0 <= games * actors - 3 * LARGEST_BATCH * servers < actors
     assert layout_of(config(actors__games_per_actor=48, inference__placement="server"), [2], 0).games == 48

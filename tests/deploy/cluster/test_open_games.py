@@ -19,7 +19,7 @@ GAMES = 4  # of an actor
 PLIES = 8  # of a saved game that no other game begins with
 # A game of about 30 plies, each of 32 simulations of 20 ms.
 LONG = ("experiment=connect_four", "search.simulations=32", "inference.runtime=simulated_gpu", "search.cache=0",
-        "inference.batch_latency_ms=20", "learner.enabled=false", f"actors.games_per_actor={GAMES}",
+        "inference.simulated_gpu_batch_ms=20", "learner.enabled=false", f"actors.games_per_actor={GAMES}",
         "actors.snapshot_minutes=0.03")
 
 

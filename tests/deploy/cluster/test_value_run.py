@@ -24,7 +24,7 @@ def test_a_run_goes_on_after_its_driver_was_killed(start: Callable[..., ClusterP
     run = start(settings=SETTINGS)
     state = run.until(lambda s: s["status"]["step"] >= 60 and "test_value" in s["status"]["losses"]
                       and any(run.run_dir.glob("checkpoints/0*/manifest.json")), START_S, "a checkpoint")
-    assert state["totals"]["discarded"] >= 0
+    assert "discarded" in state["totals"]
     run.process.send_signal(signal.SIGKILL)
     run.process.wait()
     run.until_nothing_is_left(60)

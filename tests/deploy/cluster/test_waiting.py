@@ -30,8 +30,9 @@ def names(state: dict[str, Any], text: str) -> bool:
 
 def test_a_batch_may_take_longer_than_any_silence(start: Start) -> None:
     """Go 19x19 with a large network on two cores took 35 s a batch: its actors were killed for ever."""
-    run = start("inference.runtime=simulated_gpu", f"inference.batch_latency_ms={1000 * LONG:.0f}", "actors.count=2",
-                "inference.placement=actor", "search.simulations=2", "search.considered_actions=2", "search.cache=0")
+    run = start("inference.runtime=simulated_gpu", f"inference.simulated_gpu_batch_ms={1000 * LONG:.0f}",
+                "actors.count=2", "inference.placement=actor", "search.simulations=2", "search.considered_actions=2",
+                "search.cache=0")
     state = run.until(lambda s: s["status"]["evaluations_per_second"] > 0 or s["totals"].get("evaluations", 0) > 0,
                       120, "the answers of a first batch")
     assert set(incarnations(state, "self_play")) == {0}

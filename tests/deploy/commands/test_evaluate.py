@@ -118,13 +118,17 @@ def test_8_bits_that_stray_too_far_end_a_bench(monkeypatch, capsys):
 
 def test_self_play_is_benched_through_a_server_and_a_simulated_gpu():
     done = shusaku("bench", "selfplay", *SMALL, "actors.count=2", "actors.cpus=0.5", "inference.placement=server",
-                   "inference.runtime=simulated_gpu", "inference.batch_latency_ms=20", "bench.seconds=2", "--json")
+                   "inference.runtime=simulated_gpu", "inference.simulated_gpu_batch_ms=20", "bench.seconds=2",
+                   "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout.splitlines()[-1])
-    assert result["runtime"] == "a simulated GPU, 20 ms a batch"
+    assert result["runtime"] == "a simulated GPU, 20 ms a batch and 0 us a row"
     assert 0.8 < result["busy_share"] < 1.05, "one half of the games waits while the other is evaluated"
     assert result["evaluations_per_s"] > 100
     assert result["rows_per_batch"] >= 1
+    rows_a_batch = result["rows_per_batch"] * result["busy_share"]  # of the time of a batch
+    assert result["of_full_batches"] == pytest.approx(rows_a_batch / 1024, rel=0.2)
+    assert result["batch_p99_ms"] >= 19
     assert result["time_shares"]["wait"] > 0
     assert result["of_raw"] is None
 

@@ -75,7 +75,7 @@ def test_metrics_say_how_it_goes(tmp_path: Path) -> None:
     metrics = run.training.report().metrics
     assert 0 <= metrics["reinforce/score"] <= 1
     assert metrics["reinforce/entropy"] > 1
-    assert metrics["learning_rate"] == pytest.approx(0.002)
+    assert metrics["learning_rate"] == pytest.approx(0.001)
 
 
 def test_it_begins_with_the_policy_of_another_run_and_keeps_it(tmp_path: Path) -> None:

@@ -15,9 +15,11 @@ from shusaku.common.config.search import AlphaGoConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.network.weights import random_weights, save_weights
 from shusaku.common.search import search_positions
+from shusaku.deploy.cli import main as cli
 from shusaku.deploy.cli.overrides import compose
 from shusaku.deploy.match.match import run
 from shusaku.deploy.match.players import make_parts
+from shusaku.deploy.protocols.gtp.raw_network import evaluate_positions
 from shusaku.deploy.protocols.opening import open_analysis
 
 NETWORK = NetworkConfig(filters=8, blocks=1)
@@ -182,3 +184,35 @@ def test_self_play_refuses_it() -> None:
     with pytest.raises(ValueError, match="searches one position at a time"):
         search_positions(Game("connect_four"), [Game("connect_four").start()], AlphaGoConfig(),
                          UniformEvaluator(Game("connect_four"), 1))
+
+
+@pytest.mark.parametrize("networks", ["policy value", "value", "policy"])
+def test_commands_that_ask_the_networks_directly_have_what_these_know(networks: str) -> None:
+    """As `kata-raw-nn` and `final_score` of gtp do."""
+    share = [] if "value" in networks else ["search.rollout_share=1"]
+    opened = open_analysis(compose(["game=connect_four", "search=alphago", "engine.threads=1", *share,
+                                    *(f"engine.{name}=shipped" for name in networks.split())]))
+    try:
+        values, policies = evaluate_positions(opened.game, [opened.game.start()], opened.evaluators[0])
+        assert policies.sum() == pytest.approx(1, abs=1e-5)
+        assert (np.ptp(policies) > 1e-4) == ("policy" in networks)
+        assert (values[0] != 0) == ("value" in networks)
+    finally:
+        opened.analysis.close()
+
+
+def test_gtp_takes_the_shipped_network_of_go() -> None:
+    opened = open_analysis(compose(["search=alphago", "checkpoint=shipped", "engine.threads=1"]), "go")
+    try:
+        assert opened.game.name == "go"
+    finally:
+        opened.analysis.close()
+
+
+def test_evaluate_has_no_networks_for_this_search(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["evaluate", "checkpoint=shipped", "search=alphago"]) == 2
+    out, err = capsys.readouterr()
+    [line] = err.splitlines()
+    assert out == ""
+    assert "search=alphago: " in line
+    assert "shusaku match" in line

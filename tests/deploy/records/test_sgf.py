@@ -1,8 +1,9 @@
 import time
+from collections import Counter
 from typing import Any
 
 import pytest
-from oracles import package
+from oracles import find, missing, package
 from recorded_games import random_records, without_search
 
 from shusaku.common._core import Game
@@ -57,6 +58,45 @@ def test_sgfmill_reads_what_is_written(game: str, params: dict[str, Any]) -> Non
         assert tree.get_winner() == {1: "b", -1: "w", 0: None}[record.outcome or 0]
         assert tree.get_handicap() == (record.params["handicap"] or None)
         assert tree.get_player_name("b") == record.players[0]
+
+
+@pytest.mark.parametrize(("folder", "whole"), [
+    ("gnugo-games", {9: 129, 19: 420}), ("kombilo-games", {19: 30}),
+])
+def test_games_that_may_be_used_freely(folder: str, whole: dict[int, int]) -> None:
+    """Whole games with a result, as sgfmill sees them, have the moves and the winner that sgfmill reads."""
+    files, sgf = find(folder), package("sgfmill.sgf")
+    if files is None:
+        missing(f"{folder}: `make oracles` fetches it")
+    counts: Counter[int] = Counter()
+    refused = []
+    for path in sorted(files.rglob("*.sgf")):
+        try:
+            tree = sgf.Sgf_game.from_bytes(path.read_bytes())
+            winner, handicap, root = tree.get_winner(), tree.get_handicap(), tree.get_root()
+        except ValueError:
+            continue
+        nodes = tree.get_main_sequence()
+        played = [node.get_move() for node in nodes]
+        colours = [colour for colour, _ in played if colour is not None]
+        is_usual = not any(node.has_setup_stones() for node in nodes[1:]) and (
+            bool(handicap) or not root.has_setup_stones()) and colours == [
+            "wb"[ply % 2] if handicap else "bw"[ply % 2] for ply in range(len(colours))]
+        if winner is None or not is_usual or len(colours) < 20 or tree.get_size() not in whole:
+            continue
+        games = read_records(path)
+        if not games.records:
+            refused.append(str(games.rejects[0]))
+            continue
+        [record] = games.records
+        size = tree.get_size()
+        moves = [size * size if point is None else (size - 1 - point[0]) * size + point[1]
+                 for colour, point in played if colour is not None]
+        assert list(record.actions) == moves[: len(moves) - record.cut], path
+        assert record.outcome == {"b": 1, "w": -1}[winner], path
+        counts[size] += 1
+    assert all(counts[size] >= least for size, least in whole.items()), (counts, refused)
+    assert len(refused) <= 0.1 * counts.total(), refused
 
 
 def test_what_sgfmill_writes_is_read() -> None:

@@ -1,6 +1,7 @@
 """The game on the table: moves, sides, the analysis that follows, and what goes wrong."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from studio_fixtures import make_table, settle
@@ -177,3 +178,16 @@ def test_a_high_temperature_draws_different_moves() -> None:
         assert len(firsts) > 1
     finally:
         table.close()
+
+
+def test_an_engine_that_resigns_loses_on_the_page_too(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As AlphaGo's search does below its threshold."""
+    analysis = table._engine.analysis
+    report = analysis.report
+    monkeypatch.setattr(analysis, "report", lambda: replace(report(), resigns=True))
+    table.new((HUMAN, ENGINE))
+    table.play(4)
+    settle(table)
+    state = table.state()
+    assert (state["result"], state["moves"]) == ("X wins by resignation", ["b2"])
+    assert (table.record().outcome, table.record().ended_by) == (1, "resignation")

@@ -1,0 +1,80 @@
+"""`inference.precision=auto`: the number format whose self-play is the fastest here, before anything is built.
+
+Which one it is depends on the processor (one has AMX, one 8-bit products alone), on the network and on the games: eight
+bits halve the time of a large network and cost a small one more than they gain, because every new version has to be
+compiled.  So they are measured, by self-play itself, and the answer is kept in the user's cache.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from importlib import metadata
+from pathlib import Path
+
+from shusaku.actors.evaluators.factory import choose_runtime
+from shusaku.common.config.schema import Config
+from shusaku.common.config.search import all_settings
+from shusaku.common.errors import RunError
+from shusaku.common.hardware import processor_name, visible_gpus
+from shusaku.common.measured_choices import find_choice, keep_choice, key_of, user_cache
+from shusaku.deploy.bench.precision_speed import (
+    MEASURING_SECONDS,
+    PrecisionChoice,
+    measure,
+    precisions_to_measure,
+)
+from shusaku.deploy.bench.processes import run_in_subprocess
+from shusaku.deploy.run.composed_config import replace_settings
+
+GIVEN_UP_SECONDS = 60.0  # after which the usual precision is taken
+SHARE = 0.02  # of a run's time that measuring may take
+FILE = "precision.json"  # in the user's cache: measurement -> choice; in a run directory: processor -> choice
+
+
+def settle_precision(config: Config, directory: Path | None = None) -> tuple[Config, PrecisionChoice | None]:
+    """The configuration with a precision, and its measurement; as it is where there is nothing to choose.
+
+    Measured is where a run is long enough, about MEASURING_SECONDS; a cached answer is taken in any case.  A run
+    keeps its precision in `directory`, so that it goes on as it began, on processors of one kind.
+    """
+    names = precisions_to_measure(config)
+    if len(names) < 2 or (config.inference.device == "auto" and visible_gpus()):
+        return config, None
+    key = _key(config, names)
+    own = directory and directory / FILE
+    choice = (_found(own, processor_name()) if own else None) or _found(user_cache(FILE), key)
+    if choice is None:
+        if config.run.minutes * 60 * SHARE < MEASURING_SECONDS:
+            return config, None
+        try:
+            choice = run_in_subprocess(measure, config, GIVEN_UP_SECONDS)
+        except RunError:
+            return config, None  # the usual precision does: no run has to wait for this, or to fail by it
+        keep_choice(user_cache(FILE), key, asdict(choice))
+    if own and _found(own, processor_name()) is None:
+        keep_choice(own, processor_name(), asdict(choice))
+    return replace_settings(config, inference=replace(config.inference, precision=choice.name)), choice
+
+
+def _key(config: Config, names: Sequence[str]) -> str:
+    """Whatever the measurement depends on."""
+    return key_of(
+        processor_name(), len(os.sched_getaffinity(0)), names, choose_runtime(config.inference)[0],
+        *(_version(package) for package in ("openvino", "torch", "numpy")), asdict(config.game), asdict(config.network),
+        all_settings(config.search), config.actors.games, config.actors.count, config.replay.samples_per_position,
+        config.learner.batch_size, config.learner.publish_every, config.learner.enabled, metadata.version("shusaku"))
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _found(path: Path, key: str) -> PrecisionChoice | None:
+    try:
+        choice = PrecisionChoice(**(find_choice(path, key) or {}))
+        return choice if choice.name in choice.rates and str(choice) else None
+    except (TypeError, ValueError):
+        return None
