@@ -38,11 +38,12 @@ class LineReader:
     """A thread that reads lines from a pipe, so that an engine hears them while it searches."""
 
     def __init__(self, pipe: BinaryIO) -> None:
-        """Reads the descriptor of `pipe`, and leaves its buffer alone.
+        """Reads a descriptor of its own for `pipe`, and leaves its buffer alone.
 
-        A thread that waits in the buffer's `readline` keeps its lock, and Python aborts if it ends meanwhile.
+        A thread that waits in the buffer's `readline` keeps its lock, and Python aborts if it ends meanwhile.  Once
+        `pipe` is closed, the next file that is opened gets its number: reading on would take what belongs to that.
         """
-        self._descriptor = pipe.fileno()
+        self._descriptor = os.dup(pipe.fileno())
         self._lines: queue.Queue[str | None] = queue.Queue(WAITING_LINES)
         threading.Thread(target=self._read, name="lines", daemon=True).start()
 
@@ -52,7 +53,7 @@ class LineReader:
 
     def _read(self) -> None:
         begun, is_too_long = bytearray(), False  # the line that has not ended yet
-        with contextlib.suppress(OSError):  # the pipe was closed under it
+        with contextlib.suppress(OSError):  # a terminal that is gone
             while chunk := os.read(self._descriptor, CHUNK):
                 *ends, begin = chunk.split(b"\n")
                 for end in ends:
@@ -63,6 +64,7 @@ class LineReader:
                 begun += begin
                 if len(begun) >= MAX_LINE:  # no command is so long: dropped as a whole
                     begun, is_too_long = bytearray(), True
+        os.close(self._descriptor)
         if begun and not is_too_long:
             self._put(begun)
         self._lines.put(None)

@@ -3,6 +3,7 @@
 import itertools
 import math
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from shusaku.replay.stream.server import EmbeddedServer
 
 MakeRecord = Callable[..., GameRecord]
 MakeRun = Callable[[], str]
+MEMORY = Path("/dev/shm")
 
 
 @pytest.fixture(scope="session", params=["tic_tac_toe", "connect_four"])
@@ -29,12 +31,16 @@ def make_record() -> MakeRecord:
 
 
 @pytest.fixture(scope="session")
-def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
-    """A server shared by all tests that do not harm it; each test uses runs of its own."""
-    server = EmbeddedServer(tmp_path_factory.mktemp("redis"), max_megabytes=256, bind="127.0.0.1")
-    server.start()
-    yield server
-    server.stop()
+def redis_server() -> Iterator[EmbeddedServer]:
+    """A server shared by all tests that do not harm it; each test uses runs of its own.
+
+    Its files lie in memory where they can: what a slow disk does to a run is for test_faults.py.
+    """
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None, prefix="shusaku-test-") as folder:
+        server = EmbeddedServer(Path(folder), max_megabytes=256, bind="127.0.0.1")
+        server.start()
+        yield server
+        server.stop()
 
 
 @pytest.fixture

@@ -68,6 +68,23 @@ def test_lines(data: bytes, heard: list[str]) -> None:
     assert engine.has_ended
 
 
+def test_a_reader_takes_nothing_of_the_file_that_gets_the_number_of_a_closed_pipe() -> None:
+    source, sink = pipe()
+    reader, number = LineReader(source), source.fileno()
+    source.close()
+    other, other_sink = pipe()
+    assert other.fileno() == number
+    with other, other_sink:
+        sink.write(b"ours\n")
+        sink.flush()
+        assert reader.next(10) == "ours"
+        other_sink.write(b"theirs\n")
+        other_sink.close()
+        sink.close()
+        assert reader.next(10) is None
+        assert other.read() == b"theirs\n"
+
+
 def test_a_busy_engine_goes_on_without_lines() -> None:
     source, sink = pipe()
     engine = Recorder()
