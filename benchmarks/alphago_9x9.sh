@@ -6,7 +6,8 @@
 #   SECONDS_A_MOVE=1 PLAYERS='rvp vp rp' benchmarks/alphago_9x9.sh table   # the second table, outside the 6 hours
 #
 # Each stage goes on where it was stopped, also after kill -9: a run from its last checkpoint, the table from the last
-# pairing.  Named stages are made alone: records imitation rollout reinforce value errors table.
+# pairing.  Named stages are made alone: records imitation rollout reinforce value errors table.  The table alone, with
+# the networks of our own runs: NETWORKS=benchmarks/networks/alphago_9x9 benchmarks/alphago_9x9.sh table
 set -euo pipefail
 cd "$(dirname "$0")/.."
 dir=${DIR:-runs/alphago_9x9}
@@ -46,7 +47,7 @@ errors() {
 }
 table() {
   local anchor=${PLAYERS:+vp}
-  .venv/bin/python -m benchmarks.strength.alphago_players "$dir" --seconds "$seconds" ${PLAYERS:-} \
+  .venv/bin/python -m benchmarks.strength.alphago_players "${NETWORKS:-$dir}" --seconds "$seconds" ${PLAYERS:-} \
     > "$dir/players_$seconds.json"
   .venv/bin/python -m benchmarks.strength.round_robin "$dir/players_$seconds.json" "$dir/games_$seconds.jsonl" \
     --pairs 20 --at-once 2 --anchor "${anchor:-r}" --lead rvp --name "AlphaGo 9x9, $seconds s" \

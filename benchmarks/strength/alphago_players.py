@@ -2,10 +2,10 @@
 
     python -m benchmarks.strength.alphago_players DIR [--seconds 0.1] [NAME ...] > players.json
 
-DIR is that of benchmarks/alphago_9x9.sh.  The letters are those of Extended Data Table 7 (Silver et al. 2016): r
-rollouts, v the value network, p the policy network; without p the rollout policy is the prior, and p alone does not
-search.  A search takes --seconds of one thread's processor time.  Beside them GNU Go 3.8 at two levels, and the network
-of our own go_9x9 that ships.
+DIR is that of benchmarks/alphago_9x9.sh, or benchmarks/networks/alphago_9x9, where the networks of its runs are kept.
+The letters are those of Extended Data Table 7 (Silver et al. 2016): r rollouts, v the value network, p the policy
+network; without p the rollout policy is the prior, and p alone does not search.  A search takes --seconds of one
+thread's processor time.  Beside them GNU Go 3.8 at two levels, and the network of our own go_9x9 that ships.
 """
 
 import argparse
@@ -30,11 +30,17 @@ def main() -> None:
 def all_players(directory: Path, seconds: float) -> dict[str, list[str]]:
     """Name -> overrides, `{side}` in the place of first and second."""
     players = {name: variant(name, directory, seconds) for name in ROLLOUT_SHARES}
-    players["p"] = [f"{{side}}.checkpoint={directory}/imitation", "{side}.search=policy_only"]
+    players["p"] = [f"{{side}}.checkpoint={network(directory, 'imitation')}", "{side}.search=policy_only"]
     for level in (1, 10):
         players[f"GNU Go {level}"] = ["{side}.engine=gtp", f'{{side}}.command="{GNUGO} {level}"']
     players["go_9x9"] = ["{side}.checkpoint=shipped", "{side}.search=puct", f"{{side}}.seconds={seconds:g}"]
     return players
+
+
+def network(directory: Path, stage: str) -> Path:
+    """The run of this stage, or the file that was kept of it."""
+    run = directory / stage
+    return run if run.is_dir() else run.with_suffix(".safetensors")
 
 
 def variant(letters: str, directory: Path, seconds: float) -> list[str]:
@@ -43,9 +49,9 @@ def variant(letters: str, directory: Path, seconds: float) -> list[str]:
                  f"{{side}}.search.rollout_share={ROLLOUT_SHARES[letters]:g}",
                  f"{{side}}.search.rollout={directory}/go.rollout"]
     if "p" in letters:
-        overrides.append(f"{{side}}.policy={directory}/imitation")  # the supervised one, as in the paper
+        overrides.append(f"{{side}}.policy={network(directory, 'imitation')}")  # the supervised one, as in the paper
     if "v" in letters:
-        overrides.append(f"{{side}}.value={directory}/value")
+        overrides.append(f"{{side}}.value={network(directory, 'value')}")
     return overrides
 
 

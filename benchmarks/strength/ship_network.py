@@ -26,6 +26,20 @@ SECTIONS = ("experiment", "game", "network", "search", "self_play", "learner")  
 
 def ship(run: Path, name: str, about: dict[str, str]) -> Path:
     """Writes weights and settings; the path of the weights file."""
+    data = small_file(run, about)
+    assert len(data) <= LARGEST, f"{len(data):,} bytes"
+    folder = FOLDER / name
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / WEIGHTS, data)
+    saved = read_config(run)
+    write_atomically(folder / FILE, config_text({section: saved[section] for section in SECTIONS}).encode())
+    read = weights_from_bytes(data, name)
+    print(f"{folder}: {read.game}, version {read.version}, step {read.step:,}, {len(data):,} bytes")
+    return folder / WEIGHTS
+
+
+def small_file(run: Path, about: dict[str, str]) -> bytes:
+    """The bytes of a weights file with the network of the run's newest checkpoint."""
     found, saved = load_latest(run / "checkpoints"), read_config(run)
     assert found is not None, run
     weights = average_weights(found.checkpoint, saved)
@@ -33,17 +47,8 @@ def ship(run: Path, name: str, about: dict[str, str]) -> Path:
                if not key.startswith("heads.") or key.split(".")[1] in HEADS}
     planes = planes_fingerprint(Game(weights.game, weights.params))
     check_planes(Game(weights.game, weights.params), weights.planes, str(run))
-    data = weights_to_bytes(replace(weights, tensors=tensors, planes=planes, about={**about, "licence": "Apache-2.0"}),
+    return weights_to_bytes(replace(weights, tensors=tensors, planes=planes, about={**about, "licence": "Apache-2.0"}),
                             is_half=True)
-    assert len(data) <= LARGEST, f"{len(data):,} bytes"
-    folder = FOLDER / name
-    folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / WEIGHTS, data)
-    tree = {section: saved[section] for section in SECTIONS}
-    write_atomically(folder / FILE, config_text(tree).encode())
-    read = weights_from_bytes(data, name)
-    print(f"{folder}: {read.game}, version {read.version}, step {read.step:,}, {len(data):,} bytes")
-    return folder / WEIGHTS
 
 
 if __name__ == "__main__":
