@@ -8,12 +8,40 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from shusaku.common.durable_files import write_atomically
 
 MOST_KEPT = 200  # answers of a file; the oldest goes first
+WORTH = 1.03  # times the rate of the usual one: less is within the noise
+
+
+@dataclass(frozen=True)
+class MeasuredChoice:
+    """One of several ways to compute the same, and the measurement behind it."""
+
+    name: str
+    rates: Mapping[str, float]  # of each way that was measured, in `unit`
+    measured_on: str  # a date
+    unit: str
+    left_out: str = ""  # why a way was not measured
+
+    def __str__(self) -> str:
+        others = ", ".join(f"{name} {rate:,.0f}" for name, rate in self.rates.items())
+        left_out = f"; {self.left_out}" if self.left_out else ""
+        return f"{self.name}, by {self.unit} ({others}{left_out}; measured on {self.measured_on})"
+
+
+def choose_fastest(
+    rates: Mapping[str, float], usual: str, unit: str, *, left_out: str = "", now: datetime | None = None
+) -> MeasuredChoice:
+    """The one with the highest rate; `usual` unless another is worth it."""
+    fastest = max(rates, key=lambda name: rates[name])
+    name = fastest if rates[fastest] > WORTH * rates.get(usual, 0.0) else usual
+    return MeasuredChoice(name, rates, f"{now or datetime.now(UTC):%Y-%m-%d}", unit, left_out)
 
 
 def user_cache(file: str) -> Path:
@@ -27,15 +55,18 @@ def key_of(*parts: object) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
 
-def find_choice(path: Path, key: str) -> dict[str, Any] | None:
-    """The answer under this key; None if there is none."""
-    answer = _read(path).get(key)
-    return answer if isinstance(answer, dict) else None
+def find_choice(path: Path, key: str) -> MeasuredChoice | None:
+    """The answer under this key; None if there is none that can be read."""
+    try:
+        choice = MeasuredChoice(**_read(path).get(key, {}))
+        return choice if choice.name in choice.rates and str(choice) else None
+    except (TypeError, ValueError):
+        return None
 
 
-def keep_choice(path: Path, key: str, answer: Mapping[str, Any]) -> None:
-    """Writes the answer, which JSON must be able to hold; nothing happens if the disk refuses it."""
-    kept = dict(list(_read(path).items())[1 - MOST_KEPT:]) | {key: dict(answer)}
+def keep_choice(path: Path, key: str, choice: MeasuredChoice) -> None:
+    """Writes the answer; nothing happens if the disk refuses it."""
+    kept = dict(list(_read(path).items())[1 - MOST_KEPT:]) | {key: asdict(choice)}
     with contextlib.suppress(OSError):  # no home, or a full disk: the next process measures again
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, json.dumps(kept).encode())

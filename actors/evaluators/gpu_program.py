@@ -6,8 +6,7 @@ Only batches of LARGEST_BATCH positions are compiled: a server that is busy has 
 Source: torch.compile, mode "max-autotune-no-cudagraphs"; the graph is captured by the evaluator itself.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import torch
@@ -15,26 +14,13 @@ from torch import Tensor
 
 from shusaku.common.device_failure import is_device_failure
 from shusaku.common.device_memory import is_out_of_memory
-from shusaku.common.measured_choices import find_choice, keep_choice, key_of, user_cache
+from shusaku.common.measured_choices import MeasuredChoice, choose_fastest, find_choice, keep_choice, key_of, user_cache
 from shusaku.common.network.torch_tower import TorchTower
 
 Program = Callable[[Tensor], tuple[Tensor, Tensor]]  # planes -> logits, values, as TorchTower
 PROGRAMS = ("eager", "compiled")  # the first one is taken unless another is worth it
-WORTH = 1.03  # times the rate of the eager one: less is within the noise
+UNIT = "positions/s"  # in full batches
 FILE = "gpu_program.json"  # in the user's cache
-
-
-@dataclass(frozen=True)
-class ProgramChoice:
-    """The program of full batches, and the measurement behind it."""
-
-    name: str  # eager | compiled
-    rates: Mapping[str, float]  # positions a second in full batches; a program that failed has none
-    measured_on: str  # a date
-
-    def __str__(self) -> str:
-        others = ", ".join(f"{name} {rate:,.0f}" for name, rate in self.rates.items())
-        return f"{self.name} by positions/s ({others}; measured on {self.measured_on})"
 
 
 def make_program(name: str, tower: TorchTower) -> Program:
@@ -48,7 +34,7 @@ def make_program(name: str, tower: TorchTower) -> Program:
 
 def choose_program(
     rate_of: Callable[[str], float], *depends_on: object, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
-) -> ProgramChoice:
+) -> MeasuredChoice:
     """The cached answer for what the measurement `depends_on`, or `rate_of` each program in positions a second.
 
     A program whose measurement raises RuntimeError is left out: the compiler may lack what it needs on this machine.
@@ -56,8 +42,8 @@ def choose_program(
     """
     key = key_of(*depends_on)
     kept = find_choice(user_cache(FILE), key)
-    if kept is not None and kept.get("name") in PROGRAMS and isinstance(kept.get("rates"), dict):
-        return ProgramChoice(kept["name"], kept["rates"], str(kept.get("measured_on")))
+    if kept is not None and kept.name in PROGRAMS:
+        return kept
     rates: dict[str, float] = {}
     is_lasting = True
     for name in PROGRAMS:
@@ -67,9 +53,7 @@ def choose_program(
             if name == PROGRAMS[0] or is_device_failure(error):
                 raise
             is_lasting = not is_out_of_memory(error)
-    fastest = max(rates, key=lambda name: rates[name])
-    name = fastest if rates[fastest] > WORTH * rates[PROGRAMS[0]] else PROGRAMS[0]
-    choice = ProgramChoice(name, rates, f"{clock():%Y-%m-%d}")
+    choice = choose_fastest(rates, PROGRAMS[0], UNIT, now=clock())
     if is_lasting:
-        keep_choice(user_cache(FILE), key, asdict(choice))
+        keep_choice(user_cache(FILE), key, choice)
     return choice

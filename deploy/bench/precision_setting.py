@@ -16,10 +16,9 @@ from shusaku.common.config.schema import Config
 from shusaku.common.config.search import all_settings
 from shusaku.common.errors import RunError
 from shusaku.common.hardware import processor_name, visible_gpus
-from shusaku.common.measured_choices import find_choice, keep_choice, key_of, user_cache
+from shusaku.common.measured_choices import MeasuredChoice, find_choice, keep_choice, key_of, user_cache
 from shusaku.deploy.bench.precision_speed import (
     MEASURING_SECONDS,
-    PrecisionChoice,
     measure,
     precisions_to_measure,
 )
@@ -31,7 +30,7 @@ SHARE = 0.02  # of a run's time that measuring may take
 FILE = "precision.json"  # in the user's cache: measurement -> choice; in a run directory: processor -> choice
 
 
-def settle_precision(config: Config, directory: Path | None = None) -> tuple[Config, PrecisionChoice | None]:
+def settle_precision(config: Config, directory: Path | None = None) -> tuple[Config, MeasuredChoice | None]:
     """The configuration with a precision, and its measurement; as it is where there is nothing to choose.
 
     Measured is where a run is long enough, about MEASURING_SECONDS; a cached answer is taken in any case.  A run
@@ -42,7 +41,7 @@ def settle_precision(config: Config, directory: Path | None = None) -> tuple[Con
         return config, None
     key = _key(config, names)
     own = directory and directory / FILE
-    choice = (_found(own, processor_name()) if own else None) or _found(user_cache(FILE), key)
+    choice = (find_choice(own, processor_name()) if own else None) or find_choice(user_cache(FILE), key)
     if choice is None:
         if config.run.minutes * 60 * SHARE < MEASURING_SECONDS:
             return config, None
@@ -50,9 +49,9 @@ def settle_precision(config: Config, directory: Path | None = None) -> tuple[Con
             choice = run_in_subprocess(measure, config, GIVEN_UP_SECONDS)
         except RunError:
             return config, None  # the usual precision does: no run has to wait for this, or to fail by it
-        keep_choice(user_cache(FILE), key, asdict(choice))
-    if own and _found(own, processor_name()) is None:
-        keep_choice(own, processor_name(), asdict(choice))
+        keep_choice(user_cache(FILE), key, choice)
+    if own and find_choice(own, processor_name()) is None:
+        keep_choice(own, processor_name(), choice)
     return replace_settings(config, inference=replace(config.inference, precision=choice.name)), choice
 
 
@@ -70,11 +69,3 @@ def _version(package: str) -> str:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return ""
-
-
-def _found(path: Path, key: str) -> PrecisionChoice | None:
-    try:
-        choice = PrecisionChoice(**(find_choice(path, key) or {}))
-        return choice if choice.name in choice.rates and str(choice) else None
-    except (TypeError, ValueError):
-        return None

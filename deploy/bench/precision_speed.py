@@ -4,7 +4,6 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -18,6 +17,7 @@ from shusaku.common.config.search import replace_read
 from shusaku.common.errors import RunError
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.hardware import choose_precision
+from shusaku.common.measured_choices import MeasuredChoice, choose_fastest
 from shusaku.common.messages import Weights
 from shusaku.common.network.weights import random_weights, tower_shape
 from shusaku.deploy.bench.batch_size import play_slice
@@ -27,7 +27,7 @@ from shusaku.deploy.run.calibration import with_scales
 
 MEASURING_SECONDS = 5.0  # at most, about; a slice of a large network may take longer
 SLICES = 10  # in turns; the best of each: disturbances only make a slice slower
-WORTH = 1.03  # times the rate of the usual precision: less is within the noise
+UNIT = "evaluations/s of one actor"  # new versions included
 
 
 @dataclass(frozen=True)
@@ -37,21 +37,6 @@ class Speed:
     evaluations_per_s: float  # of one actor between two versions of the weights
     load_s: float  # of a new version, in an actor
     scales_s: float = 0.0  # of a new version, in the learner
-
-
-@dataclass(frozen=True)
-class PrecisionChoice:
-    """The chosen precision, and the measurement behind it."""
-
-    name: str  # fp32 | bf16 | int8
-    rates: Mapping[str, float]  # evaluations a second of one actor, new versions included
-    measured_on: str  # a date
-    refused: str = ""  # why 8 bits were not tried
-
-    def __str__(self) -> str:
-        others = ", ".join(f"{name} {rate:,.0f}" for name, rate in self.rates.items())
-        refused = f"; {self.refused}" if self.refused else ""
-        return f"{self.name}, by evaluations/s of one actor ({others}{refused}; measured on {self.measured_on})"
 
 
 def precisions_to_measure(config: Config) -> list[str]:
@@ -64,7 +49,7 @@ def precisions_to_measure(config: Config) -> list[str]:
     return [precision for runtime, precision in runtimes(config) if runtime == chosen]
 
 
-def measure(config: Config) -> PrecisionChoice:
+def measure(config: Config) -> MeasuredChoice:
     """Self-play of the configured search on this machine with an untrained network, in each precision by turns."""
     game = configured_game(config.game)
     weights = random_weights(game, config.network, config.run.seed, version=1)
@@ -91,7 +76,7 @@ def measure(config: Config) -> PrecisionChoice:
                                  identity=ActorIdentity(0))
         players[name].step()
     rates = best_rates(lambda name: play_slice(players[name]).evaluations_per_s, list(players))
-    return replace(choose(config, {name: Speed(rate, *costs[name]) for name, rate in rates.items()}), refused=refused)
+    return choose(config, {name: Speed(rate, *costs[name]) for name, rate in rates.items()}, refused)
 
 
 def _seconds_of_scales(game: Game, config: Config, weights: Weights) -> float:
@@ -121,17 +106,15 @@ def best_rates(
     return rates
 
 
-def choose(config: Config, speeds: Mapping[str, Speed]) -> PrecisionChoice:
+def choose(config: Config, speeds: Mapping[str, Speed], refused: str = "") -> MeasuredChoice:
     """The one with the most evaluations a second, new versions included; the usual one unless another is worth it.
 
     Rate r between versions, k r versions a second that cost c each: e evaluations a second with e = r (1 - k e c).
+    `refused`: why 8 bits were not tried.
     """
     rates = {name: speed.evaluations_per_s / (1 + versions_per_s(config, speed) * cost_of_version(speed))
              for name, speed in speeds.items()}
-    usual = choose_precision("auto", "cpu", "").name
-    fastest = max(rates, key=lambda name: rates[name])
-    name = fastest if rates[fastest] > WORTH * rates.get(usual, 0.0) else usual
-    return PrecisionChoice(name, rates, f"{datetime.now(UTC):%Y-%m-%d}")
+    return choose_fastest(rates, choose_precision("auto", "cpu", "").name, UNIT, left_out=refused)
 
 
 def versions_per_s(config: Config, speed: Speed) -> float:

@@ -12,8 +12,8 @@ from shusaku.deploy.run.devices import Devices, devices_of
 
 BATCHES_IN_FLIGHT = 3  # one is computed, one waits for the device, one is searched
 FEWEST_GAMES = 16  # of an actor with actors.games_per_actor=auto, if it asks a server
-STEP = 8  # rows between two sizes of batches on a GPU, at least
-WASTE = 1 / 16  # of a batch, at most, in rows that are computed for nothing, from 128 rows on
+LEAST = 8  # rows of the smallest batch
+WASTE = 1 / 16  # of a batch on a GPU, at most, in rows that are computed for nothing; not of the smallest one
 
 
 @dataclass(frozen=True)
@@ -82,11 +82,10 @@ def batch_buckets(largest: int) -> list[int]:
 
 
 def gpu_batch_sizes(largest: int) -> list[int]:
-    """8, 16, 24, ..., 256, 272, 288, ... up to the first multiple of 8 of at least `largest`."""
-    sizes = [STEP]
+    """8, 9, 10, ..., 31, 32, 34, ..., 64, 68, ... up to `largest`."""
+    sizes = [LEAST]
     while sizes[-1] < largest:
-        step = max(STEP, int(WASTE * sizes[-1]) // STEP * STEP)
-        sizes.append(min(sizes[-1] + step, -(-largest // STEP) * STEP))
+        sizes.append(min(sizes[-1] + max(1, int(WASTE * sizes[-1])), largest))
     return sizes
 
 

@@ -32,7 +32,7 @@ def test_the_faster_one_is_taken_if_it_is_worth_it(eager: float, compiled: float
     rates = {"eager": eager, "compiled": compiled}
     choice = choose_program(rates.__getitem__, "a GPU", clock=lambda: datetime(2026, 11, 25, tzinfo=UTC))
     assert choice.name == name
-    assert str(choice) == (f"{name} by positions/s (eager {eager}, compiled {compiled}; measured on 2026-11-25)")
+    assert str(choice) == (f"{name}, by positions/s (eager {eager}, compiled {compiled}; measured on 2026-11-25)")
 
 
 def test_it_is_measured_once_for_a_gpu_and_a_network(cache: Path) -> None:

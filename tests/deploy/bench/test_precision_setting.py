@@ -11,10 +11,10 @@ from shusaku.common import measured_choices
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import RunError
 from shusaku.common.hardware import choose_precision
+from shusaku.common.measured_choices import MeasuredChoice
 from shusaku.deploy.bench import precision_setting, precision_speed
 from shusaku.deploy.bench.precision_setting import settle_precision
 from shusaku.deploy.bench.precision_speed import (
-    PrecisionChoice,
     Speed,
     best_rates,
     choose,
@@ -40,9 +40,9 @@ def counted(monkeypatch: pytest.MonkeyPatch, name: str) -> list[Config]:
     """Measurements that were asked for; each one answers this precision."""
     asked: list[Config] = []
 
-    def measured(function: object, config: Config, seconds: float) -> PrecisionChoice:
+    def measured(function: object, config: Config, seconds: float) -> MeasuredChoice:
         asked.append(config)
-        return PrecisionChoice(name, {name: 2.0, "fp32": 1.0}, "2026-11-25")
+        return MeasuredChoice(name, {name: 2.0, "fp32": 1.0}, "2026-11-25", precision_speed.UNIT)
 
     monkeypatch.setattr(precision_setting, "run_in_subprocess", measured)
     return asked
@@ -91,7 +91,7 @@ def test_slow_slices_are_few() -> None:
 
 @needs_choice
 def test_a_measurement_that_fails_costs_no_run(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
-    def fail(*_: object) -> PrecisionChoice:
+    def fail(*_: object) -> MeasuredChoice:
         raise RunError("a process of the bench was killed")
 
     monkeypatch.setattr(precision_setting, "run_in_subprocess", fail)
