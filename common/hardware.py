@@ -27,7 +27,7 @@ NVIDIA_DRIVER = (Path("/proc/driver/nvidia"), Path("/dev/nvidiactl"), Path("/dev
 class Precision(NamedTuple):
     """A number format and why it was taken."""
 
-    name: str  # fp32 | bf16 | int8
+    name: str  # fp32 | bf16 | fp16 | int8
     reason: str  # one clause for the log, without a full stop
 
 
@@ -67,17 +67,24 @@ def cpu_has_int8() -> bool:
     return bool(cpu_flags() & INT8_FLAGS)
 
 
-def choose_precision(wanted: str, device: str, key: str) -> Precision:
-    """The format to compute in, given `auto`, `fp32`, `bf16` or `int8` and the device `cpu` or `cuda`.
+def choose_precision(wanted: str, device: str, key: str, *, half: str = "fp16") -> Precision:
+    """The format to compute in, given `auto`, `fp32`, `bf16`, `fp16` or `int8` and the device `cpu` or `cuda`.
 
     A format that the device would emulate is replaced by the next best one, and the reason names the setting `key`.
-    Every GPU that the supported torch versions run on takes bf16.
+    `half`: what a GPU without bf16 computes in; a learner's gradients need the range of fp32.
     """
     if wanted == "fp32":
         return Precision("fp32", f"{key}=fp32")
     if device != "cpu":
         rejected = f"{key}=int8 is for CPUs; " if wanted == "int8" else ""
-        return Precision("bf16", f"{rejected}the {device} device computes in bf16")
+        if wanted == "fp16":
+            return Precision("fp16", f"{key}=fp16")
+        if gpu_has_bf16():
+            return Precision("bf16", f"{rejected}the {device} device computes in bf16")
+        return Precision(half, f"{rejected}the {device} device does not compute in bf16")
+    if wanted == "fp16":
+        chosen = choose_precision("auto", device, key)
+        return Precision(chosen.name, f"{key}=fp16 is for GPUs; {chosen.reason}")
     if wanted == "int8" and cpu_has_int8():
         return Precision("int8", f"{key}=int8")
     rejected = f"{key}=int8 would be slow on this {platform.machine()} CPU; " if wanted == "int8" else ""
@@ -95,6 +102,14 @@ def visible_gpus() -> int:
     import torch
 
     return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
+@cache
+def gpu_has_bf16() -> bool:
+    """Whether the first GPU multiplies bfloat16 in hardware: Ampere and later; torch emulates it on older ones."""
+    import torch
+
+    return not torch.cuda.is_available() or torch.cuda.get_device_capability()[0] >= 8
 
 
 class GpuMemory(NamedTuple):

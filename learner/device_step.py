@@ -18,6 +18,7 @@ from torch import Tensor
 
 from shusaku.common._core import Game
 from shusaku.common.network.network import Network, named_tensors
+from shusaku.common.network.packed_bits import PackedBits
 from shusaku.common.network.target import Target, total_loss
 from shusaku.learner.ema import Average
 from shusaku.learner.optimizers import take_step
@@ -213,21 +214,15 @@ class PlanesOnDevice:
     """Expands `PackedPlanes` where the network is."""
 
     def __init__(self, game: Game, device: torch.device) -> None:
-        self._shape = game.observation_shape
-        self._bits = torch.arange(8, dtype=torch.uint8, device=device)
+        self._bits = PackedBits(game.observation_shape, device)
         self._cells = torch.from_numpy(cell_tables(game).astype(np.int64)).to(device)  # [S, H x W]
 
     def __call__(self, inputs: Mapping[str, Tensor]) -> Tensor:
         """[B, C, H, W] float32 in channels-last order, of packed, uniform and symmetry, or of observations."""
         if "observations" in inputs:
             return inputs["observations"].contiguous(memory_format=torch.channels_last)
-        packed, uniform = inputs["packed"], inputs["uniform"]
-        (c, h, w), (size, uniforms) = self._shape, uniform.shape
-        bits = ((packed.unsqueeze(2) >> self._bits) & 1).view(size, -1)[:, : (c - uniforms) * h * w]
-        seen = self._cells[inputs["symmetry"].long()].unsqueeze(1).expand(size, c - uniforms, h * w)
-        binary = bits.view(size, c - uniforms, h * w).gather(2, seen).float().view(size, c - uniforms, h, w)
-        planes = torch.cat([binary, uniform[:, :, None, None].expand(size, uniforms, h, w)], 1)
-        return planes.contiguous(memory_format=torch.channels_last)
+        cells = self._cells[inputs["symmetry"].long()]  # [B, H x W]
+        return self._bits.expand(inputs["packed"], inputs["uniform"], torch.float32, cells)
 
 
 class _Stage:

@@ -50,7 +50,7 @@ class Learner:
         if config.is_on_gpu and not torch.cuda.is_available():
             raise UsageError("learner.device=cuda: torch finds no GPU that it can use; use learner.device=cpu")
         device = config.chosen_device
-        precision = choose_precision(config.precision, device, "learner.precision")
+        precision = choose_precision(config.precision, device, "learner.precision", half="fp32")
         limit = limit_memory(config.gpus, torch.device(device))
         self.description = f"torch {torch.__version__} on {device}{limit}, {precision.name} ({precision.reason})"
         self.network = network.to(device).train()

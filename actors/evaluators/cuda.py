@@ -29,6 +29,7 @@ from shusaku.common.errors import UsageError
 from shusaku.common.hardware import Precision
 from shusaku.common.leaves_codec import concat_evaluations, slice_leaves
 from shusaku.common.messages import Evaluation, Leaves, Weights
+from shusaku.common.network.packed_bits import PackedBits
 from shusaku.common.network.torch_tower import TorchTower
 from shusaku.common.network.tower import TowerShape
 
@@ -66,13 +67,12 @@ class DeviceNetwork:
         self.pool = torch.cuda.graph_pool_handle() if self.is_cuda else None
         self.precision = precision.name
         self.version = NO_VERSION
-        self._planes = tower.planes
+        self._bits = PackedBits(tower.planes, self.device)
         self._tower = TorchTower(tower, precision.name, self.device)
         self._prepared: tuple[int, dict[str, Tensor]] = (NO_VERSION, {})
         self._loaded: dict[str, Tensor] = {}
         self._programs: dict[str, Program] = {}  # that a size has asked for
         self._depends_on = (name, torch.__version__, torch.version.cuda, asdict(tower), precision.name)
-        self._bits = torch.arange(8, dtype=torch.uint8, device=self.device)
 
     def prepare(self, weights: Weights) -> None:
         """Makes the weights ready in pinned memory, in the caller's thread; ValueError if they are of another tower."""
@@ -108,13 +108,7 @@ class DeviceNetwork:
         """Packed bits [S, P], least significant first, and uniform planes [S, U] -> logits [S, A], values [S]."""
         if program not in self._programs:
             self._programs[program] = make_program(program, self._tower)
-        c, h, w = self._planes
-        size, uniforms = uniform.shape
-        bits = (packed.unsqueeze(2) >> self._bits) & 1  # [S, P, 8]
-        binary = bits.view(size, -1)[:, : (c - uniforms) * h * w].view(size, c - uniforms, h, w)
-        planes = torch.cat([binary.to(self._tower.type),
-                            uniform.to(self._tower.type)[:, :, None, None].expand(size, uniforms, h, w)], dim=1)
-        logits, values = self._programs[program](planes.contiguous(memory_format=torch.channels_last))
+        logits, values = self._programs[program](self._bits.expand(packed, uniform, self._tower.type))
         return logits, values.squeeze(1)
 
 

@@ -15,7 +15,7 @@ TARGETS = ("policy", "value", "short_term", "soft_policy", "reply", "moves_left"
 PUBLISHED_HEADS = ("ownership", "score")  # as HEADS of `common.network.tower`, which needs numpy
 # Protocols of programs, and a command that speaks each.
 ENGINES = {"gtp": "gnugo --mode gtp", "uci": "stockfish", "usi": "fairy-stockfish"}
-PRECISIONS = ("auto", "fp32", "bf16", "int8")
+PRECISIONS = ("auto", "fp32", "bf16", "fp16", "int8")
 
 
 _Condition = tuple[str, bool, str]  # a setting, whether it works together with the others, and what it must be

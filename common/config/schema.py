@@ -68,7 +68,7 @@ class InferenceConfig:
     simulated_gpu_batch_ms: float = 10.0  # runtime=simulated_gpu: what a batch takes, and
     simulated_gpu_row_us: float = 0.0  # each row of it, used or not
     simulated_gpu_batches: int = 0  # after which it fails for good, to see what a run does then; 0: never
-    precision: str = "auto"  # fp32 | bf16 | int8 (while its error is small); auto: the fastest, measured
+    precision: str = "auto"  # fp32 | bf16 | fp16 (GPU) | int8 (CPU, if its error is small); auto: the fastest, measured
     device: str = "auto"  # cpu | cuda; auto: GPUs of a run, as `shusaku plan` says
     gpu_program: str = "auto"  # on a GPU, for full batches: eager | compiled; auto: the faster one, measured once
 

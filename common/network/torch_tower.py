@@ -9,14 +9,14 @@ from shusaku.common.messages import Weights
 from shusaku.common.network.tower import SCORE_SCALE, TowerShape, folded_shapes
 from shusaku.common.network.weights import folded_tensors
 
-TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 class TorchTower:
     """New weights are copied into the existing tensors, so that a captured CUDA graph stays valid."""
 
     def __init__(self, tower: TowerShape, precision: str, device: torch.device) -> None:
-        """`precision`: fp32 | bf16, of everything but the values, which leave as fp32."""
+        """`precision`: of TYPES, of everything but the values, which leave as fp32."""
         self._tower, self.type = tower, TYPES[precision]
         self.tensors: dict[str, Tensor] = {}
         for name, shape in folded_shapes(tower).items():

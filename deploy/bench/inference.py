@@ -8,6 +8,7 @@ from typing import Any
 from shusaku.actors.evaluators.buckets import make_buckets
 from shusaku.actors.evaluators.evaluator import LARGEST_BATCH
 from shusaku.actors.evaluators.factory import choose_runtime, network_maker
+from shusaku.common.config.rules import PRECISIONS
 from shusaku.common.config.schema import Config, InferenceConfig
 from shusaku.common.errors import RunError
 from shusaku.common.external.configured_game import configured_game
@@ -78,7 +79,7 @@ def runtimes(config: Config) -> Iterator[tuple[str, str]]:
     """Runtime and precision that can be had here, as far as the configuration leaves the choice."""
     wanted: InferenceConfig = config.inference
     for runtime in ("openvino", "torch") if wanted.runtime == "auto" else (wanted.runtime,):
-        for precision in ("fp32", "bf16", "int8") if wanted.precision == "auto" else (wanted.precision,):
+        for precision in PRECISIONS[1:] if wanted.precision == "auto" else (wanted.precision,):
             is_native = choose_precision(precision, wanted.chosen_device, "").name == precision and (
                 runtime == "openvino" or precision != "int8")
             is_installed = choose_runtime(replace(wanted, runtime=runtime))[0] == runtime

@@ -156,8 +156,8 @@ def _check(config: Config, devices: Devices, gpus: float, here: float) -> None:
         raise UsageError(f"inference.gpus_per_server={devices.gpus_per_server:g}: the gate takes {GATE_GPU:g} of a "
                          f"server's GPU; use at least {2 * GATE_GPU:g}, or gating=none")
     if serves and config.inference.precision == "int8":
-        raise UsageError("inference.precision=int8: a GPU computes in bf16 or fp32 here; use inference.precision=auto, "
-                         "or inference.device=cpu")
+        raise UsageError("inference.precision=int8: a GPU computes in bf16, fp16 or fp32 here; use "
+                         "inference.precision=auto, or inference.device=cpu")
     asked = f"inference.device={config.inference.device}, learner.device={config.learner.device}: "
     needed = devices.servers * devices.gpus_per_server * serves + devices.learner_gpus
     fitting = sum(_fit(one, devices.gpus_per_server) for one in _free(gpus, devices.learner_gpus)) if serves else 0

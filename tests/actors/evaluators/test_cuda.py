@@ -54,6 +54,18 @@ def test_it_agrees_with_the_training_network(name: str, params: dict[str, int], 
     assert_same(evaluation, *expected(network, game, leaves))
 
 
+@pytest.mark.parametrize(("precision", "error"), [("bf16", 0.05), ("fp16", 0.01)])
+def test_half_of_the_bits_stray_little(precision: str, error: float) -> None:
+    network = trained_network(GAME)
+    evaluator = CudaEvaluator(DeviceNetwork(GAME, tower_shape(GAME, CONFIG), Precision(precision, ""), "cpu"), 8)
+    evaluator.load(weights_of(network, GAME, version=1, step=0))
+    leaves = random_leaves(GAME, 8)
+    answer, (logits, values) = evaluator(leaves), expected(network, GAME, leaves)
+    assert answer.logits.dtype == answer.values.dtype == np.float32
+    np.testing.assert_allclose(answer.logits, logits, rtol=error, atol=error * np.ptp(logits))
+    np.testing.assert_allclose(answer.values, values, atol=error)
+
+
 def test_two_batches_are_under_way_and_keep_their_versions() -> None:
     network = trained_network(GAME)
     evaluator = CudaEvaluator(device_network(GAME), 8)

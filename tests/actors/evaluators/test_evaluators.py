@@ -6,6 +6,7 @@ import threading
 
 import numpy as np
 import pytest
+import torch
 from evaluator_fixtures import CONFIG, assert_same, expected, leaves_of, trained_network
 from network_fixtures import weights_of
 from scripted_evaluator import ScriptedEvaluator
@@ -205,6 +206,19 @@ def test_precision_follows_the_processor() -> None:
     assert choose_precision("fp32", "cpu", "k").name == "fp32"
     assert choose_precision("auto", "cuda", "k").name == "bf16"
     assert choose_precision("int8", "cuda", "k") == ("bf16", "k=int8 is for CPUs; the cuda device computes in bf16")
+    assert choose_precision("fp16", "cuda", "k") == ("fp16", "k=fp16")
+    assert choose_precision("fp16", "cpu", "k") == (auto.name, f"k=fp16 is for GPUs; {auto.reason}")
+
+
+@pytest.mark.parametrize(("capability", "player", "learner"), [((7, 5), "fp16", "fp32"), ((8, 0), "bf16", "bf16")])
+def test_a_gpu_that_would_emulate_bf16_computes_in_fp16(
+    monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], player: str, learner: str
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
+    monkeypatch.setattr(hardware, "gpu_has_bf16", hardware.gpu_has_bf16.__wrapped__)
+    assert choose_precision("auto", "cuda", "k").name == player
+    assert choose_precision("auto", "cuda", "k", half="fp32").name == learner
 
 
 @pytest.mark.parametrize(("flags", "wanted", "name", "reason"), [

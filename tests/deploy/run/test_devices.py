@@ -83,7 +83,7 @@ def test_what_is_asked_for_is_kept(
          "2 inference servers with 1 GPU each and a learner with 0.5 do not fit on the 1 GPUs"),
         ("inference.gpus_per_server=0.6 learner.gpus=0.6", 1, 1, "with 0.6 GPU each and a learner with 0.6 do not fit"),
         ("inference.servers=3 inference.gpus_per_server=0.7 learner.device=cpu", 2, 2, "3 inference servers with 0.7 "),
-        ("inference.precision=int8", 1, 1, "inference.precision=int8: a GPU computes in bf16 or fp32 here"),
+        ("inference.precision=int8", 1, 1, "inference.precision=int8: a GPU computes in bf16, fp16 or fp32 here"),
         ("gating=win_rate inference.gpus_per_server=0.15", 1, 1, "the gate takes 0.1 of a server's GPU; use at least"),
         ("learner.device=cuda", 4, 0, "the learner runs on the machine where the command began, which has 0 GPUs"),
     ],
