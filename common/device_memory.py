@@ -3,6 +3,7 @@
 import torch
 
 from shusaku.common.device_failure import MEMORY_TEXTS
+from shusaku.common.mps import mps_runs
 
 
 def limit_memory(share: float, device: torch.device) -> str:
@@ -14,7 +15,8 @@ def limit_memory(share: float, device: torch.device) -> str:
         return ""
     index = torch.cuda.current_device() if device.index is None else device.index
     torch.cuda.set_per_process_memory_fraction(share, index)
-    return f", at most {100 * share:.0f} % of its memory"
+    turns = "beside others by MPS" if mps_runs() else "in turns with others"
+    return f", at most {100 * share:.0f} % of its memory, {turns}"
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:

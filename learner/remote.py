@@ -11,6 +11,7 @@ import torch
 from shusaku.common.config.schema import Config
 from shusaku.common.external.configured_game import decided_game
 from shusaku.common.messages import Weights
+from shusaku.common.mps import yield_to_others
 from shusaku.common.network.row_labels import row_labels
 from shusaku.common.remote_worker import RemoteWorker
 from shusaku.learner.dataset import open_dataset
@@ -53,6 +54,7 @@ class LearnerActor(RemoteWorker):
     def run(self) -> TrainingReport:
         """Learns and returns how it ended; raises what it cannot recover from."""
         plan, config = self._plan, self._plan.config
+        yield_to_others(config.learner.gpus)
         torch.set_num_threads(plan.threads)
         game = decided_game(config.game)
         buffer: Any

@@ -27,7 +27,7 @@ ORDER = (
     "common/core/rows",
     "common/core/bindings/erased.h", "common/core/bindings/arrays.h", "common/core/bindings/leaves.h",
     "common/core/bindings/model.h", "common/core/bindings/games", "common/core/bindings",
-    "common/errors.py", "common/activity.py", "common/device_failure.py", "common/device_memory.py",
+    "common/errors.py", "common/activity.py", "common/device_failure.py", "common/mps.py", "common/device_memory.py",
     "common/remote_worker.py",
     "common/durable_files.py", "common/measured_choices.py", "common/checked_json.py", "common/json_lines.py",
     "common/masking.py", "common/own_files.py", "common/suggestions.py", "common/hardware.py", "common/stage_timer.py",

@@ -7,7 +7,8 @@ from shusaku.common.device_memory import limit_memory
 
 
 @pytest.mark.parametrize(("share", "device", "text"), [
-    (0.5, "cuda", ", at most 50 % of its memory"), (1.0, "cuda", ""), (2.0, "cuda", ""), (0.0, "cuda", ""),
+    (0.5, "cuda", ", at most 50 % of its memory, in turns with others"),
+    (1.0, "cuda", ""), (2.0, "cuda", ""), (0.0, "cuda", ""),
     (0.5, "cpu", ""),
 ])
 def test_the_share_is_the_limit(share: float, device: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:

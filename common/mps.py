@@ -1,0 +1,26 @@
+"""NVIDIA's Multi-Process Service: where it runs, kernels of several processes run side by side on one GPU.
+
+Without it the driver gives the processes turns.
+Source: NVIDIA, "Multi-Process Service", appendix "Tools and Interface Reference", environment variables.
+"""
+
+import os
+from pathlib import Path
+
+PIPES = "/tmp/nvidia-mps"  # unless CUDA_MPS_PIPE_DIRECTORY names another directory
+
+
+def mps_runs() -> bool:
+    """Whether its daemon runs on this machine."""
+    return (Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY") or PIPES) / "control").exists()
+
+
+def yield_to_others(share: float) -> None:
+    """Lets other processes on the GPU come first, and leaves them all but `share` of its threads.
+
+    Nothing happens unless MPS runs, or to a process with a GPU of its own.  Called before CUDA is first used; what the
+    user has set stays.
+    """
+    if mps_runs() and 0 < share < 1:
+        os.environ.setdefault("CUDA_MPS_CLIENT_PRIORITY", "1")  # below normal
+        os.environ.setdefault("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", f"{100 * share:.0f}")
