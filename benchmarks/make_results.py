@@ -13,7 +13,7 @@ import statistics
 import sys
 from collections.abc import Callable
 
-from benchmarks import alphago_results
+from benchmarks import alphago_results, server_results
 from benchmarks.lib import RESULTS, ROOT, read_results
 from benchmarks.result_lines import (
     AMX,
@@ -245,8 +245,6 @@ def parts() -> str:
     go_int8 = ("selfplay", "game=go", "int8")
     add("Go 9×9 in int8", "self_play.jsonl", go_int8, "searches_per_s", "searches/s")
     add("of it: against the network alone", "self_play.jsonl", go_int8, "of_raw", "", None, share)
-    add("16 processes of 64 games against a simulated GPU of 10 ms a batch, two cores: how busy they keep it",
-        "self_play.jsonl", ("runtime=simulated_",), "busy_share", "", None, share)
     inference = [newest("parts.jsonl", "bench inference", machine=machine) for machine in (AMX, OLDER)]
     cells = [network_alone(line) for line in inference]
     rows.append(("network alone, 64 × 5, batch 64, one core; loading new weights", *cells))
@@ -331,7 +329,7 @@ def many_actors() -> str:
 
 def speed_quoted() -> str:
     return quoted("yardstick", "redis_append", "redis_ingest", "ray_small", "ray_small_casc", "ray_default",
-                  "interference", "simulated_gpu_ray", "first_game", "first_game_casc", "memory_train", "memory_local",
+                  "interference", "first_game", "first_game_casc", "memory_train", "memory_local",
                   "perft_chess", "perft_shogi", "open_spiel_other")
 
 
@@ -427,7 +425,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         connect_four, go, go_shipped, go_defaults, engines, othello, minishogi, chess, int8, queens, strength_quoted,
         parts,
         games, peers, many_actors, speed_quoted, ablation, readme_output, readme_results, readme_speeds,
-        *alphago_results.BLOCKS,
+        *alphago_results.BLOCKS, *server_results.BLOCKS,
     )
 }
 

@@ -34,7 +34,6 @@ RETIRED = {  # word -> what we say
     "wish": "request",
 }
 ALLOWED = (  # the beginning of a path, the word there, and what it means there
-    ("docs/results/", "card", "in command lines that were recorded with the names of their time"),
     ("actors/inference/", "slot", "of a shared-memory segment"),
     ("common/core/serving/", "slot", "of a shared-memory segment"),
     ("common/core/bindings/serving.cpp", "slot", "of a shared-memory segment"),

@@ -1,0 +1,50 @@
+"""The tables of docs/results/speed.md about inference servers, simulated GPUs and the choice of a precision."""
+
+from collections.abc import Callable
+
+from benchmarks.lib import read_results
+from benchmarks.result_lines import Line, median, newest, number, rate, share, sources, table
+
+GAMES = {"connect_four": "connect four, 64 × 5", "go_9x9": "Go 9×9, 64 × 4", "tic_tac_toe": "tic-tac-toe, 32 × 2"}
+
+
+def served() -> str:
+    """What the server itself carries, with an evaluator that is free."""
+    lines = [newest("inference_server.jsonl", f"--size {size}", machine="") for size in (9, 19)]
+    rows = [(f"{size}×{size}", f"{rate(line, 'positions_per_s')}", f"{rate(line, 'positions_per_batch')}",
+             f"{rate(line, 'server_us_per_request')} µs", f"{rate(line, 'client_us_per_request')} µs",
+             f"{median(line, 'p99_ms'):.1f} ms") for size, line in zip((9, 19), lines, strict=True)]
+    header = ("Go", "positions/s", "a batch", "server's processor time a request", "client's", "p99 of an answer")
+    return f"{table(header, rows)}\n\n{sources(lines)}"
+
+
+def simulated_gpu() -> str:
+    """The share of full batches by board and actors, with `auto` games and with fixed ones."""
+    newest_of: dict[tuple[int, int, str], Line] = {}
+    for line in read_results("simulated_gpu.jsonl"):
+        newest_of[line["size"], line["actors"], line["games"]] = line
+    rows = [(f"{size}×{size}", str(actors), games, rate(line, "of_full_batches", share),
+             rate(line, "evaluations_per_s"))
+            for (size, actors, games), line in sorted(newest_of.items(), key=lambda item: (
+                item[0][0], item[0][2] != "auto", item[0][1], int(item[0][2]) if item[0][2].isdigit() else 0))]
+    header = ("Go", "actors", "games of each", "of full batches", "evaluations/s")
+    return f"{table(header, rows)}\n\n{sources(newest_of.values())}"
+
+
+def precisions() -> str:
+    """What `inference.precision=auto` took, beside the fixed choices."""
+    newest_of: dict[tuple[bool, str], Line] = {}
+    for line in read_results("precision.jsonl"):
+        newest_of[bool(line["minutes"]), line["game"]] = line
+    rows = []
+    for (is_run, game), line in sorted(newest_of.items()):
+        counts = {name: sorted(values)[len(values) // 2] for name, values in line["counts"].items()}
+        what = f"searches in {line['minutes']:g} minutes" if is_run else "evaluations/s"
+        rows.append((GAMES[game], what, ", ".join(sorted(set(line["chosen"]))),
+                     *(number(counts[name]) if name in counts else "" for name in ("auto", "fp32", "bf16", "int8")),
+                     share(line["share"])))
+    header = ("game", "counted", "auto took", "auto", "fp32", "bf16", "int8", "auto of the best")
+    return f"{table(header, rows)}\n\n{sources(newest_of.values())}"
+
+
+BLOCKS: tuple[Callable[[], str], ...] = (served, simulated_gpu, precisions)
