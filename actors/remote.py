@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +27,8 @@ from shusaku.actors.inference.client import EvaluationStoppedError, RemoteEvalua
 from shusaku.actors.inference.server import InferenceServer, Spare
 from shusaku.actors.inference.shm_server import SharedMemoryServer
 from shusaku.actors.inference.stats import ServerStats
-from shusaku.actors.inference.transport import SERVER_SECONDS, ServerTransport
+from shusaku.actors.inference.tcp_server import TcpServer
+from shusaku.actors.inference.transport import SERVER_SECONDS, Listeners, ServerTransport
 from shusaku.actors.open_games import OpenGamePlayer, OpenGames
 from shusaku.actors.pipelined_self_play import PipelinedSelfPlay, group_games
 from shusaku.actors.policy_games.paired_games import make_pair
@@ -218,19 +220,16 @@ class InferenceServerActor(_Shell):
             spare = Spare(evaluator_maker(game, inference_on_cpu(config.inference), config.network), SPARE_SIZES)
         self._server = InferenceServer(game, make, sizes=self._sizes, deadline_ms=config.inference.deadline_ms,
                                        activity=self.activity, spare=spare)
-        try:
-            self._shared_memory: SharedMemoryServer | None = SharedMemoryServer(self._server)
-        except OSError:  # the system has no abstract sockets: clients call through Ray
-            self._shared_memory = None
+        self._open_listeners()
         self._built.set()
         self.activity.set_ready()
         while not self._stopping.wait(0.5):
             if not self._server.is_alive:
                 raise RuntimeError("the thread of the inference server ended; see its log")
-            if self._shared_memory is not None and not self._shared_memory.is_alive:
-                raise RuntimeError("a thread of the server's shared memory ended; see its log")
-        if self._shared_memory is not None:
-            self._shared_memory.close()
+            if not all(listener.is_alive for listener in self._open):
+                raise RuntimeError("a thread of the server's listeners ended; see its log")
+        for listener in self._open:
+            listener.close()
         self._server.close()
         return "the server was stopped"
 
@@ -239,11 +238,24 @@ class InferenceServerActor(_Shell):
         trouble = self._server.trouble if self._built.is_set() else ""
         return [trouble] if trouble else []
 
-    def shared_memory(self) -> tuple[str, str]:
-        """The server's node, and its address for clients of that node; empty if it has no shared memory."""
+    def _open_listeners(self) -> None:
+        """Those that this system has; clients that reach none of them call through Ray."""
+        self._open: list[SharedMemoryServer | TcpServer] = []
+        memory, tcp = "", None
+        with suppress(OSError):
+            shared = SharedMemoryServer(self._server)
+            memory = shared.address
+            self._open.append(shared)
+        with suppress(OSError):
+            listener = TcpServer(self._server, ray.util.get_node_ip_address())
+            tcp = listener.address
+            self._open.append(listener)
+        self._listeners = Listeners(ray.get_runtime_context().get_node_id(), memory, tcp)
+
+    def listeners(self) -> Listeners:
+        """Where it takes requests."""
         self._wait_until_built()
-        address = self._shared_memory.address if self._shared_memory is not None else ""
-        return ray.get_runtime_context().get_node_id(), address
+        return self._listeners
 
     def infer(self, client: int, payload: bytes) -> bytes:
         """Evaluates encoded leaves of a client; returns an encoded answer."""

@@ -354,11 +354,13 @@ class RequestQueue:
         """Totals, and the seconds from arrival to answer of the newest 4,096 requests."""
 
 class RequestPort:
-    """Serves clients whose requests lie in shared memory; Linux only: serving/request_port.h."""
+    """Serves clients whose requests come through sockets; Linux only: serving/request_port.h."""
 
     def __init__(self, queue: RequestQueue) -> None: ...
-    def attach(self, socket: int, memory: int, slots: int, slot_bytes: int, client: int) -> None:
-        """Serves a client after its handshake; takes both descriptors over.  RuntimeError if it cannot."""
+    def attach_memory(self, socket: int, memory: int, slots: int, slot_bytes: int, client: int) -> None:
+        """Serves a client of this host after its handshake; takes both descriptors over.  RuntimeError if it cannot."""
+    def attach_tcp(self, socket: int, client: int) -> None:
+        """Serves a client of another host after its handshake; takes the descriptor over, as above."""
     def run(self) -> None: ...  # until `end`
     def end(self) -> None: ...
     @property

@@ -2,7 +2,7 @@
 
     slot    status u4 | size u4 | written at f8, seconds of the host's monotonic clock | body [slot_bytes]
 
-The server's side is `common/core/serving/request_port.h`.  There is a slot for each request in flight; the answer,
+The server's side is `common/core/serving/memory_peer.h`.  There is a slot for each request in flight; the answer,
 which is never larger, overwrites its request.  The memory is a Linux memfd without a name whose descriptor travels over
 a socket, so that nothing is left behind when a process dies.  All of it is allocated at once, so that too little memory
 is an error now and not a fault later, and it is sealed, so that neither side can shrink it.

@@ -1,16 +1,18 @@
-"""How a self-play actor reaches the inference servers: through shared memory on their host, otherwise Ray calls."""
+"""How a self-play actor reaches the inference servers: shared memory on their host, TCP elsewhere, or Ray calls."""
 
 import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import ray
 
 from shusaku.actors.inference.protocol import ServerUnavailableError
 from shusaku.actors.inference.shm_client import SharedMemoryTransport
 from shusaku.actors.inference.shm_segment import MAX_SLOT_BYTES, MAX_SLOTS
+from shusaku.actors.inference.tcp_client import TcpTransport
+from shusaku.actors.inference.tcp_handshake import TcpAddress
 from shusaku.common._core import Game
 from shusaku.common.codec import CodecError
 from shusaku.common.leaves_codec import MAX_REQUEST_BYTES, LeavesCodec
@@ -18,29 +20,41 @@ from shusaku.common.leaves_codec import MAX_REQUEST_BYTES, LeavesCodec
 TIMED_EVERY, TIMED_CALLS = 8, 500  # every 8th Ray call is timed; percentiles are of the newest 500 timed calls
 CALLS = 4  # through Ray in flight: a group of games may need several
 SERVER_SECONDS = 5.0  # that a server may take over one call
-ADDRESS_SECONDS = 5.0  # to learn the address of a server's shared memory
-RETRY_SECONDS = 60.0  # until shared memory that failed is tried again
+ADDRESS_SECONDS = 5.0  # to learn where a server listens
+RETRY_SECONDS = 60.0  # until a way that failed is tried again
+BY_RAY = "an inference server, through Ray calls"
+
+Connection = SharedMemoryTransport | TcpTransport
+Way = str | TcpAddress  # address of shared memory | of another host
+
+
+class Listeners(NamedTuple):
+    """Where an inference server takes requests besides Ray calls."""
+
+    node: str  # Ray's name of it
+    memory: str  # address for clients of that node; empty: none
+    tcp: TcpAddress | None  # for clients of other nodes
 
 
 class ServerTransport:
     """`actors.inference.protocol.Transport` to one of several inference servers, and to the next one if it fails.
 
-    `attach` may be called by any thread, everything else by one.  If shared memory with a server fails, the server is
-    called through Ray and shared memory is tried again after RETRY_SECONDS.
+    `attach` may be called by any thread, everything else by one.  If a way to a server fails, the next one is taken,
+    at last Ray calls, and it is tried again after RETRY_SECONDS.
     """
 
     def __init__(self, client: int, game: Game, groups: Sequence[int]) -> None:
         """`client`: the number of this actor; `groups`: games of each of its groups, which is a request at a time."""
-        self._client, rows, self._memory_slots = client, max(groups), min(MAX_SLOTS, len(groups))
+        self._client, rows, self._own_slots = client, max(groups), min(MAX_SLOTS, len(groups))
         bound = LeavesCodec(game, MAX_SLOT_BYTES)
         self._call_bytes = LeavesCodec(game, MAX_REQUEST_BYTES).max_bytes
         whole = bound.rules.size(rows, rows * game.max_legal_actions)
         self._slot_bytes = max(self._call_bytes, min(whole, bound.max_bytes))
-        self._servers: list[tuple[Any, str]] = []  # actor handle, address of its shared memory or empty
+        self._servers: list[tuple[Any, tuple[Way, ...]]] = []  # actor handle, ways to it besides Ray, the best first
         self._changed = threading.Condition()
         self._next = client  # actors are spread over the servers
-        self._connections: dict[str, SharedMemoryTransport] = {}  # by address
-        self._failed_at: dict[str, float] = {}  # address -> when its shared memory last failed
+        self._connections: dict[Way, Connection] = {}
+        self._failed_at: dict[Way, float] = {}  # when it last failed
         self._route = "an inference server"  # of the last request, as text for the user
         self._seconds: deque[float] = deque(maxlen=TIMED_CALLS)  # of the newest timed calls
         self._calls = 0
@@ -56,20 +70,20 @@ class ServerTransport:
     def attach(self, servers: list[Any]) -> None:
         """Uses these servers from now on."""
         node = ray.get_runtime_context().get_node_id()
-        with_addresses = [(server, _local_address(server, node)) for server in servers]
+        with_ways = [(server, _ways(server, node)) for server in servers]
         with self._changed:
-            self._servers = with_addresses
+            self._servers = with_ways
             self._changed.notify_all()
 
     @property
     def max_bytes(self) -> int:
-        """What shared memory holds, or what a Ray call carries; see `Transport`."""
-        return self._slot_bytes if self._has_memory() else self._call_bytes
+        """What a connection carries, or a Ray call; see `Transport`."""
+        return self._slot_bytes if self._has_connection() else self._call_bytes
 
     @property
     def slots(self) -> int:
         """Requests that may be in flight; see `Transport`."""
-        return self._memory_slots if self._has_memory() else CALLS
+        return self._own_slots if self._has_connection() else CALLS
 
     def send(self, payload: bytes) -> Any:
         """Sends a request to the current server; see `Transport`."""
@@ -78,10 +92,10 @@ class ServerTransport:
                 self._changed.wait(1.0)
             if not self._servers:
                 raise ServerUnavailableError("no inference server is known")
-            server, address = self._servers[self._next % len(self._servers)]
-            known = {address for _, address in self._servers}
+            server, ways = self._servers[self._next % len(self._servers)]
+            known = {way for _, ways in self._servers for way in ways}
         self._drop_unknown(known)
-        connection = self._connect(address)
+        connection = self._connect(ways)
         if connection is not None:
             return connection, connection.send(payload)
         reference, sent = server.infer.remote(self._client, payload), time.monotonic()
@@ -93,18 +107,18 @@ class ServerTransport:
     def receive(self, ticket: Any, timeout: float) -> bytes:
         """The answer to a request; see `Transport`."""
         carrier, handle = ticket
-        if isinstance(carrier, SharedMemoryTransport):
-            return self._receive_from_memory(carrier, handle, timeout)
+        if isinstance(carrier, Connection):
+            return self._receive_from(carrier, handle, timeout)
         return self._receive_from_ray(carrier, handle, timeout)
 
-    def _has_memory(self) -> bool:
+    def _has_connection(self) -> bool:
         with self._changed:
-            address = self._servers[self._next % len(self._servers)][1] if self._servers else ""
-        return bool(address) and self._connect(address) is not None
+            ways = self._servers[self._next % len(self._servers)][1] if self._servers else ()
+        return self._connect(ways) is not None
 
-    def _receive_from_memory(self, connection: SharedMemoryTransport, slot: int, timeout: float) -> bytes:
+    def _receive_from(self, connection: Connection, ticket: int, timeout: float) -> bytes:
         try:
-            return connection.receive(slot, timeout)
+            return connection.receive(ticket, timeout)
         except ServerUnavailableError:
             if not connection.is_closed:  # the server refused this request; another server may accept it
                 self._next += 1
@@ -126,46 +140,57 @@ class ServerTransport:
             lines = str(error).strip().splitlines()
             raise ServerUnavailableError(lines[-1] if lines else type(error).__name__) from None
 
-    def _connect(self, address: str) -> SharedMemoryTransport | None:
-        """The open connection to this address; None: call through Ray."""
-        if not address:
-            self._route = ("an inference server, through Ray calls, because it is on another host or has no shared "
-                           "memory")
+    def _connect(self, ways: tuple[Way, ...]) -> Connection | None:
+        """The open connection by the best of these ways; None: call through Ray."""
+        if not ways:
+            self._route = f"{BY_RAY}, because it listens for nothing else"
             return None
-        connection = self._connections.get(address)
-        if connection is not None and not connection.is_closed:
-            return connection
         now = time.monotonic()
-        if connection is not None:
-            del self._connections[address]
-            self._failed_at[address] = now
-            self._route = "an inference server, through Ray calls, because its shared-memory connection closed"
-        if now - self._failed_at.get(address, -RETRY_SECONDS) < RETRY_SECONDS:
-            return None
-        try:
-            self._connections[address] = SharedMemoryTransport(
-                address, self._client, self._slot_bytes, deadline=SERVER_SECONDS, slots=self._memory_slots,
-                record_seconds=self._seconds.append,
-            )
-        except OSError as error:
-            self._failed_at[address] = now
-            self._route = f"an inference server, through Ray calls, because there is no shared memory: {error}"
-            return None
-        self._route = "an inference server, through shared memory"
-        return self._connections[address]
+        for way in ways:
+            connection = self._connections.get(way)
+            if connection is not None and not connection.is_closed:
+                return connection
+            if connection is not None:
+                del self._connections[way]
+                self._failed_at[way] = now
+                self._route = f"{BY_RAY}, because its {_kind(way)} connection closed"
+            if now - self._failed_at.get(way, -RETRY_SECONDS) < RETRY_SECONDS:
+                continue
+            try:
+                self._connections[way] = self._open(way)
+            except OSError as error:
+                self._failed_at[way] = now
+                self._route = f"{BY_RAY}, because there is no {_kind(way)}: {error}"
+                continue
+            self._route = f"an inference server, through {_kind(way)}"
+            return self._connections[way]
+        return None
 
-    def _drop_unknown(self, known: set[str]) -> None:
+    def _open(self, way: Way) -> Connection:
+        """OSError if it cannot be reached."""
+        if isinstance(way, TcpAddress):
+            return TcpTransport(way, self._client, self._slot_bytes, deadline=SERVER_SECONDS, slots=self._own_slots,
+                                record_seconds=self._seconds.append)
+        return SharedMemoryTransport(way, self._client, self._slot_bytes, deadline=SERVER_SECONDS,
+                                     slots=self._own_slots, record_seconds=self._seconds.append)
+
+    def _drop_unknown(self, known: set[Way]) -> None:
         """Closes the connections to servers that are no longer attached."""
-        for address in self._connections.keys() - known:
-            self._connections.pop(address).close()
-        for address in self._failed_at.keys() - known:
-            del self._failed_at[address]
+        for way in self._connections.keys() - known:
+            self._connections.pop(way).close()
+        for way in self._failed_at.keys() - known:
+            del self._failed_at[way]
 
 
-def _local_address(server: Any, node: str) -> str:
-    """The address of the server's shared memory; empty if it is on another node or does not answer in time."""
+def _kind(way: Way) -> str:
+    return "TCP" if isinstance(way, TcpAddress) else "shared memory"
+
+
+def _ways(server: Any, node: str) -> tuple[Way, ...]:
+    """The ways to this server besides Ray calls, the best first; none if it does not answer in time."""
     try:
-        server_node, address = ray.get(server.shared_memory.remote(), timeout=ADDRESS_SECONDS)
+        listeners: Listeners = ray.get(server.listeners.remote(), timeout=ADDRESS_SECONDS)
     except (ray.exceptions.RayError, TimeoutError):
-        return ""
-    return address if server_node == node else ""
+        return ()
+    memory = (listeners.memory,) if listeners.memory and listeners.node == node else ()
+    return (*memory, *((listeners.tcp,) if listeners.tcp is not None else ()))

@@ -9,6 +9,8 @@
 #include "bindings/erased.h"
 #include "serving/request_port.h"
 #include "serving/request_queue.h"
+#include "serving/memory_peer.h"
+#include "serving/tcp_peer.h"
 
 namespace shusaku {
 
@@ -259,7 +261,19 @@ void bind_serving(nb::module_& m) {
           "__init__",
           [](RequestPort* self, std::shared_ptr<RequestQueue> queue) { new (self) RequestPort(std::move(queue)); },
           "queue"_a)
-      .def("attach", &RequestPort::attach, "socket"_a, "memory"_a, "slots"_a, "slot_bytes"_a, "client"_a)
+      .def(
+          "attach_memory",
+          [](RequestPort& port, int socket, int memory, int slots, size_t slot_bytes, std::int64_t client) {
+            auto connection = std::make_shared<SlotConnection>(socket, memory, slots, slot_bytes, client);
+            port.attach(std::make_shared<MemoryPeer>(std::move(connection)));
+          },
+          "socket"_a, "memory"_a, "slots"_a, "slot_bytes"_a, "client"_a)
+      .def(
+          "attach_tcp",
+          [](RequestPort& port, int socket, std::int64_t client) {
+            port.attach(std::make_shared<TcpPeer>(socket, client, port.max_bytes()));
+          },
+          "socket"_a, "client"_a)
       .def("run", &RequestPort::run, nb::call_guard<nb::gil_scoped_release>())
       .def("end", &RequestPort::end)
       .def_prop_ro("connections", &RequestPort::connections);

@@ -3,7 +3,6 @@
 import fcntl
 import gc
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -18,7 +17,7 @@ import inference_fixtures
 import numpy as np
 import psutil
 import pytest
-from inference_fixtures import CODEC, GAME, Scripted, ThreadTransport, eventually, leaves_of, serving, weights
+from inference_fixtures import CODEC, GAME, Scripted, ThreadTransport, eventually, freeze, leaves_of, serving, weights
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.inference.client import RemoteEvaluator
@@ -194,14 +193,6 @@ def a_server_process() -> Iterator[tuple[subprocess.Popen[str], str]]:
     finally:
         process.kill()
         process.communicate()
-
-
-def freeze(process: subprocess.Popen[str]) -> None:
-    """A signal is on its way for a while: returns when every thread of the process stands still."""
-    process.send_signal(signal.SIGSTOP)
-    tasks = Path(f"/proc/{process.pid}/task")
-    assert eventually(lambda: all(task.joinpath("stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
-                                  for task in tasks.iterdir()))
 
 
 def test_a_killed_server_frees_its_client_at_once() -> None:

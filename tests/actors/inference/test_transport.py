@@ -1,4 +1,4 @@
-"""Which way an actor's requests go: shared memory on the server's host, otherwise Ray calls, and on to the next server.
+"""Which way an actor's requests go: shared memory on the server's host, TCP, Ray calls, and on to the next server.
 
 Ray is a fake here: a reference holds its answer.  Real Ray runs in tests/deploy.
 """
@@ -18,7 +18,8 @@ from shusaku.actors.inference.client import RemoteEvaluator
 from shusaku.actors.inference.protocol import ServerUnavailableError
 from shusaku.actors.inference.server import InferenceServer
 from shusaku.actors.inference.shm_server import SharedMemoryServer
-from shusaku.actors.inference.transport import ServerTransport
+from shusaku.actors.inference.tcp_server import TcpServer
+from shusaku.actors.inference.transport import Listeners, ServerTransport
 from shusaku.common.codec import CodecError
 
 HERE = "this node"
@@ -46,17 +47,18 @@ def remote(function: Any) -> Any:
 
 
 class Served:
-    """An inference server with its shared memory, as an actor handle offers it."""
+    """An inference server with its listeners, as an actor handle offers it."""
 
-    def __init__(self, node: str = HERE, has_shared_memory: bool = True) -> None:
+    def __init__(self, node: str = HERE, has_shared_memory: bool = True, has_tcp: bool = False) -> None:
         self.evaluator = Scripted()
         self.server = InferenceServer(GAME, lambda size: self.evaluator, sizes=[64], deadline_ms=0.5)
         self.server.load(weights(1))
         self.shared = SharedMemoryServer(self.server)
         self.calls = 0
         self.is_dead = False
-        address = self.shared.address if has_shared_memory else ""
-        self.shared_memory = remote(lambda: (node, address))
+        self.tcp = TcpServer(self.server, "127.0.0.1")
+        found = Listeners(node, self.shared.address if has_shared_memory else "", self.tcp.address if has_tcp else None)
+        self.listeners = remote(lambda: found)
         self.infer = remote(self._infer)
 
     def _infer(self, client: int, payload: bytes) -> bytes:
@@ -67,6 +69,7 @@ class Served:
 
     def close(self) -> None:
         self.shared.close()
+        self.tcp.close()
         self.server.close()
 
 
@@ -113,7 +116,44 @@ def test_elsewhere_ray_is_called(handles: list[Served], settings: dict[str, Any]
     transport.attach([handles[0]])
     assert ask(transport)
     assert handles[0].calls == 1
-    assert "through Ray calls, because it is on another host or has no shared memory" in route(transport)
+    assert "through Ray calls, because it listens for nothing else" in route(transport)
+
+
+@pytest.mark.parametrize("settings", [{"node": "another"}, {"has_shared_memory": False}])
+def test_elsewhere_tcp_carries_requests_of_any_size(handles: list[Served], settings: dict[str, Any]) -> None:
+    handles.append(Served(**settings, has_tcp=True))
+    transport = ServerTransport(0, GAME, [700, 700])
+    transport.attach([handles[0]])
+    evaluator = RemoteEvaluator(transport, 0, GAME)
+    assert len(evaluator(leaves_of(700)).values) == 700
+    assert ask(transport)
+    assert handles[0].calls == 0
+    assert route(transport) == "an inference server, through TCP"
+    assert float(transport.metrics()["call_p50_ms"]) > 0
+
+
+def test_without_shared_memory_the_same_host_is_reached_by_tcp(
+    handles: list[Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "posix_fallocate", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
+    handles.append(Served(has_tcp=True))
+    transport = ServerTransport(0, GAME, [64, 64])
+    transport.attach([handles[0]])
+    assert ask(transport)
+    assert (handles[0].calls, route(transport)) == (0, "an inference server, through TCP")
+
+
+def test_a_tcp_connection_that_ends_is_replaced_by_ray_calls(handles: list[Served]) -> None:
+    handles.append(Served("another", has_tcp=True))
+    transport = ServerTransport(0, GAME, [64, 64])
+    transport.attach([handles[0]])
+    assert ask(transport)
+    handles[0].tcp.close()
+    with pytest.raises(ServerUnavailableError, match="tcp"):
+        ask(transport)
+    assert ask(transport)
+    assert handles[0].calls == 1
+    assert route(transport) == "an inference server, through Ray calls, because its TCP connection closed"
 
 
 def test_too_little_memory_is_said_and_ray_is_called(handles: list[Served], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +184,7 @@ def test_a_closed_connection_is_not_tried_again_until_a_successor_comes(handles:
     handles[0].evaluator.free.set()
     assert ask(transport)
     assert handles[0].calls == 1
-    assert route(transport) == "an inference server, through Ray calls, because its shared-memory connection closed"
+    assert route(transport) == "an inference server, through Ray calls, because its shared memory connection closed"
     transport.attach([handles[1]])
     assert ask(transport)
     assert handles[1].calls == 0
