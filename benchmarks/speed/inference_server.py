@@ -1,6 +1,7 @@
 """What the inference server itself costs: processes that ask through shared memory, an evaluator that is free.
 
     python -m benchmarks.speed.inference_server [--game go] [--size 9] [--clients 16] [--positions 64] [--seconds 5]
+        [--ways memory tcp ray]     # TCP and Ray's calls, too, by turns
 
 Each client is a process that has two requests in flight, as an actor has, encodes its leaves for every request and
 decodes every answer.  `server_us_per_request` is processor time of the server's process for one request: the wake-up,
@@ -13,17 +14,27 @@ import json
 import multiprocessing
 import shlex
 import sys
+import tempfile
 import time
-from typing import Any
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+import ray
 
-from benchmarks.lib import record
+from benchmarks.lib import ROOT, record
 from shusaku.actors.evaluators.dummies import UniformEvaluator
 from shusaku.actors.inference.client import RemoteEvaluator
+from shusaku.actors.inference.protocol import Transport
 from shusaku.actors.inference.server import InferenceServer
 from shusaku.actors.inference.shm_client import SharedMemoryTransport
 from shusaku.actors.inference.shm_server import SharedMemoryServer
+from shusaku.actors.inference.tcp_client import TcpTransport
+from shusaku.actors.inference.tcp_handshake import TcpAddress
+from shusaku.actors.inference.tcp_server import TcpServer
+from shusaku.actors.inference.transport import Listeners, ServerTransport
 from shusaku.common._core import Game, GameBatch
 from shusaku.common.config.schema import SelfPlayConfig
 from shusaku.common.config.search import PuctConfig
@@ -35,6 +46,16 @@ FILE = "inference_server.jsonl"
 CONTEXT = multiprocessing.get_context("spawn")
 BATCH = 1024
 WARM_UP_S = 1.0
+POLL_S = 0.01
+WAYS = ("memory", "tcp", "ray")
+
+
+class Asked(NamedTuple):
+    """What a client did."""
+
+    calls: int
+    latencies: list[float]  # seconds
+    cpu: float  # its own processor time
 
 
 def make_game(name: str, size: int) -> Game:
@@ -48,13 +69,27 @@ def leaves_of(game: Game, positions: int) -> Leaves:
     return Leaves(*(np.array(column) for column in batch.select(0)))
 
 
-def ask(client: int, address: str, name: str, size: int, positions: int, begin: Any, seconds: float, sent: Any) -> None:
-    """Asks until the time is over; sends requests, latencies and its own processor time."""
+def connect(client: int, address: Any, game: Game, positions: int) -> Transport:
+    """By shared memory or TCP; the handle of an actor is called through Ray."""
+    max_bytes = max(96_000, LeavesCodec(game).max_bytes)
+    if isinstance(address, str):
+        return SharedMemoryTransport(address, client, max_bytes, deadline=60.0)
+    if isinstance(address, TcpAddress):
+        return TcpTransport(address, client, max_bytes, deadline=60.0)
+    transport = ServerTransport(client, game, [positions, positions])
+    transport.attach([address])
+    return transport
+
+
+def ask(client: int, address: Any, name: str, size: int, positions: int, meeting: Path, seconds: float) -> Asked:
+    """Asks until the time is over, once all clients have met in a directory."""
     game = make_game(name, size)
     leaves = leaves_of(game, positions)
-    transport = SharedMemoryTransport(address, client, max(96_000, LeavesCodec(game).max_bytes), deadline=60.0)
+    transport = connect(client, address, game, positions)
     evaluate = RemoteEvaluator(transport, client, game)
-    begin.wait()
+    (meeting / f"ready {client}").touch()
+    while not (meeting / "begin").exists():
+        time.sleep(POLL_S)
     calls, latencies, cpu, counts_from = 0, [], 0.0, time.monotonic() + WARM_UP_S
     end = counts_from + seconds
     begun = [0.0, 0.0]
@@ -73,40 +108,95 @@ def ask(client: int, address: str, name: str, size: int, positions: int, begin: 
         begun[index] = time.monotonic()
         evaluate.begin(leaves)
         index ^= 1
-    sent.put((calls, latencies, time.process_time() - cpu))
-    transport.close()
+    if not isinstance(transport, ServerTransport):
+        transport.close()  # type: ignore[attr-defined]
+    return Asked(calls, latencies, time.process_time() - cpu)
 
 
-def measure(options: argparse.Namespace) -> dict[str, float]:
-    game = make_game(options.game, options.size)
-    server = InferenceServer(game, lambda size: UniformEvaluator(game, size), sizes=[BATCH],
-                             deadline_ms=options.deadline_ms)
-    server.load(Weights(1, 0, {}, {}, game.name, game.params))
-    listener = SharedMemoryServer(server)
-    begin, sent = CONTEXT.Barrier(options.clients + 1), CONTEXT.Queue()
-    processes = [CONTEXT.Process(target=ask, args=(
-        client, listener.address, options.game, options.size, options.positions, begin, options.seconds, sent))
-        for client in range(options.clients)]
-    for process in processes:
-        process.start()
-    begin.wait()
+class Served:
+    """The server with its listeners; in this process, or as an actor of Ray."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        game = make_game(options.game, options.size)
+        self.server = InferenceServer(game, lambda size: UniformEvaluator(game, size), sizes=[BATCH],
+                                      deadline_ms=options.deadline_ms)
+        self.server.load(Weights(1, 0, {}, {}, game.name, game.params))
+        self.memory, self.tcp = SharedMemoryServer(self.server), TcpServer(self.server, "127.0.0.1")
+
+    def infer(self, client: int, payload: bytes) -> bytes:
+        """A call through Ray."""
+        return self.server.infer(client, payload, 60.0)
+
+    def listeners(self) -> Listeners:
+        """None: clients that ask call through Ray."""
+        return Listeners("", "", None)
+
+    def count(self) -> tuple[float, int, int]:
+        """Processor time of this process, rows and batches up to now."""
+        stats = self.server.stats()
+        return time.process_time(), stats.rows, stats.batches
+
+    def close(self) -> None:
+        """Ends every connection."""
+        self.memory.close()
+        self.tcp.close()
+        self.server.close()
+
+
+def measure(way: str, options: argparse.Namespace) -> dict[str, float]:
+    """One run."""
+    with tempfile.TemporaryDirectory(prefix="shusaku-clients-") as folder:
+        return measure_in(Path(folder), way, options)
+
+
+def measure_in(meeting: Path, way: str, options: argparse.Namespace) -> dict[str, float]:
+    """One run, whose clients meet in this directory."""
+    common = options.game, options.size, options.positions, meeting, options.seconds
+    if way == "ray":
+        served = ray.remote(num_cpus=0, max_concurrency=4 * options.clients)(Served).remote(options)
+        ray.get(served.count.remote())
+        client_of = ray.remote(num_cpus=0)(ask)
+        waiting = [client_of.remote(client, served, *common) for client in range(options.clients)]
+        before, after = count_twice(lambda: ray.get(served.count.remote()), meeting, options)
+        answers = ray.get(waiting)
+        ray.kill(served)
+    else:
+        here = Served(options)
+        address = here.memory.address if way == "memory" else here.tcp.address
+        with ProcessPoolExecutor(options.clients, CONTEXT) as pool:
+            asked = [pool.submit(ask, client, address, *common) for client in range(options.clients)]
+            before, after = count_twice(here.count, meeting, options)
+            answers = [future.result() for future in asked]
+        here.close()
+    return summary(before, after, answers, options)
+
+
+def count_twice(
+    count: Callable[[], tuple[float, int, int]], meeting: Path, options: argparse.Namespace
+) -> tuple[tuple[float, int, int], tuple[float, int, int]]:
+    """At the beginning of what counts and at its end; begins when all clients are there."""
+    while len(list(meeting.iterdir())) < options.clients:
+        time.sleep(POLL_S)
+    (meeting / "begin").touch()
     time.sleep(WARM_UP_S)
-    cpu, before = time.process_time(), server.stats()
+    before = count()
     time.sleep(options.seconds)
-    cpu, after = time.process_time() - cpu, server.stats()
-    answers = [sent.get() for _ in processes]
-    for process in processes:
-        process.join()
-    listener.close()
-    server.close()
-    requests = (after.rows - before.rows) / options.positions
-    calls = sum(answer[0] for answer in answers)
-    latencies = np.concatenate([answer[1] for answer in answers])
+    return before, count()
+
+
+def summary(
+    before: tuple[float, int, int], after: tuple[float, int, int], answers: Sequence[Asked], options: argparse.Namespace
+) -> dict[str, float]:
+    """Rates and costs between two counts of the server."""
+    cpu, rows, batches = (late - early for early, late in zip(before, after, strict=True))
+    requests = rows / options.positions
+    calls = sum(answer.calls for answer in answers)
+    latencies = np.concatenate([answer.latencies for answer in answers])
     return {
-        "positions_per_s": round((after.rows - before.rows) / options.seconds),
-        "positions_per_batch": round((after.rows - before.rows) / max(1, after.batches - before.batches), 1),
+        "positions_per_s": round(rows / options.seconds),
+        "positions_per_batch": round(rows / max(1, batches), 1),
         "server_us_per_request": round(1e6 * cpu / requests, 1),
-        "client_us_per_request": round(1e6 * sum(answer[2] for answer in answers) / max(1, calls), 1),
+        "client_us_per_request": round(1e6 * sum(answer.cpu for answer in answers) / max(1, calls), 1),
         "p50_ms": round(1000 * float(np.percentile(latencies, 50)), 3),
         "p99_ms": round(1000 * float(np.percentile(latencies, 99)), 3),
     }
@@ -120,15 +210,22 @@ def main() -> None:
     parser.add_argument("--positions", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--deadline-ms", type=float, default=2.0)
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=["memory"])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--record", action="store_true", help=f"append the runs to benchmarks/results/{FILE}")
     options = parser.parse_args()
-    runs = []
+    if "ray" in options.ways:
+        ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR",
+                 runtime_env={"env_vars": {"PYTHONPATH": str(ROOT)}})
+    runs: dict[str, list[dict[str, float]]] = {way: [] for way in options.ways}
     for _ in range(options.repeats):
-        runs.append(measure(options))
-        print(json.dumps(runs[-1]), flush=True)
+        for way, of_way in runs.items():
+            of_way.append(measure(way, options))
+            print(way, json.dumps(of_way[-1]), flush=True)
     if options.record:
-        record(FILE, shlex.join(["python", "-m", "benchmarks.speed.inference_server", *sys.argv[1:]]), runs=runs)
+        command = shlex.join(["python", "-m", "benchmarks.speed.inference_server", *sys.argv[1:]])
+        for way, of_way in runs.items():
+            record(FILE, command, way=way, size=options.size, positions=options.positions, runs=of_way)
 
 
 if __name__ == "__main__":
