@@ -247,7 +247,8 @@ class InferenceServerActor(_Shell):
             memory = shared.address
             self._open.append(shared)
         with suppress(OSError):
-            listener = TcpServer(self._server, ray.util.get_node_ip_address())
+            host = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
+            listener = TcpServer(self._server, host)
             tcp = listener.address
             self._open.append(listener)
         self._listeners = Listeners(ray.get_runtime_context().get_node_id(), memory, tcp)

@@ -25,6 +25,8 @@ RETRY_SECONDS = 60.0  # until a way that failed is tried again
 BY_RAY = "an inference server, through Ray calls"
 
 Connection = SharedMemoryTransport | TcpTransport
+_ROUTES = {SharedMemoryTransport: "an inference server, through shared memory",
+           TcpTransport: "an inference server, through TCP"}
 Way = str | TcpAddress  # address of shared memory | of another host
 
 
@@ -39,8 +41,9 @@ class Listeners(NamedTuple):
 class ServerTransport:
     """`actors.inference.protocol.Transport` to one of several inference servers, and to the next one if it fails.
 
-    `attach` may be called by any thread, everything else by one.  If a way to a server fails, the next one is taken,
-    at last Ray calls, and it is tried again after RETRY_SECONDS.
+    Servers of the actor's own node are asked first; actors are spread over those that are equally near.  If a server
+    fails, the next one is asked, and the first one again after RETRY_SECONDS; so too if one way to a server fails, of
+    which Ray's calls are the last.  `attach` may be called by any thread, everything else by one.
     """
 
     def __init__(self, client: int, game: Game, groups: Sequence[int]) -> None:
@@ -52,7 +55,8 @@ class ServerTransport:
         self._slot_bytes = max(self._call_bytes, min(whole, bound.max_bytes))
         self._servers: list[tuple[Any, tuple[Way, ...]]] = []  # actor handle, ways to it besides Ray, the best first
         self._changed = threading.Condition()
-        self._next = client  # actors are spread over the servers
+        self._place = 0  # of the server that is asked now
+        self._moved_at = 0.0  # when the one before failed
         self._connections: dict[Way, Connection] = {}
         self._failed_at: dict[Way, float] = {}  # when it last failed
         self._route = "an inference server"  # of the last request, as text for the user
@@ -70,9 +74,12 @@ class ServerTransport:
     def attach(self, servers: list[Any]) -> None:
         """Uses these servers from now on."""
         node = ray.get_runtime_context().get_node_id()
-        with_ways = [(server, _ways(server, node)) for server in servers]
+        with_ways = [(server, *_ways(server, node)) for server in servers]
+        near, far = ([(server, ways) for server, is_near, ways in with_ways if is_near == wanted]
+                     for wanted in (True, False))
         with self._changed:
-            self._servers = with_ways
+            self._servers = _rotated(near, self._client) + _rotated(far, self._client)
+            self._place = 0
             self._changed.notify_all()
 
     @property
@@ -92,7 +99,9 @@ class ServerTransport:
                 self._changed.wait(1.0)
             if not self._servers:
                 raise ServerUnavailableError("no inference server is known")
-            server, ways = self._servers[self._next % len(self._servers)]
+            if self._place and time.monotonic() - self._moved_at >= RETRY_SECONDS:
+                self._place = 0
+            server, ways = self._servers[self._place]
             known = {way for _, ways in self._servers for way in ways}
         self._drop_unknown(known)
         connection = self._connect(ways)
@@ -113,7 +122,7 @@ class ServerTransport:
 
     def _has_connection(self) -> bool:
         with self._changed:
-            ways = self._servers[self._next % len(self._servers)][1] if self._servers else ()
+            ways = self._servers[self._place][1] if self._servers else ()
         return self._connect(ways) is not None
 
     def _receive_from(self, connection: Connection, ticket: int, timeout: float) -> bytes:
@@ -121,7 +130,7 @@ class ServerTransport:
             return connection.receive(ticket, timeout)
         except ServerUnavailableError:
             if not connection.is_closed:  # the server refused this request; another server may accept it
-                self._next += 1
+                self._move()
             raise
 
     def _receive_from_ray(self, reference: Any, sent: float, timeout: float) -> bytes:
@@ -131,14 +140,20 @@ class ServerTransport:
         except ray.exceptions.GetTimeoutError:
             if time.monotonic() - sent < 2 * SERVER_SECONDS:
                 raise TimeoutError from None
-            self._next += 1  # this server is stuck; another one may answer
+            self._move()  # this server is stuck; another one may answer
             raise ServerUnavailableError(f"no answer for {2 * SERVER_SECONDS:.0f} s") from None
         except ray.exceptions.RayError as error:
             if isinstance(getattr(error, "cause", None), CodecError):
                 raise  # a defect of the client, the same at every server
-            self._next += 1
+            self._move()
             lines = str(error).strip().splitlines()
             raise ServerUnavailableError(lines[-1] if lines else type(error).__name__) from None
+
+    def _move(self) -> None:
+        """To the next server."""
+        with self._changed:
+            self._place = (self._place + 1) % max(1, len(self._servers))
+            self._moved_at = time.monotonic()
 
     def _connect(self, ways: tuple[Way, ...]) -> Connection | None:
         """The open connection by the best of these ways; None: call through Ray."""
@@ -149,6 +164,7 @@ class ServerTransport:
         for way in ways:
             connection = self._connections.get(way)
             if connection is not None and not connection.is_closed:
+                self._route = _ROUTES[type(connection)]
                 return connection
             if connection is not None:
                 del self._connections[way]
@@ -162,7 +178,7 @@ class ServerTransport:
                 self._failed_at[way] = now
                 self._route = f"{BY_RAY}, because there is no {_kind(way)}: {error}"
                 continue
-            self._route = f"an inference server, through {_kind(way)}"
+            self._route = _ROUTES[type(self._connections[way])]
             return self._connections[way]
         return None
 
@@ -186,11 +202,17 @@ def _kind(way: Way) -> str:
     return "TCP" if isinstance(way, TcpAddress) else "shared memory"
 
 
-def _ways(server: Any, node: str) -> tuple[Way, ...]:
-    """The ways to this server besides Ray calls, the best first; none if it does not answer in time."""
+def _rotated(servers: list[Any], by: int) -> list[Any]:
+    places = range(len(servers))
+    return [servers[(place + by) % len(servers)] for place in places]
+
+
+def _ways(server: Any, node: str) -> tuple[bool, tuple[Way, ...]]:
+    """Whether it is on this node, and the ways to it besides Ray calls, the best first; none if it does not answer."""
     try:
         listeners: Listeners = ray.get(server.listeners.remote(), timeout=ADDRESS_SECONDS)
     except (ray.exceptions.RayError, TimeoutError):
-        return ()
-    memory = (listeners.memory,) if listeners.memory and listeners.node == node else ()
-    return (*memory, *((listeners.tcp,) if listeners.tcp is not None else ()))
+        return False, ()
+    is_near = listeners.node == node
+    memory = (listeners.memory,) if listeners.memory and is_near else ()
+    return is_near, (*memory, *((listeners.tcp,) if listeners.tcp is not None else ()))

@@ -206,6 +206,40 @@ def test_another_server_is_asked_when_one_fails(handles: list[Served]) -> None:
     assert ask(transport), "and round again"
 
 
+def servers_that_answer(handles: list[Served], clients: int) -> list[int]:
+    """Requests that each server answers if each client asks once."""
+    before = [handle.server.stats().rows for handle in handles]
+    for client in range(clients):
+        transport = ServerTransport(client, GAME, [64, 64])
+        transport.attach(list(handles))
+        assert ask(transport)
+    return [(handle.server.stats().rows - rows) // 3 for handle, rows in zip(handles, before, strict=True)]
+
+
+def test_servers_of_the_own_node_come_first_and_are_asked_evenly(handles: list[Served]) -> None:
+    handles += [Served("another", has_tcp=True), Served(), Served()]
+    assert servers_that_answer(handles, 6) == [0, 3, 3]
+    assert servers_that_answer(handles[:1], 2) == [2]
+
+
+def test_the_near_server_is_asked_again_after_a_while(
+    handles: list[Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handles += [Served("another", has_tcp=True), Served()]
+    transport = ServerTransport(0, GAME, [64, 64])
+    transport.attach(list(handles))
+    handles[1].evaluator.error = RuntimeError("out of memory for once")
+    with pytest.raises(ServerUnavailableError):
+        ask(transport)
+    handles[1].evaluator.error = None
+    assert ask(transport)
+    assert route(transport) == "an inference server, through TCP"
+    monkeypatch.setattr(remote_transport, "RETRY_SECONDS", 0.0)
+    assert ask(transport)
+    assert route(transport) == "an inference server, through shared memory"
+    assert handles[1].server.stats().rows == 3
+
+
 def test_a_defect_of_ours_is_not_hidden(handles: list[Served]) -> None:
     handles.append(Served())
     transport = ServerTransport(0, GAME, [64, 64])
