@@ -68,6 +68,7 @@ class ActorPlan:
     run_id: str
     with_server: bool  # evaluates on inference servers, not by itself
     resign_value: float = NEVER_RESIGN  # threshold to begin with
+    actors: int = 1  # of the run as it began
     policies: tuple[Any, ...] = ()  # references to the weights of the two policies of games for a value network
 
 
@@ -99,7 +100,8 @@ class SelfPlayActor(_Shell):
         game = decided_game(config.game)
         identity = ActorIdentity(plan.actor, plan.epoch, plan.incarnation)
         writer = self._writer = AsyncWriter(
-            Appender(plan.url, plan.run_id, actor=plan.actor, epoch=plan.epoch, incarnation=plan.incarnation))
+            Appender(plan.url, plan.run_id, actor=plan.actor, epoch=plan.epoch, incarnation=plan.incarnation),
+            actors=plan.actors)
         self.activity.begin("building the evaluator")
         try:
             self._loop = self._build(game, identity, writer)

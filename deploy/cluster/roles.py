@@ -54,7 +54,7 @@ def make_roles(
     def actor_plan(index: int, incarnation: int) -> tuple[ActorPlan]:
         seed = actor_seed(config.run.seed, epoch, index, incarnation)
         return (ActorPlan(config, digest, index, epoch, incarnation, seed, layout.games, actor_url, run_id,
-                          layout.placement == "server", resign_value(), policies),)
+                          layout.placement == "server", resign_value(), layout.actors, policies),)
 
     def learner_plan(index: int, incarnation: int) -> tuple[LearnerPlan]:
         actors_here = min(actors(), math.floor(cores / config.actors.cpus))

@@ -15,7 +15,8 @@ from shusaku.replay.stream.open_games import SaveStatus, Upload
 
 MAX_CALL_BYTES = 1 << 20  # of the games of one call, unless a single game has more
 HEARTBEAT_SECONDS = 1.0
-THROTTLED_SECONDS = 0.05  # between the heartbeats of an actor that waits for the learner
+THROTTLED_SECONDS = 0.05  # between the heartbeats of an actor that waits for the learner, at least
+THROTTLED_CALLS = 200  # of all such actors in a second, 33 us each for the server
 TROUBLE_SECONDS = 2.0  # that a server may be silent before it is shown
 FIRST_BACKOFF, LAST_BACKOFF = 0.05, 2.0  # seconds
 # A server may restart without what it acknowledged last: one second after a power cut, two more with a slow disk.
@@ -40,6 +41,13 @@ class WriterStats:
     save_trouble: str  # why open games were not saved when they were put last; empty: they were, or wait
 
 
+def heartbeat_seconds(*, is_throttled: bool, actors: int) -> float:
+    """Between the calls of an actor that has no games to send: short while it waits, but not if many actors do."""
+    if not is_throttled:
+        return HEARTBEAT_SECONDS
+    return min(HEARTBEAT_SECONDS, max(THROTTLED_SECONDS, actors / THROTTLED_CALLS))
+
+
 class AsyncWriter:
     """Sends games in the order of `put` from a thread of its own, and heartbeats while there are none.
 
@@ -51,9 +59,13 @@ class AsyncWriter:
 
     def __init__(
         self, appender: Appender, *, max_games: int = 256, max_bytes: int = 64 << 20,
-        keep_seconds: float = KEEP_SECONDS, background: bool = True,
+        keep_seconds: float = KEEP_SECONDS, background: bool = True, actors: int = 1,
     ) -> None:
-        """Without `background` there is no thread: the caller calls `send_next`."""
+        """Without `background` there is no thread: the caller calls `send_next`.
+
+        `actors`: that play, unless the control says another number.
+        """
+        self._actors = actors
         self._appender = appender
         self._max_games, self._max_bytes = max_games, max_bytes
         self._games: deque[EncodedGame] = deque()
@@ -184,7 +196,8 @@ class AsyncWriter:
         backoff = FIRST_BACKOFF
         while True:
             with self._changed:
-                interval = THROTTLED_SECONDS if self._control.throttle else HEARTBEAT_SECONDS
+                interval = heartbeat_seconds(is_throttled=self._control.throttle,
+                                             actors=self._control.actors or self._actors)
                 idle = max(0.0, self._answered_at + interval - time.monotonic())
                 self._changed.wait_for(lambda: bool(self._games) or self._may_save() or self._is_closing, idle)
                 if self._is_closing:

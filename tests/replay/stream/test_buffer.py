@@ -23,7 +23,7 @@ from shusaku.replay.stream.buffer import RedisBuffer
 from shusaku.replay.stream.control import RedisControl
 from shusaku.replay.stream.keys import RunKeys
 from shusaku.replay.stream.server import EmbeddedServer
-from shusaku.replay.stream.writer import AsyncWriter
+from shusaku.replay.stream.writer import AsyncWriter, heartbeat_seconds
 
 MakeRecord = Callable[..., GameRecord]
 CONFIG = ReplayConfig(window="fixed", capacity=2000, minimum=100, samples_per_position=2.0)
@@ -214,6 +214,14 @@ def test_an_actor_of_bad_games_is_fenced_and_named_and_its_successor_is_heard(ru
     assert send(2, 1, range(19, 20), is_bad=False) == [done]
     assert buffer.stats().fenced_actors == {}
     assert buffer.stats().quarantined == {"format": 21}
+
+
+@pytest.mark.parametrize(("is_throttled", "actors", "seconds"), [
+    (False, 1, 1.0), (False, 500, 1.0), (True, 1, 0.05), (True, 10, 0.05), (True, 64, 0.32), (True, 1000, 1.0),
+])
+def test_many_actors_that_wait_ask_less_often(is_throttled: bool, actors: int, seconds: float) -> None:
+    """Together no more than 200 times a second, and each as often as one that plays."""
+    assert heartbeat_seconds(is_throttled=is_throttled, actors=actors) == pytest.approx(seconds)
 
 
 def test_a_stranger_who_uses_up_all_ids_is_cleared_away(run: Run) -> None:
