@@ -38,6 +38,7 @@ WEIGHTS, FIRST_WEIGHTS = "weights.safetensors", "weights_first.safetensors"
 MANIFEST, FACTS = "manifest.json", "facts.json"
 _NAME = re.compile(r"(\d{9,})(\.old)?")
 _PART = re.compile(r"[a-z0-9_]+")
+_FILE = re.compile(r"[a-z0-9_]+\.(safetensors|bin|json)")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,15 +69,25 @@ def write_checkpoint(directory: Path, checkpoint: Checkpoint) -> Path:
 
     OSError, for example if the disk is full: earlier checkpoints are untouched, and nothing half-written stays.
     """
+    files = _serialize(checkpoint)
+    return write_files(directory, checkpoint.step, {**files, MANIFEST: _manifest(checkpoint.step, files)})
+
+
+def write_files(directory: Path, step: int, files: dict[str, bytes]) -> Path:
+    """As `write_checkpoint`, of the files of a checkpoint; OSError, too, if they are not what their manifest says."""
+    rest = {name: data for name, data in files.items() if name != MANIFEST}
+    expected = _manifest(step, rest)
+    if files.get(MANIFEST) != expected or not all(_FILE.fullmatch(name) for name in files):
+        why = _difference(files.get(MANIFEST, b""), expected)
+        raise OSError(f"a checkpoint of step {step:,} is not whole: {why}")
     directory.mkdir(parents=True, exist_ok=True)
     for leftover in directory.glob(".*.part"):  # of a process that was killed; one at a time owns a run directory
         shutil.rmtree(leftover, ignore_errors=True)
-    final = directory / f"{checkpoint.step:09d}"
+    final = directory / f"{step:09d}"
     temporary = directory / f".{final.name}.{os.getpid()}.part"
     try:
         temporary.mkdir()
-        files = _serialize(checkpoint)
-        write_folder_durably(temporary, {**files, MANIFEST: _manifest(checkpoint.step, files)})
+        write_folder_durably(temporary, files)
         old = directory / f"{final.name}.old"
         if final.exists():
             shutil.rmtree(old, ignore_errors=True)
@@ -88,6 +99,15 @@ def write_checkpoint(directory: Path, checkpoint: Checkpoint) -> Path:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     return final
+
+
+def read_files(path: Path) -> dict[str, bytes]:
+    """The files of a checkpoint, its manifest too; ResumeError if it is damaged."""
+    try:
+        files = _verified_files(path)
+    except _Damaged as error:
+        raise ResumeError(str(error)) from None
+    return {**files, MANIFEST: _manifest(_step(path), files)}
 
 
 def load_latest(directory: Path) -> Found | None:

@@ -36,6 +36,7 @@ from shusaku.learner.checkpoints import (
     write_checkpoint,
 )
 from shusaku.learner.learner import Learner
+from shusaku.learner.run_mirror import RunMirror
 from shusaku.learner.sample_age import SampleAge
 from shusaku.learner.state_copy import Diverged, LearnerState, StateBuffers
 from shusaku.learner.unseen_games import UnseenMeter
@@ -108,14 +109,15 @@ class TrainingLoop:
         clock: Callable[[], float] = time.monotonic, share_done: Callable[[], float] = lambda: 0.0,
         load_weights: Callable[[Weights], None] = lambda weights: None, self_play: SelfPlayState | None = None,
         activity: ActivityClock | None = None, describe_run: Callable[[], dict[str, Any]] = dict,
-        unseen: UnseenMeter | None = None, learner: Learner | None = None,
+        unseen: UnseenMeter | None = None, learner: Learner | None = None, mirror: RunMirror | None = None,
     ) -> None:
         """Goes on from the newest good checkpoint below `directory`.
 
         `share_done`: the share of the run that is over, for the schedule; `load_weights` is called with each
         publication; `self_play`: for a process that also plays; `activity`: told what the loop does; `describe_run`:
         what a checkpoint keeps for the driver, whose small files can be made again from that; `unseen`: measures what
-        is published; `learner`: untrained, in the place of the usual one, of what the buffer samples.
+        is published; `learner`: untrained, in the place of the usual one, of what the buffer samples; `mirror`: of the
+        run directory, which is on another machine, in `directory`.
         ResumeError if no checkpoint is good, or if they have another format; UsageError if the network is another one.
         """
         self._config, self._game, self._buffer, self._directory = config, game, buffer, directory
@@ -123,7 +125,8 @@ class TrainingLoop:
         self._load_weights, self._describe_run, self._unseen = load_weights, describe_run, unseen
         self._activity = activity or ActivityClock()
         self.learner = learner or make_learner(config, game)
-        self.versions = VersionIndex(directory)
+        self._mirror = mirror
+        self.versions = VersionIndex(directory, mirror.append_version) if mirror else VersionIndex(directory)
         self._sample_age = SampleAge(self.versions.steps)
         self._published: Weights | None = None
         self._restored: Weights | None = None  # what was published last when the checkpoint was written
@@ -482,12 +485,16 @@ class TrainingLoop:
         """In the thread: the checkpoint and, once it is whole, the files that are derived from it."""
         checkpoints = self._directory / "checkpoints"
         keep_first_weights(self._directory, published)
-        write_checkpoint(checkpoints, checkpoint)
+        path = write_checkpoint(checkpoints, checkpoint)
+        if self._mirror is not None:
+            self._mirror.send_checkpoint(path)
         with self._lock:
             self._saved_step = checkpoint.step
         try:
             prune(checkpoints, self._config.run.keep_checkpoints, self._config.run.keep_every_minutes * 60)
             save_weights(self._directory / WEIGHTS, published)
+            if self._mirror is not None:
+                self._mirror.send_weights()
         except OSError as error:
             self._note(f"the checkpoint of step {checkpoint.step:,} is whole, but not all beside it: {error}")
 
@@ -533,6 +540,8 @@ class TrainingLoop:
             kept = [published_weights(found.checkpoint, self._config.network, self._game)
                     for found in whole_checkpoints(self._directory / "checkpoints")]
             added = self.versions.restore(kept)
+            if self._mirror is not None:
+                self._mirror.send_versions()
             self._note(f"versions.jsonl was missing or cut: {added:,} lines of it were made again from the checkpoints")
 
     def _note(self, line: str) -> None:

@@ -2,13 +2,15 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from shusaku.common.durable_files import write_atomically
 from shusaku.common.json_lines import Object, heal_json_lines, read_json_lines
 from shusaku.common.messages import Weights
 from shusaku.common.network.weights import weights_to_bytes
+
+FILE = "versions.jsonl"
 
 
 class VersionIndex:
@@ -18,8 +20,9 @@ class VersionIndex:
     means one set of weights.  `damaged` lines are put aside; each takes a number, for it may have held a newer one.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self._path = directory / "versions.jsonl"
+    def __init__(self, directory: Path, keep: Callable[[str], None] = lambda line: None) -> None:
+        """`keep` gets each line before it counts, for a copy elsewhere; OSError of it is one of `append`."""
+        self._path, self._keep = directory / FILE, keep
         self.damaged = heal_json_lines(self._path, _ascends)
         # The gradient steps behind each version.
         self.steps = {int(line["version"]): int(line["step"]) for line in read_json_lines(self._path)}
@@ -28,8 +31,10 @@ class VersionIndex:
     def append(self, weights: Weights) -> None:
         """Records that these weights were published; OSError, and nothing changed, if the disk does not take it."""
         assert weights.version > self.newest, f"version {weights.version} after {self.newest}"
+        line = _line(weights)
+        self._keep(line)
         with self._path.open("a", encoding="utf-8") as file:
-            file.write(_line(weights))
+            file.write(line)
         self.newest = weights.version
         self.steps[weights.version] = weights.step
 

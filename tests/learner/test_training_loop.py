@@ -14,13 +14,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from training_fixtures import config, make, play
 
-from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
-from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.activity import ActivityClock
-from shusaku.common.config.schema import Config, NetworkConfig, SelfPlayConfig
-from shusaku.common.config.search import PuctConfig
+from shusaku.common.config.schema import Config, NetworkConfig
 from shusaku.common.errors import ResumeError, UsageError
 from shusaku.common.messages import Control, Weights
 from shusaku.common.network import weights as weights_file
@@ -35,32 +33,6 @@ from shusaku.replay.stream.client import ReplayUnavailable, connect
 from shusaku.replay.stream.control import RedisControl
 from shusaku.replay.stream.keys import RunKeys
 from shusaku.replay.stream.server import EmbeddedServer
-
-
-def config(**learner: Any) -> Config:
-    made = Config()
-    made.game.name = "tic_tac_toe"
-    made.network = NetworkConfig(filters=8, blocks=1, value_hidden=8)
-    made.replay.minimum, made.replay.capacity, made.replay.samples_per_position = 200, 5000, 4.0
-    made.learner.batch_size, made.learner.publish_every, made.learner.warmup_steps = 32, 5, 0
-    made.run.checkpoint_seconds = 0
-    for name, value in learner.items():
-        setattr(made.learner, name, value)
-    return made
-
-
-def make(settings: Config) -> ReplayBuffer:
-    return make_buffer("memory", Game("tic_tac_toe"), settings.replay, batch_size=settings.learner.batch_size)
-
-
-def play(buffer: ReplayBuffer, rows: int, actor: int = 0) -> None:
-    game = Game("tic_tac_toe")
-    player = SelfPlay(
-        game, PuctConfig(simulations=4), SelfPlayConfig(), PseudoRandomEvaluator(game, 8), games=8, seed=actor,
-        identity=ActorIdentity(actor),
-    )
-    for record in player.play(rows):
-        buffer.append(record)
 
 
 def often_saved(directory: Path, test_share: float = 0.0) -> TrainingLoop:

@@ -1,0 +1,171 @@
+"""A learner far from the run directory: that has all that counts, and another learner goes on from it elsewhere."""
+
+import filecmp
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from training_fixtures import config, make, play
+
+from shusaku.common._core import Game
+from shusaku.common.errors import ResumeError
+from shusaku.learner.checkpoints import MANIFEST, kept_steps, load_latest, read_files
+from shusaku.learner.run_mirror import RunFiles, RunMirror
+from shusaku.learner.training_loop import TrainingLoop
+
+GAME = Game("tic_tac_toe")
+
+
+class Faulty(RunFiles):
+    """Refuses, or damages, what it is told to."""
+
+    refuses: tuple[str, ...] = ()
+    damages = False
+
+    def append_version(self, line: str) -> None:
+        self._check("version")
+        super().append_version(line)
+
+    def write_checkpoint(self, step: int, files: Mapping[str, bytes]) -> None:
+        self._check("checkpoint")
+        if self.damages:
+            files = {name: data[:-1] if name == "network.safetensors" else data for name, data in files.items()}
+        super().write_checkpoint(step, files)
+
+    def _check(self, what: str) -> None:
+        if what in self.refuses:
+            raise OSError("the run directory does not answer")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Faulty:
+    (tmp_path / "run").mkdir()
+    return Faulty(tmp_path / "run", keep=3, history_seconds=0.0)
+
+
+def learner(files: RunFiles, directory: Path) -> TrainingLoop:
+    directory.mkdir()
+    buffer = make(config())
+    training = TrainingLoop(config(), GAME, buffer, directory, config_hash="", mirror=RunMirror(files, directory))
+    play(buffer, 3000)
+    training.begin_turns(lambda: False)
+    return training
+
+
+def learn(training: TrainingLoop, steps: int) -> None:
+    goal, deadline = training.learner.step_count + steps, time.monotonic() + 30
+    while training.learner.step_count < goal:
+        assert training._advance() or time.monotonic() < deadline, "no rows"
+
+
+def same_files(one: Path, other: Path) -> bool:
+    names = sorted(path.name for path in one.iterdir())
+    return names == sorted(path.name for path in other.iterdir()) and filecmp.cmpfiles(
+        one, other, names, shallow=False)[0] == names
+
+
+def test_the_run_directory_has_what_the_learner_has(files: Faulty, tmp_path: Path) -> None:
+    here, there = tmp_path / "learner", tmp_path / "run"
+    training = learner(files, here)
+    learn(training, 20)
+    training.checkpoint()
+    assert training.report().saved_step == 20
+    assert kept_steps(there / "checkpoints") == [20]
+    assert same_files(here / "checkpoints" / "000000020", there / "checkpoints" / "000000020")
+    for name in ("versions.jsonl", "weights.safetensors", "weights_first.safetensors"):
+        assert (here / name).read_bytes() == (there / name).read_bytes(), name
+    for _ in range(4):
+        learn(training, 5)
+        training.checkpoint()
+    training.close()
+    assert kept_steps(there / "checkpoints") == [40, 35, 30], "as many as run.keep_checkpoints"
+    assert (here / "weights_first.safetensors").read_bytes() == (there / "weights_first.safetensors").read_bytes()
+
+
+def test_another_machine_goes_on_with_the_learner_of_the_last_checkpoint(files: Faulty, tmp_path: Path) -> None:
+    lost = learner(files, tmp_path / "b")
+    learn(lost, 20)
+    lost.checkpoint()
+    saved = lost.learner.state()
+    learn(lost, 7)  # which nobody keeps
+    lost.close()
+    other = learner(files, tmp_path / "c")
+    assert other.report().step == 20
+    state = other.learner.state()
+    assert state.facts == saved.facts
+    for part, tensors in saved.tensors.items():
+        assert all((tensors[name] == state.tensors[part][name]).all() for name in tensors), part
+    other.close()
+    versions = [json.loads(line)["version"] for line in (tmp_path / "run" / "versions.jsonl").read_text().splitlines()]
+    assert versions == sorted(set(versions)), "a number is never used twice"
+
+
+def test_a_checkpoint_that_does_not_arrive_does_not_count(files: Faulty, tmp_path: Path) -> None:
+    training = learner(files, tmp_path / "learner")
+    learn(training, 10)
+    files.refuses = ("checkpoint",)
+    training.checkpoint()
+    assert training.report().saved_step == 0
+    assert "the run directory does not answer" in training.report().trouble
+    files.refuses, files.damages = (), True
+    learn(training, 5)
+    training.checkpoint()
+    assert "a checkpoint of step 15 is not whole: network.safetensors has" in training.report().trouble
+    assert load_latest(tmp_path / "run" / "checkpoints") is None
+    files.damages = False
+    learn(training, 5)
+    training.checkpoint()
+    assert (training.report().saved_step, training.report().trouble) == (20, "")
+    training.close()
+
+
+def test_a_version_that_the_run_directory_does_not_know_is_not_published(files: Faulty, tmp_path: Path) -> None:
+    training = learner(files, tmp_path / "learner")
+    version = training.report().version
+    files.refuses = ("version",)
+    learn(training, 20)
+    report = training.report()
+    assert report.version == version
+    assert any("was not published: the run directory does not answer" in line for line in report.notes)
+    files.refuses = ()
+    learn(training, 5)
+    assert training.report().version > version
+    training.close()
+
+
+def test_a_line_that_is_sent_again_stands_there_once(files: Faulty, tmp_path: Path) -> None:
+    files.append_version("one\n")
+    files.append_version("one\n")
+    again = RunFiles(tmp_path / "run", 3, 0.0)  # the process was started again
+    again.append_version("one\n")
+    again.append_version("two\n")
+    assert (tmp_path / "run" / "versions.jsonl").read_text() == "one\ntwo\n"
+
+
+def test_files_of_no_checkpoint_are_refused(files: Faulty, tmp_path: Path) -> None:
+    training = learner(files, tmp_path / "learner")
+    learn(training, 5)
+    training.checkpoint()
+    training.close()
+    good = read_files(tmp_path / "run" / "checkpoints" / "000000005")
+    for bad in ({}, {name: data for name, data in good.items() if name != MANIFEST}, {**good, "../evil.bin": b"x"},
+                {**good, "more.bin": b"x"}):
+        with pytest.raises(OSError, match="a checkpoint of step 5 is not whole"):
+            files.write_checkpoint(5, bad)
+    with pytest.raises(OSError, match="a checkpoint of step 6 is not whole"):
+        files.write_checkpoint(6, good)
+    assert read_files(tmp_path / "run" / "checkpoints" / "000000005") == good
+    assert not (tmp_path / "evil.bin").exists()
+
+
+def test_a_run_directory_with_damaged_checkpoints_alone_is_an_error(files: Faulty, tmp_path: Path) -> None:
+    training = learner(files, tmp_path / "learner")
+    learn(training, 5)
+    training.checkpoint()
+    training.close()
+    (tmp_path / "run" / "checkpoints" / "000000005" / "facts.json").write_text("{}")
+    (tmp_path / "other").mkdir()
+    with pytest.raises(ResumeError, match=r"no checkpoint in .* is whole: .*facts\.json"):
+        RunMirror(files, tmp_path / "other")
