@@ -3,9 +3,27 @@
 Requests and answers are the bytes of `common.leaves_codec`.
 """
 
-from typing import Any, Protocol
+from enum import IntEnum
+from typing import Any, NamedTuple, Protocol
 
 MAX_IN_FLIGHT = 16  # evaluations of one client: it has one for each of its groups of games
+
+
+class Status(IntEnum):
+    """What is sent: a number on the wire, of `common/core/serving/request_queue.h`."""
+
+    REQUEST = 0
+    ANSWER = 1
+    REFUSED = 2  # the reason, as text, why no server can answer this request
+    UNAVAILABLE = 3  # the reason, as text, why this server did not answer now
+
+
+class Body(NamedTuple):
+    """A request, or what came back."""
+
+    status: Status
+    data: bytes
+    written_at: float  # seconds of this host's monotonic clock
 
 
 class ServerUnavailableError(RuntimeError):

@@ -13,8 +13,8 @@ import mmap
 import os
 import struct
 import time
-from enum import IntEnum
-from typing import NamedTuple
+
+from shusaku.actors.inference.protocol import Body, Status
 
 HANDSHAKE = struct.Struct("<8sIII")  # mark, number of the client, slots, bytes of a slot
 HANDSHAKE_MARK = b"SHUSHM01"
@@ -24,23 +24,6 @@ MAX_SLOTS, MAX_SLOT_BYTES = 16, 1 << 26  # of one client; a batch of 1,024 posit
 _HEAD = struct.Struct("<IId")
 _ALIGN = 64
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
-
-
-class Status(IntEnum):
-    """What the body of a slot is."""
-
-    REQUEST = 0
-    ANSWER = 1
-    REFUSED = 2  # the reason, as text, why no server can answer this request
-    UNAVAILABLE = 3  # the reason, as text, why this server did not answer now
-
-
-class Body(NamedTuple):
-    """The content of a slot."""
-
-    status: Status
-    data: bytes
-    written_at: float  # time.monotonic() of the writer
 
 
 class Segment:

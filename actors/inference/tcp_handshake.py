@@ -20,7 +20,7 @@ PROOF_BYTES = 32
 GREETING = struct.Struct(f"<8s{NONCE_BYTES}s")
 REPLY = struct.Struct(f"<8sI{NONCE_BYTES}s{PROOF_BYTES}s")
 REQUEST_HEAD = struct.Struct("<II")  # bytes, ticket
-ANSWER_HEAD = struct.Struct("<III")  # bytes, ticket, outcome: `common/core/serving/tcp_peer.h`
+ANSWER_HEAD = struct.Struct("<III")  # bytes, ticket, status: `common/core/serving/tcp_peer.h`
 
 
 class TcpAddress(NamedTuple):

@@ -184,7 +184,8 @@ def shared_memory_target() -> Target:
     """A client's handshake, slots and requests are accepted or refused with the errors that the server expects."""
     from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
     from shusaku.actors.inference.pipeline import new_inputs
-    from shusaku.actors.inference.shm_segment import HANDSHAKE, HANDSHAKE_MARK, Segment, Status
+    from shusaku.actors.inference.protocol import Status
+    from shusaku.actors.inference.shm_segment import HANDSHAKE, HANDSHAKE_MARK, Segment
     from shusaku.actors.inference.shm_server import _read_handshake
     from shusaku.common._core import FireRule, Game, RequestPort, RequestQueue
     from shusaku.common.codec import CodecError

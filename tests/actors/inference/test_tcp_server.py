@@ -1,30 +1,23 @@
 """The TCP listener: its answers are the evaluator's, strangers are turned away, and no wait outlives the other side."""
 
-import os
 import socket
 import struct
-import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 
 import inference_fixtures
 import numpy as np
 import pytest
-from inference_fixtures import CODEC, Scripted, eventually, freeze, leaves_of, serving, weights
+from inference_fixtures import CODEC, Scripted, eventually, leaves_of, serving
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.inference import listener as listener_module
-from shusaku.actors.inference.protocol import ServerUnavailableError
 from shusaku.actors.inference.server import InferenceServer
 from shusaku.actors.inference.tcp_client import TcpTransport
 from shusaku.actors.inference.tcp_handshake import GREETING, REPLY, REQUEST_HEAD, TcpAddress, new_nonce, proof
 from shusaku.actors.inference.tcp_server import TcpServer
-from shusaku.common.codec import CodecError
 from shusaku.common.leaves_codec import decode_evaluation, to_half
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the listener is Linux's")
@@ -81,19 +74,6 @@ def is_ended(connection: socket.socket) -> bool:
     return True
 
 
-@pytest.mark.parametrize("rows", [1, 64, 150])
-def test_an_answer_is_that_of_the_evaluator(rows: int) -> None:
-    leaves = leaves_of(rows)
-    with a_listener(version=3) as (_, _, listener):
-        transport = client_of(listener)
-        answer = decode_evaluation(transport.receive(transport.send(CODEC.encode(leaves)), 10), rows,
-                                   len(leaves.actions))
-        transport.close()
-    local = PseudoRandomEvaluator(inference_fixtures.GAME, rows)(leaves)
-    np.testing.assert_array_equal(answer.logits, to_half(local.logits).astype(np.float32))
-    assert answer.version == 3
-
-
 def test_several_are_under_way_and_may_be_received_in_any_order() -> None:
     requests = [leaves_of(3 + k, seed=k) for k in range(16)]
     with a_listener() as (_, evaluators, listener):
@@ -108,34 +88,6 @@ def test_several_are_under_way_and_may_be_received_in_any_order() -> None:
             expected = to_half(PseudoRandomEvaluator(inference_fixtures.GAME, 99)(leaves).logits).astype(np.float32)
             np.testing.assert_array_equal(answer.logits, expected)
         transport.close()
-
-
-def test_clients_share_batches_while_weights_change() -> None:
-    stop = threading.Event()
-
-    def ask_on(client: int, listener: TcpServer) -> int:
-        leaves, calls = leaves_of(1 + client, seed=client), 0
-        expected = to_half(PseudoRandomEvaluator(inference_fixtures.GAME, 9)(leaves).logits).astype(np.float32)
-        transport = client_of(listener, client)
-        while not stop.is_set():
-            data = transport.receive(transport.send(CODEC.encode(leaves)), 10)
-            answer = decode_evaluation(data, len(leaves), len(leaves.actions))
-            np.testing.assert_array_equal(answer.logits, expected)
-            assert set(answer.values.tolist()) == {answer.version / 1024}
-            calls += 1
-        transport.close()
-        return calls
-
-    with a_listener() as (server, evaluators, listener), ThreadPoolExecutor(8) as pool:
-        running = [pool.submit(ask_on, client, listener) for client in range(8)]
-        assert eventually(lambda: listener.connections == 8)
-        for version in range(2, 12):
-            server.load(weights(version))
-            time.sleep(0.03)
-        stop.set()
-        assert all(future.result(10) > 5 for future in running)
-        assert max(evaluators[64].asked) > 8, "no two clients were ever answered together"
-        assert eventually(lambda: listener.connections == 0)
 
 
 def test_a_request_may_come_in_pieces() -> None:
@@ -253,105 +205,3 @@ def test_more_requests_than_may_be_under_way_end_the_connection() -> None:
         assert is_ended(connection)
         evaluators[64].free.set()
         assert eventually(lambda: listener.connections == 0)
-
-
-def test_a_bad_request_is_refused_with_its_reason_and_the_next_one_is_answered() -> None:
-    with a_listener() as (server, _, listener):
-        transport = client_of(listener)
-        with pytest.raises(CodecError, match="begins with other bytes than 'SLQ1'"):
-            transport.receive(transport.send(b"nonsense" * 9), 10)
-        assert transport.receive(transport.send(CODEC.encode(leaves_of(2))), 10)
-        assert server.stats().refused == 1
-        transport.close()
-
-
-# --- ends ----
-
-
-def test_closing_ends_a_waiting_call_at_once() -> None:
-    with a_listener() as (_, evaluators, listener):
-        transport = client_of(listener)
-        evaluators[64].free.clear()
-        ticket = transport.send(CODEC.encode(leaves_of(2)))
-        assert evaluators[64].entered.wait(10)
-        threading.Timer(0.1, listener.close).start()
-        begin = time.monotonic()
-        with pytest.raises(ServerUnavailableError, match=r"tcp: "):
-            transport.receive(ticket, 30)
-        assert time.monotonic() - begin < 5
-        assert transport.is_closed
-        with pytest.raises(ServerUnavailableError, match="closed"):
-            transport.send(CODEC.encode(leaves_of(2)))
-        evaluators[64].free.set()
-
-
-def test_what_a_departed_client_asked_is_not_computed() -> None:
-    with a_listener() as (server, evaluators, listener):
-        other, leaver = client_of(listener, 1), client_of(listener, 2)
-        evaluators[64].entered.clear()
-        evaluators[64].free.clear()
-        ticket = other.send(CODEC.encode(leaves_of(3)))
-        assert evaluators[64].entered.wait(10)  # the GPU is busy, so that what comes now waits
-        for seed in range(2):
-            leaver.send(CODEC.encode(leaves_of(7, seed=seed)))
-        assert eventually(lambda: server.stats().waiting == 2)
-        leaver.close()
-        assert eventually(lambda: server.stats().waiting == 0)
-        evaluators[64].free.set()
-        assert other.receive(ticket, 10)
-        assert other.receive(other.send(CODEC.encode(leaves_of(2))), 10)
-        assert eventually(lambda: server.stats().rows == 3 + 2)
-        other.close()
-
-
-SERVER = """
-import sys
-from inference_fixtures import Scripted, GAME, weights
-from shusaku.actors.inference.server import InferenceServer
-from shusaku.actors.inference.tcp_server import TcpServer
-server = InferenceServer(GAME, Scripted, sizes=[64], deadline_ms=1.0)
-server.load(weights(1))
-print(*TcpServer(server, "127.0.0.1").address, flush=True)
-sys.stdin.read()
-"""
-
-
-@contextmanager
-def a_server_process() -> Iterator[tuple[subprocess.Popen[str], TcpAddress]]:
-    process = subprocess.Popen([sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                               env={**os.environ, "PYTHONPATH": str(Path(inference_fixtures.__file__).parent)})
-    try:
-        assert process.stdout is not None
-        host, port, token = process.stdout.readline().split()
-        yield process, TcpAddress(host, int(port), token)
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def test_a_killed_server_frees_its_client_at_once() -> None:
-    with a_server_process() as (process, address):
-        transport = TcpTransport(address, 0, CODEC.max_bytes, deadline=60)
-        transport.receive(transport.send(CODEC.encode(leaves_of(4))), 20)
-        freeze(process)  # so that it is killed while a request waits
-        ticket = transport.send(CODEC.encode(leaves_of(4)))
-        threading.Timer(0.1, process.kill).start()
-        begin = time.monotonic()
-        with pytest.raises(ServerUnavailableError):
-            transport.receive(ticket, 30)
-        assert time.monotonic() - begin < 5
-    with pytest.raises(ConnectionRefusedError):
-        TcpTransport(address, 0, CODEC.max_bytes, deadline=60)
-
-
-def test_a_frozen_server_is_given_up_after_the_deadline() -> None:
-    with a_server_process() as (process, address):
-        transport = TcpTransport(address, 0, CODEC.max_bytes, deadline=0.5)
-        transport.receive(transport.send(CODEC.encode(leaves_of(4))), 20)
-        freeze(process)
-        ticket = transport.send(CODEC.encode(leaves_of(4)))
-        with pytest.raises(TimeoutError):
-            transport.receive(ticket, 0.01)
-        with pytest.raises(ServerUnavailableError, match=r"no answer for 0\.5 s"):
-            transport.receive(ticket, 5)
-        assert transport.is_closed
