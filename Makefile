@@ -108,7 +108,7 @@ test-long: install
 
 fuzz: install
 	$(PIP) install --quiet -c constraints.txt atheris
-	for target in record redis checkpoint shared_memory sgf pgn kif csa jsonl; do
+	for target in record redis checkpoint shared_memory tcp sgf pgn kif csa jsonl; do
 	  echo "$$target: $(FUZZ_RUNS) executions"
 	  $(BIN)/python tests/fuzz/fuzz_bytes.py $$target -runs=$(FUZZ_RUNS) $(FUZZ_ARGS)
 	done

@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -209,7 +209,7 @@ def shared_memory_target() -> Target:
     port, inputs = RequestPort(queue), new_inputs(game, 8)
     threading.Thread(target=port.run, daemon=True).start()
     served, client = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    port.attach(served.detach(), os.dup(segment.descriptor), 2, 4096, 0)
+    port.attach_memory(served.detach(), os.dup(segment.descriptor), 2, 4096, 0)
 
     def settle() -> None:
         """Whatever lies in a slot is answered or refused."""
@@ -244,6 +244,57 @@ def shared_memory_target() -> Target:
 
     hello = HANDSHAKE.pack(HANDSHAKE_MARK, 7, 2, 4096)
     return Target(read, [request, reply, hello, hello + b"\1", struct.pack("<IId", 0, len(request), 1.0) + request])
+
+
+def tcp_target() -> Target:
+    """Whatever comes after the handshake is answered, refused, or ends the connection, and nothing waits for ever."""
+    from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
+    from shusaku.actors.inference.pipeline import new_inputs
+    from shusaku.actors.inference.tcp_handshake import ANSWER_HEAD, REQUEST_HEAD
+    from shusaku.common._core import FireRule, Game, RequestPort, RequestQueue
+    from shusaku.common.leaves_codec import LeavesCodec
+    from shusaku.common.messages import Leaves
+
+    game = Game("tic_tac_toe")
+    codec = LeavesCodec(game)
+    actions = np.array(game.start().legal_actions, np.uint16)
+    request = codec.encode(Leaves(np.zeros((1, game.packed_bytes), np.uint8),
+                                  np.zeros((1, game.num_uniform_planes), np.float32),
+                                  np.array([0, len(actions)], np.int32), actions))
+    assert len(PseudoRandomEvaluator(game, 1)(codec.decode(request)).values) == 1
+    queue = RequestQueue(codec.rules, FireRule(8, 0.0), 64, 5.0)
+    port, inputs = RequestPort(queue), new_inputs(game, 8)
+    threading.Thread(target=port.run, daemon=True).start()
+
+    def read(data: bytes) -> None:
+        served, client = socket.socketpair()
+        port.attach_tcp(served.detach(), 0)
+        with closing(client):
+            half = len(data) // 2
+            with suppress(OSError):  # the first half has ended the connection
+                client.sendall(data[:half])
+                client.sendall(data[half:])
+                client.shutdown(socket.SHUT_WR)
+            heard = bytearray()
+            while True:
+                if gathered := queue.gather(inputs, True, 0.0, time.monotonic() + 0.001):
+                    batch, _ = gathered
+                    queue.answer(batch, np.zeros(batch.actions, np.float32), np.zeros(batch.rows, np.float32), 1)
+                if select.select([client], [], [], 0)[0]:
+                    try:
+                        part = client.recv(1 << 16)
+                    except ConnectionError:
+                        break
+                    if not part:
+                        break
+                    heard += part
+        while len(heard) >= ANSWER_HEAD.size:  # whole answers, but for the last one, which the end may have cut
+            size, _, status = ANSWER_HEAD.unpack_from(heard)
+            assert status in (1, 2, 3), status
+            del heard[: ANSWER_HEAD.size + size]
+
+    frame = REQUEST_HEAD.pack(len(request), 3) + request
+    return Target(read, [frame, 2 * frame, frame[:-1], REQUEST_HEAD.pack(4, 1) + b"SLQ1" + frame, 20 * frame])
 
 
 def assert_one_line(error: Exception) -> None:
@@ -281,7 +332,7 @@ def notation_target(notation: str) -> Target:
 
 TARGETS: dict[str, Callable[[], Target]] = {
     "record": record_target, "redis": redis_target, "checkpoint": checkpoint_target,
-    "shared_memory": shared_memory_target,
+    "shared_memory": shared_memory_target, "tcp": tcp_target,
     **{notation: partial(notation_target, notation) for notation in NOTATION_SEEDS},
 }
 
