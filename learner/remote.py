@@ -1,11 +1,17 @@
 """Ray's side of the learner: a thin shell around `learner.training_loop.TrainingLoop`."""
 
+import os
+import shutil
+import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+import ray
 import torch
 
 from shusaku.common.config.schema import Config
@@ -18,9 +24,13 @@ from shusaku.learner.dataset import open_dataset
 from shusaku.learner.opponent_pool import OpponentPool
 from shusaku.learner.optimizers import run_share
 from shusaku.learner.policy_gradient import open_policy_gradient
+from shusaku.learner.run_mirror import RunFiles, RunMirror
 from shusaku.learner.training_loop import TrainingLoop, TrainingReport
 from shusaku.replay.backends import make_buffer
 from shusaku.replay.buffer import QueueOptions
+
+OWN_DIRECTORY = "shusaku-learner-"  # before the process id, below the directory of temporary files
+FILES_SECONDS = 60.0  # that the machine of the run directory may take over one call
 
 
 @dataclass(frozen=True)
@@ -31,13 +41,14 @@ class LearnerPlan:
     config_hash: str
     epoch: int
     incarnation: int
-    directory: str  # the run directory, on this node
+    directory: str  # the run directory, on the node of the driver
     url: str  # of the replay
     run_id: str
-    threads: int
+    threads: int  # 0: as many as this node has cores
     seconds: float  # of training before
     config_text: str  # of the run's config.yaml
     queue: QueueOptions | None = None  # of policy gradient
+    files: Any = None  # handle of the RunFilesActor; None: the run directory is on this node
 
 
 class LearnerActor(RemoteWorker):
@@ -53,13 +64,20 @@ class LearnerActor(RemoteWorker):
 
     def run(self) -> TrainingReport:
         """Learns and returns how it ended; raises what it cannot recover from."""
+        with ExitStack() as stack:
+            if self._plan.files is None:
+                return self._run(Path(self._plan.directory), None)
+            remove_directories_of_the_dead()
+            own = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f"{OWN_DIRECTORY}{os.getpid()}-")))
+            return self._run(own, RunMirror(RemoteFiles(self._plan.files), own))
+
+    def _run(self, directory: Path, mirror: RunMirror | None) -> TrainingReport:
         plan, config = self._plan, self._plan.config
         yield_to_others(config.learner.gpus)
-        torch.set_num_threads(plan.threads)
+        torch.set_num_threads(plan.threads or len(os.sched_getaffinity(0)))
         game = decided_game(config.game)
         buffer: Any
         unseen, learner = None, None
-        directory = Path(plan.directory)
         if config.reinforce.enabled:
             self._pool = OpponentPool(directory, config.reinforce.pool_every)
             learner = open_policy_gradient(config, game, directory, self._pool)
@@ -78,7 +96,7 @@ class LearnerActor(RemoteWorker):
             self._training = TrainingLoop(config, game, buffer, directory, config_hash=plan.config_hash,
                                           learner=learner, load_weights=self._offer_to_pool,
                                           share_done=lambda: run_share(self.run_seconds, config.run),
-                                          activity=self.activity, unseen=unseen, describe_run=lambda: {
+                                          activity=self.activity, unseen=unseen, mirror=mirror, describe_run=lambda: {
                                               "config": plan.config_text, "run_id": plan.run_id, "epoch": plan.epoch,
                                               "progress": {"seconds": self.run_seconds}})
             if self._stopping.is_set():
@@ -114,3 +132,51 @@ class LearnerActor(RemoteWorker):
 
     def __repr__(self) -> str:
         return f"Learner 0.{self._plan.incarnation}"
+
+
+def remove_directories_of_the_dead() -> None:
+    """Those of learners on this node that were killed."""
+    for path in Path(tempfile.gettempdir()).glob(f"{OWN_DIRECTORY}*-*"):
+        pid = path.name.removeprefix(OWN_DIRECTORY).partition("-")[0]
+        if pid.isdecimal() and not psutil.pid_exists(int(pid)):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+class RunFilesActor(RunFiles):
+    """The run directory for a learner of another node; Ray starts it again, so a call may come twice."""
+
+    def __init__(self, directory: str, keep: int, history_seconds: float) -> None:
+        super().__init__(Path(directory), keep, history_seconds)
+
+
+class RemoteFiles:
+    """`run_mirror.Files` of a RunFilesActor."""
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+
+    def read(self) -> dict[str, bytes]:
+        """See `Files`."""
+        files: dict[str, bytes] = self._call("read")
+        return files
+
+    def append_version(self, line: str) -> None:
+        """See `Files`."""
+        self._call("append_version", line)
+
+    def write_checkpoint(self, step: int, files: Mapping[str, bytes]) -> None:
+        """See `Files`."""
+        self._call("write_checkpoint", step, dict(files))
+
+    def write_small(self, name: str, data: bytes) -> None:
+        """See `Files`."""
+        self._call("write_small", name, data)
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        try:
+            return ray.get(getattr(self._handle, name).remote(*arguments), timeout=FILES_SECONDS)
+        except ray.exceptions.RayTaskError as error:
+            raise error.cause from None  # as RunFiles raised it
+        except ray.exceptions.RayError as error:  # a time-out, too
+            reason = str(error).strip().partition("\n")[0]
+            raise OSError(f"the run directory, on another machine, does not answer: {reason}") from None

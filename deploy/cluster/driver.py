@@ -133,7 +133,8 @@ class ClusterRun(TrainingRun):
         self.store.begin(begin, saved_holdings(self.directory.path, self.progress))
         roles = make_roles(
             config, self.layout, epoch=epoch, run_id=self.identity.run_id, directory=self.directory.path,
-            log_directory=self.session.log_directory, url=self.store.url, actor_url=self.store.actor_url,
+            log_directory=self.session.log_directory, url=self.store.url, remote_url=self.store.remote_url,
+            actor_url=self.store.actor_url,
             has_positions=self.positions is not None, actors=lambda: self.actors, seconds=lambda: self.seconds,
             resign_value=lambda: self.progress.resign_value, fence=self.fence, config_text=self.directory.config_text,
             policies=tuple(map(ray.put, load_policies(config, self.directory.path, self.log))),

@@ -34,7 +34,8 @@ class ReplayStore:
     def __init__(self, config: Config, directory: Path, run_id: str, log: Callable[[str], None]) -> None:
         self._config, self._directory, self._run_id, self._log = config, directory, run_id, log
         self._server: EmbeddedServer | None = None
-        self.url = config.replay.url  # for the driver and the learner
+        self.url = config.replay.url  # for the driver, and a learner on its node
+        self.remote_url = config.replay.url  # for a learner on another one
         self.actor_url = config.replay.actor_url or config.replay.url  # for actors on any node
         self.restarts = 0
         self.losses = 0  # how often the data was lost
@@ -63,7 +64,7 @@ class ReplayStore:
             self._server.start()
             self._log_repairs(self._server)
             self.url = self._server.url
-            self.actor_url = self._server.tcp_url or self.url
+            self.actor_url = self.remote_url = self._server.tcp_url or self.url
         else:
             check_server(self.url, run_id=self._run_id)
             self._refuse_second_driver()

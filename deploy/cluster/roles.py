@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from shusaku.actors.arena.remote import GateActor
 from shusaku.actors.inference.transport import CALLS
@@ -20,7 +21,7 @@ from shusaku.deploy.run.devices import GATE_GPU
 from shusaku.deploy.run.elo_record import is_rated
 from shusaku.deploy.run.gatekeeper import is_gated
 from shusaku.deploy.run.reinforce_start import queue_options
-from shusaku.learner.remote import LearnerActor, LearnerPlan
+from shusaku.learner.remote import LearnerActor, LearnerPlan, RunFilesActor
 
 LEAST_CLIENTS = 32  # that an inference server has threads for, as actors may be added to a run
 EVALUATOR_NICE = 19
@@ -35,16 +36,17 @@ def gate_threads(cpus: float, cores: int) -> tuple[int, float]:
 
 def make_roles(
     config: Config, layout: Layout, *, epoch: int, run_id: str, directory: Path, log_directory: str, url: str,
-    actor_url: str, has_positions: bool, actors: Callable[[], int], seconds: Callable[[], float],
+    remote_url: str, actor_url: str, has_positions: bool, actors: Callable[[], int], seconds: Callable[[], float],
     resign_value: Callable[[], float], fence: Callable[[int, int], None], config_text: str,
     policies: tuple[Any, ...] = (),
 ) -> list[tuple[RayRole, int]]:
     """Each role of a run with the number of its workers.
 
-    `log_directory`: of Ray, on this node; `url`, `actor_url`: of the replay, as reached from this node and from any
-    node; `has_positions`: the game has positions with known results, so that its strength can be measured; `actors`:
-    their desired number now; `seconds`: training time up to now; `resign_value`: threshold that an actor begins with;
-    `fence`: of the self-play actors; `config_text`: of config.yaml, for the checkpoints; `policies`: see `ActorPlan`.
+    `log_directory`: of Ray, on this node; `url`, `remote_url`, `actor_url`: of the replay, as the learner reaches it on
+    this node and on another one, and actors on any; `has_positions`: the game has positions with known results, so that
+    its strength can be measured; `actors`: their desired number now; `seconds`: training time up to now;
+    `resign_value`: threshold that an actor begins with; `fence`: of the self-play actors; `config_text`: of
+    config.yaml, for the checkpoints; `policies`: see `ActorPlan`.
     """
     digest, config = config_hash(config), without_secrets(config)
     common: dict[str, Any] = {"epoch": epoch, "log_directory": log_directory, "run_seconds": seconds}
@@ -56,16 +58,24 @@ def make_roles(
         return (ActorPlan(config, digest, index, epoch, incarnation, seed, layout.games, actor_url, run_id,
                           layout.placement == "server", resign_value(), layout.actors, policies),)
 
+    is_here = layout.devices.learner_is_here
+    files = None if is_here else ray.remote(RunFilesActor).options(
+        num_cpus=0, max_restarts=-1, max_task_retries=-1,
+        scheduling_strategy=NodeAffinitySchedulingStrategy(own_node, soft=False),
+    ).remote(str(directory.resolve()), config.run.keep_checkpoints, config.run.keep_every_minutes * 60)
+
     def learner_plan(index: int, incarnation: int) -> tuple[LearnerPlan]:
         actors_here = min(actors(), math.floor(cores / config.actors.cpus))
-        threads = config.learner.threads or max(1, cores - math.ceil(actors_here * config.actors.cpus))
-        return (LearnerPlan(config, digest, epoch, incarnation, str(directory.resolve()), url, run_id, threads,
-                            seconds(), config_text, queue_options(config, takes_turns=False)),)
+        threads = config.learner.threads or (
+            max(1, cores - math.ceil(actors_here * config.actors.cpus)) if is_here else 0)
+        return (LearnerPlan(config, digest, epoch, incarnation, str(directory.resolve()),
+                            url if is_here else remote_url, run_id, threads, seconds(), config_text,
+                            queue_options(config, takes_turns=False), files),)
 
     roles = []
     if config.learner.enabled:
         roles.append((RayRole("learner", LearnerActor, learner_plan, gpus=layout.devices.learner_gpus,
-                              node=own_node, **common), 1))
+                              node=own_node if is_here else "", **common), 1))
     on_gpu = layout.devices.gpus_per_server > 0
     gate_gpus = GATE_GPU if on_gpu and is_gated(config) else 0.0
     if layout.placement == "server" and layout.actors:

@@ -34,6 +34,7 @@ class Devices:
     gpus_per_server: float  # of Ray's; 0: none
     learner_gpus: float
     reason: str  # one line without a full stop
+    learner_is_here: bool = True  # on the machine where the command began
 
     def settle(self, config: Config) -> Config:
         """The configuration with these devices and shares in the place of `auto`."""
@@ -52,7 +53,9 @@ def devices_of(config: Config, gpus: float, here: float | None = None, *, most_s
     here = gpus if here is None else here
     obstacle = _obstacle(config)
     serves = inference.is_on_gpu or (inference.device == "auto" and gpus > 0 and not obstacle)
-    learns = learner.enabled and (learner.is_on_gpu or (learner.device == "auto" and here > 0))
+    can_travel = not (config.dataset.records or config.reinforce.enabled)  # else it reads files of that machine
+    learns = learner.enabled and (learner.is_on_gpu or (
+        learner.device == "auto" and (gpus if can_travel else here) > 0))
     # A part that computes on the CPU may hold a share that is asked for, as a stand-in for one that needs it.
     share = learner.gpus if learner.enabled else 0.0
     if learns and not share:
@@ -63,9 +66,10 @@ def devices_of(config: Config, gpus: float, here: float | None = None, *, most_s
         each = inference.gpus_per_server or _share_of_each(free, inference.servers or 1)
         servers = inference.servers or max(1, min(most_servers, sum(_fit(one, each) for one in free)))
     devices = Devices(CUDA if serves else CPU, CUDA if learns else CPU, servers, each, share,
-                      _reason(gpus, servers, each, share, learns, obstacle))
+                      _reason(gpus, servers, each, share, learns, obstacle), share <= here + SLACK)
     _check(config, devices, gpus, here)
-    return devices
+    return devices if devices.learner_is_here else replace(
+        devices, reason=f"{devices.reason}; the learner on another machine")
 
 
 def settle_here(config: Config, *, keeps_shares: bool = False) -> Config:
@@ -164,9 +168,10 @@ def _check(config: Config, devices: Devices, gpus: float, here: float) -> None:
     for section, device in (("inference", config.inference.device), ("learner", config.learner.device)):
         if device == CUDA and not gpus:
             raise UsageError(f"{section}.device=cuda: there is no GPU; use {section}.device=cpu, or auto")
-    if devices.learner_gpus > here + SLACK and devices.learner_gpus <= gpus + SLACK:
-        raise UsageError(f"{asked}the learner runs on the machine where the command began, which has {here:g} GPUs; "
-                         "begin there where a GPU is, or use learner.device=cpu")
+    if not devices.learner_is_here and devices.learner_gpus <= gpus + SLACK and (
+            config.dataset.records or config.reinforce.enabled):
+        raise UsageError(f"{asked}this learner reads files of the machine where the command began, which has {here:g} "
+                         "GPUs; begin there where a GPU is, or use learner.device=cpu")
     if needed > gpus + SLACK or (serves and devices.servers > fitting):
         raise UsageError(
             f"{asked}{devices.servers if serves else 0} inference servers with {devices.gpus_per_server:g} GPU each "

@@ -85,7 +85,8 @@ def test_what_is_asked_for_is_kept(
         ("inference.servers=3 inference.gpus_per_server=0.7 learner.device=cpu", 2, 2, "3 inference servers with 0.7 "),
         ("inference.precision=int8", 1, 1, "inference.precision=int8: a GPU computes in bf16, fp16 or fp32 here"),
         ("gating=win_rate inference.gpus_per_server=0.15", 1, 1, "the gate takes 0.1 of a server's GPU; use at least"),
-        ("learner.device=cuda", 4, 0, "the learner runs on the machine where the command began, which has 0 GPUs"),
+        ("experiment=alphago_9x9_imitation dataset.records=games learner.device=cuda", 4, 0,
+         "this learner reads files of the machine where the command began, which has 0 GPUs"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_the_numbers(overrides: str, gpus: int, here: int, why: str) -> None:
@@ -93,9 +94,19 @@ def test_what_does_not_fit_is_refused_with_the_numbers(overrides: str, gpus: int
         devices_of(compose(overrides.split()), gpus, here)
 
 
-def test_a_learner_without_a_gpu_on_its_machine_stays_on_the_cpu() -> None:
+def test_the_learner_goes_where_a_gpu_is() -> None:
     found = devices_of(compose([]), 4, 0)
-    assert (found.inference, found.learner, found.servers) == ("cuda", "cpu", 4)
+    assert (found.inference, found.learner, found.servers, found.learner_gpus) == ("cuda", "cuda", 3, 1)
+    assert not found.learner_is_here
+    assert found.reason.endswith("; the learner on another machine")
+    assert devices_of(compose([]), 4, 1).learner_is_here
+    held = devices_of(compose(["learner.device=cpu", "learner.gpus=1"]), 2, 0)
+    assert (held.learner, held.learner_is_here) == ("cpu", False), "a claim alone leads it there, too"
+
+
+def test_a_learner_that_reads_files_here_stays_here() -> None:
+    found = devices_of(compose(["experiment=alphago_9x9_imitation", "dataset.records=games"]), 4, 0)
+    assert (found.learner, found.learner_is_here) == ("cpu", True)
 
 
 @given(st.integers(0, 9), st.integers(0, 12), st.integers(1, 40), st.sampled_from(["auto", "cpu"]),
