@@ -130,4 +130,5 @@ def test_a_learner_follows_its_gpu_to_another_node(tmp_path: Path) -> None:
             again.close()
     finally:
         cluster.close()
-    assert not list(Path(tempfile.gettempdir()).glob("shusaku-learner-*")), "the next one removes what a killed one left"
+    left = list(Path(tempfile.gettempdir()).glob("shusaku-learner-*"))
+    assert not left, "the next one removes what a killed one left"
