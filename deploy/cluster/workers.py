@@ -1,4 +1,8 @@
-"""The supervisor's workers as Ray actors: how each role is started, polled, stopped and killed."""
+"""The supervisor's workers as Ray actors: how each role is started, polled, stopped and killed.
+
+Calls are watched as futures, which Ray settles when the answer is there: to look at one asks nobody, so the driver can
+look at those of many workers in each turn.
+"""
 
 import contextlib
 import os
@@ -6,6 +10,7 @@ import re
 import signal
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,8 +58,8 @@ class RayWorker:
         self._heard_at = self._polled_at = time.monotonic()
         self._heartbeats = Inquiry(lambda: handle.heartbeat.remote(run_seconds()))
         self._reports = Inquiry(lambda: handle.report.remote()) if has_report else None
-        self._location_call: Any = handle.location.remote()
-        self._run_call = handle.run.remote()
+        self._location_call: Future[Any] | None = handle.location.remote().future()
+        self._run_call: Future[Any] = handle.run.remote().future()
 
     def poll(self) -> None:
         """Collects the results of all calls that have ended, and asks again."""
@@ -106,10 +111,10 @@ class RayWorker:
         ray.kill(self.handle, no_restart=True)
 
     def _collect_exit(self) -> None:
-        if self._exit_reason is not None or not ray.wait([self._run_call], timeout=0)[0]:
+        if self._exit_reason is not None or not self._run_call.done():
             return
         try:
-            self.result = ray.get(self._run_call)
+            self.result = self._run_call.result()
             self._exit_reason = str(getattr(self.result, "reason", self.result))
         except Exception as error:
             self.failure = error
@@ -122,10 +127,10 @@ class RayWorker:
         return f"{reason} Its last output: {output}" if output else reason
 
     def _collect_location(self) -> None:
-        if self._location_call is None or not ray.wait([self._location_call], timeout=0)[0]:
+        if self._location_call is None or not self._location_call.done():
             return
         with contextlib.suppress(Exception):
-            node, pid = ray.get(self._location_call)
+            node, pid = self._location_call.result()
             if node == ray.get_runtime_context().get_node_id():
                 self.pid = pid
         self._location_call = None
@@ -137,19 +142,19 @@ class Inquiry:
     def __init__(self, ask: Callable[[], Any]) -> None:
         """`ask` makes the call; returns its reference."""
         self._ask = ask
-        self._call: Any = None
+        self._call: Future[Any] | None = None
         self._asked_at = float("-inf")
 
     def poll(self) -> Any:
         """The answer, if one has come; None otherwise, also for a call that failed.  Asks again when it is time."""
         answer = None
-        if self._call is not None and ray.wait([self._call], timeout=0)[0]:
+        if self._call is not None and self._call.done():
             with contextlib.suppress(Exception):  # `exit_reason` tells what is wrong
-                answer = ray.get(self._call)
+                answer = self._call.result()
             self._call = None
         now = time.monotonic()
         if self._call is None and now - self._asked_at >= POLL_SECONDS:
-            self._call, self._asked_at = self._ask(), now
+            self._call, self._asked_at = self._ask().future(), now
         return answer
 
 
@@ -162,19 +167,19 @@ class Delivery:
     def __init__(self, worker: RayWorker) -> None:
         self._worker = worker
         self._delivered: Any = None  # key of the value that the worker has
-        self._pending: tuple[Any, Any] | None = None  # key, reference of the call
+        self._pending: tuple[Any, Future[Any]] | None = None  # key, and the call
         self._failures = 0
         self._failed_at = float("-inf")
 
     def offer(self, key: Any, method: Any, *arguments: Any) -> None:
         """Calls the actor's method unless the worker has `key` or has not finished the call before."""
         if self._pending is not None:
-            key_sent, reference = self._pending
-            if not ray.wait([reference], timeout=0)[0]:
+            key_sent, call = self._pending
+            if not call.done():
                 return
             self._pending = None
             try:
-                ray.get(reference)
+                call.result()
                 self._delivered, self._failures = key_sent, 0
             except ray.exceptions.RayActorError:
                 return  # it has died; `exit_reason` tells why
@@ -183,7 +188,7 @@ class Delivery:
                 if self._failures >= self.TRIES:
                     self._worker.give_up(error)
         if self._delivered != key and time.monotonic() - self._failed_at >= self.PAUSE_SECONDS:
-            self._pending = (key, method.remote(*arguments))
+            self._pending = (key, method.remote(*arguments).future())
 
 
 @dataclass
