@@ -1,6 +1,6 @@
 """The texts of `shusaku --help` and `shusaku COMMAND --help`."""
 
-from shusaku.deploy.cli.options import OPTIONS
+from shusaku.deploy.cli.options import ELSEWHERE, OPTIONS
 from shusaku.deploy.commands.table import COMMANDS, Command
 
 
@@ -21,6 +21,7 @@ def command_help(name: str, command: Command) -> str:
     """Usage, options, choices and settings of one command; of the settings, those that it reads."""
     words = [f"usage: shusaku {name}", *(["|".join(command.what)] if command.what else []), "[key=value ...]"]
     shown = {option: text for option, text in OPTIONS.items() if command.is_composed or option == "--json"}
+    shown |= ELSEWHERE if command.is_elsewhere_too else {}
     width = max(map(len, shown)) + 3
     options = "\n".join(f"  {option:<{width}}{text}" for option, text in shown.items())
     parts = [

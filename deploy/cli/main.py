@@ -20,7 +20,7 @@ from shusaku.common.masking import mask_text
 from shusaku.common.suggestions import nearest
 from shusaku.deploy.cli.foreground import run_in_child
 from shusaku.deploy.cli.help import command_help, overview
-from shusaku.deploy.cli.options import Options, take_options
+from shusaku.deploy.cli.options import Options, take_address, take_options
 from shusaku.deploy.commands.table import COMMANDS, Command, Takes
 from shusaku.deploy.ray_runtime.command_line import mask_command_line
 from shusaku.deploy.run.foreground_link import LINK, Ending
@@ -93,6 +93,11 @@ def _run_command(name: str, command: Command, rest: list[str]) -> int:
     if command.takes is Takes.OPTIONS:
         _call(command, [[argument for argument in rest if argument != "--json"]], "--json" in rest)
         return 0
+    address, others = take_address(rest) if command.is_elsewhere_too else ("", rest)
+    if address:
+        from shusaku.deploy.commands import submit
+
+        return submit.run(["--address", address, "--", name, *others])
     options, rest = take_options(name, rest)
     if options.help:
         print(command_help(name, command))

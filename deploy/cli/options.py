@@ -15,6 +15,10 @@ OPTIONS = {
     "--config-dir DIR": "presets of your own: DIR/experiment/NAME.yaml is experiment=NAME, as in configs/",
     "--multirun": "run once for each combination of values given as key=a,b; hydra/launcher=NAME says how",
 }
+ADDRESS = "--address URL"
+ELSEWHERE = {
+    ADDRESS: "run as a job on the cluster with this dashboard, as `shusaku submit` does; run.dir is a path there",
+}
 _FLAGS = {"--json": "as_json", "--help": "help", "-h": "help", "--multirun": "multirun", "-m": "multirun"}
 TOPICS = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 
@@ -29,6 +33,20 @@ class Options:
     multirun: bool = False
     info: str = ""  # a topic
     config_dir: str = ""
+
+
+def take_address(argv: Sequence[str]) -> tuple[str, list[str]]:
+    """The value of --address, empty without one, and the other words; UsageError if it has no value."""
+    words, rest, address = list(argv), [], ""
+    while words:
+        option, equals, value = words.pop(0).partition("=")
+        if option == ADDRESS.partition(" ")[0]:
+            address = value if equals else _next(words)
+            if not address:
+                raise UsageError("--address: missing argument URL, of the cluster's dashboard")
+        else:
+            rest.append(f"{option}{equals}{value}")
+    return address, rest
 
 
 def take_options(name: str, argv: Sequence[str]) -> tuple[Options, list[str]]:

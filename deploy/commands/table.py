@@ -27,6 +27,7 @@ class Command:
     reads: tuple[str, ...] = ()  # sections and settings that it uses, for its help
     what: tuple[str, ...] = ()  # choices of the first argument, for WHAT_AND_CONFIG; one in capitals: any word
     owns_stdout: bool = False  # it speaks a protocol there, and nothing else may
+    is_elsewhere_too: bool = False  # with --address it runs as a job on a cluster
 
     def load(self) -> Callable[..., Any]:
         """The function that runs the command."""
@@ -67,13 +68,13 @@ COMMANDS = {
                       "run.checkpoint_seconds", "run.keep_checkpoints", "run.keep_every_minutes",
                       "run.max_outage_minutes", *_SYSTEM, *_SOURCES, "strength", "rater", "gating", "gate", "cluster")),
     "status": Command("commands.control:status", Takes.CONFIG, "show a running training run",
-                      "status run.dir=runs/first", _RUNNING),
+                      "status run.dir=runs/first", _RUNNING, is_elsewhere_too=True),
     "scale": Command("commands.control:scale", Takes.WHAT_AND_CONFIG,
                      "change the number of actors of a running training run", "scale 4 run.dir=runs/first", _RUNNING,
-                     ("N",)),
+                     ("N",), is_elsewhere_too=True),
     "submit": Command("commands.submit", Takes.COMMAND_LINE, "run a command as a Ray job: submit -- train ..."),
     "stop": Command("commands.control:stop", Takes.CONFIG, "end a run and write a checkpoint",
-                    "stop run.dir=runs/first", _RUNNING),
+                    "stop run.dir=runs/first", _RUNNING, is_elsewhere_too=True),
     "local": Command("local.driver", Takes.CONFIG, "train in one process; the same command resumes",
                      "local experiment=tic_tac_toe run.dir=runs/first",
                      ("resume_from", "run.dir", "run.minutes", "run.evaluations", "run.http_port", "run.resume",

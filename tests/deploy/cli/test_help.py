@@ -106,6 +106,10 @@ def test_what_is_listed_exists() -> None:
     (["scale", "-1"], "scale -1: must be at least 1"), (["scale", "many"], "scale many: must be a number of actors"),
     (["train", "connect_four"], "write experiment=connect_four or game=connect_four"),
     (["local", "tictactoe"], "write experiment=tic_tac_toe or game=tic_tac_toe"), (["local", "go"], "write game=go"),
+    (["status", "--address"], "--address: missing argument URL, of the cluster's dashboard"),
+    (["stop", "--address=http://127.0.0.1:1", "run.dir=x"], "--address http://127.0.0.1:1: no cluster answers there"),
+    (["scale", "2", "--address", "10.0.0.1"], "--address 10.0.0.1: must be the URL of the cluster's dashboard"),
+    (["train", "--address", "http://127.0.0.1:1"], "--address: train has no such option"),
     (["train", "-1"], "'-1' is not an override; write key=value"),
 ])
 def test_what_was_meant_is_named(capsys: pytest.CaptureFixture[str], words: list[str], text: str) -> None:

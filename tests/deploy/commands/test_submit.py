@@ -180,6 +180,16 @@ def test_the_log_and_the_exit_code_of_a_job_are_ours(cluster: Cluster) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_a_run_is_asked_for_from_anywhere(cluster: Cluster, tmp_path: Path) -> None:
+    """`shusaku status --address URL` runs where the run is, and its answer and its exit code come back."""
+    done = subprocess.run(
+        [sys.executable, "-m", "shusaku", "status", "--address", cluster.address, f"run.dir={tmp_path}"], cwd=tmp_path,
+        env={**cluster.environment(), "PYTHONPATH": str(ROOT / "build" / "names")}, capture_output=True, text=True,
+        check=False)
+    assert done.returncode == 2
+    assert f"run.dir={tmp_path} holds no run of `shusaku train`" in done.stdout
+
+
 @pytest.mark.long
 def test_shusaku_is_found_by_rays_own_command_too(cluster: Cluster) -> None:
     """The PATH of a head that we start leads to this installation, whatever the PATH of its user was."""
