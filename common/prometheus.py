@@ -24,8 +24,8 @@ class Exported:
     tag: str = ""  # for names with a slash: the tag whose value is the part behind it
 
 
-def _counter(name: str, text: str, scale: float = 1.0) -> Exported:
-    return Exported(f"shusaku_{name}_total", True, text, scale)
+def _counter(name: str, text: str, scale: float = 1.0, tag: str = "") -> Exported:
+    return Exported(f"shusaku_{name}_total", True, text, scale, tag)
 
 
 def _gauge(name: str, text: str, scale: float = 1.0, tag: str = "") -> Exported:
@@ -72,6 +72,9 @@ EXPORTED = {
     "sample_age_versions": _gauge("sample_age_versions", "Versions since the one that played a sampled row, mean."),
     "sample_age_versions_max": _gauge("sample_age_max_versions", "The same, of the oldest row that was sampled."),
     "quarantined": _counter("quarantined_records", "Game records that failed validation."),
+    "quarantined/": _counter("quarantined_records_by_reason", "The same by what was wrong.", tag="reason"),
+    "duplicates": _counter("duplicate_games", "Games that were sent twice; the window took them once."),
+    "fenced": _counter("fenced_games", "Games refused, because a later actor or driver has taken their place."),
     "replay_bytes": _gauge("replay_bytes", "Encoded games in Redis."),
     "strength": _gauge("optimal_moves_ratio", "Share of optimal moves, as last measured."),
     "elo": _gauge("elo", "Elo of the newest version that was rated; the random mover has 0."),
@@ -81,6 +84,10 @@ EXPORTED = {
     "actors_alive": _gauge("actors", "Self-play actors that run."),
     "actors_desired": _gauge("actors_desired", "Self-play actors that are asked for."),
     "paused_share": _gauge("actors_paused_ratio", "Share of their time that actors wait for the learner."),
+    "time/": _gauge("self_play_time_ratio", "Share of the actors' time that one stage of a step takes.", tag="stage"),
+    "checkpoint_age": _gauge("checkpoint_age_seconds", "Since the newest checkpoint was written."),
+    "resident/": _gauge("resident_memory_bytes", "Memory of one part of the run.", 1e6, tag="part"),
+    "build/": _gauge("build_info", "1; the version is a tag.", tag="version"),
     "restarts": _counter("restarts", "Workers started again."),
     "troubles": _gauge("troubles", "What is wrong now, as `shusaku status` lists it."),
     "outage_seconds": _counter("outage_seconds", "Time in which nothing could be learned: a part was missing."),
@@ -88,6 +95,8 @@ EXPORTED = {
     "inference/rows_per_batch": _gauge("inference_batch_rows", "Positions a batch, mean over the servers."),
     "inference/wait_p50_ms": _gauge("inference_wait_p50_seconds", "Median of a request's wait for its batch.", 1e-3),
     "inference/wait_p99_ms": _gauge("inference_wait_p99_seconds", "99th percentile of a request's wait.", 1e-3),
+    "inference/call_p50_ms": _gauge("inference_call_p50_seconds", "Median of an actor's call, of the slowest.", 1e-3),
+    "inference/call_p99_ms": _gauge("inference_call_p99_seconds", "99th percentile of the same.", 1e-3),
     "inference/idle_share": _gauge("inference_idle_ratio", "Share of their time that the servers have nothing to do."),
     "inference/refused": _counter("inference_refused_requests", "Requests that an inference server did not accept."),
     "inference/failed": _counter("inference_failed_requests", "Requests whose batch failed in the evaluator."),

@@ -6,7 +6,7 @@ Ray puts `ray_` before every name: `shusaku_games_total` is scraped as `ray_shus
 import math
 from collections.abc import Mapping
 
-from ray.util.metrics import Counter, Gauge
+from ray.util.metrics import Gauge
 
 from shusaku.common.prometheus import Exported, look_up
 
@@ -17,9 +17,9 @@ class RayMetrics:
     def __init__(self, run_id: str, game: str) -> None:
         """`run_id` and `game` are the tags of every series."""
         self._tags = {"run": run_id, "game": game}
-        self._counters: dict[str, Counter] = {}
         self._gauges: dict[str, Gauge] = {}
         self._totals: dict[str, float] = {}
+        self._counted: dict[str, float] = {}  # of totals: what is exported
 
     def write(self, metrics: Mapping[str, float]) -> None:
         """Exports the metrics that the table has; one that is not finite is skipped."""
@@ -28,18 +28,19 @@ class RayMetrics:
             if exported is None or not math.isfinite(value):
                 continue
             if exported.is_total:
-                self._count(name, exported, value)
-            else:
-                self._gauge(exported, tags).set(value * exported.scale, tags={**self._tags, **tags})
+                value = self._count(name, value)
+            self._gauge(exported, tags).set(value * exported.scale, tags={**self._tags, **tags})
 
-    def _count(self, name: str, exported: Exported, total: float) -> None:
-        """Ray's counters take increments; a total that fell was reset, and its increments up to then stay counted."""
+    def _count(self, name: str, total: float) -> float:
+        """A total that only grows: one that fell was reset, and what it had counted up to then stays.
+
+        A gauge of Ray, because its counters have no series before they count something, and a panel or an alert about
+        what never happens should show 0.
+        """
         grown = total - self._totals.get(name, 0.0)
         self._totals[name] = total
-        if exported.name not in self._counters:
-            self._counters[exported.name] = Counter(exported.name, exported.help, tag_keys=tuple(self._tags))
-        if grown > 0:
-            self._counters[exported.name].inc(grown * exported.scale, tags=self._tags)
+        self._counted[name] = self._counted.get(name, 0.0) + max(0.0, grown)
+        return self._counted[name]
 
     def _gauge(self, exported: Exported, tags: Mapping[str, str]) -> Gauge:
         if exported.name not in self._gauges:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from shusaku.deploy.run.disk_budget import DiskBudget, DiskReport, checkpoint_by
 from shusaku.deploy.run.disk_troubles import DiskTroubles
 from shusaku.deploy.run.measurements import strength_metrics
 from shusaku.deploy.run.run_view import RunView, WorkersView
+from shusaku.learner.checkpoints import checkpoint_paths
 from shusaku.learner.sample_age import SAMPLE_AGE
 from shusaku.learner.training_loop import TrainingReport
 
@@ -211,15 +213,35 @@ def prometheus_metrics(view: RunView, status: Status) -> dict[str, float]:
     if status.strength:
         metrics["strength"] = status.strength[-1][1]
     metrics |= {f"unseen/{name}": value for name, value in status.unseen.items()}
+    metrics |= {f"time/{stage}": share for stage, share in status.time_shares.items()}
     metrics["troubles"] = len(status.troubles)
+    metrics[f"build/{metadata.version('shusaku')}"] = 1
+    metrics["resident/driver"] = psutil.Process().memory_info().rss / 1e6
+    if (age := _checkpoint_age(Path(status.run_dir))) is not None:
+        metrics["checkpoint_age"] = age
+    if view.report is not None:
+        metrics["resident/learner"] = view.report.resident_megabytes
+        metrics |= {f"quarantined/{reason}": count for reason, count in view.report.replay.quarantined.items()}
     workers = view.workers
     if workers is None:
         return metrics
+    counters = workers.replay_counters
     return metrics | {
+        **{name: counters.get(name, 0) for name in ("duplicates", "fenced")},
+        "resident/actors": workers.resident_megabytes,
         "actors_alive": workers.alive_actors, "actors_desired": workers.desired_actors,
-        "restarts": workers.restarts, "replay_bytes": workers.replay_counters.get("bytes", 0),
+        "restarts": workers.restarts, "replay_bytes": counters.get("bytes", 0),
         **{f"inference/{name}": value for name, value in workers.inference.items()},
     }
+
+
+def _checkpoint_age(run: Path) -> float | None:
+    """Seconds since the newest checkpoint of this run directory was written; None without one."""
+    newest = next(iter(checkpoint_paths(run / "checkpoints")), None)
+    try:
+        return time.time() - newest.stat().st_mtime if newest is not None else None
+    except OSError:  # it has just been replaced
+        return None
 
 
 def _reinforce(report: TrainingReport) -> dict[str, float]:

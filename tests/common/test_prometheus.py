@@ -101,18 +101,17 @@ class Recorder:
     def __init__(self, name: str, help_text: str, tag_keys: tuple[str, ...]) -> None:
         self.values: list[float] = []
 
-    def inc(self, value: float, tags: dict[str, str]) -> None:
-        assert value > 0  # Ray raises otherwise
+    def set(self, value: float, tags: dict[str, str]) -> None:
         self.values.append(value)
 
 
 def test_a_total_that_falls_is_neither_an_error_nor_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shusaku.common.ray_metrics.Counter", Recorder)
+    monkeypatch.setattr("shusaku.common.ray_metrics.Gauge", Recorder)
     metrics = RayMetrics("run", "game")
     for total in (0, 5, 5, 9, 2, math.nan, 4):
         metrics.write({"games": total})
-    counter: Any = metrics._counters["shusaku_games_total"]
-    assert counter.values == [5, 4, 2]  # nothing for the fall, and 2 from 2 to 4
+    counter: Any = metrics._gauges["shusaku_games_total"]
+    assert counter.values == [0, 5, 5, 9, 9, 11]  # nothing for the fall, and 2 from 2 to 4
 
 
 @pytest.fixture(scope="module")
