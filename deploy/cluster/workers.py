@@ -1,7 +1,7 @@
 """The supervisor's workers as Ray actors: how each role is started, polled, stopped and killed.
 
-Calls are watched as futures, which Ray settles when the answer is there: looking at one asks no process, so the driver can
-look at those of many workers in each turn.
+Calls are watched as futures, which Ray settles when the answer is there: looking at one asks no process, so the driver
+can look at those of many workers in each turn.
 """
 
 import contextlib
