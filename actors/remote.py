@@ -244,11 +244,11 @@ class InferenceServerActor(_Shell):
         """Those that this system has; clients that reach none of them call through Ray."""
         self._open: list[SharedMemoryServer | TcpServer] = []
         memory, tcp = "", None
-        with suppress(OSError):
+        with suppress(OSError, RuntimeError):
             shared = SharedMemoryServer(self._server)
             memory = shared.address
             self._open.append(shared)
-        with suppress(OSError):
+        with suppress(OSError, RuntimeError):
             host = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
             listener = TcpServer(self._server, host)
             tcp = listener.address

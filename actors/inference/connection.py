@@ -9,7 +9,7 @@ from typing import NoReturn
 from shusaku.actors.inference.protocol import Body, ServerUnavailableError, Status
 from shusaku.common.codec import CodecError
 
-CONNECT_SECONDS = 5.0
+CONNECT_SECONDS = 2.0
 
 
 class Connection(ABC):
@@ -31,6 +31,7 @@ class Connection(ABC):
         self._sent_at: dict[int, float] = {}  # requests in flight
         self._received: dict[int, Body] = {}  # that were not asked for yet
         self._is_closed = False
+        self.was_late = False  # it was closed because an answer did not come in time
 
     @abstractmethod
     def _put(self, slot: int, payload: bytes) -> None:
@@ -76,6 +77,11 @@ class Connection(ABC):
         """Whether the connection has ended."""
         return self._is_closed
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no answer is awaited."""
+        return not self._sent_at
+
     def close(self) -> None:
         """Ends the connection; closing it again does nothing."""
         if not self._is_closed:
@@ -91,6 +97,7 @@ class Connection(ABC):
         except TimeoutError:
             if time.monotonic() - self._sent_at[slot] < self._deadline:
                 raise TimeoutError from None
+            self.was_late = True
             self._fail(f"no answer for {self._deadline:g} s")
         except EOFError:
             self._fail("the server has ended")

@@ -16,7 +16,7 @@ from shusaku.actors.inference.server import InferenceServer
 from shusaku.common import _core
 
 MAX_CLIENTS = 4096
-MAX_ARRIVING = 64  # that have no handshake yet
+MAX_ARRIVING = 1024  # that have no handshake yet; the oldest gives way to one more
 HANDSHAKE_SECONDS = 5.0
 RETRY_SECONDS = 0.05  # until a connection is accepted again, after the process had too many open files
 
@@ -108,7 +108,9 @@ class Listener(ABC):
             return
         client.setblocking(False)
         said = None
-        if self.connections < MAX_CLIENTS and len(self._arriving) < MAX_ARRIVING:
+        if len(self._arriving) >= MAX_ARRIVING:
+            self._drop(next(iter(self._arriving.values())))
+        if self.connections < MAX_CLIENTS:
             with contextlib.suppress(OSError):
                 said = self._greet(client)
         if said is None:

@@ -51,7 +51,8 @@ class SharedMemoryServer(Listener):
         # The client may send as soon as it is accepted, and is served from now on.
         with contextlib.suppress(OSError):
             arrival.socket.send(ACCEPTED)
-        with contextlib.suppress(OSError, RuntimeError):  # no memory for another mapping: both descriptors are closed
+        # Without memory for another mapping both descriptors are closed.
+        with contextlib.suppress(OSError, RuntimeError, MemoryError):
             self._port.attach_memory(self._attach(arrival), memory, segment.slots, segment.slot_bytes, number)
         return True
 

@@ -45,9 +45,10 @@ class TcpTransport(Connection):
             raise
 
     def _put(self, slot: int, payload: bytes) -> None:
-        self._socket.settimeout(self._deadline)
+        until = time.monotonic() + self._deadline
         frame = memoryview(REQUEST_HEAD.pack(len(payload), slot) + payload)
         while frame:
+            self._socket.settimeout(max(1e-4, until - time.monotonic()))
             frame = frame[self._socket.send(frame):]
 
     def _take(self, until: float) -> tuple[int, Body]:

@@ -4,6 +4,7 @@ A client proves that it knows the server's token, see `tcp_handshake`; then its 
 of shared memory.  The server's side of a connection is `common/core/serving/tcp_peer.h`.
 """
 
+import contextlib
 import secrets
 import socket
 
@@ -45,7 +46,8 @@ class TcpServer(Listener):
         if mark != MARK or not is_proof(found, proof(token, "client", arrival.said, nonce, number)):
             raise ValueError("not a client of this server")
         arrival.socket.send(proof(token, "server", arrival.said, nonce, number))
-        self._port.attach_tcp(self._attach(arrival), number)
+        with contextlib.suppress(OSError, RuntimeError, MemoryError):  # it cannot be watched: the descriptor is closed
+            self._port.attach_tcp(self._attach(arrival), number)
         return True
 
 

@@ -21,13 +21,33 @@ TIMED_EVERY, TIMED_CALLS = 8, 500  # every 8th Ray call is timed; percentiles ar
 CALLS = 4  # through Ray in flight: a group of games may need several
 SERVER_SECONDS = 5.0  # that a server may take over one call
 ADDRESS_SECONDS = 5.0  # to learn where a server listens
-RETRY_SECONDS = 60.0  # until a way that failed is tried again
+RETRY_SECONDS = 60.0  # until a server, or a way to it, that failed is tried again; twice as long each time
+LONGEST_RETRY_SECONDS = 3600.0  # a port that a firewall hides costs CONNECT_SECONDS each time
 BY_RAY = "an inference server, through Ray calls"
 
 Connection = SharedMemoryTransport | TcpTransport
 _ROUTES = {SharedMemoryTransport: "an inference server, through shared memory",
            TcpTransport: "an inference server, through TCP"}
 Way = str | TcpAddress  # address of shared memory | of another host
+
+
+class _Server(NamedTuple):
+    """A server, as an actor sees it."""
+
+    handle: Any
+    node: str  # Ray's name of it; empty: it has not said so
+    ways: tuple[Way, ...]  # to it besides Ray, the best first
+
+
+class _Failure(NamedTuple):
+    """Of a way to a server."""
+
+    at: float
+    tries: int  # in a row
+
+    def is_over(self, now: float) -> bool:
+        """Whether the way is to be tried again."""
+        return now - self.at >= min(RETRY_SECONDS * 2.0 ** (self.tries - 1), LONGEST_RETRY_SECONDS)
 
 
 class Listeners(NamedTuple):
@@ -53,12 +73,12 @@ class ServerTransport:
         self._call_bytes = LeavesCodec(game, MAX_REQUEST_BYTES).max_bytes
         whole = bound.rules.size(rows, rows * game.max_legal_actions)
         self._slot_bytes = max(self._call_bytes, min(whole, bound.max_bytes))
-        self._servers: list[tuple[Any, tuple[Way, ...]]] = []  # actor handle, ways to it besides Ray, the best first
+        self._servers: list[_Server] = []  # in the order in which they are asked
         self._changed = threading.Condition()
         self._place = 0  # of the server that is asked now
         self._moved_at = 0.0  # when the one before failed
         self._connections: dict[Way, Connection] = {}
-        self._failed_at: dict[Way, float] = {}  # when it last failed
+        self._failures: dict[Way, _Failure] = {}
         self._route = "an inference server"  # of the last request, as text for the user
         self._seconds: deque[float] = deque(maxlen=TIMED_CALLS)  # of the newest timed calls
         self._calls = 0
@@ -74,13 +94,19 @@ class ServerTransport:
     def attach(self, servers: list[Any]) -> None:
         """Uses these servers from now on."""
         node = ray.get_runtime_context().get_node_id()
-        with_ways = [(server, *_ways(server, node)) for server in servers]
-        near, far = ([(server, ways) for server, is_near, ways in with_ways if is_near == wanted]
-                     for wanted in (True, False))
+        known = [_listeners_of(handle, node) or self._as_before(handle) for handle in servers]
+        near, far = ([server for server in known if (server.node == node) == wanted] for wanted in (True, False))
+        nodes = len({server.node for server in known if server.node})
         with self._changed:
-            self._servers = _rotated(near, self._client) + _rotated(far, self._client)
+            # Actors are spread over nodes by their number, so those of one node have every n-th.
+            self._servers = _rotated(near, self._client // max(1, nodes)) + _rotated(far, self._client)
             self._place = 0
             self._changed.notify_all()
+
+    def _as_before(self, handle: Any) -> _Server:
+        """What was known of a server that does not answer just now."""
+        with self._changed:
+            return next((server for server in self._servers if server.handle is handle), _Server(handle, "", ()))
 
     @property
     def max_bytes(self) -> int:
@@ -101,37 +127,35 @@ class ServerTransport:
                 raise ServerUnavailableError("no inference server is known")
             if self._place and time.monotonic() - self._moved_at >= RETRY_SECONDS:
                 self._place = 0
-            server, ways = self._servers[self._place]
-            known = {way for _, ways in self._servers for way in ways}
+            server = self._servers[self._place]
+            known = {way for server in self._servers for way in server.ways}
         self._drop_unknown(known)
-        connection = self._connect(ways)
+        connection = self._connect(server.ways)
         if connection is not None:
-            return connection, connection.send(payload)
-        reference, sent = server.infer.remote(self._client, payload), time.monotonic()
+            return server.handle, connection, connection.send(payload)
+        reference, sent = server.handle.infer.remote(self._client, payload), time.monotonic()
         self._calls += 1
         if self._calls % TIMED_EVERY == 0:  # when the answer arrives, not when the caller asks for it
             reference.future().add_done_callback(lambda _: self._seconds.append(time.monotonic() - sent))
-        return reference, sent
+        return server.handle, reference, sent
 
     def receive(self, ticket: Any, timeout: float) -> bytes:
         """The answer to a request; see `Transport`."""
-        carrier, handle = ticket
-        if isinstance(carrier, Connection):
-            return self._receive_from(carrier, handle, timeout)
-        return self._receive_from_ray(carrier, handle, timeout)
+        server, carrier, what = ticket
+        try:
+            if isinstance(carrier, Connection):
+                return carrier.receive(what, timeout)
+            return self._receive_from_ray(carrier, what, timeout)
+        except ServerUnavailableError:
+            # The end of a connection has another way to this server; a refusal, or silence, is for another server.
+            if not isinstance(carrier, Connection) or not carrier.is_closed or carrier.was_late:
+                self._leave(server)
+            raise
 
     def _has_connection(self) -> bool:
         with self._changed:
-            ways = self._servers[self._place][1] if self._servers else ()
+            ways = self._servers[self._place].ways if self._servers else ()
         return self._connect(ways) is not None
-
-    def _receive_from(self, connection: Connection, ticket: int, timeout: float) -> bytes:
-        try:
-            return connection.receive(ticket, timeout)
-        except ServerUnavailableError:
-            if not connection.is_closed:  # the server refused this request; another server may accept it
-                self._move()
-            raise
 
     def _receive_from_ray(self, reference: Any, sent: float, timeout: float) -> bytes:
         try:
@@ -140,47 +164,54 @@ class ServerTransport:
         except ray.exceptions.GetTimeoutError:
             if time.monotonic() - sent < 2 * SERVER_SECONDS:
                 raise TimeoutError from None
-            self._move()  # this server is stuck; another one may answer
             raise ServerUnavailableError(f"no answer for {2 * SERVER_SECONDS:.0f} s") from None
         except ray.exceptions.RayError as error:
             if isinstance(getattr(error, "cause", None), CodecError):
                 raise  # a defect of the client, the same at every server
-            self._move()
             lines = str(error).strip().splitlines()
             raise ServerUnavailableError(lines[-1] if lines else type(error).__name__) from None
 
-    def _move(self) -> None:
-        """To the next server."""
+    def _leave(self, server: Any) -> None:
+        """To the next server, if this one is still the one that is asked."""
         with self._changed:
-            self._place = (self._place + 1) % max(1, len(self._servers))
-            self._moved_at = time.monotonic()
+            if self._servers and self._servers[self._place].handle is server:
+                self._place = (self._place + 1) % len(self._servers)
+                self._moved_at = time.monotonic()
 
     def _connect(self, ways: tuple[Way, ...]) -> Connection | None:
         """The open connection by the best of these ways; None: call through Ray."""
         if not ways:
             self._route = f"{BY_RAY}, because it listens for nothing else"
             return None
-        now = time.monotonic()
-        for way in ways:
+        for place, way in enumerate(ways):
             connection = self._connections.get(way)
-            if connection is not None and not connection.is_closed:
+            if connection is not None and connection.is_closed:
+                del self._connections[way]
+                self._fail(way, f"because its {_kind(way)} connection closed")
+                connection = None
+            if connection is None and (way not in self._failures or self._failures[way].is_over(time.monotonic())):
+                try:
+                    connection = self._connections[way] = self._open(way)
+                    self._failures.pop(way, None)
+                    self._close_idle(ways[place + 1:])
+                except OSError as error:
+                    self._fail(way, f"because there is no {_kind(way)}: {error}")
+            if connection is not None:
                 self._route = _ROUTES[type(connection)]
                 return connection
-            if connection is not None:
-                del self._connections[way]
-                self._failed_at[way] = now
-                self._route = f"{BY_RAY}, because its {_kind(way)} connection closed"
-            if now - self._failed_at.get(way, -RETRY_SECONDS) < RETRY_SECONDS:
-                continue
-            try:
-                self._connections[way] = self._open(way)
-            except OSError as error:
-                self._failed_at[way] = now
-                self._route = f"{BY_RAY}, because there is no {_kind(way)}: {error}"
-                continue
-            self._route = _ROUTES[type(self._connections[way])]
-            return self._connections[way]
         return None
+
+    def _fail(self, way: Way, why: str) -> None:
+        tries = self._failures[way].tries if way in self._failures else 0
+        self._failures[way] = _Failure(time.monotonic(), tries + 1)
+        self._route = f"{BY_RAY}, {why}"
+
+    def _close_idle(self, ways: tuple[Way, ...]) -> None:
+        """Connections that a better one has replaced, unless an answer is on its way there."""
+        for way in ways:
+            connection = self._connections.get(way)
+            if connection is not None and connection.is_idle:
+                self._connections.pop(way).close()
 
     def _open(self, way: Way) -> Connection:
         """OSError if it cannot be reached."""
@@ -194,8 +225,8 @@ class ServerTransport:
         """Closes the connections to servers that are no longer attached."""
         for way in self._connections.keys() - known:
             self._connections.pop(way).close()
-        for way in self._failed_at.keys() - known:
-            del self._failed_at[way]
+        for way in self._failures.keys() - known:
+            del self._failures[way]
 
 
 def _kind(way: Way) -> str:
@@ -207,12 +238,11 @@ def _rotated(servers: list[Any], by: int) -> list[Any]:
     return [servers[(place + by) % len(servers)] for place in places]
 
 
-def _ways(server: Any, node: str) -> tuple[bool, tuple[Way, ...]]:
-    """Whether it is on this node, and the ways to it besides Ray calls, the best first; none if it does not answer."""
+def _listeners_of(handle: Any, node: str) -> _Server | None:
+    """The server with the ways that lead there from this node; None if it does not answer in time."""
     try:
-        listeners: Listeners = ray.get(server.listeners.remote(), timeout=ADDRESS_SECONDS)
+        found: Listeners = ray.get(handle.listeners.remote(), timeout=ADDRESS_SECONDS)
     except (ray.exceptions.RayError, TimeoutError):
-        return False, ()
-    is_near = listeners.node == node
-    memory = (listeners.memory,) if listeners.memory and is_near else ()
-    return is_near, (*memory, *((listeners.tcp,) if listeners.tcp is not None else ()))
+        return None
+    memory = (found.memory,) if found.memory and found.node == node else ()
+    return _Server(handle, found.node, (*memory, *((found.tcp,) if found.tcp is not None else ())))

@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <system_error>
 #include <unordered_map>
 #include <utility>
@@ -44,8 +45,12 @@ class RequestPort {
  public:
   explicit RequestPort(std::shared_ptr<RequestQueue> queue)
       : queue_(std::move(queue)), epoll_(epoll_create1(EPOLL_CLOEXEC)), end_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-    if (epoll_ < 0 || end_ < 0 || !watch(EPOLL_CTL_ADD, end_, kEnd, EPOLLIN))
-      throw std::system_error(errno, std::generic_category(), "epoll");
+    if (epoll_ < 0 || end_ < 0 || !watch(EPOLL_CTL_ADD, end_, kEnd, EPOLLIN)) {
+      const int error = errno;
+      ::close(epoll_);  // -1 is no descriptor, and refused
+      ::close(end_);
+      throw std::system_error(error, std::generic_category(), "epoll");
+    }
   }
   RequestPort(const RequestPort&) = delete;
   ~RequestPort() {
@@ -117,8 +122,12 @@ class RequestPort {
       if (found == peers_.end()) return true;
       peer = found->second;
     }
-    if ((events & EPOLLOUT) != 0 && !peer->send_more()) return false;
-    return (events & ~std::uint32_t(EPOLLOUT)) == 0 || peer->receive(*queue_);
+    try {
+      if ((events & EPOLLOUT) != 0 && !peer->send_more()) return false;
+      return (events & ~std::uint32_t(EPOLLOUT)) == 0 || peer->receive(*queue_);
+    } catch (const std::bad_alloc&) {  // for its request; the others go on
+      return false;
+    }
   }
 
   void drop(std::uint64_t id) {

@@ -38,6 +38,7 @@ struct TcpAnswerHead {
   std::uint32_t bytes, ticket, outcome;
 };
 constexpr int kMostTickets = 16;  // requests of a connection that have no answer yet
+constexpr size_t kMostText = 4096;  // bytes of a reason
 
 // The sending side of a connection; the server's thread answers, the port's thread sends what had no room.
 class TcpSender {
@@ -63,6 +64,10 @@ class TcpSender {
       return;
     }
     if (sent == frame.size()) return;
+    if (waiting_.size() >= size_t(kMostTickets)) {  // it asks on without reading
+      ::shutdown(socket_, SHUT_RDWR);
+      return;
+    }
     if (waiting_.empty()) {
       sent_ = sent;
       wait_for_room_(true);
@@ -128,8 +133,9 @@ class TcpRequest final : public Asker {
   void deliver(size_t) override { send(Outcome::kAnswer); }
 
   void fail(Outcome outcome, const std::string& why) override {
-    answer_.resize(sizeof(TcpAnswerHead) + why.size());
-    std::memcpy(answer_.data() + sizeof(TcpAnswerHead), why.data(), why.size());
+    const size_t bytes = std::min(why.size(), kMostText);
+    answer_.resize(sizeof(TcpAnswerHead) + bytes);
+    std::memcpy(answer_.data() + sizeof(TcpAnswerHead), why.data(), bytes);
     send(outcome == Outcome::kRefused ? outcome : Outcome::kUnavailable);
   }
 

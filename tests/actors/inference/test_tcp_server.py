@@ -4,6 +4,7 @@ import socket
 import struct
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -174,14 +175,16 @@ def test_nonsense_in_the_place_of_a_handshake_ends_the_connection(
         assert listener.is_alive
 
 
-def test_strangers_that_wait_do_not_keep_clients_out_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener_module, "HANDSHAKE_SECONDS", 1.0)
+def test_strangers_that_wait_do_not_keep_clients_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest of them gives way, and none stays for long."""
+    monkeypatch.setattr(listener_module, "HANDSHAKE_SECONDS", 2.0)
+    monkeypatch.setattr(listener_module, "MAX_ARRIVING", 20)
     with a_listener() as (_, _, listener):
-        strangers = [socket.create_connection((HOST, listener.address.port)) for _ in range(100)]
-        assert eventually(lambda: listener.connections == listener_module.MAX_ARRIVING)
-        assert eventually(lambda: listener.connections == 0)
+        strangers = [socket.create_connection((HOST, listener.address.port)) for _ in range(50)]
+        assert eventually(lambda: listener.connections == 20)
         friend = client_of(listener)
         assert friend.receive(friend.send(CODEC.encode(leaves_of(2))), 10)
+        assert eventually(lambda: listener.connections == 1)
         friend.close()
         for stranger in strangers:
             stranger.close()
@@ -204,4 +207,22 @@ def test_more_requests_than_may_be_under_way_end_the_connection() -> None:
             connection.sendall(REQUEST_HEAD.pack(len(payload), ticket) + payload)
         assert is_ended(connection)
         evaluators[64].free.set()
+        assert eventually(lambda: listener.connections == 0)
+
+
+def test_a_client_that_asks_on_without_reading_is_disconnected() -> None:
+    """Its answers would fill the server's memory."""
+    leaves = leaves_of(600)
+    payload = CODEC.encode(leaves)
+    with a_listener(sizes=(64, 1024)) as (_, _, listener), shaken(listener.address) as greedy:
+        greedy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        greedy.settimeout(10)
+
+        def ask_on() -> None:
+            for ticket in range(100_000):
+                greedy.sendall(REQUEST_HEAD.pack(len(payload), ticket % 16) + payload)
+                time.sleep(0.001)  # so that it never has 17 requests under way
+
+        with pytest.raises(ConnectionError):
+            ask_on()
         assert eventually(lambda: listener.connections == 0)

@@ -4,14 +4,15 @@ Ray is a fake here: a reference holds its answer.  Real Ray runs in tests/deploy
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import ray
-from inference_fixtures import CODEC, GAME, Scripted, leaves_of, weights
+from inference_fixtures import CODEC, GAME, Scripted, eventually, leaves_of, weights
 
 from shusaku.actors.inference import transport as remote_transport
 from shusaku.actors.inference.client import RemoteEvaluator
@@ -206,20 +207,73 @@ def test_another_server_is_asked_when_one_fails(handles: list[Served]) -> None:
     assert ask(transport), "and round again"
 
 
-def servers_that_answer(handles: list[Served], clients: int) -> list[int]:
+def servers_that_answer(handles: list[Served], clients: Sequence[int]) -> list[int]:
     """Requests that each server answers if each client asks once."""
     before = [handle.server.stats().rows for handle in handles]
-    for client in range(clients):
+    for client in clients:
         transport = ServerTransport(client, GAME, [64, 64])
         transport.attach(list(handles))
         assert ask(transport)
-    return [(handle.server.stats().rows - rows) // 3 for handle, rows in zip(handles, before, strict=True)]
+
+    def counts() -> list[int]:
+        return [(handle.server.stats().rows - rows) // 3 for handle, rows in zip(handles, before, strict=True)]
+
+    assert eventually(lambda: sum(counts()) == len(clients))  # counted once the answer is on its way
+    return counts()
 
 
 def test_servers_of_the_own_node_come_first_and_are_asked_evenly(handles: list[Served]) -> None:
     handles += [Served("another", has_tcp=True), Served(), Served()]
-    assert servers_that_answer(handles, 6) == [0, 3, 3]
-    assert servers_that_answer(handles[:1], 2) == [2]
+    assert servers_that_answer(handles, range(0, 12, 2)) == [0, 3, 3], "actors go by turns to two nodes"
+    assert servers_that_answer(handles[1:], range(6)) == [3, 3], "all on one node"
+    assert servers_that_answer(handles[:1], range(2)) == [2]
+
+
+def test_a_server_that_does_not_say_where_it_listens_keeps_its_place(handles: list[Served]) -> None:
+    handles += [Served(), Served("another", has_tcp=True)]
+    transport = ServerTransport(0, GAME, [64, 64])
+    transport.attach(list(handles))
+    assert ask(transport)
+    handles[0].listeners = remote(lambda: (_ for _ in ()).throw(ray.exceptions.GetTimeoutError()))
+    transport.attach(list(handles))
+    assert ask(transport)
+    assert route(transport) == "an inference server, through shared memory"
+    assert handles[0].calls == 0
+
+
+def test_an_old_failure_does_not_lead_away_from_the_server_of_now(handles: list[Served]) -> None:
+    handles += [Served(has_shared_memory=False), Served(has_shared_memory=False)]
+    transport = ServerTransport(0, GAME, [64, 64])
+    transport.attach(list(handles))
+    handles[0].is_dead = True
+    lost = [transport.send(CODEC.encode(leaves_of(3))) for _ in range(2)]
+    for ticket in lost:  # the second one fails when the next server is asked already
+        with pytest.raises(ServerUnavailableError):
+            transport.receive(ticket, 10)
+    assert ask(transport)
+    assert handles[1].calls == 1
+
+
+def test_a_way_that_fails_again_and_again_is_tried_less_and_less_often(
+    handles: list[Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind a firewall that hides the port, each try costs seconds of self-play."""
+    now, tries = [0.0], []
+
+    def refuse(way: object, *_: object, **__: object) -> None:
+        tries.append(now[0])
+        raise OSError("timed out")
+
+    handles.append(Served("another", has_tcp=True))
+    transport = ServerTransport(0, GAME, [64, 64])
+    transport.attach([handles[0]])
+    monkeypatch.setattr(remote_transport, "TcpTransport", refuse)
+    monkeypatch.setattr(remote_transport, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    for _ in range(2000):
+        transport._connect(transport._servers[0].ways)
+        now[0] += 10
+    assert [later - earlier for earlier, later in pairwise(tries)][:8] == [
+        60, 120, 240, 480, 960, 1920, 3600, 3600]
 
 
 def test_the_near_server_is_asked_again_after_a_while(
@@ -237,7 +291,7 @@ def test_the_near_server_is_asked_again_after_a_while(
     monkeypatch.setattr(remote_transport, "RETRY_SECONDS", 0.0)
     assert ask(transport)
     assert route(transport) == "an inference server, through shared memory"
-    assert handles[1].server.stats().rows == 3
+    assert eventually(lambda: handles[1].server.stats().rows == 3)
 
 
 def test_a_defect_of_ours_is_not_hidden(handles: list[Served]) -> None:
