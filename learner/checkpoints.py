@@ -70,7 +70,7 @@ def write_checkpoint(directory: Path, checkpoint: Checkpoint) -> Path:
     OSError, for example if the disk is full: earlier checkpoints are untouched, and nothing half-written stays.
     """
     files = _serialize(checkpoint)
-    return write_files(directory, checkpoint.step, {**files, MANIFEST: _manifest(checkpoint.step, files)})
+    return _write_folder(directory, checkpoint.step, {**files, MANIFEST: _manifest(checkpoint.step, files)})
 
 
 def write_files(directory: Path, step: int, files: dict[str, bytes]) -> Path:
@@ -80,6 +80,10 @@ def write_files(directory: Path, step: int, files: dict[str, bytes]) -> Path:
     if files.get(MANIFEST) != expected or not all(_FILE.fullmatch(name) for name in files):
         why = _difference(files.get(MANIFEST, b""), expected)
         raise OSError(f"a checkpoint of step {step:,} is not whole: {why}")
+    return _write_folder(directory, step, files)
+
+
+def _write_folder(directory: Path, step: int, files: dict[str, bytes]) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     for leftover in directory.glob(".*.part"):  # of a process that was killed; one at a time owns a run directory
         shutil.rmtree(leftover, ignore_errors=True)

@@ -6,7 +6,7 @@ import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,16 @@ from shusaku.learner.dataset import open_dataset
 from shusaku.learner.opponent_pool import OpponentPool
 from shusaku.learner.optimizers import run_share
 from shusaku.learner.policy_gradient import open_policy_gradient
-from shusaku.learner.run_mirror import RunFiles, RunMirror
+from shusaku.learner.run_mirror import RunFiles, RunMirror, Snapshot
 from shusaku.learner.training_loop import TrainingLoop, TrainingReport
 from shusaku.replay.backends import make_buffer
 from shusaku.replay.buffer import QueueOptions
 
 OWN_DIRECTORY = "shusaku-learner-"  # before the process id, below the directory of temporary files
-FILES_SECONDS = 60.0  # that the machine of the run directory may take over one call
+# Calls of the RunFilesActor that may run at once, one of each kind: a version never waits for a checkpoint.
+QUICK, SLOW = "quick", "slow"
+FILES_GROUPS = {QUICK: 1, SLOW: 1}
+QUICK_SECONDS = 60.0  # that a quick one may take
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class LearnerPlan:
     epoch: int
     incarnation: int
     directory: str  # the run directory, on the node of the driver
-    url: str  # of the replay
+    url: str = field(repr=False)  # of the replay, with its password
     run_id: str
     threads: int  # 0: as many as this node has cores
     seconds: float  # of training before
@@ -69,7 +72,7 @@ class LearnerActor(RemoteWorker):
                 return self._run(Path(self._plan.directory), None)
             remove_directories_of_the_dead()
             own = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f"{OWN_DIRECTORY}{os.getpid()}-")))
-            return self._run(own, RunMirror(RemoteFiles(self._plan.files), own))
+            return self._run(own, RunMirror(RemoteFiles(self._plan.files, self._plan.incarnation), own))
 
     def _run(self, directory: Path, mirror: RunMirror | None) -> TrainingReport:
         plan, config = self._plan, self._plan.config
@@ -142,39 +145,49 @@ def remove_directories_of_the_dead() -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-class RunFilesActor(RunFiles):
+class RunFilesActor:
     """The run directory for a learner of another node; Ray starts it again, so a call may come twice."""
 
     def __init__(self, directory: str, keep: int, history_seconds: float) -> None:
-        super().__init__(Path(directory), keep, history_seconds)
+        self._files = RunFiles(Path(directory), keep, history_seconds)
+        self._incarnation = 0  # of the newest learner
+
+    def call(self, incarnation: int, name: str, *arguments: Any) -> Any:
+        """A method of `run_mirror.Files`; OSError for a learner that has a successor and was not reached."""
+        if incarnation < self._incarnation:
+            raise OSError("another learner has taken over the run directory")
+        self._incarnation = incarnation
+        return getattr(self._files, name)(*arguments)
 
 
 class RemoteFiles:
     """`run_mirror.Files` of a RunFilesActor."""
 
-    def __init__(self, handle: Any) -> None:
-        self._handle = handle
+    def __init__(self, handle: Any, incarnation: int) -> None:
+        """`incarnation`: of the learner."""
+        self._handle, self._incarnation = handle, incarnation
 
-    def read(self) -> dict[str, bytes]:
+    def read(self) -> Snapshot:
         """See `Files`."""
-        files: dict[str, bytes] = self._call("read")
-        return files
+        found: Snapshot = self._call(SLOW, "read")
+        return found
 
     def append_version(self, line: str) -> None:
         """See `Files`."""
-        self._call("append_version", line)
+        self._call(QUICK, "append_version", line)
 
     def write_checkpoint(self, step: int, files: Mapping[str, bytes]) -> None:
-        """See `Files`."""
-        self._call("write_checkpoint", step, dict(files))
+        """See `Files`; takes as long as it takes: the learner goes on meanwhile."""
+        self._call(SLOW, "write_checkpoint", step, dict(files))
 
     def write_small(self, name: str, data: bytes) -> None:
         """See `Files`."""
-        self._call("write_small", name, data)
+        self._call(QUICK, "write_small", name, data)
 
-    def _call(self, name: str, *arguments: Any) -> Any:
+    def _call(self, group: str, name: str, *arguments: Any) -> Any:
+        call = self._handle.call.options(concurrency_group=group).remote(self._incarnation, name, *arguments)
         try:
-            return ray.get(getattr(self._handle, name).remote(*arguments), timeout=FILES_SECONDS)
+            return ray.get(call, timeout=QUICK_SECONDS if group == QUICK else None)
         except ray.exceptions.RayTaskError as error:
             raise error.cause from None  # as RunFiles raised it
         except ray.exceptions.RayError as error:  # a time-out, too

@@ -10,29 +10,38 @@ learned since, as a killed process does.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from shusaku.common.durable_files import write_atomically
+from shusaku.common.errors import ResumeError
 from shusaku.learner.checkpoints import (
     FIRST_WEIGHTS,
     WEIGHTS,
-    checkpoint_paths,
     load_latest,
     prune,
     read_files,
+    set_damaged_aside,
     write_files,
 )
 from shusaku.learner.version_index import FILE as VERSIONS
+from shusaku.learner.version_index import VersionIndex
 
 CHECKPOINTS = "checkpoints"
 SMALL = (VERSIONS, FIRST_WEIGHTS)  # that a learner reads beside the newest checkpoint
 
 
+class Snapshot(NamedTuple):
+    """What a learner goes on from."""
+
+    files: dict[str, bytes]  # path in the run directory -> bytes
+    notes: list[str]  # lines for the user: what was damaged
+
+
 class Files(Protocol):
     """What the machine of the run directory offers; OSError if it does not take something, or does not answer."""
 
-    def read(self) -> dict[str, bytes]:
-        """What a learner goes on from: path in the run directory -> bytes."""
+    def read(self) -> Snapshot:
+        """Heals the run directory, as a learner there would; ResumeError if all of its checkpoints are damaged."""
 
     def append_version(self, line: str) -> None:
         """Adds a line to versions.jsonl, unless it is the last one there."""
@@ -50,18 +59,22 @@ class RunFiles:
     def __init__(self, directory: Path, keep: int, history_seconds: float) -> None:
         """`keep`, `history_seconds`: which checkpoints stay, see `prune`."""
         self._directory, self._keep, self._history_seconds = directory, keep, history_seconds
-        versions = directory / VERSIONS
-        self._last = versions.read_text(encoding="utf-8").rpartition("\n")[0].rpartition("\n")[2] if versions.exists(
-            ) else ""  # line of that file
+        self._damaged_lines = VersionIndex(directory).damaged  # a torn last line is put aside before one is added
+        self._last = self._last_line()
 
-    def read(self) -> dict[str, bytes]:
-        """See `Files`; ResumeError if there are checkpoints, and none is whole."""
-        files = {name: (self._directory / name).read_bytes() for name in SMALL if (self._directory / name).exists()}
+    def read(self) -> Snapshot:
+        """See `Files`."""
         found = load_latest(self._directory / CHECKPOINTS)
+        notes = [f"versions.jsonl: {self._damaged_lines:,} damaged lines were moved to versions.jsonl.damaged"
+                 ] if self._damaged_lines else []
+        self._damaged_lines = 0
+        files = {name: (self._directory / name).read_bytes() for name in SMALL if (self._directory / name).exists()}
         if found is not None:
+            notes += [f"damaged and passed over: {line}" for line in found.damaged]
+            set_damaged_aside(self._directory / CHECKPOINTS, found)
             files |= {f"{CHECKPOINTS}/{found.path.name}/{name}": data
                       for name, data in read_files(found.path).items()}
-        return files
+        return Snapshot(files, notes)
 
     def append_version(self, line: str) -> None:
         """See `Files`."""
@@ -81,6 +94,13 @@ class RunFiles:
         """See `Files`."""
         assert name in (*SMALL, WEIGHTS), name
         write_atomically(self._directory / name, data)
+        if name == VERSIONS:
+            self._last = self._last_line()
+
+    def _last_line(self) -> str:
+        path = self._directory / VERSIONS
+        lines = path.read_bytes().splitlines() if path.exists() else []
+        return lines[-1].decode("utf-8", errors="replace") if lines else ""
 
 
 class RunMirror:
@@ -89,10 +109,13 @@ class RunMirror:
     def __init__(self, files: Files, directory: Path) -> None:
         """Fills the directory, which is empty; OSError if the run directory does not answer."""
         self._files, self._directory = files, directory
-        for name, data in files.read().items():
+        found = files.read()
+        self.notes = found.notes  # lines for the user
+        for name, data in found.files.items():
             path = directory / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
+        self._has_first_weights = FIRST_WEIGHTS in found.files
 
     def append_version(self, line: str) -> None:
         """Before a version is used anywhere."""
@@ -103,11 +126,17 @@ class RunMirror:
         self._files.write_small(VERSIONS, (self._directory / VERSIONS).read_bytes())
 
     def send_checkpoint(self, path: Path) -> None:
-        """Of those of this directory; with the first one go the first weights."""
+        """Of those of this directory, which keeps no other; the first weights go before the first one."""
+        prune(path.parent, 1)
         first = self._directory / FIRST_WEIGHTS
-        if len(checkpoint_paths(path.parent)) == 1 and first.exists():
+        if not self._has_first_weights and first.exists():
             self._files.write_small(FIRST_WEIGHTS, first.read_bytes())
-        self._files.write_checkpoint(int(path.name), read_files(path))
+            self._has_first_weights = True
+        try:
+            files = read_files(path)
+        except ResumeError as error:  # this machine's disk: the run directory is as it was
+            raise OSError(str(error)) from None
+        self._files.write_checkpoint(int(path.name), files)
 
     def send_weights(self) -> None:
         """What was published last when the checkpoint was written."""

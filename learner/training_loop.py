@@ -137,6 +137,8 @@ class TrainingLoop:
         self._notes: list[str] = []
         self._lock = threading.Lock()  # of what `report` and `weights` read
         self._stopping = threading.Event()
+        for line in mirror.notes if mirror is not None else ():
+            self._note(line)
         self._saved_at = clock()
         self._writing: Future[None] | None = None  # the checkpoint that a thread is writing
         self._buffers = StateBuffers()  # of that checkpoint
@@ -491,7 +493,8 @@ class TrainingLoop:
         with self._lock:
             self._saved_step = checkpoint.step
         try:
-            prune(checkpoints, self._config.run.keep_checkpoints, self._config.run.keep_every_minutes * 60)
+            if self._mirror is None:  # which keeps the newest one alone
+                prune(checkpoints, self._config.run.keep_checkpoints, self._config.run.keep_every_minutes * 60)
             save_weights(self._directory / WEIGHTS, published)
             if self._mirror is not None:
                 self._mirror.send_weights()

@@ -17,7 +17,7 @@ OPTIONS = {
 }
 ADDRESS = "--address URL"
 ELSEWHERE = {
-    ADDRESS: "run as a job on the cluster with this dashboard, as `shusaku submit` does; run.dir is a path there",
+    ADDRESS: "run as a job on the head of the cluster with this dashboard, as `shusaku submit` does; run.dir is there",
 }
 _FLAGS = {"--json": "as_json", "--help": "help", "-h": "help", "--multirun": "multirun", "-m": "multirun"}
 TOPICS = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")

@@ -21,7 +21,7 @@ from shusaku.deploy.run.devices import GATE_GPU
 from shusaku.deploy.run.elo_record import is_rated
 from shusaku.deploy.run.gatekeeper import is_gated
 from shusaku.deploy.run.reinforce_start import queue_options
-from shusaku.learner.remote import LearnerActor, LearnerPlan, RunFilesActor
+from shusaku.learner.remote import FILES_GROUPS, LearnerActor, LearnerPlan, RunFilesActor
 
 LEAST_CLIENTS = 32  # that an inference server has threads for, as actors may be added to a run
 EVALUATOR_NICE = 19
@@ -59,7 +59,8 @@ def make_roles(
                           layout.placement == "server", resign_value(), layout.actors, policies),)
 
     is_here = layout.devices.learner_is_here
-    files = None if is_here else ray.remote(RunFilesActor).options(
+    make_actor: Any = ray.remote  # Ray's types do not know this form
+    files = None if is_here else make_actor(concurrency_groups=FILES_GROUPS)(RunFilesActor).options(
         num_cpus=0, max_restarts=-1, max_task_retries=-1,
         scheduling_strategy=NodeAffinitySchedulingStrategy(own_node, soft=False),
     ).remote(str(directory.resolve()), config.run.keep_checkpoints, config.run.keep_every_minutes * 60)

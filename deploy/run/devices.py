@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from urllib.parse import urlsplit
 
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import UsageError
@@ -21,6 +22,7 @@ CUDA, CPU = "cuda", "cpu"
 HALF = 0.5
 GATE_GPU = 0.1  # of the GPU of an inference server, which the gate shares
 LEAST_FREE = 1 << 30  # bytes of a GPU's memory, without which nothing is started
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 SLACK = 1e-6  # of sums of fractions
 
 
@@ -53,9 +55,9 @@ def devices_of(config: Config, gpus: float, here: float | None = None, *, most_s
     here = gpus if here is None else here
     obstacle = _obstacle(config)
     serves = inference.is_on_gpu or (inference.device == "auto" and gpus > 0 and not obstacle)
-    can_travel = not (config.dataset.records or config.reinforce.enabled)  # else it reads files of that machine
+    stays = _tie_of_learner(config)
     learns = learner.enabled and (learner.is_on_gpu or (
-        learner.device == "auto" and (gpus if can_travel else here) > 0))
+        learner.device == "auto" and (here if stays else gpus) > 0))
     # A part that computes on the CPU may hold a share that is asked for, as a stand-in for one that needs it.
     share = learner.gpus if learner.enabled else 0.0
     if learns and not share:
@@ -120,6 +122,16 @@ def _obstacle(config: Config) -> str:
     return ""
 
 
+def _tie_of_learner(config: Config) -> str:
+    """What of the machine where the command began the learner needs; empty: it may learn on any."""
+    if config.dataset.records or config.reinforce.enabled:
+        return "reads files of"
+    url = urlsplit(config.replay.url)
+    if config.replay.url and (url.scheme == "unix" or url.hostname in LOOPBACK):
+        return "reaches replay.url only on"
+    return ""
+
+
 def _share_of_learner(config: Config, gpus: float) -> float:
     """A whole GPU if the servers have theirs as well; else what a server leaves of one."""
     each, servers = config.inference.gpus_per_server or 1.0, config.inference.servers or 1
@@ -168,10 +180,9 @@ def _check(config: Config, devices: Devices, gpus: float, here: float) -> None:
     for section, device in (("inference", config.inference.device), ("learner", config.learner.device)):
         if device == CUDA and not gpus:
             raise UsageError(f"{section}.device=cuda: there is no GPU; use {section}.device=cpu, or auto")
-    if not devices.learner_is_here and devices.learner_gpus <= gpus + SLACK and (
-            config.dataset.records or config.reinforce.enabled):
-        raise UsageError(f"{asked}this learner reads files of the machine where the command began, which has {here:g} "
-                         "GPUs; begin there where a GPU is, or use learner.device=cpu")
+    if not devices.learner_is_here and devices.learner_gpus <= gpus + SLACK and (stays := _tie_of_learner(config)):
+        raise UsageError(f"{asked}this learner {stays} the machine where the command began, which has {here:g} GPUs; "
+                         "begin there where a GPU is, or use learner.device=cpu")
     if needed > gpus + SLACK or (serves and devices.servers > fitting):
         raise UsageError(
             f"{asked}{devices.servers if serves else 0} inference servers with {devices.gpus_per_server:g} GPU each "

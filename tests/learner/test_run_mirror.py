@@ -12,6 +12,7 @@ from training_fixtures import config, make, play
 from shusaku.common._core import Game
 from shusaku.common.errors import ResumeError
 from shusaku.learner.checkpoints import MANIFEST, kept_steps, load_latest, read_files
+from shusaku.learner.remote import RunFilesActor
 from shusaku.learner.run_mirror import RunFiles, RunMirror
 from shusaku.learner.training_loop import TrainingLoop
 
@@ -81,6 +82,7 @@ def test_the_run_directory_has_what_the_learner_has(files: Faulty, tmp_path: Pat
         training.checkpoint()
     training.close()
     assert kept_steps(there / "checkpoints") == [40, 35, 30], "as many as run.keep_checkpoints"
+    assert kept_steps(here / "checkpoints") == [40], "which the learner's machine need not have"
     assert (here / "weights_first.safetensors").read_bytes() == (there / "weights_first.safetensors").read_bytes()
 
 
@@ -135,13 +137,68 @@ def test_a_version_that_the_run_directory_does_not_know_is_not_published(files: 
     training.close()
 
 
+def line(version: int) -> str:
+    return json.dumps({"version": version, "step": 10 * version, "sha256": "0" * 64}) + "\n"
+
+
 def test_a_line_that_is_sent_again_stands_there_once(files: Faulty, tmp_path: Path) -> None:
-    files.append_version("one\n")
-    files.append_version("one\n")
+    files.append_version(line(1))
+    files.append_version(line(1))
     again = RunFiles(tmp_path / "run", 3, 0.0)  # the process was started again
-    again.append_version("one\n")
-    again.append_version("two\n")
-    assert (tmp_path / "run" / "versions.jsonl").read_text() == "one\ntwo\n"
+    again.append_version(line(1))
+    again.append_version(line(2))
+    assert (tmp_path / "run" / "versions.jsonl").read_text() == line(1) + line(2)
+
+
+def test_a_torn_line_is_put_aside_before_one_is_added(files: Faulty, tmp_path: Path) -> None:
+    versions = tmp_path / "run" / "versions.jsonl"
+    versions.write_bytes(line(1).encode() + b'nonsense\n{"version": 2, "st\xff')
+    again = RunFiles(tmp_path / "run", 3, 0.0)
+    assert again.read().notes == ["versions.jsonl: 1 damaged lines were moved to versions.jsonl.damaged"]
+    again.append_version(line(3))
+    assert versions.read_text() == line(1) + line(3)
+    assert again.read().notes == []
+
+
+def test_damaged_checkpoints_are_set_aside_and_said(files: Faulty, tmp_path: Path) -> None:
+    training = learner(files, tmp_path / "learner")
+    for _ in range(2):
+        learn(training, 5)
+        training.checkpoint()
+    training.close()
+    (tmp_path / "run" / "checkpoints" / "000000010" / "facts.json").write_text("{}")
+    other = learner(files, tmp_path / "other")
+    report = other.report()
+    other.close()
+    assert report.step == 5
+    assert any("damaged and passed over: " in note and "000000010" in note for note in report.notes)
+    assert kept_steps(tmp_path / "run" / "checkpoints") == [5], "nothing counts the other one any more"
+
+
+def test_what_cannot_be_sent_does_not_fill_the_learners_disk(files: Faulty, tmp_path: Path) -> None:
+    training = learner(files, tmp_path / "learner")
+    files.refuses = ("checkpoint",)
+    for _ in range(4):
+        learn(training, 5)
+        training.checkpoint()
+        assert len(kept_steps(tmp_path / "learner" / "checkpoints")) == 1
+    files.refuses = ()
+    learn(training, 5)
+    training.checkpoint()
+    training.close()
+    assert kept_steps(tmp_path / "run" / "checkpoints") == [25]
+    assert (tmp_path / "run" / "weights_first.safetensors").exists()
+
+
+def test_a_learner_that_has_a_successor_writes_no_more(tmp_path: Path) -> None:
+    """It was cut off, and nobody could end it."""
+    (tmp_path / "run").mkdir()
+    actor = RunFilesActor(str(tmp_path / "run"), 3, 0.0)
+    actor.call(0, "append_version", line(1))
+    assert actor.call(1, "read").files["versions.jsonl"] == line(1).encode()
+    with pytest.raises(OSError, match="another learner has taken over the run directory"):
+        actor.call(0, "append_version", line(2))
+    actor.call(1, "append_version", line(2))
 
 
 def test_files_of_no_checkpoint_are_refused(files: Faulty, tmp_path: Path) -> None:

@@ -104,9 +104,15 @@ def test_the_learner_goes_where_a_gpu_is() -> None:
     assert (held.learner, held.learner_is_here) == ("cpu", False), "a claim alone leads it there, too"
 
 
-def test_a_learner_that_reads_files_here_stays_here() -> None:
-    found = devices_of(compose(["experiment=alphago_9x9_imitation", "dataset.records=games"]), 4, 0)
+@pytest.mark.parametrize("overrides", [
+    ["experiment=alphago_9x9_imitation", "dataset.records=games"], ["replay.url=redis://127.0.0.1:6379/0"],
+    ["replay.url=unix:///run/redis.sock"],
+])
+def test_a_learner_that_needs_this_machine_stays_here(overrides: list[str]) -> None:
+    found = devices_of(compose(overrides), 4, 0)
     assert (found.learner, found.learner_is_here) == ("cpu", True)
+    with pytest.raises(UsageError, match=r"this learner rea.* the machine where the command began, which has 0 GPUs"):
+        devices_of(compose([*overrides, "learner.device=cuda"]), 4, 0)
 
 
 @given(st.integers(0, 9), st.integers(0, 12), st.integers(1, 40), st.sampled_from(["auto", "cpu"]),
