@@ -7,9 +7,9 @@
 
 #include "bindings/arrays.h"
 #include "bindings/erased.h"
+#include "serving/memory_peer.h"
 #include "serving/request_port.h"
 #include "serving/request_queue.h"
-#include "serving/memory_peer.h"
 #include "serving/tcp_peer.h"
 
 namespace shusaku {

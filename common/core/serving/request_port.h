@@ -147,7 +147,7 @@ class RequestPort {
 
   const std::shared_ptr<RequestQueue> queue_;
   const int epoll_, end_;
-  mutable std::mutex mutex_;                                       // guards the map
+  mutable std::mutex mutex_;                                        // guards the map
   std::unordered_map<std::uint64_t, std::shared_ptr<Peer>> peers_;  // by number, for the system gives descriptors again
   std::uint64_t last_id_ = kEnd;
 };

@@ -37,7 +37,7 @@ struct TcpRequestHead {
 struct TcpAnswerHead {
   std::uint32_t bytes, ticket, outcome;
 };
-constexpr int kMostTickets = 16;  // requests of a connection that have no answer yet
+constexpr int kMostTickets = 16;    // requests of a connection that have no answer yet
 constexpr size_t kMostText = 4096;  // bytes of a reason
 
 // The sending side of a connection; the server's thread answers, the port's thread sends what had no room.
@@ -109,8 +109,8 @@ class TcpSender {
 
   const int socket_;
   std::function<void(bool)> wait_for_room_;
-  std::atomic<bool> is_open_ = true;  // written under the lock
-  std::mutex mutex_;                  // guards all below
+  std::atomic<bool> is_open_ = true;            // written under the lock
+  std::mutex mutex_;                            // guards all below
   std::deque<std::vector<std::byte>> waiting_;  // at most kMostTickets
   size_t sent_ = 0;                             // of the first one
 };
