@@ -131,7 +131,7 @@ soak: install
 	$(BIN)/python -m benchmarks.reliability.soak --minutes $(MINUTES) --seed $(SEED)
 
 oracles: $(VENV)/.tools
-	$(PYTHON) tests/fixtures/oracles.py
+	$(BIN)/python tests/fixtures/oracles.py
 	$(PIP) install --quiet -c constraints.txt $(ORACLES) || {
 	  echo "missing: $(subst ",,$(ORACLES)): tests that compare with them will be skipped, or fail under CI" >&2
 	  [ -z "$${CI:-}" ]
