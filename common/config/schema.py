@@ -56,8 +56,24 @@ class ActorsConfig:
         return self.games_per_actor or USUAL_GAMES
 
 
+class OnDevice:
+    """Settings of a part that computes on a device."""
+
+    device: str
+
+    @property
+    def chosen_device(self) -> str:
+        """Either cpu or cuda: a GPU that is still to be chosen is none."""
+        return "cuda" if self.device == "cuda" else "cpu"
+
+    @property
+    def is_on_gpu(self) -> bool:
+        """Whether a GPU was chosen."""
+        return self.chosen_device == "cuda"
+
+
 @dataclass
-class InferenceConfig:
+class InferenceConfig(OnDevice):
     """How positions are evaluated."""
 
     placement: str = "auto"  # actor: inside each actor; server: batched for all of them; auto: server on a GPU
@@ -71,16 +87,6 @@ class InferenceConfig:
     precision: str = "auto"  # fp32 | bf16 | fp16 (GPU) | int8 (CPU, if its error is small); auto: the fastest, measured
     device: str = "auto"  # cpu | cuda; auto: GPUs of a run, as `shusaku plan` says
     gpu_program: str = "auto"  # on a GPU, for full batches: eager | compiled; auto: the faster one, measured once
-
-    @property
-    def chosen_device(self) -> str:
-        """Either cpu or cuda: a GPU that is still to be chosen is none."""
-        return "cuda" if self.device == "cuda" else "cpu"
-
-    @property
-    def is_on_gpu(self) -> bool:
-        """Whether a GPU was chosen."""
-        return self.chosen_device == "cuda"
 
     @property
     def is_quantised(self) -> bool:
@@ -183,7 +189,7 @@ class NetworkConfig:
 
 
 @dataclass
-class LearnerConfig:
+class LearnerConfig(OnDevice):
     """How the network is trained.
 
     Of the targets, policy and value are what self-play asks for; one of them alone makes a network with that head
@@ -226,16 +232,6 @@ class LearnerConfig:
     prefetch: int = 2  # mini-batches prepared ahead by a thread
     symmetries: bool = True  # a random symmetry of the game for every sampled row
     max_bad_steps: int = 5  # non-finite steps in a row before the last checkpoint is loaded again
-
-    @property
-    def chosen_device(self) -> str:
-        """Either cpu or cuda: a GPU that is still to be chosen is none."""
-        return "cuda" if self.device == "cuda" else "cpu"
-
-    @property
-    def is_on_gpu(self) -> bool:
-        """Whether a GPU was chosen."""
-        return self.chosen_device == "cuda"
 
 
 @dataclass

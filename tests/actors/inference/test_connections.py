@@ -7,14 +7,14 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import inference_fixtures
 import numpy as np
 import pytest
-from inference_fixtures import CODEC, GAME, Scripted, ThreadTransport, eventually, freeze, leaves_of, serving, weights
+from inference_fixtures import CODEC, GAME, Scripted, ThreadTransport, eventually, freeze, leaves_of, listening, weights
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.inference.client import RemoteEvaluator
@@ -80,16 +80,10 @@ def way(request: pytest.FixtureRequest) -> Way:
     return made
 
 
-@contextmanager
-def a_listener(way: Way, **settings: object) -> Iterator[tuple[InferenceServer, dict[int, Scripted], Any]]:
-    with serving(**settings) as (server, evaluators):  # type: ignore[arg-type]
-        listener = way.listen(server)
-        try:
-            yield server, evaluators, listener
-        finally:
-            for evaluator in evaluators.values():
-                evaluator.free.set()
-            listener.close()
+def a_listener(
+    way: Way, **settings: object
+) -> AbstractContextManager[tuple[InferenceServer, dict[int, Scripted], Any]]:
+    return listening(way.listen, **settings)
 
 
 SERVER = """

@@ -5,13 +5,12 @@ import gc
 import os
 import socket
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 import psutil
 import pytest
-from inference_fixtures import CODEC, Scripted, eventually, leaves_of, serving
+from inference_fixtures import CODEC, Scripted, eventually, leaves_of, listening
 
 from shusaku.actors.inference.server import InferenceServer
 from shusaku.actors.inference.shm_client import SharedMemoryTransport
@@ -30,16 +29,10 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the listener is
 SLOT_BYTES = CODEC.max_bytes
 
 
-@contextmanager
-def a_listener(**settings: object) -> Iterator[tuple[InferenceServer, dict[int, Scripted], SharedMemoryServer]]:
-    with serving(**settings) as (server, evaluators):  # type: ignore[arg-type]
-        listener = SharedMemoryServer(server)
-        try:
-            yield server, evaluators, listener
-        finally:
-            for evaluator in evaluators.values():
-                evaluator.free.set()
-            listener.close()
+def a_listener(
+    **settings: object
+) -> AbstractContextManager[tuple[InferenceServer, dict[int, Scripted], SharedMemoryServer]]:
+    return listening(SharedMemoryServer, **settings)
 
 
 def client_of(listener: SharedMemoryServer, client: int = 0, deadline: float = 10.0) -> SharedMemoryTransport:

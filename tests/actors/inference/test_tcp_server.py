@@ -5,13 +5,12 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import inference_fixtures
 import numpy as np
 import pytest
-from inference_fixtures import CODEC, Scripted, eventually, leaves_of, serving
+from inference_fixtures import CODEC, Scripted, eventually, leaves_of, listening
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.inference import listener as listener_module
@@ -25,16 +24,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the listener is
 HOST = "127.0.0.1"
 
 
-@contextmanager
-def a_listener(**settings: object) -> Iterator[tuple[InferenceServer, dict[int, Scripted], TcpServer]]:
-    with serving(**settings) as (server, evaluators):  # type: ignore[arg-type]
-        listener = TcpServer(server, HOST)
-        try:
-            yield server, evaluators, listener
-        finally:
-            for evaluator in evaluators.values():
-                evaluator.free.set()
-            listener.close()
+def a_listener(**settings: object) -> AbstractContextManager[tuple[InferenceServer, dict[int, Scripted], TcpServer]]:
+    return listening(lambda server: TcpServer(server, HOST), **settings)
 
 
 def client_of(listener: TcpServer, client: int = 0, slots: int = 2, deadline: float = 10.0) -> TcpTransport:
