@@ -20,7 +20,7 @@ from shusaku.common.masking import mask_text
 from shusaku.common.suggestions import nearest
 from shusaku.deploy.cli.foreground import run_in_child
 from shusaku.deploy.cli.help import command_help, overview
-from shusaku.deploy.cli.options import Options, take_address, take_options
+from shusaku.deploy.cli.options import ELSEWHERE, Options, take_address, take_options
 from shusaku.deploy.commands.table import COMMANDS, Command, Takes
 from shusaku.deploy.ray_runtime.command_line import mask_command_line
 from shusaku.deploy.run.foreground_link import LINK, Ending
@@ -98,7 +98,7 @@ def _run_command(name: str, command: Command, rest: list[str]) -> int:
         from shusaku.deploy.commands import submit
 
         return submit.run(["--address", address, "--", name, *others])
-    options, rest = take_options(name, rest)
+    options, rest = take_options(name, rest, ELSEWHERE if command.is_elsewhere_too else ())
     if options.help:
         print(command_help(name, command))
         return 0

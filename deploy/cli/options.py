@@ -1,7 +1,7 @@
 """Our own options of the commands that take a configuration; everything else on the line is an override for Hydra."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from shusaku.common.errors import UsageError
@@ -49,8 +49,11 @@ def take_address(argv: Sequence[str]) -> tuple[str, list[str]]:
     return address, rest
 
 
-def take_options(name: str, argv: Sequence[str]) -> tuple[Options, list[str]]:
-    """Splits the options of the command `name` from overrides; UsageError on an option that does not exist."""
+def take_options(name: str, argv: Sequence[str], others: Iterable[str] = ()) -> tuple[Options, list[str]]:
+    """Splits the options of the command `name` from overrides; UsageError on an option that does not exist.
+
+    `others`: of OPTIONS' kind, which the command has besides and that were taken before.
+    """
     options = Options()
     rest: list[str] = []
     words = list(argv)
@@ -74,7 +77,7 @@ def take_options(name: str, argv: Sequence[str]) -> tuple[Options, list[str]]:
                 raise UsageError(f"--info {value}: there is no such topic; nearest: {nearest(value, TOPICS)}; there "
                                  f"are {', '.join(TOPICS)}")
         elif word.startswith("-") and not re.fullmatch(r"-\d+", word):
-            known = [option.partition(" ")[0] for option in OPTIONS]
+            known = [option.partition(" ")[0] for option in (*OPTIONS, *others)]
             raise UsageError(f"{word}: {name} has no such option; nearest: {nearest(word, known)}; "
                              f"there are {', '.join(known)}, and settings are written key=value")
         else:

@@ -108,6 +108,7 @@ def test_what_is_listed_exists() -> None:
     (["local", "tictactoe"], "write experiment=tic_tac_toe or game=tic_tac_toe"), (["local", "go"], "write game=go"),
     (["status", "--address"], "--address: missing argument URL, of the cluster's dashboard"),
     (["stop", "--address=http://127.0.0.1:1", "run.dir=x"], "--address http://127.0.0.1:1: no cluster answers there"),
+    (["status", "--adress", "http://127.0.0.1:1"], "--adress: status has no such option; nearest: --address"),
     (["scale", "2", "--address", "10.0.0.1"], "--address 10.0.0.1: must be the URL of the cluster's dashboard"),
     (["train", "--address", "http://127.0.0.1:1"], "--address: train has no such option"),
     (["train", "-1"], "'-1' is not an override; write key=value"),
