@@ -221,7 +221,8 @@ class GameBatch:
     def take_finished(self) -> list[dict[str, Any]]: ...  # columns of common.messages.GameRecord, in order of finishing
     @staticmethod
     def for_value_network(
-        game: Game, options: SearchOptions, size: int, seed: int, *, max_leaves: int, last_switch: int, learns_all: bool
+        game: Game, options: SearchOptions, size: int, seed: int, *, max_leaves: int, last_switch: int,
+        temperature: float, learns_all: bool,
     ) -> GameBatch:
         """Games of two policies, see common/core/search/value_games.h; a select() has up to `max_leaves` leaves."""
     def choose_network(self) -> int: ...  # before select(): the one that is to answer it; games of self-play: 0

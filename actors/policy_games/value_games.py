@@ -64,7 +64,8 @@ class ValueGames(SelfPlay):
     def _games(self, seed: int, resign_value: float) -> GameBatch:
         batch = GameBatch.for_value_network(
             self._game, self._options, self.size, seed, max_leaves=self._max_leaves,
-            last_switch=self._value.last_switch, learns_all=self._value.rows == "all")
+            last_switch=self._value.last_switch, temperature=self._value.temperature,
+            learns_all=self._value.rows == "all")
         for network, runtime in enumerate(self._runtimes):
             if runtime is not None:
                 batch.attach(runtime.inputs, runtime.policy, runtime.values, network)

@@ -71,7 +71,7 @@ _LIMITS: Limits = [
     (number(at_least=0, at_most=60_000), ["engine.lag_ms"]),
     (number(at_least=1, at_most=256), ["engine.positions"]),
     (number("; -1: never", at_least=-1, at_most=0), ["engine.resign_value"]),
-    (number(at_least=0, at_most=10), ["play.temperature"]),
+    (number(at_least=0, at_most=10), ["play.temperature", "value.temperature"]),
     (number(at_least=0, at_most=1000), ["inference.deadline_ms"]),
     (number("; auto: one for each GPU that serves", at_least=0, at_most=256), ["inference.servers"]),
     (number(", a share of one GPU; auto: as many as there are allow", at_least=0, at_most=1),

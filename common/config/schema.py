@@ -121,6 +121,7 @@ class ValueConfig:
     supervised: str = ""  # policy of a game's first moves: RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | shipped | random
     reinforced: str = ""  # policy of the moves after the random one, to the end; the same choices
     last_switch: int = 80  # the random move is that of a ply drawn evenly from 1 to this one (AlphaGo 450, on 19x19)
+    temperature: float = 1.0  # of the moves after the random one (AlphaGo 1); below 1: fewer blunders decide the game
     rows: str = "one"  # learned from: one (the position after the random move) | all (of a game: remembers games)
 
 

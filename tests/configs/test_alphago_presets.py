@@ -85,11 +85,11 @@ STAGES: dict[str, dict[str, Any]] = {
     },
     "alphago_19x19_value": {
         "value.enabled": True, "value.supervised": "random", "value.reinforced": "random", "value.last_switch": 450,
-        "value.rows": "one",
+        "value.temperature": 1.0, "value.rows": "one",
     },
     "alphago_9x9_value": {
         "value.enabled": True, "value.supervised": "random", "value.reinforced": "random",
-        "value.last_switch": Ours(80, "450"), "value.rows": "one",
+        "value.last_switch": Ours(80, "450"), "value.temperature": Ours(0.25, "softmax"), "value.rows": "one",
     },
 }
 

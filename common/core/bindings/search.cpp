@@ -312,13 +312,15 @@ void bind_search(nb::module_& m) {
       .def_static(
           "for_value_network",
           [](std::shared_ptr<const AnyGame> game, const SearchOptions& o, int size, std::uint64_t seed, int max_leaves,
-             int last_switch, bool learns_all) {
+             int last_switch, float temperature, bool learns_all) {
             check_size(size), check_size(max_leaves), check(o);
             require(last_switch >= 1, "last_switch " + std::to_string(last_switch) + ": must be at least 1");
-            auto batch = game->value_games(o, {last_switch, learns_all, max_leaves}, size, seed);
+            require(temperature >= 0, "temperature " + std::to_string(temperature) + ": must be at least 0");
+            auto batch = game->value_games(o, {last_switch, temperature, learns_all, max_leaves}, size, seed);
             return PyGameBatch{{std::move(game), std::move(batch)}};
           },
-          "game"_a, "options"_a, "size"_a, "seed"_a, nb::kw_only(), "max_leaves"_a, "last_switch"_a, "learns_all"_a)
+          "game"_a, "options"_a, "size"_a, "seed"_a, nb::kw_only(), "max_leaves"_a, "last_switch"_a, "temperature"_a,
+          "learns_all"_a)
       .def("choose_network", &choose_network)
       .def("select", &select<PyGameBatch>, "version"_a)
       .def("expand_and_backup", &expand_and_backup<PyGameBatch>, "logits"_a, "values"_a, "version"_a)

@@ -1,7 +1,8 @@
 // A batch of parallel games for a value network (Silver et al. 2016, Methods, "Value network: regression").
 //
 // U is drawn evenly from 1 ... last_switch.  The first U - 1 moves of a game are one policy's, move U is drawn evenly
-// from all legal ones, and all later moves are another policy's, until the rules end the game.  Only the position
+// from all legal ones, and all later moves are another policy's, until the rules end the game; these can be drawn at
+// another temperature than those before, since they are to say who wins and not to vary the games.  Only the position
 // after move U is learned from: successive positions share one outcome, so a network that learned from them all would
 // remember games.  A game that ends with move U or before is discarded and counted.
 //
@@ -19,6 +20,7 @@ namespace shusaku {
 
 struct ValueGamesOptions {
   int last_switch = 0;          // the latest U, at least 1
+  float temperature = 1;        // of the moves after the random one
   bool learns_all = false;      // every position in which a policy moved is learned from: the control that remembers
   std::int32_t max_leaves = 0;  // of one select(): the batch of each network
 };
@@ -207,8 +209,9 @@ class ValueGames final : public AnyGameBatch {
     Tree::softmax(probabilities_.data(), count);
     weights_.assign(probabilities_.begin(), probabilities_.begin() + count);
     Random random(ply_seed(index));
-    const int choice = sample(weights_, weights_, float(move_temperature(options_, ply)), random);
     const bool is_learned = game_options_.learns_all || ply == game.switch_ply, was_switched = is_switched(game);
+    const float temperature = was_switched ? game_options_.temperature : float(move_temperature(options_, ply));
+    const int choice = sample(weights_, weights_, temperature, random);
     ++batch_.counters.searches;
     add_row(game, game.turn.actions[size_t(choice)], kFull, value, is_learned ? 1.f : 0.f);
     if (was_switched && rules_->is_terminal(position)) {

@@ -124,6 +124,31 @@ def test_the_random_move_is_each_legal_one_as_often(scripted: tuple[ValueGames, 
     assert stats.chisquare(list(first.values())).pvalue > 1e-4
 
 
+@pytest.mark.parametrize("temperature", [0.25, 0.5, 1.0])
+def test_the_moves_after_the_random_one_have_a_temperature_of_their_own(temperature: float) -> None:
+    """Both policies prefer outer points a little, by their logits: a move's place in the sum of shares is even."""
+    logits = RING.astype(float)
+    policy = Scripted(logits / 30, 0.0)
+    before, after = [], []
+    draw = np.random.default_rng(1)
+    for record in play(player((policy, policy), value=ValueConfig(last_switch=6, temperature=temperature)), 600):
+        position, switch = GO.start(), switch_of(record)
+        for ply, action in enumerate(record.actions.tolist()):
+            legal = np.array(position.legal_actions)
+            own = temperature if ply >= switch else 1.0
+            shares = np.exp(logits[legal] / own)
+            edges = np.cumsum(shares) / shares.sum()
+            place = int(np.flatnonzero(legal == action)[0])
+            low = edges[place - 1] if place else 0.0
+            if ply < switch - 1:
+                before.append(low + (edges[place] - low) * draw.random())
+            elif ply >= switch:
+                after.append(low + (edges[place] - low) * draw.random())
+            position.play(action)
+    for quantiles in (before, after):  # even, if the moves have these shares
+        assert stats.chisquare(np.histogram(quantiles, 20, (0, 1))[0]).pvalue > 1e-4
+
+
 def test_only_the_position_after_the_random_move_is_learned_from(
     scripted: tuple[ValueGames, list[GameRecord]]
 ) -> None:
