@@ -52,6 +52,7 @@ class LearnerPlan:
     config_text: str  # of the run's config.yaml
     queue: QueueOptions | None = None  # of policy gradient
     files: Any = None  # handle of the RunFilesActor; None: the run directory is on this node
+    start: Any = None  # reference to the Weights that a new run begins with; None: untrained
 
 
 class LearnerActor(RemoteWorker):
@@ -99,7 +100,9 @@ class LearnerActor(RemoteWorker):
             self._training = TrainingLoop(config, game, buffer, directory, config_hash=plan.config_hash,
                                           learner=learner, load_weights=self._offer_to_pool,
                                           share_done=lambda: run_share(self.run_seconds, config.run),
-                                          activity=self.activity, unseen=unseen, mirror=mirror, describe_run=lambda: {
+                                          activity=self.activity, unseen=unseen, mirror=mirror,
+                                          start=None if plan.start is None else ray.get(plan.start),
+                                          describe_run=lambda: {
                                               "config": plan.config_text, "run_id": plan.run_id, "epoch": plan.epoch,
                                               "progress": {"seconds": self.run_seconds}})
             if self._stopping.is_set():

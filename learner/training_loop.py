@@ -20,7 +20,7 @@ from shusaku.common.activity import ActivityClock
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import ResumeError, RunError
 from shusaku.common.messages import Weights
-from shusaku.common.network.network import Network
+from shusaku.common.network.network import Network, load_known_tensors
 from shusaku.common.network.targets import make_targets
 from shusaku.common.network.weights import save_weights
 from shusaku.learner.batches import Prefetcher
@@ -110,6 +110,7 @@ class TrainingLoop:
         load_weights: Callable[[Weights], None] = lambda weights: None, self_play: SelfPlayState | None = None,
         activity: ActivityClock | None = None, describe_run: Callable[[], dict[str, Any]] = dict,
         unseen: UnseenMeter | None = None, learner: Learner | None = None, mirror: RunMirror | None = None,
+        start: Weights | None = None,
     ) -> None:
         """Goes on from the newest good checkpoint below `directory`.
 
@@ -117,14 +118,15 @@ class TrainingLoop:
         publication; `self_play`: for a process that also plays; `activity`: told what the loop does; `describe_run`:
         what a checkpoint keeps for the driver, whose small files can be made again from that; `unseen`: measures what
         is published; `learner`: untrained, in the place of the usual one, of what the buffer samples; `mirror`: of the
-        run directory, which is on another machine, in `directory`.
+        run directory, which is on another machine, in `directory`; `start`: what a new run begins with, in the place of
+        an untrained network.
         ResumeError if no checkpoint is good, or if they have another format; UsageError if the network is another one.
         """
         self._config, self._game, self._buffer, self._directory = config, game, buffer, directory
         self._config_hash, self._clock, self._self_play = config_hash, clock, self_play
         self._load_weights, self._describe_run, self._unseen = load_weights, describe_run, unseen
         self._activity = activity or ActivityClock()
-        self.learner = learner or make_learner(config, game)
+        self.learner = learner or make_learner(config, game, start)
         self._mirror = mirror
         self.versions = VersionIndex(directory, mirror.append_version) if mirror else VersionIndex(directory)
         self._sample_age = SampleAge(self.versions.steps)
@@ -553,10 +555,12 @@ class TrainingLoop:
             del self._notes[:-MAX_NOTES]
 
 
-def make_learner(config: Config, game: Game) -> Learner:
-    """The usual learner, of mini-batches of rows."""
+def make_learner(config: Config, game: Game, start: Weights | None = None) -> Learner:
+    """The usual learner, of mini-batches of rows; heads that `start` does not have begin untrained."""
     network = Network(game.observation_shape, game.num_actions, config.network, make_targets(config.learner),
                       config.run.seed)
+    if start is not None:
+        load_known_tensors(network, start.tensors)
     return Learner(network, game, config.learner, is_quantised=config.inference.is_quantised)
 
 

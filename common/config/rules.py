@@ -166,6 +166,8 @@ def _conditions(config: Config) -> Iterator[_Condition]:
     yield ("learner.targets", not {"policy", "value"}.isdisjoint(targets),
            "policy or value must be among them, because only these two are played with")
     yield "learner.targets", len(set(targets)) == len(targets), "names a target twice"
+    yield ("learner.start", not (learner.start and config.reinforce.enabled),
+           "policy gradient begins with the policy that policy.from= names; leave learner.start out")
     heads = learner.publish_heads
     yield ("learner.publish_heads", set(heads) <= set(PUBLISHED_HEADS) and len(set(heads)) == len(heads),
            f"must be made of {', '.join(PUBLISHED_HEADS)}, each once; policy and value are always published")

@@ -201,6 +201,7 @@ class LearnerConfig(OnDevice):
 
     enabled: bool = True  # false: self-play only, the limiter is off too
     batch_size: int = 256  # rows of a gradient step
+    start: str = ""  # what the network begins as: RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | shipped; empty: untrained
     steps: int = 0  # gradient steps that end a run, summed over resumes, if its minutes do not; 0: any number
     targets: list[str] = field(default_factory=lambda: ["policy", "value"])  # what is learned
     publish_heads: list[str] = field(default_factory=list)  # ownership, score: sent with the weights, for engines

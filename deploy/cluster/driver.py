@@ -38,6 +38,7 @@ from shusaku.deploy.run.change_over import move_to_stream
 from shusaku.deploy.run.console import Console
 from shusaku.deploy.run.elo_record import is_rated
 from shusaku.deploy.run.foreground_link import LINK
+from shusaku.deploy.run.learner_start import load_learner_start
 from shusaku.deploy.run.reinforce_start import keep_start, open_pool
 from shusaku.deploy.run.run_directory import RunDirectory
 from shusaku.deploy.run.run_identity import RunIdentity
@@ -131,6 +132,7 @@ class ClusterRun(TrainingRun):
                 control.record_version(self.broadcast.version)
 
         self.store.begin(begin, saved_holdings(self.directory.path, self.progress))
+        start = load_learner_start(config, self.directory.path)
         roles = make_roles(
             config, self.layout, epoch=epoch, run_id=self.identity.run_id, directory=self.directory.path,
             log_directory=self.session.log_directory, url=self.store.url, remote_url=self.store.remote_url,
@@ -138,6 +140,7 @@ class ClusterRun(TrainingRun):
             has_positions=self.positions is not None, actors=lambda: self.actors, seconds=lambda: self.seconds,
             resign_value=lambda: self.progress.resign_value, fence=self.fence, config_text=self.directory.config_text,
             policies=tuple(map(ray.put, load_policies(config, self.directory.path, self.log))),
+            start=None if start is None else ray.put(start),
         )
         for role, count in roles:
             self.supervisor.register(role, count)

@@ -38,7 +38,7 @@ def make_roles(
     config: Config, layout: Layout, *, epoch: int, run_id: str, directory: Path, log_directory: str, url: str,
     remote_url: str, actor_url: str, has_positions: bool, actors: Callable[[], int], seconds: Callable[[], float],
     resign_value: Callable[[], float], fence: Callable[[int, int], None], config_text: str,
-    policies: tuple[Any, ...] = (),
+    policies: tuple[Any, ...] = (), start: Any = None,
 ) -> list[tuple[RayRole, int]]:
     """Each role of a run with the number of its workers.
 
@@ -46,7 +46,7 @@ def make_roles(
     this node and on another one, and actors on any; `has_positions`: the game has positions with known results, so that
     its strength can be measured; `actors`: their desired number now; `seconds`: training time up to now;
     `resign_value`: threshold that an actor begins with; `fence`: of the self-play actors; `config_text`: of
-    config.yaml, for the checkpoints; `policies`: see `ActorPlan`.
+    config.yaml, for the checkpoints; `policies`: see `ActorPlan`; `start`: see `LearnerPlan`.
     """
     digest, config = config_hash(config), without_secrets(config)
     common: dict[str, Any] = {"epoch": epoch, "log_directory": log_directory, "run_seconds": seconds}
@@ -71,7 +71,7 @@ def make_roles(
             max(1, cores - math.ceil(actors_here * config.actors.cpus)) if is_here else 0)
         return (LearnerPlan(config, digest, epoch, incarnation, str(directory.resolve()),
                             url if is_here else remote_url, run_id, threads, seconds(), config_text,
-                            queue_options(config, takes_turns=False), files),)
+                            queue_options(config, takes_turns=False), files, start),)
 
     roles = []
     if config.learner.enabled:

@@ -18,6 +18,7 @@ from shusaku.deploy.ray_runtime.session import RaySession, gpus_here
 from shusaku.deploy.run.console import Console
 from shusaku.deploy.run.devices import check_memory
 from shusaku.deploy.run.foreground_link import LINK, Ending
+from shusaku.deploy.run.learner_start import check_learner_start
 from shusaku.deploy.run.reinforce_start import check_start
 from shusaku.deploy.run.run_directory import RunDirectory
 from shusaku.deploy.run.run_identity import RunIdentity
@@ -40,6 +41,7 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
         layout = layout_of(config, [len(os.sched_getaffinity(0))], gpus_here())  # refuses an impossible one early
         check_memory(layout.devices, gpu_memory())
     check_policies(config)
+    check_learner_start(config)
     row_labels(configured_game(config.game), config.learner)  # and targets that the game cannot give
     if config.replay.url:
         check_server(config.replay.url, run_id=RunIdentity.of(path, config.run.name).run_id)

@@ -36,6 +36,7 @@ from shusaku.deploy.records.imported_games import ImportedGames
 from shusaku.deploy.run.change_over import move_to_log
 from shusaku.deploy.run.console import Console
 from shusaku.deploy.run.devices import settle_here
+from shusaku.deploy.run.learner_start import check_learner_start, load_learner_start
 from shusaku.deploy.run.measurements import measurements_due
 from shusaku.deploy.run.reinforce_start import check_start, keep_start, open_pool, queue_options
 from shusaku.deploy.run.run_directory import RunDirectory
@@ -67,6 +68,7 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
     check_self_play(config)
     check_start(config)
     check_policies(config)
+    check_learner_start(config)
     row_labels(configured_game(config.game), config.learner)  # refused before anything is made
     on_devices = settle_here(config)
     with ExitStack() as stack:
@@ -157,7 +159,8 @@ class LocalRun(TrainingRun):
                                 kept_rows=config.replay.capacity if config.reinforce.enabled else 0)
         self.training = TrainingLoop(config, self.game, self.buffer, directory.path, config_hash=digest,
                                      share_done=self.share_done, load_weights=self._load_weights, self_play=self.games,
-                                     describe_run=self._describe, unseen=unseen, learner=learner)
+                                     describe_run=self._describe, unseen=unseen, learner=learner,
+                                     start=load_learner_start(config, directory.path))
         self._arena = ArenaTurns(config, self.game, directory.path, self.gatekeeper, threads=count,
                                  should_stop=signals.should_stop)
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="actor")

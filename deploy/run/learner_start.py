@@ -1,0 +1,58 @@
+"""`learner.start`: weights of an earlier run that a new run begins with, kept in its directory.
+
+    RUN_DIR/start.safetensors
+
+A run that is started again takes this file, whatever has become of the run that it came from.
+"""
+
+from dataclasses import asdict
+from pathlib import Path
+
+from shusaku.common._core import Game
+from shusaku.common.config.schema import Config
+from shusaku.common.errors import UsageError
+from shusaku.common.external.configured_game import configured_game
+from shusaku.common.messages import Weights
+from shusaku.common.network.weights import load_weights, save_weights
+from shusaku.deploy.run.chosen_weights import find_weights
+
+FILE = "start.safetensors"
+
+
+def check_learner_start(config: Config) -> None:
+    """UsageError unless the weights that `learner.start` names are there and fit; before anything is started.
+
+    A run directory that has its copy asks for nothing.
+    """
+    if config.learner.start and not (Path(config.run.dir) / FILE).exists():
+        _find(config)
+
+
+def load_learner_start(config: Config, directory: Path) -> Weights | None:
+    """The weights that the network begins with, None for untrained ones; keeps a copy in the run directory."""
+    if not config.learner.start:
+        return None
+    path = directory / FILE
+    if path.exists():
+        return load_weights(path)
+    weights = _find(config)
+    save_weights(path, weights)
+    return weights
+
+
+def _find(config: Config) -> Weights:
+    source = f"learner.start={config.learner.start}"
+    weights, game = find_weights(config, "learner.start", config.learner.start).weights, configured_game(config.game)
+    own = Game(weights.game, weights.params)
+    if (own.name, own.observation_shape, own.num_actions) != (game.name, game.observation_shape, game.num_actions):
+        raise UsageError(f"{source}: is of {_text(own)}, and this run plays {_text(game)}; name a run of the same "
+                         "board and planes")
+    wanted = asdict(config.network)
+    differing = [f"network.{part}={value}" for part, value in weights.network.items() if value != wanted.get(part)]
+    if differing:
+        raise UsageError(f"{source}: has another network than this run; add {' '.join(differing)}")
+    return weights
+
+
+def _text(game: Game) -> str:
+    return f"{game.name}({', '.join(f'{name}={value}' for name, value in game.params.items())})"

@@ -1,0 +1,68 @@
+"""A run may begin with the network of another one: what it takes, what it keeps, what it refuses."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from shusaku.common._core import Game
+from shusaku.common.config.schema import NetworkConfig
+from shusaku.common.errors import UsageError
+from shusaku.common.network.weights import load_weights, random_weights, save_weights
+from shusaku.deploy.cli.overrides import compose
+from shusaku.deploy.local.driver import run as run_local
+from shusaku.deploy.run.learner_start import FILE, check_learner_start, load_learner_start
+
+SMALL = ["game=tic_tac_toe", "network.filters=8", "network.blocks=1", "strength.enabled=false", "rater.enabled=false"]
+NETWORK = compose(SMALL).network
+
+
+def weights_file(path: Path, game: str = "tic_tac_toe", network: NetworkConfig = NETWORK) -> Path:
+    save_weights(path, random_weights(Game(game), network, seed=99, version=7))
+    return path
+
+
+def test_a_new_run_begins_with_the_weights_and_keeps_a_copy(tmp_path: Path) -> None:
+    source, run = weights_file(tmp_path / "source.safetensors"), tmp_path / "run"
+    run_local(compose([*SMALL, f"learner.start={source}", f"run.dir={run}", "run.minutes=0.01", "actors.count=1",
+                       "replay.minimum=2000", "inference.runtime=pseudo_random"]), as_json=False)
+    first, given = load_weights(run / "weights_first.safetensors"), load_weights(source)
+    assert first.tensors.keys() == given.tensors.keys()
+    assert all(np.array_equal(first.tensors[name], given.tensors[name]) for name in given.tensors)
+    assert first.version == 1, "publications of this run count from 1"
+    source.unlink()
+    config = compose([*SMALL, f"learner.start={source}", f"run.dir={run}"])
+    check_learner_start(config)
+    kept = load_learner_start(config, run)
+    assert kept is not None
+    assert np.array_equal(kept.tensors["stem.conv.weight"], given.tensors["stem.conv.weight"])
+    assert (run / FILE).exists()
+
+
+def test_heads_that_the_start_does_not_have_begin_untrained(tmp_path: Path) -> None:
+    source, run = weights_file(tmp_path / "source.safetensors"), tmp_path / "run"
+    more = ["learner.targets=[policy,value,moves_left]", f"run.dir={run}", "run.minutes=0.01", "actors.count=1",
+            "replay.minimum=2000", "inference.runtime=pseudo_random"]
+    run_local(compose([*SMALL, *more, f"learner.start={source}"]), as_json=False)
+    given, first = load_weights(source), load_weights(run / "weights_first.safetensors")
+    assert np.array_equal(first.tensors["stem.conv.weight"], given.tensors["stem.conv.weight"])
+
+
+@pytest.mark.parametrize(("start", "said"), [
+    ("missing", "learner.start=missing: no such file or directory"),
+    ("other_game", r"is of connect_four\(.*\), and this run plays tic_tac_toe\(.*name a run of the same board"),
+    ("other_network", "has another network than this run; add network.filters=16"),
+])
+def test_what_cannot_be_the_start_is_refused_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    weights_file(tmp_path / "other_game", "connect_four")
+    weights_file(tmp_path / "other_network", network=compose([*SMALL, "network.filters=16"]).network)
+    with pytest.raises(UsageError, match=said):
+        check_learner_start(compose([*SMALL, f"learner.start={start}", "run.dir=run"]))
+
+
+def test_policy_gradient_has_a_start_of_its_own() -> None:
+    with pytest.raises(UsageError, match=r"learner.start=x: policy gradient begins with the policy that policy.from="):
+        compose(["experiment=alphago_9x9_reinforce", "policy.from=random", "learner.start=x"])
