@@ -243,6 +243,7 @@ def test_what_the_processor_lacks_is_replaced_and_said(
 def test_without_openvino_torch_computes_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     game = Game("tic_tac_toe")
     monkeypatch.setattr("shusaku.actors.evaluators.factory.find_spec", lambda name: None)
+    monkeypatch.setattr(hardware, "cpu_has_int8", lambda: True)  # else int8 is not chosen at all
     for precision in ("fp32", "int8"):
         evaluator = make_evaluator(game, InferenceConfig(precision=precision), CONFIG, 8)
         assert evaluator.description.startswith("torch ")
