@@ -87,6 +87,13 @@ class Learner:
                                      self._device, StepSettings(config.max_grad_norm, self._is_bf16))
         self._queued = self._queue_skipped = 0  # steps since their outcome was read; skipped ones that were counted
 
+    def may_step(self) -> bool:
+        """Whether `step` may be called with the next batch: one rank of several waits for the others."""
+        return True
+
+    def end(self) -> None:
+        """No further step comes."""
+
     def step(self, batch: Batch) -> bool:
         """One gradient step; False if it was skipped because the loss or the gradient was not finite.
 

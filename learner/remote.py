@@ -21,18 +21,22 @@ from shusaku.common.mps import yield_to_others
 from shusaku.common.network.row_labels import row_labels
 from shusaku.common.remote_worker import RemoteWorker
 from shusaku.learner.dataset import open_dataset
+from shusaku.learner.learner import Learner
 from shusaku.learner.opponent_pool import OpponentPool
 from shusaku.learner.optimizers import run_share
 from shusaku.learner.policy_gradient import open_policy_gradient
+from shusaku.learner.remote_ranks import RankPlan, RemoteRanks
 from shusaku.learner.run_mirror import RunFiles, RunMirror, Snapshot
-from shusaku.learner.training_loop import TrainingLoop, TrainingReport
+from shusaku.learner.training_loop import TrainingLoop, TrainingReport, make_learner
 from shusaku.replay.backends import make_buffer
 from shusaku.replay.buffer import QueueOptions
+from shusaku.replay.share import Share
 
 OWN_DIRECTORY = "shusaku-learner-"  # before the process id, below the directory of temporary files
 # Calls of the RunFilesActor that may run at once, one of each kind: a version never waits for a checkpoint.
 QUICK, SLOW = "quick", "slow"
 FILES_GROUPS = {QUICK: 1, SLOW: 1}
+END_SECONDS = 5.0  # for the other ranks
 QUICK_SECONDS = 60.0  # that a quick one may take
 
 
@@ -52,6 +56,7 @@ class LearnerPlan:
     config_text: str  # of the run's config.yaml
     queue: QueueOptions | None = None  # of policy gradient
     files: Any = None  # handle of the RunFilesActor; None: the run directory is on this node
+    ranks: tuple[RankPlan, ...] = ()  # beside this process
     start: Any = None  # reference to the Weights that a new run begins with; None: untrained
 
 
@@ -70,18 +75,20 @@ class LearnerActor(RemoteWorker):
         """Learns and returns how it ended; raises what it cannot recover from."""
         with ExitStack() as stack:
             if self._plan.files is None:
-                return self._run(Path(self._plan.directory), None)
+                return self._run(Path(self._plan.directory), None, stack)
             remove_directories_of_the_dead()
             own = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f"{OWN_DIRECTORY}{os.getpid()}-")))
-            return self._run(own, RunMirror(RemoteFiles(self._plan.files, self._plan.incarnation), own))
+            return self._run(own, RunMirror(RemoteFiles(self._plan.files, self._plan.incarnation), own), stack)
 
-    def _run(self, directory: Path, mirror: RunMirror | None) -> TrainingReport:
+    def _run(self, directory: Path, mirror: RunMirror | None, stack: ExitStack) -> TrainingReport:
         plan, config = self._plan, self._plan.config
         yield_to_others(config.learner.gpus)
+        ranks = stack.enter_context(RemoteRanks(plan.ranks, self.activity)) if plan.ranks else None
         torch.set_num_threads(plan.threads or len(os.sched_getaffinity(0)))
         game = decided_game(config.game)
         buffer: Any
-        unseen, learner = None, None
+        unseen = None
+        learner: Learner | None = None
         if config.reinforce.enabled:
             self._pool = OpponentPool(directory, config.reinforce.pool_every)
             learner = open_policy_gradient(config, game, directory, self._pool)
@@ -94,21 +101,28 @@ class LearnerActor(RemoteWorker):
                 symmetries=config.learner.symmetries, labels=row_labels(game, config.learner),
                 epoch=plan.epoch, config_hash=plan.config_hash, url=plan.url, run_id=plan.run_id,
                 error_buffer=float(config.learner.publish_every * config.learner.batch_size), queue=plan.queue,
-                packed=config.learner.is_on_gpu,
+                packed=config.learner.is_on_gpu, share=Share(0, config.learner.ranks),
             )
         try:
+            start = None if plan.start is None else ray.get(plan.start)
+            if ranks is not None:
+                group = ranks.meet(torch.device(config.learner.chosen_device))
+                learner = make_learner(config, game, start, group)
             self._training = TrainingLoop(config, game, buffer, directory, config_hash=plan.config_hash,
                                           learner=learner, load_weights=self._offer_to_pool,
                                           share_done=lambda: run_share(self.run_seconds, config.run),
                                           activity=self.activity, unseen=unseen, mirror=mirror,
-                                          start=None if plan.start is None else ray.get(plan.start),
-                                          describe_run=lambda: {
+                                          start=start, describe_run=lambda: {
                                               "config": plan.config_text, "run_id": plan.run_id, "epoch": plan.epoch,
                                               "progress": {"seconds": self.run_seconds}})
             if self._stopping.is_set():
                 self._training.stop()
             self._built.set()
-            return self._training.run()
+            report = self._training.run()
+            if ranks is not None:
+                self._training.learner.end()
+                ranks.wait_for_end(END_SECONDS)
+            return report
         finally:
             buffer.close()
 

@@ -35,7 +35,9 @@ from shusaku.learner.checkpoints import (
     whole_checkpoints,
     write_checkpoint,
 )
+from shusaku.learner.collectives import Collectives
 from shusaku.learner.learner import Learner
+from shusaku.learner.ranks import RankedLearner
 from shusaku.learner.run_mirror import RunMirror
 from shusaku.learner.sample_age import SampleAge
 from shusaku.learner.state_copy import Diverged, LearnerState, StateBuffers
@@ -145,6 +147,7 @@ class TrainingLoop:
         self._writing: Future[None] | None = None  # the checkpoint that a thread is writing
         self._buffers = StateBuffers()  # of that checkpoint
         self._share_done = share_done
+        self._held: Any = None  # a batch that was drawn and is still to be learned from
         self.steps_left = 0  # of a turn that was stopped
         first = self._resume()
         self._batches: Prefetcher[Any] = Prefetcher(
@@ -344,10 +347,13 @@ class TrainingLoop:
     def _advance(self) -> bool:
         """One gradient step, and a publication if it is due; False if the buffer gave no rows."""
         begin = self._clock()
-        batch = self._batches.next()
+        batch = self._batches.next() if self._held is None else self._held
         if batch is None:
             return False
         self._activity.begin("a gradient step")
+        self._held = None if self.learner.may_step() else batch
+        if self._held is not None:
+            return False  # another rank has no rows yet
         steps = self._config.learner.steps
         share_of_steps = self.learner.step_count / steps if steps else 0.0
         self.learner.run_share, parts = max(self._share_done(), share_of_steps), self.learner.parts
@@ -476,12 +482,14 @@ class TrainingLoop:
         """The plain numbers and texts of this moment, but for the learner's."""
         replay = self._buffer.state()
         # What was drawn ahead is drawn again after a restart.
-        replay["sampled"] = max(0, replay["sampled"] - self._batches.ahead * self._config.learner.batch_size)
+        held = self._held is not None
+        ahead = self._batches.ahead + held
+        replay["sampled"] = max(0, replay["sampled"] - ahead * self._config.learner.batch_size)
         return {
             "format": FORMAT, "game": self._game.name, "config_hash": self._config_hash, "replay": replay,
             "version": published.version, "version_step": published.step, "scales": published.scales,
             "refused": published.rejected, "planes": published.planes,
-            "next_batch": self._batches.index, "steps_left": self.steps_left,
+            "next_batch": self._batches.index - held, "steps_left": self.steps_left,
             "local": local, "driver": self._describe_run(),
         }
 
@@ -555,12 +563,19 @@ class TrainingLoop:
             del self._notes[:-MAX_NOTES]
 
 
-def make_learner(config: Config, game: Game, start: Weights | None = None) -> Learner:
-    """The usual learner, of mini-batches of rows; heads that `start` does not have begin untrained."""
+def make_learner(
+    config: Config, game: Game, start: Weights | None = None, ranks: Collectives | None = None
+) -> Learner:
+    """The usual learner, of mini-batches of rows, or rank 0 of several.
+
+    Heads that `start` does not have begin untrained.
+    """
     network = Network(game.observation_shape, game.num_actions, config.network, make_targets(config.learner),
                       config.run.seed)
     if start is not None:
         load_known_tensors(network, start.tensors)
+    if ranks is not None:
+        return RankedLearner(network, game, config.learner, ranks, is_quantised=config.inference.is_quantised)
     return Learner(network, game, config.learner, is_quantised=config.inference.is_quantised)
 
 

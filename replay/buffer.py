@@ -15,6 +15,7 @@ from shusaku.common._core import Game
 from shusaku.common.config.schema import ReplayConfig
 from shusaku.common.messages import Control, GameRecord
 from shusaku.common.network.row_labels import RowLabels
+from shusaku.replay.share import Share
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -199,6 +200,7 @@ class WindowOptions(TypedDict, total=False):
     packed: bool  # batches hold PackedPlanes, for a learner on a GPU
     config_hash: str  # that records must carry; empty: any
     error_buffer: float  # samples by which playing and learning may run ahead of each other, see `RateLimiter`
+    share: Share  # of the games, that are read and checked here; a sample is as large a part of the mini-batch
 
 
 class BufferOptions(WindowOptions, total=False):

@@ -153,7 +153,7 @@ class GameQueue(RowWindow):
         return super().stats(**({"too_old": self.too_old} | fields))
 
     def _put(self, record: GameRecord, rows: int) -> None:
-        self._enter(record, rows)
+        self._enter(rows, self._place_of(record))
         version = learner_version(record) if rows else NEVER
         self._waiting.append(_Waiting(rows, version, record if version >= self.oldest_version else None))
 

@@ -1,5 +1,6 @@
 """The window of rows that a learner samples from, without locks and servers: the part that all buffers share."""
 
+import enum
 import hashlib
 from collections import deque
 from collections.abc import Iterator
@@ -13,10 +14,20 @@ from shusaku.common.messages import GameId, GameRecord
 from shusaku.common.network.row_labels import RowLabels
 from shusaku.replay.buffer import Batch, ReplayStats, Sample
 from shusaku.replay.rate_limiter import LimiterState, RateLimiter
+from shusaku.replay.share import Share
 from shusaku.replay.validation import InvalidRecordError, Quarantine, Validation
 from shusaku.replay.window import window_rows
 
 STATE = 1  # format of what `RowWindow.state` returns
+SPARE_GAMES = 16  # of the greatest length, that a window of a share has room for beside its part of the rows
+
+
+class _Place(enum.Enum):
+    """Where the rows of a game are."""
+
+    RING = enum.auto()  # they are learned from
+    TESTS = enum.auto()
+    ELSEWHERE = enum.auto()  # in another process of this learner
 
 
 class RowWindow:
@@ -32,6 +43,9 @@ class RowWindow:
     With `replay.surprise_weight` the rows of a game are sampled unequally often, but together as often as without it:
     the limiter counts a mini-batch as before, and each game gets its samples per position.
 
+    With a `share` the rows of the other games are elsewhere: they count for window and limiter, as their senders say,
+    and a mini-batch is the own part of one.
+
     Not thread-safe: the buffer holds a lock, also while rows are copied out of the ring (less than a millisecond for a
     usual batch, ten times that if games are replayed for it), so that no append overwrites a row that is being copied.
     """
@@ -40,9 +54,10 @@ class RowWindow:
         self, game: Game, config: ReplayConfig, *, batch_size: int, limited: bool = True, symmetries: bool = True,
         labels: RowLabels = RowLabels(),  # noqa: B008 - frozen
         threads: int = 1, packed: bool = False, config_hash: str = "", error_buffer: float = 0.0,
+        share: Share = Share(),  # noqa: B008 - frozen
     ) -> None:
         """See `WindowOptions`."""
-        self._config = config
+        self._config, self.share = config, share
         self.limiter = RateLimiter(
             samples_per_position=config.samples_per_position, minimum=config.minimum, capacity=config.capacity,
             rows_per_insert=game.max_plies, rows_per_sample=batch_size, error_buffer=error_buffer, enabled=limited,
@@ -51,14 +66,16 @@ class RowWindow:
         self.validation = Validation(game, config_hash)
         self.version = 0  # newest published
         self.accepted = 0  # games
+        # A window of whole games holds a few rows more or fewer than its part of the capacity.
+        self._capacity = share.part(config.capacity, slack=SPARE_GAMES * game.max_plies)
         self._ring = RowRing(
-            game, config.capacity, **asdict(labels),
+            game, self._capacity, **asdict(labels),
             policy_surprise=config.surprise_weight, value_surprise=config.value_surprise_weight,
             keeps_moves=config.keep == "moves",
         )
-        # Rows of each game in the window, and whether it is a test; oldest first.  The rows sum to limiter.size.
-        self._games: deque[tuple[int, bool]] = deque()
-        self._test_rows = 0  # of these games
+        # Rows of each game in the window, and where they are; oldest first.  The rows sum to limiter.size.
+        self._games: deque[tuple[int, _Place]] = deque()
+        self._rows_at = dict.fromkeys(_Place, 0)  # of these games
         # The newest rows of the test games: twice as many as there are on average in a full window, and some games.
         self._test_capacity = min(config.capacity, int(2 * config.test_share * config.capacity) + 4 * game.max_plies)
         self._tests = RowRing(game, self._test_capacity, **asdict(labels), keeps_moves=config.keep == "moves"
@@ -78,26 +95,38 @@ class RowWindow:
         """Adds a new game; InvalidRecordError, and no change, if the record breaks the rules of the game."""
         rows = self._replay(record)
         self.accepted += 1
-        self._enter(record, rows)
+        self._enter(rows, self._place_of(record))
+        self.limiter.insert(rows)
+        self._evict()
+
+    def begin_after(self, rows: int) -> None:
+        """Before the first game: so many rows were inserted by others, and have left the window."""
+        if self.is_empty:
+            self.limiter.inserted = self.limiter.deleted = rows
+
+    def accept_elsewhere(self, rows: int) -> None:
+        """Counts a new game of another share."""
+        self._enter(rows, _Place.ELSEWHERE)
         self.limiter.insert(rows)
         self._evict()
 
     def sample(self, batch_size: int, seed: int) -> Sample | None:
         """See `ReplayReader.sample`."""
-        end, size = self._ring.end, self.limiter.size - self._test_rows
+        end, size = self._ring.end, min(self._rows_at[_Place.RING], self._capacity)
         if not size or not self.limiter.sample(batch_size):
             return None
-        arrays = self._ring.sample(batch_size, end - size, end, seed, self._symmetries, self._threads, self._packed)
+        arrays = self._ring.sample(self.share.part(batch_size), end - size, end, seed, self._symmetries, self._threads,
+                                   self._packed)
         arrays["rows"] += self.limiter.inserted - end  # the ring counts from 0 in each process
         return Batch.of(arrays)
 
     def peek(self, count: int, seed: int, *, of_tests: bool) -> Batch | None:
         """See `ReplayReader.peek`."""
-        ring, size = self._ring, self.limiter.size - self._test_rows
+        ring, size = self._ring, min(self._rows_at[_Place.RING], self._capacity)
         if of_tests:
             if self._tests is None:
                 return None
-            ring, size = self._tests, min(self._test_rows, self._test_capacity)
+            ring, size = self._tests, min(self._rows_at[_Place.TESTS], self._test_capacity)
         if not size:
             return None
         return Batch.of(ring.sample(count, ring.end - size, ring.end, seed, False, self._threads, self._packed))
@@ -127,13 +156,19 @@ class RowWindow:
             self._refill_size, self._refill_games = self.limiter.size, len(self._games)
         self._is_refilling = True
         self._games.clear()
-        self._test_rows = 0
+        self._rows_at = dict.fromkeys(_Place, 0)
         self.limiter.deleted = self.limiter.inserted
 
     def refill(self, record: GameRecord) -> None:
         """Puts back the next game, oldest first; InvalidRecordError as in `accept`."""
-        rows = self._replay(record)
-        self._enter(record, rows)
+        self._put_back(self._replay(record), self._place_of(record))
+
+    def refill_elsewhere(self, rows: int) -> None:
+        """Counts the next game, if it is of another share, without counting it as new."""
+        self._put_back(rows, _Place.ELSEWHERE)
+
+    def _put_back(self, rows: int, place: "_Place") -> None:
+        self._enter(rows, place)
         self.limiter.deleted -= rows
         # Keep the newest games, at most as many rows as the window had, and let no game without rows be the oldest.
         while self._games and (self.limiter.size > self._refill_size or self._games[0][0] == 0):
@@ -159,31 +194,31 @@ class RowWindow:
             "window": window_rows(self._config, limiter.inserted), "capacity": self._config.capacity,
             "samples_per_position": limiter.sampled / max(1, limiter.inserted), "throttled": limiter.is_throttled,
             "waits_for": limiter.waits_for(), "accepted": self.accepted, "quarantined": self.quarantine.counts,
-            "nbytes": self._ring.nbytes + (self._tests.nbytes if self._tests else 0), "test_rows": self._test_rows,
+            "nbytes": self._ring.nbytes + (self._tests.nbytes if self._tests else 0),
+            "test_rows": self._rows_at[_Place.TESTS],
             "lost_games": self.lost_games, "lost_rows": self.lost_rows,
         }
         return ReplayStats(**own | fields)
 
     def _replay(self, record: GameRecord) -> int:
         """Replays the game into its ring; returns the number of its rows, InvalidRecordError as in `accept`."""
-        ring = self._tests if self._tests is not None and self._is_test(record) else self._ring
+        ring = self._tests if self._tests is not None and self._place_of(record) == _Place.TESTS else self._ring
         try:
             return ring.append(record, self.validation.own_komi(record))
         except ValueError as error:
             raise InvalidRecordError(str(error)) from None
 
-    def _is_test(self, record: GameRecord) -> bool:
+    def _place_of(self, record: GameRecord) -> "_Place":
         share = self._config.test_share
-        return share > 0 and is_test_game(record.game_id, share)
+        return _Place.TESTS if share > 0 and is_test_game(record.game_id, share) else _Place.RING
 
-    def _enter(self, record: GameRecord, rows: int) -> None:
-        is_test = self._is_test(record)
-        self._games.append((rows, is_test))
-        self._test_rows += rows * is_test
+    def _enter(self, rows: int, place: "_Place") -> None:
+        self._games.append((rows, place))
+        self._rows_at[place] += rows
 
     def _delete_oldest(self) -> None:
-        rows, is_test = self._games.popleft()
-        self._test_rows -= rows * is_test
+        rows, place = self._games.popleft()
+        self._rows_at[place] -= rows
         self.limiter.delete(rows)
 
     def _evict(self) -> None:

@@ -38,7 +38,7 @@ ORDER = (
     "common/ray_metrics.py",
     "configs",
     "replay", "replay/stream", "replay/backends.py",
-    "learner", "learner/training_loop.py", "learner/remote.py",
+    "learner", "learner/training_loop.py", "learner/remote_ranks.py", "learner/remote.py",
     "actors/evaluators", "actors/inference", "actors/self_play.py", "actors/pipelined_self_play.py",
     "actors/policy_games",
     "actors/open_games.py", "actors/actor_loop.py", "actors/analysis", "actors/arena", "actors/opponents",
@@ -50,6 +50,7 @@ ORDER = (
 )
 MAY_USE_RAY = {  # and all of deploy/
     "actors/arena/remote.py", "actors/remote.py", "actors/inference/transport.py", "learner/remote.py",
+    "learner/remote_ranks.py",
     "common/ray_metrics.py", "common/remote_worker.py",
 }
 WITHOUT_TORCH = (

@@ -87,6 +87,7 @@ _LIMITS: Limits = [
     ]),
     (number(at_least=1, at_most=4096), ["network.filters"]),
     (number(at_least=2), ["learner.batch_size"]),
+    (number(at_least=1, at_most=256), ["learner.ranks"]),
     (number(at_least=2, at_most=10000), ["rater.games", "gate.games"]),
     (number(", a share of the points", at_least=0, below=1), ["gate.score"]),
     (number(", a share of the time", above=0, at_most=1), ["rater.share", "gate.share"]),
@@ -168,6 +169,11 @@ def _conditions(config: Config) -> Iterator[_Condition]:
     yield "learner.targets", len(set(targets)) == len(targets), "names a target twice"
     yield ("learner.start", not (learner.start and config.reinforce.enabled),
            "policy gradient begins with the policy that policy.from= names; leave learner.start out")
+    plays = not (config.dataset.records or config.reinforce.enabled)
+    yield ("learner.ranks", learner.ranks == 1 or plays,
+           "several ranks share rows of games that come in; use learner.ranks=1 for policy gradient and finished games")
+    yield ("learner.batch_size", learner.batch_size % learner.ranks == 0 and learner.batch_size >= 2 * learner.ranks,
+           f"must be a multiple of learner.ranks={learner.ranks}, at least two rows for each")
     heads = learner.publish_heads
     yield ("learner.publish_heads", set(heads) <= set(PUBLISHED_HEADS) and len(set(heads)) == len(heads),
            f"must be made of {', '.join(PUBLISHED_HEADS)}, each once; policy and value are always published")

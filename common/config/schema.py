@@ -200,7 +200,8 @@ class LearnerConfig(OnDevice):
     """
 
     enabled: bool = True  # false: self-play only, the limiter is off too
-    batch_size: int = 256  # rows of a gradient step
+    batch_size: int = 256  # rows of a gradient step, of all ranks together
+    ranks: int = 1  # processes that learn together, each with its share of the games and rows; on several nodes, too
     start: str = ""  # what the network begins as: RUN_DIR | RUN_DIR/checkpoints/STEP | FILE | shipped; empty: untrained
     steps: int = 0  # gradient steps that end a run, summed over resumes, if its minutes do not; 0: any number
     targets: list[str] = field(default_factory=lambda: ["policy", "value"])  # what is learned

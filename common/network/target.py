@@ -39,6 +39,19 @@ def total_loss(
     predictions: Mapping[str, Tensor], batch: Labels, targets: Sequence[Target]
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """The sum that is minimised, and every target's own loss: means over the rows by their weight."""
-    share = batch["weight"] / batch["weight"].sum()  # [B]
+    return _losses(predictions, batch, targets, batch["weight"] / batch["weight"].sum())
+
+
+def summed_losses(
+    predictions: Mapping[str, Tensor], batch: Labels, targets: Sequence[Target]
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """The same as sums over the rows times their weight, for a part of a batch whose other rows are elsewhere."""
+    return _losses(predictions, batch, targets, batch["weight"])
+
+
+def _losses(
+    predictions: Mapping[str, Tensor], batch: Labels, targets: Sequence[Target], share: Tensor
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """`share` [B]: by which the loss of each row counts."""
     losses = {t.name: (t.loss(predictions[t.name], batch) * share).sum() for t in targets}
     return torch.stack([losses[t.name] * t.weight for t in targets]).sum(), losses

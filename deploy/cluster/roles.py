@@ -15,6 +15,7 @@ from shusaku.actors.inference.transport import CALLS
 from shusaku.actors.remote import ActorPlan, EvaluatorActor, InferenceServerActor, SelfPlayActor
 from shusaku.common.config.schema import Config, config_hash
 from shusaku.deploy.cluster.layout import Layout, actor_seed, without_secrets
+from shusaku.deploy.cluster.rank_places import rank_places
 from shusaku.deploy.cluster.workers import THREADS, RayRole
 from shusaku.deploy.run.composed_config import replace_settings
 from shusaku.deploy.run.devices import GATE_GPU
@@ -22,6 +23,7 @@ from shusaku.deploy.run.elo_record import is_rated
 from shusaku.deploy.run.gatekeeper import is_gated
 from shusaku.deploy.run.reinforce_start import queue_options
 from shusaku.learner.remote import FILES_GROUPS, LearnerActor, LearnerPlan, RunFilesActor
+from shusaku.learner.remote_ranks import RankPlan
 
 LEAST_CLIENTS = 32  # that an inference server has threads for, as actors may be added to a run
 EVALUATOR_NICE = 19
@@ -69,9 +71,20 @@ def make_roles(
         actors_here = min(actors(), math.floor(cores / config.actors.cpus))
         threads = config.learner.threads or (
             max(1, cores - math.ceil(actors_here * config.actors.cpus)) if is_here else 0)
+        ranks: tuple[RankPlan, ...] = ()
+        if config.learner.ranks > 1:
+            known: Any = ray
+            nodes = {node["NodeID"]: node["Resources"].get("CPU", 0.0) for node in known.nodes() if node["Alive"]}
+            first, *others = rank_places(
+                nodes, own_node, config.learner.ranks, on_gpus=config.learner.is_on_gpu, actors=actors(),
+                cpus_per_actor=config.actors.cpus, threads=config.learner.threads)
+            threads = first.threads
+            ranks = tuple(RankPlan(config, digest, epoch, url if place.node == own_node else remote_url, run_id,
+                                   f"rank {number} ({epoch}.{incarnation})", place.node, place.threads)
+                          for number, place in enumerate(others, 1))
         return (LearnerPlan(config, digest, epoch, incarnation, str(directory.resolve()),
                             url if is_here else remote_url, run_id, threads, seconds(), config_text,
-                            queue_options(config, takes_turns=False), files, start),)
+                            queue_options(config, takes_turns=False), files, ranks, start),)
 
     roles = []
     if config.learner.enabled:

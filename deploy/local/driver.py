@@ -25,6 +25,7 @@ from shusaku.actors.policy_games.value_games import make_value_games
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common.config.rules import check_self_play
 from shusaku.common.config.schema import Config, config_hash
+from shusaku.common.errors import UsageError
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.messages import Weights
 from shusaku.common.network.row_labels import row_labels
@@ -69,6 +70,8 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
     check_start(config)
     check_policies(config)
     check_learner_start(config)
+    if config.learner.ranks > 1:
+        raise UsageError(f"learner.ranks={config.learner.ranks}: one process is one rank; use shusaku train")
     row_labels(configured_game(config.game), config.learner)  # refused before anything is made
     on_devices = settle_here(config)
     with ExitStack() as stack:

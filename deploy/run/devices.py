@@ -61,14 +61,14 @@ def devices_of(config: Config, gpus: float, here: float | None = None, *, most_s
     # A part that computes on the CPU may hold a share that is asked for, as a stand-in for one that needs it.
     share = learner.gpus if learner.enabled else 0.0
     if learns and not share:
-        share = _share_of_learner(config, gpus) if serves else 1.0
+        share = _share_of_learner(config, gpus) if serves and learner.ranks == 1 else 1.0
     servers, each = inference.servers or 1, 0.0
     if serves:
-        free = _free(gpus, share)
+        free = _free(gpus, share, learner.ranks)
         each = inference.gpus_per_server or _share_of_each(free, inference.servers or 1)
         servers = inference.servers or max(1, min(most_servers, sum(_fit(one, each) for one in free)))
     devices = Devices(CUDA if serves else CPU, CUDA if learns else CPU, servers, each, share,
-                      _reason(gpus, servers, each, share, learns, obstacle), share <= here + SLACK)
+                      _reason(gpus, servers, each, share, learns, obstacle, learner.ranks), share <= here + SLACK)
     _check(config, devices, gpus, here)
     return devices if devices.learner_is_here else replace(
         devices, reason=f"{devices.reason}; the learner on another machine")
@@ -142,11 +142,12 @@ def _share_of_learner(config: Config, gpus: float) -> float:
     return 1 - beside * each if each < 1 else HALF
 
 
-def _free(gpus: float, share: float) -> list[float]:
-    """What is free of each GPU, once the learner has its share of one of them."""
+def _free(gpus: float, share: float, ranks: int) -> list[float]:
+    """What is free of each GPU, once each rank of the learner has its share of one of them."""
     each = [1.0] * math.floor(gpus + SLACK)
-    if share and each:
-        each[0] -= share
+    if share:
+        for place in range(min(ranks, len(each))):
+            each[place] -= share
     return each
 
 
@@ -175,29 +176,37 @@ def _check(config: Config, devices: Devices, gpus: float, here: float) -> None:
         raise UsageError("inference.precision=int8: a GPU computes in bf16, fp16 or fp32 here; use "
                          "inference.precision=auto, or inference.device=cpu")
     asked = f"inference.device={config.inference.device}, learner.device={config.learner.device}: "
-    needed = devices.servers * devices.gpus_per_server * serves + devices.learner_gpus
-    fitting = sum(_fit(one, devices.gpus_per_server) for one in _free(gpus, devices.learner_gpus)) if serves else 0
+    ranks = config.learner.ranks
+    needed = devices.servers * devices.gpus_per_server * serves + ranks * devices.learner_gpus
+    free = _free(gpus, devices.learner_gpus, ranks)
+    fitting = sum(_fit(one, devices.gpus_per_server) for one in free) if serves else 0
     for section, device in (("inference", config.inference.device), ("learner", config.learner.device)):
         if device == CUDA and not gpus:
             raise UsageError(f"{section}.device=cuda: there is no GPU; use {section}.device=cpu, or auto")
+    if ranks > 1 and devices.learner_gpus and ranks > math.floor(gpus + SLACK):
+        raise UsageError(f"learner.ranks={ranks}: each needs a GPU to itself, and there are {gpus:g}; use "
+                         f"learner.ranks={max(1, math.floor(gpus + SLACK))} at most, or learner.device=cpu")
     if not devices.learner_is_here and devices.learner_gpus <= gpus + SLACK and (stays := _tie_of_learner(config)):
         raise UsageError(f"{asked}this learner {stays} the machine where the command began, which has {here:g} GPUs; "
                          "begin there where a GPU is, or use learner.device=cpu")
     if needed > gpus + SLACK or (serves and devices.servers > fitting):
         raise UsageError(
             f"{asked}{devices.servers if serves else 0} inference servers with {devices.gpus_per_server:g} GPU each "
-            f"and a learner with {devices.learner_gpus:g} do not fit on the {gpus:g} GPUs that there are; use cpu for "
+            f"and {'a learner' if ranks == 1 else f'{ranks} ranks'} with {devices.learner_gpus:g} do not fit on the {gpus:g} GPUs that there are; use cpu for "
             "one of them, fewer inference.servers, or smaller inference.gpus_per_server and learner.gpus")
 
 
-def _reason(gpus: float, servers: int, each: float, share: float, learns: bool, obstacle: str) -> str:
+def _reason(
+    gpus: float, servers: int, each: float, share: float, learns: bool, obstacle: str, ranks: int
+) -> str:
     if not each and not share:
         return "no GPU: all on CPUs" if not gpus else f"on CPUs, of {gpus:g} GPUs none: {obstacle or 'as asked for'}"
     serving = f"games on CPUs ({obstacle or 'as asked for'})"
     if each:
         serving = f"{servers} inference server{'s' * (servers > 1)} with {_gpu(each)}{' each' * (servers > 1)}"
-    learning = f"the learner with {_gpu(share)}" if learns else (
-        f"the learner on CPUs, which holds {_gpu(share)}" if share else "the learner on CPUs")
+    learner = "the learner" if ranks == 1 else f"{ranks} ranks of the learner"
+    learning = f"{learner} with {_gpu(share)}{' each' * (ranks > 1)}" if learns else (
+        f"{learner} on CPUs, which holds {_gpu(share)}" if share else f"{learner} on CPUs")
     return f"{serving}; {learning}; of {gpus:g} in all"
 
 

@@ -36,6 +36,9 @@ class RedisBuffer:
     window is empty, and both playing and learning wait.  While the server does not answer, sampling continues with the
     rows in memory.
 
+    With a `share` the games of the others count by what their senders say.  Only the first one tells the server limits
+    and counters; the others begin with the oldest game that the server holds.
+
     Any thread may call any method.  `append`, `control`, `fence` and `stop` ask the server and raise ReplayUnavailable;
     `sample`, `stats` and `record_version` do not, and a fault of the server raises nothing there.
     """
@@ -283,7 +286,9 @@ class RedisBuffer:
         with self._lock:
             limiter = self._window.limiter
             credit = limiter.credit()
-            limit = -1 if credit is None else self._counted + credit
+            limit: int | None = -1 if credit is None else self._counted + credit
+            if not self._window.share.is_first:
+                limit = None
             counters = {"sampled": limiter.sampled, "ingested": limiter.inserted, "window": limiter.size}
             version, position, boot = self._window.version, self._position, self._boot
         return self._tail.read(position, boot, version, limit, counters)
@@ -333,9 +338,13 @@ class RedisBuffer:
 
     def _take(self, entry: Entry) -> None:
         """Puts one entry of the stream into the window, or into quarantine."""
+        share = self._window.share
         is_old = 0 < entry.number <= self._refill_until
         if entry.is_ours and not is_old and entry.total - entry.rows < self._total:
             entry = entry._replace(is_ours=False)  # the script's totals never go back
+        if not (share.holds(entry.number) if entry.is_ours else share.is_first):
+            self._pass_by(entry, is_old)
+            return
         record, reason = self._decode(entry)
         with self._lock:
             self._advance(entry, is_old)
@@ -350,6 +359,17 @@ class RedisBuffer:
             self._refuse(entry, reason, entry.data)
         elif not is_old and self._on_accept is not None:
             self._on_accept(entry.data)
+
+    def _pass_by(self, entry: Entry, is_old: bool) -> None:
+        """Counts an entry of another share, whose reader looks into it."""
+        with self._lock:
+            self._advance(entry, is_old)
+            if entry.is_ours and is_old:
+                self._window.refill_elsewhere(entry.rows)
+            elif entry.is_ours:
+                self._window.accept_elsewhere(entry.rows)
+            if entry.number == self._refill_until:
+                self._end_refill()
 
     def _count_for_sender(self, entry: Entry, reason: str) -> None:
         """Fences the sender of the entry if most of its games are refused."""
@@ -381,6 +401,8 @@ class RedisBuffer:
         """Moves the place of reading behind this entry, unless another program wrote it: ours may get smaller ids."""
         if not entry.is_ours:
             return
+        if self._position == START and not self._window.share.is_first:
+            self._window.begin_after(entry.total - entry.rows)
         self._position = entry.id
         self._total = entry.total
         if not is_old:

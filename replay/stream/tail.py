@@ -56,9 +56,13 @@ class StreamTail:
         self._read: tuple[str, bytes] = ("", b"")  # id and digest of the newest entry that was read
         self._checked = 0  # breaks of the connection after which that entry was found again
 
-    def read(self, after: str, boot: str, version: int, limit: int, counters: Mapping[str, int]) -> Reading:
-        """Reads the entries after id `after`; reports limit (-1: none), version and counters if they changed."""
-        report: list[str | int] = [boot, version, limit, *(part for pair in counters.items() for part in pair)]
+    def read(self, after: str, boot: str, version: int, limit: int | None, counters: Mapping[str, int]) -> Reading:
+        """Reads the entries after id `after`; reports limit (-1: none), version and counters if they changed.
+
+        Without a limit nothing is reported: another process does that.
+        """
+        report: list[str | int] = [boot, version, "" if limit is None else limit,
+                                   *(part for pair in counters.items() for part in pair)]
         written, self._written = self._written, []  # unknown again if this fails
         arguments: list[str | int] = report if report != written else [boot, version, ""]
         keys = [self._keys.control, self._keys.counters]

@@ -1,0 +1,80 @@
+"""What the processes of one learner tell each other: sums and copies of tensors, by gloo on CPUs or NCCL on GPUs.
+
+No Ray here, and no state of the process: several groups may live in one, as in the tests.
+"""
+
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed
+from torch import Tensor
+
+# That a call within a step may wait for the others, who are at the same step: a rank that does not come has lost its
+# machine or hangs.  Between two steps rank 0 may be waiting for games, as long as that takes.
+STEP_SECONDS = 30.0
+IDLE_DAYS = 365.0
+MEET_SECONDS = 60.0  # for ranks that are all there to find each other
+
+Store = Any  # where ranks find each other: a torch.distributed.Store
+dist: Any = torch.distributed  # whose types do not name what is used here
+
+
+class Collectives:
+    """One rank's end of a group; all ranks make the same calls in the same order.
+
+    RuntimeError if another rank has ended, or does not come in time.  Sums have the same bits on all ranks.
+    """
+
+    def __init__(
+        self, store: Store, rank: int, size: int, *, device: torch.device = torch.device("cpu"),  # noqa: B008
+        host: str = "127.0.0.1", seconds: float = STEP_SECONDS,
+    ) -> None:
+        """Waits until all `size` ranks are there; `host`: the address at which the other ranks reach this one."""
+        self.rank, self.size, self.device = rank, size, device
+        self._idle = _gloo(store, "idle", rank, size, host, IDLE_DAYS * 86400)
+        self._group = (_nccl(store, rank, size, seconds) if device.type == "cuda"
+                       else _gloo(store, "step", rank, size, host, seconds))
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        """The tensor with the sum over all ranks in it."""
+        self._group.allreduce([tensor]).wait()
+        return tensor
+
+    def least(self, value: int) -> int:
+        """The least of the numbers of all ranks."""
+        tensor = torch.tensor([value], device=self.device)
+        options = dist.AllreduceOptions()
+        options.reduceOp = dist.ReduceOp.MIN
+        self._group.allreduce([tensor], options).wait()
+        return int(tensor)
+
+    def gather(self, tensor: Tensor) -> Tensor:
+        """[size, ...]: the tensors of all ranks, in their order."""
+        table = tensor.new_empty((self.size, *tensor.shape))
+        self._group.allgather([list(table.unbind())], [tensor]).wait()
+        return table
+
+    def copy_of_first(self, tensor: Tensor) -> Tensor:
+        """The tensor with what rank 0 has in it; the others may wait for that as long as it takes.  On the CPU."""
+        self._idle.broadcast(tensor, 0).wait()
+        return tensor
+
+
+def open_store(address: str, port: int = 0) -> Store:
+    """The store of a group at rank 0 (port 0: it gets a free one), or at the others a way to that one."""
+    return dist.TCPStore(address, port, is_master=port == 0, wait_for_workers=False,
+                         timeout=timedelta(seconds=MEET_SECONDS))
+
+
+def _gloo(store: Store, name: str, rank: int, size: int, host: str, seconds: float) -> Any:
+    options = dist.ProcessGroupGloo._Options()
+    options._devices = [dist.ProcessGroupGloo.create_device(hostname=host)]
+    options._timeout = timedelta(seconds=seconds)
+    return dist.ProcessGroupGloo(dist.PrefixStore(name, store), rank, size, options)
+
+
+def _nccl(store: Store, rank: int, size: int, seconds: float) -> Any:
+    options = dist.ProcessGroupNCCL.Options()
+    options._timeout = timedelta(seconds=seconds)
+    return dist.ProcessGroupNCCL(dist.PrefixStore("step", store), rank, size, options)
