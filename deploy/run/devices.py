@@ -192,8 +192,9 @@ def _check(config: Config, devices: Devices, gpus: float, here: float) -> None:
     if needed > gpus + SLACK or (serves and devices.servers > fitting):
         raise UsageError(
             f"{asked}{devices.servers if serves else 0} inference servers with {devices.gpus_per_server:g} GPU each "
-            f"and {'a learner' if ranks == 1 else f'{ranks} ranks'} with {devices.learner_gpus:g} do not fit on the {gpus:g} GPUs that there are; use cpu for "
-            "one of them, fewer inference.servers, or smaller inference.gpus_per_server and learner.gpus")
+            f"and {'a learner' if ranks == 1 else f'{ranks} ranks'} with {devices.learner_gpus:g} do not fit on the "
+            f"{gpus:g} GPUs that there are; use cpu for one of them, fewer inference.servers, or smaller "
+            "inference.gpus_per_server and learner.gpus")
 
 
 def _reason(
