@@ -43,6 +43,7 @@ from shusaku.common.messages import Weights
 from shusaku.common.remote_worker import RemoteWorker
 from shusaku.common.resignation import NEVER_RESIGN
 from shusaku.common.stage_timer import StageTimer
+from shusaku.common.tls.authority import Certificate
 from shusaku.replay.stream.append import Appender
 from shusaku.replay.stream.open_games import take_open_games
 from shusaku.replay.stream.writer import AsyncWriter
@@ -207,9 +208,10 @@ class ServerReport:
 class InferenceServerActor(_Shell):
     """Evaluates the leaves of all actors with one network."""
 
-    def __init__(self, config: Config, index: int, sizes: list[int]) -> None:
+    def __init__(self, config: Config, index: int, sizes: list[int], certificate: Certificate | None = None) -> None:
+        """`certificate`: of its TCP listener; None: that does not encrypt."""
         super().__init__()
-        self._config, self._index, self._sizes = config, index, sizes
+        self._config, self._index, self._sizes, self._certificate = config, index, sizes, certificate
 
     def run(self) -> str:
         """Serves until it is stopped, and returns why it stopped."""
@@ -250,7 +252,7 @@ class InferenceServerActor(_Shell):
             self._open.append(shared)
         with suppress(OSError, RuntimeError):
             host = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
-            listener = TcpServer(self._server, host)
+            listener = TcpServer(self._server, host, certificate=self._certificate)
             tcp = listener.address
             self._open.append(listener)
         self._listeners = Listeners(ray.get_runtime_context().get_node_id(), memory, tcp)

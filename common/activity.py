@@ -23,6 +23,8 @@ class Heartbeat:
     is_ready: bool = True  # everything is built, and its work has begun
     slowest: Mapping[str, float] = field(default_factory=dict)  # activity -> seconds of the longest that has ended
     troubles: Sequence[str] = ()  # what is wrong now, in a line each
+    host: str = ""  # that it runs on
+    clock: float = 0.0  # of that host, seconds since 1970; 0: not read
 
 
 class _Now(NamedTuple):

@@ -12,7 +12,8 @@ from urllib.parse import unquote
 
 MASK = "***"
 _NAMES = r"(?:pass|passwd|password|passphrase|pwd|token|secret|credentials?|api_?key)"
-_SECRET_KEY = re.compile(rf"(?i)(?:{_NAMES}|key)$")  # of a setting, a map or an option of an address
+# No secret, but a page long: the certificate in the address of a run's own server.
+_SECRET_KEY = re.compile(rf"(?i)(?:{_NAMES}|key|ssl_ca_data)$")  # of a setting, a map or an option of an address
 # The last @ ends it, because a password may hold one.
 _ADDRESS_PASSWORD = re.compile(r"(?<=://)([^/@\s:]*):\S+(?=@)")
 _ADDRESS_OPTION = re.compile(r"(?<=[?&])([^=&#\s?]{1,100})=([^&#\s]+)")

@@ -1,8 +1,11 @@
 """What every worker on Ray has: heartbeats from a thread of its own, a place, and a way to be stopped."""
 
 import os
+import platform
 import threading
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import ray
 
@@ -27,7 +30,7 @@ class RemoteWorker:
     def heartbeat(self, run_seconds: float) -> Heartbeat:
         """What the worker does now; `run_seconds`: training time of the run, which stands still in an outage."""
         self.run_seconds = run_seconds
-        return self.activity.heartbeat(self.troubles())
+        return replace(self.activity.heartbeat(self.troubles()), host=platform.node(), clock=time.time())
 
     @ray.method(concurrency_group=CONTROL)
     def location(self) -> tuple[str, int]:

@@ -31,7 +31,7 @@ ORDER = (
     "common/remote_worker.py",
     "common/durable_files.py", "common/measured_choices.py", "common/checked_json.py", "common/json_lines.py",
     "common/masking.py", "common/own_files.py", "common/suggestions.py", "common/hardware.py", "common/stage_timer.py",
-    "common/cpu_share.py", "common/config",
+    "common/cpu_share.py", "common/tls", "common/config",
     "common/messages.py", "common/resignation.py",
     "common/codec.py", "common/leaves_codec.py", "common/open_game_codec.py",
     "common/external", "common/search.py", "common/network", "common/metrics.py", "common/prometheus.py",

@@ -1,6 +1,7 @@
 """The transport of a client on another host than its inference server: requests and answers over TCP."""
 
 import socket
+import ssl
 import time
 from collections.abc import Callable
 
@@ -18,7 +19,7 @@ from shusaku.actors.inference.tcp_handshake import (
     new_nonce,
     proof,
 )
-from shusaku.actors.inference.tcp_server import keep_alive
+from shusaku.common.tls.relay import keep_alive
 
 STAGED_BYTES = 1 << 16  # read at once, so that a small answer takes one call
 
@@ -39,6 +40,8 @@ class TcpTransport(Connection):
         self._socket = socket.create_connection((address.host, address.port), CONNECT_SECONDS)
         try:
             keep_alive(self._socket)
+            if address.authority:
+                self._socket = _encrypted(self._socket, address)
             self._shake_hands(address.token, client)
         except OSError:
             self.close()
@@ -90,3 +93,14 @@ class TcpTransport(Connection):
                 raise ConnectionRefusedError("the inference server did not accept the client")
             data += part
         return bytes(data)
+
+
+def _encrypted(connection: socket.socket, address: TcpAddress) -> socket.socket:
+    """The same connection by TLS; OSError if this is not the server of the address."""
+    context = ssl.create_default_context(cadata=address.authority)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    try:
+        return context.wrap_socket(connection, server_hostname=address.name)
+    except OSError:
+        connection.close()
+        raise

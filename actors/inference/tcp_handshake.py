@@ -29,6 +29,8 @@ class TcpAddress(NamedTuple):
     host: str
     port: int
     token: str
+    name: str = ""  # in the server's certificate; empty: nothing is encrypted
+    authority: str = ""  # certificate of the authority that signed it, PEM
 
     def __repr__(self) -> str:
         """Without the token, which belongs into no log."""

@@ -1,7 +1,8 @@
 """The inference server's listener for clients of other hosts: requests and answers over TCP.
 
 A client proves that it knows the server's token, see `tcp_handshake`; then its requests go to the same queue as those
-of shared memory.  The server's side of a connection is `common/core/serving/tcp_peer.h`.
+of shared memory.  The server's side of a connection is `common/core/serving/tcp_peer.h`.  With a certificate this
+listener is reached by its own machine alone, through a process that decrypts (`common.tls.relay`).
 """
 
 import contextlib
@@ -12,21 +13,50 @@ from shusaku.actors.inference.listener import Arrival, Listener
 from shusaku.actors.inference.server import InferenceServer
 from shusaku.actors.inference.tcp_handshake import GREETING, MARK, REPLY, TcpAddress, is_proof, new_nonce, proof
 from shusaku.common import _core
+from shusaku.common.tls.authority import Certificate
+from shusaku.common.tls.relay import keep_alive
+from shusaku.common.tls.relay_process import RelayProcess
 
-LOST_SECONDS = 20  # without a sign of life of the client's host
+LOOPBACK = "127.0.0.1"
 
 
 class TcpServer(Listener):
     """Accepts clients of other hosts and serves them."""
 
-    def __init__(self, server: InferenceServer, host: str, port: int = 0) -> None:
-        """Listens on this address of the host; port 0: any free one.  OSError if it cannot."""
+    def __init__(self, server: InferenceServer, host: str, port: int = 0, certificate: Certificate | None = None
+                 ) -> None:
+        """Listens on this address of the host; port 0: any free one.  OSError if it cannot.
+
+        `certificate`: what it encrypts with; None: requests and answers travel in clear.
+        """
         if not hasattr(_core, "RequestPort"):
             raise OSError("the listener needs Linux")
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listener = socket.create_server((host, port), family=family)
+        own_host, own_port = (host, port) if certificate is None else (LOOPBACK, 0)
+        family = socket.AF_INET6 if ":" in own_host else socket.AF_INET
+        listener = socket.create_server((own_host, own_port), family=family)
         self.address = TcpAddress(host, listener.getsockname()[1], secrets.token_hex(32))
+        self._relay: RelayProcess | None = None
+        if certificate is not None:
+            try:
+                self._relay = RelayProcess(certificate, host, (LOOPBACK, self.address.port), port)
+            except OSError:
+                listener.close()
+                raise
+            self.address = self.address._replace(port=self._relay.port, name=certificate.name,
+                                                 authority=certificate.authority)
         super().__init__(server, listener, "tcp")
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its threads and its relay run."""
+        return super().is_alive and (self._relay is None or self._relay.is_alive)
+
+    def close(self) -> None:
+        """Ends every connection; closing it again does nothing."""
+        super().close()
+        if self._relay is not None:
+            self._relay.close()
+            self._relay = None
 
     def _greet(self, client: socket.socket) -> bytes | None:
         keep_alive(client)
@@ -50,12 +80,3 @@ class TcpServer(Listener):
             self._port.attach_tcp(self._attach(arrival), number)
         return True
 
-
-def keep_alive(connection: socket.socket) -> None:
-    """A host that is gone without a word is noticed; small frames go at once."""
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in (("TCP_KEEPIDLE", LOST_SECONDS // 2), ("TCP_KEEPINTVL", LOST_SECONDS // 4),
-                          ("TCP_KEEPCNT", 2), ("TCP_USER_TIMEOUT", 1000 * LOST_SECONDS)):
-        if hasattr(socket, option):
-            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)

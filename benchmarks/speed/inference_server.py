@@ -1,12 +1,12 @@
 """What the inference server itself costs: processes that ask through shared memory, an evaluator that is free.
 
     python -m benchmarks.speed.inference_server [--game go] [--size 9] [--clients 16] [--positions 64] [--seconds 5]
-        [--ways memory tcp ray]     # TCP and Ray's calls, too, by turns
+        [--ways memory tcp tls ray]     # TCP, encrypted TCP and Ray's calls, too, by turns
 
 Each client is a process that has two requests in flight, as an actor has, encodes its leaves for every request and
 decodes every answer.  `server_us_per_request` is processor time of the server's process for one request: the wake-up,
-checking, laying into a batch, the evaluator, rounding, the answer.  A line of benchmarks/results/inference_server.jsonl
-holds the runs of one call.
+checking, laying into a batch, the evaluator, rounding, the answer; with tls also the relay's.  A line of
+benchmarks/results/inference_server.jsonl holds the runs of one call.
 """
 
 import argparse
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import psutil
 import ray
 
 from benchmarks.lib import ROOT, record
@@ -41,13 +42,15 @@ from shusaku.common.config.search import PuctConfig
 from shusaku.common.leaves_codec import LeavesCodec
 from shusaku.common.messages import Leaves, Weights
 from shusaku.common.search import search_options, self_play_options
+from shusaku.common.tls.authority import RunAuthority
+from shusaku.common.tls.relay import NAME as RELAY
 
 FILE = "inference_server.jsonl"
 CONTEXT = multiprocessing.get_context("spawn")
 BATCH = 1024
 WARM_UP_S = 1.0
 POLL_S = 0.01
-WAYS = ("memory", "tcp", "ray")
+WAYS = ("memory", "tcp", "tls", "ray")
 
 
 class Asked(NamedTuple):
@@ -122,6 +125,9 @@ class Served:
                                       deadline_ms=options.deadline_ms)
         self.server.load(Weights(1, 0, {}, {}, game.name, game.params))
         self.memory, self.tcp = SharedMemoryServer(self.server), TcpServer(self.server, "127.0.0.1")
+        self.tls = TcpServer(self.server, "127.0.0.1", certificate=RunAuthority().issue("inference-0"))
+        relays = [child for child in psutil.Process().children() if child.name() == RELAY]
+        self._relay = relays[0]
 
     def infer(self, client: int, payload: bytes) -> bytes:
         """A call through Ray."""
@@ -132,14 +138,15 @@ class Served:
         return Listeners("", "", None)
 
     def count(self) -> tuple[float, int, int]:
-        """Processor time of this process, rows and batches up to now."""
-        stats = self.server.stats()
-        return time.process_time(), stats.rows, stats.batches
+        """Processor time of this process and its relay, rows and batches up to now."""
+        stats, relay = self.server.stats(), self._relay.cpu_times()
+        return time.process_time() + relay.user + relay.system, stats.rows, stats.batches
 
     def close(self) -> None:
         """Ends every connection."""
         self.memory.close()
         self.tcp.close()
+        self.tls.close()
         self.server.close()
 
 
@@ -162,7 +169,7 @@ def measure_in(meeting: Path, way: str, options: argparse.Namespace) -> dict[str
         ray.kill(served)
     else:
         here = Served(options)
-        address = here.memory.address if way == "memory" else here.tcp.address
+        address = {"memory": here.memory, "tcp": here.tcp, "tls": here.tls}[way].address
         with ProcessPoolExecutor(options.clients, CONTEXT) as pool:
             asked = [pool.submit(ask, client, address, *common) for client in range(options.clients)]
             before, after = count_twice(here.count, meeting, options)

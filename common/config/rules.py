@@ -29,6 +29,7 @@ _LIMITS: Limits = [
     (matches(r"[A-Za-z0-9.:-]+", "must be an address or a name of this machine, such as 127.0.0.1"), ["view.host"]),
     (one_of("auto", "never"), ["run.resume"]),
     (one_of("none", "win_rate"), ["gating"]),
+    (one_of("none", "tls"), ["replay.encryption", "inference.encryption"]),
     (one_of("one", "all"), ["value.rows"]),
     (one_of("auto", "actor", "server"), ["inference.placement"]),
     (one_of("auto", "openvino", "torch", "uniform", "pseudo_random", "simulated_gpu"), ["inference.runtime"]),
@@ -162,6 +163,8 @@ def _conditions(config: Config) -> Iterator[_Condition]:
            f"must be at most 1 together with replay.surprise_weight={replay.surprise_weight:g}")
     yield ("replay.actor_url", replay.actor_url == "" or replay.url != "",
            "is for a server of yours; give its replay.url or replay.url_file as well")
+    yield ("replay.encryption", not (replay.encryption == "tls" and replay.url),
+           "is for the run's own server; yours is encrypted if replay.url begins with rediss://, so leave this out")
     yield ("learner.targets", not unknown,
            f"there is no target {unknown}; nearest: {nearest(unknown, TARGETS)}; there are {', '.join(TARGETS)}")
     yield ("learner.targets", not {"policy", "value"}.isdisjoint(targets),

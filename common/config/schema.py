@@ -86,6 +86,7 @@ class InferenceConfig(OnDevice):
     simulated_gpu_batches: int = 0  # after which it fails for good, to see what a run does then; 0: never
     precision: str = "auto"  # fp32 | bf16 | fp16 (GPU) | int8 (CPU, if its error is small); auto: the fastest, measured
     device: str = "auto"  # cpu | cuda; auto: GPUs of a run, as `shusaku plan` says
+    encryption: str = "none"  # of requests that cross machines: none | tls (certificates are made for each start)
     gpu_program: str = "auto"  # on a GPU, for full batches: eager | compiled; auto: the faster one, measured once
 
     @property
@@ -154,6 +155,7 @@ class ReplayConfig:
     actor_url: str = ""  # as actors reach your server, where that differs: another user, another address
     url_file: str = ""  # a file of mode 600 that holds the URL; else SHUSAKU_REPLAY_URL of the environment is taken
     actor_url_file: str = ""  # the same for actor_url
+    encryption: str = "none"  # of the own server, for other machines: none | tls (certificates are made for each start)
     megabytes: int = 4096  # games that the server keeps at most, whatever `capacity` says
     test_share: float = 0.0  # of the games that are never learned from: the loss on them is measured beside training's
 

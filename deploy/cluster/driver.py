@@ -20,6 +20,7 @@ from shusaku.common.messages import Weights
 from shusaku.common.network.weights import load_weights, random_weights
 from shusaku.common.ray_metrics import RayMetrics
 from shusaku.common.resignation import NEVER_RESIGN
+from shusaku.common.tls.authority import RunAuthority
 from shusaku.deploy.cluster.actor_totals import ActorTotals
 from shusaku.deploy.cluster.arena_calls import GateCalls, RaterCalls
 from shusaku.deploy.cluster.broadcast import Broadcast
@@ -32,6 +33,7 @@ from shusaku.deploy.cluster.status import count_roles, list_processes, list_runt
 from shusaku.deploy.cluster.strength_meter import StrengthMeter
 from shusaku.deploy.cluster.supervisor import Supervisor
 from shusaku.deploy.cluster.workers import RayWorker, cause_of
+from shusaku.deploy.ray_runtime.node_check import check_nodes
 from shusaku.deploy.ray_runtime.session import RaySession
 from shusaku.deploy.run.calibration import with_scales
 from shusaku.deploy.run.change_over import move_to_stream
@@ -78,7 +80,8 @@ class ClusterRun(TrainingRun):
         """
         super().__init__(config, directory, signals, console, SHOW_SECONDS)
         self.identity, self.session = identity, session
-        self.store = ReplayStore(config, directory.path, identity.run_id, self.log)
+        self._authority = RunAuthority() if "tls" in (config.replay.encryption, config.inference.encryption) else None
+        self.store = ReplayStore(config, directory.path, identity.run_id, self.log, self._authority)
         self.supervisor = Supervisor(stuck_seconds=config.cluster.stuck_seconds)
         self.outage = Outage()
         self.on_cpus, self.precision = on_cpus, precision
@@ -108,6 +111,8 @@ class ClusterRun(TrainingRun):
             self.log(f"devices: {self.layout.devices.reason}")
         keep_start(config, self.directory.path)
         control = self.store.start("" if self.session.is_local else self.session.own_address)
+        if not self.session.is_local:
+            check_nodes(self.store.actor_url)
         move_to_stream(self.directory.path, config, self.store.url, self.identity, self.log)
         epoch = self.identity.next_epoch(control.newest_epoch())
         self.broadcast = Broadcast(self.supervisor, self.layout.placement, self._admit,
@@ -141,6 +146,7 @@ class ClusterRun(TrainingRun):
             resign_value=lambda: self.progress.resign_value, fence=self.fence, config_text=self.directory.config_text,
             policies=tuple(map(ray.put, load_policies(config, self.directory.path, self.log))),
             start=None if start is None else ray.put(start),
+            authority=self._authority,
         )
         for role, count in roles:
             self.supervisor.register(role, count)

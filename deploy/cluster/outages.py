@@ -9,6 +9,7 @@ from shusaku.deploy.cluster.supervisor import Supervisor, Worker
 QUIET_SECONDS = 5.0  # that a worker may be silent or wait for another one before it is shown
 LONG_SECONDS = 30.0  # that a piece of work may take before it is shown
 SAID_SECONDS = 10.0  # that an outage lasts before it is logged
+CLOCK_SECONDS = 5.0  # that a host's clock may differ from the driver's before it is shown
 NAMED = 3  # workers of one role; the others are counted
 
 
@@ -50,6 +51,7 @@ def is_well(worker: Worker) -> bool:
 def list_troubles(supervisor: Supervisor) -> list[str]:
     """What is wrong with workers now, in a line each; a worker that many wait for is named once."""
     troubles: list[str] = []
+    clocks: dict[str, float] = {}  # host -> seconds that its clock is ahead
     waiting: dict[str, dict[str, float]] = {}  # role -> worker that waits for it -> seconds
     for role in supervisor.groups:
         for replica, worker in supervisor.workers(role):
@@ -60,10 +62,15 @@ def list_troubles(supervisor: Supervisor) -> list[str]:
                 troubles.append(f"{name}: no heartbeat for {silence:.0f} s")
                 continue
             troubles += [f"{name}: {trouble}" for trouble in heartbeat.troubles]
+            if abs(offset := getattr(worker, "clock_offset", 0.0)) > CLOCK_SECONDS:
+                clocks[heartbeat.host] = offset
             if heartbeat.waits_for and heartbeat.seconds > QUIET_SECONDS:
                 waiting.setdefault(heartbeat.waits_for, {})[name] = heartbeat.seconds
             elif not heartbeat.is_wait and heartbeat.seconds > LONG_SECONDS:
                 troubles.append(f"{name}: {_long_work(heartbeat)}")
+    for host, offset in clocks.items():
+        troubles.append(f"node {host}: its clock is {abs(offset):,.0f} s {'ahead of' if offset > 0 else 'behind'} the "
+                        "driver's; let a time service run on both")
     for role, waits in waiting.items():
         verb = "waits" if len(waits) == 1 else "wait"
         troubles.append(f"{role}: {_some(list(waits))} {verb} for it, {max(waits.values()):.0f} s")

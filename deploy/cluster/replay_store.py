@@ -12,6 +12,7 @@ from typing import Any
 
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import ResumeError, RunError, UsageError
+from shusaku.common.tls.authority import RunAuthority
 from shusaku.deploy.run.run_identity import RunProgress
 from shusaku.learner.checkpoints import load_latest
 from shusaku.replay.stream.access import ActorUser
@@ -31,8 +32,11 @@ Begin = Callable[[RedisControl], None]
 class ReplayStore:
     """Starts or checks the server; `check_health` keeps it running and logs what happened.  Never blocks for long."""
 
-    def __init__(self, config: Config, directory: Path, run_id: str, log: Callable[[str], None]) -> None:
+    def __init__(self, config: Config, directory: Path, run_id: str, log: Callable[[str], None],
+                 authority: RunAuthority | None = None) -> None:
+        """`authority`: signs the certificate of our server; None: it does not encrypt."""
         self._config, self._directory, self._run_id, self._log = config, directory, run_id, log
+        self._authority = authority
         self._server: EmbeddedServer | None = None
         self.url = config.replay.url  # for the driver, and a learner on its node
         self.remote_url = config.replay.url  # for a learner on another one
@@ -60,7 +64,10 @@ class ReplayStore:
         """UsageError if the server cannot be used; `bind`: our server also listens there, for actors of other nodes."""
         if not self.url:
             directory = self._directory / "redis"
-            self._server = EmbeddedServer(directory, max_megabytes=self._config.replay.megabytes, bind=bind)
+            is_encrypted = self._config.replay.encryption == "tls" and bind and self._authority is not None
+            certificate = self._authority.issue(bind) if is_encrypted and self._authority is not None else None
+            self._server = EmbeddedServer(directory, max_megabytes=self._config.replay.megabytes, bind=bind,
+                                          certificate=certificate)
             self._server.start()
             self._log_repairs(self._server)
             self.url = self._server.url

@@ -14,6 +14,7 @@ from shusaku.actors.arena.remote import GateActor
 from shusaku.actors.inference.transport import CALLS
 from shusaku.actors.remote import ActorPlan, EvaluatorActor, InferenceServerActor, SelfPlayActor
 from shusaku.common.config.schema import Config, config_hash
+from shusaku.common.tls.authority import RunAuthority
 from shusaku.deploy.cluster.layout import Layout, actor_seed, without_secrets
 from shusaku.deploy.cluster.rank_places import rank_places
 from shusaku.deploy.cluster.workers import THREADS, RayRole
@@ -40,7 +41,7 @@ def make_roles(
     config: Config, layout: Layout, *, epoch: int, run_id: str, directory: Path, log_directory: str, url: str,
     remote_url: str, actor_url: str, has_positions: bool, actors: Callable[[], int], seconds: Callable[[], float],
     resign_value: Callable[[], float], fence: Callable[[int, int], None], config_text: str,
-    policies: tuple[Any, ...] = (), start: Any = None,
+    policies: tuple[Any, ...] = (), start: Any = None, authority: RunAuthority | None = None,
 ) -> list[tuple[RayRole, int]]:
     """Each role of a run with the number of its workers.
 
@@ -48,7 +49,8 @@ def make_roles(
     this node and on another one, and actors on any; `has_positions`: the game has positions with known results, so that
     its strength can be measured; `actors`: their desired number now; `seconds`: training time up to now;
     `resign_value`: threshold that an actor begins with; `fence`: of the self-play actors; `config_text`: of
-    config.yaml, for the checkpoints; `policies`: see `ActorPlan`; `start`: see `LearnerPlan`.
+    config.yaml, for the checkpoints; `policies`: see `ActorPlan`; `start`: see `LearnerPlan`; `authority`: None if no
+    server encrypts.
     """
     digest, config = config_hash(config), without_secrets(config)
     common: dict[str, Any] = {"epoch": epoch, "log_directory": log_directory, "run_seconds": seconds}
@@ -97,8 +99,14 @@ def make_roles(
         server = _with_share(config, gpus)
         # A request takes a thread until it is answered; those of more clients than these wait for one.
         threads = THREADS + CALLS * max(LEAST_CLIENTS, layout.actors)
-        roles.append((RayRole("inference", InferenceServerActor, lambda index, _: (server, index, list(layout.sizes)),
-                              gpus=gpus, threads=threads, **common), layout.devices.servers))
+
+        def server_arguments(index: int, _: int) -> tuple[Any, ...]:
+            is_encrypted = config.inference.encryption == "tls" and authority is not None
+            certificate = authority.issue(f"inference-{index}") if is_encrypted and authority is not None else None
+            return server, index, list(layout.sizes), certificate
+
+        roles.append((RayRole("inference", InferenceServerActor, server_arguments, gpus=gpus, threads=threads,
+                              **common), layout.devices.servers))
     roles.append((RayRole("self_play", SelfPlayActor, actor_plan, cpus=config.actors.cpus, has_report=False,
                           fence=fence, **common), layout.actors))
     if (has_positions or is_rated(config)) and config.learner.enabled:

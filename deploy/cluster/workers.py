@@ -20,6 +20,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from shusaku.common.activity import Heartbeat
 from shusaku.common.errors import ResumeError, UsageError
 from shusaku.common.remote_worker import CONTROL, CONTROL_THREADS
+from shusaku.deploy.ray_runtime.node_check import clock_offset
 from shusaku.deploy.ray_runtime.worker_logs import last_output
 from shusaku.replay.stream.client import ReplayUnavailable
 
@@ -50,6 +51,7 @@ class RayWorker:
         self.result: Any = None  # what `run` returned
         self.failure: BaseException | None = None  # what `run` raised, or why `give_up` was called
         self.pid: int | None = None  # of its process, once known and if that runs on this node
+        self.clock_offset = 0.0  # seconds that its host's clock is ahead of ours at least, behind if negative
         self.delivery = Delivery(self)  # of weights, or of the servers that are ready
         self._log_directory = log_directory
         self._exit_reason: str | None = None
@@ -74,6 +76,9 @@ class RayWorker:
         heartbeat = self._heartbeats.poll()
         if heartbeat is not None:
             self._heartbeat, self._heard_at = heartbeat, now
+            if heartbeat.clock:
+                wall = time.time()
+                self.clock_offset = clock_offset(heartbeat.clock, wall - (now - self._heartbeats.asked_at), wall)
 
     def exit_reason(self) -> str | None:
         """Why the worker ended, in one line, as of the last poll; None while it runs."""
@@ -143,7 +148,8 @@ class Inquiry:
         """`ask` makes the call; returns its reference."""
         self._ask = ask
         self._call: Future[Any] | None = None
-        self._asked_at = float("-inf")
+        self.asked_at = float("-inf")  # when the newest answer was asked for, monotonic
+        self._called_at = float("-inf")
 
     def poll(self) -> Any:
         """The answer, if one has come; None otherwise, also for a call that failed.  Asks again when it is time."""
@@ -151,10 +157,10 @@ class Inquiry:
         if self._call is not None and self._call.done():
             with contextlib.suppress(Exception):  # `exit_reason` tells what is wrong
                 answer = self._call.result()
-            self._call = None
+            self._call, self.asked_at = None, self._called_at
         now = time.monotonic()
-        if self._call is None and now - self._asked_at >= POLL_SECONDS:
-            self._call, self._asked_at = self._ask().future(), now
+        if self._call is None and now - self._called_at >= POLL_SECONDS:
+            self._call, self._called_at = self._ask().future(), now
         return answer
 
 

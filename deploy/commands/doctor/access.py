@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 
+from shusaku.common.tls.relay import NAME as RELAY
 from shusaku.deploy.commands.doctor.finding import Finding, fail, ok, warn
 from shusaku.deploy.ray_runtime.auth import MODE, TOKEN, TOKEN_PATH
 from shusaku.deploy.run.control_server import CONTROL_FILE
@@ -122,12 +123,15 @@ def check_binds(listeners: Sequence[Listener] | None, bind: str) -> Iterator[Fin
     if listeners is None:
         yield ok("binds", "no run goes on there, so nothing listens")
         return
-    public = [listener for listener in listeners if not listener.is_loopback]
+    encrypted = [listener for listener in listeners if listener.process == RELAY]
+    if encrypted:
+        yield ok("binds", f"encrypted by TLS: {', '.join(map(str, encrypted))}")
+    public = [listener for listener in listeners if not listener.is_loopback and listener not in encrypted]
     excepted: dict[str, list[str]] = {}  # by the reason
     for listener in public:
         if bind and listener.address == bind:
             yield warn("binds", f"{listener}: the replay server, for the other machines of the cluster",
-                       "keep that network private; a password guards the server, and nothing encrypts it")
+                       "keep that network private, or set replay.encryption=tls; only a password guards the server")
             continue
         reason = next((text for name, text in EXCEPTIONS.items() if listener.process.startswith(name)), "")
         if reason:

@@ -24,11 +24,11 @@ from typing import Any, TypeVar
 from packaging.utils import canonicalize_name
 
 from shusaku.common.config.schema import Config, GameConfig
-from shusaku.common.errors import RunError
+from shusaku.common.errors import RunError, UsageError
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.hardware import cpu_flags
 from shusaku.deploy.commands.doctor.access import check_acl, check_binds, check_modes, check_token, listeners_of
-from shusaku.deploy.commands.doctor.finding import Finding, Level, warn
+from shusaku.deploy.commands.doctor.finding import Finding, Level, fail, ok, warn
 from shusaku.deploy.commands.doctor.machine import (
     Clocks,
     check_clock,
@@ -39,7 +39,8 @@ from shusaku.deploy.commands.doctor.machine import (
     check_shared_memory,
     check_versions,
 )
-from shusaku.deploy.ray_runtime.session import SHARED_MEMORY
+from shusaku.deploy.commands.doctor.nodes import check_others
+from shusaku.deploy.ray_runtime.session import SHARED_MEMORY, RaySession
 from shusaku.deploy.run.composed_config import replace_settings
 from shusaku.deploy.run.disk_budget import DiskBudget, DiskReport, checkpoint_bytes, report_disk
 from shusaku.deploy.run.saved_config import read_config
@@ -84,6 +85,7 @@ def check_all(config: Config) -> Iterator[Finding]:
         ("versions", lambda: check_versions(sys.version_info[:2], metadata.requires("shusaku") or [], _installed())),
         ("redis", lambda: check_redis(*server.version())),
         ("core", lambda: check_core(*_try_core())),
+        ("nodes", lambda: _check_nodes(config)),
     ]
     for name, check in checks:
         try:
@@ -92,6 +94,22 @@ def check_all(config: Config) -> Iterator[Finding]:
         except Exception as error:  # of whatever is broken here: that is what the command is for
             yield warn(name, f"cannot be checked: {type(error).__name__}: {' '.join(str(error).split())[:120]}",
                        "repair what the error names")
+
+
+def _check_nodes(config: Config) -> list[Finding]:
+    """Those of the cluster of RAY_ADDRESS; none if this machine is alone."""
+    if os.environ.get("RAY_ADDRESS", "").strip() in ("", "local"):
+        return [ok("nodes", "RAY_ADDRESS names no cluster, so this machine is alone")]
+    notes: list[str] = []
+    try:
+        with RaySession(config.cluster, notify=notes.append, namespace="shusaku-doctor"):
+            from shusaku.deploy.ray_runtime.node_check import ask_nodes  # imports Ray, after its variables are set
+            from shusaku.deploy.ray_runtime.node_probe import read_facts
+
+            url = config.replay.actor_url or config.replay.url
+            return list(check_others(read_facts(), ask_nodes("" if url.startswith("unix:") else url)))
+    except (UsageError, RunError) as error:
+        return [fail("nodes", f"the cluster cannot be joined: {error}", "repair what the line names")]
 
 
 class _Server:

@@ -20,6 +20,7 @@ WHEEL_FLAGS = frozenset({"avx2", "bmi2", "fma"})  # of x86-64-v3, for which whee
 ILLEGAL_INSTRUCTION = -4  # the exit code of a process that SIGILL ended
 JUMP_SECONDS, SLOW_CLOCK_SECONDS, WRONG_CLOCK_SECONDS = 0.1, 2.0, 60.0
 OLDEST_YEAR = 2025
+TIME_SERVICE = "let a time service run (chrony, systemd-timesyncd)"
 
 
 def check_shared_memory(free: int | None) -> Finding:
@@ -69,7 +70,7 @@ class Clocks(NamedTuple):
 
 def check_clock(clocks: Clocks) -> Iterator[Finding]:
     """Deadlines go by the steady clock, but logs, ages and certificates go by the wall clock."""
-    fix = "let a time service run (chrony, systemd-timesyncd)"
+    fix = TIME_SERVICE
     found = []
     if time.gmtime(clocks.now).tm_year < OLDEST_YEAR:
         found.append(fail("clock", f"it says {time.strftime('%Y-%m-%d', time.gmtime(clocks.now))}", fix))

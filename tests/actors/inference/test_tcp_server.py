@@ -9,16 +9,19 @@ from contextlib import AbstractContextManager
 
 import inference_fixtures
 import numpy as np
+import psutil
 import pytest
 from inference_fixtures import CODEC, Scripted, eventually, leaves_of, listening
 
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
 from shusaku.actors.inference import listener as listener_module
+from shusaku.actors.inference.protocol import ServerUnavailableError
 from shusaku.actors.inference.server import InferenceServer
 from shusaku.actors.inference.tcp_client import TcpTransport
 from shusaku.actors.inference.tcp_handshake import GREETING, REPLY, REQUEST_HEAD, TcpAddress, new_nonce, proof
 from shusaku.actors.inference.tcp_server import TcpServer
 from shusaku.common.leaves_codec import decode_evaluation, to_half
+from shusaku.common.tls.authority import RunAuthority
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the listener is Linux's")
 HOST = "127.0.0.1"
@@ -217,3 +220,45 @@ def test_a_client_that_asks_on_without_reading_is_disconnected() -> None:
         with pytest.raises(ConnectionError):
             ask_on()
         assert eventually(lambda: listener.connections == 0)
+
+
+# --- TLS ----
+
+
+def test_an_encrypted_listener_answers_clients_that_know_its_authority() -> None:
+    certificate = RunAuthority().issue("inference-0")
+    with listening(lambda server: TcpServer(server, HOST, certificate=certificate)) as (_, _, listener):
+        assert (listener.address.host, listener.address.name) == (HOST, "inference-0")
+        assert "CERTIFICATE" not in repr(listener.address)
+        friend = client_of(listener)
+        tickets = [friend.send(CODEC.encode(leaves_of(50, seed=k))) for k in range(2)]
+        for k, ticket in enumerate(tickets):
+            answer = decode_evaluation(friend.receive(ticket, 10), 50, len(leaves_of(50, seed=k).actions))
+            expected = to_half(PseudoRandomEvaluator(inference_fixtures.GAME, 99)(leaves_of(50, seed=k)).logits)
+            np.testing.assert_array_equal(answer.logits, expected.astype(np.float32))
+        for wrong in (listener.address._replace(name="inference-1"),
+                      listener.address._replace(authority=RunAuthority().certificate),
+                      listener.address._replace(authority="", name=""),
+                      listener.address._replace(token="0" * 64)):
+            with pytest.raises(OSError):  # noqa: PT011 - of TLS, of the end of the stream, of the handshake
+                TcpTransport(wrong, 1, CODEC.max_bytes, deadline=5)
+        assert friend.receive(friend.send(CODEC.encode(leaves_of(2))), 10)
+        relay = next(child for child in psutil.Process().children() if child.name() == "shusaku-tls")
+        relay.kill()
+        assert eventually(lambda: not listener.is_alive), "the server's actor ends, and the supervisor starts another"
+        with pytest.raises(ServerUnavailableError):
+            friend.receive(friend.send(CODEC.encode(leaves_of(2))), 10)
+
+
+def test_answers_wait_behind_tls_as_without() -> None:
+    """TimeoutError leaves the connection usable, and half an answer stays for the next look."""
+    certificate = RunAuthority().issue("inference-0")
+    with listening(lambda server: TcpServer(server, HOST, certificate=certificate)) as (_, evaluators, listener):
+        friend = client_of(listener)
+        evaluators[64].free.clear()
+        ticket = friend.send(CODEC.encode(leaves_of(3)))
+        with pytest.raises(TimeoutError):
+            friend.receive(ticket, 0.1)
+        evaluators[64].free.set()
+        assert friend.receive(ticket, 10)
+        friend.close()

@@ -1,9 +1,6 @@
 """A run on a cluster of two nodes that was started before, one of which goes away and comes back."""
 
-import os
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -12,51 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 from cluster_process import ClusterProcess, doubled
-
-CLUSTER = """
-import sys
-from ray.cluster_utils import Cluster
-cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-node = cluster.add_node(num_cpus=1, num_gpus=int(sys.argv[1]))
-print(cluster.address, flush=True)
-for command in sys.stdin:
-    if command.strip() == "kill":
-        node.all_processes["raylet"][0].process.kill()
-    else:
-        node = cluster.add_node(num_cpus=1)
-    print("done", flush=True)
-cluster.shutdown()
-"""
-
-
-class TwoNodes:
-    def __init__(self, gpus: int = 0) -> None:
-        """`gpus`: that Ray believes to be on the second node."""
-        variables = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
-        self.variables = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", CLUSTER, str(gpus)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env={**variables, **self.variables}, start_new_session=True,
-        )
-        self.address = self._line()
-
-    def tell(self, command: str) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(command + "\n")
-        self._process.stdin.flush()
-        assert self._line() == "done"
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(60)
-
-    def _line(self) -> str:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            if line.strip() == "done" or (":" in line and line.split(":")[-1].strip().isdigit()):
-                return line.strip()
-        raise AssertionError("the cluster ended")
+from two_nodes import TwoNodes
 
 
 @pytest.fixture

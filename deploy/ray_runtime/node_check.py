@@ -1,0 +1,120 @@
+"""Asks all nodes of a cluster for their versions, wheels, clocks, tokens and way to the replay server, and compares."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from shusaku.common.errors import UsageError
+from shusaku.deploy.ray_runtime.node_probe import NodeFacts, NodeProbe, read_facts
+
+ANSWER_SECONDS = 60.0  # for a process to start there and to answer: a busy machine imports Ray for a while
+CLOCK_TRIES = 3  # the quickest answer tells most of the clock
+
+
+@dataclass(frozen=True)
+class NodeAnswer:
+    """Of one node."""
+
+    name: str  # address and host
+    facts: NodeFacts | None = None  # None: it did not say
+    clock: float = 0.0  # seconds that its clock is ahead of ours, at least
+    no_route: str = ""  # why it does not reach the replay server
+    silence: str = ""  # why it said nothing
+
+
+class Difference(NamedTuple):
+    """Something of a node that is not as here."""
+
+    what: str  # wheel, core, token, ...
+    text: str  # with the node's name
+    fix: str
+
+
+def ask_nodes(url: str = "", seconds: float = ANSWER_SECONDS) -> list[NodeAnswer]:
+    """What the living nodes besides this one say; `url`: of the replay server that they must reach, if not empty.
+
+    Ray must be connected.  A node that dies meanwhile is left out.
+    """
+    own = ray.get_runtime_context().get_node_id()
+    others = {node["NodeID"]: _name(node) for node in _living() if node["NodeID"] != own}
+    make_actor: Any = ray.remote  # Ray's types do not know this form
+    probes = {node: make_actor(NodeProbe).options(
+        num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote() for node in others}
+    calls = {node: (probe.facts.remote(), probe.reach.remote(url) if url else ray.put(""))
+             for node, probe in probes.items()}
+    deadline = time.monotonic() + seconds
+    answers = {node: _answer(others[node], probes[node], calls[node], deadline) for node in others}
+    for probe in probes.values():
+        ray.kill(probe)
+    left = {node["NodeID"] for node in _living()}
+    return [answer for node, answer in answers.items() if node in left or not answer.silence]
+
+
+def check_nodes(url: str) -> None:
+    """UsageError, of one line, if a node has another wheel, does not reach the replay server, or starts no process."""
+    own = read_facts()
+    for answer in ask_nodes(url):
+        for difference in differences(own, answer):
+            if difference.what in ("wheel", "route", "silence"):
+                raise UsageError(f"{difference.text}; {difference.fix}")
+
+
+def differences(own: NodeFacts, answer: NodeAnswer) -> Iterator[Difference]:
+    """What is not as on this node, apart from the clock."""
+    node, facts = f"node {answer.name}", answer.facts
+    leave = "or take it out with `ray stop` there"
+    if facts is None:
+        yield Difference("silence", f"{node} {answer.silence}", "compare there `sha256sum ~/.ray/auth_token`, its disk "
+                         f"and its memory with this node's, {leave}")
+        return
+    for what, ours, theirs in (("Python", own.python, facts.python), ("Ray", own.ray, facts.ray)):
+        if ours != theirs:
+            yield Difference("versions", f"{node} runs {what} {theirs}, this node {ours}", f"install {ours} there")
+    if (facts.shusaku, facts.code) != (own.shusaku, own.code):
+        yield Difference("wheel", f"{node} has another wheel: Shusaku {facts.shusaku}, code {facts.code}; this node "
+                         f"has {own.shusaku}, code {own.code}",
+                         "install the same wheel on all nodes, or run `shusaku submit`, which ships this one")
+    elif facts.core != own.core:
+        yield Difference("core", f"{node} has a core of another build ({facts.core}, this node {own.core})",
+                         "take the same wheel on all nodes if results must be the same to the last bit")
+    if facts.token != own.token:
+        yield Difference("token", f"{node} has another Ray token ({facts.token or 'none'}, this node "
+                         f"{own.token or 'none'}, of SHA-256)", "copy this node's token file there, mode 600")
+    if answer.no_route:
+        yield Difference("route", f"{node} does not reach the replay server: {answer.no_route}",
+                         f"open its port in the firewall between them, {leave}")
+
+
+def clock_offset(theirs: float, asked: float, answered: float) -> float:
+    """Seconds that a clock is ahead at least, behind if negative: it said `theirs` between two moments of ours."""
+    return max(0.0, theirs - answered) or min(0.0, theirs - asked)
+
+
+def _answer(name: str, probe: Any, calls: Sequence[Any], deadline: float) -> NodeAnswer:
+    try:
+        facts, no_route = ray.get(list(calls), timeout=max(0.1, deadline - time.monotonic()))
+        offsets = []
+        for _ in range(CLOCK_TRIES):
+            asked = time.time()
+            offsets.append(clock_offset(ray.get(probe.now.remote(), timeout=ANSWER_SECONDS), asked, time.time()))
+        return NodeAnswer(name, facts, min(offsets, key=abs) if min(offsets, key=abs) == 0 else max(offsets, key=abs),
+                          no_route)
+    except ray.exceptions.GetTimeoutError:
+        return NodeAnswer(name, silence="starts no process of ours: its token may be another, or it hangs")
+    except ray.exceptions.RayError as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        reason = lines[-1] if lines else type(error).__name__
+        return NodeAnswer(name, silence=f"cannot run our code: {reason[:200]}")
+
+
+def _living() -> list[dict[str, Any]]:
+    return [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
+
+
+def _name(node: dict[str, Any]) -> str:
+    address, host = node["NodeManagerAddress"], node["NodeManagerHostname"]
+    return f"{address} ({host}, {node['NodeID'][:6]})" if host != address else f"{address} ({node['NodeID'][:6]})"
