@@ -161,9 +161,10 @@ class _EventFile:
 
     def write_metrics(self, now: float, metrics: Metrics) -> None:
         """Appends the numbers; OSError if the disk refuses some."""
-        self._write(now, metrics.step, dict(_tags(metrics.source, metrics.values)))
+        self._write(now, metrics.step, dict(numbers_by_tag(metrics.source, metrics.values)))
         if metrics.source in BY_MINUTE:
-            self._write(now, round(metrics.seconds / 60), dict(_tags(f"{metrics.source}_by_minute", metrics.values)))
+            by_minute = dict(numbers_by_tag(f"{metrics.source}_by_minute", metrics.values))
+            self._write(now, round(metrics.seconds / 60), by_minute)
 
     def _write(self, now: float, step: int, tags: dict[str, float]) -> None:
         if tags:
@@ -189,12 +190,12 @@ class _EventFile:
         self._file.close()
 
 
-def _tags(group: str, values: dict[str, Any]) -> Iterator[tuple[str, float]]:
+def numbers_by_tag(group: str, values: dict[str, Any]) -> Iterator[tuple[str, float]]:
     """Yields numbers by `group/name`; a name with its own group keeps it, nested values are named by their path."""
     for name, value in values.items():
         tag = name if "/" in name else f"{group}/{name}"
         if isinstance(value, dict):
-            yield from _tags(tag, {f"{tag}/{key}": low for key, low in value.items()})
+            yield from numbers_by_tag(tag, {f"{tag}/{key}": low for key, low in value.items()})
         elif isinstance(value, bool | int | float):
             yield tag, float(value)
 

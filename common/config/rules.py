@@ -12,6 +12,7 @@ from shusaku.common.suggestions import nearest
 
 # The names of `common.network.targets`, which needs torch.
 TARGETS = ("policy", "value", "short_term", "soft_policy", "reply", "moves_left", "ownership", "score")
+TRACKERS = ("mlflow", "wandb")  # as TRACKERS of `deploy.run.trackers`
 PUBLISHED_HEADS = ("ownership", "score")  # as HEADS of `common.network.tower`, which needs numpy
 # Protocols of programs, and a command that speaks each.
 ENGINES = {"gtp": "gnugo --mode gtp", "uci": "stockfish", "usi": "fairy-stockfish"}
@@ -165,6 +166,9 @@ def _conditions(config: Config) -> Iterator[_Condition]:
            "is for a server of yours; give its replay.url or replay.url_file as well")
     yield ("replay.encryption", not (replay.encryption == "tls" and replay.url),
            "is for the run's own server; yours is encrypted if replay.url begins with rediss://, so leave this out")
+    trackers = config.run.trackers
+    yield ("run.trackers", set(trackers) <= set(TRACKERS) and len(set(trackers)) == len(trackers),
+           f"must be made of {', '.join(TRACKERS)}, each once")
     yield ("learner.targets", not unknown,
            f"there is no target {unknown}; nearest: {nearest(unknown, TARGETS)}; there are {', '.join(TARGETS)}")
     yield ("learner.targets", not {"policy", "value"}.isdisjoint(targets),

@@ -34,6 +34,7 @@ class RunConfig:
     evaluations: int = 0  # of self-play that end `shusaku local`, about, summed over resumes; 0: any number
     seed: int = 1  # of games, sampling and initial weights
     http_port: int = 0  # on 127.0.0.1, of /healthz and /metrics; 0: any free one, which RUN_DIR/control.json names
+    trackers: list[str] = field(default_factory=list)  # that metrics go to as well: mlflow, wandb (offline)
     resume: str = "auto"  # auto: go on where the directory stops; never: refuse a directory that holds a run
     checkpoint_seconds: float = 60.0  # between checkpoints; 0: only at the end
     keep_checkpoints: int = 3  # newest ones kept

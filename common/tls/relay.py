@@ -140,8 +140,9 @@ class Relay:
                 if key.fileobj is self._listener:
                     self._accept()
                 else:
-                    readable = [key.fileobj] if events & selectors.EVENT_READ else []
-                    busy.setdefault(key.data, []).extend(readable)
+                    readable = busy.setdefault(key.data, [])
+                    if events & selectors.EVENT_READ and isinstance(key.fileobj, socket.socket):
+                        readable.append(key.fileobj)
             for pair, sockets in busy.items():
                 if pair in self._pairs:  # it may have given way to a new one
                     self._advance(pair, sockets)

@@ -296,6 +296,7 @@ class ClusterRun(TrainingRun):
             self._close_workers()
         self.elo.close()
         self.metrics.close()
+        self.trackers.close()
         self.store.stop()
         self.control.close()
 

@@ -24,6 +24,7 @@ from shusaku.deploy.run.run_directory import RunDirectory
 from shusaku.deploy.run.run_identity import RunIdentity
 from shusaku.deploy.run.run_summary import introduce
 from shusaku.deploy.run.stop_signals import StopSignals
+from shusaku.deploy.run.trackers import check_trackers
 from shusaku.deploy.run.unseen_table import describe_dataset
 from shusaku.deploy.run.value_policies import check_policies
 from shusaku.replay.stream.client import check_server
@@ -42,6 +43,7 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
         check_memory(layout.devices, gpu_memory())
     check_policies(config)
     check_learner_start(config)
+    check_trackers(config.run.trackers)
     row_labels(configured_game(config.game), config.learner)  # and targets that the game cannot give
     if config.replay.url:
         check_server(config.replay.url, run_id=RunIdentity.of(path, config.run.name).run_id)

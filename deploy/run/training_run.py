@@ -28,6 +28,7 @@ from shusaku.deploy.run.run_status import MetricsWriter, StatusBuilder, promethe
 from shusaku.deploy.run.run_summary import totals_line
 from shusaku.deploy.run.run_view import FaultCounter, RunView
 from shusaku.deploy.run.stop_signals import StopSignals
+from shusaku.deploy.run.trackers import MetricsFollower, check_trackers
 from shusaku.deploy.run.unseen_table import measure_test_games, unseen_table
 from shusaku.deploy.run.window_losses import window_losses, window_table
 from shusaku.learner.checkpoints import WEIGHTS, go_back, published_weights
@@ -58,6 +59,8 @@ class TrainingRun(ABC):
         self.progress = RunProgress.load(directory.path)
         self.positions = strength_set(self.game.name) if config.strength.enabled else None
         self.metrics, self.troubles = MetricsWriter(directory.path, self.log), DiskTroubles(self.log)
+        check_trackers(config.run.trackers)
+        self.trackers = MetricsFollower(directory.path, config.run.trackers)
         self.elo = EloRecord(directory.path, config.experiment or self.game.name, self.metrics, self.log)
         self.gatekeeper: Gatekeeper | None = None  # self-play uses every version at once
         if is_gated(config):
@@ -112,7 +115,7 @@ class TrainingRun(ABC):
         """What cannot be written now."""
         saving = (self.report.trouble,) if self.report and self.report.trouble else ()
         gate = self.gatekeeper.troubles.lines if self.gatekeeper else ()
-        return (*self.troubles.lines, *self.metrics.troubles.lines, *gate, *saving)
+        return (*self.troubles.lines, *self.metrics.troubles.lines, *self.trackers.troubles, *gate, *saving)
 
     def is_over(self) -> bool:
         """Whether the run is to end."""

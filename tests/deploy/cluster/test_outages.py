@@ -1,5 +1,7 @@
 """Since when nothing can be learned and why, and what is shown of workers that wait, work for long or are silent."""
 
+from dataclasses import replace
+
 from fake_workers import Clock, FakeRole, FakeWorker
 
 from shusaku.common.activity import Heartbeat
@@ -45,6 +47,15 @@ def workers_with(*beats: Heartbeat | None) -> tuple[Supervisor, list[FakeWorker]
         if beat is not None:
             worker.beat, worker.heartbeat_at = beat, clock.now
     return supervisor, role.started, clock
+
+
+def test_a_node_whose_clock_is_off_is_named_once() -> None:
+    supervisor, workers, _ = workers_with(*(replace(WORKING, host=host) for host in ("w1", "w1", "w2", "w3")))
+    for worker, offset in zip(workers, (3600.0, 3600.2, -86400.0, 4.0), strict=True):
+        worker.clock_offset = offset  # type: ignore[attr-defined]
+    assert list_troubles(supervisor) == [
+        "node w1: its clock is 3,600 s ahead of the driver's; let a time service run on both",
+        "node w2: its clock is 86,400 s behind the driver's; let a time service run on both"]
 
 
 def test_many_that_wait_for_one_are_named_at_it() -> None:
