@@ -18,6 +18,20 @@ def served() -> str:
     return f"{table(header, rows)}\n\n{sources(lines)}"
 
 
+def encryption() -> str:
+    """What TLS costs a call: 128 positions of Go 9×9 to an inference server, one game of connect four to Redis."""
+    asked = {line["way"]: line for line in read_results("inference_server.jsonl") if " tls" in line["command"]}
+    served = [(f"inference server, {way.upper()}", asked[way], "server_us_per_request", "client_us_per_request",
+               f"{median(asked[way], 'p50_ms'):.2f} ms") for way in ("tcp", "tls")]
+    kept = {line["way"]: line for line in read_results("encryption.jsonl")}
+    kept_rows = [(f"Redis, {way.upper()}", kept[way], "server_us_per_call", "client_us_per_call",
+                  f"{median(kept[way], 'us_per_call') / 1000:.2f} ms") for way in ("tcp", "tls")]
+    rows = [(what, f"{rate(line, server)} µs", f"{rate(line, client)} µs", waits)
+            for what, line, server, client, waits in (*served, *kept_rows)]
+    header = ("call", "processor time of the server and its relay", "of the client", "answered after")
+    return f"{table(header, rows)}\n\n{sources(row[1] for row in (*served, *kept_rows))}"
+
+
 def simulated_gpu() -> str:
     """The share of full batches by board and actors, with `auto` games and with fixed ones."""
     newest_of: dict[tuple[int, int, str], Line] = {}
@@ -47,4 +61,4 @@ def precisions() -> str:
     return f"{table(header, rows)}\n\n{sources(newest_of.values())}"
 
 
-BLOCKS: tuple[Callable[[], str], ...] = (served, simulated_gpu, precisions)
+BLOCKS: tuple[Callable[[], str], ...] = (served, encryption, simulated_gpu, precisions)

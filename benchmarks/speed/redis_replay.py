@@ -50,7 +50,7 @@ class Client:
 
     def __init__(self, url: str, games: list[EncodedGame]) -> None:
         self.appender = Appender(url, RUN, actor=0, epoch=0, incarnation=0)
-        self.games, self.sequence, self.rows = games, 0, 0
+        self.games, self.sequence, self.rows, self.in_flight = games, 0, 0, IN_FLIGHT
         self.times: list[float] = []  # of the calls, seconds
 
     def append_for(self, seconds: float) -> float:
@@ -60,7 +60,7 @@ class Client:
             first = self.sequence % len(self.games)
             batch = [
                 EncodedGame(self.sequence + k, game.rows, game.data)
-                for k, game in enumerate(self.games[first : first + IN_FLIGHT])
+                for k, game in enumerate(self.games[first : first + self.in_flight])
             ]
             called = time.perf_counter()
             reply = self.appender.append(batch)

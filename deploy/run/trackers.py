@@ -194,6 +194,6 @@ def _parse(data: bytes) -> list[Line]:
         try:
             line = json.loads(text)
             lines.append(Line(line["time"], line["step"], dict(numbers_by_tag(line["source"], line["values"]))))
-        except (ValueError, TypeError, KeyError):  # a damaged line, which nobody can read
+        except (ValueError, TypeError, KeyError):  # a damaged line: every reader passes over it
             continue
     return lines

@@ -1,5 +1,6 @@
 """Clusters with one node that is not as the others: `doctor` and `status` name it, `train` refuses what cannot work."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -13,9 +14,11 @@ import psutil
 import pytest
 from cluster_process import ClusterProcess
 from preloaded import WallClock
+from two_machines import TwoMachines
 from two_nodes import TwoNodes
 
 from shusaku.common import _core
+from shusaku.replay.stream.server import find_binary
 
 ROOT = Path(_core.__file__).resolve().parents[1]
 HOUR = 3600
@@ -71,9 +74,19 @@ def assert_refused(done: subprocess.CompletedProcess[str], run_dir: Path, *words
     last = done.stderr.strip().splitlines()[-1]
     assert all(word in last for word in words), last
     deadline = time.monotonic() + 10
-    while left := [p.cmdline() for p in psutil.process_iter() if str(run_dir) in " ".join(p.cmdline())]:
+    while left := processes_with(str(run_dir)):
         assert time.monotonic() < deadline, left
         time.sleep(0.1)
+
+
+def processes_with(word: str) -> list[list[str]]:
+    """Command lines that hold it."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):  # it has just ended
+            if word in " ".join(process.cmdline()):
+                found.append(process.cmdline())
+    return found
 
 
 @pytest.mark.faults
@@ -131,3 +144,34 @@ def test_a_node_with_another_token_is_named(cluster: Cluster, tmp_path: Path) ->
     assert "token" in text
     assert "b" * 64 not in text
     assert_refused(shusaku(nodes, tmp_path / "run", "train"), tmp_path / "run", "node ", "token")
+
+
+@pytest.mark.faults
+@pytest.mark.timeout(400)
+def test_a_node_without_a_route_to_the_replay_server_is_named_and_refused() -> None:
+    """Two machines of namespaces; the server listens at an address of the first that the second has no route to."""
+    machines = TwoMachines(RAY_AUTH_MODE="disabled", RAY_USAGE_STATS_ENABLED="0", RAY_raylet_start_wait_time_s="120")
+    ray = str(Path(sys.executable).with_name("ray"))
+    common = ("--num-cpus=1", "--object-store-memory=150000000")
+    head, other = machines.addresses
+    try:
+        started = machines.run(0, ray, "start", "--head", f"--node-ip-address={head}", "--port=6379",
+                               "--include-dashboard=false", *common)
+        assert started.returncode == 0, started.stderr
+        started = machines.run(1, ray, "start", f"--address={head}:6379", f"--node-ip-address={other}", *common)
+        assert started.returncode == 0, started.stderr
+        machines.add_address(0, "10.78.9.1")
+        machines.start(0, find_binary(), "--bind", "10.78.9.1", "--port", "7000", "--protected-mode", "no",
+                       "--save", "", "--dir", str(machines.shared), "--maxmemory-policy", "noeviction")
+        run_dir, words = machines.shared / "run", ("replay.url=redis://10.78.9.1:7000/0", "experiment=tic_tac_toe")
+        command = (sys.executable, "-m", "shusaku")
+        address = {"RAY_ADDRESS": f"{head}:6379"}
+        done = machines.run(0, *command, "doctor", "--json", *words, f"run.dir={run_dir}", **address)
+        (found,) = [check for check in json.loads(done.stdout.splitlines()[-1])["checks"] if check["name"] == "nodes"]
+        assert found["level"] == "FAIL"
+        assert f"node {other} (machine1" in found["text"]
+        assert "does not reach the replay server" in found["text"]
+        refused = machines.run(0, *command, "train", *words, f"run.dir={run_dir}", **address)
+        assert_refused(refused, run_dir, f"node {other}", "does not reach the replay server", "firewall")
+    finally:
+        machines.close()
