@@ -33,7 +33,7 @@ from shusaku.deploy.cluster.status import count_roles, list_processes, list_runt
 from shusaku.deploy.cluster.strength_meter import StrengthMeter
 from shusaku.deploy.cluster.supervisor import Supervisor
 from shusaku.deploy.cluster.workers import RayWorker, cause_of
-from shusaku.deploy.ray_runtime.node_check import check_nodes
+from shusaku.deploy.ray_runtime.node_check import StartCheck
 from shusaku.deploy.ray_runtime.session import RaySession
 from shusaku.deploy.run.calibration import with_scales
 from shusaku.deploy.run.change_over import move_to_stream
@@ -85,6 +85,7 @@ class ClusterRun(TrainingRun):
         self.supervisor = Supervisor(stuck_seconds=config.cluster.stuck_seconds)
         self.outage = Outage()
         self.on_cpus, self.precision = on_cpus, precision
+        self._start_check: StartCheck | None = None  # None: Ray was started here
         self._fatal_outage = ""  # why the run ended before its time
         self.totals = ActorTotals()
         self._open_games = OpenGamesNews()
@@ -112,7 +113,8 @@ class ClusterRun(TrainingRun):
         keep_start(config, self.directory.path)
         control = self.store.start("" if self.session.is_local else self.session.own_address)
         if not self.session.is_local:
-            check_nodes(self.store.actor_url)
+            self._start_check = StartCheck(self.store.actor_url)
+            self._start_check.run()
         move_to_stream(self.directory.path, config, self.store.url, self.identity, self.log)
         epoch = self.identity.next_epoch(control.newest_epoch())
         self.broadcast = Broadcast(self.supervisor, self.layout.placement, self._admit,
@@ -172,6 +174,8 @@ class ClusterRun(TrainingRun):
     def tick(self) -> None:
         """One look at everything; short, and never waits for a worker."""
         now = time.monotonic()
+        if self._start_check is not None:
+            self._start_check.raise_refusal()
         if asked := self.control.take_actors():
             self._asked_actors = asked
             self._scale(asked)

@@ -173,7 +173,9 @@ class ReplayStore:
         if now >= self._next_start:
             self._next_start = now + RESTART_PAUSES[min(self._failures + 1, len(RESTART_PAUSES) - 1)]
             self.restarts += 1
-            self._log("the replay server ended; it is started again on the same files")
+            self._log("the relay that decrypts for the replay server ended; it is started again on the same port"
+                      if self._server.is_serving() else
+                      "the replay server ended; it is started again on the same files")
             self._starting = threading.Thread(target=self._restart, args=(self._server,), name="replay", daemon=True)
             self._starting.start()
         return False

@@ -1,8 +1,10 @@
 """Asks all nodes of a cluster for their versions, wheels, clocks, tokens and way to the replay server, and compares."""
 
+import contextlib
+import threading
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import ray
@@ -11,8 +13,9 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from shusaku.common.errors import UsageError
 from shusaku.deploy.ray_runtime.node_probe import NodeFacts, NodeProbe, read_facts
 
+FIRST_SECONDS = 20.0  # that the start of a run waits; a node that hangs is watched while the run begins
 ANSWER_SECONDS = 60.0  # for a process to start there and to answer: a busy machine imports Ray for a while
-CLOCK_TRIES = 3  # the quickest answer tells most of the clock
+CLOCK_TRIES = 3  # the quickest answer tells most, and the clock may be set in between
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,7 @@ class NodeAnswer:
     clock: float = 0.0  # seconds that its clock is ahead of ours, at least
     no_route: str = ""  # why it does not reach the replay server
     silence: str = ""  # why it said nothing
+    node: str = ""  # Ray's name of it
 
 
 class Difference(NamedTuple):
@@ -34,33 +38,60 @@ class Difference(NamedTuple):
     fix: str
 
 
-def ask_nodes(url: str = "", seconds: float = ANSWER_SECONDS) -> list[NodeAnswer]:
+def ask_nodes(url: str = "", seconds: float = ANSWER_SECONDS, only: Container[str] | None = None) -> list[NodeAnswer]:
     """What the living nodes besides this one say; `url`: of the replay server that they must reach, if not empty.
 
-    Ray must be connected.  A node that dies meanwhile is left out.
+    `only`: the nodes that are asked, by Ray's names; None: all.  Ray must be connected.  A node that dies meanwhile is
+    left out.
     """
     own = ray.get_runtime_context().get_node_id()
-    others = {node["NodeID"]: _name(node) for node in _living() if node["NodeID"] != own}
+    others = {node["NodeID"]: _name(node) for node in _living()
+              if node["NodeID"] != own and (only is None or node["NodeID"] in only)}
     make_actor: Any = ray.remote  # Ray's types do not know this form
     probes = {node: make_actor(NodeProbe).options(
         num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote() for node in others}
     calls = {node: (probe.facts.remote(), probe.reach.remote(url) if url else ray.put(""))
              for node, probe in probes.items()}
     deadline = time.monotonic() + seconds
-    answers = {node: _answer(others[node], probes[node], calls[node], deadline) for node in others}
+    answers = {node: replace(_answer(others[node], probes[node], calls[node], deadline), node=node) for node in others}
     for probe in probes.values():
         ray.kill(probe)
     left = {node["NodeID"] for node in _living()}
     return [answer for node, answer in answers.items() if node in left or not answer.silence]
 
 
-def check_nodes(url: str) -> None:
-    """UsageError, of one line, if a node has another wheel, does not reach the replay server, or starts no process."""
-    own = read_facts()
-    for answer in ask_nodes(url):
-        for difference in differences(own, answer):
-            if difference.what in ("wheel", "route", "silence"):
-                raise UsageError(f"{difference.text}; {difference.fix}")
+class StartCheck:
+    """Refuses a run on a cluster with a node that cannot work for it."""
+
+    def __init__(self, url: str) -> None:
+        """`url`: of the replay server, for actors."""
+        self._url = url
+        self._own = read_facts()
+        self._refusal = ""
+
+    def run(self) -> None:
+        """UsageError, of one line, if a node has another wheel, or does not reach the replay server.
+
+        A node that says nothing may be about to be lost: it is asked again, while the run begins.
+        """
+        answers = ask_nodes(self._url, FIRST_SECONDS)
+        self._refusal = self._reason([answer for answer in answers if not answer.silence])
+        self.raise_refusal()
+        if silent := [answer.node for answer in answers if answer.silence]:
+            threading.Thread(target=self._ask_again, args=(silent,), name="nodes", daemon=True).start()
+
+    def raise_refusal(self) -> None:
+        """UsageError if a node that said nothing at the start cannot work for the run, as is known by now."""
+        if self._refusal:
+            raise UsageError(self._refusal)
+
+    def _ask_again(self, nodes: list[str]) -> None:
+        with contextlib.suppress(Exception):  # Ray has ended, and so does the run
+            self._refusal = self._reason(ask_nodes(self._url, ANSWER_SECONDS, nodes))
+
+    def _reason(self, answers: Sequence[NodeAnswer]) -> str:
+        found = [one for answer in answers for one in differences(self._own, answer)]
+        return next((f"{one.text}; {one.fix}" for one in found if one.what in ("wheel", "route", "silence")), "")
 
 
 def differences(own: NodeFacts, answer: NodeAnswer) -> Iterator[Difference]:
@@ -101,8 +132,7 @@ def _answer(name: str, probe: Any, calls: Sequence[Any], deadline: float) -> Nod
         for _ in range(CLOCK_TRIES):
             asked = time.time()
             offsets.append(clock_offset(ray.get(probe.now.remote(), timeout=ANSWER_SECONDS), asked, time.time()))
-        return NodeAnswer(name, facts, min(offsets, key=abs) if min(offsets, key=abs) == 0 else max(offsets, key=abs),
-                          no_route)
+        return NodeAnswer(name, facts, 0.0 if 0.0 in offsets else max(offsets, key=abs), no_route)
     except ray.exceptions.GetTimeoutError:
         return NodeAnswer(name, silence="starts no process of ours: its token may be another, or it hangs")
     except ray.exceptions.RayError as error:

@@ -108,13 +108,14 @@ class EmbeddedServer:
 
     def is_alive(self) -> bool:
         """Whether the process runs, and its relay if there is one."""
-        return self._is_serving() and (not self._has_relay or (self._relay is not None and self._relay.is_alive))
+        return self.is_serving() and (not self._has_relay or (self._relay is not None and self._relay.is_alive))
 
     @property
     def _has_relay(self) -> bool:
         return bool(self._host) and self._certificate is not None
 
-    def _is_serving(self) -> bool:
+    def is_serving(self) -> bool:
+        """Whether the server's own process runs."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
@@ -123,7 +124,7 @@ class EmbeddedServer:
         UsageError if it cannot start, ResumeError if its files are damaged.
         """
         with self._starting:
-            if not self._is_serving():
+            if not self.is_serving():
                 self._start()
             if not self.is_alive():
                 self._start_relay()

@@ -232,6 +232,9 @@ def test_contradictions_are_refused() -> None:
     assert "cannot be cut" in refusal("search=puct", "search.graph=true", "search.reuse=true")
     assert "own policy" in refusal("search=policy_only")
     assert "without a half-life" in refusal("search=puct", "search.root_policy_temperature_early=1.25")
+    assert "rediss://" in refusal("replay.encryption=tls", "replay.url=redis://h:1/0")
+    assert "must be one of none, tls" in refusal("inference.encryption=ssl")
+    assert "must be made of mlflow, wandb, each once" in refusal("run.trackers=[mlflow,tensorboard]")
     assert "game=connect_four already says" in refusal("game=connect_four", "game.name=tic_tac_toe")
 
 

@@ -29,6 +29,7 @@ def test_a_store_grants_over_tls_and_restarts_a_killed_relay(tmp_path: Path) -> 
         while (not store.check_health() or not store.restarts) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert store.restarts == 1
+        assert lines == ["the relay that decrypts for the replay server ended; it is started again on the same port"]
         assert store.losses == 0
         Appender(store.actor_url, "mine", actor=0, epoch=0, incarnation=1).append([])
         control.close()

@@ -1,12 +1,15 @@
 """What is said of a node that differs, and how far a clock is off."""
 
+import time
 from dataclasses import replace
 
 import pytest
 
+from shusaku.common.errors import UsageError
 from shusaku.deploy.commands.doctor.finding import Level
 from shusaku.deploy.commands.doctor.nodes import check_others
-from shusaku.deploy.ray_runtime.node_check import NodeAnswer, clock_offset, differences
+from shusaku.deploy.ray_runtime import node_check
+from shusaku.deploy.ray_runtime.node_check import NodeAnswer, StartCheck, clock_offset, differences
 from shusaku.deploy.ray_runtime.node_probe import NodeFacts, read_facts
 
 OWN = NodeFacts("1.0", "3.11.7", "2.60.0", "c0de", "c03e", "70ce")
@@ -62,6 +65,41 @@ def test_another_build_of_the_core_is_a_warning_and_all_else_a_failure() -> None
     levels = [finding.level for changed in ({"core": "x"}, {"code": "x"}, {"token": "x"})
               for finding in check_others(OWN, [replace(SAME, facts=replace(OWN, **changed))])]
     assert levels == [Level.WARN, Level.FAIL, Level.FAIL]
+
+
+def raise_within(check: StartCheck, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        check.raise_refusal()
+        time.sleep(0.01)
+
+
+def test_a_run_is_refused_at_once_for_another_wheel_and_later_for_a_node_that_stays_silent(
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    own = read_facts()
+    silent = NodeAnswer("10.0.0.2", silence="starts no process of ours", node="n2")
+    answers = [[NodeAnswer("10.0.0.3", own, node="n3"), silent], [silent]]
+
+    def ask(url: str, seconds: float, only: object = None) -> list[NodeAnswer]:
+        asked.append(only)
+        return answers.pop(0)
+
+    monkeypatch.setattr(node_check, "ask_nodes", ask)
+    check = StartCheck("redis://h")
+    check.run()  # it may be about to be lost
+    with pytest.raises(UsageError, match=r"^node 10\.0\.0\.2 starts no process of ours; compare there"):
+        raise_within(check, 10.0)
+    assert asked == [None, ["n2"]], "only the silent one is asked again"
+    answers.append([NodeAnswer("10.0.0.3", replace(own, code="x"))])
+    with pytest.raises(UsageError, match="another wheel"):
+        StartCheck("redis://h").run()
+    answers.extend([[silent], []])  # it was lost meanwhile
+    check = StartCheck("redis://h")
+    check.run()
+    time.sleep(0.2)
+    check.raise_refusal()
 
 
 def test_the_facts_of_this_machine() -> None:
