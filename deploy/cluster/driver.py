@@ -300,7 +300,7 @@ class ClusterRun(TrainingRun):
             self._close_workers()
         self.elo.close()
         self.metrics.close()
-        self.trackers.close()
+        self.trackers.close(self.is_over())
         self.store.stop()
         self.control.close()
 

@@ -279,7 +279,7 @@ class LocalRun(TrainingRun):
         except OSError as error:
             self.log(f"the record log could not be written to the end: {error}")
         self.metrics.close()
-        self.trackers.close()
+        self.trackers.close(self.is_over())
         self.control.close()
 
     # --- parts -------------------------------------------------------------------------------------------------------

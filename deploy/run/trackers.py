@@ -20,7 +20,8 @@ from shusaku.common.metrics import numbers_by_tag
 
 STATE = "trackers.json"
 SECONDS = 10.0  # between two looks at the file
-CLOSE_SECONDS = 5.0  # for what is left, when the run ends
+CLOSE_SECONDS = 5.0  # for what is left, when the run stops: the next start sends the rest
+LAST_SECONDS = 30.0  # when it is over
 MOST_BYTES = 1 << 20  # of the file that are sent at once
 PROJECT = "shusaku"
 
@@ -133,11 +134,11 @@ class MetricsFollower:
         """What keeps lines from a tracker, in a line each."""
         return tuple(self._troubles.copy().values())
 
-    def close(self) -> None:
-        """Sends what is left, for CLOSE_SECONDS at most."""
+    def close(self, is_over: bool = False) -> None:
+        """Sends what is left, for CLOSE_SECONDS at most, or LAST_SECONDS if the run is over."""
         self._ending.set()
         if self._names:
-            self._thread.join(CLOSE_SECONDS)
+            self._thread.join(LAST_SECONDS if is_over else CLOSE_SECONDS)
 
     def _follow(self) -> None:
         is_over = False

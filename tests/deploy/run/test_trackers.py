@@ -122,12 +122,12 @@ def needs(name: str) -> None:
 def test_mlflow_has_the_curve_of_two_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     needs("mlflow")
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    monkeypatch.setattr(trackers_module, "CLOSE_SECONDS", 60.0)
+    monkeypatch.setattr(trackers_module, "LAST_SECONDS", 60.0)
     from mlflow.tracking import MlflowClient
 
     for steps in ((1, 2), (3,)):
         write_lines(tmp_path, *steps)
-        MetricsFollower(tmp_path, ["mlflow"]).close()
+        MetricsFollower(tmp_path, ["mlflow"]).close(is_over=True)
     client = MlflowClient(tracking_uri=f"sqlite:///{tmp_path / 'mlflow.db'}")
     (run,) = client.search_runs([client.get_experiment_by_name("shusaku").experiment_id])
     history = client.get_metric_history(run.info.run_id, "learner/loss")
@@ -140,10 +140,10 @@ def test_mlflow_has_the_curve_of_two_starts(tmp_path: Path, monkeypatch: pytest.
 def test_wandb_keeps_the_run_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     needs("wandb")
     monkeypatch.delenv("WANDB_MODE", raising=False)
-    monkeypatch.setattr(trackers_module, "CLOSE_SECONDS", 60.0)
+    monkeypatch.setattr(trackers_module, "LAST_SECONDS", 60.0)
     for steps in ((1, 2), (3,)):
         write_lines(tmp_path, *steps)
-        MetricsFollower(tmp_path, ["wandb"]).close()
+        MetricsFollower(tmp_path, ["wandb"]).close(is_over=True)
     run = json.loads((tmp_path / STATE).read_text())["wandb"]["run"]
     files = sorted((tmp_path / "wandb").glob(f"offline-run-*-{run}/run-{run}.wandb"))
     assert len(files) == 2, "one a start, which `wandb sync` joins by their id"
