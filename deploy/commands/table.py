@@ -64,7 +64,7 @@ _ENGINE = ("checkpoint", "engine", "game", "run.seed", "search", "network", *_IN
 COMMANDS = {
     "train": Command("commands.train", Takes.CONFIG, "train on Ray and Redis; the same command resumes",
                      "train experiment=connect_four run.dir=runs/first run.minutes=20",
-                     ("resume_from", "run.dir", "run.name", "run.minutes", "run.http_port", "run.resume",
+                     ("resume_from", "run.dir", "run.name", "run.minutes", "run.http_port", "run.trackers", "run.resume",
                       "run.checkpoint_seconds", "run.keep_checkpoints", "run.keep_every_minutes",
                       "run.max_outage_minutes", *_SYSTEM, *_SOURCES, "strength", "rater", "gating", "gate", "cluster")),
     "status": Command("commands.control:status", Takes.CONFIG, "show a running training run",
@@ -78,7 +78,7 @@ COMMANDS = {
     "local": Command("local.driver", Takes.CONFIG, "train in one process; the same command resumes",
                      "local experiment=tic_tac_toe run.dir=runs/first",
                      ("resume_from", "run.dir", "run.minutes", "run.evaluations", "run.http_port", "run.resume",
-                      "run.checkpoint_seconds", "run.keep_checkpoints", "run.keep_every_minutes",
+                      "run.checkpoint_seconds", "run.keep_checkpoints", "run.keep_every_minutes", "run.trackers",
                       *_PLAYED, *_IN_PROCESS, *_LEARNED, *_WINDOW)),
     "evaluate": Command("commands.evaluate", Takes.CONFIG, "measure how often a network plays optimally",
                         "evaluate checkpoint=runs/first", ("checkpoint", *_PLAYED, *_IN_PROCESS)),
