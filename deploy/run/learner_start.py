@@ -48,7 +48,9 @@ def _find(config: Config) -> Weights:
         raise UsageError(f"{source}: is of {_text(own)}, and this run plays {_text(game)}; name a run of the same "
                          "board and planes")
     wanted = asdict(config.network)
-    differing = [f"network.{part}={value}" for part, value in weights.network.items() if value != wanted.get(part)]
+    unlearned = {"policy", "value"} - set(config.learner.targets)  # heads that this run does not have
+    differing = [f"network.{part}={value}" for part, value in weights.network.items()
+                 if value != wanted.get(part) and part.partition("_")[0] not in unlearned]
     if differing:
         raise UsageError(f"{source}: has another network than this run; add {' '.join(differing)}")
     return weights

@@ -48,6 +48,15 @@ def test_heads_that_the_start_does_not_have_begin_untrained(tmp_path: Path) -> N
     assert np.array_equal(first.tensors["stem.conv.weight"], given.tensors["stem.conv.weight"])
 
 
+def test_a_value_network_begins_with_the_tower_of_a_policy(tmp_path: Path) -> None:
+    policy = compose([*SMALL, "network.policy_filters=5", "network.policy_head=planes", "network.value_hidden=32"])
+    source, run = weights_file(tmp_path / "policy.safetensors", network=policy.network), tmp_path / "run"
+    more = [f"learner.start={source}", f"run.dir={run}", "learner.targets=[value]", "dataset.records=games"]
+    with pytest.raises(UsageError, match=r"has another network than this run; add network.value_hidden=32$"):
+        check_learner_start(compose([*SMALL, *more]))
+    check_learner_start(compose([*SMALL, *more, "network.value_hidden=32"]))
+
+
 @pytest.mark.parametrize(("start", "said"), [
     ("missing", "learner.start=missing: no such file or directory"),
     ("other_game", r"is of connect_four\(.*\), and this run plays tic_tac_toe\(.*name a run of the same board"),
