@@ -33,7 +33,6 @@ def test_a_killed_rank_costs_the_steps_since_the_checkpoint(start: Callable[...,
     run = start(settings=SETTINGS)
     run.until(lambda s: s["status"]["step"] >= 60 and any(run.run_dir.glob("checkpoints/0*/manifest.json")),
               START_S, "a checkpoint")
-    assert "2 ranks" in run.text
     (rank,) = ranks_of(run)
     os.kill(rank.pid, signal.SIGKILL)
     run.until(lambda s: "rank 1 ended" in run.text, 60, "the loss to be seen")
