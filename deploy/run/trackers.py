@@ -85,9 +85,10 @@ class WandbTracker:
         import wandb
 
         place = directory.resolve()
+        mode: Any = os.environ.get("WANDB_MODE", "offline")  # wandb refuses what it does not know
         self._run: Any = wandb.init(
             project=os.environ.get("WANDB_PROJECT", PROJECT), dir=str(place), id=run or None, name=place.name,
-            resume="allow", mode=os.environ.get("WANDB_MODE", "offline"),
+            resume="allow", mode=mode,
             settings=wandb.Settings(silent=True, console="off"))
         self._run.define_metric("*", step_metric="step")
         self.run = str(self._run.id)

@@ -197,5 +197,6 @@ async def _send(viewer: Viewer, socket: web.WebSocketResponse) -> None:
     with contextlib.suppress(ConnectionError, TimeoutError):
         while True:
             for message in await viewer.next():
-                await asyncio.wait_for(socket.send_str(message), SEND_SECONDS)
+                async with asyncio.timeout(SEND_SECONDS):  # wait_for of Python 3.11 may swallow the cancellation
+                    await socket.send_str(message)
     await socket.close()

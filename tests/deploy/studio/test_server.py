@@ -8,7 +8,7 @@ import re
 import tomllib
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from aiohttp import WSMsgType, WSServerHandshakeError
@@ -22,6 +22,7 @@ from shusaku.common.messages import Metrics
 from shusaku.common.metrics import MetricsSink
 from shusaku.deploy.studio import server as servers
 from shusaku.deploy.studio.server import WEB, find_token, listen, make_app
+from shusaku.deploy.studio.studio import Viewer
 from shusaku.replay.record_log import RecordLog
 
 GAME = Game("tic_tac_toe")
@@ -159,6 +160,24 @@ def test_a_game_against_the_engine_and_a_second_viewer_who_sees_the_same() -> No
             opened = await second.ask("open", "table", name="game.jsonl", data=data)
             assert (opened["moves"], opened["cursor"]) == (table["moves"], 0)
 
+    run(work())
+
+
+def test_a_page_that_leaves_while_a_message_goes_out_is_not_written_to_for_ever() -> None:
+    """Its handler waits for the sender, and the end of the server for the handler."""
+    class Leaving:
+        async def send_str(self, text: str) -> None:
+            asyncio.get_running_loop().call_soon(sender.cancel)
+
+    async def work() -> None:
+        nonlocal sender
+        viewer, socket = Viewer(), Leaving()
+        viewer.post("table", "{}")
+        sender = asyncio.create_task(servers._send(viewer, cast(Any, socket)))
+        await asyncio.wait({sender}, timeout=5)
+        assert sender.cancelled()
+
+    sender: asyncio.Task[None]
     run(work())
 
 
