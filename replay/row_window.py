@@ -167,7 +167,7 @@ class RowWindow:
         """Counts the next game, if it is of another share, without counting it as new."""
         self._put_back(rows, _Place.ELSEWHERE)
 
-    def _put_back(self, rows: int, place: "_Place") -> None:
+    def _put_back(self, rows: int, place: _Place) -> None:
         self._enter(rows, place)
         self.limiter.deleted -= rows
         # Keep the newest games, at most as many rows as the window had, and let no game without rows be the oldest.
@@ -208,11 +208,11 @@ class RowWindow:
         except ValueError as error:
             raise InvalidRecordError(str(error)) from None
 
-    def _place_of(self, record: GameRecord) -> "_Place":
+    def _place_of(self, record: GameRecord) -> _Place:
         share = self._config.test_share
         return _Place.TESTS if share > 0 and is_test_game(record.game_id, share) else _Place.RING
 
-    def _enter(self, rows: int, place: "_Place") -> None:
+    def _enter(self, rows: int, place: _Place) -> None:
         self._games.append((rows, place))
         self._rows_at[place] += rows
 

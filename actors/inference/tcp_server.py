@@ -79,4 +79,3 @@ class TcpServer(Listener):
         with contextlib.suppress(OSError, RuntimeError, MemoryError):  # it cannot be watched: the descriptor is closed
             self._port.attach_tcp(self._attach(arrival), number)
         return True
-

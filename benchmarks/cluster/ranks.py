@@ -12,18 +12,16 @@ import argparse
 import shlex
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from benchmarks.lib import record
-from benchmarks.speed.redis_replay import Client, prepared
+from benchmarks.speed.redis_replay import BATCH, RUN, Client, begun_server, prepared
 from shusaku.common.config.schema import ReplayConfig
 from shusaku.common.external.configured_game import configured_game
 from shusaku.deploy.bench.learner import WARM_UPS, learner_and_batch
@@ -32,12 +30,8 @@ from shusaku.learner.collectives import Collectives, open_store
 from shusaku.learner.ranks import RankedLearner
 from shusaku.replay.share import Share
 from shusaku.replay.stream.buffer import RedisBuffer
-from shusaku.replay.stream.control import RedisControl
-from shusaku.replay.stream.server import EmbeddedServer
 
 FILE = "ranks.jsonl"
-RUN = "benchmark"
-BATCH = 512
 CONTEXT = get_context("spawn")
 
 
@@ -94,18 +88,12 @@ def games_per_s(overrides: Sequence[str], ranks: int, games: int) -> float:
     game = configured_game(compose(list(overrides)).game)
     ready = prepared(game, min(games, 4096))
     rows = sum(one.rows for one in ready) * (games // len(ready) + 1)
-    with tempfile.TemporaryDirectory() as directory:
-        server = EmbeddedServer(Path(directory), max_megabytes=4096)
-        server.start()
-        try:
-            RedisControl(server.url, RUN).begin(0, capacity=rows, max_bytes=4 << 30, actors=0)
-            client = Client(server.url, ready)
-            while client.sequence < games:
-                client.append_for(0.01)
-            seconds = _in_processes(_read, [(list(overrides), server.url, rank, ranks, rows, client.sequence)
-                                            for rank in range(ranks)])
-        finally:
-            server.stop()
+    with begun_server(rows) as server:
+        client = Client(server.url, ready)
+        while client.sequence < games:
+            client.append_for(0.01)
+        seconds = _in_processes(_read, [(list(overrides), server.url, rank, ranks, rows, client.sequence)
+                                        for rank in range(ranks)])
     return client.sequence / max(seconds)
 
 

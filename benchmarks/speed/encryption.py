@@ -10,19 +10,15 @@ import argparse
 import json
 import shlex
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 import psutil
 
 from benchmarks.lib import record
-from benchmarks.speed.redis_replay import RUN, Client, prepared
+from benchmarks.speed.redis_replay import Client, begun_server, prepared
 from shusaku.common._core import Game
 from shusaku.common.tls.authority import RunAuthority
 from shusaku.common.tls.relay import NAME as RELAY
-from shusaku.replay.stream.control import RedisControl
-from shusaku.replay.stream.server import EmbeddedServer
 
 HOST = "127.0.0.1"
 FILE = "encryption.jsonl"
@@ -34,23 +30,17 @@ def measure(way: str, game: Game, seconds: float) -> dict[str, float]:
     """One run against a server of its own."""
     certificate = RunAuthority().issue(HOST) if way == "tls" else None
     games = prepared(game, GAMES)
-    with tempfile.TemporaryDirectory() as directory:
-        server = EmbeddedServer(Path(directory), max_megabytes=1024, bind=HOST, certificate=certificate)
-        server.start()
-        try:
-            RedisControl(server.url, RUN).begin(0, capacity=100_000, max_bytes=1 << 30, actors=0)
-            relays = [child.pid for child in psutil.Process().children() if child.name() == RELAY]
-            servers = [psutil.Process(pid) for pid in (server.pid, *relays)]
-            client = Client(server.url if way == "unix" else server.tcp_url, games)
-            client.in_flight = 1
-            client.append_for(0.5)
-            client.times.clear()
-            before, own, begin = _cpu(servers), time.process_time(), time.perf_counter()
-            client.append_for(seconds)
-            spent, calls = time.perf_counter() - begin, len(client.times)
-            own, served = time.process_time() - own, _cpu(servers) - before
-        finally:
-            server.stop()
+    with begun_server(100_000, HOST, certificate) as server:
+        relays = [child.pid for child in psutil.Process().children() if child.name() == RELAY]
+        servers = [psutil.Process(pid) for pid in (server.pid, *relays)]
+        client = Client(server.url if way == "unix" else server.tcp_url, games)
+        client.in_flight = 1
+        client.append_for(0.5)
+        client.times.clear()
+        before, own, begin = _cpu(servers), time.process_time(), time.perf_counter()
+        client.append_for(seconds)
+        spent, calls = time.perf_counter() - begin, len(client.times)
+        own, served = time.process_time() - own, _cpu(servers) - before
     return {"us_per_call": round(1e6 * spent / calls, 1), "server_us_per_call": round(1e6 * served / calls, 1),
             "client_us_per_call": round(1e6 * own / calls, 1),
             "bytes_per_game": round(sum(len(one.data) for one in games) / len(games))}

@@ -13,6 +13,8 @@ import json
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +25,7 @@ from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game
 from shusaku.common.config.schema import ReplayConfig, SelfPlayConfig
 from shusaku.common.config.search import PuctConfig
+from shusaku.common.tls.authority import Certificate
 from shusaku.replay.stream.append import Appender, EncodedGame
 from shusaku.replay.stream.buffer import RedisBuffer
 from shusaku.replay.stream.client import connect
@@ -88,30 +91,37 @@ def sample(buffer: RedisBuffer, seconds: float) -> float:
     return sampled / spent
 
 
-def measure(game: Game, seconds: float, capacity: int) -> dict[str, float]:
-    games = prepared(game, 4096)
+@contextmanager
+def begun_server(capacity: int, bind: str = "", certificate: Certificate | None = None) -> Iterator[EmbeddedServer]:
+    """A server of its own, in which the run has begun; `capacity`: rows."""
     with tempfile.TemporaryDirectory() as directory:
-        server = EmbeddedServer(Path(directory), max_megabytes=4096)
+        server = EmbeddedServer(Path(directory), max_megabytes=4096, bind=bind, certificate=certificate)
         server.start()
         try:
             RedisControl(server.url, RUN).begin(0, capacity=capacity, max_bytes=4 << 30, actors=0)
-            client = Client(server.url, games)
-            appended = client.append_for(seconds)
-            call_p99 = float(np.percentile(client.times, 99))
-            config = ReplayConfig(capacity=capacity, minimum=min(10_000, capacity // 2), window="fixed")
-            buffer = RedisBuffer(game, config, url=server.url, run_id=RUN, batch_size=BATCH, limited=False)
-            ingested = ingest(buffer, min(capacity, client.rows) * 9 // 10, 60.0)
-            together = threading.Thread(target=client.append_for, args=(seconds,))
-            together.start()
-            ingested_beside = ingest(buffer, 1 << 60, seconds)
-            together.join()
-            quarantined = sum(buffer.stats().quarantined.values())
-            buffer.close()
-            sampled = sample(buffer, min(seconds, 2.0))
-            info = connect(server.url).info("memory")
-            counters = RedisControl(server.url, RUN).counters()
+            yield server
         finally:
             server.stop()
+
+
+def measure(game: Game, seconds: float, capacity: int) -> dict[str, float]:
+    games = prepared(game, 4096)
+    with begun_server(capacity) as server:
+        client = Client(server.url, games)
+        appended = client.append_for(seconds)
+        call_p99 = float(np.percentile(client.times, 99))
+        config = ReplayConfig(capacity=capacity, minimum=min(10_000, capacity // 2), window="fixed")
+        buffer = RedisBuffer(game, config, url=server.url, run_id=RUN, batch_size=BATCH, limited=False)
+        ingested = ingest(buffer, min(capacity, client.rows) * 9 // 10, 60.0)
+        together = threading.Thread(target=client.append_for, args=(seconds,))
+        together.start()
+        ingested_beside = ingest(buffer, 1 << 60, seconds)
+        together.join()
+        quarantined = sum(buffer.stats().quarantined.values())
+        buffer.close()
+        sampled = sample(buffer, min(seconds, 2.0))
+        info = connect(server.url).info("memory")
+        counters = RedisControl(server.url, RUN).counters()
     assert quarantined == 0, quarantined
     return {
         "appended_per_s": appended, "append_call_p99_ms": 1e3 * call_p99, "ingested_per_s": ingested,

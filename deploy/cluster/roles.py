@@ -18,6 +18,7 @@ from shusaku.common.tls.authority import RunAuthority
 from shusaku.deploy.cluster.layout import Layout, actor_seed, without_secrets
 from shusaku.deploy.cluster.rank_places import rank_places
 from shusaku.deploy.cluster.workers import THREADS, RayRole
+from shusaku.deploy.ray_runtime.living_nodes import living_nodes
 from shusaku.deploy.run.composed_config import replace_settings
 from shusaku.deploy.run.devices import GATE_GPU
 from shusaku.deploy.run.elo_record import is_rated
@@ -69,21 +70,24 @@ def make_roles(
         scheduling_strategy=NodeAffinitySchedulingStrategy(own_node, soft=False),
     ).remote(str(directory.resolve()), config.run.keep_checkpoints, config.run.keep_every_minutes * 60)
 
+    def rank_plans(incarnation: int) -> tuple[int, tuple[RankPlan, ...]]:
+        """Threads of rank 0, which is the learner, and the plans of the others."""
+        cpus = {node["NodeID"]: node["Resources"].get("CPU", 0.0) for node in living_nodes()}
+        first, *others = rank_places(
+            cpus, own_node, config.learner.ranks, on_gpus=config.learner.is_on_gpu, actors=actors(),
+            cpus_per_actor=config.actors.cpus, threads=config.learner.threads)
+        return first.threads, tuple(
+            RankPlan(config, digest, epoch, url if place.node == own_node else remote_url, run_id,
+                     f"rank {number} ({epoch}.{incarnation})", place.node, place.threads)
+            for number, place in enumerate(others, 1))
+
     def learner_plan(index: int, incarnation: int) -> tuple[LearnerPlan]:
         actors_here = min(actors(), math.floor(cores / config.actors.cpus))
         threads = config.learner.threads or (
             max(1, cores - math.ceil(actors_here * config.actors.cpus)) if is_here else 0)
         ranks: tuple[RankPlan, ...] = ()
         if config.learner.ranks > 1:
-            known: Any = ray
-            nodes = {node["NodeID"]: node["Resources"].get("CPU", 0.0) for node in known.nodes() if node["Alive"]}
-            first, *others = rank_places(
-                nodes, own_node, config.learner.ranks, on_gpus=config.learner.is_on_gpu, actors=actors(),
-                cpus_per_actor=config.actors.cpus, threads=config.learner.threads)
-            threads = first.threads
-            ranks = tuple(RankPlan(config, digest, epoch, url if place.node == own_node else remote_url, run_id,
-                                   f"rank {number} ({epoch}.{incarnation})", place.node, place.threads)
-                          for number, place in enumerate(others, 1))
+            threads, ranks = rank_plans(incarnation)
         return (LearnerPlan(config, digest, epoch, incarnation, str(directory.resolve()),
                             url if is_here else remote_url, run_id, threads, seconds(), config_text,
                             queue_options(config, takes_turns=False), files, ranks, start),)

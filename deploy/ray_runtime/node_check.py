@@ -11,6 +11,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from shusaku.common.errors import UsageError
+from shusaku.deploy.ray_runtime.living_nodes import living_nodes
 from shusaku.deploy.ray_runtime.node_probe import NodeFacts, NodeProbe, read_facts
 
 FIRST_SECONDS = 20.0  # that the start of a run waits; a node that hangs is watched while the run begins
@@ -45,7 +46,7 @@ def ask_nodes(url: str = "", seconds: float = ANSWER_SECONDS, only: Container[st
     left out.
     """
     own = ray.get_runtime_context().get_node_id()
-    others = {node["NodeID"]: _name(node) for node in _living()
+    others = {node["NodeID"]: _name(node) for node in living_nodes()
               if node["NodeID"] != own and (only is None or node["NodeID"] in only)}
     make_actor: Any = ray.remote  # Ray's types do not know this form
     probes = {node: make_actor(NodeProbe).options(
@@ -56,7 +57,7 @@ def ask_nodes(url: str = "", seconds: float = ANSWER_SECONDS, only: Container[st
     answers = {node: replace(_answer(others[node], probes[node], calls[node], deadline), node=node) for node in others}
     for probe in probes.values():
         ray.kill(probe)
-    left = {node["NodeID"] for node in _living()}
+    left = {node["NodeID"] for node in living_nodes()}
     return [answer for node, answer in answers.items() if node in left or not answer.silence]
 
 
@@ -139,10 +140,6 @@ def _answer(name: str, probe: Any, calls: Sequence[Any], deadline: float) -> Nod
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         reason = lines[-1] if lines else type(error).__name__
         return NodeAnswer(name, silence=f"cannot run our code: {reason[:200]}")
-
-
-def _living() -> list[dict[str, Any]]:
-    return [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
 
 
 def _name(node: dict[str, Any]) -> str:

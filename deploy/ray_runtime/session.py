@@ -214,13 +214,15 @@ class RaySession:
     def _read_cluster(self) -> None:
         import ray
 
+        from shusaku.deploy.ray_runtime.living_nodes import living_nodes
+
         addresses = self._addresses
         self.address = addresses["gcs_address"]
         url = addresses["webui_url"] or ""
         self.dashboard_url = url if not url or "://" in url else f"http://{url}"
         self.own_address = addresses["node_ip_address"]
         self.log_directory = os.path.join(addresses["session_dir"], "logs")
-        nodes = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
+        nodes = living_nodes()
         self.node_cpus = tuple(float(node["Resources"].get("CPU", 0)) for node in nodes)
         gpus = {node["NodeID"]: float(node["Resources"].get("GPU", 0)) for node in nodes}
         self.num_gpus = sum(gpus.values())

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from oracles import missing
 
+from shusaku.common.config import rules
 from shusaku.common.errors import UsageError
 from shusaku.common.messages import Metrics
 from shusaku.common.metrics import MetricsSink
@@ -118,6 +119,16 @@ def needs(name: str) -> None:
         missing(f"{name} is missing: `make oracles` installs it")
 
 
+def test_the_rules_know_every_tracker() -> None:
+    assert set(rules.TRACKERS) == set(trackers_module.TRACKERS)
+
+
+def follow_two_starts(directory: Path, name: str) -> None:
+    for steps in ((1, 2), (3,)):
+        write_lines(directory, *steps)
+        MetricsFollower(directory, [name]).close(is_over=True)
+
+
 @pytest.mark.usefixtures("no_network")
 def test_mlflow_has_the_curve_of_two_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     needs("mlflow")
@@ -125,9 +136,7 @@ def test_mlflow_has_the_curve_of_two_starts(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(trackers_module, "LAST_SECONDS", 60.0)
     from mlflow.tracking import MlflowClient
 
-    for steps in ((1, 2), (3,)):
-        write_lines(tmp_path, *steps)
-        MetricsFollower(tmp_path, ["mlflow"]).close(is_over=True)
+    follow_two_starts(tmp_path, "mlflow")
     client = MlflowClient(tracking_uri=f"sqlite:///{tmp_path / 'mlflow.db'}")
     (run,) = client.search_runs([client.get_experiment_by_name("shusaku").experiment_id])
     history = client.get_metric_history(run.info.run_id, "learner/loss")
@@ -141,9 +150,7 @@ def test_wandb_keeps_the_run_on_the_disk(tmp_path: Path, monkeypatch: pytest.Mon
     needs("wandb")
     monkeypatch.delenv("WANDB_MODE", raising=False)
     monkeypatch.setattr(trackers_module, "LAST_SECONDS", 60.0)
-    for steps in ((1, 2), (3,)):
-        write_lines(tmp_path, *steps)
-        MetricsFollower(tmp_path, ["wandb"]).close(is_over=True)
+    follow_two_starts(tmp_path, "wandb")
     run = json.loads((tmp_path / STATE).read_text())["wandb"]["run"]
     files = sorted((tmp_path / "wandb").glob(f"offline-run-*-{run}/run-{run}.wandb"))
     assert len(files) == 2, "one a start, which `wandb sync` joins by their id"

@@ -13,36 +13,27 @@ import pytest
 import redis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from stream_run import STALL_SECONDS, StreamRun
 
 from shusaku.common._core import Game
 from shusaku.common.codec import encode_record
 from shusaku.common.config.schema import ReplayConfig
 from shusaku.common.messages import GameId, GameRecord
 from shusaku.replay.stream.append import Appender, AppendStatus, EncodedGame
-from shusaku.replay.stream.buffer import RedisBuffer
-from shusaku.replay.stream.control import RedisControl
-from shusaku.replay.stream.keys import RunKeys
 from shusaku.replay.stream.server import EmbeddedServer
 from shusaku.replay.stream.writer import AsyncWriter, heartbeat_seconds
 
 MakeRecord = Callable[..., GameRecord]
 CONFIG = ReplayConfig(window="fixed", capacity=2000, minimum=100, samples_per_position=2.0)
 GAME = Game("connect_four")
-STALL_SECONDS = 60.0  # that a server on a busy disk may take; what happens at a deadline is for test_faults.py
 
 
-class Run:
-    """One run in the server: its control, a raw client, buffers and an actor."""
+class Run(StreamRun):
+    """A run whose games have the numbers from 0."""
 
     def __init__(self, url: str, run_id: str, make_record: MakeRecord, capacity: int = 2000) -> None:
-        self.url, self.id, self.make_record = url, run_id, make_record
-        self.control = RedisControl(url, run_id, STALL_SECONDS)
-        self.control.begin(0, capacity=capacity, max_bytes=1 << 28, actors=0)
-        self.raw: Any = redis.Redis.from_url(url, socket_timeout=STALL_SECONDS)
-        self.keys = RunKeys.of(run_id)
-        self.actor = Appender(url, run_id, actor=0, epoch=0, incarnation=0, deadline=STALL_SECONDS)
-        self.sequence = 0
-        self.buffers: list[RedisBuffer] = []
+        super().__init__(url, run_id, GAME, CONFIG, batch_size=32, capacity=capacity)
+        self.make_record, self.sequence = make_record, 0
 
     def play(self, games: int, **header: Any) -> list[GameRecord]:
         records = [
@@ -54,19 +45,12 @@ class Run:
         self.sequence += games
         return records
 
-    def buffer(self, **options: Any) -> RedisBuffer:
-        options = {"batch_size": 32, "background": False, "config": CONFIG, "deadline": STALL_SECONDS} | options
-        self.buffers.append(RedisBuffer(GAME, options.pop("config"), url=self.url, run_id=self.id, **options))
-        return self.buffers[-1]
-
 
 @pytest.fixture
 def run(redis_server: EmbeddedServer, make_run: Callable[[], str], make_record: MakeRecord) -> Iterator[Run]:
     run = Run(redis_server.url, make_run(), make_record)
     yield run
-    for buffer in run.buffers:
-        buffer.close()
-    run.raw.delete(*run.keys)
+    run.close()
 
 
 def wait_for(condition: Callable[[], Any], seconds: float = 15.0) -> None:
@@ -77,7 +61,7 @@ def wait_for(condition: Callable[[], Any], seconds: float = 15.0) -> None:
 
 
 def test_poisoned_records_are_quarantined_and_stop_nobody(run: Run) -> None:
-    buffer = run.buffer(config_hash="c0ffee", limited=True)
+    buffer = run.open_buffer(config_hash="c0ffee", limited=True)
     good = run.play(5)
     bad = good[0]
     data = encode_record(bad)
@@ -125,13 +109,13 @@ def test_poisoned_records_are_quarantined_and_stop_nobody(run: Run) -> None:
     # The rows of the bad games are out of the limiter: the credit is that of a buffer that never saw them.
     limit = int(run.raw.hget(run.keys.control, "limit"))
     clean = Run(run.url, run.id + "-clean", run.make_record)
-    clean_buffer = clean.buffer()
+    clean_buffer = clean.open_buffer()
     clean.sequence = 0
     for record in good:
         clean.actor.append([EncodedGame(record.game_id.sequence, record.num_rows, encode_record(record))])
     assert clean_buffer.stats().inserted == rows
     assert limit - claimed == int(clean.raw.hget(clean.keys.control, "limit"))
-    again = run.buffer()  # the next learner meets none of them
+    again = run.open_buffer()  # the next learner meets none of them
     assert again.stats().quarantined == {}
     assert again.stats().inserted == rows
     clean_buffer.close()
@@ -139,7 +123,7 @@ def test_poisoned_records_are_quarantined_and_stop_nobody(run: Run) -> None:
 
 def test_bombs_are_quarantined_with_a_reason(run: Run) -> None:
     """Deep, wide, large and heavy ones, through the script where it takes them, else written by hand."""
-    buffer = run.buffer()
+    buffer = run.open_buffer()
     good = run.play(1)[0]
 
     def heavy(weight: float) -> bytes:
@@ -174,7 +158,7 @@ def test_bombs_are_quarantined_with_a_reason(run: Run) -> None:
 
 @pytest.mark.parametrize("stated", [0, 1, 100])
 def test_an_actor_that_states_other_rows_than_it_sends_is_refused(run: Run, stated: int) -> None:
-    buffer = run.buffer()
+    buffer = run.open_buffer()
     good = run.play(3)
     run.actor.append([EncodedGame(3, stated, encode_record(replace(good[0], game_id=GameId(0, 0, 0, 3))))])
     run.actor.append([EncodedGame(4, good[0].num_rows, encode_record(replace(good[0], game_id=GameId(0, 7, 0, 4))))])
@@ -186,7 +170,7 @@ def test_an_actor_that_states_other_rows_than_it_sends_is_refused(run: Run, stat
 
 
 def test_an_actor_of_bad_games_is_fenced_and_named_and_its_successor_is_heard(run: Run) -> None:
-    buffer = run.buffer()
+    buffer = run.open_buffer()
 
     def send(actor: int, incarnation: int, numbers: range, is_bad: bool) -> list[AppendStatus]:
         appender = Appender(run.url, run.id, actor=actor, epoch=0, incarnation=incarnation)
@@ -225,7 +209,7 @@ def test_many_actors_that_wait_ask_less_often(is_throttled: bool, actors: int, s
 
 
 def test_a_stranger_who_uses_up_all_ids_is_cleared_away(run: Run) -> None:
-    buffer = run.buffer(background=True)
+    buffer = run.open_buffer(background=True)
     run.play(10)
     wait_for(lambda: buffer.stats().games == 10)
     run.raw.xadd(run.keys.games, {"d": b"?"}, id="18446744073709551615-18446744073709551615")
@@ -251,7 +235,7 @@ def test_a_stranger_who_uses_up_all_ids_is_cleared_away(run: Run) -> None:
 )
 def test_no_bytes_stop_it(run: Run, fields: dict[bytes, bytes], id: str, data: bytes) -> None:
     if not run.buffers:
-        run.buffer()
+        run.open_buffer()
     (buffer,) = run.buffers
     before = buffer.stats()
     try:
@@ -273,7 +257,7 @@ def test_no_bytes_stop_it(run: Run, fields: dict[bytes, bytes], id: str, data: b
 
 def test_trimming_that_overtakes_the_learner_is_counted(run: Run) -> None:
     run.control.begin(0, capacity=300, max_bytes=1 << 28, actors=0)
-    buffer = run.buffer()
+    buffer = run.open_buffer()
     seen = sum(record.num_rows for record in run.play(10))
     assert buffer.stats().skipped == 0
     played = sum(record.num_rows for record in run.play(60))
@@ -292,7 +276,7 @@ def test_trimming_that_overtakes_the_learner_is_counted(run: Run) -> None:
 def test_redis_may_keep_less_or_more_than_the_ring(run: Run, capacity: int) -> None:
     config = replace(CONFIG, capacity=500)
     run.control.begin(0, capacity=capacity, max_bytes=1 << 28, actors=0)
-    buffer = run.buffer(config=config)
+    buffer = run.open_buffer(config=config)
     lengths: list[int] = []
     for _ in range(40):
         lengths += [record.num_rows for record in run.play(3)]
@@ -302,7 +286,7 @@ def test_redis_may_keep_less_or_more_than_the_ring(run: Run, capacity: int) -> N
     assert 400 < stats.rows <= 500
     state = buffer.state()
     lengths += [record.num_rows for record in run.play(2)]
-    again = run.buffer(config=config)
+    again = run.open_buffer(config=config)
     assert again.restore(state) == 0
     restored = again.stats()
     assert restored.inserted == sum(lengths)
@@ -314,7 +298,7 @@ def test_redis_may_keep_less_or_more_than_the_ring(run: Run, capacity: int) -> N
 @pytest.mark.parametrize("background", [False, True])
 def test_the_learner_restarts(run: Run, background: bool) -> None:
     """Its checkpoint is older than its death; games went on coming in between."""
-    first = run.buffer(background=background)
+    first = run.open_buffer(background=background)
     run.play(40)
     wait_for(lambda: first.stats().accepted == 40)
     while first.sample(32, 0) is not None:
@@ -325,7 +309,7 @@ def test_the_learner_restarts(run: Run, background: bool) -> None:
     first.sample(32, 0)  # after the checkpoint: forgotten
     first.close()
     more += run.play(5)
-    second = run.buffer(background=background)
+    second = run.open_buffer(background=background)
     assert second.restore(state) == 0
     wait_for(lambda: second.stats().accepted == 10)
     stats = second.stats()
@@ -335,16 +319,16 @@ def test_the_learner_restarts(run: Run, background: bool) -> None:
     batch = second.sample(32, 7)
     assert batch is not None
     assert batch.rows.max() < stats.inserted
-    third = run.buffer(background=background)  # without any checkpoint: a fresh start with what is there
+    third = run.open_buffer(background=background)  # without any checkpoint: a fresh start with what is there
     wait_for(lambda: third.stats().accepted == 50)
 
 
 def test_a_restart_finds_the_data_lost(run: Run) -> None:
-    first = run.buffer()
+    first = run.open_buffer()
     run.play(40)
     state = first.state() if first.stats().accepted else {}
     run.raw.delete(*run.keys)
-    second = run.buffer()
+    second = run.open_buffer()
     assert second.restore(state) == 0
     stats = second.stats()
     assert (stats.rows, stats.losses, stats.inserted) == (0, 1, state["inserted"])
@@ -364,7 +348,7 @@ def test_a_restart_finds_the_data_lost(run: Run) -> None:
 
 
 def test_an_actor_waits_and_goes_on_when_told(run: Run) -> None:
-    buffer = run.buffer(background=True, limited=True)
+    buffer = run.open_buffer(background=True, limited=True)
     writer = AsyncWriter(Appender(run.url, run.id, actor=0, epoch=0, incarnation=0))
     played = 0
     stop = threading.Event()
@@ -401,7 +385,7 @@ def test_an_actor_waits_and_goes_on_when_told(run: Run) -> None:
 
 
 def test_without_a_limit_nobody_waits(run: Run) -> None:
-    buffer = run.buffer(limited=False)
+    buffer = run.open_buffer(limited=False)
     run.play(60)
     assert buffer.stats().waits_for == ""
     assert run.raw.hget(run.keys.control, "limit") == b"-1"
@@ -410,7 +394,7 @@ def test_without_a_limit_nobody_waits(run: Run) -> None:
 
 def test_it_waits_for_the_driver(run: Run) -> None:
     run.raw.delete(*run.keys)
-    buffer = run.buffer(background=True)
+    buffer = run.open_buffer(background=True)
     wait_for(lambda: "waits for the driver" in buffer.stats().waits_for)
     assert buffer.stats().losses == 0
     run.control.begin(0, capacity=2000, max_bytes=1 << 28, actors=0)
@@ -427,7 +411,7 @@ def test_a_failing_listener_does_not_end_the_thread(run: Run) -> None:
         if len(accepted) == 2:
             raise OSError("No space left on device")
 
-    buffer = run.buffer(background=True, on_accept=listen)
+    buffer = run.open_buffer(background=True, on_accept=listen)
     run.play(5)
     wait_for(lambda: buffer.stats().accepted == 5)
     assert len(accepted) == 5
@@ -436,5 +420,5 @@ def test_a_failing_listener_does_not_end_the_thread(run: Run) -> None:
 def test_games_of_an_earlier_configuration_stay(run: Run) -> None:
     run.play(3)
     run.control.begin(1, capacity=2000, max_bytes=1 << 28, actors=0)
-    buffer = run.buffer(config_hash="changed", epoch=1)
+    buffer = run.open_buffer(config_hash="changed", epoch=1)
     assert buffer.stats().games == 3

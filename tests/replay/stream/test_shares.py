@@ -6,37 +6,28 @@ from typing import Any
 
 import numpy as np
 import pytest
-import redis
+from stream_run import StreamRun
 
 from shusaku.common._core import Game
 from shusaku.common.config.schema import ReplayConfig
 from shusaku.common.messages import GameId, GameRecord
 from shusaku.replay.share import Share
-from shusaku.replay.stream.append import Appender, EncodedGame
+from shusaku.replay.stream.append import EncodedGame
 from shusaku.replay.stream.buffer import RedisBuffer
-from shusaku.replay.stream.control import RedisControl
-from shusaku.replay.stream.keys import RunKeys
 from shusaku.replay.stream.server import EmbeddedServer
 
 MakeRecord = Callable[..., GameRecord]
 CONFIG = ReplayConfig(window="fixed", capacity=800, minimum=100, samples_per_position=2.0)
 GAME = Game("connect_four")
-SECONDS = 60.0
 
 
-class Run:
+class Run(StreamRun):
     """A run in the server, whose game number k, from 1, was played by weights k modulo 3."""
 
     def __init__(self, url: str, run_id: str, make_record: MakeRecord) -> None:
-        self.url, self.id, self.make_record = url, run_id, make_record
-        self.control = RedisControl(url, run_id, SECONDS)
-        self.control.begin(0, capacity=5000, max_bytes=1 << 28, actors=0)
+        super().__init__(url, run_id, GAME, CONFIG, batch_size=30, capacity=5000)
         self.control.record_version(2)
-        self.actor = Appender(url, run_id, actor=0, epoch=0, incarnation=0, deadline=SECONDS)
-        self.keys = RunKeys.of(run_id)
-        self.raw: Any = redis.Redis.from_url(url, socket_timeout=SECONDS)
-        self.number = 0
-        self.buffers: list[RedisBuffer] = []
+        self.make_record, self.number = make_record, 0
 
     def play(self, games: int) -> list[GameRecord]:
         records = []
@@ -51,19 +42,14 @@ class Run:
         self.actor.append([EncodedGame.of(record)])
 
     def buffer(self, rank: int = 0, of: int = 1, **options: Any) -> RedisBuffer:
-        options = {"batch_size": 30, "background": False, "config": CONFIG, "limited": rank == 0} | options
-        self.buffers.append(RedisBuffer(GAME, options.pop("config"), url=self.url, run_id=self.id, deadline=SECONDS,
-                                        share=Share(rank, of), **options))
-        return self.buffers[-1]
+        return self.open_buffer(**{"limited": rank == 0, "share": Share(rank, of)} | options)
 
 
 @pytest.fixture
 def run(redis_server: EmbeddedServer, make_run: Callable[[], str], make_record: MakeRecord) -> Iterator[Run]:
     run = Run(redis_server.url, make_run(), make_record)
     yield run
-    for buffer in run.buffers:
-        buffer.close()
-    run.raw.delete(*run.keys)
+    run.close()
 
 
 @pytest.mark.parametrize("games", [30, 200])
