@@ -38,12 +38,13 @@ reinforce() {
   $shusaku train experiment=alphago_9x9_reinforce policy.from="$dir/imitation" run.dir="$dir/reinforce" \
     run.minutes="${MINUTES_REINFORCE:-45}"
 }
-value() {
-  $shusaku train experiment=alphago_9x9_value value.supervised="$dir/imitation" value.reinforced="$dir/reinforce" \
-    run.dir="$dir/value" run.minutes="${MINUTES_VALUE:-75}"
+value() { # the supervised policy plays these games to their end, too: docs/alphago.md, "Where we differ from the paper"
+  $shusaku train experiment=alphago_9x9_value value.supervised="$dir/imitation" value.reinforced="$dir/imitation" \
+    learner.start="$dir/imitation" run.dir="$dir/value" run.minutes="${MINUTES_VALUE:-75}"
 }
 errors() {
-  .venv/bin/python -m benchmarks.strength.value_error "$dir/value" --rollout "$dir/go.rollout" --record
+  .venv/bin/python -m benchmarks.strength.value_error "$dir/value" --records "$dir/records" \
+    --rollout "$dir/go.rollout" --record
 }
 table() {
   local anchor=${PLAYERS:+vp}

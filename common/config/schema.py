@@ -48,6 +48,7 @@ class ActorsConfig:
 
     count: int = 0  # self-play actors (threads in one process); 0: one a core
     cpus: float = 1.0  # CPUs that each claims on a cluster
+    where: str = ""  # LABEL:VALUE of the nodes of Ray that play; empty: all, those without GPU and driver first
     games_per_actor: int = 64  # games side by side in one actor, and its network's batch; auto (0): measured at start
     snapshot_minutes: float = 5.0  # between saves of an actor's open games, on a cluster, for its successor; 0: never
 
@@ -286,6 +287,7 @@ class ClusterConfig:
     dashboard: bool = True  # start Ray's dashboard and metrics with it, if Ray is started here
     quiet_ray: bool = False  # start fewer and quieter processes of Ray, by private names of Ray; if it is started here
     stuck_seconds: float = 300.0  # that one step or batch may take; more if the slowest one took over a tenth of that
+    autoscaler_cpus: float = 0.0  # that Ray's autoscaler may bring in all; 0: as its own configuration says
     nice: int = 5  # actors run at this lower priority, so that learning on the same cores comes first
 
 

@@ -26,6 +26,7 @@ from shusaku.deploy.bench.processes import CONTEXT, run_in_processes
 from shusaku.deploy.bench.raw_rate import raw_rate
 from shusaku.deploy.bench.self_play_rates import SelfPlayRates, result
 from shusaku.deploy.cluster.layout import Layout, layout_of
+from shusaku.deploy.cluster.room import Node
 from shusaku.deploy.run.calibration import with_scales
 from shusaku.deploy.run.chosen_weights import choose_weights
 from shusaku.deploy.run.composed_config import replace_settings
@@ -44,7 +45,7 @@ def measure_served(config: Config) -> dict[str, Any]:
     config = replace_settings(config, inference=inference, learner=replace(config.learner, enabled=False),
                               checkpoint=config.checkpoint or "random")
     cpus = max(len(os.sched_getaffinity(0)), config.actors.count * config.actors.cpus)
-    layout = layout_of(config, [cpus], float(inference.is_on_gpu))
+    layout = layout_of(config, [Node("", cpus)], float(inference.is_on_gpu))
     barrier, addresses = CONTEXT.Barrier(layout.actors + 1), CONTEXT.Queue()
     shared = (config, layout, barrier, addresses)
     server, *rates = run_in_processes(

@@ -1,7 +1,8 @@
 """The metrics in the actors' heartbeats, summed over all incarnations of all actors."""
 
+import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import msgpack
@@ -19,7 +20,9 @@ class _Newest(NamedTuple):
 class ActorTotals:
     """Counters only grow: the last metrics of an incarnation are kept when the next one begins."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._heard_at: dict[int, float] = {}  # when the replay last had a heartbeat of an actor
         self.total: dict[str, int] = {}
         self.accepted = 0  # games that the replay took, over all terms of the driver
         self.rows = 0  # of these games
@@ -33,6 +36,7 @@ class ActorTotals:
         """Takes in the newest heartbeat of each actor and the replay's counters."""
         for actor, sent in actors.items():
             metrics, before = _unpack(sent.metrics), self._newest.get(actor)
+            self._heard_at[actor] = self._clock() - sent.age_s
             if not metrics:
                 continue
             if before is not None and before.incarnation != sent.incarnation:
@@ -45,6 +49,10 @@ class ActorTotals:
         self.counters = counters
         self.accepted = self._lost["games"] + counters.get("games", 0)
         self.rows = self._lost["inserted"] + counters.get("inserted", 0)
+
+    def unheard_seconds(self, actor: int) -> float:
+        """Since the replay last had a heartbeat of this actor; 0 if it never had one."""
+        return self._clock() - self._heard_at[actor] if actor in self._heard_at else 0.0
 
 
 def _sum(many: list[Mapping[str, Any]]) -> dict[str, int]:

@@ -21,10 +21,13 @@ from shusaku.common.network.weights import load_weights, random_weights
 from shusaku.common.ray_metrics import RayMetrics
 from shusaku.common.resignation import NEVER_RESIGN
 from shusaku.common.tls.authority import RunAuthority
+from shusaku.deploy.cluster.actor_count import ActorCount
+from shusaku.deploy.cluster.actor_places import ActorPlaces
 from shusaku.deploy.cluster.actor_totals import ActorTotals
 from shusaku.deploy.cluster.arena_calls import GateCalls, RaterCalls
 from shusaku.deploy.cluster.broadcast import Broadcast
 from shusaku.deploy.cluster.layout import layout_of
+from shusaku.deploy.cluster.node_watch import NodeWatch
 from shusaku.deploy.cluster.open_games import OpenGamesNews
 from shusaku.deploy.cluster.outages import Outage, is_well, list_troubles
 from shusaku.deploy.cluster.replay_store import ReplayStore, saved_holdings
@@ -33,11 +36,12 @@ from shusaku.deploy.cluster.status import count_roles, list_processes, list_runt
 from shusaku.deploy.cluster.strength_meter import StrengthMeter
 from shusaku.deploy.cluster.supervisor import Supervisor
 from shusaku.deploy.cluster.workers import RayWorker, cause_of
+from shusaku.deploy.ray_runtime.autoscaler import configured_cpus
 from shusaku.deploy.ray_runtime.node_check import StartCheck
 from shusaku.deploy.ray_runtime.session import RaySession
 from shusaku.deploy.run.calibration import with_scales
 from shusaku.deploy.run.change_over import move_to_stream
-from shusaku.deploy.run.console import Console
+from shusaku.deploy.run.console import Console, Status
 from shusaku.deploy.run.elo_record import is_rated
 from shusaku.deploy.run.foreground_link import LINK
 from shusaku.deploy.run.learner_start import load_learner_start
@@ -93,7 +97,8 @@ class ClusterRun(TrainingRun):
         self.is_replay_answering = True
         self.quarantined = 0  # records, as Redis counts them
         self.was_asked_to_stop = False
-        self._asked_actors = 0  # by `shusaku scale` over HTTP, until Redis has it too
+        self._asked_actors = 0  # by `shusaku scale` over HTTP, or by `actors.count=auto`, until Redis has it too
+        self._auto_count: ActorCount | None = None  # decides on the number of actors, until `shusaku scale` does
         self._checked = self._written = float("-inf")
         self._summary: dict[str, Any] = {}  # of the run when its workers have ended
 
@@ -103,11 +108,22 @@ class ClusterRun(TrainingRun):
         """Redis, the layout, the run's keys, the workers; UsageError where something does not fit."""
         load_latest(self.directory.path / "checkpoints")  # ResumeError before anything is started if none is good
         gpus = self.session.num_gpus, self.session.own_gpus
-        self.layout = layout_of(self.config, self.session.node_cpus, *gpus)
+        growing = 0.0
+        if not self.session.is_local:
+            growing = self.config.cluster.autoscaler_cpus or configured_cpus(self.session.address)
+        self.watch = NodeWatch(self.config.actors.cpus, may_grow=growing > 0)
+        nodes = self.watch.nodes
+        self.layout = layout_of(self.config, nodes, *gpus, growing_cpus=growing)
         if self.layout.devices.inference == "cpu":
-            self.layout, self.config = layout_of(self.on_cpus, self.session.node_cpus, *gpus), self.on_cpus
+            self.layout = layout_of(self.on_cpus, nodes, *gpus, growing_cpus=growing)
+            self.config = self.on_cpus
         self.config = config = self.layout.devices.settle(self.config)
         self.actors = self.layout.actors
+        self.watch.want(self.actors)
+        own_node = ray.get_runtime_context().get_node_id()
+        self.places = ActorPlaces(config.actors, self.supervisor, self.watch, own_node, growing)
+        if not (config.actors.count or self.session.is_local or config.dataset.records):
+            self._auto_count = ActorCount(self.actors, time.monotonic())
         if self.session.num_gpus:
             self.log(f"devices: {self.layout.devices.reason}")
         keep_start(config, self.directory.path)
@@ -146,6 +162,7 @@ class ClusterRun(TrainingRun):
             actor_url=self.store.actor_url,
             has_positions=self.positions is not None, actors=lambda: self.actors, seconds=lambda: self.seconds,
             resign_value=lambda: self.progress.resign_value, fence=self.fence, config_text=self.directory.config_text,
+            place=self.places.place, is_pending=self.watch.is_pending, unheard_seconds=self.totals.unheard_seconds,
             policies=tuple(map(ray.put, load_policies(config, self.directory.path, self.log))),
             start=None if start is None else ray.put(start),
             authority=self._authority,
@@ -178,7 +195,7 @@ class ClusterRun(TrainingRun):
             self._start_check.raise_refusal()
         if asked := self.control.take_actors():
             self._asked_actors = asked
-            self._scale(asked)
+            self._scale_as_asked(asked)
         if now - self._checked >= CHECK_SECONDS:
             self._checked = now
             self._check_replay()
@@ -200,6 +217,7 @@ class ClusterRun(TrainingRun):
             playing = "playing and learning" if self.config.learner.enabled else "playing"
             self.activity = "learning" if self.config.dataset.records else playing
         view, status = self.show()
+        self._adapt_actors(view, status)
         if now - self._written >= WRITE_SECONDS and self._began is not None:
             self._written = now
             self.metrics.write(view, status)
@@ -311,6 +329,7 @@ class ClusterRun(TrainingRun):
             time.sleep(0.02)
             self.supervisor.poll()
         self.supervisor.kill_all()
+        self.watch.close()
 
     @property
     def restarts(self) -> int:
@@ -352,7 +371,7 @@ class ClusterRun(TrainingRun):
     def identify(self) -> dict[str, Any]:
         """Driver, workers and limits of this run."""
         return {
-            **self.store.identify(), "max_actors": self.layout.max_actors, "devices": self.layout.devices.reason,
+            **self.store.identify(), "max_actors": self.places.most, "devices": self.layout.devices.reason,
             "precision": self.precision, "dashboard": self.session.dashboard_url,
             "epoch": self.identity.epoch, "processes": list_processes(self.supervisor, self.store),
             "cpus_per_actor": self.config.actors.cpus, "first_game_seconds": self.first_game_seconds,
@@ -424,7 +443,7 @@ class ClusterRun(TrainingRun):
             if self._asked_actors:
                 control.set_actors(self._asked_actors)
                 self._asked_actors = 0
-            self._scale(control.desired_actors() or self.actors)
+            self._scale_as_asked(control.desired_actors() or self.actors)
             self._put_status()
         except ReplayUnavailable as error:
             self.is_replay_answering = False
@@ -435,12 +454,30 @@ class ClusterRun(TrainingRun):
             for runtime in list_runtimes(self.supervisor, self.totals):
                 self.log(f"network: {runtime}")
 
-    def _scale(self, asked: int) -> None:
-        desired = min(asked, self.layout.max_actors)
+    def _scale_as_asked(self, asked: int) -> None:
+        """By `shusaku scale`, whose number holds from then on."""
+        desired = min(asked, max(self.actors, self.places.most))
         if desired != self.actors:
-            self.log(f"actors: {self.actors} -> {desired}, as asked")
-            self.actors = desired
-            self.supervisor.scale("self_play", desired)
+            self._auto_count = None
+            self._scale(desired, "as asked")
+
+    def _adapt_actors(self, view: RunView, status: Status) -> None:
+        """`actors.count=auto`: as many as learner and servers can take."""
+        if self._auto_count is None or view.workers is None or self._began is None:
+            return
+        idle = view.workers.inference.get("idle_share")
+        count = self._auto_count.decide(
+            time.monotonic(), alive=view.workers.alive_actors, most=self.places.most,
+            paused_share=status.paused_share, idle_share=idle)
+        if count != self.actors:
+            self._asked_actors = count
+            self._scale(count, f"actors.count=auto; they pause {status.paused_share:.0%} of their time")
+
+    def _scale(self, desired: int, why: str) -> None:
+        self.log(f"actors: {self.actors} -> {desired}, {why}")
+        self.actors = desired
+        self.watch.want(desired)
+        self.supervisor.scale("self_play", desired)
 
     # --- weights -----------------------------------------------------------------------------------------------------
 

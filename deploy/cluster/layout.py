@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from shusaku.actors.evaluators.evaluator import LARGEST_BATCH
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import UsageError
+from shusaku.deploy.cluster.room import TINY, Node, with_label
 from shusaku.deploy.run.devices import Devices, devices_of
 
 BATCHES_IN_FLIGHT = 3  # one is computed, one waits for the device, one is searched
@@ -21,28 +22,38 @@ class Layout:
     """The workers that are started."""
 
     actors: int
-    max_actors: int  # for which the cluster has CPUs
     placement: str  # actor | server
     games: int  # of each actor
     sizes: tuple[int, ...]  # batch sizes of a server
     devices: Devices
 
 
-def layout_of(config: Config, nodes: Sequence[float], gpus: float, here: float | None = None) -> Layout:
-    """The layout on `nodes` (CPUs of each) and `gpus` in all; UsageError, with the numbers, if it does not fit.
+def layout_of(
+    config: Config, nodes: Sequence[Node], gpus: float, here: float | None = None, growing_cpus: float = 0.0
+) -> Layout:
+    """The layout on these nodes, with `gpus` in all; UsageError, with the numbers, if it does not fit.
 
-    `here`: how many of the GPUs are on the machine of the learner; None: all.
+    `here`: how many of the GPUs are on the machine of the learner; None: all.  `growing_cpus`: that an autoscaler may
+    bring in all.
 
     Only self-play actors claim CPUs.  The claims of other jobs on the cluster are not known here: an actor without a
     free CPU waits for one.
     """
-    most = sum(math.floor(node / config.actors.cpus + 1e-9) for node in nodes)
+    players = with_label(nodes, config.actors.where)
+    if not players and not growing_cpus:
+        labels = sorted({f"{name}:{value}" for node in nodes for name, value in node.labels.items()})
+        raise UsageError(f"actors.where={config.actors.where}: no node of Ray has this label; there are: "
+                         f"{', '.join(labels) or 'none'}")
+    cpus = [node.cpus for node in players]
+    fit = sum(math.floor(node / config.actors.cpus + TINY) for node in cpus)
+    most = max(fit, math.floor(growing_cpus / config.actors.cpus + TINY))
     plays = not config.dataset.records
-    count = config.actors.count or max(1, most)
+    count = config.actors.count or max(1, fit)
     if count > most:
+        has = f"the autoscaler may bring {growing_cpus:g}" if growing_cpus else f"Ray has {sum(cpus):g}"
         raise UsageError(
             f"actors.count={count}: with actors.cpus={config.actors.cpus:g} they need {count * config.actors.cpus:g} "
-            f"CPUs, and Ray has {sum(nodes):g}; ask for actors.count={most} at most, or for fewer CPUs an actor"
+            f"CPUs, and {has}; ask for actors.count={most} at most, or for fewer CPUs an actor"
             if config.actors.count else
             f"actors.cpus={config.actors.cpus:g}: no node of Ray has so many CPUs; ask for fewer CPUs an actor"
         )
@@ -53,8 +64,7 @@ def layout_of(config: Config, nodes: Sequence[float], gpus: float, here: float |
     if placement == "server" and not config.actors.games_per_actor:
         games = max(FEWEST_GAMES, -(-BATCHES_IN_FLIGHT * LARGEST_BATCH * config.inference.servers // count))
     largest = min(LARGEST_BATCH, max(8, games * count // config.inference.servers))
-    return Layout(count if plays else 0, most if plays else 0, placement, games, tuple(batch_sizes(config, largest)),
-                  devices)
+    return Layout(count if plays else 0, placement, games, tuple(batch_sizes(config, largest)), devices)
 
 
 def placement_of(config: Config) -> str:

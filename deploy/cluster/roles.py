@@ -42,6 +42,7 @@ def make_roles(
     config: Config, layout: Layout, *, epoch: int, run_id: str, directory: Path, log_directory: str, url: str,
     remote_url: str, actor_url: str, has_positions: bool, actors: Callable[[], int], seconds: Callable[[], float],
     resign_value: Callable[[], float], fence: Callable[[int, int], None], config_text: str,
+    place: Callable[[], str | None], is_pending: Callable[[str], bool], unheard_seconds: Callable[[int], float],
     policies: tuple[Any, ...] = (), start: Any = None, authority: RunAuthority | None = None,
 ) -> list[tuple[RayRole, int]]:
     """Each role of a run with the number of its workers.
@@ -50,11 +51,13 @@ def make_roles(
     this node and on another one, and actors on any; `has_positions`: the game has positions with known results, so that
     its strength can be measured; `actors`: their desired number now; `seconds`: training time up to now;
     `resign_value`: threshold that an actor begins with; `fence`: of the self-play actors; `config_text`: of
-    config.yaml, for the checkpoints; `policies`: see `ActorPlan`; `start`: see `LearnerPlan`; `authority`: None if no
+    config.yaml, for the checkpoints; `place`, `is_pending`, `unheard_seconds`: see `RayRole`, of the self-play actors,
+    all, and the actor of an index; `policies`: see `ActorPlan`; `start`: see `LearnerPlan`; `authority`: None if no
     server encrypts.
     """
     digest, config = config_hash(config), without_secrets(config)
-    common: dict[str, Any] = {"epoch": epoch, "log_directory": log_directory, "run_seconds": seconds}
+    common: dict[str, Any] = {"epoch": epoch, "log_directory": log_directory, "run_seconds": seconds,
+                              "is_pending": is_pending}
     own_node = ray.get_runtime_context().get_node_id()
     cores = len(os.sched_getaffinity(0))
 
@@ -112,7 +115,7 @@ def make_roles(
         roles.append((RayRole("inference", InferenceServerActor, server_arguments, gpus=gpus, threads=threads,
                               **common), layout.devices.servers))
     roles.append((RayRole("self_play", SelfPlayActor, actor_plan, cpus=config.actors.cpus, has_report=False,
-                          fence=fence, **common), layout.actors))
+                          fence=fence, place=place, unheard_seconds=unheard_seconds, **common), layout.actors))
     if (has_positions or is_rated(config)) and config.learner.enabled:
         roles.append((RayRole("evaluator", EvaluatorActor,
                               lambda *_: (config, EVALUATOR_NICE, cores, str(directory.resolve())),

@@ -3,15 +3,15 @@
 This file and workers.py tell what happens when a worker dies, in order:
 
 1. Missed: `Supervisor.reconcile` runs several times a second and polls every worker.  A worker is healthy while its
-   `run` goes on, its newest heartbeat is younger than `SILENT_SECONDS`, and the work that it names there has not passed
-   its deadline: the larger one of a setting and a multiple of the slowest that any worker of its role has ended.
-   Waiting has no deadline (`common.activity`).
+   `run` goes on, its newest heartbeat is younger than `SILENT_SECONDS`, its node is not cut off, and the work that it
+   names there has not passed its deadline: the larger one of a setting and a multiple of the slowest that any worker of
+   its role has ended.  Waiting has no deadline (`common.activity`).
 2. Declared dead: `_handle_failure` kills the process, counts the failure and plans the next start, after a pause that
    grows.  If the worker is vital and failed `GIVE_UP` times in a row, it raises RunError with the reason.  Failures
    during an outage of another part of the run do not count.
 3. Fenced: before the next start, `Role.fence` makes the replay refuse games of all earlier incarnations, which may
    still arrive from a machine that only lost its network for a while.
-4. Replaced: `Role.start` starts the next incarnation.
+4. Replaced: `Role.start` starts the next incarnation, once `Role.has_room`.  Until then it waits for a node.
 
 Plain logic over two small protocols; workers.py implements them with Ray actors.  The caller owns the clock.
 """
@@ -51,6 +51,12 @@ class Worker(Protocol):
     def silent_seconds(self) -> float:
         """Since the newest heartbeat, or since the worker was started."""
 
+    def is_cut_off(self) -> bool:
+        """Whether it runs on another machine from which nothing comes any more, by any way."""
+
+    def is_waiting(self) -> bool:
+        """Whether it has no process yet, because no node has what it claims."""
+
     def stop(self) -> None:
         """Asks the worker to end by itself."""
 
@@ -64,6 +70,9 @@ class Role(Protocol):
     name: str  # of the group of these workers
     start_seconds: float  # for the process to start and import, after which one without a heartbeat is declared dead
     is_vital: bool  # the run cannot go on without such a worker
+
+    def has_room(self) -> bool:
+        """Whether a node has room for one more worker."""
 
     def fence(self, index: int, incarnation: int) -> None:
         """Makes results of all earlier incarnations of this worker be refused.  Never blocks for long."""
@@ -84,6 +93,7 @@ class Replica:
     next_start: float = 0.0
     stop_requested_at: float | None = None
     is_ready: bool = False  # this incarnation has begun its work
+    is_waiting: bool = False  # for a node
     failures: int = 0  # in a row
     own_failures: int = 0  # of these, while nothing else of the run was missing,
     exceptions: int = 0  # and that the worker raised itself
@@ -104,6 +114,11 @@ class WorkerGroup:
     def alive(self) -> int:
         """Number of workers that run and are ready."""
         return sum(1 for r in self.replicas.values() if r.worker and r.is_ready and r.stop_requested_at is None)
+
+    @property
+    def waiting(self) -> int:
+        """Number of workers that wait for a node."""
+        return sum(1 for r in self.replicas.values() if r.is_waiting and r.index < self.desired)
 
 
 class Supervisor:
@@ -158,7 +173,9 @@ class Supervisor:
             for index in range(group.desired):
                 replica = group.replicas.setdefault(index, Replica(index))
                 if replica.worker is None and now >= replica.next_start:
-                    self._start(group, replica, now)
+                    replica.is_waiting = not group.role.has_room()
+                    if not replica.is_waiting:
+                        self._start(group, replica, now)
 
     def poll(self) -> None:
         """Polls every worker and replaces none, for the end of a run."""
@@ -193,6 +210,7 @@ class Supervisor:
             return
         worker.poll()
         reason, heartbeat = worker.exit_reason(), worker.heartbeat()
+        replica.is_waiting = reason is None and heartbeat is None and worker.is_waiting()
         if heartbeat is not None:
             if heartbeat.is_ready:
                 replica.is_ready = group.has_worked = True
@@ -215,7 +233,10 @@ class Supervisor:
         heartbeat, silence = worker.heartbeat(), worker.silent_seconds()
         if heartbeat is None:
             limit = group.role.start_seconds
-            return f"no first heartbeat within {limit:.0f} s" if silence > limit else None
+            is_late = silence > limit and not worker.is_waiting()
+            return f"no first heartbeat within {limit:.0f} s" if is_late else None
+        if worker.is_cut_off():
+            return f"nothing has come from its node for {silence:.0f} s"
         if silence > SILENT_SECONDS:
             return f"no heartbeat for {silence:.0f} s"
         activity, seconds = heartbeat.activity, heartbeat.seconds + silence

@@ -26,6 +26,8 @@ from shusaku.replay.stream.client import ReplayUnavailable
 
 POLL_SECONDS = 0.5  # between two heartbeats, and two calls of a worker's `report`
 GAP_SECONDS = 5.0  # between two polls; after a longer gap the driver itself was suspended
+CUT_OFF_SECONDS = 10.0  # without news by any way of a worker on another machine
+AVOIDED_SECONDS = 60.0  # no actor goes to a node that was cut off; Ray knows after half a minute whether it is lost
 # Calls that a worker may answer at once beside `run` and its heartbeats.  Ray starts a thread for each, and all of them
 # get calls in turn; a thread keeps about 0.1 MB from its first call on.
 THREADS = 8
@@ -40,13 +42,19 @@ class RayWorker:
 
     def __init__(
         self, handle: Any, *, has_report: bool = True, run_seconds: Callable[[], float] = lambda: 0.0,
-        log_directory: str = "",
+        log_directory: str = "", node: str = "", is_pending: Callable[[str], bool] = lambda actor: False,
+        unheard_seconds: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """`has_report`: its state is to be asked for, too; `run_seconds`: training time of the run, told to the worker.
 
-        `log_directory`: of Ray's logs on this node, which hold the last output of the worker.
+        `log_directory`: of Ray's logs on this node, which hold the last output of the worker; `node`: id of the one
+        that it was sent to; `is_pending`: of the actor of this id, whether Ray has no place for it yet;
+        `unheard_seconds`: since it was last heard of by other ways than its calls.
         """
         self.handle = handle
+        self.node = node  # id of the one that it runs on, or was sent to
+        self.cut_off_at: float | None = None  # when it was first found cut off, monotonic
+        self._is_pending, self._unheard_seconds = is_pending, unheard_seconds
         self.report: Any = None  # newest answer of `report`
         self.result: Any = None  # what `run` returned
         self.failure: BaseException | None = None  # what `run` raised, or why `give_up` was called
@@ -55,7 +63,8 @@ class RayWorker:
         self.delivery = Delivery(self)  # of weights, or of the servers that are ready
         self._log_directory = log_directory
         self._exit_reason: str | None = None
-        self._is_given_up = False
+        self._is_given_up = self._is_elsewhere = False
+        self._actor_id = handle._actor_id.hex() if hasattr(handle, "_actor_id") else ""
         self._heartbeat: Heartbeat | None = None  # newest
         self._heard_at = self._polled_at = time.monotonic()
         self._heartbeats = Inquiry(lambda: handle.heartbeat.remote(run_seconds()))
@@ -69,6 +78,8 @@ class RayWorker:
         if now - self._polled_at > GAP_SECONDS:  # what the worker answered meanwhile was not heard
             self._heard_at = max(self._heard_at, now - GAP_SECONDS)
         self._polled_at = now
+        if self.is_waiting():
+            self._heard_at = now
         self._collect_location()
         self._collect_exit()
         if self._reports is not None:
@@ -96,6 +107,19 @@ class RayWorker:
     def silent_seconds(self) -> float:
         """Since the newest heartbeat, or since the worker was started; the driver's own pauses do not count."""
         return time.monotonic() - self._heard_at
+
+    def is_cut_off(self) -> bool:
+        """Whether nothing comes any more, by any way, from its machine, which is another one than the driver's."""
+        if self._heartbeat is None or not self._is_elsewhere:
+            return False
+        is_cut = min(self.silent_seconds(), self._unheard_seconds()) > CUT_OFF_SECONDS
+        if is_cut and self.cut_off_at is None:
+            self.cut_off_at = time.monotonic()
+        return is_cut
+
+    def is_waiting(self) -> bool:
+        """Whether it has no process yet, because no node has free what it claims."""
+        return self._location_call is not None and self._heartbeat is None and self._is_pending(self._actor_id)
 
     def give_up(self, error: BaseException) -> None:
         """The process lives, but its calls fail: from now on it counts as ended by `error`."""
@@ -135,8 +159,9 @@ class RayWorker:
         if self._location_call is None or not self._location_call.done():
             return
         with contextlib.suppress(Exception):
-            node, pid = self._location_call.result()
-            if node == ray.get_runtime_context().get_node_id():
+            self.node, pid = self._location_call.result()
+            self._is_elsewhere = self.node != ray.get_runtime_context().get_node_id()
+            if not self._is_elsewhere:
                 self.pid = pid
         self._location_call = None
 
@@ -207,7 +232,10 @@ class RayRole:
     epoch: int = 0  # term of the driver: names of workers of two terms must differ
     cpus: float = 0.0
     gpus: float = 0.0
-    node: str = ""  # id of the node that it must run on; empty: spread over all
+    node: str = ""  # id of the node that it must run on; empty: see `place`
+    place: Callable[[], str | None] | None = None  # id of a node with room, None if there is none; no such: spread
+    is_pending: Callable[[str], bool] = lambda actor: False  # see `RayWorker`
+    unheard_seconds: Callable[[int], float] = lambda index: 0.0  # see `RayWorker`
     start_seconds: float = 120.0  # a process on a busy machine imports everything
     is_vital: bool = True
     log_directory: str = ""  # of Ray, on this node
@@ -216,20 +244,29 @@ class RayRole:
     run_seconds: Callable[[], float] = lambda: 0.0  # training time of the run
     fence: Callable[[int, int], None] = lambda index, incarnation: None  # see `deploy.cluster.supervisor.Role`
 
+    def has_room(self) -> bool:
+        """Whether a node has room for one more."""
+        return self.place is None or self.place() is not None
+
     def start(self, index: int, incarnation: int) -> RayWorker:
         """Starts the Ray actor of one incarnation; never blocks."""
+        node = self.node or (self.place() if self.place else "") or ""
+        # Another job may have taken the CPUs there: then any node may do.
+        strategy = NodeAffinitySchedulingStrategy(
+            node, soft=not self.node, _spill_on_unavailable=not self.node) if node else "SPREAD"
         make_actor: Any = ray.remote  # Ray's types do not know this form
         actor_class = make_actor(concurrency_groups={CONTROL: CONTROL_THREADS})(self.actor_class).options(
             name=f"{self.name} {index} ({self.epoch}.{incarnation})", num_cpus=self.cpus, num_gpus=self.gpus,
             max_restarts=0,  # the supervisor restarts, under a new incarnation
             max_concurrency=self.threads,
-            scheduling_strategy=NodeAffinitySchedulingStrategy(self.node, soft=False) if self.node else "SPREAD",
+            scheduling_strategy=strategy,
             # Ray would keep a record of each of the newest 100,000 calls: hundreds of megabytes of leaves' calls.
             enable_task_events=False,
         )
         handle = actor_class.remote(*self.arguments(index, incarnation))
         return RayWorker(handle, has_report=self.has_report, run_seconds=self.run_seconds,
-                         log_directory=self.log_directory)
+                         log_directory=self.log_directory, node=node, is_pending=self.is_pending,
+                         unheard_seconds=lambda: self.unheard_seconds(index))
 
 
 def first_line(error: BaseException) -> str:

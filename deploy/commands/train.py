@@ -14,6 +14,7 @@ from shusaku.common.network.row_labels import row_labels
 from shusaku.deploy.bench.games_setting import settle_games
 from shusaku.deploy.bench.precision_setting import settle_precision
 from shusaku.deploy.cluster.layout import layout_of
+from shusaku.deploy.cluster.room import Node
 from shusaku.deploy.ray_runtime.session import RaySession, gpus_here
 from shusaku.deploy.run.console import Console
 from shusaku.deploy.run.devices import check_memory
@@ -39,7 +40,8 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
         raise UsageError(f"run.evaluations={config.run.evaluations}: only one process can count them exactly; "
                          "use shusaku local, or run.minutes here")
     if os.environ.get("RAY_ADDRESS", "") in ("", "local"):
-        layout = layout_of(config, [len(os.sched_getaffinity(0))], gpus_here())  # refuses an impossible one early
+        cores = len(os.sched_getaffinity(0))
+        layout = layout_of(config, [Node("", cores)], gpus_here())  # refuses an impossible one early
         check_memory(layout.devices, gpu_memory())
     check_policies(config)
     check_learner_start(config)

@@ -61,7 +61,6 @@ class RaySession:
     own_address = ""  # of this node, for the other nodes
     num_gpus = 0.0  # of the whole cluster, as Ray counts them
     own_gpus = 0.0  # of this node
-    node_cpus: tuple[float, ...] = ()  # of each node
     log_directory = ""  # on this node: worker-*.err holds the last output of a crashed actor
 
     def __init__(self, cluster: ClusterConfig, *, notify: Callable[[str], None], namespace: str = "shusaku") -> None:
@@ -223,7 +222,6 @@ class RaySession:
         self.own_address = addresses["node_ip_address"]
         self.log_directory = os.path.join(addresses["session_dir"], "logs")
         nodes = living_nodes()
-        self.node_cpus = tuple(float(node["Resources"].get("CPU", 0)) for node in nodes)
         gpus = {node["NodeID"]: float(node["Resources"].get("GPU", 0)) for node in nodes}
         self.num_gpus = sum(gpus.values())
         self.own_gpus = gpus.get(ray.get_runtime_context().get_node_id(), 0.0)

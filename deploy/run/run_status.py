@@ -200,6 +200,7 @@ def status_tree(view: RunView, status: Status, metadata: Mapping[str, Any]) -> d
     workers = view.workers
     counts = {} if workers is None else {
         "desired_actors": workers.desired_actors, "alive_actors": workers.alive_actors,
+        "waiting_actors": workers.waiting_actors,
         "inference": dict(workers.inference),
     }
     return {**metadata, "status": asdict(status), "time": time.time(), **counts, "totals": dict(view.totals),
@@ -230,6 +231,7 @@ def prometheus_metrics(view: RunView, status: Status) -> dict[str, float]:
         **{name: counters.get(name, 0) for name in ("duplicates", "fenced")},
         "resident/actors": workers.resident_megabytes,
         "actors_alive": workers.alive_actors, "actors_desired": workers.desired_actors,
+        "actors_waiting": workers.waiting_actors,
         "restarts": workers.restarts, "replay_bytes": counters.get("bytes", 0),
         **{f"inference/{name}": value for name, value in workers.inference.items()},
     }
@@ -313,6 +315,8 @@ def _worker_metrics(view: RunView) -> list[tuple[str, str]]:
     workers = view.workers
     assert workers is not None
     shown = [(f"{workers.alive_actors} of {workers.desired_actors}", "actors")]
+    if workers.waiting_actors:
+        shown.append((f"{workers.waiting_actors}", "of them wait for a node"))
     server = workers.inference
     if server:
         shown += [

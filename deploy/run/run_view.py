@@ -14,6 +14,7 @@ class WorkersView:
 
     alive_actors: int
     desired_actors: int
+    waiting_actors: int  # for a node
     resident_megabytes: int  # of the actors
     restarts: int  # of workers
     replay_restarts: int

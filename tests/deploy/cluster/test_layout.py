@@ -16,45 +16,65 @@ from shusaku.deploy.cluster.layout import (
     layout_of,
     without_secrets,
 )
+from shusaku.deploy.cluster.room import Node
 
 
 def config(**settings: object) -> Config:
     return compose([f"{key.replace('__', '.')}={value}" for key, value in settings.items()])
 
 
+def nodes(*cpus: float) -> list[Node]:
+    return [Node(f"node {number}", of_one) for number, of_one in enumerate(cpus)]
+
+
 def test_one_actor_a_cpu_unless_told_otherwise() -> None:
-    assert layout_of(config(), [2], 0).actors == 2
-    assert layout_of(config(actors__cpus=0.5), [2], 0).actors == 4
-    assert layout_of(config(actors__cpus=0.1, actors__count=16), [2], 0).max_actors == 20
+    assert layout_of(config(), nodes(2), 0).actors == 2
+    assert layout_of(config(actors__cpus=0.5), nodes(2), 0).actors == 4
+    assert layout_of(config(actors__cpus=0.1, actors__count=16), nodes(2), 0).actors == 16
 
 
 def test_more_than_fit_are_refused_with_the_numbers() -> None:
     with pytest.raises(UsageError, match=r"actors.count=3: with actors.cpus=1 they need 3 CPUs, and Ray has 2; ask for "
                                          r"actors.count=2 at most"):
-        layout_of(config(actors__count=3), [2], 0)
+        layout_of(config(actors__count=3), nodes(2), 0)
     with pytest.raises(UsageError, match=r"actors.cpus=4: no node of Ray has so many CPUs"):
-        layout_of(config(actors__cpus=4), [2], 0)
+        layout_of(config(actors__cpus=4), nodes(2), 0)
 
 
 def test_an_actor_has_its_cpus_on_one_node() -> None:
-    assert layout_of(config(actors__cpus=3), [4, 4, 7], 0).max_actors == 4
+    assert layout_of(config(actors__cpus=3), nodes(4, 4, 7), 0).actors == 4
     with pytest.raises(UsageError, match=r"no node of Ray has so many CPUs"):
-        layout_of(config(actors__cpus=8), [4, 4], 0)
+        layout_of(config(actors__cpus=8), nodes(4, 4), 0)
+
+
+def test_an_autoscaler_may_bring_more_than_is_there() -> None:
+    assert layout_of(config(actors__count=3), nodes(0), 0, growing_cpus=3).actors == 3
+    assert layout_of(config(), nodes(0), 0, growing_cpus=3).actors == 1, "more come as they are needed"
+    with pytest.raises(UsageError, match=r"actors.count=4: .* the autoscaler may bring 3; ask for actors.count=3"):
+        layout_of(config(actors__count=4), nodes(0), 0, growing_cpus=3)
+
+
+def test_actors_play_where_the_label_is() -> None:
+    labelled = [*nodes(8), Node("pool", 4, labels={"pool": "cpu"})]
+    assert layout_of(config(actors__where="pool:cpu"), labelled, 0).actors == 4
+    with pytest.raises(UsageError, match=r"actors.where=pool:gpu: no node of Ray has this label; there are: pool:cpu"):
+        layout_of(config(actors__where="pool:gpu"), labelled, 0)
+    assert layout_of(config(actors__where="pool:gpu"), labelled, 0, growing_cpus=2).actors == 1, "its nodes may come"
 
 
 def test_gpus_that_are_not_there_are_refused() -> None:
     asked = config(inference__device="cuda", learner__device="cuda", inference__servers=2,
                    inference__gpus_per_server=1, learner__gpus=1)
     with pytest.raises(UsageError, match=r"2 inference servers with 1 GPU each and a learner with 1 do not fit on "):
-        layout_of(asked, [8], 1)
-    layout = layout_of(asked, [8], 3)
+        layout_of(asked, nodes(8), 1)
+    layout = layout_of(asked, nodes(8), 3)
     assert layout.placement == "server"
     assert layout.sizes[-1] == 256
 
 
 def test_on_a_cpu_the_network_is_in_the_actor() -> None:
-    assert layout_of(config(), [2], 0).placement == "actor"
-    assert layout_of(config(inference__placement="server"), [2], 0).placement == "server"
+    assert layout_of(config(), nodes(2), 0).placement == "actor"
+    assert layout_of(config(inference__placement="server"), nodes(2), 0).placement == "server"
 
 
 def test_ladder_holds_the_largest_batch() -> None:
@@ -94,8 +114,8 @@ def test_no_secret_travels_to_the_workers() -> None:
 def test_beside_a_server_auto_keeps_three_full_batches_in_flight(actors: int, servers: int, games: int) -> None:
     asked = config(actors__games_per_actor=0, actors__count=actors, inference__placement="server",
                    inference__servers=servers)
-    layout = layout_of(asked, [actors], 0)
+    layout = layout_of(asked, nodes(actors), 0)
     assert layout.games == games
     if games > FEWEST_GAMES:
         assert 0 <= games * actors - 3 * LARGEST_BATCH * servers < actors
-    assert layout_of(config(actors__games_per_actor=48, inference__placement="server"), [2], 0).games == 48
+    assert layout_of(config(actors__games_per_actor=48, inference__placement="server"), nodes(2), 0).games == 48

@@ -371,3 +371,51 @@ class AnyFaults(RuleBasedStateMachine):
 
 TestAnyFaults = AnyFaults.TestCase
 TestAnyFaults.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+
+
+def test_who_finds_no_room_waits_and_is_started_when_there_is_some() -> None:
+    clock = Clock()
+    role, supervisor = FakeRole(clock), Supervisor(clock)
+    role.room = 1
+    supervisor.register(role, 3)
+    for _ in range(1000):
+        clock.now += 1.0
+        role.started[0].send_heartbeat() if role.started else None
+        supervisor.reconcile()
+    group = supervisor.groups["player"]
+    assert (len(role.started), group.waiting, group.restarts) == (1, 2, 0)
+    role.room = 2
+    supervisor.reconcile()
+    assert (len(role.started), group.waiting) == (2, 1)
+    supervisor.scale("player", 2)
+    assert group.waiting == 0
+
+
+def test_a_worker_without_a_node_is_not_taken_for_dead() -> None:
+    clock = Clock()
+    role, supervisor = FakeRole(clock), Supervisor(clock)
+    supervisor.register(role, 1)
+    supervisor.reconcile()
+    role.started[0].is_without_node = True
+    for _ in range(100):
+        clock.now += FakeRole.start_seconds
+        supervisor.reconcile()
+    group = supervisor.groups["player"]
+    assert (len(role.started), group.restarts, group.waiting) == (1, 0, 1)
+
+
+def test_a_worker_of_a_lost_node_is_replaced_before_the_silence_is_long() -> None:
+    clock = Clock()
+    role, supervisor = FakeRole(clock), Supervisor(clock)
+    supervisor.register(role, 1)
+    supervisor.reconcile()
+    role.started[0].send_heartbeat()
+    role.started[0].is_hung = True
+    clock.now += SILENT_SECONDS / 2
+    supervisor.reconcile()
+    assert len(role.started) == 1
+    role.started[0].is_on_cut_off_node = True
+    supervisor.reconcile()
+    supervisor.reconcile()
+    assert len(role.started) == 2
+    assert "nothing has come from its node for 15 s" in supervisor.take_events()[0]

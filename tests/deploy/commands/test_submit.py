@@ -53,7 +53,8 @@ signal.signal(signal.SIGTERM, lambda *_: asked.append(1))
 with RaySession(ClusterConfig(), notify=print) as session:
     import ray
     where = ray.remote(lambda: os.getpid())
-    print("JOINED", session.is_local, sum(session.node_cpus) > 0, ray.get(where.remote()) != os.getpid(), flush=True)
+    has_cpus = ray.cluster_resources()["CPU"] > 0
+    print("JOINED", session.is_local, has_cpus, ray.get(where.remote()) != os.getpid(), flush=True)
     while not asked:
         time.sleep(0.05)
     time.sleep(5.0)  # longer than the 3 s that Ray gives by itself

@@ -50,7 +50,6 @@ def http_status(url: str, token: str = "") -> int:
 def test_a_ray_that_is_started_here(head: Driver, token_file: str) -> None:
     facts = head.facts
     assert facts["is_local"]
-    assert facts["node_cpus"] == [len(os.sched_getaffinity(0))]
     assert facts["own_address"] == facts["address"].rpartition(":")[0]
     assert head.first["namespace"] == "n1"
     directory = Path(facts["log_directory"]).parent.parent

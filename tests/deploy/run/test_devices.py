@@ -13,6 +13,7 @@ from shusaku.common.errors import UsageError
 from shusaku.common.hardware import GpuMemory, gpu_memory
 from shusaku.deploy.cli.overrides import compose
 from shusaku.deploy.cluster.layout import layout_of
+from shusaku.deploy.cluster.room import Node
 from shusaku.deploy.run import devices
 from shusaku.deploy.run.devices import devices_of
 
@@ -31,7 +32,7 @@ from shusaku.deploy.run.devices import devices_of
 def test_every_machine_has_a_layout_that_trains(
     cpus: int, gpus: int, inference: str, learner: str, servers: int, each: float, share: float
 ) -> None:
-    layout = layout_of(compose([]), [cpus], gpus)
+    layout = layout_of(compose([]), [Node("", cpus)], gpus)
     found = layout.devices
     assert (found.inference, found.learner, found.servers) == (inference, learner, servers)
     assert (found.gpus_per_server, found.learner_gpus) == (each, share)
