@@ -83,6 +83,7 @@ EXPORTED = {
     "rated_version": _gauge("rated_version", "The newest version that was rated; 0: none yet."),
     "actors_alive": _gauge("actors", "Self-play actors that run."),
     "actors_desired": _gauge("actors_desired", "Self-play actors that are asked for."),
+    "actors_waiting": _gauge("actors_waiting", "Self-play actors that wait for a node."),
     "paused_share": _gauge("actors_paused_ratio", "Share of their time that actors wait for the learner."),
     "time/": _gauge("self_play_time_ratio", "Share of the actors' time that one stage of a step takes.", tag="stage"),
     "checkpoint_age": _gauge("checkpoint_age_seconds", "Since the newest checkpoint was written."),

@@ -6,7 +6,7 @@ use, or for inference servers that are never idle.  Then each of them only plays
 
 LOOK_S = 60.0  # between two changes: an actor needs some seconds to start, and its shares are those of a minute
 MUCH_PAUSED = 0.3  # of the actors' time: a third of them would not be missed
-LITTLE_PAUSED = 0.05  # nobody throttles
+LITTLE_PAUSED = 0.05  # none is throttled to speak of
 IDLE = 0.1  # of a server's time, in which it could answer more
 GROWTH = 0.25  # of the actors, one at least, at a time: a cluster of 64 is reached in 15 changes
 FORGET_S = 3600.0  # learner and network change: what was too many may no longer be

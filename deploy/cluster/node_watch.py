@@ -1,4 +1,4 @@
-"""The nodes of the cluster, read again all the time, and the wish for more of them."""
+"""The nodes of the cluster, read again all the time, and the request for more of them."""
 
 import contextlib
 import threading
@@ -36,13 +36,14 @@ class NodeWatch:
         """So many actors are to have room."""
         self._wanted = actors
 
-    def is_pending(self, actor: str) -> bool:
-        """Whether the actor of this id had no node yet when Ray was last asked."""
+    def is_pending(self, handle: Any) -> bool:
+        """Whether the actor of this handle had no node yet when Ray was last asked."""
+        actor: str = handle._actor_id.hex()
         self._asked_for.add(actor)
         return actor in self._pending
 
     def close(self) -> None:
-        """Takes the wish back, so that nodes can go."""
+        """Takes the request back, so that nodes can go."""
         self._wanted = 0
         self._closed.set()
         self._thread.join(END_S)

@@ -42,7 +42,7 @@ def make_roles(
     config: Config, layout: Layout, *, epoch: int, run_id: str, directory: Path, log_directory: str, url: str,
     remote_url: str, actor_url: str, has_positions: bool, actors: Callable[[], int], seconds: Callable[[], float],
     resign_value: Callable[[], float], fence: Callable[[int, int], None], config_text: str,
-    place: Callable[[], str | None], is_pending: Callable[[str], bool], unheard_seconds: Callable[[int], float],
+    place: Callable[[], str | None], is_pending: Callable[[Any], bool], unheard_seconds: Callable[[int], float],
     policies: tuple[Any, ...] = (), start: Any = None, authority: RunAuthority | None = None,
 ) -> list[tuple[RayRole, int]]:
     """Each role of a run with the number of its workers.

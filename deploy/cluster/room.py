@@ -34,22 +34,22 @@ class Room:
     @property
     def most(self) -> int:
         """Actors that fit."""
-        return sum(map(self._slots, self.nodes))
+        return sum(map(self._most_on, self.nodes))
 
     def place(self, taken: Mapping[str, int], avoided: Collection[str] = ()) -> str | None:
         """Returns the id of the node for one more actor, beside those in `taken` by node; None if no node has room."""
         with_room = [node for node in self.nodes
-                     if node.id not in avoided and self._slots(node) > taken.get(node.id, 0)]
+                     if node.id not in avoided and self._most_on(node) > taken.get(node.id, 0)]
         if not with_room:
             return None
         return min(with_room, key=lambda node: self._order(node, taken.get(node.id, 0))).id
 
-    def _slots(self, node: Node) -> int:
+    def _most_on(self, node: Node) -> int:
         return math.floor(node.cpus / self.cpus_per_actor + TINY)
 
     def _order(self, node: Node, actors: int) -> tuple[bool, int, str]:
         has_other_work = node.gpus > 0 or node.id == self.own_node
-        free = self._slots(node) - actors
+        free = self._most_on(node) - actors
         return has_other_work, -actors if self.is_packed else -free, node.id
 
 

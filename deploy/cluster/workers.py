@@ -42,13 +42,13 @@ class RayWorker:
 
     def __init__(
         self, handle: Any, *, has_report: bool = True, run_seconds: Callable[[], float] = lambda: 0.0,
-        log_directory: str = "", node: str = "", is_pending: Callable[[str], bool] = lambda actor: False,
+        log_directory: str = "", node: str = "", is_pending: Callable[[Any], bool] = lambda handle: False,
         unheard_seconds: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """`has_report`: its state is to be asked for, too; `run_seconds`: training time of the run, told to the worker.
 
         `log_directory`: of Ray's logs on this node, which hold the last output of the worker; `node`: id of the one
-        that it was sent to; `is_pending`: of the actor of this id, whether Ray has no place for it yet;
+        that it was sent to; `is_pending`: of this handle, whether Ray has no node for it yet;
         `unheard_seconds`: since it was last heard of by other ways than its calls.
         """
         self.handle = handle
@@ -64,7 +64,6 @@ class RayWorker:
         self._log_directory = log_directory
         self._exit_reason: str | None = None
         self._is_given_up = self._is_elsewhere = False
-        self._actor_id = handle._actor_id.hex() if hasattr(handle, "_actor_id") else ""
         self._heartbeat: Heartbeat | None = None  # newest
         self._heard_at = self._polled_at = time.monotonic()
         self._heartbeats = Inquiry(lambda: handle.heartbeat.remote(run_seconds()))
@@ -119,7 +118,7 @@ class RayWorker:
 
     def is_waiting(self) -> bool:
         """Whether it has no process yet, because no node has free what it claims."""
-        return self._location_call is not None and self._heartbeat is None and self._is_pending(self._actor_id)
+        return self._location_call is not None and self._heartbeat is None and self._is_pending(self.handle)
 
     def give_up(self, error: BaseException) -> None:
         """The process lives, but its calls fail: from now on it counts as ended by `error`."""
@@ -234,7 +233,7 @@ class RayRole:
     gpus: float = 0.0
     node: str = ""  # id of the node that it must run on; empty: see `place`
     place: Callable[[], str | None] | None = None  # id of a node with room, None if there is none; no such: spread
-    is_pending: Callable[[str], bool] = lambda actor: False  # see `RayWorker`
+    is_pending: Callable[[Any], bool] = lambda handle: False  # see `RayWorker`
     unheard_seconds: Callable[[int], float] = lambda index: 0.0  # see `RayWorker`
     start_seconds: float = 120.0  # a process on a busy machine imports everything
     is_vital: bool = True

@@ -27,7 +27,7 @@ ROWS: dict[str, list[Panel]] = {
         Panel("Games", "ops", {"games/s": "rate(games_total[RATE])"}),
         Panel("Searches and evaluations", "ops", {"searches/s": "searches_per_second",
                                                   "evaluations/s": "evaluations_per_second"}),
-        Panel("Actors", "none", {"play": "actors", "asked for": "actors_desired"}),
+        Panel("Actors", "none", {"play": "actors", "asked for": "actors_desired", "wait for a node": "actors_waiting"}),
         Panel("Waiting", "percentunit", {"actors, for the learner": "actors_paused_ratio",
                                          "the learner, for rows": "learner_waiting_ratio"}),
         Panel("Where the actors' time goes", "percentunit", {"{{stage}}": "self_play_time_ratio"}),
