@@ -1,10 +1,11 @@
 """What a second rank of the learner is worth: rows a second of gradient steps, and games that are read and checked.
 
-    python -m benchmarks.cluster.ranks [--ranks 2] [--rows 256] [--steps 60] [--games 12000]
+    python -m benchmarks.cluster.ranks [--ranks 2] [--rows 256] [--steps 60] [--games 60000]
         [--repeats 3] [--record] [overrides …]
 
 Each rank is a process with one thread; one and several take turns, and the ratio is that of one turn.  Steps: every
-rank has --rows ready rows of each mini-batch, so several learn from more rows a step.  Games: the ranks read one full
+rank has --rows ready rows of each mini-batch, so several learn from more rows a step.  As many learners that do not talk
+to each other are the limit of the machine (`apart`): they share its memory and its clock, too.  Games: the ranks read one full
 window of prepared games of self-play from one Redis, each its share, as the learner does at a start.
 """
 
@@ -39,7 +40,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--rows", type=int, default=256, help="of each rank in a step")
-    parser.add_argument("--games", type=int, default=12_000, help="that are read and checked")
+    parser.add_argument("--games", type=int, default=60_000, help="that are read and checked")
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--record", action="store_true", help=f"append the result to benchmarks/results/{FILE}")
@@ -49,22 +50,25 @@ def main() -> None:
     for _ in range(options.repeats):
         rows = {ranks: rows_per_s(options.overrides, ranks, options.rows, options.steps)
                 for ranks in (1, options.ranks)}
+        apart = rows_per_s(options.overrides, options.ranks, options.rows, options.steps, is_apart=True)
         games = {ranks: games_per_s(options.overrides, ranks, options.games) for ranks in (1, options.ranks)}
         runs.append({"rows_per_s_of_one": rows[1], "rows_per_s": rows[options.ranks],
-                     "rows_ratio": rows[options.ranks] / rows[1], "games_per_s_of_one": games[1],
+                     "rows_ratio": rows[options.ranks] / rows[1], "rows_ratio_apart": apart / rows[1],
+                     "games_per_s_of_one": games[1],
                      "games_per_s": games[options.ranks], "games_ratio": games[options.ranks] / games[1]})
         print("  ".join(f"{name} {value:,.2f}" for name, value in runs[-1].items()), flush=True)
-    for name in ("rows_ratio", "games_ratio"):
+    for name in ("rows_ratio", "rows_ratio_apart", "games_ratio"):
         print(f"{name}: median {statistics.median(run[name] for run in runs):.2f}")
     if options.record:
         command = shlex.join(["python", "-m", "benchmarks.cluster.ranks", *sys.argv[1:]])
         record(FILE, command, ranks=options.ranks, rows=options.rows, games=options.games, runs=runs)
 
 
-def rows_per_s(overrides: Sequence[str], ranks: int, rows: int, steps: int) -> float:
-    """Of the steps of all ranks together, after the first few."""
+def rows_per_s(overrides: Sequence[str], ranks: int, rows: int, steps: int, *, is_apart: bool = False) -> float:
+    """Of the steps of all ranks together, after the first few; `is_apart`: of learners that share nothing."""
     store = open_store("127.0.0.1")
-    seconds = _in_processes(_step, [(list(overrides), store.port, rank, ranks, rows, steps) for rank in range(ranks)])
+    seconds = _in_processes(_step, [(list(overrides), store.port, rank, 1 if is_apart else ranks, rows, steps)
+                                    for rank in range(ranks)])
     return steps * ranks * rows / max(seconds)
 
 
