@@ -4,9 +4,9 @@
         [--repeats 3] [--record] [overrides …]
 
 Each rank is a process with one thread; one and several take turns, and the ratio is that of one turn.  Steps: every
-rank has --rows ready rows of each mini-batch, so several learn from more rows a step.  As many learners that do not talk
-to each other are the limit of the machine (`apart`): they share its memory and its clock, too.  Games: the ranks read one full
-window of prepared games of self-play from one Redis, each its share, as the learner does at a start.
+rank has --rows ready rows of each mini-batch, so several learn from more rows a step.  As many learners that do not
+talk to each other are the limit of the machine (`apart`): they share its memory and its clock, too.  Games: the ranks
+read one full window of prepared games of self-play from one Redis, each its share, as the learner does at a start.
 """
 
 import argparse
