@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.timeout(500)]
 SHUSAKU = (sys.executable, "-m", "shusaku")
 RAY = str(Path(sys.executable).with_name("ray"))
 STORE = "--object-store-memory=150000000"
+FAKE_HEAD = "f" * 51 + "00000"  # ray/autoscaler/_private/fake_multi_node/node_provider.py: FAKE_HEAD_NODE_ID
 AUTOSCALER: dict[str, Any] = {  # https://docs.ray.io/en/latest/cluster/vms/user-guides/large-cluster-best-practices.html
     "cluster_name": "fake", "max_workers": 4, "provider": {"type": "fake_multinode"}, "head_node_type": "head",
     "upscaling_speed": 1.0, "idle_timeout_minutes": 0.2, "auth": {"ssh_user": "root"}, "docker": {},
@@ -67,17 +68,16 @@ class Run:
 
 @pytest.fixture
 def machines() -> Iterator[TwoMachines]:
-    two = TwoMachines(RAY_AUTH_MODE="disabled", RAY_USAGE_STATS_ENABLED="0", RAY_raylet_start_wait_time_s="120",
-                      RAY_FAKE_CLUSTER="1")
+    two = TwoMachines(RAY_AUTH_MODE="disabled", RAY_USAGE_STATS_ENABLED="0", RAY_raylet_start_wait_time_s="120")
     yield two
     two.close()
 
 
-def start_ray(machines: TwoMachines, machine: int, *words: str) -> None:
+def start_ray(machines: TwoMachines, machine: int, *words: str, **variables: str) -> None:
     head = machines.addresses[0]
     role = ("--head", "--port=6379", "--include-dashboard=false") if machine == 0 else (f"--address={head}:6379",)
     started = machines.run(machine, RAY, "start", *role, f"--node-ip-address={machines.addresses[machine]}", STORE,
-                           *words)
+                           *words, **variables)
     assert started.returncode == 0, started.stderr
 
 
@@ -85,7 +85,8 @@ def test_a_head_without_cpus_gets_nodes_and_lets_them_go(machines: TwoMachines) 
     """Ray's own autoscaler, whose provider for tests starts nodes on the same machine."""
     config = machines.shared / "cluster.yaml"
     config.write_text(json.dumps(AUTOSCALER), encoding="utf-8")
-    start_ray(machines, 0, "--num-cpus=0", f"--autoscaling-config={config}")
+    start_ray(machines, 0, "--num-cpus=0", f"--autoscaling-config={config}",
+              RAY_FAKE_CLUSTER="1", RAY_CLOUD_INSTANCE_ID=FAKE_HEAD, RAY_OVERRIDE_NODE_ID_FOR_TESTING=FAKE_HEAD)
     run = Run(machines, "actors.count=3")
     run.until(lambda s: s["waiting_actors"] == 3, 120, "actors that wait for nodes")
     run.until(lambda s: s["alive_actors"] == 3 and s["max_actors"] == 3, 200, "nodes for three actors")
