@@ -37,6 +37,7 @@ STOP_S = 90  # for a stopped job to write its checkpoint; Ray would give it 3
 POLL_S = 0.2
 AGENTS_S = 20.0  # for the cluster to find an agent for the job
 NO_AGENT = "No available agent"  # in Ray's answer
+NODE_SHARE = 0.001  # of the resource by which Ray names a node
 PENDING_S = 15.0  # after which a job that has not started is explained
 RESERVED = ("PYTHONPATH", "RAY_ADDRESS", "RAY_JOB_STOP_WAIT_TIME_S")  # variables that a job gets from Ray and from us
 
@@ -54,6 +55,7 @@ class Submission:
     variables: Mapping[str, str] = field(default_factory=dict)  # of the environment here that the job gets
     metadata: Mapping[str, str] = field(default_factory=dict)  # that Ray shows with the job
     py_modules: Sequence[str] = ()  # folders, or Ray's names of what it has
+    node: str = ""  # address of the node that it has to run on
 
 
 def run(arguments: list[str]) -> int:
@@ -62,11 +64,12 @@ def run(arguments: list[str]) -> int:
     login, session = _login(submission.address)
     with ray_environment(login.variables):
         client = _client(submission.address)
-        if wheel == "none" or (wheel == "auto" and is_of_this_machine(session)):
-            here = is_of_this_machine(session)
-            submission = replace(submission, entrypoint=entrypoint(command, submission.working_dir, is_here=here))
-        elif wheel == "auto" and COMMANDS[command[0]].is_elsewhere_too:
-            submission = _as_running(client, submission, command)
+        is_here = is_of_this_machine(session)
+        if COMMANDS[command[0]].is_elsewhere_too and (job := _job_of_run(client, submission)):
+            submission = _beside(job, submission, command, is_here=is_here)
+        elif wheel == "none" or (wheel == "auto" and (is_here or COMMANDS[command[0]].is_elsewhere_too)):
+            line = entrypoint(command, submission.working_dir, is_here=is_here)
+            submission = replace(submission, entrypoint=line)
         else:
             submission = _with_wheel(client, submission, command, wheel)
         return submit(submission, client)
@@ -172,7 +175,9 @@ def _with_wheel(client: Any, submission: Submission, command: Sequence[str], whe
     from shusaku.deploy.ray_runtime.wheel_sources import WheelFile, find_wheel_source
 
     source = find_wheel_source() if wheel == "auto" else WheelFile(Path(wheel))
-    report = ask_cluster(client, source.facts)
+    about = {"shusaku": "asks what the nodes can run"}
+    report = ask_cluster(client, source.facts,
+                         lambda line: _accepted(client, Submission(submission.address, line, metadata=about)))
     if reasons := refusals(source.facts, report.nodes):
         more = f" ({len(reasons) - 1} other nodes cannot, either)" if len(reasons) > 1 else ""
         raise UsageError(f"--address {submission.address}: {reasons[0]}{more}")
@@ -184,17 +189,21 @@ def _with_wheel(client: Any, submission: Submission, command: Sequence[str], whe
                    metadata={**submission.metadata, "wheel": unpacked.digest})
 
 
-def _as_running(client: Any, submission: Submission, command: Sequence[str]) -> Submission:
-    """A question to a run: with the wheel that its job was sent, if it was sent one."""
+def _job_of_run(client: Any, submission: Submission) -> Any:
+    """The newest job that runs a training, the one with this `run.dir` if it is given; None if there is none."""
     asked = submission.metadata.get("run.dir")
-    jobs = [job for job in client.list_jobs() if (job.metadata or {}).get("wheel") and not job.status.is_terminal()
-            and asked in (None, job.metadata.get("run.dir"))]
-    if not jobs:
-        line = entrypoint(command, submission.working_dir, is_here=False)
-        return replace(submission, entrypoint=line)
-    job = max(jobs, key=lambda job: job.start_time or 0)
+    jobs = [job for job in client.list_jobs() if (job.metadata or {}).get("command") == "train"
+            and not job.status.is_terminal() and asked in (None, job.metadata.get("run.dir"))]
+    return max(jobs, key=lambda job: job.start_time or 0, default=None)
+
+
+def _beside(job: Any, submission: Submission, command: Sequence[str], *, is_here: bool) -> Submission:
+    """A question to the run of a job: on the node of its driver, and with the wheel that it was sent, if any."""
+    node = job.driver_info.node_ip_address if job.driver_info else ""
+    if not job.metadata.get("wheel"):
+        return replace(submission, node=node, entrypoint=entrypoint(command, submission.working_dir, is_here=is_here))
     program = job.entrypoint.partition(" -m shusaku ")[0]
-    return replace(submission, entrypoint=f"{program} -m shusaku {shlex.join(command)}",
+    return replace(submission, node=node, entrypoint=f"{program} -m shusaku {shlex.join(command)}",
                    py_modules=job.runtime_env["py_modules"])
 
 
@@ -281,7 +290,8 @@ def _accepted(client: Any, submission: Submission) -> str:
             return str(client.submit_job(
                 entrypoint=submission.entrypoint, runtime_env=runtime_environment(submission),
                 metadata=dict(submission.metadata), entrypoint_num_cpus=submission.cpus or None,
-                entrypoint_num_gpus=submission.gpus or None))
+                entrypoint_num_gpus=submission.gpus or None,
+                entrypoint_resources={f"node:{submission.node}": NODE_SHARE} if submission.node else None))
         except (RuntimeError, ValueError, OSError) as error:
             if NO_AGENT not in str(error) or time.monotonic() > deadline:
                 reason = mask_text(" ".join(str(error).split())[:500])

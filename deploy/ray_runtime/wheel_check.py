@@ -3,7 +3,7 @@
 import json
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,12 @@ class ClusterReport:
     nodes: list[NodeReport]
 
 
-def ask_cluster(client: Any, facts: WheelFacts) -> ClusterReport:
-    """`client`: Ray's JobSubmissionClient.  UsageError or RunError if the cluster runs no Python for a job of it."""
-    job = client.submit_job(entrypoint=probe_entrypoint(facts), metadata={"shusaku": "asks what the nodes can run"})
+def ask_cluster(client: Any, facts: WheelFacts, start: Callable[[str], str]) -> ClusterReport:
+    """UsageError or RunError, of one line, if no Python of the cluster answers.
+
+    `client`: Ray's JobSubmissionClient; `start`: begins a job with this command line, and returns its name.
+    """
+    job = start(probe_entrypoint(facts))
     deadline = time.monotonic() + SECONDS
     try:
         while not client.get_job_status(job).is_terminal():

@@ -191,19 +191,29 @@ def test_variables_and_folders_reach_the_job_by_its_environment(monkeypatch: pyt
     assert made == {"env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": "90", "WANDB_MODE": "offline"}, "py_modules": ["a", "b"]}
 
 
-def test_a_question_to_a_run_takes_the_wheel_of_its_job() -> None:
+def test_a_question_to_a_run_goes_to_its_node_and_takes_its_wheel() -> None:
     def job(start: int, run_dir: str, has_ended: bool = False, **more: str) -> SimpleNamespace:
         return SimpleNamespace(
-            start_time=start, metadata={"run.dir": run_dir, **more}, entrypoint="exec python3 -m shusaku train",
-            runtime_env={"py_modules": [f"gcs://{start}"]}, status=SimpleNamespace(is_terminal=lambda: has_ended))
+            start_time=start, metadata={"command": "train", "run.dir": run_dir, **more},
+            entrypoint="exec python3 -m shusaku train", runtime_env={"py_modules": [f"gcs://{start}"]},
+            driver_info=SimpleNamespace(node_ip_address=f"10.0.0.{start}"),
+            status=SimpleNamespace(is_terminal=lambda: has_ended))
 
-    jobs = [job(1, "a", wheel="1"), job(2, "a", wheel="2"), job(3, "a", True, wheel="3"), job(4, "a"),
-            job(5, "b", wheel="5"), SimpleNamespace(metadata=None)]
+    jobs = [job(1, "a", wheel="1"), job(2, "a", wheel="2"), job(3, "a", True, wheel="3"), job(4, "b"),
+            job(5, "b", command="status"), SimpleNamespace(metadata=None)]
     client = SimpleNamespace(list_jobs=lambda: jobs)
-    asked = submit._as_running(client, submit.Submission("", metadata={"run.dir": "a"}), ["status", "run.dir=a"])
-    assert (asked.entrypoint, list(asked.py_modules)) == ("exec python3 -m shusaku status run.dir=a", ["gcs://2"])
-    asked = submit._as_running(client, submit.Submission("", metadata={"run.dir": "c"}), ["stop", "run.dir=c"])
-    assert (asked.entrypoint, list(asked.py_modules)) == ("exec shusaku stop run.dir=c", [])
+
+    def asked(run_dir: str) -> submit.Submission:
+        submission = submit.Submission("", metadata={"run.dir": run_dir})
+        found = submit._job_of_run(client, submission)
+        return submit._beside(found, submission, ["stop", f"run.dir={run_dir}"], is_here=False)
+
+    assert (asked("a").node, asked("a").entrypoint, list(asked("a").py_modules)) == (
+        "10.0.0.2", "exec python3 -m shusaku stop run.dir=a", ["gcs://2"])
+    assert (asked("b").node, asked("b").entrypoint, list(asked("b").py_modules)) == (
+        "10.0.0.4", "exec shusaku stop run.dir=b", [])
+    assert submit._job_of_run(client, submit.Submission("", metadata={"run.dir": "c"})) is None
+    assert submit._job_of_run(client, submit.Submission("")) is jobs[3]
 
 
 # --- on a cluster ----------------------------------------------------------------------------------------------------

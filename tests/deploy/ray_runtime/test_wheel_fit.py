@@ -75,7 +75,7 @@ class FakeClient:
         self._log, self.driver_exit_code, self.message = log, code, ""
         self.jobs: list[str] = []
 
-    def submit_job(self, entrypoint: str, metadata: dict[str, str]) -> str:
+    def start(self, entrypoint: str) -> str:
         self.jobs.append(entrypoint)
         return entrypoint
 
@@ -101,7 +101,7 @@ def test_a_cluster_that_cannot_answer_is_one_line_and_keeps_no_job(
 ) -> None:
     client = FakeClient(log, code)
     with pytest.raises(kind, match=named):
-        wheel_check.ask_cluster(client, WHEEL)
+        wheel_check.ask_cluster(client, WHEEL, client.start)
     assert client.jobs == []
 
 
@@ -116,6 +116,7 @@ def test_the_command_line_of_the_probe_reaches_python_whole(tmp_path: Any) -> No
                           env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, check=False)
     assert done.returncode == 0
     assert "torch" in done.stderr
-    report = wheel_check.ask_cluster(FakeClient(done.stdout, 0), WHEEL)
+    client = FakeClient(done.stdout, 0)
+    report = wheel_check.ask_cluster(client, WHEEL, client.start)
     assert report.python == "python3"
     assert report.nodes == [NodeReport("n", python="3.11.2")]
