@@ -18,7 +18,7 @@ SAVE_S = 10.0  # from the signal to the checkpoint
 # The only checkpoints are those of a stop.
 WORDS = ("experiment=tic_tac_toe", "run.minutes=30", "run.checkpoint_seconds=3000", "actors.count=2", "actors.cpus=0.5",
          "actors.games_per_actor=8", "search.simulations=8", "search.considered_actions=8", "strength.enabled=false",
-         "rater.enabled=false", "cluster.dashboard=false", "replay.minimum=500")
+         "rater.enabled=false", "cluster.dashboard=false", "replay.minimum=500", "inference.precision=fp32")
 
 
 @pytest.fixture
@@ -52,11 +52,11 @@ def test_the_job_saves_before_its_limit_and_goes_on_in_the_queue(slurm: SlurmMac
         return log.read_text(errors="replace") if log.exists() else ""
 
     def status() -> dict[str, Any]:
-        done = slurm.run("shusaku", "status", *words, "--json")
+        done = slurm.run("shusaku", "status", *words, "--json", seconds=120.0)
         found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else {}
         return found
 
-    sent = slurm.run("sbatch", "--parsable", "--time=3", f"--output={log}", f"--chdir={slurm.shared}", str(SCRIPT),
+    sent = slurm.run("sbatch", "--parsable", "--time=4", f"--output={log}", f"--chdir={slurm.shared}", str(SCRIPT),
                      *words)
     assert sent.returncode == 0, sent.stderr
     job = sent.stdout.strip()
