@@ -66,7 +66,7 @@ def test_a_wheel_that_does_not_fit_is_one_line_and_nothing_is_left(
     assert done.returncode == 2
     assert done.stdout == ""
     [line] = done.stderr.strip().splitlines()
-    assert all(word in line for word in ["USAGE --address", "node 127.0.0.1", *named]), line
+    assert all(word in line for word in ["USAGE --address", "node ", *named]), line
     assert {job.submission_id for job in jobs_of(cluster)} == before
     assert not (tmp_path / "run").exists()
 
