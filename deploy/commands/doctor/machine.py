@@ -12,11 +12,11 @@ from packaging.utils import canonicalize_name
 
 from shusaku.deploy.commands.doctor.finding import Finding, fail, ok, warn
 from shusaku.deploy.ray_runtime.session import LEAST_OBJECTS, MOST_OBJECTS
+from shusaku.deploy.ray_runtime.wheel_probe import WHEEL_FLAGS
 from shusaku.deploy.run.disk_budget import DiskReport
 
 LEAST_DESCRIPTORS, ENOUGH_DESCRIPTORS = 1024, 4096  # Ray opens some hundred for each worker
 LEAST_PYTHON, LEAST_REDIS = (3, 11), (6, 2)
-WHEEL_FLAGS = frozenset({"avx2", "bmi2", "fma"})  # of x86-64-v3, for which wheels are built
 ILLEGAL_INSTRUCTION = -4  # the exit code of a process that SIGILL ended
 JUMP_SECONDS, SLOW_CLOCK_SECONDS, WRONG_CLOCK_SECONDS = 0.1, 2.0, 60.0
 OLDEST_YEAR = 2025

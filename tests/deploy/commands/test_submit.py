@@ -8,8 +8,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import metadata
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -113,6 +115,11 @@ def run_submit(cluster: Cluster, *argv: str, **more: str) -> subprocess.Complete
     (["--", "submit", "--", "games"], "submit"), (["--adress", "x", "--", "games"], "--adress"),
     (["--address", "127.0.0.1:8265", "--", "games"], "http://127.0.0.1:8265"),
     (["--working-dir", "/nonexistent", "--", "games"], "no such directory"),
+    (["--cpus", "-1", "--", "games"], "--cpus -1: must be 0 or more"),
+    (["--gpus", "nan", "--", "games"], "--gpus nan: must be 0 or more"),
+    (["--env", "NOT_SET_HERE", "--", "games"], "NOT_SET_HERE=VALUE shusaku submit --env NOT_SET_HERE"),
+    (["--env", "KEY=secret", "--", "games"], "--env KEY=...: takes a name"),
+    (["--env", "PYTHONPATH", "--", "games"], "--env PYTHONPATH: Ray and Shusaku set"),
     (["--address", "http://127.0.0.1:1", "--", "games"], "no cluster answers"),
     (["--address", "http://name.invalid:8265", "--", "games"], "no cluster answers"),
 ])
@@ -162,12 +169,52 @@ def test_the_entrypoint_keeps_words_together_and_means_this_installation_here(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     words = ["train", "run.dir=my runs/$HOME", "a='b'"]
-    here = submit.entrypoint(words, "http://127.0.0.1:8265", "")
+    here = submit.entrypoint(words, "", is_here=True)
     assert shlex.split(here)[:4] == ["cd", str(tmp_path), "&&", "exec"]
     assert shlex.split(here)[-3:] == words
     assert sys.prefix in here
-    assert submit.entrypoint(words, "http://127.0.0.1:8265", "dir").startswith("exec ")
-    assert shlex.split(submit.entrypoint(words, "http://10.0.0.1:8265", "")) == ["exec", "shusaku", *words]
+    assert submit.entrypoint(words, "dir", is_here=True).startswith("exec ")
+    assert shlex.split(submit.entrypoint(words, "", is_here=False)) == ["exec", "shusaku", *words]
+
+
+def test_a_job_says_what_it_is_and_shows_no_password() -> None:
+    words = ["train", "experiment=go_9x9", "run.dir=/shared/go", "learner.device=cpu", "run.name=redis://u:pw@h"]
+    assert submit.describe_job(words) == {
+        "shusaku": metadata.version("shusaku"), "command": "train", "experiment": "go_9x9", "run.dir": "/shared/go",
+        "run.name": "redis://u:***@h"}
+
+
+def test_variables_and_folders_reach_the_job_by_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    submission, command, wheel = submit._parse(["--env", "WANDB_MODE", "--cpus", "2", "--gpus", "0.5", "--", "games"])
+    assert (submission.cpus, submission.gpus, command, wheel) == (2.0, 0.5, ["games"], "auto")
+    made = submit.runtime_environment(submit.replace(submission, py_modules=["a", "b"]))
+    assert made == {"env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": "90", "WANDB_MODE": "offline"}, "py_modules": ["a", "b"]}
+
+
+def test_a_question_to_a_run_goes_to_its_node_and_takes_its_wheel() -> None:
+    def job(start: int, run_dir: str, has_ended: bool = False, **more: str) -> SimpleNamespace:
+        return SimpleNamespace(
+            start_time=start, metadata={"command": "train", "run.dir": run_dir, **more},
+            entrypoint="exec python3 -m shusaku train", runtime_env={"py_modules": [f"gcs://{start}"]},
+            driver_info=SimpleNamespace(node_ip_address=f"10.0.0.{start}"),
+            status=SimpleNamespace(is_terminal=lambda: has_ended))
+
+    jobs = [job(1, "a", wheel="1"), job(2, "a", wheel="2"), job(3, "a", True, wheel="3"), job(4, "b"),
+            job(5, "b", command="status"), SimpleNamespace(metadata=None)]
+    client = SimpleNamespace(list_jobs=lambda: jobs)
+
+    def asked(run_dir: str) -> submit.Submission:
+        submission = submit.Submission("", metadata={"run.dir": run_dir})
+        found = submit._job_of_run(client, submission)
+        return submit._beside(found, submission, ["stop", f"run.dir={run_dir}"], is_here=False)
+
+    assert (asked("a").node, asked("a").entrypoint, list(asked("a").py_modules)) == (
+        "10.0.0.2", "exec python3 -m shusaku stop run.dir=a", ["gcs://2"])
+    assert (asked("b").node, asked("b").entrypoint, list(asked("b").py_modules)) == (
+        "10.0.0.4", "exec shusaku stop run.dir=b", [])
+    assert submit._job_of_run(client, submit.Submission("", metadata={"run.dir": "c"})) is None
+    assert submit._job_of_run(client, submit.Submission("")) is jobs[3]
 
 
 # --- on a cluster ----------------------------------------------------------------------------------------------------

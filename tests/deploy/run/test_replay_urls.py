@@ -115,4 +115,4 @@ def test_a_job_has_no_password_on_its_command_line(
     assert f"replay.url_file=FILE, or set {VARIABLE}" in line
     monkeypatch.setenv(VARIABLE, URL)
     assert submit._passed_on() == {VARIABLE: URL}
-    assert "pw-1" not in submit.entrypoint(["train", "game=tic_tac_toe"], "http://127.0.0.1:8265", "")
+    assert "pw-1" not in submit.entrypoint(["train", "game=tic_tac_toe"], "", is_here=True)
