@@ -3,7 +3,8 @@
 // to search.
 //
 //   selection   argmax Q + u,  Q = (1 - lambda) W_v / N_v + lambda W_r / N_r,  u = c P sqrt(sum of N_r) / (1 + N_r)
-//   leaf        the value network is asked once; every visit rolls out, with `virtual_loss` lost games on its path
+//   leaf        the value network is asked once, after `value_after` rollouts; every visit rolls out, with
+//               `virtual_loss` lost games on its path
 //   expansion   when a leaf with N_r > expand_after is reached: the rollout policy's probabilities are its priors until
 //               the policy network has answered p, then p^beta, normalised
 //
@@ -11,8 +12,8 @@
 // rollouts: then a leaf waits for its value, counts of backed-up values take the place of N_r, and a leaf that is
 // reached again backs up the same value.  With lambda = 1 no value network is asked.
 //
-// An unvisited action has Q = 0, as the paper's edges begin; W_v / N_v is 0 while N_v is.  If all of the sum of N_r is
-// zero, the action with the highest prior is taken.
+// An unvisited action has Q = 0, as the paper's edges begin; while N_v is zero, Q is W_r / N_r.  If all of the sum of
+// N_r is zero, the action with the highest prior is taken.
 #pragma once
 
 #include <algorithm>
@@ -199,8 +200,8 @@ class AlphaGoSearch final : public GrowingSearch<G, AlphaGoNode> {
   float mix(const AlphaGoNode& node, int lost) const {
     const float sum = float(node.value_sum) + (node.moves_again ? -float(lost) : float(lost));
     const float simulated = sum / float(std::max(1, node.visits + lost));
-    if (!mixes()) return simulated;
-    const float network = node.network_visits ? float(node.network_sum) / float(node.network_visits) : 0.f;
+    if (!mixes() || !node.network_visits) return simulated;
+    const float network = float(node.network_sum) / float(node.network_visits);
     return (1.f - options_.rollout_share) * network + options_.rollout_share * simulated;
   }
 
@@ -253,7 +254,7 @@ class AlphaGoSearch final : public GrowingSearch<G, AlphaGoNode> {
       }
       if (!is_new || !may_ask) return Walk::kBlocked;
     }
-    if (mixes() || !rolls_out()) {
+    if (!rolls_out() || (mixes() && leaf.visits >= options_.value_after)) {
       if (is_new && may_ask) ask_value(leaf, worker);
     }
     add_waiting(worker.path_, 1);

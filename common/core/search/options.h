@@ -54,6 +54,7 @@ namespace shusaku {
   OPTION(float, c_alphago)                         \
   OPTION(float, rollout_share)                     \
   OPTION(int, expand_after)                        \
+  OPTION(int, value_after)                         \
   OPTION(float, prior_power)                       \
   OPTION(int, virtual_loss)                        \
   OPTION(float, resign_below)                      \
