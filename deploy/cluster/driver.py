@@ -87,6 +87,10 @@ class ClusterRun(TrainingRun):
         self._authority = RunAuthority() if "tls" in (config.replay.encryption, config.inference.encryption) else None
         self.store = ReplayStore(config, directory.path, identity.run_id, self.log, self._authority)
         self.supervisor = Supervisor(stuck_seconds=config.cluster.stuck_seconds)
+        self._growing_cpus = 0.0  # that an autoscaler may bring in all
+        if not session.is_local:
+            self._growing_cpus = config.cluster.autoscaler_cpus or configured_cpus(session.address)
+        self.watch = NodeWatch(config.actors.cpus, may_grow=self._growing_cpus > 0)
         self.outage = Outage()
         self.on_cpus, self.precision = on_cpus, precision
         self._start_check: StartCheck | None = None  # None: Ray was started here
@@ -108,11 +112,7 @@ class ClusterRun(TrainingRun):
         """Redis, the layout, the run's keys, the workers; UsageError where something does not fit."""
         load_latest(self.directory.path / "checkpoints")  # ResumeError before anything is started if none is good
         gpus = self.session.num_gpus, self.session.own_gpus
-        growing = 0.0
-        if not self.session.is_local:
-            growing = self.config.cluster.autoscaler_cpus or configured_cpus(self.session.address)
-        self.watch = NodeWatch(self.config.actors.cpus, may_grow=growing > 0)
-        nodes = self.watch.nodes
+        nodes, growing = self.watch.nodes, self._growing_cpus
         self.layout = layout_of(self.config, nodes, *gpus, growing_cpus=growing)
         if self.layout.devices.inference == "cpu":
             self.layout = layout_of(self.on_cpus, nodes, *gpus, growing_cpus=growing)

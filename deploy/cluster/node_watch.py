@@ -23,7 +23,7 @@ class NodeWatch:
 
     def __init__(self, cpus_per_actor: float, *, may_grow: bool) -> None:
         """`may_grow`: there is an autoscaler."""
-        self.nodes = _nodes()
+        self.nodes = read_nodes()
         self._cpus, self._may_grow = cpus_per_actor, may_grow
         self._wanted = self._asked = 0
         self._asked_for: set[str] = set()  # actors whose state was asked for since the last read
@@ -52,7 +52,7 @@ class NodeWatch:
         while not self._closed.wait(READ_S):
             with contextlib.suppress(Exception):  # Ray's own: its GCS is away; the watch of its parts tells of an end
                 self._ask()
-                self.nodes = _nodes()
+                self.nodes = read_nodes()
                 actors, self._asked_for = self._asked_for, set()
                 self._pending = frozenset(filter(_is_pending, actors))
         with contextlib.suppress(Exception):
@@ -72,11 +72,12 @@ def _is_pending(actor: str) -> bool:
     return entry.get("State") in PENDING and not entry["Address"]["IPAddress"]
 
 
-def _nodes() -> tuple[Node, ...]:
+def read_nodes() -> tuple[Node, ...]:
+    """The living nodes of the cluster that Ray is connected to."""
     return tuple(map(_node, living_nodes()))
 
 
 def _node(node: dict[str, Any]) -> Node:
     resources = node["Resources"]
     return Node(node["NodeID"], float(resources.get("CPU", 0)), float(resources.get("GPU", 0)),
-                dict(node.get("Labels") or {}))
+                dict(node.get("Labels") or {}), node.get("NodeManagerAddress", ""))

@@ -15,6 +15,7 @@ class Node:
     cpus: float
     gpus: float = 0.0
     labels: Mapping[str, str] = field(default_factory=dict)
+    host: str = ""  # its address, for people
 
 
 @dataclass(frozen=True)

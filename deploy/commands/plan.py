@@ -3,7 +3,7 @@
 import os
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from shusaku.common.config.rules import check_self_play
 from shusaku.common.config.schema import Config
@@ -26,16 +26,19 @@ SHORTEST_LATENCY_MS = 0.01  # of a simulated GPU that limits nothing
 def run(config: Config, as_json: bool) -> dict[str, Any]:
     """Prints the plan; {**plan, "rates": what was measured}."""
     check_self_play(config)
+    where = _on_the_cluster(config) if os.environ.get("RAY_ADDRESS", "") not in ("", "local") else None
     gpus = visible_gpus()
-    devices = devices_of(config, gpus, most_servers=config.actors.count or len(os.sched_getaffinity(0)))
+    devices = where.devices if where else devices_of(
+        config, gpus, most_servers=config.actors.count or len(os.sched_getaffinity(0)))
     config = devices.settle(config)
     config, choice = settle_games(config)
     rates = measure(config)
     cores = len(os.sched_getaffinity(0))
     replay, learner = config.replay, config.learner
+    actors = where.actors if where else config.actors.count
     plan = plan_of(rates, Asked(
-        actors=config.actors.count or cores,
-        cores=max(cores, config.actors.count),  # more actors than cores here: a cluster of cores like these
+        actors=actors or cores,
+        cores=max(cores, actors),  # more actors than cores here: a cluster of cores like these
         samples_per_position=replay.samples_per_position, capacity=replay.capacity, minimum=replay.minimum,
         is_learning=learner.enabled, learner_on_cpu=not learner.is_on_gpu,
     ))
@@ -43,10 +46,44 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
     disk = report_disk(Path(config.run.dir), DiskBudget.of(config, game, bytes_per_row=rates.stored_bytes_per_row))
     if not as_json:
         print(text(plan, rates, config, disk, devices))
+        for line in where.lines if where else ():
+            print(line)
         if choice is not None:
             print(choice)
     return asdict(plan) | {"games_per_actor": config.actors.games, "rates": asdict(rates),
-                           "disk": disk.to_json(), "gpus": gpus, "devices": asdict(devices)}
+                           "disk": disk.to_json(), "gpus": gpus, "devices": asdict(devices),
+                           "nodes": where.roles if where else {}}
+
+
+class ClusterPlacement(NamedTuple):
+    """A run on the cluster that RAY_ADDRESS names."""
+
+    actors: int
+    devices: Devices
+    roles: dict[str, dict[str, int]]  # address of a node -> how many of each role
+    lines: list[str]
+
+
+def _on_the_cluster(config: Config) -> ClusterPlacement:
+    """Asks the nodes, and starts nothing on them; UsageError where the run does not fit."""
+    import ray
+
+    from shusaku.deploy.cluster.cluster_plan import describe, who_runs_where
+    from shusaku.deploy.cluster.layout import layout_of
+    from shusaku.deploy.cluster.node_watch import read_nodes
+    from shusaku.deploy.ray_runtime.autoscaler import configured_cpus
+    from shusaku.deploy.ray_runtime.session import RaySession
+
+    with RaySession(config.cluster, notify=lambda line: None) as session:
+        growing = config.cluster.autoscaler_cpus or configured_cpus(session.address)
+        nodes = read_nodes()
+        layout = layout_of(config, nodes, session.num_gpus, session.own_gpus, growing_cpus=growing)
+        roles = who_runs_where(layout.devices.settle(config), nodes, layout, ray.get_runtime_context().get_node_id(),
+                               is_growing=growing > 0)
+    hosts = {node.id: node.host for node in nodes}
+    return ClusterPlacement(layout.actors, layout.devices,
+                            {hosts.get(name, "waiting"): dict(counts) for name, counts in roles.items()},
+                            describe(nodes, roles))
 
 
 def measure(config: Config) -> Rates:

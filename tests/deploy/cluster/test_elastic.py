@@ -103,18 +103,44 @@ def test_a_head_without_cpus_gets_nodes_and_lets_them_go(machines: TwoMachines) 
     assert run.command("stop")
 
 
-def test_actors_of_a_node_without_cable_and_power_play_on_the_other(machines: TwoMachines) -> None:
+GAMES = """
+import json, sys
+from collections import Counter
+from shusaku.common.codec import decode_record
+from shusaku.deploy.run.run_identity import RunIdentity
+from shusaku.replay.stream.client import connect
+from shusaku.replay.stream.keys import RunKeys
+from shusaku.replay.stream.server import server_url
+from pathlib import Path
+directory = Path(sys.argv[1])
+client = connect(server_url(directory / "redis"), 5.0)
+entries = client.xrange(RunKeys.of(RunIdentity.of(directory).run_id).games)
+ids = Counter(decode_record(fields[b"d"]).game_id for _, fields in entries)
+print(json.dumps({"games": len(ids), "doubled": sum(count > 1 for count in ids.values()),
+                  "moved": sum(game.actor == int(sys.argv[2]) for game in ids)}))
+"""
+
+
+@pytest.mark.parametrize("fault", ["unplugged", "partitioned", "hung"])
+def test_actors_of_a_node_that_is_lost_play_on_the_other(machines: TwoMachines, fault: str) -> None:
+    """What they still send when the node is back is refused: no game is there twice."""
     start_ray(machines, 0, "--num-cpus=2")
     start_ray(machines, 1, "--num-cpus=1")
     run = Run(machines, "actors.count=2")
     run.until(lambda s: s["alive_actors"] == 2 and s["status"]["step"] > 20, 200, "actors on both machines")
-    pids = [process["pid"] for name, process in run.command("status")["processes"].items() if "self_play" in name]
-    assert pids.count(None) == 1, "one of them plays on the other machine"
-    games = run.command("status")["totals"]["games"]
-    machines.unplug(1)
-    seconds = run.until(lambda s: all(process["pid"] and process["incarnation"] <= 1
-                                      for name, process in s["processes"].items() if "self_play" in name)
-                        and s["alive_actors"] == 2, SILENT_SECONDS, "both actors on the first machine")
+    before = run.command("status")
+    moved = [name for name, process in before["processes"].items() if "self_play" in name and process["pid"] is None]
+    assert len(moved) == 1, "one of them plays on the other machine"
+    games = before["totals"]["games"]
+    {"unplugged": machines.unplug, "partitioned": machines.cut, "hung": machines.freeze}[fault](1)
+    seconds = run.until(lambda s: s["alive_actors"] == 2 and s["processes"].get(moved[0], {}).get("pid"),
+                        SILENT_SECONDS, "both actors on the first machine")
     assert seconds <= 20, f"after {seconds:.0f} s"
+    assert run.command("status")["processes"][moved[0]]["incarnation"] == 1
+    if fault != "unplugged":
+        (machines.mend if fault == "partitioned" else machines.thaw)(1)
+        time.sleep(15)  # what the old one holds arrives now
     run.until(lambda s: s["totals"]["games"] > games + 50, 60, "games go on")
+    found = machines.run(0, sys.executable, "-c", GAMES, str(run.dir), moved[0].split()[-1])
+    assert json.loads(found.stdout.splitlines()[-1])["doubled"] == 0, found.stderr
     assert run.command("stop")
