@@ -49,8 +49,9 @@ def test_it_grows_within_its_bounds(config: ReplayConfig, seen: int, more: int) 
 def test_the_scale_is_apart_from_the_minimum() -> None:
     """An hour of connect four on two cores is 250,000 rows: KataGo's window keeps most of them, one of 8,000 few."""
     small = ReplayConfig(capacity=10**9, minimum=8000)
-    assert window_rows(small, 250_000) == pytest.approx(41_900, rel=0.05)
-    assert window_rows(ReplayConfig(capacity=10**9, minimum=8000, window_scale=250_000), 250_000) > 95_000
+    assert window_rows(small, 250_000) == pytest.approx(49_200, rel=0.01)
+    large = ReplayConfig(capacity=10**9, minimum=8000, window_scale=250_000)
+    assert window_rows(large, 250_000) == pytest.approx(93_100, rel=0.01)
 
 
 def test_it_begins_at_the_minimum_and_grows_by_the_factor() -> None:
