@@ -383,6 +383,7 @@ class RowRing:
         reply: bool = False,
         policy_surprise: float = 0.0,
         value_surprise: float = 0.0,
+        value_lambda: float = 0.0,
         keeps_moves: bool = False,
     ) -> None:
         """Labels besides policy and outcome: see common.network.row_labels.RowLabels; the surprises: see ReplayConfig.

@@ -16,7 +16,7 @@ import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
-from shusaku.common.messages import SCHEMA, EndedBy, GameId, GameRecord
+from shusaku.common.messages import SCHEMAS, EndedBy, GameId, GameRecord
 
 MAX_RECORD_BYTES = 8 << 20  # a 722-ply game of 19x19 Go with every policy dense is 1.1 MB
 MAX_PLIES = 32_768
@@ -24,6 +24,7 @@ MAX_TEXT = 128  # bytes of UTF-8 in any string of the header
 MAX_PARAMS = 32
 MAX_COUNTER = (1 << 63) - 1  # of the numbers of a GameId
 
+_SCHEMAS = f"schemas {' and '.join(map(str, SCHEMAS))}"
 _PLIES, _BOUNDS, _ENTRIES = 0, 1, 2  # how long a column is: T, T + 1, N
 _COLUMNS: tuple[tuple[str, np.dtype[Any], int], ...] = (
     ("actions", np.dtype("<u2"), _PLIES),
@@ -78,8 +79,8 @@ def decode_record(data: bytes) -> GameRecord:
     """The record that `encode_record` wrote; its columns are read-only.  CodecError on anything else."""
     fields = _unpack(data)
     schema = fields.get("schema")
-    if type(schema) is not int or schema != SCHEMA:
-        raise CodecError(f"schema {_brief(schema)} is unknown; this program reads schema {SCHEMA}")
+    if type(schema) is not int or schema not in SCHEMAS:
+        raise CodecError(f"schema {_brief(schema)} is unknown; this program reads {_SCHEMAS}")
     _check_keys(fields, _KEYS)
     _check_header(fields)
     actions, policy_actions = fields["actions"], fields["policy_actions"]
@@ -137,8 +138,8 @@ def _check_keys(fields: dict[str, Any], expected: frozenset[str]) -> None:
 
 
 def _check_header(fields: dict[str, Any]) -> None:
-    if type(fields["schema"]) is not int or fields["schema"] != SCHEMA:
-        raise CodecError(f"schema {_brief(fields['schema'])} is unknown; this program writes schema {SCHEMA}")
+    if type(fields["schema"]) is not int or fields["schema"] not in SCHEMAS:
+        raise CodecError(f"schema {_brief(fields['schema'])} is unknown; this program knows {_SCHEMAS}")
     _check_text("game", fields["game"])
     if not fields["game"]:
         raise CodecError("game must not be empty")

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-SCHEMA = 1  # of GameRecord in messages and files; a reader refuses any other
+SCHEMA = 2  # of GameRecord in messages and files
+SCHEMAS = (1, SCHEMA)  # that are read; in 1 the root values of Gumbel's search are means over its visits
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ class GameRecord:
     policy_offsets: NDArray[np.uint32]  # [T + 1] into the next two columns; equal neighbours: no policy
     policy_actions: NDArray[np.uint16]  # [N] legal at their row, ascending
     policy_shares: NDArray[np.uint16]  # [N] of 65,535, summing to it in every row that has a policy
-    root_values: NDArray[np.float32]  # [T] of the search, for the player to move
+    root_values: NDArray[np.float32]  # [T] of the search, for the player to move; see SCHEMAS
     raw_values: NDArray[np.float32]  # [T] of the network, for the player to move
     versions: NDArray[np.uint32]  # [T] weights that evaluated the root; of a kept subtree: when its search began
     kind: NDArray[np.uint8]  # [T] RowKind

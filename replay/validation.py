@@ -13,7 +13,7 @@ import numpy as np
 
 from shusaku.common._core import Game
 from shusaku.common.codec import CodecError, encode_record
-from shusaku.common.messages import SCHEMA, GameRecord
+from shusaku.common.messages import SCHEMAS, GameRecord
 
 Params = dict[str, int | float | str | bool]
 
@@ -31,8 +31,8 @@ class Validation:
 
     def encode(self, record: GameRecord) -> bytes:
         """Encodes the record; InvalidRecordError if its schema, types or sizes are wrong."""
-        if record.schema != SCHEMA:
-            raise InvalidRecordError(f"schema: {record.schema!r} is unknown; this program reads schema {SCHEMA}")
+        if record.schema not in SCHEMAS:
+            raise InvalidRecordError(f"schema: {record.schema!r} is unknown; this program reads {SCHEMAS}")
         try:
             return encode_record(record)
         except CodecError as error:

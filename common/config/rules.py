@@ -62,7 +62,7 @@ _LIMITS: Limits = [
     (number("; -1: the newest checkpoint", at_least=-1), ["resume_from"]),
     (number(at_least=0, at_most=1),
      ["replay.surprise_weight", "replay.value_surprise_weight", "learner.root_value_share"]),
-    (number(at_least=0, below=1), ["learner.momentum", "learner.ema_decay"]),
+    (number(at_least=0, below=1), ["learner.momentum", "learner.ema_decay", "learner.value_lambda"]),
     (number(at_least=0, at_most=0.5), ["replay.test_share"]),
     (number(at_least=0, at_most=19), ["cluster.nice"]),
     (number(at_least=30), ["cluster.stuck_seconds"]),

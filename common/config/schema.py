@@ -149,6 +149,7 @@ class ReplayConfig:
     minimum: int = 10_000  # rows before the first step; with `power` also the smallest window
     window_exponent: float = 0.65  # of the power law
     window_factor: float = 0.4  # rows that the window grows by for each new row, at first
+    window_scale: int = 0  # rows after which it grows slower, s of the power law; 0: `minimum` (KataGo: 250,000)
     keep: str = "planes"  # planes | moves: replayed when a row is sampled, for a window that memory would not hold
     samples_per_position: float = 2.0  # how often a position is learned from
     surprise_weight: float = 0.0  # share of a game's draws that goes by KL(policy || prior) (KataGo: 0.5); 0: none
@@ -216,6 +217,7 @@ class LearnerConfig(OnDevice):
     weight_decay: float = 1e-4  # c of c * |theta|^2; decoupled with adamw
     value_weight: float = 1.0  # of (z - v)^2 beside the policy's cross entropy
     root_value_share: float = 0.0  # r of the value's label (1 - r) z + r q, q what the search said (lc0: q_ratio)
+    value_lambda: float = 0.0  # of that q: 0: of this position; up to 1: of the next plies and the end, too
     short_term_weight: float = 0.6  # of each short-term value: what the searches of the next plies say (KataGo)
     soft_policy_weight: float = 8.0  # of the policy flattened to pi^(1/4) (KataGo)
     reply_weight: float = 0.15  # of the policy of the opponent's next search (KataGo)
@@ -416,8 +418,8 @@ class Config:
 
 # Settings of the search that records of earlier versions do not know: their defaults are what those were played with.
 ADDED_SETTINGS = (
-    "rollout", "c_alphago", "rollout_share", "expand_after", "prior_power", "virtual_loss", "resign_below", "fpu",
-    "target_temperature", "symmetries",
+    "rollout", "c_alphago", "rollout_share", "expand_after", "value_after", "prior_power", "virtual_loss",
+    "resign_below", "fpu", "target_temperature", "symmetries",
 )
 
 

@@ -144,6 +144,7 @@ class AlphaGoConfig(AveragingConfig, RolloutPolicyConfig, SearchConfig):
     c_alphago: float = 5.0  # exploration constant of alphago (AlphaGo: c_puct)
     rollout_share: float = 0.5  # lambda: a leaf is worth (1 - lambda) value network + lambda rollouts; 0: no rollouts
     expand_after: int = 40  # a leaf with more rollouts gets children (n_thr); auto (-1): as the network keeps up
+    value_after: int = 0  # rollouts of a leaf before the value network is asked about it, where rollouts cost less
     prior_power: float = 0.67  # beta: the prior is the policy network's p^beta, normalised
     virtual_loss: int = 3  # games that a path counts as lost while it is rolled out, so that other threads leave it
     resign_below: float = -0.8  # a player whose every visited move is worth less resigns; -1: never
@@ -241,6 +242,10 @@ def search_rules(search: SearchConfig, key: str) -> list[Rule]:
         rules.append((f"{key}.expand_after", "auto" if search.expand_after == AUTO else search.expand_after,
             search.expand_after != AUTO or search.rollout_share > 0,
             f"weighs networks against rollouts, of which {key}.rollout_share=0 has none; give a number"))
+        rules.append((f"{key}.value_after", search.value_after,
+            search.expand_after == AUTO or search.value_after <= search.expand_after,
+            f"a leaf has children after {key}.expand_after={search.expand_after} rollouts, and is never asked about "
+            "then; give at most that"))
     return rules
 
 
@@ -253,7 +258,7 @@ _LIMITS: Limits = [
         "c_puct", "c_puct_log", "c_uct", "c_alphago", "prior_power", "fpu_reduction", "root_fpu_reduction",
         "lcb_stdevs", "temperature",
         "temperature_half_life", "temperature_final", "temperature_plies", "dirichlet_total", "forced_playouts",
-        "root_policy_temperature_half_life", "gumbel_scale", "maxvisit_init",
+        "root_policy_temperature_half_life", "gumbel_scale", "maxvisit_init", "value_after",
     ]),
     (number(at_least=0, at_most=1), ["lcb_least_share", "dirichlet_fraction"]),
     (number("; 0: the value network alone, 1: rollouts alone", at_least=0, at_most=1), ["rollout_share"]),

@@ -23,6 +23,7 @@ class RowLabels:
     ownership: bool = False
     score: bool = False
     reply: bool = False
+    value_lambda: float = 0.0  # root values become lambda-returns; 0: they stay as searched
 
 
 def row_labels(game: Game, config: LearnerConfig) -> RowLabels:
@@ -36,6 +37,7 @@ def row_labels(game: Game, config: LearnerConfig) -> RowLabels:
         horizons=horizons(game) if "short_term" in targets else (), blunder_gap=config.blunder_gap,
         blunder_width=config.blunder_width if config.blunder_gap else 0.0,
         ownership="ownership" in targets, score="score" in targets, reply="reply" in targets,
+        value_lambda=config.value_lambda if config.root_value_share else 0.0,
     )
 
 

@@ -79,7 +79,7 @@ BAD: list[tuple[str, Edit, str]] = [
     ("large value", at("root_values", 0, 7), "number: a value outside"),
     ("negative weight", at("row_weight", 0, -1), "number: a weight outside"),
     ("unknown kind", at("kind", 0, 9), "kind: unknown at ply 0"),
-    ("unknown schema", put(schema=2), "schema: 2 is unknown; this program reads schema 1"),
+    ("unknown schema", put(schema=3), "schema: 3 is unknown; this program reads (1, 2)"),
     ("odd schema", put(schema="new"), "schema: 'new' is unknown"),
     ("wrong outcome", swap_outcome, "outcome: "),
     ("impossible outcome", put(outcome=5), "format: outcome must be -1, 0 or 1, not 5"),

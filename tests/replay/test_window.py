@@ -12,13 +12,15 @@ from shusaku.common.errors import UsageError
 from shusaku.replay.window import window_rows
 
 CONFIGS = st.builds(
-    lambda kind, minimum, more, exponent, factor: ReplayConfig(
-        window=kind, capacity=minimum + more, minimum=minimum, window_exponent=exponent, window_factor=factor),
+    lambda kind, minimum, more, exponent, factor, scale: ReplayConfig(
+        window=kind, capacity=minimum + more, minimum=minimum, window_exponent=exponent, window_factor=factor,
+        window_scale=scale),
     st.sampled_from(["power", "fixed"]),
     st.integers(1, 10**6),
     st.integers(0, 10**7),
     st.floats(0.01, 1.0),
     st.floats(0.001, 1.0),
+    st.sampled_from([0, 1, 1000, 250_000, 10**9]),
 )
 
 
@@ -42,6 +44,14 @@ def test_it_grows_within_its_bounds(config: ReplayConfig, seen: int, more: int) 
         assert rows == config.capacity
     elif seen > config.minimum:
         assert rows <= seen  # never asks for more than there was
+
+
+def test_the_scale_is_apart_from_the_minimum() -> None:
+    """An hour of connect four on two cores is 250,000 rows: KataGo's window keeps most of them, one of 8,000 few."""
+    small = ReplayConfig(capacity=10**9, minimum=8000)
+    assert window_rows(small, 250_000) == pytest.approx(49_200, rel=0.01)
+    large = ReplayConfig(capacity=10**9, minimum=8000, window_scale=250_000)
+    assert window_rows(large, 250_000) == pytest.approx(93_100, rel=0.01)
 
 
 def test_it_begins_at_the_minimum_and_grows_by_the_factor() -> None:

@@ -3,7 +3,8 @@
 // to search.
 //
 //   selection   argmax Q + u,  Q = (1 - lambda) W_v / N_v + lambda W_r / N_r,  u = c P sqrt(sum of N_r) / (1 + N_r)
-//   leaf        the value network is asked once; every visit rolls out, with `virtual_loss` lost games on its path
+//   leaf        the value network is asked once, after `value_after` rollouts; every visit rolls out, with
+//               `virtual_loss` lost games on its path
 //   expansion   when a leaf with N_r > expand_after is reached: the rollout policy's probabilities are its priors until
 //               the policy network has answered p, then p^beta, normalised
 //
@@ -11,13 +12,16 @@
 // rollouts: then a leaf waits for its value, counts of backed-up values take the place of N_r, and a leaf that is
 // reached again backs up the same value.  With lambda = 1 no value network is asked.
 //
-// An unvisited action has Q = 0, as the paper's edges begin; W_v / N_v is 0 while N_v is.  If all of the sum of N_r is
-// zero, the action with the highest prior is taken.
+// An unvisited action has Q = 0, as the paper's edges begin.  While N_v of an action is zero, W_v / N_v of its parent
+// stands in for it, and while that is zero, too, Q is W_r / N_r: a value network is surer of itself than rollouts, so
+// an action with its value would otherwise look better than one without wherever the player is ahead, and worse
+// wherever that player is behind.  If all of the sum of N_r is zero, the action with the highest prior is taken.
 #pragma once
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -176,6 +180,7 @@ class AlphaGoSearch final : public GrowingSearch<G, AlphaGoNode> {
   };
 
  private:
+  static constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
   static constexpr int kSimulationsPerFill = 64, kFirstExpandAfter = 40, kMostExpandAfter = 1000;
 
   enum class Walk {
@@ -188,7 +193,7 @@ class AlphaGoSearch final : public GrowingSearch<G, AlphaGoNode> {
   bool mixes() const { return options_.rollout_share > 0 && options_.rollout_share < 1; }
 
  protected:
-  float mean_value(const AlphaGoNode& node) const override { return node.visits ? mix(node, 0) : 0.f; }
+  float mean_value(const AlphaGoNode& node) const override { return node.visits ? mix(node, 0, kUnknown) : 0.f; }
   int visits_below(const AlphaGoNode& node) const override { return node.visits - node.own_visits; }
   bool is_kept(const AlphaGoNode& node) const override { return node.visits > 0 && !node.is_terminal_or_proven; }
   bool has_bounds() const override { return false; }
@@ -196,12 +201,17 @@ class AlphaGoSearch final : public GrowingSearch<G, AlphaGoNode> {
  private:
   // Q of a node with `lost` lost games besides its visits, for the player to move there: for who has moved to it, a
   // lost game is one that this player has won.
-  float mix(const AlphaGoNode& node, int lost) const {
+  // `stand_in`: its W_v / N_v while N_v is zero.
+  float mix(const AlphaGoNode& node, int lost, float stand_in) const {
     const float sum = float(node.value_sum) + (node.moves_again ? -float(lost) : float(lost));
     const float simulated = sum / float(std::max(1, node.visits + lost));
-    if (!mixes()) return simulated;
-    const float network = node.network_visits ? float(node.network_sum) / float(node.network_visits) : 0.f;
+    const float network = node.network_visits ? network_mean(node) : stand_in;
+    if (!mixes() || std::isnan(network)) return simulated;
     return (1.f - options_.rollout_share) * network + options_.rollout_share * simulated;
+  }
+
+  static float network_mean(const AlphaGoNode& node) {
+    return node.network_visits ? float(node.network_sum) / float(node.network_visits) : kUnknown;
   }
 
   // One simulation, up to its rollout.
@@ -253,7 +263,7 @@ class AlphaGoSearch final : public GrowingSearch<G, AlphaGoNode> {
       }
       if (!is_new || !may_ask) return Walk::kBlocked;
     }
-    if (mixes() || !rolls_out()) {
+    if (!rolls_out() || (mixes() && leaf.visits >= options_.value_after)) {
       if (is_new && may_ask) ask_value(leaf, worker);
     }
     add_waiting(worker.path_, 1);
@@ -324,12 +334,13 @@ class AlphaGoSearch final : public GrowingSearch<G, AlphaGoNode> {
     const int loss = options_.virtual_loss;
     const int visits = visits_below(node) + loss * (node.waiting - node.own_waiting);
     const float scale = options_.c_alphago * std::sqrt(float(std::max(1, visits)));
+    const float above = network_mean(node);
     Choice best = this->best_unvisited(node, 0.f, scale, is_root);
     float highest = best.edge < 0 ? -kInfinity : scale * from_half(tree_.priors(node)[best.edge]);
     tree_.for_children(node, [&](std::uint32_t at, const AlphaGoNode& child) {
       if (is_root && !is_allowed_[child.edge]) return;
       const int lost = loss * child.waiting;
-      const float q = child.moves_again ? mix(child, lost) : -mix(child, lost);
+      const float q = child.moves_again ? mix(child, lost, above) : -mix(child, lost, -above);
       const float score = q + scale * from_half(child.prior) / (1.f + float(child.visits + lost));
       if (best.edge >= 0 && (score < highest || (score == highest && child.edge > best.edge))) return;
       highest = score, best = {child.edge, at};

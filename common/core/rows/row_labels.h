@@ -21,6 +21,7 @@ struct LabelOptions {
   float blunder_width = 0;      // of the transition around the gap
   bool ownership = false, score = false, reply = false;
   float policy_surprise = 0, value_surprise = 0;  // shares of the samples that go to surprising rows; 0: none
+  float value_lambda = 0;                         // root values become lambda-returns of them; 0: they stay as searched
 
   bool weights_draws() const { return policy_surprise > 0 || value_surprise > 0; }
   bool is_deblundered() const { return blunder_gap > 0; }
@@ -77,6 +78,12 @@ inline void short_term_values(const RecordView& r, Players players, float horizo
   float value = float(r.outcome);
   for (size_t t = r.actions.size(); t-- > 0; out[t * stride] = value)
     if (is_searched(r, t)) value += now * (for_first(r.root_values[t], players[t]) - value);
+}
+
+// out [T]: the lambda-return of each position, (1 - l) sum_{t' >= t} l^(t' - t) v(t'), the outcome at the end (Sutton
+// and Barto 2018, section 12.1); 0 <= l < 1.  The same as the short-term value of horizon 1 / (1 - l).
+inline void value_returns(const RecordView& r, Players players, float lambda, float* out) {
+  short_term_values(r, players, 1 / (1 - lambda), out, 1);
 }
 
 // KL of the two-sided coin with mean `p` in [-1, 1] from the one with mean `q`, at most 1.

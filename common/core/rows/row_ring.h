@@ -34,7 +34,7 @@ struct BatchView {
   std::uint8_t* symmetry;  // [B]
   float* policy;           // [B, A]
   float* outcome;          // [B] for the player to move, like all values; deblundered if LabelOptions are set
-  float* root_values;      // [B]
+  float* root_values;      // [B] or their lambda-returns
   float* weight;           // [B]
   float* plies_left;       // [B]
   std::uint32_t* versions;
@@ -243,6 +243,10 @@ class RowRing final : public AnyRowRing {
       short_term_values(r, players_, labels_.horizons[k], game_values_.data() + k, values_a_row_);
     if (labels_.is_deblundered())
       deblundered_outcomes(r, players_, labels_, game_values_.data() + labels_.horizons.size(), values_a_row_);
+    if (labels_.value_lambda > 0) {
+      value_returns_.resize(plies);
+      value_returns(r, players_, labels_.value_lambda, value_returns_.data());
+    }
     if (!mass_.empty()) {
       sampling_weights_.resize(plies);
       sampling_weights(r, players_, labels_, shape_.cells(), sampling_weights_.data());
@@ -267,7 +271,7 @@ class RowRing final : public AnyRowRing {
       PolicyShare* policy = &policy_[i * size_t(slots_)];
       for (std::uint32_t k = 0; k < count; ++k) policy[k] = {r.policy_actions[first + k], r.policy_shares[first + k]};
     }
-    metadata_[i] = {r.root_values[t],
+    metadata_[i] = {labels_.value_lambda > 0 ? for_first(value_returns_[t], players_[t]) : r.root_values[t],
                     r.row_weight[t],
                     r.versions[t],
                     std::uint16_t(count),
@@ -391,7 +395,7 @@ class RowRing final : public AnyRowRing {
   KeptGames games_;                   // empty if planes are kept
   std::vector<Action> legal_;         // scratch, like the next four: of the game that is appended
   std::vector<std::int8_t> players_;  // [T]
-  std::vector<float> game_values_, sampling_weights_;
+  std::vector<float> game_values_, sampling_weights_, value_returns_;
   FinalBoard final_;
   std::vector<int> cells_;       // [S, H * W] of permute_cell
   std::vector<Action> actions_;  // [S, A] of permute

@@ -83,6 +83,7 @@ class Gumbel {
     result.prior.assign(prior_.begin(), prior_.begin() + root.num_edges);
     result.policy.assign(policy_.begin(), policy_.begin() + root.num_edges);
     if (keep_best_proven(result, result.policy)) normalise(result.policy);
+    result.value = root.proof ? float(root.result()) : expected_value(tree, root, result.policy);
     int best = -1;  // of the most visited, the one with the highest gumbel + logits + sigma(q)
     const auto score = [&](int i) { return gumbel_[size_t(i)] + improved_logits_[size_t(i)]; };
     for (int i = 0; i < root.num_edges; ++i) {
@@ -116,7 +117,18 @@ class Gumbel {
     });
   }
 
-  // Fills improved_logits_ = logits + sigma(completed q) and policy_ = its softmax.
+  // sum over a of policy(a) completed q(a), after improve().  The mean of the root's visits would say less: sequential
+  // halving spends half of them on actions that it knows to be worse.
+  float expected_value(const Tree& tree, const Node& root, const std::vector<float>& policy) const {
+    double value = 0;
+    for (int i = 0; i < root.num_edges; ++i) {
+      const std::uint32_t edge = root.first_edge() + std::uint32_t(i);
+      value += double(policy[size_t(i)]) * double(tree.visits(edge) ? tree.mean_value(edge) : mixed_value_);
+    }
+    return std::clamp(float(value), -1.f, 1.f);
+  }
+
+  // Fills improved_logits_ = logits + sigma(completed q), policy_ = its softmax, and mixed_value_.
   void improve(const Tree& tree, const Node& node) {
     const int count = node.num_edges, size = padded(count);
     if (int(policy_.size()) < size) {
@@ -138,7 +150,8 @@ class Gumbel {
     }
     const float total = horizontal_sum(visits_sum), seen = horizontal_sum(visited_sum);
     const float weighted = seen > 0 ? horizontal_sum(weighted_sum) / seen : 0.f;
-    const F8 mixed{(node.raw_value + total * weighted) / (total + 1.f)};
+    mixed_value_ = (node.raw_value + total * weighted) / (total + 1.f);
+    const F8 mixed{mixed_value_};
     F8 low(kInfinity), high(-kInfinity);
     for (int i = 0; i < count; i += kLanes) {
       const EdgeBlock& block = tree.blocks(node)[i / kLanes];
@@ -195,6 +208,7 @@ class Gumbel {
   std::vector<float> gumbel_;                                  // of the root's edges
   std::map<std::pair<int, int>, std::vector<int>> sequences_;  // by considered actions and simulations
   std::vector<float> prior_, policy_, improved_logits_;        // scratch
+  float mixed_value_ = 0;                                      // the same: of children that were not visited
 };
 
 }  // namespace shusaku

@@ -54,6 +54,7 @@ namespace shusaku {
   OPTION(float, c_alphago)                         \
   OPTION(float, rollout_share)                     \
   OPTION(int, expand_after)                        \
+  OPTION(int, value_after)                         \
   OPTION(float, prior_power)                       \
   OPTION(int, virtual_loss)                        \
   OPTION(float, resign_below)                      \
@@ -77,7 +78,7 @@ struct Budget {
 // All lists are over the legal actions of the root, ascending.
 struct SearchResult {
   Action action = 0;    // to play
-  float value = 0;      // of the root, for the player to move
+  float value = 0;      // of the root, for the player to move: the mean; gumbel: what its policy expects
   float raw_value = 0;  // what the network said of the root
   float surprise = 0;   // KL(policy || prior)
   std::vector<Action> actions;

@@ -24,8 +24,8 @@ def reference_of(game, search, leaves, *, has_policy=True):
         return scripted(position.observation(), game.num_actions)
 
     return AlphaGo((lambda position: answer(position)[0]) if has_policy else None, lambda position: answer(position)[1],
-                   search.rollout_share, search.c_alphago, search.expand_after, search.prior_power,
-                   search.virtual_loss, leaves=leaves)
+                   search.rollout_share, search.c_alphago, search.expand_after, search.value_after,
+                   search.prior_power, search.virtual_loss, leaves=leaves)
 
 
 def evaluator_of(game, *, has_policy=True):
@@ -41,10 +41,11 @@ def assert_same(report, root, share):
         assert move.visits == (child.n if child else 0)
         assert move.prior == pytest.approx(float(root.prior[edge]), abs=1e-6)
         if move.visits:
-            network = child.w_v / child.n_v if child.n_v else 0.0
             mean = child.w / child.n
             sign = 1 if child.position.to_play == root.position.to_play else -1
-            expected = sign * ((1 - share) * network + share * mean if 0 < share < 1 else mean)
+            if 0 < share < 1 and child.n_v:
+                mean = (1 - share) * child.w_v / child.n_v + share * mean
+            expected = sign * mean
             assert move.value == pytest.approx(expected, abs=1e-6)
     assert report.simulations == root.n - root.own
 
@@ -52,10 +53,11 @@ def assert_same(report, root, share):
 @pytest.mark.parametrize("leaves", [1, 4])
 @pytest.mark.parametrize("has_policy", [True, False])
 @pytest.mark.parametrize("share", SHARES)
+@pytest.mark.parametrize("value_after", [0, 2, 3])
 @pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four"])
-def test_the_visits_are_those_of_the_reference(name, share, has_policy, leaves):
+def test_the_visits_are_those_of_the_reference(name, value_after, share, has_policy, leaves):
     game = Game(name)
-    search = AlphaGoConfig(rollout_share=share, expand_after=3)
+    search = AlphaGoConfig(rollout_share=share, expand_after=3, value_after=value_after)
     for position in [game.start(), *random_positions(game, 2, seed=5), *late_positions(game, 2, seed=6)]:
         analysis = Analysis(game, [evaluator_of(game, has_policy=has_policy)], search, leaves=leaves)
         reference = reference_of(game, search, leaves, has_policy=has_policy)

@@ -12,6 +12,7 @@ from labelled_games import labelled_rows, random_game, sampling_weights
 from shusaku.common._core import Game, RowRing
 from shusaku.common.config.schema import LearnerConfig
 from shusaku.common.errors import UsageError
+from shusaku.common.messages import RowKind
 from shusaku.common.network.row_labels import RowLabels, horizons, row_labels
 
 GAP, WIDTH = 0.3, 0.4  # wide, so that random values lie on both sides and between
@@ -120,11 +121,36 @@ def test_a_record_that_lies_leaves_the_ring_as_it_was(lie: str) -> None:
 
 @pytest.mark.parametrize("options", [
     {"horizons": (0.5,)}, {"blunder_gap": -1.0}, {"blunder_width": float("nan")}, {"policy_surprise": 1.5},
-    {"policy_surprise": 0.6, "value_surprise": 0.6}, {"ownership": True},
+    {"policy_surprise": 0.6, "value_surprise": 0.6}, {"ownership": True}, {"value_lambda": 1.0}, {"value_lambda": -0.1},
 ])
 def test_a_ring_refuses_options_that_cannot_be(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"must be|no ownership"):
         RowRing(Game("tic_tac_toe"), 10, **options)
+
+
+@pytest.mark.parametrize("name", ["connect_four", "moves twice"])
+@pytest.mark.parametrize("value_lambda", [0.0, 0.4, 0.875])
+def test_root_values_become_lambda_returns(name: str, value_lambda: float) -> None:
+    """By the recursion G = (1 - l) v + l G', signs by who is to move, in Python; without a search only G' is left."""
+    game = games()[name]
+    ring, wanted = RowRing(game, 2000, value_lambda=value_lambda), []
+    for seed in range(8):
+        record = random_game(game, seed)
+        ring.append(record)
+        position, players = game.start(), []
+        for action in record.actions:
+            players.append(position.to_play)
+            position.play(int(action))
+        value, of_game = float(record.outcome), []
+        for ply in reversed(range(len(record.actions))):
+            sign = 1 if players[ply] == 0 else -1
+            if record.kind[ply] != RowKind.OPENING:
+                value = (1 - value_lambda) * sign * float(record.root_values[ply]) + value_lambda * value
+            of_game.append(sign * value if value_lambda else float(record.root_values[ply]))
+        weights = record.row_weight > 0
+        wanted += [one for one, has_row in zip(reversed(of_game), weights, strict=True) if has_row]
+    batch = ring.sample(400, 0, ring.end, 1, False, 1)
+    np.testing.assert_allclose(batch["root_values"], np.array(wanted)[batch["rows"]], atol=1e-5)
 
 
 # --- how often rows are drawn ----------------------------------------------------------------------------------------

@@ -58,6 +58,7 @@ def test_gumbel_grows_the_golden_tree(name, simulations, considered, rescale):
         assert result.visits.tolist() == root.visits.tolist(), str(position)
         assert result.action == action
         np.testing.assert_allclose(result.policy, policy, atol=1e-6)
+        assert result.value == pytest.approx(rule.value, abs=1e-6)
 
 
 @pytest.mark.parametrize("name", GAMES)
