@@ -30,7 +30,7 @@ def write_secrets(directory: Path, server: str) -> bool:
     rules = acl_rules(_RUN)["learner"].replace(f"{{{_RUN}}}", "{*}")
     _write(directory / "users.acl", f"user default off\nuser {USER} on #{digest} {rules} {_MAKES_USERS}\n")
     _write(directory / "ray_token", secrets.token_hex(32))
-    _write(directory / "url", f"redis://{USER}:{password}@{server}/0\n")  # last: with it, all are there
+    _write(directory / "url", f"redis://{USER}:{password}@{server}/0")  # last: with it, all are there
     return True
 
 
