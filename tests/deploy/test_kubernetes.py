@@ -2,6 +2,7 @@
 
 import copy
 import json
+import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -163,6 +164,23 @@ def test_a_pod_has_no_rights_and_time_to_end(name: str, template: dict[str, Any]
         assert ("shusaku stop" in " ".join(stop)) is is_head
         seconds = 60 if is_head else int(stop[1])  # STOP_SECONDS of commands/control.py
         assert spec["terminationGracePeriodSeconds"] >= seconds + 25
+
+
+def test_the_head_stops_each_run_before_it_ends(tmp_path: Path) -> None:
+    """The shell's part of it; `shusaku` only says what it was called with."""
+    (head,) = {tuple(template["spec"]["containers"][0]["lifecycle"]["preStop"]["exec"]["command"])
+               for name, template in TEMPLATES if name.endswith("head")}
+    names = ("first", "second one")
+    for name in names:
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / "control.json").touch()
+    (tmp_path / "runs" / "no run").mkdir()
+    (tmp_path / "shusaku").write_text('#!/bin/sh\nsleep 0.2\necho "$@"\n')
+    (tmp_path / "shusaku").chmod(0o755)
+    words = [word.replace("/runs", f"{tmp_path}/runs") for word in head]
+    done = subprocess.run(words, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, check=True,
+                          timeout=20)
+    assert sorted(done.stdout.splitlines()) == [f"stop run.dir={tmp_path}/runs/{name}" for name in names]
 
 
 def test_no_password_is_written_down() -> None:
