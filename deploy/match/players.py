@@ -41,8 +41,7 @@ KEYS = ("first", "second")
 TREE_BYTES = 1 << 30  # that the trees of one player take at most
 GAMES_AT_ONCE = 512  # without engines; more games a batch gain nothing
 SPRT_AT_ONCE = 64  # so that few games are begun which a decision makes useless
-import os
-LEAVES = int(os.environ.get("LV", "16"))
+LEAVES = 16  # of one tree that are evaluated together at most
 SIZES = (1, 4, 16)  # of their batches
 ENGINES_A_CORE = 4  # so that a network that meets them still has a batch
 
