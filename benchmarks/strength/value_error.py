@@ -1,6 +1,7 @@
 """How far a value network and the mean of rollouts are from the outcome, by the stage of the game.
 
-    python -m benchmarks.strength.value_error RUN_DIR [--rollout FILE] [--positions 500] [--rollouts 100] [--record]
+    python -m benchmarks.strength.value_error RUN_DIR [--rollout FILE] [--positions 500] [--rollouts 100]
+        [--records DIR] [--estimates value uniform rollout supervised reinforced] [--record]
 
 RUN_DIR is a run of games for a value network (experiment=alphago_9x9_value).  Each position is judged by its network
 in one evaluation, and by the mean outcome of rollouts that each of these policies plays from there: evenly among the
@@ -61,6 +62,8 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("--records", type=Path, help="record logs of other games, whose positions are judged instead")
     parser.add_argument("--rollout", type=Path, help="a rollout policy, as `shusaku rollout` writes it")
+    parser.add_argument("--estimates", nargs="+", choices=ESTIMATES, default=ESTIMATES, help="only these; games of the "
+                        "two policies take minutes")
     parser.add_argument("--positions", type=int, default=500, help="the newest so many")
     parser.add_argument("--rollouts", type=int, default=100, help="from each position, by each policy")
     parser.add_argument("--stage", type=int, default=10, help="moves of a stage of the game")
@@ -127,6 +130,8 @@ def _measure(
     estimates = {"value": np.array([result.raw_value for result in results], np.float64)}
     files = {"uniform": ""} | ({"rollout": str(options.rollout)} if options.rollout else {})
     for name, file in files.items():
+        if name not in options.estimates:
+            continue
         begin, rollouts = time.perf_counter(), Rollouts(game, file)
         seeds = np.random.default_rng(options.seed).integers(1 << 63, size=(len(positions), options.rollouts)).tolist()
         estimates[name] = np.array([_mean_outcome(rollouts, _at(game, judged), of_one)
@@ -134,7 +139,7 @@ def _measure(
         print(f"{name}: {len(positions) * options.rollouts:,} games in {time.perf_counter() - begin:.1f} s",
               file=sys.stderr)
     players: dict[str, tuple[Game, Evaluate]] = {}
-    for name in POLICIES:
+    for name in (name for name in POLICIES if name in options.estimates):
         policy = load_weights(run / POLICIES_FOLDER / f"{name}.safetensors")
         own = game_of(game, policy)
         players[name] = own, evaluator_of(own, inference, replace(policy, scales={}), BATCH)
