@@ -108,7 +108,7 @@ COMMANDS = {
     "plan": Command("commands.plan", Takes.CONFIG, "measure for a moment, then estimate speed, memory, disk",
                     "plan experiment=go_9x9 actors.count=64",
                     ("bench.seconds", "checkpoint", "run.dir", "run.minutes", "run.keep_checkpoints",
-                     "run.keep_every_minutes", *_SYSTEM, *_SOURCES)),
+                     "run.keep_every_minutes", "cluster.autoscaler_cpus", *_SYSTEM, *_SOURCES)),
     "doctor": Command("commands.doctor.command", Takes.CONFIG,
                       "check machine, secrets, ports and versions; each failure with what to do",
                       "doctor run.dir=runs/first", (*_RUNNING, "game", "run.minutes", "run.keep_checkpoints",

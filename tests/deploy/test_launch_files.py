@@ -16,6 +16,7 @@ from shusaku.deploy.commands.table import COMMANDS, Takes
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = {".sbatch", ".sh"}
 SEPARATORS = re.compile(r"[;|&\n]|\b(?:do|then|exec)\b|\\\n")
+WORDS = re.compile(r'"\$\{\w+\[@\]\}"')  # that a user adds: any number of them
 VARIABLE = re.compile(r"\$\{?\w[^}\s\"']*\}?|\$\{[^}]*\}")  # of a shell, of Compose
 
 
@@ -49,7 +50,7 @@ def commands_in(text: str) -> Iterator[list[str]]:
     """The words after `shusaku` of each command line."""
     for line in SEPARATORS.split(text):
         if re.match(r"\s*(\w+ )?shusaku [a-z]", line):  # `srun shusaku train …`, too
-            words = shlex.split(VARIABLE.sub("x", line))
+            words = shlex.split(VARIABLE.sub("x", WORDS.sub("", line)))
             yield words[words.index("shusaku") + 1 :]
 
 
@@ -64,6 +65,7 @@ SHOWN = [
 def test_commands_are_found() -> None:
     assert len(SHOWN) >= 3
     assert list(commands_in("for f in *; do shusaku stop run.dir=\"${f%/*}\" & done; wait")) == [["stop", "run.dir=x"]]
+    assert list(commands_in('shusaku train "${words[@]}" &')) == [["train"]]
     assert list(strings({"command": ["shusaku", "games"]})) == ["shusaku games", "shusaku", "games"]
 
 
