@@ -1,12 +1,11 @@
 """The nodes that self-play actors of a run go to: as they are now, and as an autoscaler may make them."""
 
-import math
 import time
 from collections import Counter
 
 from shusaku.common.config.schema import ActorsConfig
 from shusaku.deploy.cluster.node_watch import NodeWatch
-from shusaku.deploy.cluster.room import TINY, Room, with_label
+from shusaku.deploy.cluster.room import Room, with_label
 from shusaku.deploy.cluster.supervisor import Supervisor
 from shusaku.deploy.cluster.workers import AVOIDED_SECONDS, RayWorker
 
@@ -26,7 +25,7 @@ class ActorPlaces:
     @property
     def most(self) -> int:
         """Actors that fit on the cluster, once it has grown as far as it may."""
-        return max(self._room().most, math.floor(self._growing_cpus / self._config.cpus + TINY))
+        return self._room().most
 
     def place(self) -> str | None:
         """Returns the id of the node for one more actor; None if it has to wait for one."""
@@ -40,4 +39,4 @@ class ActorPlaces:
 
     def _room(self) -> Room:
         nodes = with_label(self._watch.nodes, self._config.where)
-        return Room(nodes, self._config.cpus, self._own_node, is_packed=self._growing_cpus > 0)
+        return Room(nodes, self._config.cpus, self._own_node, self._growing_cpus)

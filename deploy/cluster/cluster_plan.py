@@ -5,17 +5,17 @@ from collections.abc import Sequence
 
 from shusaku.common.config.schema import Config
 from shusaku.deploy.cluster.layout import Layout
-from shusaku.deploy.cluster.room import Node, Room, with_label
+from shusaku.deploy.cluster.room import TINY, Node, Room, with_label
 
 WAITING = ""  # the key of those that would wait for a node
 
 
 def who_runs_where(
-    config: Config, nodes: Sequence[Node], layout: Layout, own_node: str, *, is_growing: bool
+    config: Config, nodes: Sequence[Node], layout: Layout, own_node: str, *, growing_cpus: float = 0.0
 ) -> dict[str, Counter[str]]:
     """Id of each node -> how many of each role; those that no node takes yet under WAITING.
 
-    `own_node`: the driver's; `is_growing`: an autoscaler may bring more nodes.  Ray decides among nodes with equal
+    `own_node`: the driver's; `growing_cpus`: that an autoscaler may bring in all.  Ray decides among nodes with equal
     GPUs, so servers and a learner may also come to the others of these.
     """
     roles: dict[str, Counter[str]] = {name: Counter() for name in (*(node.id for node in nodes), WAITING)}
@@ -23,7 +23,7 @@ def who_runs_where(
 
     def place_on_gpu(role: str, gpus: float) -> None:
         most = max(free, key=lambda name: (free[name], name == own_node))
-        name = most if free[most] + 1e-9 >= gpus else WAITING
+        name = most if free[most] + TINY >= gpus else WAITING
         roles[name][role] += 1
         if name != WAITING:
             free[name] -= gpus
@@ -42,7 +42,7 @@ def who_runs_where(
                 place_on_gpu("inference server", devices.gpus_per_server)
             else:
                 roles[nodes[number % len(nodes)].id]["inference server"] += 1
-    room = Room(with_label(nodes, config.actors.where), config.actors.cpus, own_node, is_packed=is_growing)
+    room = Room(with_label(nodes, config.actors.where), config.actors.cpus, own_node, growing_cpus)
     taken: Counter[str] = Counter()
     for _ in range(layout.actors):
         name = room.place(taken) or WAITING

@@ -36,7 +36,7 @@ from shusaku.deploy.cluster.status import count_roles, list_processes, list_runt
 from shusaku.deploy.cluster.strength_meter import StrengthMeter
 from shusaku.deploy.cluster.supervisor import Supervisor
 from shusaku.deploy.cluster.workers import RayWorker, cause_of
-from shusaku.deploy.ray_runtime.autoscaler import configured_cpus
+from shusaku.deploy.ray_runtime.autoscaler import growing_cpus
 from shusaku.deploy.ray_runtime.node_check import StartCheck
 from shusaku.deploy.ray_runtime.session import RaySession
 from shusaku.deploy.run.calibration import with_scales
@@ -89,7 +89,7 @@ class ClusterRun(TrainingRun):
         self.supervisor = Supervisor(stuck_seconds=config.cluster.stuck_seconds)
         self._growing_cpus = 0.0  # that an autoscaler may bring in all
         if not session.is_local:
-            self._growing_cpus = config.cluster.autoscaler_cpus or configured_cpus(session.address)
+            self._growing_cpus = growing_cpus(config.cluster, session.address)
         self.watch = NodeWatch(config.actors.cpus, may_grow=self._growing_cpus > 0)
         self.outage = Outage()
         self.on_cpus, self.precision = on_cpus, precision

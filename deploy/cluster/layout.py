@@ -1,14 +1,13 @@
 """Where each worker runs: the request of the configuration, checked against the resources that Ray has."""
 
 import hashlib
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 from shusaku.actors.evaluators.evaluator import LARGEST_BATCH
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import UsageError
-from shusaku.deploy.cluster.room import TINY, Node, with_label
+from shusaku.deploy.cluster.room import Node, Room, with_label
 from shusaku.deploy.run.devices import Devices, devices_of
 
 BATCHES_IN_FLIGHT = 3  # one is computed, one waits for the device, one is searched
@@ -44,13 +43,13 @@ def layout_of(
         labels = sorted({f"{name}:{value}" for node in nodes for name, value in node.labels.items()})
         raise UsageError(f"actors.where={config.actors.where}: no node of Ray has this label; there are: "
                          f"{', '.join(labels) or 'none'}")
-    cpus = [node.cpus for node in players]
-    fit = sum(math.floor(node / config.actors.cpus + TINY) for node in cpus)
-    most = max(fit, math.floor(growing_cpus / config.actors.cpus + TINY))
+    room = Room(players, config.actors.cpus, growing_cpus=growing_cpus)
+    most = room.most
     plays = not config.dataset.records
-    count = config.actors.count or max(1, fit)
+    count = config.actors.count or max(1, room.fit)
     if count > most:
-        has = f"the autoscaler may bring {growing_cpus:g}" if growing_cpus else f"Ray has {sum(cpus):g}"
+        cpus = sum(node.cpus for node in players)
+        has = f"the autoscaler may bring {growing_cpus:g}" if growing_cpus else f"Ray has {cpus:g}"
         raise UsageError(
             f"actors.count={count}: with actors.cpus={config.actors.cpus:g} they need {count * config.actors.cpus:g} "
             f"CPUs, and {has}; ask for actors.count={most} at most, or for fewer CPUs an actor"

@@ -29,13 +29,18 @@ class Room:
 
     nodes: tuple[Node, ...]
     cpus_per_actor: float
-    own_node: str  # id of the driver's
-    is_packed: bool = False
+    own_node: str = ""  # id of the driver's
+    growing_cpus: float = 0.0  # that an autoscaler may bring in all; 0: there is none, and no node goes away
+
+    @property
+    def fit(self) -> int:
+        """Actors that fit now."""
+        return sum(map(self._most_on, self.nodes))
 
     @property
     def most(self) -> int:
-        """Actors that fit."""
-        return sum(map(self._most_on, self.nodes))
+        """Actors that fit once the cluster has grown as far as it may."""
+        return max(self.fit, math.floor(self.growing_cpus / self.cpus_per_actor + TINY))
 
     def place(self, taken: Mapping[str, int], avoided: Collection[str] = ()) -> str | None:
         """Returns the id of the node for one more actor, beside those in `taken` by node; None if no node has room."""
@@ -51,7 +56,7 @@ class Room:
     def _order(self, node: Node, actors: int) -> tuple[bool, int, str]:
         has_other_work = node.gpus > 0 or node.id == self.own_node
         free = self._most_on(node) - actors
-        return has_other_work, -actors if self.is_packed else -free, node.id
+        return has_other_work, -actors if self.growing_cpus else -free, node.id
 
 
 def with_label(nodes: Iterable[Node], where: str) -> tuple[Node, ...]:

@@ -71,15 +71,15 @@ def _on_the_cluster(config: Config) -> ClusterPlacement:
     from shusaku.deploy.cluster.cluster_plan import describe, who_runs_where
     from shusaku.deploy.cluster.layout import layout_of
     from shusaku.deploy.cluster.node_watch import read_nodes
-    from shusaku.deploy.ray_runtime.autoscaler import configured_cpus
+    from shusaku.deploy.ray_runtime.autoscaler import growing_cpus
     from shusaku.deploy.ray_runtime.session import RaySession
 
     with RaySession(config.cluster, notify=lambda line: None) as session:
-        growing = config.cluster.autoscaler_cpus or configured_cpus(session.address)
+        growing = growing_cpus(config.cluster, session.address)
         nodes = read_nodes()
         layout = layout_of(config, nodes, session.num_gpus, session.own_gpus, growing_cpus=growing)
         roles = who_runs_where(layout.devices.settle(config), nodes, layout, ray.get_runtime_context().get_node_id(),
-                               is_growing=growing > 0)
+                               growing_cpus=growing)
     hosts = {node.id: node.host for node in nodes}
     return ClusterPlacement(layout.actors, layout.devices,
                             {hosts.get(name, "waiting"): dict(counts) for name, counts in roles.items()},

@@ -7,9 +7,16 @@ from typing import Any
 import psutil
 import yaml
 
+from shusaku.common.config.schema import ClusterConfig
+
 MONITOR = "monitor.py"  # Ray's program of the autoscaler, on the head
 CONFIG = "--autoscaling-config="
 GCS = "--gcs-address="
+
+
+def growing_cpus(config: ClusterConfig, address: str) -> float:
+    """CPUs that the autoscaler of the cluster at `address` may bring in all: what the user says, else what it says."""
+    return config.autoscaler_cpus or configured_cpus(address)
 
 
 def configured_cpus(address: str) -> float:

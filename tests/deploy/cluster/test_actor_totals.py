@@ -67,3 +67,14 @@ def test_metrics_that_are_not_ours_are_ignored() -> None:
     most = {str(k): k for k in range(63)} | {"runtime": "x" * 256}
     totals.update({0: ActorMetrics(0, 0.1, msgpack.packb(most))}, {})
     assert totals.by_actor[0] == most
+
+
+def test_when_the_replay_last_heard_of_an_actor() -> None:
+    now = [100.0]
+    totals = ActorTotals(clock=lambda: now[0])
+    assert totals.unheard_seconds(0) == 0, "it has never played"
+    totals.update({0: ActorMetrics(0, 2.5, msgpack.packb({"games": 1}))}, {})
+    now[0] += 10
+    assert totals.unheard_seconds(0) == 12.5
+    totals.update({0: ActorMetrics(1, 0.5, b"")}, {})
+    assert totals.unheard_seconds(0) == 0.5

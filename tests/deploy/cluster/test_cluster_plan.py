@@ -16,7 +16,7 @@ def lines(*overrides: str, nodes: list[Node], growing_cpus: float = 0.0) -> list
     config = compose(list(overrides))
     here = next(node.gpus for node in nodes if node.id == "h")
     layout = layout_of(config, nodes, sum(node.gpus for node in nodes), here, growing_cpus=growing_cpus)
-    roles = who_runs_where(layout.devices.settle(config), nodes, layout, "h", is_growing=growing_cpus > 0)
+    roles = who_runs_where(layout.devices.settle(config), nodes, layout, "h", growing_cpus=growing_cpus)
     return describe(nodes, roles)
 
 

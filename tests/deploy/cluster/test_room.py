@@ -29,7 +29,7 @@ def test_nodes_without_other_work_come_first_and_are_filled_evenly() -> None:
 
 def test_with_an_autoscaler_the_youngest_actors_are_alone_on_their_nodes() -> None:
     """`scale` down ends the actors of the highest numbers: whole nodes are left without any."""
-    room = Room((HEAD, FIRST, SECOND), 1.0, "head", is_packed=True)
+    room = Room((HEAD, FIRST, SECOND), 1.0, "head", growing_cpus=8)
     places = placed(room, 8)
     assert places[0] == places[1] != places[2] == places[3]
     assert places[4:] == ["head"] * 4

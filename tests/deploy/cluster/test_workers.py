@@ -17,6 +17,7 @@ from shusaku.common.activity import Heartbeat
 from shusaku.common.errors import ResumeError, UsageError
 from shusaku.deploy.cluster.supervisor import Supervisor
 from shusaku.deploy.cluster.workers import (
+    CUT_OFF_SECONDS,
     GAP_SECONDS,
     POLL_SECONDS,
     Delivery,
@@ -288,6 +289,40 @@ def test_a_process_that_is_gone_or_never_said_where_it_is(worker: RayWorker, sle
     assert lost.pid is None
     lost.kill()
     assert lost.handle.is_killed
+
+
+@pytest.mark.parametrize(("node", "by_replay", "is_cut_off"), [
+    (ELSEWHERE, CUT_OFF_SECONDS + 1, True), (ELSEWHERE, 1.0, False), (HERE, CUT_OFF_SECONDS + 1, False),
+])
+def test_a_worker_is_cut_off_if_nothing_comes_by_any_way(
+    clock: Clock, node: str, by_replay: float, is_cut_off: bool
+) -> None:
+    handle = FakeHandle(beat=None)
+    worker = RayWorker(handle, unheard_seconds=lambda: by_replay)
+    introduce(worker, 1 << 23, node)  # no process has such a number
+    clock.now += 100
+    assert not worker.is_cut_off(), "one without a first heartbeat is still starting"
+    handle.newest("heartbeat").answer(BEAT)
+    assert poll(worker) == 0
+    assert not worker.is_cut_off()
+    for _ in range(int(CUT_OFF_SECONDS) + 2):
+        clock.now += 1
+        worker.poll()
+    assert worker.is_cut_off() == is_cut_off
+    assert (worker.cut_off_at is not None) == is_cut_off
+
+
+def test_the_start_of_a_worker_counts_from_when_it_got_a_node(clock: Clock) -> None:
+    pending = [True]
+    worker = RayWorker(FakeHandle(beat=None), is_pending=lambda handle: pending[0])
+    for _ in range(1000):
+        clock.now += 1
+        assert poll(worker) == 0
+        assert worker.is_waiting()
+    pending[0] = False
+    clock.now += 1
+    assert poll(worker) == 1
+    assert not worker.is_waiting()
 
 
 # --- what is handed to them ------------------------------------------------------------------------------------------

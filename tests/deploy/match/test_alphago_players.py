@@ -115,6 +115,8 @@ def test_a_policy_of_48_planes_plays_with_a_value_network_of_49(tmp_path: Path) 
      "first.search.rollout_share=-0.1: must be at least 0 and at most 1"),
     (["first.search=alphago", "first.search.expand_after=0"],
      "first.search.expand_after=0: must be at least 1 and at most 1048576, or auto"),
+    (["first.search=alphago", "first.search.value_after=41"],
+     "first.search.value_after=41: a leaf has children after first.search.expand_after=40 rollouts"),
     (["first.search=alphago", "first.search.expand_after=auto", "first.search.rollout_share=0"],
      "first.search.expand_after=auto: weighs networks against rollouts"),
     (["first.search=alphago"], "first.search.rollout_share=0.5: asks a value network; name first.value=RUN_DIR|FILE"),
