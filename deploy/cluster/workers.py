@@ -26,7 +26,7 @@ from shusaku.replay.stream.client import ReplayUnavailable
 
 POLL_SECONDS = 0.5  # between two heartbeats, and two calls of a worker's `report`
 GAP_SECONDS = 5.0  # between two polls; after a longer gap the driver itself was suspended
-CUT_OFF_SECONDS = 10.0  # without news by any way of a worker on another machine
+CUT_OFF_SECONDS = 8.0  # without news by any way of a worker on another machine
 AVOIDED_SECONDS = 60.0  # no actor goes to a node that was cut off; Ray knows after half a minute whether it is lost
 # Calls that a worker may answer at once beside `run` and its heartbeats.  Ray starts a thread for each, and all of them
 # get calls in turn; a thread keeps about 0.1 MB from its first call on.
