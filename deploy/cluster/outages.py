@@ -10,6 +10,7 @@ QUIET_SECONDS = 5.0  # that a worker may be silent or wait for another one befor
 LONG_SECONDS = 30.0  # that a piece of work may take before it is shown
 SAID_SECONDS = 10.0  # that an outage lasts before it is logged
 CLOCK_SECONDS = 5.0  # that a host's clock may differ from the driver's before it is shown
+SELF_PLAY = "self_play"  # actors that wait are no trouble, and are counted beside those that play
 NAMED = 3  # workers of one role; the others are counted
 
 
@@ -53,7 +54,10 @@ def list_troubles(supervisor: Supervisor) -> list[str]:
     troubles: list[str] = []
     clocks: dict[str, float] = {}  # host -> seconds that its clock is ahead
     waiting: dict[str, dict[str, float]] = {}  # role -> worker that waits for it -> seconds
-    for role in supervisor.groups:
+    for role, group in supervisor.groups.items():
+        if role != SELF_PLAY and (missing := supervisor.waiting(role, QUIET_SECONDS)):
+            troubles.append(f"{role}: {missing} of {group.desired} wait for a node that has free what they claim, which "
+                            "`shusaku plan` tells")
         for replica, worker in supervisor.workers(role):
             name, heartbeat, silence = f"{role} {replica.index}", worker.heartbeat(), worker.silent_seconds()
             if heartbeat is None:

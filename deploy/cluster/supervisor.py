@@ -154,6 +154,12 @@ class Supervisor:
         replicas = group.replicas.values() if group else ()
         return [(r, r.worker) for r in replicas if r.worker is not None and r.stop_requested_at is None]
 
+    def waiting(self, name: str, seconds: float) -> int:
+        """Number of workers of a group that have waited so long for a node."""
+        group, now = self.groups[name], self._clock()
+        return sum(1 for r in group.replicas.values()
+                   if r.is_waiting and r.index < group.desired and now - r.started_at >= seconds)
+
     @property
     def restarts(self) -> int:
         """Restarts of all workers in this term of the driver."""

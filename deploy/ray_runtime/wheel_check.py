@@ -15,6 +15,7 @@ from shusaku.deploy.ray_runtime.wheel_probe import MARK
 
 SECONDS = wheel_probe.NODE_SECONDS + 60.0  # for the job to start, too
 POLL_SECONDS = 0.2
+RETURN_SECONDS = 2.5  # within which a deleted job comes back: Ray looks at its jobs once a second
 NO_PYTHON = 127  # the exit code if the PATH of the cluster has no Python with Ray
 
 
@@ -66,11 +67,29 @@ def _read(log: str, code: int | None) -> ClusterReport:
 
 
 def _remove(client: Any, job: str) -> None:
-    """Leaves no trace; a job that has not ended is stopped."""
+    """Leaves no trace; a job that has not ended is stopped.
+
+    Ray's watch of a job that is deleted before it has seen the end writes it down again, as one that failed and has no
+    name (ray/dashboard/modules/job/job_manager.py, _monitor_job_internal): that one is deleted, too.
+    """
     try:
         if not client.get_job_status(job).is_terminal():
             client.stop_job(job)
             return
         client.delete_job(job)
+        deadline = time.monotonic() + RETURN_SECONDS
+        while not _is_known(client, job):
+            if time.monotonic() > deadline:
+                return
+            time.sleep(POLL_SECONDS)
+        client.delete_job(job)
     except (RuntimeError, OSError):  # the cluster has gone
         return
+
+
+def _is_known(client: Any, job: str) -> bool:
+    try:
+        client.get_job_status(job)
+    except RuntimeError:  # it does not exist
+        return False
+    return True

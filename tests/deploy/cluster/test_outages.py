@@ -68,6 +68,20 @@ def test_many_that_wait_for_one_are_named_at_it() -> None:
     assert list_troubles(workers_with(usual, short, None)[0]) == []
 
 
+def test_workers_without_a_node_are_counted_once_they_have_waited() -> None:
+    """A learner whose GPU another job holds; actors that wait are no trouble."""
+    supervisor, (waiting, playing), clock = workers_with(None, WORKING)
+    waiting.is_without_node = True
+    supervisor.reconcile()
+    assert list_troubles(supervisor) == [], "it has just been sent"
+    clock.now += QUIET_SECONDS
+    playing.send_heartbeat()
+    assert list_troubles(supervisor) == [
+        "player: 1 of 2 wait for a node that has free what they claim, which `shusaku plan` tells"]
+    supervisor.groups["self_play"] = supervisor.groups.pop("player")
+    assert list_troubles(supervisor) == []
+
+
 def test_what_is_shown_of_each_worker() -> None:
     first = Heartbeat("playing a step", LONG_SECONDS + 1)
     slow = Heartbeat("a gradient step", LONG_SECONDS + 1, slowest={"a gradient step": 12.0})

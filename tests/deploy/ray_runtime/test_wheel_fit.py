@@ -65,6 +65,12 @@ def test_a_node_describes_itself() -> None:
     assert NodeReport("here", **said).python.startswith("3.")
 
 
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wheel_check, "RETURN_SECONDS", 0.1)
+    monkeypatch.setattr(wheel_check, "POLL_SECONDS", 0.01)
+
+
 class FakeClient:
     """Ray's client of jobs, whose jobs end at once with a given log and exit code."""
 
@@ -72,15 +78,23 @@ class FakeClient:
         def is_terminal(self) -> bool:
             return True
 
-    def __init__(self, log: str, code: int) -> None:
+    def __init__(self, log: str, code: int, *, returns: bool = False) -> None:
+        """`returns`: a job that is deleted is there again at the second question after that."""
         self._log, self.driver_exit_code, self.message = log, code, ""
         self.jobs: list[str] = []
+        self._returns, self._asked = returns, 0
 
     def start(self, entrypoint: str) -> str:
         self.jobs.append(entrypoint)
         return entrypoint
 
     def get_job_status(self, job: str) -> Status:
+        if job not in self.jobs:
+            self._asked += 1
+            if not self._returns or self._asked < 2:
+                raise RuntimeError(f"job {job} does not exist")
+            self.jobs.append(job)
+            self._returns = False
         return self.Status()
 
     def get_job_info(self, job: str) -> "FakeClient":
@@ -103,6 +117,14 @@ def test_a_cluster_that_cannot_answer_is_one_line_and_keeps_no_job(
     client = FakeClient(log, code)
     with pytest.raises(kind, match=named):
         wheel_check.ask_cluster(client, WHEEL, client.start)
+    assert client.jobs == []
+
+
+@pytest.mark.parametrize("returns", [False, True])
+def test_a_job_that_ray_writes_down_again_is_deleted_again(returns: bool) -> None:
+    client = FakeClient('shusaku-nodes-python python\nshusaku-nodes [{"name": "n", "python": "3.11.2"}]', 0,
+                        returns=returns)
+    wheel_check.ask_cluster(client, WHEEL, client.start)
     assert client.jobs == []
 
 
