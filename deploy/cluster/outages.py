@@ -56,8 +56,8 @@ def list_troubles(supervisor: Supervisor) -> list[str]:
     waiting: dict[str, dict[str, float]] = {}  # role -> worker that waits for it -> seconds
     for role, group in supervisor.groups.items():
         if role != SELF_PLAY and (missing := supervisor.waiting(role, QUIET_SECONDS)):
-            troubles.append(f"{role}: {missing} of {group.desired} wait for a node that has free what they claim, which "
-                            "`shusaku plan` tells")
+            troubles.append(f"{role}: {missing} of {group.desired} wait for a node that has free what they claim, "
+                            "which `shusaku plan` tells")
         for replica, worker in supervisor.workers(role):
             name, heartbeat, silence = f"{role} {replica.index}", worker.heartbeat(), worker.silent_seconds()
             if heartbeat is None:
