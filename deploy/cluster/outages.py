@@ -4,13 +4,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from shusaku.common.activity import Heartbeat
+from shusaku.deploy.cluster.actor_places import GROUP as SELF_PLAY
 from shusaku.deploy.cluster.supervisor import Supervisor, Worker
 
 QUIET_SECONDS = 5.0  # that a worker may be silent or wait for another one before it is shown
 LONG_SECONDS = 30.0  # that a piece of work may take before it is shown
 SAID_SECONDS = 10.0  # that an outage lasts before it is logged
 CLOCK_SECONDS = 5.0  # that a host's clock may differ from the driver's before it is shown
-SELF_PLAY = "self_play"  # actors that wait are no trouble, and are counted beside those that play
 NAMED = 3  # workers of one role; the others are counted
 
 
@@ -55,6 +55,7 @@ def list_troubles(supervisor: Supervisor) -> list[str]:
     clocks: dict[str, float] = {}  # host -> seconds that its clock is ahead
     waiting: dict[str, dict[str, float]] = {}  # role -> worker that waits for it -> seconds
     for role, group in supervisor.groups.items():
+        # Actors that wait are no trouble: they are counted beside those that play.
         if role != SELF_PLAY and (missing := supervisor.waiting(role, QUIET_SECONDS)):
             troubles.append(f"{role}: {missing} of {group.desired} wait for a node that has free what they claim, "
                             "which `shusaku plan` tells")

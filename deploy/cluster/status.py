@@ -15,7 +15,7 @@ def view_workers(supervisor: Supervisor, totals: ActorTotals, store: ReplayStore
     """The workers as they were last heard from; asks none of them."""
     return WorkersView(
         alive_actors=supervisor.groups["self_play"].alive, desired_actors=desired_actors,
-        waiting_actors=supervisor.groups["self_play"].waiting,
+        waiting_actors=supervisor.waiting("self_play"),
         resident_megabytes=sum(int(stats.get("resident_mb", 0)) for stats in totals.by_actor.values()),
         restarts=supervisor.restarts, replay_restarts=store.restarts, replay_losses=store.losses,
         replay_counters=totals.counters,

@@ -115,11 +115,6 @@ class WorkerGroup:
         """Number of workers that run and are ready."""
         return sum(1 for r in self.replicas.values() if r.worker and r.is_ready and r.stop_requested_at is None)
 
-    @property
-    def waiting(self) -> int:
-        """Number of workers that wait for a node."""
-        return sum(1 for r in self.replicas.values() if r.is_waiting and r.index < self.desired)
-
 
 class Supervisor:
     """Reconciles desired with alive whenever `reconcile` is called; never blocks, and has no thread.
@@ -154,8 +149,8 @@ class Supervisor:
         replicas = group.replicas.values() if group else ()
         return [(r, r.worker) for r in replicas if r.worker is not None and r.stop_requested_at is None]
 
-    def waiting(self, name: str, seconds: float) -> int:
-        """Number of workers of a group that have waited so long for a node."""
+    def waiting(self, name: str, seconds: float = 0.0) -> int:
+        """Number of workers of a group that wait for a node, sent there so many seconds ago at least."""
         group, now = self.groups[name], self._clock()
         return sum(1 for r in group.replicas.values()
                    if r.is_waiting and r.index < group.desired and now - r.started_at >= seconds)

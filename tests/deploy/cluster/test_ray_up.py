@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from oracles import missing
 from two_machines import TwoMachines
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -32,7 +33,7 @@ exec /usr/sbin/sshd -D -e -f /dev/null -h /tmp/host_key -o UsePAM=no -o PidFile=
 @pytest.fixture
 def machines(tmp_path: Path) -> Iterator[TwoMachines]:
     if SSHD is None or shutil.which("rsync") is None:
-        pytest.skip("needs sshd and rsync: Debian's openssh-server and rsync")
+        missing("sshd and rsync are not here: Debian's openssh-server and rsync")
     machines = TwoMachines()
     yield machines
     machines.close()

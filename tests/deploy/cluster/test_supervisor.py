@@ -383,12 +383,12 @@ def test_who_finds_no_room_waits_and_is_started_when_there_is_some() -> None:
         role.started[0].send_heartbeat() if role.started else None
         supervisor.reconcile()
     group = supervisor.groups["player"]
-    assert (len(role.started), group.waiting, group.restarts) == (1, 2, 0)
+    assert (len(role.started), supervisor.waiting("player"), group.restarts) == (1, 2, 0)
     role.room = 2
     supervisor.reconcile()
-    assert (len(role.started), group.waiting) == (2, 1)
+    assert (len(role.started), supervisor.waiting("player")) == (2, 1)
     supervisor.scale("player", 2)
-    assert group.waiting == 0
+    assert supervisor.waiting("player") == 0
 
 
 def test_a_worker_without_a_node_is_not_taken_for_dead() -> None:
@@ -401,7 +401,7 @@ def test_a_worker_without_a_node_is_not_taken_for_dead() -> None:
         clock.now += FakeRole.start_seconds
         supervisor.reconcile()
     group = supervisor.groups["player"]
-    assert (len(role.started), group.restarts, group.waiting) == (1, 0, 1)
+    assert (len(role.started), group.restarts, supervisor.waiting("player")) == (1, 0, 1)
 
 
 def test_a_worker_of_a_lost_node_is_replaced_before_the_silence_is_long() -> None:
