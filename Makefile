@@ -3,6 +3,7 @@
 # make test-long the tests that take minutes   make lint        ruff, mypy, words, clang-format, clang-tidy
 # make test-gpu     what only a GPU can show (benchmarks/gpu.sh measures it)
 # make test-faults  every fault of docs/operations/faults.md, with real processes that are killed, stopped and cut off
+# make test-nodes   the same on clusters of several nodes, one after the other; continuous integration has no time for it
 # make soak MINUTES=60 SEED=1  kills and stops parts of both wirings at random: benchmarks/reliability/soak.py
 # make fuzz      runs each target of tests/fuzz/fuzz_bytes.py FUZZ_RUNS times
 # make lock      writes requirements.lock, whose wheels `make install LOCKED=1` installs and no others
@@ -12,7 +13,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .ONESHELL:
-.PHONY: install train test test-gpu test-faults test-long soak fuzz lock sbom oracles lint format docs results clean
+.PHONY: install train test test-gpu test-faults test-nodes test-long soak fuzz lock sbom oracles lint format docs results clean
 
 PYTHON ?= python3
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
@@ -90,13 +91,16 @@ train: install
 
 test: install
 	@lint=0; $(MAKE) --no-print-directory lint || lint=$$?
-	$(BIN)/python -m pytest -m "not long and not faults" -n $(TEST_WORKERS) --dist loadgroup $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not long and not faults and not nodes" -n $(TEST_WORKERS) --dist loadgroup $(PYTEST_ARGS)
 	exit $$lint
 
 # Bounds in seconds are of a machine that does nothing else, so what fails beside other tests is run again, alone.
 test-faults: install
 	$(BIN)/python -m pytest -m faults -n $(FAULT_WORKERS) --dist worksteal $(PYTEST_ARGS) || \
 	$(BIN)/python -m pytest -m faults --last-failed --last-failed-no-failures none $(PYTEST_ARGS)
+
+test-nodes: install
+	$(BIN)/python -m pytest -m nodes $(PYTEST_ARGS)
 
 # What only a GPU can show; benchmarks/gpu.sh measures it.
 test-gpu: install

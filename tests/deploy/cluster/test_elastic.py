@@ -16,7 +16,7 @@ from two_machines import TwoMachines
 
 from shusaku.deploy.cluster.supervisor import SILENT_SECONDS
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.nodes, pytest.mark.timeout(500)]
 SHUSAKU = (sys.executable, "-m", "shusaku")
 RAY = str(Path(sys.executable).with_name("ray"))
 STORE = "--object-store-memory=150000000"

@@ -11,7 +11,7 @@ import pytest
 from cluster_process import ClusterProcess
 from two_nodes import TwoNodes
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.nodes, pytest.mark.timeout(600)]
 ENCRYPTED = ("replay.encryption=tls", "inference.encryption=tls", "inference.placement=server", "actors.count=2")
 
 

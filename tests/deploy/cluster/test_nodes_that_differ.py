@@ -89,7 +89,7 @@ def processes_with(word: str) -> list[list[str]]:
     return found
 
 
-@pytest.mark.faults
+@pytest.mark.nodes
 @pytest.mark.timeout(400)
 def test_a_node_with_another_wheel_is_named_and_refused(cluster: Cluster, tmp_path: Path) -> None:
     nodes = cluster(second=with_other_wheel(tmp_path / "site"))
@@ -99,7 +99,7 @@ def test_a_node_with_another_wheel_is_named_and_refused(cluster: Cluster, tmp_pa
     assert_refused(shusaku(nodes, tmp_path / "run", "train"), tmp_path / "run", "node ", "another wheel", "submit")
 
 
-@pytest.mark.faults
+@pytest.mark.nodes
 @pytest.mark.timeout(400)
 def test_a_node_whose_clock_is_an_hour_ahead_is_named_and_plays_on(cluster: Cluster, tmp_path: Path) -> None:
     clock = WallClock(tmp_path)
@@ -126,7 +126,7 @@ def test_a_node_whose_clock_is_an_hour_ahead_is_named_and_plays_on(cluster: Clus
         run.close()
 
 
-@pytest.mark.faults
+@pytest.mark.nodes
 @pytest.mark.timeout(400)
 def test_a_node_with_another_token_is_named(cluster: Cluster, tmp_path: Path) -> None:
     """Its raylet began with the right one; the processes that it starts read the file again."""
@@ -146,7 +146,7 @@ def test_a_node_with_another_token_is_named(cluster: Cluster, tmp_path: Path) ->
     assert_refused(shusaku(nodes, tmp_path / "run", "train"), tmp_path / "run", "node ", "token")
 
 
-@pytest.mark.faults
+@pytest.mark.nodes
 @pytest.mark.timeout(400)
 def test_a_node_without_a_route_to_the_replay_server_is_named_and_refused() -> None:
     """Two machines of namespaces; the server listens at an address of the first that the second has no route to."""

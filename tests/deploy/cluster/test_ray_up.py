@@ -50,7 +50,7 @@ def config(machines: TwoMachines) -> dict[str, Any]:
     return found | {"setup_commands": [f"ln -sfn {BIN.parent} ~/.shusaku", *found["setup_commands"][2:]]}
 
 
-@pytest.mark.faults
+@pytest.mark.nodes
 @pytest.mark.timeout(400)
 def test_ray_up_starts_a_cluster_on_which_a_run_learns(machines: TwoMachines) -> None:
     """More actors than one machine has CPUs; the token has come to the second machine with the files."""

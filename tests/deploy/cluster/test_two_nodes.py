@@ -48,7 +48,7 @@ def learners() -> list[psutil.Process]:
             if "LearnerActor" in " ".join(process.info["cmdline"] or ())]
 
 
-@pytest.mark.faults
+@pytest.mark.nodes
 @pytest.mark.timeout(400)
 def test_a_learner_follows_its_gpu_to_another_node(tmp_path: Path) -> None:
     """It has no run directory there; that of the driver has each checkpoint, also for the learner that comes after."""

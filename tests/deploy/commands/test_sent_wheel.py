@@ -33,7 +33,7 @@ def jobs_of(cluster: BareCluster) -> list[Any]:
         return [job for job in JobSubmissionClient(cluster.address).list_jobs() if job.submission_id]
 
 
-@pytest.mark.faults
+@pytest.mark.nodes
 @pytest.mark.timeout(900)
 def test_a_wheel_that_is_sent_trains_where_none_is_installed(
     cluster: BareCluster, wheel: Path, tmp_path: Path
@@ -49,7 +49,7 @@ def test_a_wheel_that_is_sent_trains_where_none_is_installed(
     assert job.runtime_env["env_vars"]["COLUMNS"] == "77"
 
 
-@pytest.mark.faults
+@pytest.mark.nodes
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("differs", "named"), [
     ({"platform": "linux_ppc64le"}, ["the wheel is for linux_ppc64le", "Linux ", "--wheel FILE"]),
@@ -71,7 +71,7 @@ def test_a_wheel_that_does_not_fit_is_one_line_and_nothing_is_left(
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.faults
+@pytest.mark.nodes
 @pytest.mark.timeout(900)
 def test_without_a_wheel_the_cluster_has_to_have_one(cluster: BareCluster) -> None:
     done = cluster.submit("--wheel", "none", "--", "games")
@@ -79,7 +79,7 @@ def test_without_a_wheel_the_cluster_has_to_have_one(cluster: BareCluster) -> No
     assert "the cluster's PATH has no shusaku" in done.stderr
 
 
-@pytest.mark.faults
+@pytest.mark.nodes
 @pytest.mark.timeout(900)
 def test_a_run_of_a_sent_wheel_is_asked_and_stopped_with_the_same_wheel(
     cluster: BareCluster, wheel: Path, tmp_path: Path

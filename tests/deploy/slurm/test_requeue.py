@@ -42,7 +42,7 @@ def moment(line: str) -> float:
     return datetime.fromisoformat(f"{found[1]}+00:00").timestamp()
 
 
-@pytest.mark.faults
+@pytest.mark.nodes
 @pytest.mark.timeout(900)
 def test_the_job_saves_before_its_limit_and_goes_on_in_the_queue(slurm: SlurmMachines) -> None:
     log, run_dir = slurm.shared / "job.log", slurm.shared / "run"
