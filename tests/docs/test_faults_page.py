@@ -17,7 +17,8 @@ def test_the_page_names_tests_that_exist() -> None:
 
 
 def test_every_file_with_fault_tests_is_on_the_page() -> None:
-    marked = [path for path in (ROOT / "tests").rglob("test_*.py") if re.search(r"pytest\.mark\.(faults|nodes)", path.read_text())]
+    marked = [path for path in (ROOT / "tests").rglob("test_*.py")
+              if re.search(r"pytest\.mark\.(faults|nodes)", path.read_text())]
     missing = [str(path.relative_to(ROOT / "tests")) for path in marked
                if path != Path(__file__) and str(path.relative_to(ROOT / "tests")) not in PAGE]
     assert missing == []
