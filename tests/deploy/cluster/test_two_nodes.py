@@ -19,7 +19,6 @@ def nodes() -> Iterator[TwoNodes]:
     cluster.close()
 
 
-@pytest.mark.long
 @pytest.mark.timeout(400)
 def test_a_node_that_goes_away_and_comes_back(nodes: TwoNodes, tmp_path: Path) -> None:
     variables = {**nodes.variables, "RAY_ADDRESS": nodes.address}
