@@ -12,7 +12,7 @@ import psutil
 from benchmarks.lib import ROOT
 
 sys.path.insert(0, str(ROOT / "tests" / "fixtures"))
-from two_nodes import TwoNodes  # noqa: E402  the tests' own
+from two_nodes import TwoNodes
 
 
 class NodeFaults:
