@@ -233,7 +233,7 @@ def main() -> None:
     parser.add_argument("study", type=Path)
     parser.add_argument("--dir", type=Path, default=Path("runs/studies"))
     parser.add_argument("--trials", type=int, default=20, help="with ranges: how many in all")
-    parser.add_argument("--record", action="store_true", help="append the result to benchmarks/results/studies.jsonl")
+    parser.add_argument("--record", action="store_true", help="append the result to studies.jsonl of the results")
     options = parser.parse_args()
     try:
         study = Study.read(options.study)
