@@ -4,7 +4,8 @@
 # make test-gpu     what only a GPU can show (benchmarks/gpu.sh measures it)
 # make test-faults  every fault of docs/operations/faults.md, with real processes that are killed, stopped and cut off
 # make test-nodes   the same on clusters of several nodes, one after the other; continuous integration has no time for it
-# make soak MINUTES=60 SEED=1  kills and stops parts of both wirings at random: benchmarks/reliability/soak.py
+# make soak MINUTES=60 SEED=1 WIRING=both  kills and stops parts of both wirings at random (nodes: and a whole node):
+#                benchmarks/reliability/soak.py
 # make fuzz      runs each target of tests/fuzz/fuzz_bytes.py FUZZ_RUNS times
 # make lock      writes requirements.lock, whose wheels `make install LOCKED=1` installs and no others
 # make sbom      writes build/sbom.json, the packages of .venv as CycloneDX
@@ -25,6 +26,7 @@ FAULT_WORKERS ?= 3
 TRAIN_ARGS ?=
 MINUTES ?= 60
 SEED ?= 1
+WIRING ?= both
 FUZZ_RUNS ?= 10000000
 FUZZ_ARGS ?=
 # 1: each package has to be the file whose SHA-256 stands in requirements.lock, from whatever index.  Only torch is not
@@ -132,7 +134,7 @@ sbom: install
 	  --output-format JSON --output-file build/sbom.json $(BIN)/python
 
 soak: install
-	$(BIN)/python -m benchmarks.reliability.soak --minutes $(MINUTES) --seed $(SEED)
+	$(BIN)/python -m benchmarks.reliability.soak --minutes $(MINUTES) --seed $(SEED) --wiring $(WIRING)
 
 oracles: $(VENV)/.tools
 	$(BIN)/python tests/fixtures/oracles.py

@@ -16,5 +16,5 @@ def open_dataset(config: Config, game: Game, *, threads: int) -> tuple[DatasetBu
         game, dataset, capacity=config.replay.capacity, batch_size=learner.batch_size, seed=config.run.seed,
         symmetries=learner.symmetries, labels=row_labels(game, learner), threads=threads,
         packed=learner.is_on_gpu)
-    unseen = UnseenGames(game, config.network, dataset["validation"], settings.positions)
+    unseen = UnseenGames.of_part(game, config.network, dataset["validation"], settings.positions)
     return buffer, UnseenMeter(unseen, settings.minutes * 60)

@@ -1,7 +1,9 @@
 """How well a network predicts games that it never learned from."""
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Self
 
 import numpy as np
 import torch
@@ -11,7 +13,7 @@ from torch import Tensor
 from shusaku.common._core import Game, RowRing
 from shusaku.common.codec import CodecError
 from shusaku.common.config.schema import NetworkConfig
-from shusaku.common.messages import Weights
+from shusaku.common.messages import GameRecord, Weights
 from shusaku.common.network.torch_tower import TorchTower
 from shusaku.common.network.tower import has_head
 from shusaku.common.network.weights import tower_shape
@@ -23,23 +25,25 @@ BEST = 5  # first choices among which the move may be
 
 
 class UnseenGames:
-    """Positions of one part of a dataset, the same at every measurement."""
+    """Positions of some games, the same at every measurement."""
 
-    def __init__(self, game: Game, network: NetworkConfig, part: DatasetPart, positions: int) -> None:
+    def __init__(self, game: Game, network: NetworkConfig, records: Iterable[GameRecord], rows: int) -> None:
+        """`rows`: of weight > 0 that the records have together."""
+        self._ring = RowRing(game, rows)
+        validation = Validation(game)
+        for record in records:
+            with contextlib.suppress(ValueError):  # counted where it is learned from
+                self._ring.append(record, validation.own_komi(record))
+        self._tower = TorchTower(tower_shape(game, network), "fp32", torch.device("cpu"))
+
+    @classmethod
+    def of_part(cls, game: Game, network: NetworkConfig, part: DatasetPart, positions: int) -> Self:
         """`positions`: as many as whole games have together until there are so many; fewer if the part has fewer."""
         games, rows = 0, 0
         while games < len(part) and rows < positions:
             rows += int(part.rows[games])
             games += 1
-        self._ring = RowRing(game, rows)
-        validation = Validation(game)
-        for number in range(games):
-            try:
-                record = part.read(number)
-                self._ring.append(record, validation.own_komi(record))
-            except (CodecError, ValueError):  # counted where it is learned from
-                continue
-        self._tower = TorchTower(tower_shape(game, network), "fp32", torch.device("cpu"))
+        return cls(game, network, _readable(part, games), rows)
 
     @torch.inference_mode()
     def measure(self, weights: Weights) -> dict[str, float]:
@@ -80,6 +84,13 @@ class UnseenMeter:
         if self._clock() - self._measured_at >= self._seconds:
             self.step, self.result = weights.step, self._games.measure(weights)
             self._measured_at = self._clock()
+
+
+def _readable(part: DatasetPart, games: int) -> Iterator[GameRecord]:
+    """The first games of a part, without those that have changed on the disk."""
+    for number in range(games):
+        with contextlib.suppress(CodecError):
+            yield part.read(number)
 
 
 def _of_policy(logits: Tensor, policy: Tensor) -> dict[str, Tensor]:

@@ -46,7 +46,7 @@ ORDER = (
     "deploy/run", "deploy/ray_runtime", "deploy/records", "deploy/match", "deploy/cluster",
     "deploy/bench", "deploy/local", "deploy/protocols", "deploy/protocols/gtp", "deploy/protocols/play",
     "deploy/protocols/uci", "deploy/protocols/usi",
-    "deploy/studio", "deploy/commands", "deploy/cli", "deploy/api",
+    "deploy/studio", "deploy/diagnosis", "deploy/commands", "deploy/cli", "deploy/api",
 )
 MAY_USE_RAY = {  # and all of deploy/
     "actors/arena/remote.py", "actors/remote.py", "actors/inference/transport.py", "learner/remote.py",
@@ -59,6 +59,7 @@ WITHOUT_TORCH = (
 )
 LATER = (  # rooms that were added to the house after it was counted
     "analysis", "protocols", "records", "refine", "refine_tasks", "studio", "policy_games",
+    "diagnosis",
 )
 NAMES_WITHOUT_A_NOUN = ("utils", "helpers", "base", "manager", "util", "helper", "misc")
 PICKLERS = ("cloudpickle", "dill", "marshal", "pickle", "shelve")

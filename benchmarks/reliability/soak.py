@@ -2,8 +2,9 @@
 
     make soak MINUTES=60 SEED=1        or  python -m benchmarks.reliability.soak --minutes 60 --seed 1
 
-A quarter of the time goes to `shusaku local`, the rest to `shusaku train`.  Every few seconds one process of the run
-gets SIGKILL, or SIGSTOP and after some seconds SIGCONT; a driver that was killed is started again.  In the end:
+A quarter of the time goes to `shusaku local`, the rest to `shusaku train`; with `--wiring nodes` all of it to a run on
+a Ray cluster of two nodes, one of which is lost every few minutes and comes back.  Every few seconds one process of the
+run gets SIGKILL, or SIGSTOP and after some seconds SIGCONT; a driver that was killed is started again.  In the end:
 
 lost      games that an actor's ledger says Redis acknowledged (benchmarks/reliability/ledger), or that a checkpoint of
           `local` named, and that are neither in the window nor were seen in it before they left
@@ -30,12 +31,14 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
 import psutil
 
 from benchmarks.lib import ROOT
+from benchmarks.reliability.node_faults import NodeFaults
 from benchmarks.reliability.slopes import Sample, slope_of
 from shusaku.common.codec import decode_record
 from shusaku.deploy.run.control_client import ControlClient, ControlUnavailable
@@ -74,8 +77,18 @@ class Shusaku:
         self._environment = {**variables, "PYTHONPATH": path, "SOAK_LEDGER": str(ledger),
                              "TMPDIR": str(run_dir.parent)}
         self.family: set[psutil.Process] = set()
+        self.workers: Callable[[], set[psutil.Process]] = set  # of it, that are no children of its driver
         self.starts = 0
         self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return self._environment
+
+    def join(self, variables: dict[str, str], workers: Callable[[], set[psutil.Process]]) -> None:
+        """The Ray cluster that these variables name, before the start; `workers` are its processes."""
+        self._environment |= variables
+        self.workers = workers
 
     def start(self) -> None:
         self.starts += 1
@@ -95,6 +108,7 @@ class Shusaku:
                 assert self.process is not None
                 self.family |= set(psutil.Process(self.process.pid).children(recursive=True))
                 self.family.add(psutil.Process(self.process.pid))
+                self.family |= self.workers()
             state: dict[str, Any] = json.loads(data) if data else {}
             return state
         return {}
@@ -301,7 +315,7 @@ class Faults:
 
 
 # Below the directory for temporary files: Ray's logs, torch's cache, the soak's own folders.
-STAYS = re.compile(r"shusaku-\w{8}$|torchinductor_|cluster|local")
+STAYS = re.compile(r"shusaku-\w{8}$|torchinductor_|cluster|local|nodes|ray$")
 
 
 def traces(folder: Path) -> set[str]:
@@ -409,6 +423,36 @@ class ClusterSoak(Soak):
         self.failures += check_stream(self.reader, read_ledger(self.ledger))
 
 
+class NodesSoak(ClusterSoak):
+    """`shusaku train` on a cluster of two nodes."""
+
+    wiring, overrides = "nodes", (*CLUSTER, "actors.cpus=0.6")  # one a node
+
+    def __init__(self, folder: Path, seconds: float, seed: int) -> None:
+        super().__init__(folder, seconds, seed)
+        self._nodes = NodeFaults(seed, self.run.environment)
+        self.run.join(self._nodes.variables, self._nodes.workers)
+
+    def go(self) -> list[str]:
+        try:
+            return super().go()
+        finally:
+            self._nodes.close()
+
+    def tick(self) -> None:
+        self._nodes.inject()
+        super().tick()
+
+    def end(self) -> None:
+        self._nodes.bring_back()
+        self.faults.counts |= self._nodes.counts
+        super().end()
+
+    def check_games(self) -> None:
+        self._nodes.close()  # its own sockets and files are not the run's
+        super().check_games()
+
+
 class LocalSoak(Soak):
     """`shusaku local`."""
 
@@ -478,15 +522,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--wiring", choices=("both", "cluster", "local"), default="both")
+    parser.add_argument("--wiring", choices=("both", "cluster", "local", "nodes"), default="both")
     options = parser.parse_args()
-    shares = {"both": (LOCAL_SHARE, 1 - LOCAL_SHARE), "cluster": (0.0, 1.0), "local": (1.0, 0.0)}[options.wiring]
+    kinds: dict[str, dict[type[Soak], float]] = {
+        "both": {LocalSoak: LOCAL_SHARE, ClusterSoak: 1 - LOCAL_SHARE}, "cluster": {ClusterSoak: 1.0},
+        "local": {LocalSoak: 1.0}, "nodes": {NodesSoak: 1.0},
+    }
     failures: list[str] = []
     print(f"soak       {options.minutes:g} minutes, seed {options.seed}", flush=True)
     with tempfile.TemporaryDirectory(prefix="soak") as folder:
-        for share, kind in zip(shares, (LocalSoak, ClusterSoak), strict=True):
-            if share:
-                failures += kind(Path(folder), share * options.minutes * 60, options.seed).go()
+        for kind, share in kinds[options.wiring].items():
+            failures += kind(Path(folder), share * options.minutes * 60, options.seed).go()
     for failure in failures:
         print(f"FAIL       {failure}")
     print("soak       " + ("failed" if failures else "nothing lost, doubled, growing or left"))

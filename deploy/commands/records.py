@@ -25,9 +25,8 @@ from shusaku.deploy.records.training_records import from_training, to_training
 from shusaku.deploy.run.change_over import is_of_one_process
 from shusaku.deploy.run.composed_config import asked_keys
 from shusaku.deploy.run.run_directory import is_running
+from shusaku.deploy.run.run_games import games_of_run
 from shusaku.deploy.run.saved_config import holds_run, read_config
-from shusaku.deploy.run.window_copy import read_window
-from shusaku.deploy.run.window_server import known_identity, window_server
 from shusaku.replay.record_log import RecordLog
 from shusaku.replay.validation import InvalidRecordError, Validation
 
@@ -135,17 +134,7 @@ def _games_of_run(config: Config, stack: ExitStack) -> Iterator[_Item]:
     directory = Path(config.run.dir)
     if not holds_run(directory):
         raise UsageError(f"run.dir={directory}: holds no run; name a run directory, or files with records.source=")
-    is_local = is_of_one_process(directory)
-    if is_local is None:  # no checkpoint yet
-        is_local = not (directory / "redis").is_dir() and not config.replay.url
-    data: Iterable[bytes]
-    if is_local:
-        data = RecordLog(directory / "records").iterate()
-    else:
-        url = stack.enter_context(window_server(config, directory))
-        data = read_window(url, known_identity(directory)[0], config.records.games)
-    if config.records.games:
-        data = deque(data, maxlen=config.records.games)
+    data = stack.enter_context(games_of_run(config, config.records.games))
     return (_Item(str(directory), number, _decode(str(directory), number, one))
             for number, one in enumerate(data, start=1))
 

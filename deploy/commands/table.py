@@ -99,6 +99,8 @@ COMMANDS = {
     "rate": Command("commands.rate", Takes.CONFIG, "rate the versions of a run, with error bars",
                     "rate run.dir=runs/first rater.fill=20",
                     ("run.dir", "rater", "actors.count", "second", "match", "game", *_IN_PROCESS)),
+    "diagnose": Command("commands.diagnose", Takes.CONFIG, "say what limits the learning of a run, and what would help",
+                        "diagnose run.dir=runs/first", (*_RUNNING, "game", "replay.megabytes")),
     "view": Command("commands.view", Takes.CONFIG, "play, see, watch and learn in the browser",
                     "view run.dir=runs/first", (*_ENGINE, "view", *_RUNNING)),
     "bench": Command("bench.bench", Takes.WHAT_AND_CONFIG, "measure the speed of one part of the system",

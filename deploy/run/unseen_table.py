@@ -21,7 +21,7 @@ def describe_dataset(config: Config, stats: ReplayStats | None = None) -> str:
 def measure_test_games(config: Config, game: Game, weights: Weights) -> dict[str, float]:
     """The weights on the part for test, which nothing else has looked at."""
     part = Dataset(config.dataset.records, game)["test"]
-    return UnseenGames(game, config.network, part, FINAL_FACTOR * config.dataset.positions).measure(weights)
+    return UnseenGames.of_part(game, config.network, part, FINAL_FACTOR * config.dataset.positions).measure(weights)
 
 
 def unseen_table(measured: dict[str, dict[str, float]]) -> str:

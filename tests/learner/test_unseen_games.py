@@ -60,7 +60,7 @@ def test_it_is_what_position_by_position_gives(targets: list[str], tmp_path: Pat
                     outcome = record.outcome if position.to_play == 0 else -record.outcome
                     rows["value_loss"].append((outcome - float(answer["value"][0])) ** 2)
             position.play(action)
-    measured = UnseenGames(GAME, NETWORK, dataset["validation"], 1_000_000).measure(weights)
+    measured = UnseenGames.of_part(GAME, NETWORK, dataset["validation"], 1_000_000).measure(weights)
     assert measured.pop("positions") == max(map(len, rows.values())) > 50
     assert measured.keys() == {name for name, values in rows.items() if values}
     for name, value in measured.items():
@@ -72,14 +72,14 @@ def test_it_is_what_position_by_position_gives(targets: list[str], tmp_path: Pat
 def test_so_many_positions_are_taken_as_whole_games_have(tmp_path: Path) -> None:
     dataset, _, weights, records = make(tmp_path, ["policy"])
     first = [np.count_nonzero(record.row_weight > 0) for record in records]
-    few = UnseenGames(GAME, NETWORK, dataset["validation"], first[0] + 1).measure(weights)
+    few = UnseenGames.of_part(GAME, NETWORK, dataset["validation"], first[0] + 1).measure(weights)
     assert few["positions"] == first[0] + first[1]
 
 
 def test_it_is_measured_at_once_and_then_from_time_to_time(tmp_path: Path) -> None:
     dataset, _, weights, _ = make(tmp_path, ["policy"])
     now = 100.0
-    meter = UnseenMeter(UnseenGames(GAME, NETWORK, dataset["validation"], 50), 60, clock=lambda: now)
+    meter = UnseenMeter(UnseenGames.of_part(GAME, NETWORK, dataset["validation"], 50), 60, clock=lambda: now)
     assert (meter.step, meter.result) == (-1, {})
     steps = []
     for second in range(0, 200, 20):

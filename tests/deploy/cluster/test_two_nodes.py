@@ -19,27 +19,43 @@ def nodes() -> Iterator[TwoNodes]:
     cluster.close()
 
 
-@pytest.mark.long
-@pytest.mark.timeout(400)
-def test_a_node_that_goes_away_and_comes_back(nodes: TwoNodes, tmp_path: Path) -> None:
+@pytest.fixture
+def run(nodes: TwoNodes, tmp_path: Path) -> Iterator[ClusterProcess]:
+    """With an actor on each node."""
     variables = {**nodes.variables, "RAY_ADDRESS": nodes.address}
-    run = ClusterProcess(tmp_path / "run", "actors.count=2", environment=variables)
+    run = ClusterProcess(tmp_path / "run", "actors.count=2", "inference.precision=fp32", environment=variables)
     try:
         state = run.until(lambda s: s["alive_actors"] == 2 and s["status"]["step"] > 20, 120, "actors on both nodes")
         here = [name for name, process in state["processes"].items() if name.startswith("self_play") and process["pid"]]
         assert len(here) == 1, "one actor a node"
-        nodes.tell("kill")
-        state = run.until(lambda s: s["alive_actors"] == 1, 90, "the loss of a node to be noticed")
-        step = state["status"]["step"]
-        run.until(lambda s: s["status"]["step"] > step + 20, 60, "learning to go on with one actor")
-        time.sleep(5)
-        assert doubled(run.games()) == [], "an actor that survived its node was fenced"
-        nodes.tell("add")
-        run.until(lambda s: s["alive_actors"] == 2, 120, "the second actor to come back")
-        assert doubled(run.games()) == []
-        assert run.stop() == 143
+        yield run
     finally:
         run.close()
+
+
+def lose_node(nodes: TwoNodes, run: ClusterProcess) -> None:
+    nodes.tell("kill")
+    state = run.until(lambda s: s["alive_actors"] == 1, 90, "the loss of a node to be noticed")
+    step = state["status"]["step"]
+    run.until(lambda s: s["status"]["step"] > step + 20, 60, "learning to go on with one actor")
+
+
+@pytest.mark.timeout(400)
+def test_a_run_goes_on_without_a_node(nodes: TwoNodes, run: ClusterProcess) -> None:
+    lose_node(nodes, run)
+    assert doubled(run.games()) == [], "an actor that survived its node was fenced"
+    assert run.stop() == 143
+
+
+@pytest.mark.nodes
+@pytest.mark.timeout(400)
+def test_a_node_that_goes_away_and_comes_back(nodes: TwoNodes, run: ClusterProcess) -> None:
+    lose_node(nodes, run)
+    time.sleep(5)
+    nodes.tell("add")
+    run.until(lambda s: s["alive_actors"] == 2, 120, "the second actor to come back")
+    assert doubled(run.games()) == []
+    assert run.stop() == 143
 
 
 def learners() -> list[psutil.Process]:

@@ -83,7 +83,7 @@ def test_a_policy_is_learned_that_predicts_games_it_never_saw(sample: tuple[Path
     buffer, _ = open_dataset(config, game, threads=1)
     network = Network(game.observation_shape, game.num_actions, config.network, make_targets(config.learner))
     learner = Learner(network, game, config.learner)
-    test = UnseenGames(game, config.network, Dataset(config.dataset.records, game)["test"], 1000)
+    test = UnseenGames.of_part(game, config.network, Dataset(config.dataset.records, game)["test"], 1000)
     measured = []
     for step in range(151):
         if step in (0, 150):

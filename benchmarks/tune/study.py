@@ -1,0 +1,259 @@
+"""Compares settings at equal time: a trial is a whole `shusaku train`, learner included, on all cores of the machine.
+
+    python -m benchmarks.tune.study benchmarks/tune/studies/FILE.yaml [--dir runs/studies] [--trials N] [--record]
+
+The file says what is compared:
+
+    base: [experiment=connect_four]       # words of every trial
+    minutes: 10                           # of training, for each run
+    seeds: [1, 2, 3]                      # the median over their runs is what a trial is worth
+    metric: search_64.optimal             # of the measurement at the end of a run; or `match`, a share of points
+    reference: runs/frozen                # match: the network that each run's one meets,
+    match: [games=200, search.simulations=64]  # with these words
+    choices:                              # every combination is tried; a list of words has several settings at once
+      value label: [[], [learner.root_value_share=0.5]]
+    ranges:                               # or, with --trials, values that Optuna draws (TPE)
+      learner.learning_rate: {low: 3.0e-4, high: 3.0e-3, log: true}
+
+With ranges, a trial that is behind the median of the others after a seed is given up (Optuna's MedianPruner).  The
+same command goes on with a study that was killed: finished runs are kept, and a run goes on from its checkpoint.
+
+A machine with other work (more than 0.2 cores) is refused; a run beside which such work began is marked, kept out of
+the medians, and made again.
+"""
+
+import argparse
+import itertools
+import json
+import shlex
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import optuna
+import yaml
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import TrialState
+
+from benchmarks.lib import ROOT, record
+from benchmarks.tune.foreign_load import MOST, ForeignLoad
+from shusaku.common.errors import UsageError
+from shusaku.common.metrics import read_metrics
+from shusaku.deploy.cli.overrides import compose
+
+MATCH = "match"
+FINAL = "final_strength"  # source of the metrics at the end of a run
+LOOK_SECONDS = 3.0  # at the machine before a study
+AGAIN = 3  # runs of a seed until one is not disturbed
+COUNTS = ("games", "rows", "steps", "evaluations")  # of a run, shown beside its time
+KEYS = {"base", "minutes", "seeds", "metric", "reference", MATCH, "choices", "ranges"}
+
+
+@dataclass(frozen=True)
+class Study:
+    """What a file asks for."""
+
+    name: str
+    base: list[str]
+    minutes: float
+    metric: str
+    seeds: list[int] = field(default_factory=lambda: [1, 2, 3])
+    reference: str = ""
+    match: list[str] = field(default_factory=lambda: ["games=200", "search.simulations=64"])
+    choices: dict[str, list[list[str]]] = field(default_factory=dict)
+    ranges: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path) -> "Study":
+        """UsageError with what is wrong in the file, settings that do not exist included."""
+        tree = yaml.safe_load(path.read_text())
+        if not isinstance(tree, dict) or not {"base", "minutes", "metric"} <= tree.keys() <= KEYS:
+            raise UsageError(f"{path}: a study has base, minutes and metric, and of the others only "
+                             f"{', '.join(sorted(KEYS - {'base', 'minutes', 'metric'}))}")
+        study = cls(path.stem, **tree)
+        if bool(study.choices) == bool(study.ranges):
+            raise UsageError(f"{path}: give either choices, all of which are tried, or ranges that Optuna draws from")
+        if (study.metric == MATCH) != bool(study.reference):
+            raise UsageError(f"{path}: metric: match needs a reference, and other metrics take none")
+        for parameters in study.combinations() or [{key: limits["low"] for key, limits in study.ranges.items()}]:
+            compose([*study.base, *study.words(parameters)])
+        return study
+
+    def combinations(self) -> list[dict[str, Any]]:
+        """Of the choices: name -> index; empty with ranges."""
+        if not self.choices:
+            return []
+        indices = itertools.product(*(range(len(options)) for options in self.choices.values()))
+        return [dict(zip(self.choices, combination, strict=True)) for combination in indices]
+
+    def words(self, parameters: dict[str, Any]) -> list[str]:
+        """Overrides of a trial."""
+        chosen = [word for name, options in self.choices.items() for word in options[parameters[name]]]
+        return chosen + [f"{key}={parameters[key]}" for key in self.ranges]
+
+    def distributions(self) -> dict[str, optuna.distributions.BaseDistribution]:
+        """For Optuna."""
+        found: dict[str, optuna.distributions.BaseDistribution] = {
+            name: optuna.distributions.CategoricalDistribution(list(range(len(options))))
+            for name, options in self.choices.items()}
+        for key, limits in self.ranges.items():
+            if "step" in limits or (isinstance(limits["low"], int) and isinstance(limits["high"], int)):
+                found[key] = optuna.distributions.IntDistribution(**limits)
+            else:
+                found[key] = optuna.distributions.FloatDistribution(**limits)
+        return found
+
+
+class Runs:
+    """Makes the runs of a study, or finds those that were made before."""
+
+    def __init__(self, study: Study, directory: Path, trainer: list[str]) -> None:
+        """`trainer`: the words before those of a `shusaku` command."""
+        self._study, self._directory, self._trainer = study, directory, trainer
+
+    def result(self, trial: int, words: list[str], seed: int) -> dict[str, Any]:
+        """Of a run that nothing disturbed; SystemExit if there was none in `AGAIN` of them, or one failed."""
+        for attempt in range(AGAIN):
+            folder = self._directory / f"trial-{trial:03}" / f"seed-{seed}-{attempt}"
+            file = folder.with_suffix(".json")
+            if not file.exists():
+                made = self._make(words, seed, folder)
+                file.with_suffix(".part").write_text(json.dumps(made))
+                file.with_suffix(".part").rename(file)
+                shutil.rmtree(folder / "redis", ignore_errors=True)
+            found: dict[str, Any] = json.loads(file.read_text())
+            if found["foreign_cores"] <= MOST:
+                return found
+            print(f"trial {trial}, seed {seed}: {found['foreign_cores']:.2f} cores of other programs: not counted")
+        sys.exit(f"{AGAIN} runs of trial {trial}, seed {seed} were disturbed; end the other work, and give the same "
+                 "command again")
+
+    def _make(self, words: list[str], seed: int, folder: Path) -> dict[str, Any]:
+        study = self._study
+        command = ["train", *study.base, *words, f"run.seed={seed}", f"run.minutes={study.minutes:g}",
+                   f"run.dir={folder}", "rater.enabled=false"]
+        began = time.monotonic()
+        foreign, summary = self._call(command)
+        result = {"words": words, "seed": seed, "foreign_cores": round(foreign, 3),
+                  "seconds": round(time.monotonic() - began, 1),
+                  **{name: summary[name] for name in COUNTS if name in summary}, "evaluations": evaluations_of(folder)}
+        return {**result, "value": self._measure(folder)}
+
+    def _measure(self, folder: Path) -> float:
+        study = self._study
+        if study.metric == MATCH:
+            command = [MATCH, f"first.checkpoint={folder}", f"second.checkpoint={study.reference}", *study.match]
+            return float(self._call(command)[1]["score"])
+        values: dict[str, Any] = {}
+        for line in read_metrics(folder / "metrics.jsonl", FINAL):
+            values |= line.values
+        if study.metric not in values:
+            sys.exit(f"metric: {study.metric}: no run reports it at its end, only {', '.join(values) or 'nothing'}")
+        return float(values[study.metric])
+
+    def _call(self, words: list[str]) -> tuple[float, dict[str, Any]]:
+        """Cores of other programs meanwhile, and the JSON of the command."""
+        print("shusaku", *words, flush=True)
+        process = subprocess.Popen([*self._trainer, *words, "--json"], cwd=ROOT, stdout=subprocess.PIPE,
+                                   stderr=subprocess.DEVNULL, text=True)
+        load = ForeignLoad(process.pid)
+        output, _ = process.communicate()
+        foreign = load.finish()
+        if process.returncode:
+            sys.exit(f"shusaku {shlex.join(words)}: exit code {process.returncode}; mend it, and give the same command "
+                     "again")
+        summary: dict[str, Any] = json.loads(output.splitlines()[-1])
+        return foreign, summary
+
+
+def evaluations_of(run: Path) -> int:
+    """About: the sum of the rates in its metrics."""
+    total = before = 0.0
+    for line in read_metrics(run / "metrics.jsonl", "self_play"):
+        total += max(0.0, line.seconds - before) * (line.values.get("evaluations_per_s") or 0.0)
+        before = max(before, line.seconds)
+    return round(total)
+
+
+def conduct(study: Study, directory: Path, trials: int, trainer: list[str]) -> list[dict[str, Any]]:
+    """Makes what is missing of the study; all trials, the best one first."""
+    directory.mkdir(parents=True, exist_ok=True)
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    pruner = optuna.pruners.NopPruner() if study.choices else optuna.pruners.MedianPruner(n_warmup_steps=0)
+    storage = JournalStorage(JournalFileBackend(str(directory / "optuna.log")))
+    seen = optuna.create_study(study_name=study.name, storage=storage, direction="maximize", load_if_exists=True,
+                               sampler=optuna.samplers.TPESampler(seed=1), pruner=pruner)
+    for combination in study.combinations():
+        seen.enqueue_trial(combination, skip_if_exists=True)
+    runs = Runs(study, directory, trainer)
+    for begun in seen.get_trials(states=[TrialState.RUNNING]):  # of a study that was killed
+        _try(seen, optuna.trial.Trial(seen, begun._trial_id), study, runs)
+    wanted = len(study.combinations()) or trials
+    while sum(trial.state.is_finished() for trial in seen.trials) < wanted:
+        _try(seen, seen.ask(study.distributions()), study, runs)
+    return [_row(trial, study, directory) for trial in sorted(
+        (trial for trial in seen.trials if trial.state.is_finished()),
+        key=lambda trial: -(trial.value if trial.value is not None else float("-inf")))]
+
+
+def _try(seen: optuna.Study, trial: optuna.trial.Trial, study: Study, runs: Runs) -> None:
+    """The runs of a trial, one seed after the other, until it is behind."""
+    values: list[float] = []
+    for number, seed in enumerate(study.seeds):
+        values.append(runs.result(trial.number, study.words(trial.params), seed)["value"])
+        if number not in seen.trials[trial.number].intermediate_values:
+            trial.report(values[-1], number)
+        if number + 1 < len(study.seeds) and trial.should_prune():
+            seen.tell(trial.number, state=TrialState.PRUNED)
+            return
+    seen.tell(trial.number, statistics.median(values))
+
+
+def _row(trial: optuna.trial.FrozenTrial, study: Study, directory: Path) -> dict[str, Any]:
+    files = sorted((directory / f"trial-{trial.number:03}").glob("seed-*.json"))
+    runs = [run for run in map(json.loads, (file.read_text() for file in files)) if run["foreign_cores"] <= MOST]
+    values = [run["value"] for run in runs]
+    return {
+        "trial": trial.number, "words": study.words(trial.params), "pruned": trial.state is TrialState.PRUNED,
+        "values": values, "median": statistics.median(values), "seeds": len(values),
+        **{name: statistics.median([run[name] for run in runs]) for name in COUNTS if all(name in run for run in runs)},
+        "seconds": statistics.median([run["seconds"] for run in runs]),
+        "disturbed": len(files) - len(runs),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("study", type=Path)
+    parser.add_argument("--dir", type=Path, default=Path("runs/studies"))
+    parser.add_argument("--trials", type=int, default=20, help="with ranges: how many in all")
+    parser.add_argument("--record", action="store_true", help="append the result to studies.jsonl of the results")
+    options = parser.parse_args()
+    try:
+        study = Study.read(options.study)
+    except (UsageError, OSError, yaml.YAMLError) as error:
+        sys.exit(str(error))
+    load = ForeignLoad()
+    time.sleep(LOOK_SECONDS)
+    if (foreign := load.finish()) > MOST:
+        sys.exit(f"other programs use {foreign:.2f} cores of this machine; end them, since trials compare equal times")
+    trainer = [sys.executable, "-m", "shusaku"]
+    rows = conduct(study, options.dir / study.name, options.trials, trainer)
+    for row in rows:
+        spread = f"{min(row['values']):.4f} to {max(row['values']):.4f}"
+        counts = ", ".join(f"{row[name]:,.0f} {name}" for name in COUNTS if name in row)
+        print(f"{row['median']:.4f} ({spread}, {row['seeds']} seeds{', given up' if row['pruned'] else ''}): "
+              f"{' '.join(row['words']) or 'as they are'}; {counts}")
+    if options.record:
+        command = shlex.join(["python", "-m", "benchmarks.tune.study", *sys.argv[1:]])
+        record("studies.jsonl", command, study=study.name, metric=study.metric, minutes=study.minutes, trials=rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What limits the learning of a run, from what it wrote itself."""

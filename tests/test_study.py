@@ -1,0 +1,159 @@
+"""The runner of studies, with a trainer that ends at once: what is tried, given up, disturbed, resumed and refused."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from benchmarks.tune.foreign_load import ForeignLoad
+from benchmarks.tune.study import Study, conduct
+from shusaku.common.errors import UsageError
+
+TRAINER = '''
+import json, os, pathlib, sys
+words = dict(word.split("=", 1) for word in sys.argv[2:] if "=" in word)
+calls = pathlib.Path(__file__).with_name("calls")
+calls.open("a").write(" ".join(sys.argv[1:]) + "\\n")
+if sys.argv[1] == "match":
+    print(json.dumps({"score": 0.75}))
+    sys.exit()
+if (limit := os.environ.get("CALLS")) and len(calls.read_text().splitlines()) > int(limit):
+    sys.exit(9)
+folder = pathlib.Path(words["run.dir"])
+folder.mkdir(parents=True, exist_ok=True)
+value = 0.8 + 0.1 * float(words.get("learner.root_value_share", 0)) + 0.01 * int(words["run.seed"])
+value += 100 * min(0.0005, float(words.get("learner.learning_rate", 0)))
+lines = [{"step": 1, "seconds": 10.0, "source": "self_play", "values": {"evaluations_per_s": 50.0}},
+         {"step": 2, "seconds": 30.0, "source": "self_play", "values": {"evaluations_per_s": 100.0}},
+         {"step": 3, "seconds": 30.0, "source": "final_strength", "values": {"search_64.optimal": value}}]
+(folder / "metrics.jsonl").write_text("".join(json.dumps({"time": 0.0, **line}) + "\\n" for line in lines))
+print(json.dumps({"games": 5, "rows": 50, "steps": 3}))
+'''
+BASE = {"base": ["experiment=tic_tac_toe"], "minutes": 0.1, "metric": "search_64.optimal"}
+CHOICES = {"value label": [[], ["learner.root_value_share=0.5"]], "batch": [[], ["learner.batch_size=128"]]}
+
+
+@pytest.fixture
+def trainer(tmp_path: Path) -> list[str]:
+    (tmp_path / "trainer.py").write_text(TRAINER)
+    return [sys.executable, str(tmp_path / "trainer.py")]
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These tests run beside others."""
+    monkeypatch.setattr(ForeignLoad, "finish", lambda self: 0.0)
+
+
+def study(folder: Path, **tree: Any) -> Study:
+    path = folder / "a_study.yaml"
+    path.write_text(yaml.safe_dump({**BASE, **tree}, sort_keys=False))
+    return Study.read(path)
+
+
+def calls(folder: Path) -> list[str]:
+    return (folder / "calls").read_text().splitlines()
+
+
+def test_every_choice_is_tried_with_every_seed(tmp_path: Path, trainer: list[str]) -> None:
+    rows = conduct(study(tmp_path, seeds=[1, 2, 3], choices=CHOICES), tmp_path / "runs", 0, trainer)
+    assert len(calls(tmp_path)) == 12
+    assert {tuple(row["words"]) for row in rows} == {
+        (), ("learner.root_value_share=0.5",), ("learner.batch_size=128",),
+        ("learner.root_value_share=0.5", "learner.batch_size=128")}
+    assert [row["median"] for row in rows] == pytest.approx([0.87, 0.87, 0.82, 0.82])
+    assert rows[0]["values"] == pytest.approx([0.86, 0.87, 0.88])
+    assert (rows[0]["games"], rows[0]["evaluations"], rows[0]["seeds"]) == (5, 2500, 3)
+    assert all("run.minutes=0.1" in call for call in calls(tmp_path))
+
+
+def test_a_study_that_was_killed_goes_on(tmp_path: Path, trainer: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = study(tmp_path, seeds=[1, 2], choices=CHOICES)
+    monkeypatch.setenv("CALLS", "3")
+    with pytest.raises(SystemExit, match="exit code 9"):
+        conduct(asked, tmp_path / "runs", 0, trainer)
+    monkeypatch.delenv("CALLS")
+    rows = conduct(asked, tmp_path / "runs", 0, trainer)
+    assert sorted(row["trial"] for row in rows) == [0, 1, 2, 3]
+    assert all(row["seeds"] == 2 for row in rows)
+    assert len(calls(tmp_path)) == 9, "only the run that failed was made twice"
+    assert conduct(asked, tmp_path / "runs", 0, trainer) == rows
+    assert len(calls(tmp_path)) == 9
+
+
+def test_ranges_are_searched_and_the_hopeless_given_up(tmp_path: Path, trainer: list[str]) -> None:
+    asked = study(tmp_path, seeds=[1, 2, 3], ranges={"learner.learning_rate": {"low": 1e-5, "high": 1e-3, "log": True}})
+    rows = conduct(asked, tmp_path / "runs", 15, trainer)
+    assert len(rows) == 15
+    given_up = [row for row in rows if row["pruned"]]
+    assert given_up
+    assert all(row["seeds"] < 3 for row in given_up)
+    best = next(row for row in rows if not row["pruned"])
+    assert best["median"] == pytest.approx(0.8 + 0.02 + 0.05, abs=0.01), "the rate of the best value was found"
+    assert max(row["values"][0] for row in given_up) <= best["values"][0]
+
+
+def test_disturbed_runs_are_made_again_and_not_counted(
+    tmp_path: Path, trainer: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads = iter([0.9, 0.1, 0.3, 0.0])
+    monkeypatch.setattr(ForeignLoad, "finish", lambda self: next(loads))
+    [row] = conduct(study(tmp_path, seeds=[1, 2], choices={"x": [[]]}), tmp_path / "runs", 0, trainer)
+    assert (row["seeds"], row["disturbed"]) == (2, 2)
+    assert len(calls(tmp_path)) == 4
+    monkeypatch.setattr(ForeignLoad, "finish", lambda self: 0.9)
+    with pytest.raises(SystemExit, match="3 runs of trial 0, seed 1 were disturbed"):
+        conduct(study(tmp_path, seeds=[1], choices={"x": [[]]}), tmp_path / "others", 0, trainer)
+
+
+def test_matches_against_a_frozen_network(tmp_path: Path, trainer: list[str]) -> None:
+    asked = study(tmp_path, seeds=[4], metric="match", reference="runs/frozen", match=["games=20"], choices={"x": [[]]})
+    [row] = conduct(asked, tmp_path / "runs", 0, trainer)
+    assert row["median"] == 0.75
+    assert calls(tmp_path)[1].startswith("match first.checkpoint=")
+    assert calls(tmp_path)[1].endswith("second.checkpoint=runs/frozen games=20 --json")
+
+
+@pytest.mark.parametrize(("tree", "said"), [
+    ({"choices": {"x": [["learner.no_such=1"]]}}, "no_such"),
+    ({"ranges": {"no.such": {"low": 0.0, "high": 1.0}}}, "no"),
+    ({"choices": {"x": [[]]}, "pruner": "x"}, "pruner|only"),
+    ({}, "either choices"),
+    ({"choices": {"x": [[]]}, "ranges": {"learner.learning_rate": {"low": 1e-5, "high": 1e-3}}}, "either choices"),
+    ({"choices": {"x": [[]]}, "metric": "match"}, "needs a reference"),
+])
+def test_a_file_that_cannot_be_meant_is_refused(tree: dict[str, Any], said: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=said):
+        study(tmp_path, **tree)
+
+
+def test_a_metric_that_no_run_reports_ends_the_study(tmp_path: Path, trainer: list[str]) -> None:
+    asked = study(tmp_path, metric="search_65.optimal", choices={"x": [[]]})
+    with pytest.raises(SystemExit, match=r"search_65\.optimal: no run reports it at its end, only search_64"):
+        conduct(asked, tmp_path / "runs", 0, trainer)
+
+
+def test_foreign_load_is_what_others_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that computes for two seconds counts as ours, and as foreign, depending on who asks."""
+    monkeypatch.undo()
+    burn = [sys.executable, "-c", "import time\nend = time.process_time() + 2\nwhile time.process_time() < end: pass"]
+    process = subprocess.Popen(burn)
+    ours, nobodys = ForeignLoad(process.pid, 0.1), ForeignLoad(None)
+    began = time.monotonic()
+    while process.poll() is None:
+        time.sleep(0.02)
+    seconds = time.monotonic() - began
+    without, everything = ours.finish(), nobodys.finish()
+    assert everything - without == pytest.approx(2 / seconds, rel=0.15)
+
+
+def test_the_committed_studies_can_be_meant() -> None:
+    folder = Path(__file__).resolve().parents[1] / "benchmarks" / "tune" / "studies"
+    files = sorted(folder.glob("*.yaml"))
+    assert len(files) >= 2
+    for file in files:
+        Study.read(file)
