@@ -64,8 +64,9 @@ def _fit(facts: RunFacts) -> Finding:
     topic, fit = "fit", facts.fit
     if fit is None:
         return unknown(topic, "the window holds too few games to compare new ones with old ones")
-    measured = (f"on the newest games the policy lacks {fit.newest.excess:.2f} nats of the searches' and (z - v)² is "
-                f"{fit.newest.value:.2f}, on games learned from {fit.learned.excess:.2f} and {fit.learned.value:.2f}")
+    measured = (f"on the newest games the policy lacks {fit.newest.excess:.2f} nats of the searches', and the value's "
+                f"squared error is {fit.newest.value:.2f}; on games learned from {fit.learned.excess:.2f} and "
+                f"{fit.learned.value:.2f}")
     samples = float(facts.saved["replay"]["samples_per_position"])
     if fit.policy_gap > POLICY_GAP or fit.value_gap > VALUE_GAP:
         if samples > 1:
@@ -86,7 +87,7 @@ def _values(facts: RunFacts) -> Finding:
     parts = [part for part in facts.games.calibration if part.rows >= LEAST_ROWS]
     if not parts:
         return unknown(topic, "too few searched positions to compare values with outcomes")
-    measured = "; ".join(f"{part.part} third: (z - v)² {part.error:.2f}, bias {part.bias:+.2f}, outcomes are "
+    measured = "; ".join(f"{part.part} third: squared error {part.error:.2f}, bias {part.bias:+.2f}, outcomes are "
                          f"{part.slope:.2f} of the values" for part in parts)
     worst = min(parts, key=lambda part: part.slope)
     learner = facts.saved["learner"]
