@@ -34,7 +34,6 @@ class GameFacts:
     first_score: float  # mean points of the first player, 1 a win, a half a draw
     draws: float  # the shares of the games, each from 0 to 1
     cut_off: float
-    resigned: float
     decided: float  # share of the plies that were played on in games as good as over
     openings: float  # different ones of `OPENING_PLIES` plies, as a share of the games
     calibration: tuple[Calibration, ...]
@@ -50,7 +49,7 @@ class GameFacts:
         return cls(
             games=len(records), plies=float(plies.mean()), first_score=float((outcomes.mean() + 1) / 2),
             draws=float((outcomes == 0).mean()), cut_off=ended.count(EndedBy.PLY_LIMIT) / len(records),
-            resigned=ended.count(EndedBy.RESIGNATION) / len(records), decided=decided / max(1, int(plies.sum())),
+            decided=decided / max(1, int(plies.sum())),
             openings=len(openings) / len(records), calibration=_calibrate(game, records))
 
 

@@ -25,7 +25,6 @@ def test_counts_of_games() -> None:
     points = [{1: 1.0, 0: 0.5, -1: 0.0}[record.outcome] for record in records]
     assert facts.first_score == pytest.approx(np.mean(points))
     assert facts.draws == pytest.approx(points.count(0.5) / 60)
-    assert facts.resigned == pytest.approx(20 / 60)
     assert facts.cut_off == 0
     limited = [replace(record, ended_by=EndedBy.PLY_LIMIT) for record in records[:15]]
     stopped = GameFacts.of(GAME, [*limited, *records[15:]])

@@ -18,7 +18,7 @@ from shusaku.deploy.run.composed_config import ComposedConfig
 
 HOUR = 3600.0
 HEALTHY_GAMES = GameFacts(
-    games=2000, plies=30.0, first_score=0.6, draws=0.1, cut_off=0.0, resigned=0.0, decided=0.1, openings=0.6,
+    games=2000, plies=30.0, first_score=0.6, draws=0.1, cut_off=0.0, decided=0.1, openings=0.6,
     calibration=tuple(Calibration(part, 5000, 0.6, 0.0, 1.0) for part in ("first", "second", "last")))
 HEALTHY_FIT = Fit(Loss(4000, 1.5, 0.6, 1.3), Loss(4000, 1.48, 0.58, 1.3))
 
