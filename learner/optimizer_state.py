@@ -31,16 +31,15 @@ def load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, NDArray[
             tensor = torch.empty_like(parameter, dtype=tensor.dtype).copy_(tensor)
         state[parameter][name] = tensor.to(parameter.device)
     names = {frozenset(entries) for entries in state.values()}
-    if tensors and names != {frozenset(_STATE[type(optimizer).__name__])}:
+    if tensors and names != _STATE[type(optimizer).__name__]:
         raise UsageError("the checkpoint was written by another optimizer; set learner.optimizer as it was trained")
     optimizer.state.clear()
     optimizer.state.update({parameter: entries for parameter, entries in state.items() if entries})
 
 
-_STATE = {
-    "SGD": ("momentum_buffer",),
-    "Adam": ("step", "exp_avg", "exp_avg_sq"),
-    "AdamW": ("step", "exp_avg", "exp_avg_sq"),
+_MOMENTUM, _ADAM = frozenset({"momentum_buffer"}), frozenset({"step", "exp_avg", "exp_avg_sq"})
+_STATE = {  # kind of optimizer -> what it keeps of its parameters
+    "SGD": {_MOMENTUM}, "Adam": {_ADAM}, "AdamW": {_ADAM}, "Muon": {_MOMENTUM, _ADAM},
 }
 
 

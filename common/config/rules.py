@@ -45,7 +45,8 @@ _LIMITS: Limits = [
     (one_of("linear", "planes"), ["network.policy_head"]),
     (one_of("residual", "plain"), ["network.tower"]),
     (one_of("reject", "draw"), ["records.unknown"]),
-    (one_of("sgd", "adam", "adamw"), ["learner.optimizer"]),
+    (one_of("sgd", "adam", "adamw", "muon"), ["learner.optimizer"]),
+    (one_of("squared", "cross_entropy"), ["learner.value_loss"]),
     (one_of("constant", "cosine", "step", "cooldown"), ["learner.schedule"]),
     (number(at_least=0), [
         "run.minutes", "run.evaluations", "run.seed", "run.checkpoint_seconds", "run.keep_every_minutes",

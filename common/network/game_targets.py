@@ -12,6 +12,7 @@ from shusaku.common.network.target import Labels, Target
 from shusaku.common.network.tower import SCORE_SCALE
 
 SCORE_DELTA = 12.0  # points from which an error counts linearly (KataGo: python/metrics_pytorch.py)
+SUREST = 1e-6  # share of the point that a value is never taken to be nearer to 0 or 1
 MOVES_SCALE = 20.0  # of the head's output, in plies (lc0: training, tf/tfprocess.py, moves_left_loss)
 MOVES_DELTA = 10.0  # plies from which an error counts linearly (the same)
 
@@ -20,6 +21,8 @@ class Value(Target):
     """How the game ends: (y - v)^2 with y = (1 - r) z + r q; r is 0 if only the end of the game counts.
 
     q is the search's value of the root (lc0: q_ratio).  `learner.blunder_gap` decides how far back z reaches.
+    `learner.value_loss=cross_entropy` takes (1 + v) / 2 as the expected share of the point, and its cross entropy with
+    (1 + y) / 2: a value that is sure and wrong costs more.
     """
 
     name = "value"
@@ -27,6 +30,7 @@ class Value(Target):
     def __init__(self, config: LearnerConfig) -> None:
         super().__init__(config)
         self._root_share = config.root_value_share
+        self._is_entropy = config.value_loss == "cross_entropy"
         self.columns = ("outcome", "root_values") if self._root_share else ("outcome",)
 
     def head(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> nn.Module:
@@ -35,7 +39,11 @@ class Value(Target):
 
     def loss(self, prediction: Tensor, batch: Labels) -> Tensor:
         """See `Target`."""
-        return (self._label(batch) - prediction.float()).square()  # [B]
+        label, value = self._label(batch), prediction.float()  # [B]
+        if not self._is_entropy:
+            return (label - value).square()
+        share = ((1 + value) / 2).clamp(SUREST, 1 - SUREST)  # tanh rounds to 1
+        return F.binary_cross_entropy(share, (1 + label) / 2, reduction="none")
 
     def metrics(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
         """error: |z - v|."""

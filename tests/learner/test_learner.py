@@ -78,7 +78,7 @@ def test_it_learns_one_batch_by_heart() -> None:
 
 
 @pytest.mark.parametrize("schedule", ["constant", "cosine", "step"])
-@pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw", "muon"])
 def test_it_goes_on_bit_for_bit(optimizer: str, schedule: str, tmp_path: Path) -> None:
     """Through the files of a checkpoint."""
     config = dataclasses.replace(CONFIG, optimizer=optimizer, schedule=schedule, schedule_steps=12)

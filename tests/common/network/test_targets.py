@@ -21,7 +21,7 @@ LOGITS = torch.log(torch.tensor([[0.5, 0.25, 0.25], [0.25, 0.25, 0.5]]))
 VALUES = torch.tensor([0.5, 0.0])
 
 
-def of(name: str, **config: float) -> Target:
+def of(name: str, **config: float | str) -> Target:
     return TARGETS[name](LearnerConfig(**config))
 
 
@@ -32,6 +32,19 @@ def test_the_policy_loss_is_the_cross_entropy() -> None:
 
 def test_the_value_loss_is_the_squared_error() -> None:
     torch.testing.assert_close(of("value").loss(VALUES, ROWS), torch.tensor([0.25, 1.0]))
+
+
+def test_the_value_loss_may_be_a_cross_entropy() -> None:
+    """0.75 and 0.5 of a point were expected, 1 and 0 came."""
+    target = of("value", value_loss="cross_entropy")
+    torch.testing.assert_close(target.loss(VALUES, ROWS), torch.tensor([-math.log(0.75), math.log(2)]))
+    draw = {"outcome": torch.zeros(3)}
+    best = torch.tensor([-0.5, 0.0, 0.5])
+    assert target.loss(best, draw).argmin() == 1
+    sure = torch.tensor([1.0, -1.0], requires_grad=True)  # rounded, and wrong
+    loss = target.loss(sure, {"outcome": torch.tensor([-1.0, 1.0])})
+    assert torch.isfinite(loss).all()
+    assert float(loss.detach().min()) > 10
 
 
 def test_the_value_may_be_learned_from_the_search_too() -> None:
