@@ -191,6 +191,7 @@ class NetworkConfig:
     value_filters: int = 1  # channels of the value head before its linear layers
     value_hidden: int = 64  # width of the value head's hidden layer
     policy_head: str = "linear"  # linear | planes: each cell's features say the logits of its own A / (H W) actions
+    squeeze: int = 0  # width of squeeze and excitation in each residual block, which sees the whole board; 0: none
     tower: str = "residual"  # residual | plain: 5x5 and then 3x3 layers, no norms, a policy bias for each action
 
 
