@@ -1,6 +1,7 @@
 """Compares settings at equal time: a trial is a whole `shusaku train`, learner included, on all cores of the machine.
 
     python -m benchmarks.tune.study benchmarks/tune/studies/FILE.yaml [--dir runs/studies] [--trials N] [--record]
+        [--begin-within MINUTES]
 
 The file says what is compared:
 
@@ -12,11 +13,18 @@ The file says what is compared:
     match: [games=200, search.simulations=64]  # with these words
     choices:                              # every combination is tried; a list of words has several settings at once
       value label: [[], [learner.root_value_share=0.5]]
+    each:                                 # or: nothing of this, and each of these lists alone
+      - [learner.optimizer=muon]
     ranges:                               # or, with --trials, values that Optuna draws (TPE)
       learner.learning_rate: {low: 3.0e-4, high: 3.0e-3, log: true}
 
-With ranges, a trial that is behind the median of the others after a seed is given up (Optuna's MedianPruner).  The
-same command goes on with a study that was killed: finished runs are kept, and a run goes on from its checkpoint.
+With choices, all trials have had a seed before the next one begins, so that those of a seed are made in the same hours
+of the same machine, and are compared in pairs.  With ranges, a trial that is behind the median of the others after a
+seed is given up (Optuna's MedianPruner).
+
+The same command goes on with a study that was killed: finished runs are kept, and a run goes on from its checkpoint.
+With --record each finished run is a line of benchmarks/results/study_runs.jsonl at once, and such lines are not made
+again, also on another machine; --begin-within ends a study in time.
 
 A machine with other work (more than 0.2 cores) is refused; a run beside which such work began is marked, kept out of
 the medians, and made again.
@@ -41,7 +49,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
-from benchmarks.lib import ROOT, record
+from benchmarks.lib import ROOT, read_results, record
 from benchmarks.tune.foreign_load import MOST, ForeignLoad
 from shusaku.common.errors import UsageError
 from shusaku.common.metrics import read_metrics
@@ -52,7 +60,8 @@ FINAL = "final_strength"  # source of the metrics at the end of a run
 LOOK_SECONDS = 3.0  # at the machine before a study
 AGAIN = 3  # runs of a seed until one is not disturbed
 COUNTS = ("games", "rows", "steps", "evaluations")  # of a run, shown beside its time
-KEYS = {"base", "minutes", "seeds", "metric", "reference", MATCH, "choices", "ranges"}
+KEYS = {"base", "minutes", "seeds", "metric", "reference", MATCH, "choices", "each", "ranges"}
+RUNS_FILE = "study_runs.jsonl"
 
 
 @dataclass(frozen=True)
@@ -76,9 +85,12 @@ class Study:
         if not isinstance(tree, dict) or not {"base", "minutes", "metric"} <= tree.keys() <= KEYS:
             raise UsageError(f"{path}: a study has base, minutes and metric, and of the others only "
                              f"{', '.join(sorted(KEYS - {'base', 'minutes', 'metric'}))}")
+        if "each" in tree:
+            tree["choices"] = {**tree.get("choices", {}), "each": [[], *tree.pop("each")]}
         study = cls(path.stem, **tree)
         if bool(study.choices) == bool(study.ranges):
-            raise UsageError(f"{path}: give either choices, all of which are tried, or ranges that Optuna draws from")
+            raise UsageError(f"{path}: give either choices (or each), all of which are tried, or ranges that Optuna "
+                             "draws from")
         if (study.metric == MATCH) != bool(study.reference):
             raise UsageError(f"{path}: metric: match needs a reference, and other metrics take none")
         for parameters in study.combinations() or [{key: limits["low"] for key, limits in study.ranges.items()}]:
@@ -110,12 +122,34 @@ class Study:
         return found
 
 
+class Ledger:
+    """The finished runs of studies among the results of the repository, which outlive the machine."""
+
+    def __init__(self, study: Study, command: str, file: Path | str = RUNS_FILE) -> None:
+        self._command, self._file = command, file
+        self._facts = {"study": study.name, "base": study.base, "minutes": study.minutes, "metric": study.metric,
+                       "reference": study.reference, MATCH: study.match if study.reference else []}
+
+    def find(self, words: list[str], seed: int) -> dict[str, Any] | None:
+        """The newest run with these words and this seed."""
+        wanted = {**self._facts, "words": words, "seed": seed}
+        for line in reversed(read_results(self._file)):
+            if all(line.get(key) == value for key, value in wanted.items()):
+                return line
+        return None
+
+    def add(self, run: dict[str, Any]) -> None:
+        record(self._file, self._command, **self._facts, **run)
+
+
 class Runs:
     """Makes the runs of a study, or finds those that were made before."""
 
-    def __init__(self, study: Study, directory: Path, trainer: list[str]) -> None:
-        """`trainer`: the words before those of a `shusaku` command."""
-        self._study, self._directory, self._trainer = study, directory, trainer
+    def __init__(self, study: Study, directory: Path, trainer: list[str], ledger: Ledger | None = None,
+                 begin_within: float = float("inf")) -> None:
+        """`trainer`: the words before those of a `shusaku` command; `begin_within`: seconds from now."""
+        self._study, self._directory, self._trainer, self._ledger = study, directory, trainer, ledger
+        self._last_begin = time.monotonic() + begin_within
 
     def result(self, trial: int, words: list[str], seed: int) -> dict[str, Any]:
         """Of a run that nothing disturbed; SystemExit if there was none in `AGAIN` of them, or one failed."""
@@ -123,7 +157,11 @@ class Runs:
             folder = self._directory / f"trial-{trial:03}" / f"seed-{seed}-{attempt}"
             file = folder.with_suffix(".json")
             if not file.exists():
-                made = self._make(words, seed, folder)
+                known = self._ledger.find(words, seed) if self._ledger else None
+                made = known or self._make(words, seed, folder)
+                if self._ledger and not known and made["foreign_cores"] <= MOST:
+                    self._ledger.add(made)
+                file.parent.mkdir(parents=True, exist_ok=True)
                 file.with_suffix(".part").write_text(json.dumps(made))
                 file.with_suffix(".part").rename(file)
                 shutil.rmtree(folder / "redis", ignore_errors=True)
@@ -136,6 +174,8 @@ class Runs:
 
     def _make(self, words: list[str], seed: int, folder: Path) -> dict[str, Any]:
         study = self._study
+        if time.monotonic() > self._last_begin:
+            sys.exit("no run begins any more (--begin-within); the same command goes on")
         command = ["train", *study.base, *words, f"run.seed={seed}", f"run.minutes={study.minutes:g}",
                    f"run.dir={folder}", "rater.enabled=false"]
         began = time.monotonic()
@@ -181,9 +221,12 @@ def evaluations_of(run: Path) -> int:
     return round(total)
 
 
-def conduct(study: Study, directory: Path, trials: int, trainer: list[str]) -> list[dict[str, Any]]:
+def conduct(study: Study, directory: Path, trials: int, runs: Runs) -> list[dict[str, Any]]:
     """Makes what is missing of the study; all trials, the best one first."""
     directory.mkdir(parents=True, exist_ok=True)
+    for seed in study.seeds if study.choices else ():
+        for number, combination in enumerate(study.combinations()):
+            runs.result(number, study.words(combination), seed)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     pruner = optuna.pruners.NopPruner() if study.choices else optuna.pruners.MedianPruner(n_warmup_steps=0)
     storage = JournalStorage(JournalFileBackend(str(directory / "optuna.log")))
@@ -191,7 +234,6 @@ def conduct(study: Study, directory: Path, trials: int, trainer: list[str]) -> l
                                sampler=optuna.samplers.TPESampler(seed=1), pruner=pruner)
     for combination in study.combinations():
         seen.enqueue_trial(combination, skip_if_exists=True)
-    runs = Runs(study, directory, trainer)
     for begun in seen.get_trials(states=[TrialState.RUNNING]):  # of a study that was killed
         _try(seen, optuna.trial.Trial(seen, begun._trial_id), study, runs)
     wanted = len(study.combinations()) or trials
@@ -233,7 +275,10 @@ def main() -> None:
     parser.add_argument("study", type=Path)
     parser.add_argument("--dir", type=Path, default=Path("runs/studies"))
     parser.add_argument("--trials", type=int, default=20, help="with ranges: how many in all")
-    parser.add_argument("--record", action="store_true", help="append the result to studies.jsonl of the results")
+    parser.add_argument("--begin-within", type=float, default=float("inf"), metavar="MINUTES",
+                        help="no run begins later than that")
+    parser.add_argument("--record", action="store_true",
+                        help=f"append each run to {RUNS_FILE} of the results, and the whole to studies.jsonl")
     options = parser.parse_args()
     try:
         study = Study.read(options.study)
@@ -243,15 +288,17 @@ def main() -> None:
     time.sleep(LOOK_SECONDS)
     if (foreign := load.finish()) > MOST:
         sys.exit(f"other programs use {foreign:.2f} cores of this machine; end them, since trials compare equal times")
-    trainer = [sys.executable, "-m", "shusaku"]
-    rows = conduct(study, options.dir / study.name, options.trials, trainer)
+    command = shlex.join(["python", "-m", "benchmarks.tune.study", *sys.argv[1:]])
+    directory = options.dir / study.name
+    runs = Runs(study, directory, [sys.executable, "-m", "shusaku"], Ledger(study, command) if options.record else None,
+                60 * options.begin_within)
+    rows = conduct(study, directory, options.trials, runs)
     for row in rows:
         spread = f"{min(row['values']):.4f} to {max(row['values']):.4f}"
         counts = ", ".join(f"{row[name]:,.0f} {name}" for name in COUNTS if name in row)
         print(f"{row['median']:.4f} ({spread}, {row['seeds']} seeds{', given up' if row['pruned'] else ''}): "
               f"{' '.join(row['words']) or 'as they are'}; {counts}")
     if options.record:
-        command = shlex.join(["python", "-m", "benchmarks.tune.study", *sys.argv[1:]])
         record("studies.jsonl", command, study=study.name, metric=study.metric, minutes=study.minutes, trials=rows)
 
 
