@@ -1,9 +1,9 @@
-"""Muon: a kernel of the tower steps along the nearest matrix whose singular values are all 1 (Jordan et al. 2024).
+"""Muon replaces a kernel's momentum by the nearest matrix whose singular values are all 1, and steps along that.
 
-A kernel's gradient has few large singular values, so that a step along it moves little else; made orthogonal, it moves
-equally far in each direction.  The kernel [F, C, 3, 3] is taken as a matrix [F, 9 C].  Steps are as long as AdamW's
-usually are, so that both have the same learning rate (Liu et al. 2025, "Muon is Scalable for LLM Training", section
-2.2).  The first layer, the heads, norms and biases step with AdamW.
+A few large singular values dominate a gradient, so that a plain step hardly moves the other directions (Jordan et al.
+2024).  The kernel [F, C, 3, 3] is taken as a matrix [F, 9 C].  Steps are about as long as AdamW's, so that a learning
+rate means about the same for both (Liu et al. 2025, "Muon is Scalable for LLM Training", section 2.2).  All but the 3x3
+kernels of the blocks, or layers, of the tower step with AdamW.
 Sources: kellerjordan.github.io/posts/muon; torch/optim/_muon.py, which takes matrices alone and has no skipped steps.
 """
 
@@ -61,7 +61,9 @@ class Muon(torch.optim.AdamW):
 
     def _momentum_of(self, kernel: Tensor) -> Tensor:
         state: dict[str, Tensor] = self.state[kernel]
-        return state.setdefault("momentum_buffer", torch.zeros_like(kernel))
+        if "momentum_buffer" not in state:
+            state["momentum_buffer"] = torch.zeros_like(kernel)
+        return state["momentum_buffer"]
 
 
 def tower_kernels(network: nn.Module) -> dict[str, Tensor]:

@@ -3,11 +3,11 @@
     python -m benchmarks.strength.value_error RUN [--rollout FILE] [--positions 500] [--rollouts 100]
         [--records DIR] [--estimates value uniform rollout supervised reinforced] [--record]
 
-RUN is a run of games for a value network (experiment=alphago_9x9_value), or a directory with the networks of the whole
-line, such as benchmarks/networks/alphago_9x9.  Each position is judged by its network
-in one evaluation, and by the mean outcome of rollouts that each of these policies plays from there: evenly among the
-legal moves, the rollout policy of --rollout FILE, the supervised and the reinforced policy of RUN.  Printed is the
-mean of (z - v)^2 by how many moves were made, z and v in [-1, 1]: Silver et al. 2016, figure 2b.  The positions are
+RUN is a run of games for a value network (experiment=alphago_9x9_value), or a directory with value.safetensors,
+imitation.safetensors and reinforce.safetensors, such as benchmarks/networks/alphago_9x9.  Each position is judged by its
+network in one evaluation, and by the mean outcome of rollouts that each of these policies plays from there: evenly
+among the legal moves, the rollout policy of --rollout FILE, the supervised and the reinforced policy of RUN.  Printed is
+the mean of (z - v)^2 by how many moves were made, z and v in [-1, 1]: Silver et al. 2016, figure 2b.  The positions are
 those of the run's test games, from which it never learned, or one of each game of --records DIR, a directory of record
 logs.
 """
@@ -81,7 +81,9 @@ def main() -> None:
                             else _of_tests(options.run, share), options.positions))
     if not positions:
         parser.error("there is no game to take positions from")
-    result = _measure(_kept_networks(options.run) if is_kept else _networks_of(options.run), positions, options)
+    networks = {name: _kept_network(options.run, name) if is_kept else _network_of(options.run, name)
+                for name in ("value", *POLICIES) if name in options.estimates or name == "value"}
+    result = _measure(networks, positions, options)
     print(_table(result, positions, options.stage))
     line = _summary(result, positions, options.stage)
     print(json.dumps(line))
@@ -120,14 +122,15 @@ def _judged(played: GameRecord, ply: int) -> Judged:
     return Judged(played.actions[:ply].tolist(), played.outcome if ply % 2 == 0 else -played.outcome)
 
 
-def _networks_of(run: Path) -> dict[str, Weights]:
-    """The value network of a run and the policies that played its games."""
-    policies = {name: load_weights(run / POLICIES_FOLDER / f"{name}.safetensors") for name in POLICIES}
-    return {"value": find_weights(Config(), "RUN_DIR", str(run)).weights, **policies}
+def _network_of(run: Path, name: str) -> Weights:
+    """The value network of a run, or a policy that played its games."""
+    if name == "value":
+        return find_weights(Config(), "RUN_DIR", str(run)).weights
+    return load_weights(run / POLICIES_FOLDER / f"{name}.safetensors")
 
 
-def _kept_networks(directory: Path) -> dict[str, Weights]:
-    return {name: load_weights(directory / file) for name, file in KEPT.items()}
+def _kept_network(directory: Path, name: str) -> Weights:
+    return load_weights(directory / KEPT[name])
 
 
 def _measure(
@@ -150,7 +153,7 @@ def _measure(
         print(f"{name}: {len(positions) * options.rollouts:,} games in {time.perf_counter() - begin:.1f} s",
               file=sys.stderr)
     players: dict[str, tuple[Game, Evaluate]] = {}
-    for name in (name for name in POLICIES if name in options.estimates):
+    for name in (name for name in POLICIES if name in networks):
         own = game_of(game, networks[name])
         players[name] = own, evaluator_of(own, inference, replace(networks[name], scales={}), BATCH)
     for number, (name, (own, evaluate)) in enumerate(players.items()):

@@ -12,7 +12,7 @@ from shusaku.common.network.target import Labels, Target
 from shusaku.common.network.tower import SCORE_SCALE
 
 SCORE_DELTA = 12.0  # points from which an error counts linearly (KataGo: python/metrics_pytorch.py)
-SUREST = 1e-6  # share of the point that a value is never taken to be nearer to 0 or 1
+SMALLEST = 2.0**-24  # distance of a float32 below 1 from it
 MOVES_SCALE = 20.0  # of the head's output, in plies (lc0: training, tf/tfprocess.py, moves_left_loss)
 MOVES_DELTA = 10.0  # plies from which an error counts linearly (the same)
 
@@ -21,8 +21,9 @@ class Value(Target):
     """How the game ends: (y - v)^2 with y = (1 - r) z + r q; r is 0 if only the end of the game counts.
 
     q is the search's value of the root (lc0: q_ratio).  `learner.blunder_gap` decides how far back z reaches.
-    `learner.value_loss=cross_entropy` takes (1 + v) / 2 as the expected share of the point, and its cross entropy with
-    (1 + y) / 2: a value that is sure and wrong costs more.
+    `learner.value_loss=cross_entropy`: (1 + v) / 2 is the expected score, 0 lost, 1/2 drawn, 1 won, and the loss is its
+    cross entropy with (1 + y) / 2.  A value that is sure and wrong costs more, and has a gradient up to a logit of 9,
+    where tanh rounds to 1; around v = 0 the gradient by v is half of the square's.
     """
 
     name = "value"
@@ -42,8 +43,9 @@ class Value(Target):
         label, value = self._label(batch), prediction.float()  # [B]
         if not self._is_entropy:
             return (label - value).square()
-        share = ((1 + value) / 2).clamp(SUREST, 1 - SUREST)  # tanh rounds to 1
-        return F.binary_cross_entropy(share, (1 + label) / 2, reduction="none")
+        # 1 - v is exact for v near 1, where (1 + v) / 2 is not.
+        won, lost = (torch.log(side.clamp(min=SMALLEST) / 2) for side in (1 + value, 1 - value))
+        return -((1 + label) * won + (1 - label) * lost) / 2
 
     def metrics(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
         """error: |z - v|."""

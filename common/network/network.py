@@ -21,7 +21,7 @@ from shusaku.common.network.tower import Tensors, initial_tensor
 
 
 class Block(nn.Module):
-    """Two normed 3x3 convolutions and a skip; between them squeeze and excitation, if it has a width."""
+    """Two normed 3x3 convolutions, squeeze and excitation if it has a width, and a skip."""
 
     def __init__(self, filters: int, squeeze: int = 0) -> None:
         super().__init__()

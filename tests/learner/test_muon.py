@@ -57,6 +57,24 @@ def test_steps_are_those_of_torch_on_matrices() -> None:
     assert torch.allclose(bias, torch.full((3,), -0.1), atol=1e-4), "AdamW's steps of equal gradients are the rate"
 
 
+def test_kernels_step_as_their_matrices() -> None:
+    """In the order of channels last, as the learner has them."""
+    start = torch.from_numpy(np.random.default_rng(1).standard_normal((12, 10, 3, 3))).float()
+    kernel = torch.nn.Parameter(start.clone().contiguous(memory_format=torch.channels_last))
+    matrix = torch.nn.Parameter(start.flatten(1).clone())
+    one = Muon([kernel], 0.1, [{"params": [torch.nn.Parameter(torch.zeros(1))]}], lr=0.02, momentum=0.9, fused=True)
+    other = torch.optim.Muon([matrix], lr=0.02, momentum=0.9, weight_decay=0.1, adjust_lr_fn="match_rms_adamw")
+    for seed in range(4):
+        gradient = torch.from_numpy(np.random.default_rng(seed).standard_normal(start.shape)).float()
+        kernel.grad, matrix.grad = gradient.contiguous(memory_format=torch.channels_last), gradient.flatten(1)
+        take_step(one)
+        other.step()
+    moved = float((matrix.detach() - start.flatten(1)).norm())
+    assert moved > 0.1
+    assert float((kernel.detach().flatten(1) - matrix.detach()).norm()) < 0.02 * moved
+    assert kernel.is_contiguous(memory_format=torch.channels_last)
+
+
 def test_only_the_tower_is_orthogonal() -> None:
     network = network_of()
     assert set(tower_kernels(network)) == {f"blocks.{block}.{half}.conv.weight" for block in (0, 1)

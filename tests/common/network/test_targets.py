@@ -41,10 +41,18 @@ def test_the_value_loss_may_be_a_cross_entropy() -> None:
     draw = {"outcome": torch.zeros(3)}
     best = torch.tensor([-0.5, 0.0, 0.5])
     assert target.loss(best, draw).argmin() == 1
-    sure = torch.tensor([1.0, -1.0], requires_grad=True)  # rounded, and wrong
-    loss = target.loss(sure, {"outcome": torch.tensor([-1.0, 1.0])})
-    assert torch.isfinite(loss).all()
-    assert float(loss.detach().min()) > 10
+
+
+@pytest.mark.parametrize("logit", [0.5, 4.0, 8.0, 8.5])
+def test_a_value_that_is_sure_and_wrong_is_corrected(logit: float) -> None:
+    """The gradient by the logit x of v = tanh x is 2 (p - s) with p = (1 + v) / 2; the square's vanishes."""
+    logits = torch.tensor([logit, -logit], requires_grad=True)
+    of("value", value_loss="cross_entropy").loss(torch.tanh(logits), {"outcome": torch.tensor([-1.0, 1.0])}).sum(
+        ).backward()
+    expected = 1 + math.tanh(logit)
+    torch.testing.assert_close(logits.grad, torch.tensor([expected, -expected]), rtol=0.3, atol=0)
+    rounded = of("value", value_loss="cross_entropy").loss(torch.tensor([1.0]), {"outcome": torch.tensor([-1.0])})
+    assert 10 < float(rounded) < 20
 
 
 def test_the_value_may_be_learned_from_the_search_too() -> None:
