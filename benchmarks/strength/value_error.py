@@ -7,7 +7,7 @@ RUN is a run of games for a value network (experiment=alphago_9x9_value), or a d
 imitation.safetensors and reinforce.safetensors, such as benchmarks/networks/alphago_9x9.  Each position is judged by
 its network in one evaluation, and by the mean outcome of rollouts that each of these policies plays from there:
 evenly among the legal moves, the rollout policy of --rollout FILE, the supervised and the reinforced policy of RUN.
-Printed is the mean of (z - v)^2 by how many moves were made, z and v in [-1, 1]: Silver et al.  2016, figure 2b.  The
+Printed is the mean of (z - v)^2 by how many moves were made, z and v in [-1, 1]: Silver et al. 2016, figure 2b.  The
 positions are those of the run's test games, from which it never learned, or one of each game of --records DIR, a
 directory of record logs.
 """
