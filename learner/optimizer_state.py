@@ -5,6 +5,7 @@ import torch
 from numpy.typing import NDArray
 
 from shusaku.common.errors import UsageError
+from shusaku.learner.muon import Muon
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
@@ -19,6 +20,10 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, torch.Tenso
 def load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, NDArray[np.float32]]) -> None:
     """The inverse, into an optimizer of the same kind over the same parameters; UsageError when they do not match."""
     parameters = _parameters(optimizer)
+    kinds = {frozenset(key.partition(".")[2] for key in tensors if key.partition(".")[0] == number)
+             for number in {key.partition(".")[0] for key in tensors}}
+    if tensors and kinds != _kinds(optimizer):
+        raise UsageError("the checkpoint was written by another optimizer; set learner.optimizer as it was trained")
     state: dict[torch.Tensor, dict[str, torch.Tensor]] = {parameter: {} for parameter in parameters}
     for key, array in tensors.items():
         number, _, name = key.partition(".")
@@ -30,18 +35,18 @@ def load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, NDArray[
         if array.shape:  # laid out like the parameter, which is channels last
             tensor = torch.empty_like(parameter, dtype=tensor.dtype).copy_(tensor)
         state[parameter][name] = tensor.to(parameter.device)
-    names = {frozenset(entries) for entries in state.values()}
-    if tensors and names != {frozenset(_STATE[type(optimizer).__name__])}:
-        raise UsageError("the checkpoint was written by another optimizer; set learner.optimizer as it was trained")
     optimizer.state.clear()
     optimizer.state.update({parameter: entries for parameter, entries in state.items() if entries})
 
 
-_STATE = {
-    "SGD": ("momentum_buffer",),
-    "Adam": ("step", "exp_avg", "exp_avg_sq"),
-    "AdamW": ("step", "exp_avg", "exp_avg_sq"),
-}
+_MOMENTUM, _ADAM = frozenset({"momentum_buffer"}), frozenset({"step", "exp_avg", "exp_avg_sq"})
+_STATE = {"SGD": _MOMENTUM, "Adam": _ADAM, "AdamW": _ADAM, "Muon": _ADAM}  # what an optimizer keeps of a parameter
+
+
+def _kinds(optimizer: torch.optim.Optimizer) -> set[frozenset[str]]:
+    """What it keeps of its parameters; Muon's first group has a momentum alone, unless it is empty."""
+    kinds = {_STATE[type(optimizer).__name__]}
+    return kinds | {_MOMENTUM} if isinstance(optimizer, Muon) and optimizer.param_groups[0]["params"] else kinds
 
 
 def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:

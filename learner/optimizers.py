@@ -1,4 +1,4 @@
-"""How the gradient becomes a step: three optimizers and four schedules of the learning rate."""
+"""How the gradient becomes a step: four optimizers and four schedules of the learning rate."""
 
 import inspect
 import math
@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from shusaku.common.config.schema import LearnerConfig, RunConfig
+from shusaku.learner.muon import Muon, tower_kernels
 
 FINAL_SHARE = 0.05  # of the learning rate that `cosine` and `cooldown` end at
 
@@ -26,10 +27,12 @@ def make_optimizer(network: nn.Module, config: LearnerConfig) -> torch.optim.Opt
     """The optimizer with two groups: kernels and matrices decay, batch norms and biases do not.
 
     `learner.weight_decay` is the c of c * |theta|^2 (AlphaGo Zero, Methods).  sgd and adam add that loss's gradient,
-    2 c theta; adamw shrinks theta by lr * c itself (Loshchilov and Hutter 2019).
+    2 c theta; adamw and muon shrink theta by lr * c itself (Loshchilov and Hutter 2019).  muon has a further group
+    before these, of the tower's kernels.
     """
-    decay = config.weight_decay if config.optimizer == "adamw" else 2 * config.weight_decay
-    parameters = list(network.parameters())
+    decay = config.weight_decay if config.optimizer in ("adamw", "muon") else 2 * config.weight_decay
+    kernels = tower_kernels(network) if config.optimizer == "muon" else {}
+    parameters = [parameter for name, parameter in network.named_parameters() if name not in kernels]
     groups = [
         {"params": [p for p in parameters if p.ndim > 1], "weight_decay": decay},
         {"params": [p for p in parameters if p.ndim == 1], "weight_decay": 0.0},
@@ -37,7 +40,10 @@ def make_optimizer(network: nn.Module, config: LearnerConfig) -> torch.optim.Opt
     if config.optimizer == "sgd":
         return OPTIMIZERS["sgd"](groups, lr=config.learning_rate, fused=True, momentum=config.momentum)
     # What only Adam asks for when a CUDA graph is captured; the numbers are the same.
-    return OPTIMIZERS[config.optimizer](groups, lr=config.learning_rate, fused=True, capturable=config.is_on_gpu)
+    adam = {"lr": config.learning_rate, "fused": True, "capturable": config.is_on_gpu}
+    if config.optimizer == "muon":
+        return Muon(list(kernels.values()), decay, groups, momentum=config.momentum, **adam)
+    return OPTIMIZERS[config.optimizer](groups, **adam)
 
 
 def take_step(optimizer: torch.optim.Optimizer) -> None:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from shusaku.common._core import Game
-from shusaku.common.config.schema import Config, LearnerConfig, NetworkConfig
+from shusaku.common.config.schema import Config, LearnerConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.messages import GameRecord, Weights
 from shusaku.common.network.network import Network, load_tensors, named_tensors
 from shusaku.common.network.targets import make_targets
 from shusaku.common.network.torch_tower import TorchTower
-from shusaku.common.network.weights import load_weights, tower_shape
+from shusaku.common.network.weights import load_weights, network_config, tower_shape
 from shusaku.learner.learner import Learner
 from shusaku.learner.opponent_pool import FOLDER, OpponentPool
 from shusaku.learner.quantisation import POSITIONS
@@ -90,7 +90,7 @@ class Baseline:
 
     def __init__(self, weights: Weights, device: str) -> None:
         self.game = Game(weights.game, weights.params)  # its planes may be others than the policy's
-        network = NetworkConfig(**cast(dict[str, Any], weights.network))
+        network = network_config(weights)
         self._device = torch.device(device)
         self._tower = TorchTower(tower_shape(self.game, network), "fp32", self._device)
         self._tower.load(weights)

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from benchmarks.tune.foreign_load import ForeignLoad
-from benchmarks.tune.study import Study, conduct
+from benchmarks.tune.study import Ledger, Runs, Study, conduct
 from shusaku.common.errors import UsageError
 
 TRAINER = '''
@@ -55,12 +55,16 @@ def study(folder: Path, **tree: Any) -> Study:
     return Study.read(path)
 
 
+def made(asked: Study, folder: Path, trials: int, trainer: list[str], *more: Any) -> list[dict[str, Any]]:
+    return conduct(asked, folder, trials, Runs(asked, folder, trainer, *more))
+
+
 def calls(folder: Path) -> list[str]:
     return (folder / "calls").read_text().splitlines()
 
 
 def test_every_choice_is_tried_with_every_seed(tmp_path: Path, trainer: list[str]) -> None:
-    rows = conduct(study(tmp_path, seeds=[1, 2, 3], choices=CHOICES), tmp_path / "runs", 0, trainer)
+    rows = made(study(tmp_path, seeds=[1, 2, 3], choices=CHOICES), tmp_path / "runs", 0, trainer)
     assert len(calls(tmp_path)) == 12
     assert {tuple(row["words"]) for row in rows} == {
         (), ("learner.root_value_share=0.5",), ("learner.batch_size=128",),
@@ -75,19 +79,61 @@ def test_a_study_that_was_killed_goes_on(tmp_path: Path, trainer: list[str], mon
     asked = study(tmp_path, seeds=[1, 2], choices=CHOICES)
     monkeypatch.setenv("CALLS", "3")
     with pytest.raises(SystemExit, match="exit code 9"):
-        conduct(asked, tmp_path / "runs", 0, trainer)
+        made(asked, tmp_path / "runs", 0, trainer)
     monkeypatch.delenv("CALLS")
-    rows = conduct(asked, tmp_path / "runs", 0, trainer)
-    assert sorted(row["trial"] for row in rows) == [0, 1, 2, 3]
+    rows = made(asked, tmp_path / "runs", 0, trainer)
+    assert len(rows) == 4
     assert all(row["seeds"] == 2 for row in rows)
     assert len(calls(tmp_path)) == 9, "only the run that failed was made twice"
-    assert conduct(asked, tmp_path / "runs", 0, trainer) == rows
+    assert made(asked, tmp_path / "runs", 0, trainer) == rows
     assert len(calls(tmp_path)) == 9
+
+
+def test_all_trials_have_had_a_seed_before_the_next_begins(tmp_path: Path, trainer: list[str]) -> None:
+    each = [["learner.root_value_share=0.5"], ["learner.batch_size=128", "learner.root_value_share=0.25"]]
+    rows = made(study(tmp_path, seeds=[7, 8], each=each), tmp_path / "runs", 0, trainer)
+    said = [call.split() for call in calls(tmp_path)]
+    assert [next(word for word in words if word.startswith("run.seed=")) for words in said] == [
+        *["run.seed=7"] * 3, *["run.seed=8"] * 3]
+    assert sorted(row["words"] for row in rows) == sorted([[], *each])
+    more = {tuple(row["words"]): row["more"] for row in rows}
+    assert more == {(): 0, tuple(each[0]): pytest.approx(0.05), tuple(each[1]): pytest.approx(0.025)}
+
+
+def test_recorded_runs_are_not_made_again(tmp_path: Path, trainer: list[str]) -> None:
+    """On another machine, too: only the results are there."""
+    asked, ledger = study(tmp_path, seeds=[1, 2], choices=CHOICES), tmp_path / "results.jsonl"
+    with pytest.raises(SystemExit, match="begin-within is over before as they are, seed 1"):
+        made(asked, tmp_path / "late", 0, trainer, Ledger("a command", ledger), 0.0)
+    first = made(asked, tmp_path / "runs", 0, trainer, Ledger("a command", ledger))
+    assert len(calls(tmp_path)) == 8
+    assert len(ledger.read_text().splitlines()) == 8
+    assert made(asked, tmp_path / "elsewhere", 0, trainer, Ledger("a command", ledger)) == first
+    assert len(calls(tmp_path)) == 8
+    no_ledger_yet = made(asked, tmp_path / "runs", 0, trainer, Ledger("a command", tmp_path / "second.jsonl"))
+    assert no_ledger_yet == first
+    assert len((tmp_path / "second.jsonl").read_text().splitlines()) == 8, "runs from before are recorded, too"
+    longer = study(tmp_path, seeds=[1, 2], choices=CHOICES, minutes=0.2)
+    made(longer, tmp_path / "longer", 0, trainer, Ledger("a command", ledger))
+    assert len(calls(tmp_path)) == 16, "runs of another length are other runs"
+
+
+def test_a_run_is_known_by_what_it_was_made_with(tmp_path: Path, trainer: list[str]) -> None:
+    """Not by its place in the file, which may change."""
+    one, other = ["learner.root_value_share=0.5"], ["learner.root_value_share=1"]
+    for each, made_before in (([one, other], 0), ([other, one], 3), ([["learner.batch_size=128"], one, other], 3)):
+        rows = made(study(tmp_path, seeds=[1], each=each), tmp_path / "runs", 0, trainer)
+        values = {tuple(row["words"]): row["median"] for row in rows}
+        assert values[tuple(one)] == pytest.approx(0.86)
+        assert values[tuple(other)] == pytest.approx(0.91)
+        assert len(calls(tmp_path)) == max(3, made_before + len(each) - 2)
+    made(study(tmp_path, seeds=[1], each=[one], minutes=9), tmp_path / "runs", 0, trainer)
+    assert len(calls(tmp_path)) == 6
 
 
 def test_ranges_are_searched_and_the_hopeless_given_up(tmp_path: Path, trainer: list[str]) -> None:
     asked = study(tmp_path, seeds=[1, 2, 3], ranges={"learner.learning_rate": {"low": 1e-5, "high": 1e-3, "log": True}})
-    rows = conduct(asked, tmp_path / "runs", 15, trainer)
+    rows = made(asked, tmp_path / "runs", 15, trainer)
     assert len(rows) == 15
     given_up = [row for row in rows if row["pruned"]]
     assert given_up
@@ -102,17 +148,17 @@ def test_disturbed_runs_are_made_again_and_not_counted(
 ) -> None:
     loads = iter([0.9, 0.1, 0.3, 0.0])
     monkeypatch.setattr(ForeignLoad, "finish", lambda self: next(loads))
-    [row] = conduct(study(tmp_path, seeds=[1, 2], choices={"x": [[]]}), tmp_path / "runs", 0, trainer)
+    [row] = made(study(tmp_path, seeds=[1, 2], choices={"x": [[]]}), tmp_path / "runs", 0, trainer)
     assert (row["seeds"], row["disturbed"]) == (2, 2)
     assert len(calls(tmp_path)) == 4
     monkeypatch.setattr(ForeignLoad, "finish", lambda self: 0.9)
-    with pytest.raises(SystemExit, match="3 runs of trial 0, seed 1 were disturbed"):
-        conduct(study(tmp_path, seeds=[1], choices={"x": [[]]}), tmp_path / "others", 0, trainer)
+    with pytest.raises(SystemExit, match="3 runs of as they are, seed 1, were disturbed"):
+        made(study(tmp_path, seeds=[1], choices={"x": [[]]}), tmp_path / "others", 0, trainer)
 
 
 def test_matches_against_a_frozen_network(tmp_path: Path, trainer: list[str]) -> None:
     asked = study(tmp_path, seeds=[4], metric="match", reference="runs/frozen", match=["games=20"], choices={"x": [[]]})
-    [row] = conduct(asked, tmp_path / "runs", 0, trainer)
+    [row] = made(asked, tmp_path / "runs", 0, trainer)
     assert row["median"] == 0.75
     assert calls(tmp_path)[1].startswith("match first.checkpoint=")
     assert calls(tmp_path)[1].endswith("second.checkpoint=runs/frozen games=20 --json")
@@ -123,6 +169,9 @@ def test_matches_against_a_frozen_network(tmp_path: Path, trainer: list[str]) ->
     ({"ranges": {"no.such": {"low": 0.0, "high": 1.0}}}, "no"),
     ({"choices": {"x": [[]]}, "pruner": "x"}, "pruner|only"),
     ({}, "either choices"),
+    ({"each": None}, "list of lists"),
+    ({"each": ["learner.optimizer=muon"]}, "list of lists"),
+    ({"each": [[]], "choices": {"x": [[]]}}, "takes the place of choices"),
     ({"choices": {"x": [[]]}, "ranges": {"learner.learning_rate": {"low": 1e-5, "high": 1e-3}}}, "either choices"),
     ({"choices": {"x": [[]]}, "metric": "match"}, "needs a reference"),
 ])
@@ -134,7 +183,7 @@ def test_a_file_that_cannot_be_meant_is_refused(tree: dict[str, Any], said: str,
 def test_a_metric_that_no_run_reports_ends_the_study(tmp_path: Path, trainer: list[str]) -> None:
     asked = study(tmp_path, metric="search_65.optimal", choices={"x": [[]]})
     with pytest.raises(SystemExit, match=r"search_65\.optimal: no run reports it at its end, only search_64"):
-        conduct(asked, tmp_path / "runs", 0, trainer)
+        made(asked, tmp_path / "runs", 0, trainer)
 
 
 def test_foreign_load_is_what_others_use(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,73 +93,108 @@ def build_graph(
     The inputs are of `precision` (fp32 | bf16).  The layers of `scales` are quantised to 8 bits, as in
     `learner.quantisation`.
     """
-    (c, h, w), n = tower.planes, tower.network
-    quantised = scales or {}
+    c, h, w = tower.planes
+    graph = _Graph(tower, batch_size, constants, scales or {})
+    planes = op.parameter([batch_size, h, w, c], _TYPES[precision])
+    x = planes if precision == "fp32" else op.convert(planes, np.float32)
+    x = graph.features(op.transpose(x, [0, 3, 1, 2]))  # the order of the bytes stays as it is
+    policy = graph.plain_policy(x) if tower.is_plain else graph.policy(x)
+    heads = [graph.ownership(x) if head == "ownership" else graph.score(x) for head in tower.heads]
+    return ov.Model([policy, op.tanh(graph.number(x, "value")), *heads], [planes])
 
-    def convolution(x: Any, name: str) -> Any:
-        kernel = constants[f"{name}.weight"]
+
+class _Graph:
+    """The layers over constants; S positions, cells H x W, filters F."""
+
+    def __init__(
+        self, tower: TowerShape, batch_size: int, constants: Mapping[str, NDArray[np.float32]],
+        scales: Mapping[str, float],
+    ) -> None:
+        self._tower, self._rows, self._constants, self._scales = tower, batch_size, constants, scales
+        self._network = tower.network
+        self._cells = tower.planes[1] * tower.planes[2]
+
+    def features(self, x: Any) -> Any:
+        """Planes [S, C, H, W] -> [S, F, H, W], what all heads read."""
+        x = op.relu(self._convolution(x, "stem"))
+        if self._tower.is_plain:
+            for layer in self._tower.layers:
+                x = op.relu(self._convolution(x, layer))
+            return x
+        for i in range(self._network.blocks):
+            y = op.relu(self._convolution(x, f"blocks.{i}.first"))
+            y = self._convolution(y, f"blocks.{i}.second")
+            if self._network.squeeze:
+                y = self._excite(y, f"blocks.{i}")
+            x = op.relu(op.add(x, y))
+        return x
+
+    def policy(self, x: Any) -> Any:
+        """`common.network.heads.PolicyHead`: features -> logits [S, A]."""
+        p, filters = op.relu(self._convolution(x, "heads.policy.features")), self._network.policy_filters
+        if self._network.policy_head != "planes":
+            return self._linear(self._reshape(p, self._rows, filters * self._cells), "heads.policy.output")
+        p = op.transpose(self._reshape(p, self._rows, filters, self._cells), [0, 2, 1])  # [S, H * W, P]
+        p = self._linear(self._reshape(p, self._rows * self._cells, filters), "heads.policy.output")
+        return self._reshape(p, self._rows, self._tower.num_actions)
+
+    def plain_policy(self, x: Any) -> Any:
+        """`common.network.heads.PlainPolicyHead`: features -> logits [S, A]."""
+        filters = op.constant(self._constants["heads.policy.output.weight"])
+        p = op.transpose(op.convolution(x, filters, [1, 1], [0, 0], [0, 0], [1, 1]), [0, 2, 3, 1])  # [S, H, W, K]
+        p = self._reshape(p, self._rows, self._tower.cell_actions * self._cells)
+        if "heads.policy.others.output.weight" in self._constants:
+            others = op.constant(self._constants["heads.policy.others.output.weight"])
+            p = op.concat([p, op.matmul(_means(x), others, False, True)], 1)
+        return op.add(p, op.constant(self._constants["heads.policy.output.bias"].reshape(1, -1)))
+
+    def number(self, x: Any, head: str) -> Any:
+        """`common.network.heads.NumbersHead` of one number: features -> [S, 1]."""
+        if self._tower.is_plain:
+            y = self._convolution(op.relu(self._convolution(x, f"heads.{head}.layer")), f"heads.{head}.features")
+        else:
+            y = op.relu(self._convolution(x, f"heads.{head}.features"))
+        y = self._reshape(y, self._rows, self._network.value_filters * self._cells)
+        return self._linear(op.relu(self._linear(y, f"heads.{head}.hidden")), f"heads.{head}.output")
+
+    def ownership(self, x: Any) -> Any:
+        """Features -> [S, H, W]."""
+        owners = op.tanh(self._convolution(x, "heads.ownership.output"))
+        return self._reshape(owners, self._rows, *self._tower.planes[1:])
+
+    def score(self, x: Any) -> Any:
+        """Features -> points [S]."""
+        return self._reshape(op.multiply(self.number(x, "score"), op.constant(np.float32(SCORE_SCALE))), self._rows)
+
+    def _excite(self, y: Any, block: str) -> Any:
+        """Squeeze and excitation of `common.network.network.Block`."""
+        both = self._linear(op.relu(self._linear(_means(y), f"{block}.squeeze")), f"{block}.excite")  # [S, 2 F]
+        halves = op.split(self._reshape(both, self._rows, 2 * self._network.filters, 1, 1), op.constant(1), 2)
+        gate, shift = halves.outputs()  # [S, F, 1, 1]
+        return op.add(op.multiply(y, op.sigmoid(gate)), shift)
+
+    def _convolution(self, x: Any, name: str) -> Any:
+        kernel = self._constants[f"{name}.weight"]
         pad = [kernel.shape[2] // 2] * 2
-        if name in quantised:
-            x = _quantised_input(x, quantised[name])
+        if name in self._scales:
+            x = _quantised_input(x, self._scales[name])
             weights = _quantised_kernel(kernel)
         else:
             weights = op.constant(kernel)
         y = op.convolution(x, weights, [1, 1], pad, pad, [1, 1])
-        return op.add(y, op.constant(constants[f"{name}.bias"].reshape(1, -1, 1, 1)))
+        return op.add(y, op.constant(self._constants[f"{name}.bias"].reshape(1, -1, 1, 1)))
 
-    def linear(x: Any, name: str) -> Any:
-        y = op.matmul(x, op.constant(constants[f"{name}.weight"]), False, True)
-        return op.add(y, op.constant(constants[f"{name}.bias"].reshape(1, -1)))
+    def _linear(self, x: Any, name: str) -> Any:
+        y = op.matmul(x, op.constant(self._constants[f"{name}.weight"]), False, True)
+        return op.add(y, op.constant(self._constants[f"{name}.bias"].reshape(1, -1)))
 
-    planes = op.parameter([batch_size, h, w, c], _TYPES[precision])
-    x = planes if precision == "fp32" else op.convert(planes, np.float32)
-    x = op.relu(convolution(op.transpose(x, [0, 3, 1, 2]), "stem"))  # the order of the bytes stays as it is
-    for layer in tower.layers if tower.is_plain else ():
-        x = op.relu(convolution(x, layer))
-    for i in range(0 if tower.is_plain else n.blocks):
-        y = op.relu(convolution(x, f"blocks.{i}.first"))
-        x = op.relu(op.add(x, convolution(y, f"blocks.{i}.second")))
-    if tower.is_plain:
-        p = _plain_policy(x, tower, batch_size, constants)
-    elif n.policy_head == "planes":
-        p = op.relu(convolution(x, "heads.policy.features"))
-        p = op.transpose(op.reshape(p, [batch_size, n.policy_filters, h * w], False), [0, 2, 1])  # [S, H * W, P]
-        p = linear(op.reshape(p, [batch_size * h * w, n.policy_filters], False), "heads.policy.output")
-        p = op.reshape(p, [batch_size, tower.num_actions], False)
-    else:
-        p = op.relu(convolution(x, "heads.policy.features"))
-        p = linear(op.reshape(p, [batch_size, n.policy_filters * h * w], False), "heads.policy.output")
-
-    def number(head: str) -> Any:
-        if tower.is_plain:
-            y = convolution(op.relu(convolution(x, f"heads.{head}.layer")), f"heads.{head}.features")
-        else:
-            y = op.relu(convolution(x, f"heads.{head}.features"))
-        y = op.relu(linear(op.reshape(y, [batch_size, n.value_filters * h * w], False), f"heads.{head}.hidden"))
-        return linear(y, f"heads.{head}.output")  # [S, 1]
-
-    outputs = [p, op.tanh(number("value"))]
-    for head in tower.heads:
-        if head == "ownership":
-            owners = op.tanh(convolution(x, "heads.ownership.output"))
-            outputs.append(op.reshape(owners, [batch_size, h, w], False))
-        else:
-            points = op.multiply(number("score"), op.constant(np.float32(SCORE_SCALE)))
-            outputs.append(op.reshape(points, [batch_size], False))
-    return ov.Model(outputs, [planes])
+    def _reshape(self, x: Any, *shape: int) -> Any:
+        return op.reshape(x, list(shape), False)
 
 
-def _plain_policy(x: Any, tower: TowerShape, batch_size: int, constants: Mapping[str, NDArray[np.float32]]) -> Any:
-    """`common.network.heads.PlainPolicyHead`: features [S, F, H, W] -> logits [S, A]."""
-    _, h, w = tower.planes
-    filters = op.constant(constants["heads.policy.output.weight"])
-    p = op.transpose(op.convolution(x, filters, [1, 1], [0, 0], [0, 0], [1, 1]), [0, 2, 3, 1])  # [S, H, W, K]
-    p = op.reshape(p, [batch_size, tower.cell_actions * h * w], False)
-    if "heads.policy.others.output.weight" in constants:
-        mean = op.reduce_mean(x, op.constant(np.array([2, 3])), False)  # [S, F]
-        others = op.constant(constants["heads.policy.others.output.weight"])
-        p = op.concat([p, op.matmul(mean, others, False, True)], 1)
-    return op.add(p, op.constant(constants["heads.policy.output.bias"].reshape(1, -1)))
+def _means(x: Any) -> Any:
+    """[S, F, H, W] -> [S, F]."""
+    return op.reduce_mean(x, op.constant(np.array([2, 3])), False)
 
 
 def _quantised_input(x: Any, largest: float) -> Any:

@@ -1,16 +1,16 @@
 """Games for a value network: two policies that never change play them, and one position of each is learned from."""
 
 from collections.abc import Sequence
-from typing import Any, cast
 
 from shusaku.actors.evaluators.evaluator import Evaluator, Runtime
 from shusaku.actors.evaluators.factory import make_evaluator
 from shusaku.actors.evaluators.network import NetworkEvaluator
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
 from shusaku.common._core import Game, GameBatch
-from shusaku.common.config.schema import Config, InferenceConfig, NetworkConfig, SelfPlayConfig, ValueConfig
+from shusaku.common.config.schema import Config, InferenceConfig, SelfPlayConfig, ValueConfig
 from shusaku.common.config.search import SearchConfig
 from shusaku.common.messages import GameRecord, Leaves, Weights
+from shusaku.common.network.weights import network_config
 from shusaku.common.stage_timer import StageTimer
 
 VERSION = 0  # of the rows: neither network is a version of the run
@@ -93,7 +93,7 @@ def evaluator_of(
     game: Game, inference: InferenceConfig, weights: Weights, size: int, timer: StageTimer | None = None
 ) -> Evaluator:
     """An evaluator of these weights, for `size` positions at once."""
-    network = NetworkConfig(**cast(dict[str, Any], weights.network))
+    network = network_config(weights)
     evaluator = make_evaluator(game, inference, network, size, timer)
     evaluator.load(weights)
     return evaluator

@@ -12,7 +12,6 @@ import json
 import shlex
 import sys
 from pathlib import Path
-from typing import Any, cast
 
 import numpy as np
 
@@ -21,9 +20,9 @@ from shusaku.actors.evaluators.factory import make_bucketed_evaluator
 from shusaku.actors.policy_games.paired_games import LEARNS, OPPOSES, PairedGames
 from shusaku.actors.self_play import ActorIdentity
 from shusaku.common._core import Game
-from shusaku.common.config.schema import Config, InferenceConfig, NetworkConfig
+from shusaku.common.config.schema import Config, InferenceConfig
 from shusaku.common.config.search import PolicyOnlyConfig
-from shusaku.common.network.weights import load_weights
+from shusaku.common.network.weights import load_weights, network_config
 from shusaku.deploy.run.chosen_weights import find_weights
 from shusaku.learner.opponent_pool import FOLDER
 from shusaku.learner.policy_gradient import START
@@ -44,7 +43,7 @@ def main() -> None:
     options = parser.parse_args()
     newest = find_weights(Config(), "run", str(options.run)).weights
     opponent = load_weights(options.against or options.run / FOLDER / START)
-    game, network = Game(newest.game, newest.params), NetworkConfig(**cast(dict[str, Any], newest.network))
+    game, network = Game(newest.game, newest.params), network_config(newest)
     evaluators = [make_bucketed_evaluator(game, InferenceConfig(precision=options.precision), network, AT_ONCE)
                   for _ in (LEARNS, OPPOSES)]
     size = min(AT_ONCE, options.games - options.games % 2)

@@ -1,14 +1,15 @@
 """How far a value network and the mean of rollouts are from the outcome, by the stage of the game.
 
-    python -m benchmarks.strength.value_error RUN_DIR [--rollout FILE] [--positions 500] [--rollouts 100]
+    python -m benchmarks.strength.value_error RUN [--rollout FILE] [--positions 500] [--rollouts 100]
         [--records DIR] [--estimates value uniform rollout supervised reinforced] [--record]
 
-RUN_DIR is a run of games for a value network (experiment=alphago_9x9_value).  Each position is judged by its network
-in one evaluation, and by the mean outcome of rollouts that each of these policies plays from there: evenly among the
-legal moves, the rollout policy of --rollout FILE, the supervised and the reinforced policy of that run.  Printed is the
-mean of (z - v)^2 by how many moves were made, z and v in [-1, 1]: Silver et al. 2016, figure 2b.  The positions are
-those of the run's test games, from which it never learned, or one of each game of --records DIR, a directory of record
-logs.
+RUN is a run of games for a value network (experiment=alphago_9x9_value), or a directory with value.safetensors,
+imitation.safetensors and reinforce.safetensors, such as benchmarks/networks/alphago_9x9.  Each position is judged by
+its network in one evaluation, and by the mean outcome of rollouts that each of these policies plays from there:
+evenly among the legal moves, the rollout policy of --rollout FILE, the supervised and the reinforced policy of RUN.
+Printed is the mean of (z - v)^2 by how many moves were made, z and v in [-1, 1]: Silver et al. 2016, figure 2b.  The
+positions are those of the run's test games, from which it never learned, or one of each game of --records DIR, a
+directory of record logs.
 """
 
 import argparse
@@ -31,7 +32,7 @@ from shusaku.common._core import Game, Position, Rollouts, SearchBatch
 from shusaku.common.codec import decode_record
 from shusaku.common.config.schema import Config, InferenceConfig
 from shusaku.common.config.search import PolicyOnlyConfig
-from shusaku.common.messages import GameRecord
+from shusaku.common.messages import GameRecord, Weights
 from shusaku.common.network.weights import load_weights
 from shusaku.common.search import Evaluate, search_options, search_positions, step
 from shusaku.deploy.run.change_over import is_of_one_process
@@ -47,6 +48,7 @@ from shusaku.replay.row_window import is_test_game
 BATCH = 256  # games that are played at once
 FILE = "value_error.jsonl"
 SAMPLED = PolicyOnlyConfig(temperature_plies=0, temperature_final=1.0, cache=0)  # moves drawn from the softmax
+KEPT = {"value": "value.safetensors", "supervised": "imitation.safetensors", "reinforced": "reinforce.safetensors"}
 ESTIMATES = ("value", "uniform", "rollout", *POLICIES)
 
 
@@ -59,7 +61,7 @@ class Judged(NamedTuple):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path)
+    parser.add_argument("run", metavar="RUN", type=Path)
     parser.add_argument("--records", type=Path, help="record logs of other games, whose positions are judged instead")
     parser.add_argument("--rollout", type=Path, help="a rollout policy, as `shusaku rollout` writes it")
     parser.add_argument("--estimates", nargs="+", choices=ESTIMATES, default=ESTIMATES, help="only these; games of the "
@@ -71,16 +73,17 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--record", action="store_true", help=f"append the result to benchmarks/results/{FILE}")
     options = parser.parse_args()
-    tree = find_config(options.run).tree
-    game = Game(tree["game"]["name"], dict(tree["game"].get("params") or {}))
-    share = float(tree["replay"].get("test_share", 0))
+    is_kept = (options.run / KEPT["value"]).exists()
+    share = 0.0 if is_kept else float(find_config(options.run).tree["replay"].get("test_share", 0))
     if not (share or options.records):
-        parser.error(f"{options.run} has no test games (replay.test_share=0); name other games by --records")
+        parser.error(f"{options.run} has no test games; name other games by --records")
     positions = list(islice(_of_records(options.records, options.seed) if options.records
                             else _of_tests(options.run, share), options.positions))
     if not positions:
         parser.error("there is no game to take positions from")
-    result = _measure(options.run, game, positions, options)
+    networks = {name: _kept_network(options.run, name) if is_kept else _network_of(options.run, name)
+                for name in ("value", *POLICIES) if name in options.estimates or name == "value"}
+    result = _measure(networks, positions, options)
     print(_table(result, positions, options.stage))
     line = _summary(result, positions, options.stage)
     print(json.dumps(line))
@@ -119,13 +122,24 @@ def _judged(played: GameRecord, ply: int) -> Judged:
     return Judged(played.actions[:ply].tolist(), played.outcome if ply % 2 == 0 else -played.outcome)
 
 
+def _network_of(run: Path, name: str) -> Weights:
+    """The value network of a run, or a policy that played its games."""
+    if name == "value":
+        return find_weights(Config(), "RUN_DIR", str(run)).weights
+    return load_weights(run / POLICIES_FOLDER / f"{name}.safetensors")
+
+
+def _kept_network(directory: Path, name: str) -> Weights:
+    return load_weights(directory / KEPT[name])
+
+
 def _measure(
-    run: Path, game: Game, positions: Sequence[Judged], options: argparse.Namespace
+    networks: dict[str, Weights], positions: Sequence[Judged], options: argparse.Namespace
 ) -> dict[str, NDArray[np.float64]]:
     """Estimate of each position, for the player to move, by each of ESTIMATES that there is."""
     inference = InferenceConfig(precision=options.precision)
-    weights = find_weights(Config(), "RUN_DIR", str(run)).weights
-    value = evaluator_of(game, inference, weights, BATCH)
+    game = Game(networks["value"].game, dict(networks["value"].params))
+    value = evaluator_of(game, inference, networks["value"], BATCH)
     results = search_positions(game, [_at(game, judged) for judged in positions], SAMPLED, value, batch=BATCH)
     estimates = {"value": np.array([result.raw_value for result in results], np.float64)}
     files = {"uniform": ""} | ({"rollout": str(options.rollout)} if options.rollout else {})
@@ -139,10 +153,9 @@ def _measure(
         print(f"{name}: {len(positions) * options.rollouts:,} games in {time.perf_counter() - begin:.1f} s",
               file=sys.stderr)
     players: dict[str, tuple[Game, Evaluate]] = {}
-    for name in (name for name in POLICIES if name in options.estimates):
-        policy = load_weights(run / POLICIES_FOLDER / f"{name}.safetensors")
-        own = game_of(game, policy)
-        players[name] = own, evaluator_of(own, inference, replace(policy, scales={}), BATCH)
+    for name in (name for name in POLICIES if name in networks):
+        own = game_of(game, networks[name])
+        players[name] = own, evaluator_of(own, inference, replace(networks[name], scales={}), BATCH)
     for number, (name, (own, evaluate)) in enumerate(players.items()):
         begin = time.perf_counter()
         estimates[name], plies = _rollouts(own, positions, options.rollouts, evaluate, options.seed + number)

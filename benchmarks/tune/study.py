@@ -1,6 +1,7 @@
 """Compares settings at equal time: a trial is a whole `shusaku train`, learner included, on all cores of the machine.
 
     python -m benchmarks.tune.study benchmarks/tune/studies/FILE.yaml [--dir runs/studies] [--trials N] [--record]
+        [--begin-within MINUTES]
 
 The file says what is compared:
 
@@ -12,19 +13,28 @@ The file says what is compared:
     match: [games=200, search.simulations=64]  # with these words
     choices:                              # every combination is tried; a list of words has several settings at once
       value label: [[], [learner.root_value_share=0.5]]
+    each:                                 # or, instead of choices: nothing of this, and each of these lists alone
+      - [learner.optimizer=muon]
     ranges:                               # or, with --trials, values that Optuna draws (TPE)
       learner.learning_rate: {low: 3.0e-4, high: 3.0e-3, log: true}
 
-With ranges, a trial that is behind the median of the others after a seed is given up (Optuna's MedianPruner).  The
-same command goes on with a study that was killed: finished runs are kept, and a run goes on from its checkpoint.
+With choices, all trials have had a seed before the next seed begins, so that the runs of a seed lie close together in
+time; each is compared with the run of that seed that changes nothing.  With ranges, a trial that is behind the median
+of the others after a seed is given up (Optuna's MedianPruner).
+
+The same command goes on with a study that was killed: finished runs are kept, and a run goes on from its checkpoint.
+With --record each finished run is a line of benchmarks/results/study_runs.jsonl at once, and is not made again, also
+not on another machine with the same processor; each line names its commit.  --begin-within ends a study in time.
 
 A machine with other work (more than 0.2 cores) is refused; a run beside which such work began is marked, kept out of
 the medians, and made again.
 """
 
 import argparse
+import hashlib
 import itertools
 import json
+import re
 import shlex
 import shutil
 import statistics
@@ -41,7 +51,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
-from benchmarks.lib import ROOT, record
+from benchmarks.lib import ROOT, machine, read_results, record
 from benchmarks.tune.foreign_load import MOST, ForeignLoad
 from shusaku.common.errors import UsageError
 from shusaku.common.metrics import read_metrics
@@ -52,7 +62,8 @@ FINAL = "final_strength"  # source of the metrics at the end of a run
 LOOK_SECONDS = 3.0  # at the machine before a study
 AGAIN = 3  # runs of a seed until one is not disturbed
 COUNTS = ("games", "rows", "steps", "evaluations")  # of a run, shown beside its time
-KEYS = {"base", "minutes", "seeds", "metric", "reference", MATCH, "choices", "ranges"}
+KEYS = {"base", "minutes", "seeds", "metric", "reference", MATCH, "choices", "each", "ranges"}
+RUNS_FILE = "study_runs.jsonl"
 
 
 @dataclass(frozen=True)
@@ -76,9 +87,16 @@ class Study:
         if not isinstance(tree, dict) or not {"base", "minutes", "metric"} <= tree.keys() <= KEYS:
             raise UsageError(f"{path}: a study has base, minutes and metric, and of the others only "
                              f"{', '.join(sorted(KEYS - {'base', 'minutes', 'metric'}))}")
+        if "each" in tree:
+            each = tree.pop("each")
+            if "choices" in tree or not _is_lists_of_words(each):
+                raise UsageError(f"{path}: each is a list of lists of settings, such as [[learner.optimizer=muon]], "
+                                 "and takes the place of choices")
+            tree["choices"] = {"each": [[], *each]}
         study = cls(path.stem, **tree)
         if bool(study.choices) == bool(study.ranges):
-            raise UsageError(f"{path}: give either choices, all of which are tried, or ranges that Optuna draws from")
+            raise UsageError(f"{path}: give either choices (or each), all of which are tried, or ranges that Optuna "
+                             "draws from")
         if (study.metric == MATCH) != bool(study.reference):
             raise UsageError(f"{path}: metric: match needs a reference, and other metrics take none")
         for parameters in study.combinations() or [{key: limits["low"] for key, limits in study.ranges.items()}]:
@@ -91,6 +109,12 @@ class Study:
             return []
         indices = itertools.product(*(range(len(options)) for options in self.choices.values()))
         return [dict(zip(self.choices, combination, strict=True)) for combination in indices]
+
+    def identity(self, words: list[str], seed: int) -> dict[str, Any]:
+        """What tells a run from any other one, of this study and of others."""
+        against = {"reference": self.reference, MATCH: self.match} if self.reference else {}
+        return {"base": self.base, "minutes": self.minutes, "metric": self.metric, **against, "words": words,
+                "seed": seed}
 
     def words(self, parameters: dict[str, Any]) -> list[str]:
         """Overrides of a trial."""
@@ -110,38 +134,88 @@ class Study:
         return found
 
 
+def _named(words: list[str]) -> str:
+    return " ".join(words) or "as they are"
+
+
+def _is_lists_of_words(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(
+        isinstance(words, list) and all(isinstance(word, str) for word in words) for words in value)
+
+
+class Ledger:
+    """The finished runs of studies among the results of the repository, which outlive the machine."""
+
+    def __init__(self, command: str, file: Path | str = RUNS_FILE) -> None:
+        self._command, self._file = command, file
+
+    def find(self, identity: dict[str, Any]) -> dict[str, Any] | None:
+        """The newest run of this identity on such a processor."""
+        for line in reversed(read_results(self._file)):
+            if processor_of(line["machine"]) == processor_of(machine()) and identity.items() <= line.items():
+                return line
+        return None
+
+    def add(self, run: dict[str, Any]) -> None:
+        record(self._file, self._command, **run)
+
+
+def processor_of(machine: str) -> str:
+    """What `benchmarks.lib.machine` says without the clock rate, which changes from hour to hour."""
+    return re.sub(r", [\d.]+ GHz", "", machine)
+
+
 class Runs:
     """Makes the runs of a study, or finds those that were made before."""
 
-    def __init__(self, study: Study, directory: Path, trainer: list[str]) -> None:
-        """`trainer`: the words before those of a `shusaku` command."""
-        self._study, self._directory, self._trainer = study, directory, trainer
+    def __init__(self, study: Study, directory: Path, trainer: list[str], ledger: Ledger | None = None,
+                 begin_within: float = float("inf")) -> None:
+        """`trainer`: the words before those of a `shusaku` command; `begin_within`: seconds from now."""
+        self._study, self._directory, self._trainer, self._ledger = study, directory, trainer, ledger
+        self._last_begin = time.monotonic() + begin_within
 
-    def result(self, trial: int, words: list[str], seed: int) -> dict[str, Any]:
+    def result(self, words: list[str], seed: int) -> dict[str, Any]:
         """Of a run that nothing disturbed; SystemExit if there was none in `AGAIN` of them, or one failed."""
+        identity = self._study.identity(words, seed)
         for attempt in range(AGAIN):
-            folder = self._directory / f"trial-{trial:03}" / f"seed-{seed}-{attempt}"
+            folder = self._folder(identity, attempt)
             file = folder.with_suffix(".json")
+            known = self._ledger.find(identity) if self._ledger else None
             if not file.exists():
-                made = self._make(words, seed, folder)
+                made = known or {**identity, **self._make(words, seed, folder)}
+                file.parent.mkdir(parents=True, exist_ok=True)
                 file.with_suffix(".part").write_text(json.dumps(made))
                 file.with_suffix(".part").rename(file)
                 shutil.rmtree(folder / "redis", ignore_errors=True)
             found: dict[str, Any] = json.loads(file.read_text())
             if found["foreign_cores"] <= MOST:
+                if self._ledger and not known:
+                    self._ledger.add(found)
                 return found
-            print(f"trial {trial}, seed {seed}: {found['foreign_cores']:.2f} cores of other programs: not counted")
-        sys.exit(f"{AGAIN} runs of trial {trial}, seed {seed} were disturbed; end the other work, and give the same "
+            print(f"{_named(words)}, seed {seed}: {found['foreign_cores']:.2f} cores of other programs: not counted")
+        sys.exit(f"{AGAIN} runs of {_named(words)}, seed {seed}, were disturbed; end the other work, and give the same "
                  "command again")
+
+    def disturbed(self, words: list[str]) -> int:
+        """How many runs with these words do not count."""
+        files = [self._folder(self._study.identity(words, seed), attempt).with_suffix(".json")
+                 for seed in self._study.seeds for attempt in range(AGAIN)]
+        return sum(json.loads(file.read_text())["foreign_cores"] > MOST for file in files if file.exists())
+
+    def _folder(self, identity: dict[str, Any], attempt: int) -> Path:
+        digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
+        return self._directory / f"{digest}-{attempt}"
 
     def _make(self, words: list[str], seed: int, folder: Path) -> dict[str, Any]:
         study = self._study
+        if time.monotonic() > self._last_begin:
+            sys.exit(f"--begin-within is over before {_named(words)}, seed {seed}; give the same command again for the "
+                     "runs that are missing")
         command = ["train", *study.base, *words, f"run.seed={seed}", f"run.minutes={study.minutes:g}",
                    f"run.dir={folder}", "rater.enabled=false"]
         began = time.monotonic()
         foreign, summary = self._call(command)
-        result = {"words": words, "seed": seed, "foreign_cores": round(foreign, 3),
-                  "seconds": round(time.monotonic() - began, 1),
+        result = {"foreign_cores": round(foreign, 3), "seconds": round(time.monotonic() - began, 1),
                   **{name: summary[name] for name in COUNTS if name in summary}, "evaluations": evaluations_of(folder)}
         return {**result, "value": self._measure(folder)}
 
@@ -181,32 +255,44 @@ def evaluations_of(run: Path) -> int:
     return round(total)
 
 
-def conduct(study: Study, directory: Path, trials: int, trainer: list[str]) -> list[dict[str, Any]]:
-    """Makes what is missing of the study; all trials, the best one first."""
+def conduct(study: Study, directory: Path, trials: int, runs: Runs) -> list[dict[str, Any]]:
+    """Makes what is missing of the study; a row for each trial, the best one first."""
     directory.mkdir(parents=True, exist_ok=True)
+    rows = _try_all(study, runs) if study.choices else _search(study, directory, trials, runs)
+    return sorted(rows, key=lambda row: -row["median"])
+
+
+def _try_all(study: Study, runs: Runs) -> list[dict[str, Any]]:
+    combinations = [study.words(combination) for combination in study.combinations()]
+    results = [[runs.result(words, seed) for words in combinations] for seed in study.seeds]
+    rows = [_row(words, list(of_trial), runs) for words, of_trial in zip(combinations, zip(*results, strict=True),
+                                                                         strict=True)]
+    base = next((row["values"] for row in rows if not row["words"]), None)
+    for row in rows if base else ():
+        row["more"] = statistics.median(own - other for own, other in zip(row["values"], base, strict=True))
+    return rows
+
+
+def _search(study: Study, directory: Path, trials: int, runs: Runs) -> list[dict[str, Any]]:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    pruner = optuna.pruners.NopPruner() if study.choices else optuna.pruners.MedianPruner(n_warmup_steps=0)
     storage = JournalStorage(JournalFileBackend(str(directory / "optuna.log")))
     seen = optuna.create_study(study_name=study.name, storage=storage, direction="maximize", load_if_exists=True,
-                               sampler=optuna.samplers.TPESampler(seed=1), pruner=pruner)
-    for combination in study.combinations():
-        seen.enqueue_trial(combination, skip_if_exists=True)
-    runs = Runs(study, directory, trainer)
+                               sampler=optuna.samplers.TPESampler(seed=1),
+                               pruner=optuna.pruners.MedianPruner(n_warmup_steps=0))
     for begun in seen.get_trials(states=[TrialState.RUNNING]):  # of a study that was killed
         _try(seen, optuna.trial.Trial(seen, begun._trial_id), study, runs)
-    wanted = len(study.combinations()) or trials
-    while sum(trial.state.is_finished() for trial in seen.trials) < wanted:
+    while sum(trial.state.is_finished() for trial in seen.trials) < trials:
         _try(seen, seen.ask(study.distributions()), study, runs)
-    return [_row(trial, study, directory) for trial in sorted(
-        (trial for trial in seen.trials if trial.state.is_finished()),
-        key=lambda trial: -(trial.value if trial.value is not None else float("-inf")))]
+    return [_row(words, [runs.result(words, seed) for seed in study.seeds[: len(trial.intermediate_values)]], runs,
+                 is_pruned=trial.state is TrialState.PRUNED)
+            for trial in seen.trials if trial.state.is_finished() and (words := study.words(trial.params))]
 
 
 def _try(seen: optuna.Study, trial: optuna.trial.Trial, study: Study, runs: Runs) -> None:
     """The runs of a trial, one seed after the other, until it is behind."""
     values: list[float] = []
     for number, seed in enumerate(study.seeds):
-        values.append(runs.result(trial.number, study.words(trial.params), seed)["value"])
+        values.append(runs.result(study.words(trial.params), seed)["value"])
         if number not in seen.trials[trial.number].intermediate_values:
             trial.report(values[-1], number)
         if number + 1 < len(study.seeds) and trial.should_prune():
@@ -215,16 +301,14 @@ def _try(seen: optuna.Study, trial: optuna.trial.Trial, study: Study, runs: Runs
     seen.tell(trial.number, statistics.median(values))
 
 
-def _row(trial: optuna.trial.FrozenTrial, study: Study, directory: Path) -> dict[str, Any]:
-    files = sorted((directory / f"trial-{trial.number:03}").glob("seed-*.json"))
-    runs = [run for run in map(json.loads, (file.read_text() for file in files)) if run["foreign_cores"] <= MOST]
-    values = [run["value"] for run in runs]
+def _row(words: list[str], results: list[dict[str, Any]], runs: Runs, *, is_pruned: bool = False) -> dict[str, Any]:
+    values = [result["value"] for result in results]
     return {
-        "trial": trial.number, "words": study.words(trial.params), "pruned": trial.state is TrialState.PRUNED,
-        "values": values, "median": statistics.median(values), "seeds": len(values),
-        **{name: statistics.median([run[name] for run in runs]) for name in COUNTS if all(name in run for run in runs)},
-        "seconds": statistics.median([run["seconds"] for run in runs]),
-        "disturbed": len(files) - len(runs),
+        "words": words, "pruned": is_pruned, "values": values, "median": statistics.median(values),
+        "seeds": len(values),
+        **{name: statistics.median([result[name] for result in results])
+           for name in (*COUNTS, "seconds") if all(name in result for result in results)},
+        "disturbed": runs.disturbed(words),
     }
 
 
@@ -233,7 +317,10 @@ def main() -> None:
     parser.add_argument("study", type=Path)
     parser.add_argument("--dir", type=Path, default=Path("runs/studies"))
     parser.add_argument("--trials", type=int, default=20, help="with ranges: how many in all")
-    parser.add_argument("--record", action="store_true", help="append the result to studies.jsonl of the results")
+    parser.add_argument("--begin-within", type=float, default=float("inf"), metavar="MINUTES",
+                        help="no run begins later than that")
+    parser.add_argument("--record", action="store_true",
+                        help=f"append each run to {RUNS_FILE} of the results, and the whole to studies.jsonl")
     options = parser.parse_args()
     try:
         study = Study.read(options.study)
@@ -243,15 +330,18 @@ def main() -> None:
     time.sleep(LOOK_SECONDS)
     if (foreign := load.finish()) > MOST:
         sys.exit(f"other programs use {foreign:.2f} cores of this machine; end them, since trials compare equal times")
-    trainer = [sys.executable, "-m", "shusaku"]
-    rows = conduct(study, options.dir / study.name, options.trials, trainer)
+    command = shlex.join(["python", "-m", "benchmarks.tune.study", *sys.argv[1:]])
+    directory = options.dir / study.name
+    runs = Runs(study, directory, [sys.executable, "-m", "shusaku"], Ledger(command) if options.record else None,
+                60 * options.begin_within)
+    rows = conduct(study, directory, options.trials, runs)
     for row in rows:
         spread = f"{min(row['values']):.4f} to {max(row['values']):.4f}"
         counts = ", ".join(f"{row[name]:,.0f} {name}" for name in COUNTS if name in row)
-        print(f"{row['median']:.4f} ({spread}, {row['seeds']} seeds{', given up' if row['pruned'] else ''}): "
-              f"{' '.join(row['words']) or 'as they are'}; {counts}")
+        more = f", {row['more']:+.4f} beside as they are" if row.get("more") else ""
+        print(f"{row['median']:.4f} ({spread}, {row['seeds']} seeds{more}{', given up' if row['pruned'] else ''}): "
+              f"{_named(row['words'])}; {counts}")
     if options.record:
-        command = shlex.join(["python", "-m", "benchmarks.tune.study", *sys.argv[1:]])
         record("studies.jsonl", command, study=study.name, metric=study.metric, minutes=study.minutes, trials=rows)
 
 

@@ -45,7 +45,8 @@ _LIMITS: Limits = [
     (one_of("linear", "planes"), ["network.policy_head"]),
     (one_of("residual", "plain"), ["network.tower"]),
     (one_of("reject", "draw"), ["records.unknown"]),
-    (one_of("sgd", "adam", "adamw"), ["learner.optimizer"]),
+    (one_of("sgd", "adam", "adamw", "muon"), ["learner.optimizer"]),
+    (one_of("squared", "cross_entropy"), ["learner.value_loss"]),
     (one_of("constant", "cosine", "step", "cooldown"), ["learner.schedule"]),
     (number(at_least=0), [
         "run.minutes", "run.evaluations", "run.seed", "run.checkpoint_seconds", "run.keep_every_minutes",
@@ -68,6 +69,7 @@ _LIMITS: Limits = [
     (number(at_least=30), ["cluster.stuck_seconds"]),
     (number(at_least=0), ["cluster.autoscaler_cpus"]),
     (number(", a port; 0 takes any free one", at_least=0, at_most=65535), ["run.http_port", "view.port"]),
+    (number(at_least=0, at_most=4096), ["network.squeeze"]),
     (number(at_least=0, at_most=256), ["network.blocks", "match.engines", "engine.threads"]),
     (number(at_least=1, at_most=64), ["engine.leaves"]),
     (number(at_least=1, at_most=1 << 20), ["engine.megabytes"]),
@@ -202,6 +204,8 @@ def _conditions(config: Config) -> Iterator[_Condition]:
            "must be an even number from 2 on, because every opening is played twice, with sides swapped")
     yield ("network.policy_head", config.network.tower == "residual" or config.network.policy_head == "linear",
            "network.tower=plain has a policy head of its own, one filter for each action of a cell; leave it out")
+    yield ("network.squeeze", config.network.tower == "residual" or not config.network.squeeze,
+           "network.tower=plain has no residual blocks; leave it out")
     yield "games", config.games <= 100_000, "must be at most 100000"
     for key, games in (("rater.games", config.rater.games), ("gate.games", config.gate.games)):
         yield (key, games % 2 == 0, "must be an even number, because every opening is played twice, with sides swapped")

@@ -191,6 +191,7 @@ class NetworkConfig:
     value_filters: int = 1  # channels of the value head before its linear layers
     value_hidden: int = 64  # width of the value head's hidden layer
     policy_head: str = "linear"  # linear | planes: each cell's features say the logits of its own A / (H W) actions
+    squeeze: int = 0  # width of squeeze and excitation in each residual block, which sees the whole board; 0: none
     tower: str = "residual"  # residual | plain: 5x5 and then 3x3 layers, no norms, a policy bias for each action
 
 
@@ -211,11 +212,12 @@ class LearnerConfig(OnDevice):
     steps: int = 0  # gradient steps that end a run, summed over resumes, if its minutes do not; 0: any number
     targets: list[str] = field(default_factory=lambda: ["policy", "value"])  # what is learned
     publish_heads: list[str] = field(default_factory=list)  # ownership, score: sent with the weights, for engines
-    optimizer: str = "adamw"  # sgd | adam | adamw
+    optimizer: str = "adamw"  # sgd | adam | adamw | muon (3x3 kernels of the blocks; the rest as adamw)
     learning_rate: float = 1e-3  # after the warm-up, at the head of the schedule
-    momentum: float = 0.9  # sgd only
-    weight_decay: float = 1e-4  # c of c * |theta|^2; decoupled with adamw
-    value_weight: float = 1.0  # of (z - v)^2 beside the policy's cross entropy
+    momentum: float = 0.9  # of sgd and muon (0.95 is usual for muon)
+    weight_decay: float = 1e-4  # c of c * |theta|^2; decoupled with adamw and muon
+    value_weight: float = 1.0  # of the value's loss beside the policy's cross entropy
+    value_loss: str = "squared"  # squared: (z - v)^2 | cross_entropy: of the expected score (1 + v) / 2
     root_value_share: float = 0.0  # r of the value's label (1 - r) z + r q, q what the search said (lc0: q_ratio)
     value_lambda: float = 0.0  # of that q: 0: of this position; up to 1: of the next plies and the end, too
     short_term_weight: float = 0.6  # of each short-term value: what the searches of the next plies say (KataGo)

@@ -12,6 +12,7 @@ from shusaku.common.network.target import Labels, Target
 from shusaku.common.network.tower import SCORE_SCALE
 
 SCORE_DELTA = 12.0  # points from which an error counts linearly (KataGo: python/metrics_pytorch.py)
+SMALLEST = 2.0**-24  # distance of a float32 below 1 from it
 MOVES_SCALE = 20.0  # of the head's output, in plies (lc0: training, tf/tfprocess.py, moves_left_loss)
 MOVES_DELTA = 10.0  # plies from which an error counts linearly (the same)
 
@@ -20,6 +21,9 @@ class Value(Target):
     """How the game ends: (y - v)^2 with y = (1 - r) z + r q; r is 0 if only the end of the game counts.
 
     q is the search's value of the root (lc0: q_ratio).  `learner.blunder_gap` decides how far back z reaches.
+    `learner.value_loss=cross_entropy`: (1 + v) / 2 is the expected score, 0 lost, 1/2 drawn, 1 won, and the loss is its
+    cross entropy with (1 + y) / 2.  A value that is sure and wrong costs more, and has a gradient up to a logit of 9,
+    where tanh rounds to 1; around v = 0 the gradient by v is half of the square's.
     """
 
     name = "value"
@@ -27,6 +31,7 @@ class Value(Target):
     def __init__(self, config: LearnerConfig) -> None:
         super().__init__(config)
         self._root_share = config.root_value_share
+        self._is_entropy = config.value_loss == "cross_entropy"
         self.columns = ("outcome", "root_values") if self._root_share else ("outcome",)
 
     def head(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> nn.Module:
@@ -35,7 +40,12 @@ class Value(Target):
 
     def loss(self, prediction: Tensor, batch: Labels) -> Tensor:
         """See `Target`."""
-        return (self._label(batch) - prediction.float()).square()  # [B]
+        label, value = self._label(batch), prediction.float()  # [B]
+        if not self._is_entropy:
+            return (label - value).square()
+        # 1 - v is exact for v near 1, where (1 + v) / 2 is not.
+        won, lost = (torch.log(side.clamp(min=SMALLEST) / 2) for side in (1 + value, 1 - value))
+        return -((1 + label) * won + (1 - label) * lost) / 2
 
     def metrics(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
         """error: |z - v|."""

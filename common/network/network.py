@@ -21,17 +21,23 @@ from shusaku.common.network.tower import Tensors, initial_tensor
 
 
 class Block(nn.Module):
-    """Two normed 3x3 convolutions and a skip."""
+    """Two normed 3x3 convolutions, squeeze and excitation if it has a width, and a skip."""
 
-    def __init__(self, filters: int) -> None:
+    def __init__(self, filters: int, squeeze: int = 0) -> None:
         super().__init__()
         self.first = Normed(filters, filters, 3)
         self.second = Normed(filters, filters, 3)
+        self.squeeze = nn.Linear(filters, squeeze) if squeeze else None
+        self.excite = nn.Linear(squeeze, 2 * filters) if squeeze else None
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, F, H, W] -> [B, F, H, W]."""
         # In place where autograd keeps the result anyway (ReLU) or keeps nothing (sum): less memory traffic.
         y = self.second(F.relu(self.first(x), inplace=True))
+        if self.squeeze is not None and self.excite is not None:
+            both = self.excite(F.relu(self.squeeze(y.mean((2, 3)))))  # [B, 2 F]
+            gate, shift = both[:, :, None, None].chunk(2, 1)  # [B, F, 1, 1]
+            y = torch.addcmul(shift, y, torch.sigmoid(gate))
         return F.relu(y.add_(x), inplace=True)
 
 
@@ -62,7 +68,7 @@ class Network(nn.Module):
             self.layers = nn.Sequential(*(Layer(config.filters, config.filters, 3) for _ in range(config.blocks)))
         else:
             self.stem = Normed(planes[0], config.filters, 3)
-            self.blocks = nn.Sequential(*(Block(config.filters) for _ in range(config.blocks)))
+            self.blocks = nn.Sequential(*(Block(config.filters, config.squeeze) for _ in range(config.blocks)))
         chosen = targets or make_targets(LearnerConfig())
         self.heads = nn.ModuleDict({t.name: t.head(planes[1:], num_actions, config) for t in chosen})
         load_tensors(self, {name: initial_tensor(name, tuple(t.shape), seed) for name, t in named_tensors(self)})

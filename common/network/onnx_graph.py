@@ -81,10 +81,24 @@ class _Graph:
         for i in range(0 if self._tower.is_plain else self._tower.network.blocks):
             y = self._relu(self._convolution(x, f"blocks.{i}.first"))
             y = self._convolution(y, f"blocks.{i}.second")
+            if self._tower.network.squeeze:
+                y = self._excite(y, f"blocks.{i}")
             x = self._relu(self._node("Add", [x, y], f"blocks.{i}"))
         heads = dict.fromkeys(name.split(".")[1] for name in self._own if name.startswith("heads."))
         for head in sorted(heads, key=list(MEANINGS).index):
             self._head(x, head)
+
+    def _excite(self, x: str, block: str) -> str:
+        """Squeeze and excitation of `network.Block`."""
+        y = self._node("ReduceMean", [x], f"{block}.means", axes=[2, 3], keepdims=0)  # [B, F]
+        y = self._linear(self._relu(self._linear(y, f"{block}.squeeze")), f"{block}.excite")
+        y = self._reshape(y, [0, 2, -1, 1, 1])  # [B, 2, F, 1, 1]: gate and shift
+        halves = [f"{block}.gate", f"{block}.shift"]
+        for number, half in enumerate(halves):
+            index = self._constant(f"{half}.index", np.int64(number))
+            self._node("Gather", [y, index], half, axis=1)  # [B, F, 1, 1]
+        gate = self._node("Sigmoid", halves[:1], f"{block}.sigmoid")
+        return self._node("Add", [self._node("Mul", [x, gate], f"{block}.gated"), halves[1]], f"{block}.excited")
 
     def _head(self, x: str, head: str) -> None:
         """The parts that a head has tell of which class it is; see `common.network.heads`."""

@@ -59,8 +59,17 @@ class TorchTower:
             return x
         for i in range(self._tower.network.blocks):
             y = F.relu(self.convolution(x, f"blocks.{i}.first"), inplace=True)
-            x = F.relu(self.convolution(y, f"blocks.{i}.second").add_(x), inplace=True)
+            y = self.convolution(y, f"blocks.{i}.second")
+            if self._tower.network.squeeze:
+                y = self._excite(y, f"blocks.{i}")
+            x = F.relu(y.add_(x), inplace=True)
         return x
+
+    def _excite(self, y: Tensor, block: str) -> Tensor:
+        """Each channel scaled and shifted by what the means of all say: [B, F, H, W] -> the same shape."""
+        means = F.relu(self._linear(y.mean((2, 3)), f"{block}.squeeze"))
+        gate, shift = self._linear(means, f"{block}.excite")[:, :, None, None].chunk(2, 1)  # [B, F, 1, 1]
+        return torch.addcmul(shift, y, torch.sigmoid(gate))
 
     def policy_and_value(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Features [B, F, H, W] -> logits [B, A], values [B, 1]."""

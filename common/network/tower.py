@@ -4,7 +4,9 @@ Nothing here needs torch, so a self-play process that evaluates with OpenVINO ne
 the same tower as a torch module; the names and shapes below are those of its state_dict.
 
     stem    3x3 convolution, norm, ReLU
-    blocks  two 3x3 convolutions with norms, a skip, ReLU
+    blocks  two 3x3 convolutions with norms, a skip, ReLU; with `network.squeeze`, the second one's y of each channel
+            becomes y * sigmoid(g) + h, where g and h [F] follow from the means of all channels over the cells:
+            linear, ReLU, linear (Hu et al. 2018, "Squeeze-and-Excitation Networks"; the h is lc0's: tf/tfprocess.py)
     policy  1x1 convolution, norm, ReLU, linear to the actions; or, with `planes`, one linear layer for all cells, from
             a cell to its actions K * cell ... K * cell + K - 1 (AlphaZero 2018, supplement, "Architecture")
     value   1x1 convolution, norm, ReLU, linear, ReLU, linear to one number, tanh
@@ -101,6 +103,8 @@ def tensor_shapes(tower: TowerShape) -> dict[str, Shape]:
     shapes = _normed("stem", (f, c, 3, 3))
     for i in range(n.blocks):
         shapes |= _normed(f"blocks.{i}.first", (f, f, 3, 3)) | _normed(f"blocks.{i}.second", (f, f, 3, 3))
+        if n.squeeze:
+            shapes |= _linear(f"blocks.{i}.squeeze", f, n.squeeze) | _linear(f"blocks.{i}.excite", n.squeeze, 2 * f)
     shapes |= _normed("heads.policy.features", (n.policy_filters, f, 1, 1))
     outputs, inputs = tower.policy_output
     shapes |= _linear("heads.policy.output", inputs, outputs)

@@ -5,7 +5,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,11 @@ def random_weights(game: "Game", network: NetworkConfig, seed: int, version: int
     tensors = initial_tensors(tower_shape(game, network), seed)
     return Weights(version, 0, tensors, dataclasses.asdict(network), game.name, game.params,
                    planes=planes_fingerprint(game))
+
+
+def network_config(weights: Weights) -> NetworkConfig:
+    """The sizes of the network; settings that came after these weights have their defaults."""
+    return NetworkConfig(**cast(dict[str, Any], weights.network))
 
 
 def folded_tensors(weights: Weights, tower: TowerShape) -> dict[str, NDArray[np.float32]]:

@@ -3,15 +3,16 @@
 import os
 from functools import partial
 from multiprocessing.synchronize import Barrier
-from typing import Any, cast
+from typing import Any
 
 from shusaku.actors.evaluators.evaluator import MeasurableEvaluator
 from shusaku.actors.evaluators.factory import network_maker
 from shusaku.actors.policy_games.value_games import ValueGames, game_of
 from shusaku.actors.self_play import ActorIdentity, SelfPlay
-from shusaku.common.config.schema import Config, NetworkConfig
+from shusaku.common.config.schema import Config
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.messages import Weights
+from shusaku.common.network.weights import network_config
 from shusaku.common.stage_timer import StageTimer
 from shusaku.deploy.bench.games_setting import settle_games
 from shusaku.deploy.bench.precision_setting import settle_precision
@@ -71,7 +72,7 @@ def _make_player(
     game = game_of(configured_game(config.game), weights[0])
     evaluators = []
     for each in weights:
-        network = NetworkConfig(**cast(dict[str, Any], each.network))
+        network = network_config(each)
         evaluators.append(network_maker(game, config.inference, network, timer)(config.actors.games))
         evaluators[-1].load(each)
     if config.value.enabled:

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from shusaku.common._core import Game
-from shusaku.common.config.schema import Config, NetworkConfig, leaves
+from shusaku.common.config.schema import Config, leaves
 from shusaku.common.config.search import all_settings, make_search
 from shusaku.common.errors import ResumeError, RunError, UsageError
 from shusaku.common.messages import Weights
 from shusaku.common.network.fingerprint import check_planes
-from shusaku.common.network.weights import load_weights
+from shusaku.common.network.weights import load_weights, network_config
 from shusaku.deploy.run.chosen_weights import average_weights, shipped_file
 from shusaku.deploy.run.saved_config import find_config, holds_run
 from shusaku.deploy.run.text_table import text_table
@@ -102,12 +102,13 @@ class Described:
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """Name and text of each line for the user."""
-        weights, network = self.weights, NetworkConfig(**self.weights.network)  # type: ignore[arg-type]
+        weights, network = self.weights, network_config(self.weights)
         params = " ".join(f"{name}={value}" for name, value in weights.params.items())
         yield "path", str(self.path)
         yield "game", f"{weights.game} {params}".rstrip()
         parts = f"5x5 and {network.blocks} 3x3 layers" if network.tower == "plain" else f"{network.blocks} blocks"
-        yield "network", f"{network.filters} filters x {parts}, {self.parameters:,} parameters"
+        squeeze = f", squeeze and excitation {network.squeeze} wide" if network.squeeze else ""
+        yield "network", f"{network.filters} filters x {parts}{squeeze}, {self.parameters:,} parameters"
         yield "heads", ", ".join(self.heads)
         yield "version", f"{weights.version:,}, after {weights.step:,} steps"
         yield "planes", f"{weights.planes or 'no fingerprint'}, {self.planes}"

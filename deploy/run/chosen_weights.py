@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from shusaku.common._core import Game
 from shusaku.common.config.rule import raise_first
@@ -20,7 +20,7 @@ from shusaku.common.external.configured_game import configured_game
 from shusaku.common.messages import Weights
 from shusaku.common.network.fingerprint import check_planes
 from shusaku.common.network.tower import HEADS, evaluation_tensors, has_head
-from shusaku.common.network.weights import load_weights, random_weights
+from shusaku.common.network.weights import load_weights, network_config, random_weights
 from shusaku.deploy.run.composed_config import asked_keys, asked_search
 from shusaku.deploy.run.game_parameters import check_search
 from shusaku.deploy.run.saved_config import find_config, holds_run, read_config
@@ -131,7 +131,7 @@ def average_weights(checkpoint: Checkpoint, saved: dict[str, Any]) -> Weights:
 
 
 def _of(weights: Weights, search: SearchConfig, source: str) -> ChosenWeights:
-    network = NetworkConfig(**cast(dict[str, Any], weights.network))
+    network = network_config(weights)
     game = Game(weights.game, weights.params)
     check_planes(game, weights.planes, source)
     return ChosenWeights(game, network, search, weights)

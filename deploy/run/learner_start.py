@@ -13,7 +13,7 @@ from shusaku.common.config.schema import Config
 from shusaku.common.errors import UsageError
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.messages import Weights
-from shusaku.common.network.weights import load_weights, save_weights
+from shusaku.common.network.weights import load_weights, network_config, save_weights
 from shusaku.deploy.run.chosen_weights import find_weights
 
 FILE = "start.safetensors"
@@ -49,7 +49,7 @@ def _find(config: Config) -> Weights:
                          "board and planes")
     wanted = asdict(config.network)
     unlearned = {"policy", "value"} - set(config.learner.targets)  # heads that this run does not have
-    differing = [f"network.{part}={value}" for part, value in weights.network.items()
+    differing = [f"network.{part}={value}" for part, value in asdict(network_config(weights)).items()
                  if value != wanted.get(part) and part.partition("_")[0] not in unlearned]
     if differing:
         raise UsageError(f"{source}: has another network than this run; add {' '.join(differing)}")

@@ -14,7 +14,7 @@ from shusaku.common.errors import UsageError
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.messages import Weights
 from shusaku.common.network.tower import has_head
-from shusaku.common.network.weights import save_weights
+from shusaku.common.network.weights import network_config, save_weights
 from shusaku.deploy.run.chosen_weights import find_weights
 from shusaku.learner.opponent_pool import FOLDER, OpponentPool
 from shusaku.learner.policy_gradient import BASELINE, START
@@ -82,7 +82,7 @@ def _find(config: Config, key: str) -> Weights:
     head = "policy" if is_policy else "value"
     if not has_head(weights.tensors, head):
         raise UsageError(f"{source}: has no {head} head; name a run whose learner.targets hold {head}")
-    wanted, found = asdict(config.network), dict(weights.network)
+    wanted, found = asdict(config.network), asdict(network_config(weights))
     parts = ("value_",) if is_policy else tuple(wanted)  # that need not be the same
     differing = [f"network.{part}={value}" for part, value in found.items()
                  if value != wanted.get(part) and not part.startswith(parts)]

@@ -8,16 +8,16 @@ A run that is started again plays with these files, whatever has become of the r
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from shusaku.actors.policy_games.value_games import game_of
 from shusaku.common._core import Game
-from shusaku.common.config.schema import Config, NetworkConfig
+from shusaku.common.config.schema import Config
 from shusaku.common.errors import RunError, UsageError
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.messages import Weights
 from shusaku.common.network.tower import has_head
-from shusaku.common.network.weights import load_weights, save_weights
+from shusaku.common.network.weights import load_weights, network_config, save_weights
 from shusaku.deploy.run.calibration import with_scales
 from shusaku.deploy.run.chosen_weights import find_weights
 from shusaku.deploy.run.saved_config import POLICIES_FOLDER
@@ -79,7 +79,7 @@ def _find(config: Config) -> list[Weights]:
 
 def _with_scales(config: Config, weights: Weights, log: Callable[[str], None]) -> Weights:
     game = game_of(configured_game(config.game), weights)
-    network = NetworkConfig(**cast(dict[str, Any], weights.network))
+    network = network_config(weights)
     try:
         return with_scales(config.inference, game, network, weights)
     except RunError as refused:

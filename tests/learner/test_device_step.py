@@ -52,7 +52,7 @@ def tensors_of(learner: Learner) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw", "muon"])
 def test_queued_steps_are_those_that_wait(optimizer: str, precision: str) -> None:
     """Also where batches are not finite.
 

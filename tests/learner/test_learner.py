@@ -78,7 +78,7 @@ def test_it_learns_one_batch_by_heart() -> None:
 
 
 @pytest.mark.parametrize("schedule", ["constant", "cosine", "step"])
-@pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw", "muon"])
 def test_it_goes_on_bit_for_bit(optimizer: str, schedule: str, tmp_path: Path) -> None:
     """Through the files of a checkpoint."""
     config = dataclasses.replace(CONFIG, optimizer=optimizer, schedule=schedule, schedule_steps=12)
@@ -114,8 +114,22 @@ def test_a_state_of_another_network_or_optimizer_is_refused() -> None:
     losses(learner, range(2))
     with pytest.raises(UsageError, match=r"network\.\*"):
         learner_of(network=dataclasses.replace(NETWORK, filters=4)).restore(learner.state())
+
+
+@pytest.mark.parametrize(("own", "other"), [("adamw", "sgd"), ("sgd", "adamw"), ("adamw", "muon"), ("muon", "adamw"),
+                                            ("sgd", "muon"), ("muon", "sgd")])
+def test_a_state_of_another_optimizer_is_refused(own: str, other: str) -> None:
+    learner = learner_of(dataclasses.replace(CONFIG, optimizer=own))
+    losses(learner, range(2))
     with pytest.raises(UsageError, match=r"learner\.optimizer"):
-        learner_of(dataclasses.replace(CONFIG, optimizer="sgd")).restore(learner.state())
+        learner_of(dataclasses.replace(CONFIG, optimizer=other)).restore(learner.state())
+
+
+def test_muon_without_blocks_goes_on() -> None:
+    config, network = dataclasses.replace(CONFIG, optimizer="muon"), dataclasses.replace(NETWORK, blocks=0)
+    learner = learner_of(config, network=network)
+    losses(learner, range(2))
+    learner_of(config, network=network).restore(learner.state())
 
 
 def test_the_average_follows_with_a_warm_up_and_holds_the_statistics() -> None:

@@ -53,7 +53,7 @@ def test_the_share_of_a_run() -> None:
     assert run_share(0, RunConfig(minutes=0)) == 1
 
 
-@pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])
+@pytest.mark.parametrize("name", ["sgd", "adam", "adamw", "muon"])
 def test_a_step_is_that_of_torch(name: str) -> None:
     def parameters(how: str) -> list[torch.Tensor]:
         torch.manual_seed(1)

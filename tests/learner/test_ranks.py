@@ -81,7 +81,8 @@ def difference(one: torch.Tensor, other: torch.Tensor) -> float:
 
 
 @pytest.mark.parametrize(("dtype", "optimizer", "bound", "size"), [
-    (np.float64, "adamw", 1e-8, 2), (np.float64, "adamw", 1e-8, 3), (np.float32, "sgd", 1e-3, 2)])
+    (np.float64, "adamw", 1e-8, 2), (np.float64, "adamw", 1e-8, 3), (np.float32, "sgd", 1e-3, 2),
+    (np.float64, "muon", 1e-8, 2)])
 def test_a_hundred_steps_are_those_of_one_learner_with_all_rows(
     stores: Any, dtype: Any, optimizer: str, bound: float, size: int
 ) -> None:

@@ -21,7 +21,7 @@ LOGITS = torch.log(torch.tensor([[0.5, 0.25, 0.25], [0.25, 0.25, 0.5]]))
 VALUES = torch.tensor([0.5, 0.0])
 
 
-def of(name: str, **config: float) -> Target:
+def of(name: str, **config: float | str) -> Target:
     return TARGETS[name](LearnerConfig(**config))
 
 
@@ -32,6 +32,27 @@ def test_the_policy_loss_is_the_cross_entropy() -> None:
 
 def test_the_value_loss_is_the_squared_error() -> None:
     torch.testing.assert_close(of("value").loss(VALUES, ROWS), torch.tensor([0.25, 1.0]))
+
+
+def test_the_value_loss_may_be_a_cross_entropy() -> None:
+    """0.75 and 0.5 of a point were expected, 1 and 0 came."""
+    target = of("value", value_loss="cross_entropy")
+    torch.testing.assert_close(target.loss(VALUES, ROWS), torch.tensor([-math.log(0.75), math.log(2)]))
+    draw = {"outcome": torch.zeros(3)}
+    best = torch.tensor([-0.5, 0.0, 0.5])
+    assert target.loss(best, draw).argmin() == 1
+
+
+@pytest.mark.parametrize("logit", [0.5, 4.0, 8.0, 8.5])
+def test_a_value_that_is_sure_and_wrong_is_corrected(logit: float) -> None:
+    """The gradient by the logit x of v = tanh x is 2 (p - s) with p = (1 + v) / 2; the square's vanishes."""
+    logits = torch.tensor([logit, -logit], requires_grad=True)
+    of("value", value_loss="cross_entropy").loss(torch.tanh(logits), {"outcome": torch.tensor([-1.0, 1.0])}).sum(
+        ).backward()
+    expected = 1 + math.tanh(logit)
+    torch.testing.assert_close(logits.grad, torch.tensor([expected, -expected]), rtol=0.3, atol=0)
+    rounded = of("value", value_loss="cross_entropy").loss(torch.tensor([1.0]), {"outcome": torch.tensor([-1.0])})
+    assert 10 < float(rounded) < 20
 
 
 def test_the_value_may_be_learned_from_the_search_too() -> None:

@@ -1,5 +1,6 @@
 """A run may begin with the network of another one: what it takes, what it keeps, what it refuses."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,16 @@ NETWORK = compose(SMALL).network
 def weights_file(path: Path, game: str = "tic_tac_toe", network: NetworkConfig = NETWORK) -> Path:
     save_weights(path, random_weights(Game(game), network, seed=99, version=7))
     return path
+
+
+def test_weights_from_before_a_setting_have_its_default(tmp_path: Path) -> None:
+    weights = random_weights(Game("tic_tac_toe"), NETWORK, seed=99)
+    old = replace(weights, network={name: value for name, value in weights.network.items() if name != "squeeze"})
+    save_weights(tmp_path / "old", old)
+    check_learner_start(compose([*SMALL, f"learner.start={tmp_path / 'old'}", f"run.dir={tmp_path / 'run'}"]))
+    with pytest.raises(UsageError, match=r"has another network than this run; add network\.squeeze=0"):
+        check_learner_start(compose([*SMALL, f"learner.start={tmp_path / 'old'}", "network.squeeze=4",
+                                     f"run.dir={tmp_path / 'run'}"]))
 
 
 def test_a_new_run_begins_with_the_weights_and_keeps_a_copy(tmp_path: Path) -> None:
