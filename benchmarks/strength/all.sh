@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Every game of ours after each of its times of training, against references from outside: the table of
+# docs/results/strength.md.  One game at a time, on all cores; a second call goes on where the first one stopped, a
+# training from its checkpoint, and what is recorded is not made again.
+#
+#   benchmarks/strength/all.sh                    # every game; MINUTES='20 60 360' and SEEDS='1 2 3' choose others
+#   benchmarks/strength/all.sh go_9x9 hex_7       # these
+#   SCALE=2 benchmarks/strength/all.sh go_9x9     # twice the minutes: on two cores without AMX
+#
+# Engines come from where `make oracles` put them, GNU Go and gtp-rhino from the system.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+out=benchmarks/results/strength_table.jsonl
+PATH="$PATH:${XDG_CACHE_HOME:-$HOME/.cache}/shusaku/oracles/bin:/usr/games"
+games=${*:-tic_tac_toe connect_four othello_6x6 othello hex_7 go_7x7 go_9x9 minishogi chess_small shogi_small}
+gnugo="gnugo --mode gtp --chinese-rules --capture-all-dead --positional-superko --level"
+
+recorded() { grep -qs "\"name\": \"$1\"" "$out"; }
+once() {  # NAME WORDS...: a command of shusaku, recorded under this name
+  recorded "$1" || .venv/bin/python -m benchmarks.lib "$out" --append --name "$1" -- "${@:2}"
+}
+match() {  # REFERENCE GAMES WORDS...
+  once "$label, $simulations simulations against $1" match first.checkpoint="$run" \
+    first.search.simulations="$simulations" games="$2" "${@:3}"
+}
+uct() { match "UCT $1" "$2" second.engine=mcts second.search.simulations="$1" "${@:3}"; }
+against_gnugo() { match "GNU Go $1" 400 second.engine=gtp "second.command=\"$gnugo $1\""; }
+fairy() {  # VARIANT
+  match "Fairy-Stockfish 0" 100 second.engine=usi second.command=fairy-stockfish second.nodes=1000 \
+    "second.options={UCI_Variant: $1, Skill Level: 0}"
+}
+exact() { once "$label exactly" evaluate checkpoint="$run"; }
+random_mover() { match "a random mover" 100 second.engine=random; }
+
+for game in $games; do
+  case $game in
+  tic_tac_toe) times=1 seeds=${SEEDS:-1 2 3} ;;
+  connect_four) times=${MINUTES:-20 60} seeds=${SEEDS:-1 2 3} ;;
+  *) times=${MINUTES:-20 60} seeds=${SEEDS:-1} ;;
+  esac
+  for minutes in $times; do
+    for seed in $seeds; do
+      minutes_scaled=$((minutes * ${SCALE:-1}))
+      simulations=64
+      label="$game $minutes_scaled minutes seed $seed" run="runs/strength/$game-$minutes_scaled-$seed"
+      once "$label" train experiment="$game" run.dir="$run" run.minutes="$minutes_scaled" run.seed="$seed"
+      case $game in
+      tic_tac_toe | connect_four) exact ;;
+      othello_6x6) uct 1000 400 ;;
+      othello)
+        uct 1000 100
+        match "gtp-rhino 1" 100 second.engine=gtp 'second.command="gtp-rhino -l 1"' ;;
+      hex_7) uct 10000 100 match.opening_plies=1 ;;
+      go_7x7) uct 10000 100 ;;
+      go_9x9)
+        against_gnugo 1
+        simulations=400 against_gnugo 10
+        match "go_9x9 that ships" 400 second.checkpoint=shipped second.search.simulations=64 ;;
+      minishogi) fairy minishogi ;;
+      chess_small)
+        random_mover
+        match "Stockfish 1320" 100 second.engine=uci second.command=stockfish second.nodes=1000 \
+          "second.options={UCI_LimitStrength: true, UCI_Elo: 1320}" ;;
+      shogi_small)
+        random_mover
+        fairy shogi ;;
+      esac
+    done
+  done
+done
