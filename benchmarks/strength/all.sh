@@ -10,12 +10,12 @@
 # Engines come from where `make oracles` put them, GNU Go and gtp-rhino from the system.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-out=benchmarks/results/strength_table.jsonl
+results=benchmarks/results out=strength_table.jsonl
 PATH="$PATH:${XDG_CACHE_HOME:-$HOME/.cache}/shusaku/oracles/bin:/usr/games"
 games=${*:-tic_tac_toe connect_four othello_6x6 othello hex_7 go_7x7 go_9x9 minishogi chess_small shogi_small}
 gnugo="gnugo --mode gtp --chinese-rules --capture-all-dead --positional-superko --level"
 
-recorded() { grep -qs "\"name\": \"$1\"" "$out"; }
+recorded() { grep -qs "\"name\": \"$1\"" "$results/$out"; }
 once() {  # NAME WORDS...: a command of shusaku, recorded under this name
   recorded "$1" || .venv/bin/python -m benchmarks.lib "$out" --append --name "$1" -- "${@:2}"
 }

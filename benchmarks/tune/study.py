@@ -23,8 +23,8 @@ time; each is compared with the run of that seed that changes nothing.  With ran
 of the others after a seed is given up (Optuna's MedianPruner).
 
 The same command goes on with a study that was killed: finished runs are kept, and a run goes on from its checkpoint.
-With --record each finished run is a line of benchmarks/results/study_runs.jsonl at once, and is not made again, also
-not on another machine with the same processor; each line names its commit.  --begin-within ends a study in time.
+With --record each finished run is at once a line of study_runs.jsonl among the results, and is not made again, also not
+on another machine with the same processor; each line names its commit.  --begin-within ends a study in time.
 
 A machine with other work (more than 0.2 cores) is refused; a run beside which such work began is marked, kept out of
 the medians, and made again.
