@@ -2,7 +2,8 @@
 # AlphaGo's line on 9x9, from finished games to what each part is worth (Silver et al. 2016): about 6 hours of two cores.
 #
 #   python -m benchmarks.expert_games runs/alphago_9x9/games     # before: 20,000 games of GNU Go, some hours
-#   benchmarks/alphago_9x9.sh                                    # all stages; DIR=… and MINUTES_<STAGE>=… change them
+#   benchmarks/alphago_9x9.sh                                    # all stages; DIR=… and MINUTES_<STAGE>=… change them,
+#                                                                # POSITIONS=… those of errors, PAIRS=… those of the table
 #   SECONDS_A_MOVE=1 PLAYERS='rvp vp rp' benchmarks/alphago_9x9.sh table   # the second table, outside the 6 hours
 #
 # Each stage goes on where it was stopped, also after kill -9: a run from its last checkpoint, the table from the last
@@ -44,14 +45,14 @@ value() { # the supervised policy plays these games to their end, too: docs/alph
 }
 errors() {
   .venv/bin/python -m benchmarks.strength.value_error "$dir/value" --records "$dir/records" \
-    --rollout "$dir/go.rollout" --record
+    --rollout "$dir/go.rollout" --positions "${POSITIONS:-500}" --record
 }
 table() {
   local anchor=${PLAYERS:+vp}
   .venv/bin/python -m benchmarks.strength.alphago_players "${NETWORKS:-$dir}" --seconds "$seconds" ${PLAYERS:-} \
     > "$dir/players_$seconds.json"
   .venv/bin/python -m benchmarks.strength.round_robin "$dir/players_$seconds.json" "$dir/games_$seconds.jsonl" \
-    --pairs 20 --at-once 2 --anchor "${anchor:-r}" --lead rvp --name "AlphaGo 9x9, $seconds s" \
+    --pairs "${PAIRS:-20}" --at-once 2 --anchor "${anchor:-r}" --lead rvp --name "AlphaGo 9x9, $seconds s" \
     $go actors.count=1 match.opening_plies=4
 }
 

@@ -1,0 +1,78 @@
+"""AlphaGo's line as one command, killed in the middle of each stage: what was done stays, what was begun goes on."""
+
+import contextlib
+import lzma
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from shusaku.common.metrics import read_metrics
+
+ROOT = Path(__file__).resolve().parents[1]
+SCRIPT = ROOT / "benchmarks" / "alphago_9x9.sh"
+STAGES = ("records", "imitation", "rollout", "reinforce", "value", "errors", "table_0.01")
+RUNS = ("imitation", "reinforce", "value")
+SHORT = {"MINUTES_IMITATION": "1.2", "MINUTES_REINFORCE": "1.2", "MINUTES_VALUE": "1.2", "SECONDS_A_MOVE": "0.01",
+         "PLAYERS": "rvp vp", "PAIRS": "2", "POSITIONS": "20"}
+STAGE_SECONDS = 240.0  # that a stage may take until it is as far as it is to be killed
+
+
+def has_checkpoint(run: Path) -> Callable[[], bool]:
+    return lambda: any(run.glob("checkpoints/*/manifest.json"))
+
+
+def seconds_of(run: Path) -> float:
+    return max((line.seconds for line in read_metrics(run / "metrics.jsonl")), default=0.0)
+
+
+@pytest.mark.long
+def test_the_line_goes_on_after_a_kill_in_every_stage(tmp_path: Path) -> None:
+    games, line = tmp_path / "games", tmp_path / "line"
+    games.mkdir()
+    with lzma.open(ROOT / "tests/fixtures/gnugo_9x9.sgf.xz") as packed:
+        (games / "gnugo.sgf").write_bytes(packed.read())
+    variables = {**os.environ, **SHORT, "DIR": str(line), "GAMES": str(games), "BENCHMARK_RESULTS": str(tmp_path)}
+    log = tmp_path / "log"
+
+    def start() -> "subprocess.Popen[bytes]":
+        with log.open("ab") as output:
+            return subprocess.Popen([str(SCRIPT)], cwd=ROOT, env=variables, stdout=output, stderr=output,
+                                    start_new_session=True)
+
+    finished: dict[str, int] = {}
+    for stage in STAGES:
+        process, deadline = start(), time.monotonic() + STAGE_SECONDS * len(STAGES)
+        earlier = STAGES[: STAGES.index(stage)]
+        while not all((line / f"{name}.done").exists() for name in earlier):
+            assert process.poll() is None, log.read_text()[-3000:]
+            assert time.monotonic() < deadline, log.read_text()[-3000:]
+            time.sleep(0.1)
+        is_far = has_checkpoint(line / stage) if stage in RUNS else lambda: True
+        deadline = time.monotonic() + STAGE_SECONDS
+        while not is_far() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        time.sleep(2)
+        assert not (line / f"{stage}.done").exists(), f"{stage} was over before it could be killed"
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for name in earlier:
+            modified = (line / f"{name}.done").stat().st_mtime_ns
+            assert finished.setdefault(name, modified) == modified, f"{name} was made twice"
+        if stage in RUNS:
+            finished[f"seconds of {stage}"] = round(seconds_of(line / stage))
+    last = start()
+    assert last.wait(STAGE_SECONDS * 2) == 0, log.read_text()[-3000:]
+    assert all((line / f"{stage}.done").exists() for stage in STAGES)
+    for run in RUNS:
+        seconds = [entry.seconds for entry in read_metrics(line / run / "metrics.jsonl", "learner")]
+        assert max(seconds) <= 1.2 * 60 + 20, "a run that was killed does not begin anew"
+        assert max(seconds) >= finished[f"seconds of {run}"]
+    assert "rvp above vp" in log.read_text()
+    assert (tmp_path / "round_robin.jsonl").exists()
+    assert (tmp_path / "value_error.jsonl").exists()
