@@ -31,6 +31,7 @@ def seconds_of(run: Path) -> float:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 def test_the_line_goes_on_after_a_kill_in_every_stage(tmp_path: Path) -> None:
     games, line = tmp_path / "games", tmp_path / "line"
     games.mkdir()
