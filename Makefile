@@ -91,12 +91,14 @@ endif
 train: install
 	$(BIN)/shusaku train $(TRAIN_ARGS)
 
+# Bounds in seconds are of a machine that does nothing else, so what fails beside other tests is run again, alone.
 test: install
 	@lint=0; $(MAKE) --no-print-directory lint || lint=$$?
-	$(BIN)/python -m pytest -m "not long and not faults and not nodes" -n $(TEST_WORKERS) --dist loadgroup $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not long and not faults and not nodes" -n $(TEST_WORKERS) --dist loadgroup $(PYTEST_ARGS) || \
+	$(BIN)/python -m pytest -m "not long and not faults and not nodes" --last-failed --last-failed-no-failures none \
+	  $(PYTEST_ARGS)
 	exit $$lint
 
-# Bounds in seconds are of a machine that does nothing else, so what fails beside other tests is run again, alone.
 test-faults: install
 	$(BIN)/python -m pytest -m faults -n $(FAULT_WORKERS) --dist worksteal $(PYTEST_ARGS) || \
 	$(BIN)/python -m pytest -m faults --last-failed --last-failed-no-failures none $(PYTEST_ARGS)
