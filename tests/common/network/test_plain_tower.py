@@ -6,17 +6,15 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from evaluator_fixtures import assert_same, expected, leaves_of, trained_network
+from evaluator_fixtures import assert_same, evaluator_of_runtime, expected, leaves_of, trained_network
 from network_fixtures import weights_of
 from torch import Tensor
 
-from shusaku.actors.evaluators.cuda import CudaEvaluator, DeviceNetwork
 from shusaku.actors.evaluators.factory import make_evaluator
 from shusaku.common._core import Game
 from shusaku.common.config.rules import TARGETS
 from shusaku.common.config.schema import InferenceConfig, LearnerConfig, NetworkConfig
 from shusaku.common.errors import UsageError
-from shusaku.common.hardware import Precision
 from shusaku.common.network.network import Network, named_tensors, tensors_of
 from shusaku.common.network.targets import make_targets
 from shusaku.common.network.tower import TowerShape, fold, initial_tensors, quantised_layers, tensor_shapes
@@ -84,11 +82,7 @@ def test_it_computes_the_layers_of_the_paper(name, params):
 def test_every_runtime_agrees_with_the_training_network(name, params, runtime):
     game = Game(name, params)
     network = trained_network(game, CONFIG)
-    if runtime == "cuda":  # its path, on tensors of the CPU
-        device = DeviceNetwork(game, tower_shape(game, CONFIG), Precision("fp32", "for the test"), "cpu")
-        evaluator = CudaEvaluator(device, 8)
-    else:
-        evaluator = make_evaluator(game, InferenceConfig(runtime=runtime, precision="fp32"), CONFIG, 8)
+    evaluator = evaluator_of_runtime(runtime, game, CONFIG)
     for version in (1, 2):  # the second in the memory of the first
         evaluator.load(weights_of(network, game, version, 0))
         leaves = leaves_of(game, 6)

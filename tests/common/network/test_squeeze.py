@@ -6,16 +6,14 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from evaluator_fixtures import assert_same, expected, leaves_of, trained_network
+from evaluator_fixtures import assert_same, evaluator_of_runtime, expected, leaves_of, trained_network
 from network_fixtures import weights_of
 
 from shusaku.actors.evaluators import openvino
-from shusaku.actors.evaluators.cuda import CudaEvaluator, DeviceNetwork
 from shusaku.actors.evaluators.factory import make_evaluator
 from shusaku.common._core import Game
 from shusaku.common.config.schema import InferenceConfig, NetworkConfig
 from shusaku.common.errors import UsageError
-from shusaku.common.hardware import Precision
 from shusaku.common.network.network import Network, named_tensors, tensors_of
 from shusaku.common.network.tower import TowerShape, fold, folded_shapes, initial_tensors, tensor_shapes
 from shusaku.common.network.weights import tower_shape
@@ -85,11 +83,7 @@ def test_a_cell_sees_the_whole_board() -> None:
 @every_game
 def test_every_runtime_agrees_with_the_training_network(name: str, params: dict[str, int], runtime: str) -> None:
     game = Game(name, params)
-    if runtime == "cuda":  # its path, on tensors of the CPU
-        device = DeviceNetwork(game, tower_shape(game, CONFIG), Precision("fp32", "for the test"), "cpu")
-        evaluator = CudaEvaluator(device, 8)
-    else:
-        evaluator = make_evaluator(game, InferenceConfig(runtime=runtime, precision="fp32"), CONFIG, 8)
+    evaluator = evaluator_of_runtime(runtime, game, CONFIG)
     for version in (1, 2):  # the second in the memory of the first
         network = trained_network(game, CONFIG, seed=version)
         evaluator.load(weights_of(network, game, version, 0))
