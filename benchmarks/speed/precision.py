@@ -2,6 +2,7 @@
 
     python -m benchmarks.speed.precision [--games connect_four go_9x9 tic_tac_toe] [--repeats 3] [--record]
     python -m benchmarks.speed.precision --minutes 5 --games connect_four [--record]     # runs; 45 minutes
+        [--fixed bf16]      # a processor that multiplies bf16 makes half as many searches in fp32: 30 minutes
 
 Rates: `bench selfplay` in turns; auto is to reach 97 % of the best fixed choice.  Runs: `shusaku local`, each with an
 empty cache, so that measuring and compiling are in it; auto is to search at most 2 % less than the better of bf16 and
@@ -38,6 +39,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=10, help="of each measurement of a rate")
     parser.add_argument("--minutes", type=float, default=0, help="of each run; 0: rates are measured")
+    parser.add_argument("--fixed", nargs="+", choices=FIXED, help="what auto is compared with; default: all of them")
     parser.add_argument("--record", action="store_true", help=f"append each game to benchmarks/results/{FILE}")
     options = parser.parse_args()
     measured = [measure(game, options) for game in options.games]
@@ -46,7 +48,7 @@ def main() -> None:
 
 def measure(game: str, options: argparse.Namespace) -> bool:
     """Whether auto reaches its bound in this game."""
-    fixed = ("fp32", "bf16") if options.minutes else FIXED
+    fixed = tuple(options.fixed or (("fp32", "bf16") if options.minutes else FIXED))
     counts: dict[str, list[float]] = {name: [] for name in ("auto", *fixed)}
     chosen: list[str] = []
     for _ in range(options.repeats):
