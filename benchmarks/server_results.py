@@ -3,14 +3,16 @@
 from collections.abc import Callable
 
 from benchmarks.lib import read_results
-from benchmarks.result_lines import Line, median, newest, number, rate, share, sources, table
+from benchmarks.result_lines import Line, median, rate, share, sources, table
 
 GAMES = {"connect_four": "connect four, 64 × 5", "go_9x9": "Go 9×9, 64 × 4", "tic_tac_toe": "tic-tac-toe, 32 × 2"}
 
 
 def served() -> str:
     """What the server itself carries, with an evaluator that is free."""
-    lines = [newest("inference_server.jsonl", f"--size {size}", machine="") for size in (9, 19)]
+    by_size = {line.get("size"): line for line in read_results("inference_server.jsonl")
+               if (line.get("way"), line.get("positions")) == ("memory", 64)}
+    lines = [by_size[size] for size in (9, 19)]
     rows = [(f"{size}×{size}", f"{rate(line, 'positions_per_s')}", f"{rate(line, 'positions_per_batch')}",
              f"{rate(line, 'server_us_per_request')} µs", f"{rate(line, 'client_us_per_request')} µs",
              f"{median(line, 'p99_ms'):.1f} ms") for size, line in zip((9, 19), lines, strict=True)]
@@ -49,13 +51,14 @@ def precisions() -> str:
     """What `inference.precision=auto` took, beside the fixed choices."""
     newest_of: dict[tuple[bool, str], Line] = {}
     for line in read_results("precision.jsonl"):
-        newest_of[bool(line["minutes"]), line["game"]] = line
+        counts = line["counts"]
+        runs = [dict(zip(counts, values, strict=True)) for values in zip(*counts.values(), strict=True)]
+        newest_of[bool(line["minutes"]), line["game"]] = {**line, "runs": runs}
     rows = []
     for (is_run, game), line in sorted(newest_of.items()):
-        counts = {name: sorted(values)[len(values) // 2] for name, values in line["counts"].items()}
         what = f"searches in {line['minutes']:g} minutes" if is_run else "evaluations/s"
         rows.append((GAMES[game], what, ", ".join(sorted(set(line["chosen"]))),
-                     *(number(counts[name]) if name in counts else "" for name in ("auto", "fp32", "bf16", "int8")),
+                     *(rate(line, name) if name in line["counts"] else "" for name in ("auto", "fp32", "bf16", "int8")),
                      share(line["share"])))
     header = ("game", "counted", "auto took", "auto", "fp32", "bf16", "int8", "auto of the best")
     return f"{table(header, rows)}\n\n{sources(newest_of.values())}"

@@ -39,7 +39,8 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=10, help="of each measurement of a rate")
     parser.add_argument("--minutes", type=float, default=0, help="of each run; 0: rates are measured")
-    parser.add_argument("--fixed", nargs="+", choices=FIXED, help="what auto is compared with; default: all of them")
+    parser.add_argument("--fixed", nargs="+", choices=FIXED,
+                        help="what auto is compared with; default: all, in runs fp32 and bf16")
     parser.add_argument("--record", action="store_true", help=f"append each game to benchmarks/results/{FILE}")
     options = parser.parse_args()
     measured = [measure(game, options) for game in options.games]

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Every game of ours after each of its times of training, against references from outside: lines for a table of
-# docs/results/strength.md, which is not made from them yet.  One game at a time, on all cores; a second call goes on where the first one stopped, a
-# training from its checkpoint, and what is recorded is not made again.
+# docs/results/strength.md, which is not made from them yet.  One game at a time, on all cores; a second call goes on
+# where the first one stopped, a training from its checkpoint, and what is recorded is not made again.
 #
 #   benchmarks/strength/all.sh                    # every game; MINUTES='20 60 360' and SEEDS='1 2 3' choose others
 #   benchmarks/strength/all.sh go_9x9 hex_7       # these
