@@ -243,18 +243,20 @@ class InferenceServerActor(_Shell):
         return [trouble] if trouble else []
 
     def _open_listeners(self) -> None:
-        """Those that this system has; clients that reach none of them call through Ray."""
+        """Those of `inference.listen` that this system has; clients that reach none of them call through Ray."""
         self._open: list[SharedMemoryServer | TcpServer] = []
-        memory, tcp = "", None
-        with suppress(OSError, RuntimeError):
-            shared = SharedMemoryServer(self._server)
-            memory = shared.address
-            self._open.append(shared)
-        with suppress(OSError, RuntimeError):
-            host = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
-            listener = TcpServer(self._server, host, certificate=self._certificate)
-            tcp = listener.address
-            self._open.append(listener)
+        wanted, memory, tcp = self._config.inference.listen, "", None
+        if "memory" in wanted:
+            with suppress(OSError, RuntimeError):
+                shared = SharedMemoryServer(self._server)
+                memory = shared.address
+                self._open.append(shared)
+        if "tcp" in wanted:
+            with suppress(OSError, RuntimeError):
+                host = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
+                listener = TcpServer(self._server, host, certificate=self._certificate)
+                tcp = listener.address
+                self._open.append(listener)
         self._listeners = Listeners(ray.get_runtime_context().get_node_id(), memory, tcp)
 
     def listeners(self) -> Listeners:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from shusaku.common._core import Game
 from shusaku.common.config.schema import LearnerConfig
-from shusaku.common.device_memory import is_out_of_memory, limit_memory
+from shusaku.common.device_memory import is_out_of_memory, keep_freed_memory, limit_memory
 from shusaku.common.errors import UsageError
 from shusaku.common.hardware import choose_precision
 from shusaku.common.messages import Weights
@@ -52,6 +52,8 @@ class Learner:
         device = config.chosen_device
         precision = choose_precision(config.precision, device, "learner.precision", half="fp32")
         limit = limit_memory(config.gpus, torch.device(device))
+        if device == "cpu":
+            keep_freed_memory()
         self.description = f"torch {torch.__version__} on {device}{limit}, {precision.name} ({precision.reason})"
         self.network = network.to(device).train()
         self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

@@ -1,7 +1,7 @@
 """What a configuration must satisfy before anything starts: each rule names the setting, its value and the way out."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from operator import attrgetter
 
@@ -14,6 +14,7 @@ from shusaku.common.suggestions import nearest
 TARGETS = ("policy", "value", "short_term", "soft_policy", "reply", "moves_left", "ownership", "score")
 TRACKERS = ("mlflow", "wandb")  # as TRACKERS of `deploy.run.trackers`
 PUBLISHED_HEADS = ("ownership", "score")  # as HEADS of `common.network.tower`, which needs numpy
+LISTENERS = ("memory", "tcp")  # what an inference server may listen for besides Ray calls
 # Protocols of programs, and a command that speaks each.
 ENGINES = {"gtp": "gnugo --mode gtp", "uci": "stockfish", "usi": "fairy-stockfish"}
 PRECISIONS = ("auto", "fp32", "bf16", "fp16", "int8")
@@ -162,6 +163,8 @@ def _conditions(config: Config) -> Iterator[_Condition]:
            "one actor cannot fill a GPU; with inference.device=cuda use inference.placement=server")
     yield ("inference.runtime", not (inference.runtime == "openvino" and is_on_gpu),
            "openvino runs on the CPU; with inference.device=cuda use inference.runtime=torch")
+    yield ("inference.listen", _are_some_of(inference.listen, LISTENERS),
+           f"must be made of {', '.join(LISTENERS)}, each once; [] leaves Ray calls alone, which cost more")
     yield ("replay.minimum", replay.minimum <= replay.capacity,
            f"must not exceed replay.capacity={replay.capacity}, or the first step never comes")
     yield ("replay.value_surprise_weight", replay.surprise_weight + replay.value_surprise_weight <= 1,
@@ -170,8 +173,7 @@ def _conditions(config: Config) -> Iterator[_Condition]:
            "is for a server of yours; give its replay.url or replay.url_file as well")
     yield ("replay.encryption", not (replay.encryption == "tls" and replay.url),
            "is for the run's own server; yours is encrypted if replay.url begins with rediss://, so leave this out")
-    trackers = config.run.trackers
-    yield ("run.trackers", set(trackers) <= set(TRACKERS) and len(set(trackers)) == len(trackers),
+    yield ("run.trackers", _are_some_of(config.run.trackers, TRACKERS),
            f"must be made of {', '.join(TRACKERS)}, each once")
     yield ("learner.targets", not unknown,
            f"there is no target {unknown}; nearest: {nearest(unknown, TARGETS)}; there are {', '.join(TARGETS)}")
@@ -186,7 +188,7 @@ def _conditions(config: Config) -> Iterator[_Condition]:
     yield ("learner.batch_size", learner.batch_size % learner.ranks == 0 and learner.batch_size >= 2 * learner.ranks,
            f"must be a multiple of learner.ranks={learner.ranks}, at least two rows for each")
     heads = learner.publish_heads
-    yield ("learner.publish_heads", set(heads) <= set(PUBLISHED_HEADS) and len(set(heads)) == len(heads),
+    yield ("learner.publish_heads", _are_some_of(heads, PUBLISHED_HEADS),
            f"must be made of {', '.join(PUBLISHED_HEADS)}, each once; policy and value are always published")
     yield ("learner.publish_heads", set(heads) <= set(targets),
            "must be among learner.targets, or they are never learned; add them there")
@@ -215,6 +217,11 @@ def _conditions(config: Config) -> Iterator[_Condition]:
     yield ("match.sprt", not config.match.sprt or _is_test(config.match.sprt),
            "must be [elo0,elo1,alpha,beta] with elo0 below elo1, both from -1000 to 1000, and alpha and beta, the "
            "shares of wrong decisions, from 0.001 to 0.4; for example [0,20,0.05,0.05]")
+
+
+def _are_some_of(names: Sequence[str], choices: Sequence[str]) -> bool:
+    """Whether all are among the choices, and none is there twice."""
+    return set(names) <= set(choices) and len(set(names)) == len(names)
 
 
 def _is_test(sprt: list[float]) -> bool:

@@ -235,6 +235,8 @@ def test_contradictions_are_refused() -> None:
     assert "rediss://" in refusal("replay.encryption=tls", "replay.url=redis://h:1/0")
     assert "must be one of none, tls" in refusal("inference.encryption=ssl")
     assert "must be made of mlflow, wandb, each once" in refusal("run.trackers=[mlflow,tensorboard]")
+    assert "must be made of memory, tcp, each once; [] leaves Ray calls" in refusal("inference.listen=[tcp,udp]")
+    assert "each once" in refusal("inference.listen=[tcp,tcp]")
     assert "game=connect_four already says" in refusal("game=connect_four", "game.name=tic_tac_toe")
 
 
