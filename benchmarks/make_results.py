@@ -313,20 +313,6 @@ def median_and_range(values: list[float]) -> str:
     return f"{number(statistics.median(values))} ({number(min(values))} – {number(max(values))})"
 
 
-def many_actors() -> str:
-    lines = read_results("many_actors.jsonl")
-    rows = []
-    for line in lines:
-        run = line["runs"][0]
-        rows.append((str(run["actors"]), f"{run['minutes']:g}", number(run["positions_per_s"]),
-                     f"{run['rows_per_batch']:.0f}", f"{run['call_p50_ms']} ms",
-                     f"{run['call_p99_ms']} ms (worst {run['worst_call_p99_ms']} ms)", f"{run['games_per_s']:.0f}",
-                     f"{run['pss_first']:,} and {run['pss_last']:,} MB"))
-    header = ("actors", "minutes", "positions/s", "a batch", "call p50", "call p99", "games/s",
-              "memory of all processes (PSS), first and last tenth")
-    return f"{table(header, rows)}\n\n{sources(lines)}"
-
-
 def speed_quoted() -> str:
     return quoted("yardstick", "redis_append", "redis_ingest", "ray_small", "ray_small_casc", "ray_default",
                   "interference", "first_game", "first_game_casc", "memory_train", "memory_local",
@@ -424,7 +410,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     for block in (
         connect_four, go, go_shipped, go_defaults, engines, othello, minishogi, chess, int8, queens, strength_quoted,
         parts,
-        games, peers, many_actors, speed_quoted, ablation, readme_output, readme_results, readme_speeds,
+        games, peers, speed_quoted, ablation, readme_output, readme_results, readme_speeds,
         *alphago_results.BLOCKS, *server_results.BLOCKS,
     )
 }

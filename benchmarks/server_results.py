@@ -1,10 +1,12 @@
-"""The tables of docs/results/speed.md about inference servers, simulated GPUs and the choice of a precision."""
+"""The tables of docs/results/speed.md about inference servers, simulated GPUs, many actors and precisions."""
 
 from collections.abc import Callable
 
 from benchmarks.lib import read_results
-from benchmarks.result_lines import Line, median, rate, share, sources, table
+from benchmarks.result_lines import Line, median, number, rate, share, sources, table
 
+WAYS = {"memory": "shared memory", "tcp": "TCP", "ray": "Ray calls"}
+KINDS = ("actors", "server", "redis", "driver", "ray")  # of processes, see benchmarks/cluster/many_actors.py
 GAMES = {"connect_four": "connect four, 64 × 5", "go_9x9": "Go 9×9, 64 × 4", "tic_tac_toe": "tic-tac-toe, 32 × 2"}
 
 
@@ -64,4 +66,24 @@ def precisions() -> str:
     return f"{table(header, rows)}\n\n{sources(newest_of.values())}"
 
 
-BLOCKS: tuple[Callable[[], str], ...] = (served, encryption, simulated_gpu, precisions)
+def many_actors() -> str:
+    """What one server and one Redis carry, by the way to the server; of each row the newest run."""
+    newest_of: dict[tuple[str, int, float], Line] = {}
+    for line in read_results("many_actors.jsonl"):
+        if "way" in line:
+            newest_of[line["way"], line["actors"], line["minutes"]] = line
+    rows = []
+    for (way, actors, minutes), line in sorted(newest_of.items(), key=lambda item: (
+            list(WAYS).index(item[0][0]), *item[0][1:])):
+        run = line["runs"][0]
+        rows.append((WAYS[way], str(actors), f"{minutes:g}", f"{run['playing_s']:.0f} s",
+                     number(run["positions_per_s"]), f"{run['rows_per_batch']:.0f}", f"{run['call_p50_ms']:.1f} ms",
+                     f"{run['call_p99_ms']:.1f} ms (worst {run['worst_call_p99_ms']:.0f} ms)",
+                     " / ".join(f"{run[f'cores_of_{kind}']:.2f}" for kind in KINDS),
+                     f"{run['pss_first']:,} and {run['pss_last']:,} MB"))
+    header = ("way", "actors", "minutes", "all play after", "positions/s", "a batch", "call p50", "call p99",
+              f"cores of {', '.join(KINDS)}", "memory of all processes (PSS), first and last tenth")
+    return f"{table(header, rows)}\n\n{sources(newest_of.values())}"
+
+
+BLOCKS: tuple[Callable[[], str], ...] = (served, encryption, simulated_gpu, precisions, many_actors)

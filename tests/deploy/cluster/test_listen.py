@@ -15,8 +15,8 @@ from cluster_process import ClusterProcess
 def test_actors_ask_as_the_server_listens(tmp_path: Path, listen: str, way: str) -> None:
     run = ClusterProcess(tmp_path / "run", "actors.count=1", "inference.placement=server", f"inference.listen={listen}")
     try:
-        run.until(lambda s: [way] == [name.split(" (")[0] for name in s["status"]["runtimes"] if "through" in name], 120,
-                  "games by that way")
+        run.until(lambda s: way in s["status"]["runtimes"], 120, "games by that way")
+        assert [line for line in run.status()["status"]["runtimes"] if "through" in line] == [way]
         run.check_games()
         assert run.stop() == 143
     finally:
