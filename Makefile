@@ -75,6 +75,7 @@ $(VENV)/.torch: $(VENV)/.tools
 	fi
 	touch $@
 
+# Ray imports jsonschema, which with rfc3987-syntax builds a grammar, for a second in each of Ray's processes.
 $(VENV)/.installed: pyproject.toml constraints.txt $(CORE) $(VENV)/.torch
 ifeq ($(LOCKED),1)
 	$(PIP) install --quiet -c constraints.txt torch==$(TORCH)
@@ -83,6 +84,7 @@ ifeq ($(LOCKED),1)
 else
 	SHUSAKU_NATIVE=1 $(PIP) install --quiet --no-build-isolation -c constraints.txt --editable '.[test]'
 endif
+	$(PIP) uninstall --quiet --yes rfc3987-syntax
 	@mkdir -p build/names/shusaku
 	@ln -sfn $(CURDIR)/deploy/api/shusaku/__init__.py build/names/shusaku/__init__.py
 	@for folder in $(PACKAGES); do ln -sfn $(CURDIR)/$$folder build/names/shusaku/$$folder; done

@@ -38,7 +38,7 @@ from shusaku.common._core import Game
 from shusaku.common.config.schema import Config, InferenceConfig
 from shusaku.common.cpu_share import CpuShare
 from shusaku.common.external.configured_game import decided_game
-from shusaku.common.hardware import lower_priority
+from shusaku.common.hardware import lower_priority, nice_of_share
 from shusaku.common.messages import Weights
 from shusaku.common.remote_worker import RemoteWorker
 from shusaku.common.resignation import NEVER_RESIGN
@@ -97,7 +97,7 @@ class SelfPlayActor(_Shell):
     def run(self) -> str:
         """Plays, and returns why it stopped."""
         plan, config = self._plan, self._plan.config
-        lower_priority(config.cluster.nice)
+        lower_priority(nice_of_share(config.cluster.nice, config.actors.cpus))
         game = decided_game(config.game)
         identity = ActorIdentity(plan.actor, plan.epoch, plan.incarnation)
         writer = self._writer = AsyncWriter(

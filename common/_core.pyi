@@ -354,6 +354,19 @@ class RequestQueue:
     def counters(self) -> tuple[dict[str, int], NDArray[np.float32]]:
         """Totals, and the seconds from arrival to answer of the newest 4,096 requests."""
 
+class SharedTable:
+    """Linux only: a table in shared memory with a row for each rank of a learner: ranks/shared_table.h."""
+
+    def __init__(self, descriptor: int, rank: int, ranks: int, row_bytes: int) -> None:
+        """Takes the descriptor over; RuntimeError if it is no such memory, or another process has this rank."""
+    @staticmethod
+    def file_bytes(ranks: int, row_bytes: int) -> int: ...
+    def gather(self, own: NDArray[np.uint8], all: NDArray[np.uint8], seconds: float) -> None:
+        """Own row [N] into the rows of all [ranks, N], in their order; the GIL is released.
+
+        RuntimeError if a rank has ended, or does not come in time.
+        """
+
 class RequestPort:
     """Serves clients whose requests come through sockets; Linux only: serving/request_port.h."""
 

@@ -1,6 +1,7 @@
 """The number formats that the processor computes in, and the GPUs; no numeric library is imported where none is."""
 
 import contextlib
+import math
 import os
 import platform
 import subprocess
@@ -135,6 +136,15 @@ def gpu_memory() -> list[GpuMemory]:
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     names = [name.strip() for name in chosen.split(",")] if chosen else [index for index, *_ in rows]
     return [found[name] for name in names if name in found]
+
+
+def nice_of_share(nice: int, cpus: float) -> int:
+    """The niceness of a process that claims so many CPUs, where one that claims one has `nice`: 0 to 19.
+
+    A tenth of a CPU gets a tenth of the weight, for which a level stands for a factor of 1.25 (Linux,
+    kernel/sched/core.c: sched_prio_to_weight).  So many small actors leave the others as much as few large ones do.
+    """
+    return min(19, nice + round(-math.log(min(cpus, 1.0), 1.25)))
 
 
 def lower_priority(nice: int) -> None:

@@ -1,4 +1,6 @@
-"""What the processes of one learner tell each other: sums and copies of tensors, by gloo on CPUs or NCCL on GPUs.
+"""What the processes of one learner tell each other: sums and copies of tensors.
+
+By NCCL on GPUs, on CPUs through memory that they share on one host, and by gloo on several.
 
 No Ray here, and no state of the process: several groups may live in one, as in the tests.
 """
@@ -9,6 +11,9 @@ from typing import Any
 import torch
 import torch.distributed
 from torch import Tensor
+
+from shusaku.common import _core
+from shusaku.learner.shared_table import ROW_BYTES, open_table
 
 # That a call within a step may wait for the others, who are at the same step: a rank that does not come has lost its
 # machine or hangs.  Between two steps rank 0 may be waiting for games, as long as that takes.
@@ -31,27 +36,51 @@ class Collectives:
         host: str = "127.0.0.1", seconds: float = STEP_SECONDS,
     ) -> None:
         """Waits until all `size` ranks are there; `host`: the address at which the other ranks reach this one."""
-        self.rank, self.size, self.device = rank, size, device
+        self.rank, self.size, self.device, self._seconds = rank, size, device, seconds
         self._idle = _gloo(store, "idle", rank, size, host, IDLE_DAYS * 86400)
         self._group = (_nccl(store, rank, size, seconds) if device.type == "cuda"
                        else _gloo(store, "step", rank, size, host, seconds))
+        self._table: _core.SharedTable | None = None
+        if device.type == "cpu":
+            self._table = open_table(store, rank, size, self.least)
+
+    @property
+    def way(self) -> str:
+        """How they talk, as text for the user."""
+        if self._table is not None:
+            return "shared memory"
+        return "NCCL" if self.device.type == "cuda" else "gloo"
 
     def sum(self, tensor: Tensor) -> Tensor:
         """The tensor with the sum over all ranks in it."""
-        self._group.allreduce([tensor]).wait()
+        if self._table is None:
+            self._group.allreduce([tensor]).wait()
+            return tensor
+        flat = tensor.view(-1)
+        step = ROW_BYTES // flat.element_size()
+        for begin in range(0, len(flat), step):
+            part = flat[begin:begin + step]
+            part.copy_(self.gather(part).sum(0))
         return tensor
 
     def least(self, value: int) -> int:
         """The least of the numbers of all ranks."""
         tensor = torch.tensor([value], device=self.device)
+        if self._table is not None:
+            return int(self.gather(tensor).min())
         options = dist.AllreduceOptions()
         options.reduceOp = dist.ReduceOp.MIN
         self._group.allreduce([tensor], options).wait()
         return int(tensor)
 
     def gather(self, tensor: Tensor) -> Tensor:
-        """[size, ...]: the tensors of all ranks, in their order."""
+        """[size, ...]: the tensors of all ranks, in their order; at most ROW_BYTES of each."""
         table = tensor.new_empty((self.size, *tensor.shape))
+        if self._table is not None:
+            own, all = (part.reshape(rows, -1).view(torch.uint8).numpy() for part, rows in
+                        ((tensor, 1), (table, self.size)))
+            self._table.gather(own[0], all, self._seconds)
+            return table
         self._group.allgather([list(table.unbind())], [tensor]).wait()
         return table
 

@@ -71,13 +71,16 @@ class _Normalise(torch.autograd.Function):
         dy = gradients[0]
         if dy.stride() != x.stride():
             dy = dy.contiguous(memory_format=torch.channels_last)
-        # As if mean and variance were constants: the gradient of x, and the sums of dy x^ and dy over the own rows.
-        dx, dweight, dbias = torch.ops.aten.native_batch_norm_backward(
-            dy, x, weight, mean, variance, None, None, False, context.eps, [True, True, True])
+        # The sums of dy x^ and dy over the own rows, which are the gradients of weight and bias.
+        _, dweight, dbias = torch.ops.aten.native_batch_norm_backward(
+            dy, x, weight, mean, variance, None, None, False, context.eps, [False, True, True])
         sums = context.ranks.sum(torch.stack([dweight, dbias]))  # [2, C]
+        # dx = weight / sigma (dy - mean(dy) - x^ mean(dy x^)), as scale dy + slope x + offset.
         count = context.ranks.size * x.numel() // x.shape[1]
         inverse = (variance + context.eps).rsqrt()
-        slope = -weight * inverse.square() * sums[0] / count  # [C]
-        offset = -weight * inverse * sums[1] / count - slope * mean
-        dx = torch.addcmul(dx, x, slope.to(x.dtype)[:, None, None]).add_(offset.to(x.dtype)[:, None, None])
+        scale = weight * inverse  # [C]
+        slope = -scale * inverse * sums[0] / count
+        offset = -scale * sums[1] / count - slope * mean
+        scale, slope, offset = (factor.to(x.dtype)[:, None, None] for factor in (scale, slope, offset))
+        dx = torch.addcmul(offset, x, slope).addcmul_(dy, scale)
         return dx, dweight, dbias, None, None

@@ -24,7 +24,7 @@ MAY_IMPORT = {  # what each top-level folder may import besides itself
 ORDER = (
     "common/core/games", "common/core/games/chess", "common/core/games/external", "common/core/games/go",
     "common/core/games/shogi", "common/core/search", "common/core/serving", "common/core/analysis",
-    "common/core/rows",
+    "common/core/rows", "common/core/ranks",
     "common/core/bindings/erased.h", "common/core/bindings/arrays.h", "common/core/bindings/leaves.h",
     "common/core/bindings/model.h", "common/core/bindings/games", "common/core/bindings",
     "common/errors.py", "common/activity.py", "common/device_failure.py", "common/mps.py", "common/device_memory.py",
@@ -59,7 +59,7 @@ WITHOUT_TORCH = (
 )
 LATER = (  # rooms that were added to the house after it was counted
     "analysis", "protocols", "records", "refine", "refine_tasks", "studio", "policy_games",
-    "diagnosis",
+    "diagnosis", "ranks",
 )
 NAMES_WITHOUT_A_NOUN = ("utils", "helpers", "base", "manager", "util", "helper", "misc")
 PICKLERS = ("cloudpickle", "dill", "marshal", "pickle", "shelve")

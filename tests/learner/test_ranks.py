@@ -1,10 +1,17 @@
 """Several ranks make the steps of one learner that has all rows: the same loss, gradient, statistics, network."""
 
+import contextlib
 import dataclasses
+import gc
+import multiprocessing
+import os
+import signal
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,9 +19,11 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from shusaku.common import _core
 from shusaku.common._core import Game
 from shusaku.common.config.schema import Config, LearnerConfig, NetworkConfig
 from shusaku.common.network.network import Network, named_tensors
+from shusaku.learner import collectives, shared_table
 from shusaku.learner.collectives import Collectives, Store, open_store
 from shusaku.learner.follower import Follower
 from shusaku.learner.global_norm import GlobalNorm, share_norms
@@ -48,6 +57,16 @@ def rows(seed: int, count: int = 24, dtype: Any = np.float32) -> Rows:
         outcome=random.integers(-1, 2, count).astype(dtype),
         weight=random.uniform(0.5, 2, count).astype(dtype),
     )
+
+
+@pytest.fixture(autouse=True, params=["shared memory", "gloo"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How the ranks of the test talk: as those of one host, or as those of several."""
+    if request.param == "gloo":
+        monkeypatch.setattr(collectives, "open_table", lambda *_: None)
+    elif not hasattr(_core, "SharedTable"):
+        pytest.skip("ranks share memory on Linux only")
+    return str(request.param)
 
 
 @pytest.fixture
@@ -301,3 +320,69 @@ def test_a_rank_that_does_not_come_is_an_error_in_time(stores: Any) -> None:
         return "raised"
 
     assert in_ranks(stores(), run, seconds=1.0) == ["raised", ""]
+
+
+def test_tensors_of_any_size_are_added_and_gathered_in_the_order_of_the_ranks(stores: Any, way: str) -> None:
+    """Larger ones go through shared memory in parts."""
+    def run(ranks: Collectives) -> tuple[torch.Tensor, torch.Tensor, int]:
+        assert ranks.way == way
+        own = torch.arange(700_001, dtype=torch.float32) * (ranks.rank + 1)
+        assert ranks.sum(own) is own
+        table = ranks.gather(torch.full((2, 3), float(ranks.rank), dtype=torch.float64))
+        return own, table, ranks.least(7 - ranks.rank)
+
+    expected = torch.arange(700_001, dtype=torch.float32) * 6
+    for total, table, least in in_ranks(stores(3), run):
+        assert torch.equal(total, expected)
+        assert torch.equal(table, torch.arange(3, dtype=torch.float64)[:, None, None].expand(3, 2, 3))
+        assert least == 5
+
+
+def join_and_die(port: int) -> None:
+    ranks = Collectives(open_store("127.0.0.1", port), 1, 2)
+    ranks.sum(torch.ones(3))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("way", ["shared memory"], indirect=True)  # of the other process, too
+def test_a_rank_that_is_killed_is_missed_at_once() -> None:
+    store = open_store("127.0.0.1")
+    process = multiprocessing.get_context("spawn").Process(target=join_and_die, args=(store.port,))
+    process.start()
+    ranks = Collectives(store, 0, 2)
+    assert ranks.sum(torch.ones(3)).tolist() == [2, 2, 2]
+    process.join(30)
+    begin = time.monotonic()
+    with pytest.raises(RuntimeError, match="rank 1 has ended"):
+        ranks.sum(torch.ones(3))
+    assert time.monotonic() - begin < 2
+
+
+def open_files() -> list[str]:
+    names = []
+    for path in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            names.append(os.readlink(path))
+    return names
+
+
+@pytest.mark.parametrize("way", ["shared memory"], indirect=True)
+@pytest.mark.parametrize("place", ["", "{}", "not JSON", "of another host", "of another file"])
+def test_ranks_that_cannot_share_memory_talk_by_gloo(place: str, stores: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = shared_table._place
+
+    def say(descriptor: int) -> dict[str, Any]:
+        facts = found(descriptor)
+        if place == "of another host":
+            facts["boot"] = "another"
+        elif place == "of another file":
+            facts["inode"] += 1
+        return facts
+
+    monkeypatch.setattr(shared_table, "_place", say)
+    if "another" not in place:
+        monkeypatch.setattr(shared_table.json, "dumps", lambda _: place)
+    found_ways = in_ranks(stores(), lambda ranks: (ranks.way, ranks.sum(torch.ones(2)).tolist()))
+    assert found_ways == [("gloo", [2, 2])] * 2
+    gc.collect()
+    assert not [name for name in open_files() if "shusaku-ranks" in name], "nothing stays open"

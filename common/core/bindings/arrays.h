@@ -47,6 +47,7 @@ void bind_analysis(nb::module_& m);
 void bind_rollouts(nb::module_& m);
 void bind_rows(nb::module_& m);
 void bind_serving(nb::module_& m);
+void bind_ranks(nb::module_& m);
 void bind_external_errors();
 
 }  // namespace shusaku

@@ -9,4 +9,5 @@ NB_MODULE(_core, m) {
   shusaku::bind_rollouts(m);
   shusaku::bind_rows(m);
   shusaku::bind_serving(m);
+  shusaku::bind_ranks(m);
 }
