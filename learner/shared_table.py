@@ -32,7 +32,7 @@ def open_table(store: Any, rank: int, size: int, agree: Callable[[int], int]) ->
     if descriptor is not None:
         with suppress(OSError, RuntimeError):
             table = _core.SharedTable(descriptor, rank, size, ROW_BYTES)
-    # Nobody goes on before all have the table, and hold the locks by which they see each other end.
+    # All wait here until each has the table, and holds the lock by which the others see it end.
     return table if agree(int(table is not None)) else None
 
 

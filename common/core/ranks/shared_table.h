@@ -6,7 +6,7 @@
 // A rank writes its row, raises its count and waits for the counts of the others.  It writes over that row two calls
 // later: the others have raised their counts for the call between by then, so they have read it.
 //
-// Whoever waits keeps its core, which the ranks are given to themselves: an answer takes some microseconds instead of
+// A rank that waits keeps its core, which it has to itself: an answer takes some microseconds instead of
 // the half millisecond of a message through the kernel and a second thread.  Each rank locks its byte of the file
 // (fcntl, F_OFD_SETLK); the kernel takes the lock from a rank that ends, and those that wait for it find out.
 #pragma once
@@ -32,9 +32,7 @@ namespace shusaku {
 
 class SharedTable {
  public:
-  static size_t file_bytes(int ranks, size_t row_bytes) {
-    return size_t(ranks) * (kLine + 2 * row_bytes);
-  }
+  static size_t file_bytes(int ranks, size_t row_bytes) { return size_t(ranks) * (kLine + 2 * row_bytes); }
 
   // Takes the descriptor over; std::system_error if the memory cannot be mapped, or another process has this rank.
   SharedTable(int descriptor, int rank, int ranks, size_t row_bytes)
