@@ -91,7 +91,7 @@ def games_per_s(overrides: Sequence[str], ranks: int, games: int) -> float:
     """Read, checked and held by all ranks together, from the first one read to the last."""
     game = configured_game(compose(list(overrides)).game)
     ready = prepared(game, min(games, 4096))
-    rows = sum(one.rows for one in ready) * (games // len(ready) + 1)
+    rows = 2 * sum(one.rows for one in ready) * (games // len(ready) + 1)  # no game leaves before it is read
     with begun_server(rows) as server:
         client = Client(server.url, ready)
         while client.sequence < games:
