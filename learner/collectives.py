@@ -77,9 +77,9 @@ class Collectives:
         """[size, ...]: the tensors of all ranks, in their order; at most ROW_BYTES of each."""
         table = tensor.new_empty((self.size, *tensor.shape))
         if self._table is not None:
-            own, all = (part.reshape(rows, -1).view(torch.uint8).numpy() for part, rows in
-                        ((tensor, 1), (table, self.size)))
-            self._table.gather(own[0], all, self._seconds)
+            own, rows = (part.reshape(count, -1).view(torch.uint8).numpy() for part, count in
+                         ((tensor, 1), (table, self.size)))
+            self._table.gather(own[0], rows, self._seconds)
             return table
         self._group.allgather([list(table.unbind())], [tensor]).wait()
         return table

@@ -89,7 +89,7 @@ class InferenceConfig(OnDevice):
     precision: str = "auto"  # fp32 | bf16 | fp16 (GPU) | int8 (CPU, if its error is small); auto: the fastest, measured
     device: str = "auto"  # cpu | cuda; auto: GPUs of a run, as `shusaku plan` says
     encryption: str = "none"  # of requests that cross machines: none | tls (certificates are made for each start)
-    listen: list[str] = field(default_factory=lambda: ["memory", "tcp"])  # of a server, besides Ray calls
+    listen: list[str] = field(default_factory=lambda: ["memory", "tcp"])  # ways to a server besides Ray calls
     gpu_program: str = "auto"  # on a GPU, for full batches: eager | compiled; auto: the faster one, measured once
 
     @property

@@ -6,9 +6,9 @@
 // A rank writes its row, raises its count and waits for the counts of the others.  It writes over that row two calls
 // later: the others have raised their counts for the call between by then, so they have read it.
 //
-// A rank that waits keeps its core, which it has to itself: an answer takes some microseconds instead of
-// the half millisecond of a message through the kernel and a second thread.  Each rank locks its byte of the file
-// (fcntl, F_OFD_SETLK); the kernel takes the lock from a rank that ends, and those that wait for it find out.
+// A rank that waits keeps its core, which it has to itself: an answer takes some microseconds instead of the half
+// millisecond of a message through the kernel and a second thread.  Each rank locks its byte of the file (fcntl,
+// F_OFD_SETLK); the kernel takes the lock from a rank that ends, and those that wait for it find out.
 #pragma once
 
 #if defined(__linux__)
