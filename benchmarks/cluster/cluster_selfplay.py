@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.cluster.many_actors import status, wait_for_games
+from benchmarks.cluster.status_command import status, wait_for_games
 from benchmarks.lib import record
 
 WARM_UP_SECONDS = 8.0

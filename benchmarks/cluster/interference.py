@@ -26,7 +26,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks.cluster.many_actors import status, wait_for_games
+from benchmarks.cluster.status_command import status, wait_for_games
 from benchmarks.lib import record
 
 OVERRIDES = (
