@@ -114,11 +114,14 @@ def machine() -> str:
 
 
 def commit() -> str:
-    """The short hash of HEAD, with `+` if the product has changes that are not committed; `unknown` without git."""
+    """The short hash of HEAD, with `+` if the product has changes that are not committed.
+
+    Where the files were copied without their git folder, BENCHMARK_COMMIT tells it, else it is `unknown`.
+    """
     command = ["git", "rev-parse", "--short", "HEAD"]
     head = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if head.returncode:
-        return "unknown"
+        return os.environ.get("BENCHMARK_COMMIT", "unknown")
     clean = subprocess.run(["git", "diff", "--quiet", "HEAD", "--", *PRODUCT], cwd=ROOT, check=False).returncode == 0
     return head.stdout.strip() + ("" if clean else "+")
 

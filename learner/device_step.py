@@ -22,6 +22,7 @@ from shusaku.common.network.packed_bits import PackedBits
 from shusaku.common.network.target import Target, total_loss
 from shusaku.learner.ema import Average
 from shusaku.learner.optimizers import take_step
+from shusaku.learner.step_program import StepProgram
 from shusaku.replay.buffer import Batch, PackedPlanes, cell_tables
 
 WARM_UPS = 3  # steps before the graph is captured: libraries choose their kernels in them
@@ -43,6 +44,7 @@ class StepSettings:
 
     max_grad_norm: float  # 0: gradients are not clipped
     is_bf16: bool
+    program: str = "eager"  # of the network, see `StepProgram`
 
 
 class DeviceStep:
@@ -56,6 +58,7 @@ class DeviceStep:
         self._network, self._average, self._optimizer, self._targets = network, average, optimizer, targets
         self._columns, self._device, self._settings = columns, device, settings
         self._expand = PlanesOnDevice(game, device)
+        self._predict = StepProgram(network, settings.program, is_bf16=settings.is_bf16)
         self._parameters = list(network.parameters())
         self._statistics = list(network.buffers())
         self._saved_statistics = [tensor.clone() for tensor in self._statistics]
@@ -75,6 +78,11 @@ class DeviceStep:
         self._weight, self._not_finite = (torch.zeros((), device=device) for _ in range(2))
         self._counts = torch.zeros(4, dtype=torch.int64, device=device)
         self._sums: dict[str, Tensor] = {}  # of each metric over the finite steps since they were read
+
+    @property
+    def description(self) -> str:
+        """How the program of the network was chosen; empty before the first step, or if none was."""
+        return self._predict.description
 
     def run(self, batch: Batch, rate: float, decay: float) -> None:
         """Queues a step at this learning rate, with this decay of the average; RuntimeError if memory is short."""
@@ -96,6 +104,8 @@ class DeviceStep:
             stage.record_use(self._stream)
             self._rate.fill_(rate)
             self._weight.fill_(1 - decay)
+            if self._run_count == 0:
+                self._predict.settle(self._expand(self._inputs), self._stream)
             if self._graph is None and self._is_cuda and self._run_count >= WARM_UPS:
                 self._graph = self._capture()
             if self._graph is not None:
@@ -159,10 +169,7 @@ class DeviceStep:
         torch._foreach_copy_(self._saved_statistics, self._statistics)
         self._optimizer.zero_grad(set_to_none=True)
         labels = {name: self._inputs[name] for name in self._columns}
-        planes = self._expand(self._inputs)
-        # Casts that are kept between steps would be stale in a graph.
-        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._settings.is_bf16, cache_enabled=False):
-            predictions = self._network(planes)
+        predictions = self._predict(self._expand(self._inputs))
         loss, losses = total_loss(predictions, labels, self._targets)
         loss.backward()  # type: ignore[no-untyped-call]
         norm = torch.nn.utils.clip_grad_norm_(self._parameters, self._settings.max_grad_norm or float("inf"))

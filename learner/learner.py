@@ -54,7 +54,7 @@ class Learner:
         limit = limit_memory(config.gpus, torch.device(device))
         if device == "cpu":
             keep_freed_memory()
-        self.description = f"torch {torch.__version__} on {device}{limit}, {precision.name} ({precision.reason})"
+        self._runtime = f"torch {torch.__version__} on {device}{limit}, {precision.name} ({precision.reason})"
         self.network = network.to(device).train()
         self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.average = Average(network, config.ema_decay)
@@ -86,8 +86,14 @@ class Learner:
         self._queue: DeviceStep | None = None
         if not (waits if waits is not None else not config.is_on_gpu):
             self._queue = DeviceStep(network, self.average, self._optimizer, self._targets, self._columns, game,
-                                     self._device, StepSettings(config.max_grad_norm, self._is_bf16))
+                                     self._device,
+                                     StepSettings(config.max_grad_norm, self._is_bf16, config.gpu_program))
         self._queued = self._queue_skipped = 0  # steps since their outcome was read; skipped ones that were counted
+
+    @property
+    def description(self) -> str:
+        """Runtime, device, precision and program, and why they were chosen."""
+        return self._runtime + (self._queue.description if self._queue is not None else "")
 
     def may_step(self) -> bool:
         """Whether `step` may be called with the next batch: one rank of several waits for the others."""

@@ -57,7 +57,7 @@ class RankedLearner(Learner):
         """As `Learner`; the network has the same tensors on all ranks, or rank 0 sends them (`send_state`)."""
         share_norms(network, ranks)
         super().__init__(network, game, config, is_quantised=is_quantised, waits=True)
-        self.description = f"{ranks.size} ranks by {ranks.way}, each {self.description}"
+        self._runtime = f"{ranks.size} ranks by {ranks.way}, each {self._runtime}"
         self.rank, self._ranks = ranks.rank, ranks
         self._asked_rate: float | None = None
         self._is_sent = False  # the others have the state of rank 0

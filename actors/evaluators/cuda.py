@@ -21,7 +21,6 @@ import torch
 from torch import Tensor
 
 from shusaku.actors.evaluators.evaluator import LARGEST_BATCH, NO_VERSION, BatchTooLargeError
-from shusaku.actors.evaluators.gpu_program import Program, choose_program, make_program
 from shusaku.actors.evaluators.timed_rate import timed_rate
 from shusaku.common._core import BatchInputs, Game
 from shusaku.common.device_memory import is_out_of_memory, limit_memory
@@ -29,6 +28,7 @@ from shusaku.common.errors import UsageError
 from shusaku.common.hardware import Precision
 from shusaku.common.leaves_codec import concat_evaluations, slice_leaves
 from shusaku.common.messages import Evaluation, Leaves, Weights
+from shusaku.common.network.gpu_program import Program, choose_program, make_program
 from shusaku.common.network.packed_bits import PackedBits
 from shusaku.common.network.torch_tower import TorchTower
 from shusaku.common.network.tower import TowerShape

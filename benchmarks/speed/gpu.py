@@ -1,6 +1,6 @@
 """What a GPU is worth: inference beside the network alone, the learner beside a bare compiled step, both on one GPU.
 
-    python -m benchmarks.speed.gpu [--seconds 12] [--record]
+    python -m benchmarks.speed.gpu [--seconds 12] [--only NAME ...] [--record]
 
 | part | bound |
 |---|---|
@@ -9,9 +9,10 @@
 | both on one GPU: evaluations/s and steps/s, each of what it is alone, added; neither below 0.3 | 0.85 |
 | p99 of a batch on a shared GPU, of that on one of its own | below 2 times |
 
-As many processes play as there are cores but one.  Every part runs in processes of its own, and is recorded at once.
-A part that would begin after LAST_START seconds is named and left out.  Exits with 1 if a bound is missed or a part
-is left out, and with 2 without a GPU.
+As many processes play as there are cores but one.  What they ask for if an answer costs nothing is measured beside each
+network: where that is less than the network's rate, no server could reach its share.  Every part runs in processes of
+its own, and is recorded at once.  A part that would begin after LAST_START seconds is named and left out.  Exits with 1
+if a bound is missed or a part is left out, and with 2 without a GPU.
 """
 
 import argparse
@@ -21,7 +22,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from benchmarks.lib import ROOT, record, run_shusaku
@@ -35,7 +36,7 @@ NETWORKS = {  # name -> overrides, least share of the network alone
 LARGEST = "Go 19x19, 256x20"
 BATCH = 2048
 LEAST_STEP, LEAST_SUM, LEAST_EACH, MOST_SLOWER = 0.85, 0.85, 0.3, 2.0
-ON_GPU = ["inference.device=cuda", "inference.placement=server", "actors.games_per_actor=auto"]
+SERVED = ["inference.placement=server", "actors.games_per_actor=auto"]
 TABLE = "{:55} {:>22} {:>10} {}"
 LAST_START = 400.0  # seconds after which no part begins: the whole is to end within 9 minutes
 Measure = Callable[[dict[str, Any], float], tuple[dict[str, Any], bool]]
@@ -44,6 +45,7 @@ Measure = Callable[[dict[str, Any], float], tuple[dict[str, Any], bool]]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=12, help="of each measurement")
+    parser.add_argument("--only", nargs="+", metavar="NAME", choices=PARTS, help=f"parts: {', '.join(PARTS)}")
     parser.add_argument("--record", action="store_true", help=f"append the result to benchmarks/results/{FILE}")
     parser.add_argument("--bare", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--learn", action="store_true", help=argparse.SUPPRESS)
@@ -63,6 +65,8 @@ def measure_all(options: argparse.Namespace) -> bool:
     found: dict[str, Any] = {}
     good = []
     for part, measure in PARTS.items():
+        if part not in (options.only or PARTS):
+            continue
         if time.monotonic() - begin > LAST_START:
             print(TABLE.format(part, "left out", "", "no time is left"), flush=True)
             good.append(False)
@@ -111,16 +115,20 @@ def serving(network: str) -> Measure:
 
     def measure(found: dict[str, Any], seconds: float) -> tuple[dict[str, Any], bool]:
         run = play(overrides, seconds)
+        limit = play(overrides, seconds, ["inference.runtime=pseudo_random"])
         share = run["evaluations_per_s"] / run["raw_evaluations_per_s"]
-        return {"run": run, "shown": (f"{run['evaluations_per_s']:,.0f} evals/s", f"{share:.0%}")}, share >= least
+        shown = f"{run['evaluations_per_s']:,.0f} evals/s", f"{share:.0%}"
+        print(f"    raw {run['raw_evaluations_per_s']:,.0f}, players alone {limit['evaluations_per_s']:,.0f}, "
+              f"{run['rows_per_batch']:.0f} rows a batch, busy {run['busy_share']:.0%}: {run['runtime']}")
+        return {"run": run, "players_alone": limit, "shown": shown}, share >= least
 
     return measure
 
 
-def play(overrides: list[str], seconds: float) -> dict[str, Any]:
-    """`bench selfplay` with one server on the GPU and as many players as there are other cores."""
+def play(overrides: list[str], seconds: float, evaluator: Sequence[str] = ("inference.device=cuda",)) -> dict[str, Any]:
+    """`bench selfplay` with one server, by default on the GPU, and as many players as there are other cores."""
     players = max(1, len(os.sched_getaffinity(0)) - 1)
-    return run_shusaku(["bench", "selfplay", *overrides, *ON_GPU, f"actors.count={players}",
+    return run_shusaku(["bench", "selfplay", *overrides, *evaluator, *SERVED, f"actors.count={players}",
                         f"bench.seconds={seconds:g}"])
 
 
@@ -134,6 +142,7 @@ def learning(found: dict[str, Any], seconds: float) -> tuple[dict[str, Any], boo
         sys.exit(done.returncode)
     bare = json.loads(done.stdout.splitlines()[-1])
     share = ours["steps_per_s"] / bare["steps_per_s"]
+    print(f"    bare {BATCH * bare['steps_per_s']:,.0f} rows/s: {ours['runtime']}")
     return {"ours": ours, "bare": bare,
             "shown": (f"{ours['rows_per_s']:,.0f} rows/s", f"{share:.0%}")}, share >= LEAST_STEP
 

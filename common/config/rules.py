@@ -37,7 +37,7 @@ _LIMITS: Limits = [
     (one_of("auto", "actor", "server"), ["inference.placement"]),
     (one_of("auto", "openvino", "torch", "uniform", "pseudo_random", "simulated_gpu"), ["inference.runtime"]),
     (one_of(*PRECISIONS), ["inference.precision"]),
-    (one_of("auto", "eager", "compiled"), ["inference.gpu_program"]),
+    (one_of("auto", "eager", "compiled"), ["inference.gpu_program", "learner.gpu_program"]),
     (one_of("", *PRECISIONS), ["first.precision", "second.precision"]),
     (one_of("auto", "fp32", "bf16"), ["learner.precision"]),
     (one_of("auto", "cpu", "cuda"), ["inference.device", "learner.device"]),

@@ -240,6 +240,7 @@ class LearnerConfig(OnDevice):
     precision: str = "auto"  # fp32 | bf16 (autocast); auto: bf16 where the processor or GPU computes in it
     device: str = "auto"  # cpu | cuda; auto: a GPU of the run, as `shusaku plan` says
     gpus: float = 0.0  # of Ray's; auto (0): one, or half of one if an inference server takes the other half
+    gpu_program: str = "auto"  # on a GPU: eager | compiled steps; auto: the faster ones, measured once
     threads: int = 0  # of torch; 0: all cores in one process or of a node without the driver, else cores - actors
     prefetch: int = 2  # mini-batches prepared ahead by a thread
     symmetries: bool = True  # a random symmetry of the game for every sampled row

@@ -3,6 +3,7 @@
 import multiprocessing
 from collections import deque
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -125,8 +126,9 @@ def packed_batch(seed: int, rows: int = 32) -> Batch:
         versions=np.ones(rows, np.uint32), rows=np.arange(rows))
 
 
-def learner_of(*, gpus: float = 0.0, **options: Any) -> Learner:
-    config = LearnerConfig(device="cuda", precision="fp32", batch_size=32, warmup_steps=4, gpus=gpus)
+def learner_of(*, gpus: float = 0.0, program: str = "eager", **options: Any) -> Learner:
+    config = LearnerConfig(device="cuda", precision="fp32", batch_size=32, warmup_steps=4, gpus=gpus,
+                           gpu_program=program)
     network = Network(GAME.observation_shape, GAME.num_actions, NETWORK, make_targets(config), 3)
     return Learner(network, GAME, config, **options)
 
@@ -149,6 +151,23 @@ def test_captured_steps_are_those_that_wait() -> None:
     one, other = dict(named_tensors(queued.network)), dict(named_tensors(waiting.network))
     for name, tensor in one.items():
         torch.testing.assert_close(tensor, other[name], rtol=2e-2, atol=2e-3)
+
+
+def test_compiled_steps_are_the_eager_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the faster of the two is found out first: that leaves the network as it was."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    eager, compiled, chosen = (learner_of(program=program) for program in ("eager", "compiled", "auto"))
+    for learner in (eager, compiled, chosen):
+        for step in range(8):
+            learner.step(packed_batch(step))
+        assert learner.metrics()["loss/total"] > 0
+    assert "steps" not in eager.description
+    assert "by rows/s (eager" in chosen.description
+    expected = dict(named_tensors(eager.network))
+    for learner in (compiled, chosen):
+        for name, tensor in named_tensors(learner.network):
+            torch.testing.assert_close(tensor, expected[name], rtol=2e-2, atol=2e-3)
 
 
 def test_a_checkpoint_of_captured_steps_goes_on() -> None:

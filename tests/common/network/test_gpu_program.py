@@ -9,10 +9,10 @@ import pytest
 import torch
 from evaluator_fixtures import CONFIG
 
-from shusaku.actors.evaluators.gpu_program import FILE, choose_program, make_program
 from shusaku.actors.evaluators.timed_rate import timed_rate
 from shusaku.common._core import Game
 from shusaku.common.measured_choices import user_cache
+from shusaku.common.network.gpu_program import FILE, choose_program, make_program
 from shusaku.common.network.torch_tower import TorchTower
 from shusaku.common.network.weights import random_weights, tower_shape
 

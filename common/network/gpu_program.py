@@ -1,13 +1,14 @@
-"""Which program computes full batches on a GPU: torch's kernels one by one, or those that its compiler makes.
+"""Which program computes a network on a GPU: torch's kernels one by one, or those that its compiler makes.
 
 The compiler fuses and tries several kernels for each layer, which takes a minute; whether that wins depends on GPU and
 network.  So both are timed once, on real planes and as captured graphs, and the answer is kept in the user's cache.
-Only batches of LARGEST_BATCH positions are compiled: a server that is busy has no others.
-Source: torch.compile, mode "max-autotune-no-cudagraphs"; the graph is captured by the evaluator itself.
+To play, only batches of LARGEST_BATCH positions are compiled: a server that is busy has no others.
+Source: torch.compile, mode "max-autotune-no-cudagraphs"; graphs are captured by those who run the program.
 """
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,7 +20,7 @@ from shusaku.common.network.torch_tower import TorchTower
 
 Program = Callable[[Tensor], tuple[Tensor, Tensor]]  # planes -> logits, values, as TorchTower
 PROGRAMS = ("eager", "compiled")  # the first one is taken unless another is worth it
-UNIT = "positions/s"  # in full batches
+UNIT = "positions/s"
 FILE = "gpu_program.json"  # in the user's cache
 
 
@@ -27,15 +28,20 @@ def make_program(name: str, tower: TorchTower) -> Program:
     """The tower as this program; new weights in its tensors are those of the program, too."""
     if name == "eager":
         return tower
-    compiled: Program = torch.compile(
-        tower.__call__, mode="max-autotune-no-cudagraphs", dynamic=False, fullgraph=True)
+    compiled: Program = compiled_for_graphs(tower.__call__)
     return compiled
 
 
+def compiled_for_graphs(function: Callable[..., Any]) -> Any:
+    """What torch's compiler makes of it, for one shape of its inputs; RuntimeError, when it is called, if it fails."""
+    return torch.compile(function, mode="max-autotune-no-cudagraphs", dynamic=False, fullgraph=True)
+
+
 def choose_program(
-    rate_of: Callable[[str], float], *depends_on: object, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    rate_of: Callable[[str], float], *depends_on: object, unit: str = UNIT,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> MeasuredChoice:
-    """The cached answer for what the measurement `depends_on`, or `rate_of` each program in positions a second.
+    """The cached answer for what the measurement `depends_on`, or `rate_of` each program, in `unit`.
 
     A program whose measurement raises RuntimeError is left out: the compiler may lack what it needs on this machine.
     Without memory for it, which may be there another time, the answer is not kept.
@@ -53,7 +59,7 @@ def choose_program(
             if name == PROGRAMS[0] or is_device_failure(error):
                 raise
             is_lasting = not is_out_of_memory(error)
-    choice = choose_fastest(rates, PROGRAMS[0], UNIT, now=clock())
+    choice = choose_fastest(rates, PROGRAMS[0], unit, now=clock())
     if is_lasting:
         keep_choice(user_cache(FILE), key, choice)
     return choice
