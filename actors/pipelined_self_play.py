@@ -13,7 +13,7 @@ from shusaku.common.resignation import NEVER_RESIGN, typical_resign_value
 from shusaku.common.stage_timer import StageTimer
 
 FEWEST_GROUPS = 2  # one searches while the other is evaluated
-LARGEST_GROUP = 512  # games: a request of half of the largest batch
+LARGEST_GROUP = 256  # games: a request of a quarter of the largest batch
 
 
 class PipelinedSelfPlay:

@@ -116,12 +116,14 @@ def machine() -> str:
 def commit() -> str:
     """The short hash of HEAD, with `+` if the product has changes that are not committed.
 
-    Where the files were copied without their git folder, BENCHMARK_COMMIT tells it, else it is `unknown`.
+    BENCHMARK_COMMIT overrules it where the files are a copy whose git folder is missing or older.
     """
+    if "BENCHMARK_COMMIT" in os.environ:
+        return os.environ["BENCHMARK_COMMIT"]
     command = ["git", "rev-parse", "--short", "HEAD"]
     head = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if head.returncode:
-        return os.environ.get("BENCHMARK_COMMIT", "unknown")
+        return "unknown"
     clean = subprocess.run(["git", "diff", "--quiet", "HEAD", "--", *PRODUCT], cwd=ROOT, check=False).returncode == 0
     return head.stdout.strip() + ("" if clean else "+")
 

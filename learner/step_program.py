@@ -45,7 +45,10 @@ class StepProgram:
         return self._run(self._network if self._predict is None else self._predict, planes)
 
     def _made(self, name: str) -> Predict:
-        compiled: Predict = compiled_for_graphs(self._network) if name == "compiled" else self._network
+        if name != "compiled":
+            return self._network
+        # To try kernels for the two backward passes of each convolution took over two minutes on an H200.
+        compiled: Predict = compiled_for_graphs(self._network, tries_kernels=False)
         return compiled
 
     def _run(self, predict: Predict, planes: Tensor) -> dict[str, Tensor]:

@@ -1,7 +1,7 @@
 """The network on a GPU: packed positions go in, logits of legal actions come out, and two batches are in flight.
 
     pinned memory ─► packed bits, uniform values, indices ─► planes ─► network ─► logits of legal actions ─► pinned
-                                                            └─ one CUDA graph per size ─┘
+                                       └──── one CUDA graph for each size and batch in flight ────┘
 
 Everything is queued without waiting, on three streams: the copies of the next batch in and of the previous batch out
 overlap the computation of the current one, while the host prepares another.  On the CPU the same code runs
@@ -11,9 +11,9 @@ Sources: PyTorch's notes "CUDA semantics" (graphs; pinned memory, non_blocking);
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,6 +67,7 @@ class DeviceNetwork:
         self.pool = torch.cuda.graph_pool_handle() if self.is_cuda else None
         self.precision = precision.name
         self.version = NO_VERSION
+        self.worth_rows = LARGEST_BATCH  # see `CudaEvaluator`
         self._bits = PackedBits(tower.planes, self.device)
         self._tower = TorchTower(tower, precision.name, self.device)
         self._prepared: tuple[int, dict[str, Tensor]] = (NO_VERSION, {})
@@ -98,10 +99,16 @@ class DeviceNetwork:
             if stream is not None:
                 stream.synchronize()
 
-    def choose_program(self, rate_of: Callable[[str], float]) -> str:
-        """The program of full batches; what is known of this GPU and network is not measured again."""
+    def choose_program(self, rate_of: Callable[[str], float], size: int) -> str:
+        """The program of batches of this size; what is known of this GPU and network is not measured again."""
+        if not self.is_cuda:
+            return "eager"
+        if self.version == NO_VERSION:
+            self._tower.fill_random()
         choice = choose_program(rate_of, *self._depends_on)
         self.description += f"; full batches {choice}"
+        if choice.name == "compiled":
+            self.worth_rows = int(size * choice.rates["eager"] / choice.rates["compiled"])
         return choice.name
 
     def forward(self, packed: Tensor, uniform: Tensor, program: str = "eager") -> tuple[Tensor, Tensor]:
@@ -134,21 +141,34 @@ class PinnedStage:
                                   np.zeros(actions, np.uint16), host.places.numpy())
 
 
-class _Buffers(NamedTuple):
-    """The memory of one batch in flight."""
+Run = Callable[[], tuple[Tensor, Tensor]]  # -> logits of legal actions [S x most legal actions], values [S], both f4
 
-    host: _Inputs
-    device: _Inputs
-    logits: Tensor  # [S x most legal actions] f4, on the host
-    values: Tensor  # [S] f4, on the host
+
+class _Lane:
+    """What one batch in flight has on the device: its inputs, and the graph that reads these alone."""
+
+    def __init__(self, host: _Inputs, inputs: _Inputs, run: Run) -> None:
+        self.host, self.inputs, self.run = host, inputs, run  # `host`: for a batch that lies in no stage
+        self.arrived, self.computed = (
+            torch.cuda.Event() if inputs.packed.is_cuda else None  # type: ignore[no-untyped-call]
+            for _ in range(2))
+
+
+class _Answer:
+    """Host memory of one answer."""
+
+    def __init__(self, rows: int, actions: int, *, is_cuda: bool) -> None:
+        self.logits, self.values = (torch.zeros(count, pin_memory=is_cuda) for count in (actions, rows))
+        # A thread that waits for it sleeps.
+        self.done = torch.cuda.Event(blocking=True) if is_cuda else None  # type: ignore[no-untyped-call]
 
 
 class _InFlight(NamedTuple):
-    buffers: _Buffers
+    lane: _Lane
+    answer: _Answer
     rows: int
     actions: int
     version: int
-    done: "torch.cuda.Event | None"  # None on the CPU, which computes synchronously
 
 
 class CudaEvaluator:
@@ -159,24 +179,34 @@ class CudaEvaluator:
     def __init__(self, network: DeviceNetwork, size: int, program: str = "eager") -> None:
         """BatchTooLargeError if the device has no memory for it.
 
-        `program`: of a full batch, see `gpu_program`; `auto` measures which one.
+        `program`: of a full batch, see `common.network.gpu_program`; `auto` measures which one.
         """
         self._network, self._game, self.size = network, network.game, size
         self._in_flight: deque[_InFlight] = deque()
+        self._read: _Answer | None = None  # by the caller, until the next `finish`
+        actions = size * self._game.max_legal_actions
         try:
             with torch.cuda.stream(network.stream):
-                self._free = deque(self._new_buffers() for _ in range(DEPTH))
-                self._inputs = self._new_inputs(size, on_device=True)  # the graph reads only these
-                self._program = program if size == LARGEST_BATCH else "eager"
-                if self._program == "auto":
-                    self._program = network.choose_program(self._rate_of) if network.is_cuda else "eager"
-                self._run = self._made(self._program)
+                inputs = [self._new_inputs(size, on_device=True) for _ in range(DEPTH)]
+                name = program if size == LARGEST_BATCH else "eager"
+                if name == "auto":
+                    name = network.choose_program(lambda each: self._rate_of(each, inputs[0]), size)
+                self._is_compiled = name == "compiled"
+                self._lanes = deque(
+                    _Lane(self._new_inputs(size, on_device=False), each, self._made(name, each)) for each in inputs)
+                self._answers = deque(
+                    _Answer(size, actions, is_cuda=network.is_cuda) for _ in range(DEPTH + 1))
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
             torch.cuda.empty_cache()
             raise BatchTooLargeError(f"a batch of {size} positions does not fit into the GPU's memory: "
                                 f"{str(error).splitlines()[0]}") from None
+
+    @property
+    def worth_rows(self) -> int:
+        """From so many rows on a full batch of this evaluator takes no longer than a smaller one of another."""
+        return self._network.worth_rows if self._is_compiled else self.size
 
     @property
     def version(self) -> int:
@@ -207,12 +237,15 @@ class CudaEvaluator:
         if len(leaves) <= self.size:
             self.begin(leaves)
             return self.finish()
-        return concat_evaluations([self(slice_leaves(leaves, begin, min(begin + self.size, len(leaves))))
-                                   for begin in range(0, len(leaves), self.size)])
+        parts = (self(slice_leaves(leaves, begin, min(begin + self.size, len(leaves))))
+                 for begin in range(0, len(leaves), self.size))
+        # The next part overwrites the arrays.
+        return concat_evaluations([replace(part, logits=part.logits.copy(), values=part.values.copy())
+                                   for part in parts])
 
     def begin(self, leaves: Leaves) -> None:
         """Queues a batch; the arrays of the leaves are free when this returns."""
-        host, rows, actions = self._free[0].host, len(leaves), len(leaves.actions)
+        host, rows, actions = self._lanes[0].host, len(leaves), len(leaves.actions)
         host.packed[:rows].numpy()[...] = leaves.packed
         host.uniform[:rows].numpy()[...] = leaves.uniform
         starts = np.arange(rows, dtype=np.int32) * np.int32(self._game.num_actions)
@@ -230,77 +263,78 @@ class CudaEvaluator:
     @torch.inference_mode()
     def _begin(self, host: _Inputs, rows: int, actions: int) -> None:
         assert self.version >= 0, "an evaluator was asked before it had weights; call load() first"
-        buffers = self._free.popleft()
+        lane, answer = self._lanes.popleft(), self._answers.popleft()
         try:
-            self._in_flight.append(self._queue(host, buffers, rows, actions))
+            self._queue(host, lane, answer, rows, actions)
         except BaseException:
-            self._free.append(buffers)
+            self._lanes.append(lane)
+            self._answers.append(answer)
             with suppress(RuntimeError):  # the device itself has failed
                 self._network.synchronize()
             raise
+        self._in_flight.append(_InFlight(lane, answer, rows, actions, self.version))
 
-    def _queue(self, host: _Inputs, buffers: _Buffers, rows: int, actions: int) -> _InFlight:
+    def _queue(self, host: _Inputs, lane: _Lane, answer: _Answer, rows: int, actions: int) -> None:
+        """Few calls: a small network computes a batch in a third of a millisecond.
+
+        What the lane had before is done: its answer was waited for.
+        """
         network = self._network
         with torch.cuda.stream(network.inward):
-            buffers.device.copy_(host, rows, actions)
-        with _wait_for(network.stream, network.inward):
-            self._inputs.copy_(buffers.device, rows, actions)
-            logits, values = self._run()
-            chosen = logits.reshape(-1).index_select(0, self._inputs.places[:actions]).float()  # [N]
-            values = values[:rows].clone()  # the next batch overwrites the graph's own tensor
-        with _wait_for(network.outward, network.stream):
-            buffers.logits[:actions].copy_(chosen, non_blocking=True)
-            buffers.values[:rows].copy_(values, non_blocking=True)
-            done = None
-            if network.outward is not None:
-                for tensor in (chosen, values):
-                    tensor.record_stream(network.outward)
-                done = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]  # a waiting thread sleeps
-                done.record(network.outward)
-        return _InFlight(buffers, rows, actions, self.version, done)
+            lane.inputs.copy_(host, rows, actions)
+            _record(lane.arrived, network.inward)
+        with torch.cuda.stream(network.stream):
+            _wait(network.stream, lane.arrived)
+            logits, values = lane.run()
+            _record(lane.computed, network.stream)
+        with torch.cuda.stream(network.outward):
+            _wait(network.outward, lane.computed)
+            answer.logits[:actions].copy_(logits[:actions], non_blocking=True)
+            answer.values[:rows].copy_(values[:rows], non_blocking=True)
+            _record(answer.done, network.outward)
 
     def is_done(self) -> bool:
         """Whether `finish` would return without waiting."""
-        done = self._in_flight[0].done
+        done = self._in_flight[0].answer.done
         try:
             return done is None or bool(done.query())  # type: ignore[no-untyped-call]
         except RuntimeError:  # the device has failed: `finish` says so
             return True
 
     def finish(self) -> Evaluation:
-        """Waits for the oldest batch in flight; its answer in new arrays."""
-        batch = self._in_flight.popleft()
+        """Waits for the oldest batch in flight; the arrays of its answer are valid until the next call."""
+        lane, answer, rows, actions, version = self._in_flight.popleft()
+        if self._read is not None:
+            self._answers.append(self._read)
+        self._read = answer
         try:
-            if batch.done is not None:
-                batch.done.synchronize()  # without the GIL
-            logits = batch.buffers.logits[: batch.actions].numpy().copy()
-            values = batch.buffers.values[: batch.rows].numpy().copy()
+            if answer.done is not None:
+                answer.done.synchronize()  # without the GIL
         finally:
-            self._free.append(batch.buffers)
-        return Evaluation(logits, values, batch.version)
+            self._lanes.append(lane)
+        return Evaluation(answer.logits[:actions].numpy(), answer.values[:rows].numpy(), version)
 
-    @torch.inference_mode()
     def fill_inputs(self, random: np.random.Generator) -> None:
         """Prepares a full batch for `run_raw`, half of whose bits are set."""
-        packed = random.integers(0, 256, self._inputs.packed.shape, dtype=np.uint8)
-        with torch.cuda.stream(self._network.stream):
-            self._inputs.packed.copy_(torch.from_numpy(packed))
+        self._fill(self._lanes[0].inputs, random)
 
     @torch.inference_mode()
     def run_raw(self, batches: int) -> None:
         """Runs the network alone on this many full batches that are already prepared."""
+        self._repeat(self._lanes[0].run, batches)
+
+    @torch.inference_mode()
+    def _fill(self, inputs: _Inputs, random: np.random.Generator) -> None:
+        packed = random.integers(0, 256, inputs.packed.shape, dtype=np.uint8)
         with torch.cuda.stream(self._network.stream):
-            for _ in range(batches):
-                self._run()
+            inputs.packed.copy_(torch.from_numpy(packed))
+
+    def _repeat(self, run: Run, times: int) -> None:
+        with torch.cuda.stream(self._network.stream):
+            for _ in range(times):
+                run()
         if self._network.stream is not None:
             self._network.stream.synchronize()
-
-    def _new_buffers(self) -> _Buffers:
-        most, is_pinned = self.size * self._game.max_legal_actions, self._network.is_cuda
-        return _Buffers(
-            self._new_inputs(self.size, on_device=False), self._new_inputs(self.size, on_device=True),
-            torch.zeros(most, pin_memory=is_pinned), torch.zeros(self.size, pin_memory=is_pinned),
-        )
 
     def _new_inputs(self, rows: int, *, on_device: bool) -> _Inputs:
         network = self._network
@@ -311,28 +345,33 @@ class CudaEvaluator:
             torch.zeros(rows * self._game.max_legal_actions, dtype=torch.int32, **place),
         )
 
-    def _rate_of(self, program: str) -> float:
-        """Positions a second of this program, with weights of zeros and half of the bits set."""
-        self._run = self._made(program)
-        self.fill_inputs(np.random.default_rng(0))
-        return timed_rate(self.run_raw, self.size, TIMED_SECONDS)
+    def _rate_of(self, program: str, inputs: _Inputs) -> float:
+        """Positions a second of this program."""
+        run = self._made(program, inputs)
+        self._fill(inputs, np.random.default_rng(0))
+        return timed_rate(lambda times: self._repeat(run, times), self.size, TIMED_SECONDS)
 
-    def _made(self, program: str) -> Callable[[], tuple[Tensor, Tensor]]:
-        self._program = program
-        return self._capture() if self._network.is_cuda else self._forward
+    def _made(self, program: str, inputs: _Inputs) -> Run:
+        forward = self._forward(program, inputs)
+        return self._capture(forward) if self._network.is_cuda else forward
 
-    def _forward(self) -> tuple[Tensor, Tensor]:
-        return self._network.forward(self._inputs.packed, self._inputs.uniform, self._program)
+    def _forward(self, program: str, inputs: _Inputs) -> Run:
+        @torch.inference_mode()
+        def forward() -> tuple[Tensor, Tensor]:
+            logits, values = self._network.forward(inputs.packed, inputs.uniform, program)
+            # All places of the batch: those behind its actions are stale, and not read.
+            return logits.reshape(-1).index_select(0, inputs.places).float(), values
 
-    @torch.inference_mode()
-    def _capture(self) -> Callable[[], tuple[Tensor, Tensor]]:
+        return forward
+
+    def _capture(self, forward: Run) -> Run:
         """Captures the forward pass as a CUDA graph: one launch for all of its kernels."""
         for _ in range(WARM_UPS):
-            self._forward()
+            forward()
         torch.cuda.synchronize(self._network.device)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._network.pool, stream=self._network.stream):
-            outputs = self._forward()
+            outputs = forward()
 
         def replay() -> tuple[Tensor, Tensor]:
             graph.replay()
@@ -341,10 +380,12 @@ class CudaEvaluator:
         return replay
 
 
-@contextmanager
-def _wait_for(stream: "torch.cuda.Stream | None", other: "torch.cuda.Stream | None") -> Iterator[None]:
-    """Queues work on `stream` that waits for everything queued on `other`; without streams it runs synchronously."""
-    if stream is not None and other is not None:
-        stream.wait_stream(other)
-    with torch.cuda.stream(stream):
-        yield
+def _record(event: "torch.cuda.Event | None", stream: "torch.cuda.Stream | None") -> None:
+    if event is not None:
+        event.record(stream)
+
+
+def _wait(stream: "torch.cuda.Stream | None", event: "torch.cuda.Event | None") -> None:
+    """Queues a wait, without waiting."""
+    if stream is not None and event is not None:
+        stream.wait_event(event)

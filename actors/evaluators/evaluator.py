@@ -68,6 +68,10 @@ class Stage(Protocol):
 class StagedEvaluator(SplitEvaluator, Protocol):
     """An evaluator whose device reads batches from memory of its own kind: nothing is copied on the host."""
 
+    @property
+    def worth_rows(self) -> int:
+        """From so many rows on a full batch of this evaluator takes no longer than a smaller one of another."""
+
     def new_stage(self, rows: int) -> Stage:
         """Memory for batches of so many positions; all evaluators of one network may read it."""
 

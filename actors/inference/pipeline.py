@@ -37,10 +37,12 @@ class BatchPipeline:
             size: evaluator if isinstance(evaluator, SplitEvaluator) else _Synchronous(evaluator)
             for size, evaluator in made.items()
         }
-        self.sizes = list(made)  # ascending
-        self._note = f"; batches of at most {self.sizes[-1]}: {memory_error}" if memory_error else ""
+        largest_size, largest = list(made.items())[-1]
+        worth = largest.worth_rows if isinstance(largest, StagedEvaluator) else largest_size
+        self.sizes = [size for size in made if size <= worth or size == largest_size]  # ascending
+        self._evaluators = {size: self._evaluators[size] for size in self.sizes}
+        self._note = f"; batches of at most {largest_size}: {memory_error}" if memory_error else ""
         self.depth = min(evaluator.depth for evaluator in self._evaluators.values())
-        largest = made[self.sizes[-1]]
         # One more than are in flight, which is laid meanwhile; the first is the next.
         self._stages = deque(
             largest.new_stage(self.sizes[-1]) for _ in range(self.depth + 1)
@@ -76,6 +78,11 @@ class BatchPipeline:
     def busy_until(self) -> float:
         """When the device is expected to end the last batch in flight, in seconds of the monotonic clock."""
         return self._in_flight[-1].expected_end
+
+    @property
+    def next_end(self) -> float:
+        """When it is expected to end the oldest one."""
+        return self._in_flight[0].expected_end
 
     @property
     def oldest(self) -> RequestBatch:

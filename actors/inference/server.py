@@ -37,7 +37,9 @@ from shusaku.common.device_failure import is_device_failure
 from shusaku.common.leaves_codec import LeavesCodec
 from shusaku.common.messages import Weights
 
-POLL_S = 0.0003  # between two looks whether the GPU is done, while there is no batch to begin
+# Between two looks whether the GPU is done, while there is no batch to begin; until it is expected to be, but
+POLL_S = 0.0003  # at most
+LEAST_POLL_S = 0.00005  # at least
 LEAD_S = 0.001  # before the GPU is free: a batch that is begun then is ready in time
 FIRST_WEIGHTS = "waiting for the first weights"
 LIVE_SECONDS = 5.0  # the server does not wait for a client that sent no request for so long
@@ -220,7 +222,9 @@ class InferenceServer:
         """Waits for a batch and begins it; returns earlier for new weights, the end, or a look at the GPU."""
         pipeline = self._pipeline
         if len(pipeline):
-            busy_until, until = pipeline.busy_until - LEAD_S, time.monotonic() + POLL_S
+            now = time.monotonic()
+            busy_until = pipeline.busy_until - LEAD_S
+            until = now + min(POLL_S, max(LEAST_POLL_S, pipeline.next_end - now))
         else:
             busy_until, until = 0.0, math.inf
             if not self.queue.waiting:

@@ -28,13 +28,17 @@ def make_program(name: str, tower: TorchTower) -> Program:
     """The tower as this program; new weights in its tensors are those of the program, too."""
     if name == "eager":
         return tower
-    compiled: Program = compiled_for_graphs(tower.__call__)
+    compiled: Program = compiled_for_graphs(tower.__call__, tries_kernels=True)
     return compiled
 
 
-def compiled_for_graphs(function: Callable[..., Any]) -> Any:
-    """What torch's compiler makes of it, for one shape of its inputs; RuntimeError, when it is called, if it fails."""
-    return torch.compile(function, mode="max-autotune-no-cudagraphs", dynamic=False, fullgraph=True)
+def compiled_for_graphs(function: Callable[..., Any], *, tries_kernels: bool) -> Any:
+    """What torch's compiler makes of it, for one shape of its inputs; RuntimeError, when it is called, if it fails.
+
+    `tries_kernels`: of its own for convolutions and products, which takes a minute for a few shapes.
+    """
+    mode = "max-autotune-no-cudagraphs" if tries_kernels else None
+    return torch.compile(function, mode=mode, dynamic=False, fullgraph=True)
 
 
 def choose_program(

@@ -23,6 +23,13 @@ class TorchTower:
             tensor = torch.zeros(shape, dtype=self.type, device=device)
             self.tensors[name] = tensor.contiguous(memory_format=torch.channels_last) if tensor.ndim == 4 else tensor
 
+    @torch.inference_mode()
+    def fill_random(self) -> None:
+        """Weights to be timed with: a GPU computes zeros faster than any that were learned."""
+        for name, tensor in self.tensors.items():
+            if name.endswith(".weight"):
+                tensor.normal_(0, (2 / tensor[0].numel()) ** 0.5)  # He et al. 2015: activations of constant size
+
     def load(self, weights: Weights) -> None:
         """Uses these weights from now on; ValueError, and no change, if they belong to another tower."""
         self.take(self.prepare(weights))

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 from shusaku.actors.evaluators.evaluator import LARGEST_BATCH
+from shusaku.actors.pipelined_self_play import group_games
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import UsageError
 from shusaku.deploy.cluster.room import Node, Room, with_label
@@ -61,9 +62,19 @@ def layout_of(
     placement = placement_of(config)
     games = config.actors.games
     if placement == "server" and not config.actors.games_per_actor:
-        games = max(FEWEST_GAMES, -(-BATCHES_IN_FLIGHT * LARGEST_BATCH * config.inference.servers // count))
+        games = games_of_each(count, config.inference.servers)
     largest = min(LARGEST_BATCH, max(8, games * count // config.inference.servers))
     return Layout(count if plays else 0, placement, games, tuple(batch_sizes(config, largest)), devices)
+
+
+def games_of_each(actors: int, servers: int = 1) -> int:
+    """Games of each actor that keep BATCHES_IN_FLIGHT full batches of each server on their way.
+
+    A request has one position of each game of a group, and a whole number of requests fills a batch.
+    """
+    groups = group_games(max(FEWEST_GAMES, -(-BATCHES_IN_FLIGHT * LARGEST_BATCH * servers // actors)))
+    requests = LARGEST_BATCH // groups[0]
+    return len(groups) * (LARGEST_BATCH // requests)
 
 
 def placement_of(config: Config) -> str:

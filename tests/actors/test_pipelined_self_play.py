@@ -141,7 +141,7 @@ def test_counters_are_of_both_groups() -> None:
 
 
 @pytest.mark.parametrize(("games", "sizes"), [(1, [1]), (2, [1, 1]), (5, [3, 2]), (64, [32, 32]),
-                                              (1025, [342, 342, 341]), (3072, [512] * 6)])
+                                              (1025, [205] * 5), (3072, [256] * 12)])
 def test_games_are_split_evenly(games: int, sizes: list[int]) -> None:
     assert group_games(games) == sizes
 

@@ -199,7 +199,7 @@ class RequestQueue {
           busy_until_ = busy_until;
           const double left = seconds_left(now);
           if (left <= 0) {
-            if (rule_.is_missed(positions_, clients_.prompt(now), now - std::max(began, queue_.front().queued_at)))
+            if (rule_.is_missed(filled(), clients_.prompt(now), now - std::max(began, queue_.front().queued_at)))
               clients_.record_deadline();
             break;
           }
@@ -273,8 +273,12 @@ class RequestQueue {
   }
 
  private:
+  // Positions in the queue, and what a further request like the newest one would add but for its last position: none
+  // such fits any more from the rule's `largest` on, and to wait for it would gain nothing.
+  std::int64_t filled() const { return positions_ + queue_.back().view.rows - 1; }
+
   double seconds_left(double now) {
-    return rule_.seconds_left(positions_, clients_.able(now), clients_.prompt(now), now - queue_.front().queued_at,
+    return rule_.seconds_left(filled(), clients_.able(now), clients_.prompt(now), now - queue_.front().queued_at,
                               busy_until_ - now);
   }
 

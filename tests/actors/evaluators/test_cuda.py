@@ -116,7 +116,7 @@ def test_a_device_that_failed_is_done_so_that_finish_says_why() -> None:
     evaluator = CudaEvaluator(device_network(GAME), 8)
     evaluator.load(random_weights(GAME, CONFIG, 1, version=1))
     evaluator.begin(random_leaves(GAME, 8))
-    evaluator._in_flight[0] = evaluator._in_flight[0]._replace(done=Lost())  # type: ignore[arg-type]
+    evaluator._in_flight[0].answer.done = Lost()  # type: ignore[assignment]
     assert evaluator.is_done()
     with pytest.raises(RuntimeError, match="illegal memory access"):
         evaluator.finish()
@@ -149,20 +149,20 @@ class NoRoom(PseudoRandomEvaluator):
     RuntimeError("CUDA error: out of memory"), RuntimeError("CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"),
 ])
 def test_no_room_on_the_card_is_said_as_such(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    def refuse(evaluator: CudaEvaluator) -> None:
+    def refuse(evaluator: CudaEvaluator, rows: int, *, on_device: bool) -> None:
         raise error
 
-    monkeypatch.setattr(CudaEvaluator, "_new_buffers", refuse)
+    monkeypatch.setattr(CudaEvaluator, "_new_inputs", refuse)
     with pytest.raises(BatchTooLargeError, match="a batch of 8 positions does not fit") as refusal:
         CudaEvaluator(device_network(GAME), 8)
     assert "\n" not in str(refusal.value)
 
 
 def test_another_error_of_the_card_stays_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(evaluator: CudaEvaluator) -> None:
+    def refuse(evaluator: CudaEvaluator, rows: int, *, on_device: bool) -> None:
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
-    monkeypatch.setattr(CudaEvaluator, "_new_buffers", refuse)
+    monkeypatch.setattr(CudaEvaluator, "_new_inputs", refuse)
     with pytest.raises(RuntimeError, match="illegal memory access"):
         CudaEvaluator(device_network(GAME), 8)
 

@@ -30,9 +30,9 @@ class LateReader(PseudoRandomEvaluator):
 
     depth = 2
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, worth_rows: int = 0) -> None:
         super().__init__(GAME, size, -1)
-        self.size = size
+        self.size, self.worth_rows = size, worth_rows or size
         self.stages: list[Arrays] = []
         self._in_flight: deque[tuple[Arrays, int, int, float]] = deque()
 
@@ -96,5 +96,20 @@ def test_a_batch_larger_than_any_stage_is_cut() -> None:
         leaves = leaves_of(20)
         expected = PseudoRandomEvaluator(GAME, 64)(leaves)
         np.testing.assert_array_equal(ask(server, leaves).values, expected.values.astype(np.float16))
+    finally:
+        server.close()
+
+
+def test_batches_that_a_full_one_overtakes_run_in_the_full_size() -> None:
+    """The largest size alone is compiled: from 12 of its 24 rows on it is faster than the other sizes are."""
+    sizes = [4, 8, 12, 16, 20, 24]
+    server = InferenceServer(GAME, lambda size: LateReader(size, 12 if size == 24 else 0), sizes=sizes, deadline_ms=0.1)
+    try:
+        assert server._pipeline.sizes == [4, 8, 12, 24]
+        server.load(weights(1))
+        for rows in (1, 11, 13, 24):
+            leaves = leaves_of(rows)
+            expected = PseudoRandomEvaluator(GAME, 64)(leaves)
+            np.testing.assert_array_equal(ask(server, leaves).values, expected.values.astype(np.float16))
     finally:
         server.close()

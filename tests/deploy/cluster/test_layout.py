@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from shusaku.actors.pipelined_self_play import group_games
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import UsageError
 from shusaku.deploy.cli.overrides import compose
@@ -109,13 +110,16 @@ def test_no_secret_travels_to_the_workers() -> None:
     assert replace(travels.replay, url=asked.replay.url) == asked.replay
 
 
-@pytest.mark.parametrize(("actors", "servers", "games"), [(16, 1, 192), (16, 2, 384), (4, 1, 768), (5, 1, 615),
+@pytest.mark.parametrize(("actors", "servers", "games"), [(16, 1, 204), (16, 2, 408), (4, 1, 768), (5, 1, 768),
                                                        (1, 1, 3072), (4000, 1, 16)])
 def test_beside_a_server_auto_keeps_three_full_batches_in_flight(actors: int, servers: int, games: int) -> None:
     asked = config(actors__games_per_actor=0, actors__count=actors, inference__placement="server",
                    inference__servers=servers)
     layout = layout_of(asked, nodes(actors), 0)
     assert layout.games == games
+    group = group_games(games)[0]
+    assert games == len(group_games(games)) * group, "all requests have one size"
+    assert LARGEST_BATCH - LARGEST_BATCH // group * group < LARGEST_BATCH // group, "and fill a batch"
     if games > FEWEST_GAMES:
-        assert 0 <= games * actors - 3 * LARGEST_BATCH * servers < actors
+        assert 3 * LARGEST_BATCH * servers * 0.98 < games * actors < 4 * LARGEST_BATCH * servers
     assert layout_of(config(actors__games_per_actor=48, inference__placement="server"), nodes(2), 0).games == 48
