@@ -10,6 +10,7 @@ Sources: PyTorch's notes "CUDA semantics" (graphs; pinned memory, non_blocking);
 (features expanded on the GPU); open_spiel#1154 for the cost of not doing so.
 """
 
+import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -35,6 +36,7 @@ from shusaku.common.network.tower import TowerShape
 
 DEPTH = 2  # batches in flight: one is computed while the host prepares the other
 TIMED_SECONDS = 0.5  # for each program that is tried
+SPIN_S = 0.0003  # that a thread looks for an answer before it sleeps: to be woken takes long beside a small network
 WARM_UPS = 3  # runs before a graph is captured: libraries choose their kernels in them
 
 
@@ -126,10 +128,10 @@ class _Inputs(NamedTuple):
     uniform: Tensor  # [S, U] f4
     places: Tensor  # [S x most legal actions] i4: row x A + action
 
-    def copy_(self, other: "_Inputs", rows: int, actions: int) -> None:
-        self.packed[:rows].copy_(other.packed[:rows], non_blocking=True)
-        self.uniform[:rows].copy_(other.uniform[:rows], non_blocking=True)
-        self.places[:actions].copy_(other.places[:actions], non_blocking=True)
+    def copy_(self, other: "_Inputs") -> None:
+        """The first rows of `other`, as many as there are here: the number of them is not worth a slice each time."""
+        for mine, theirs in zip(self, other, strict=True):
+            mine.copy_(theirs if len(theirs) == len(mine) else theirs[: len(mine)], non_blocking=True)
 
 
 class PinnedStage:
@@ -265,7 +267,7 @@ class CudaEvaluator:
         assert self.version >= 0, "an evaluator was asked before it had weights; call load() first"
         lane, answer = self._lanes.popleft(), self._answers.popleft()
         try:
-            self._queue(host, lane, answer, rows, actions)
+            self._queue(host, lane, answer)
         except BaseException:
             self._lanes.append(lane)
             self._answers.append(answer)
@@ -274,24 +276,28 @@ class CudaEvaluator:
             raise
         self._in_flight.append(_InFlight(lane, answer, rows, actions, self.version))
 
-    def _queue(self, host: _Inputs, lane: _Lane, answer: _Answer, rows: int, actions: int) -> None:
+    def _queue(self, host: _Inputs, lane: _Lane, answer: _Answer) -> None:
         """Few calls: a small network computes a batch in a third of a millisecond.
 
         What the lane had before is done: its answer was waited for.
         """
         network = self._network
-        with torch.cuda.stream(network.inward):
-            lane.inputs.copy_(host, rows, actions)
+        before = torch.cuda.current_stream(network.device) if network.is_cuda else None
+        try:
+            _use(network.inward)
+            lane.inputs.copy_(host)
             _record(lane.arrived, network.inward)
-        with torch.cuda.stream(network.stream):
+            _use(network.stream)
             _wait(network.stream, lane.arrived)
             logits, values = lane.run()
             _record(lane.computed, network.stream)
-        with torch.cuda.stream(network.outward):
+            _use(network.outward)
             _wait(network.outward, lane.computed)
-            answer.logits[:actions].copy_(logits[:actions], non_blocking=True)
-            answer.values[:rows].copy_(values[:rows], non_blocking=True)
+            answer.logits.copy_(logits, non_blocking=True)
+            answer.values.copy_(values, non_blocking=True)
             _record(answer.done, network.outward)
+        finally:
+            _use(before)
 
     def is_done(self) -> bool:
         """Whether `finish` would return without waiting."""
@@ -309,6 +315,9 @@ class CudaEvaluator:
         self._read = answer
         try:
             if answer.done is not None:
+                until = time.perf_counter() + SPIN_S
+                while time.perf_counter() < until and not answer.done.query():  # type: ignore[no-untyped-call]
+                    pass
                 answer.done.synchronize()  # without the GIL
         finally:
             self._lanes.append(lane)
@@ -378,6 +387,12 @@ class CudaEvaluator:
             return outputs
 
         return replay
+
+
+def _use(stream: "torch.cuda.Stream | None") -> None:
+    """Queues what follows on this stream; a context for each of three streams would cost more than the copies."""
+    if stream is not None:
+        torch.cuda.set_stream(stream)
 
 
 def _record(event: "torch.cuda.Event | None", stream: "torch.cuda.Stream | None") -> None:

@@ -29,18 +29,20 @@ class Layout:
 
 
 def layout_of(
-    config: Config, nodes: Sequence[Node], gpus: float, here: float | None = None, growing_cpus: float = 0.0
+    config: Config, nodes: Sequence[Node], gpus: float, here: float | None = None, growing_cpus: float = 0.0,
+    *, nodes_may_return: bool = False,
 ) -> Layout:
     """The layout on these nodes, with `gpus` in all; UsageError, with the numbers, if it does not fit.
 
     `here`: how many of the GPUs are on the machine of the learner; None: all.  `growing_cpus`: that an autoscaler may
-    bring in all.
+    bring in all.  `nodes_may_return`: of a run that goes on; actors without room wait for a node, as they do when one
+    is lost during a run.
 
     Only self-play actors claim CPUs.  The claims of other jobs on the cluster are not known here: an actor without a
     free CPU waits for one.
     """
     players = with_label(nodes, config.actors.where)
-    if not players and not growing_cpus:
+    if not players and not growing_cpus and not nodes_may_return:
         labels = sorted({f"{name}:{value}" for node in nodes for name, value in node.labels.items()})
         raise UsageError(f"actors.where={config.actors.where}: no node of Ray has this label; there are: "
                          f"{', '.join(labels) or 'none'}")
@@ -48,7 +50,7 @@ def layout_of(
     most = room.most
     plays = not config.dataset.records
     count = config.actors.count or max(1, room.fit)
-    if count > most:
+    if count > most and not (nodes_may_return and config.actors.count):
         cpus = sum(node.cpus for node in players)
         has = f"the autoscaler may bring {growing_cpus:g}" if growing_cpus else f"Ray has {cpus:g}"
         raise UsageError(

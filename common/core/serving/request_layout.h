@@ -143,18 +143,18 @@ inline std::string copy_request(const RequestRules& rules, const RequestView& vi
 // Rounded to the nearest half float, as the search does; what is too large becomes infinite.  Returns whether all of
 // them are finite.
 inline bool to_halves(const float* from, size_t count, std::byte* to) {
-  std::uint16_t halves[kLanes];
+  constexpr size_t kBlock = 32 * kLanes;  // looked through at once, which compilers do in vectors
+  std::uint16_t halves[kBlock];
   bool is_finite = true;
-  size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    F8::load(from + i).store_half(halves);
-    for (std::uint16_t half : halves) is_finite &= (half & 0x7C00) != 0x7C00;
-    std::memcpy(to + 2 * i, halves, sizeof halves);
-  }
-  for (; i < count; ++i) {
-    const std::uint16_t half = to_half(from[i]);
-    is_finite &= (half & 0x7C00) != 0x7C00;
-    std::memcpy(to + 2 * i, &half, 2);
+  for (size_t begin = 0; begin < count; begin += kBlock) {
+    const size_t length = std::min(kBlock, count - begin);
+    size_t i = 0;
+    for (; i + kLanes <= length; i += kLanes) F8::load(from + begin + i).store_half(halves + i);
+    for (; i < length; ++i) halves[i] = to_half(from[begin + i]);
+    std::uint16_t bad = 0;
+    for (size_t k = 0; k < length; ++k) bad |= std::uint16_t((halves[k] & 0x7C00) == 0x7C00);
+    is_finite &= bad == 0;
+    std::memcpy(to + 2 * begin, halves, 2 * length);
   }
   return is_finite;
 }

@@ -123,3 +123,14 @@ def test_beside_a_server_auto_keeps_three_full_batches_in_flight(actors: int, se
     if games > FEWEST_GAMES:
         assert 3 * LARGEST_BATCH * servers * 0.98 < games * actors < 4 * LARGEST_BATCH * servers
     assert layout_of(config(actors__games_per_actor=48, inference__placement="server"), nodes(2), 0).games == 48
+
+
+def test_a_run_that_goes_on_waits_for_a_node_that_is_away() -> None:
+    """A driver that is started again while a node is lost is not refused; a new run with too many actors is."""
+    asked = config(actors__count=6, actors__cpus=1.0)
+    with pytest.raises(UsageError, match="actors.count=6"):
+        layout_of(asked, nodes(2), 0)
+    layout = layout_of(asked, nodes(2), 0, nodes_may_return=True)
+    assert layout.actors == 6
+    labelled = config(actors__count=2, actors__cpus=1.0, actors__where="pool:players")
+    assert layout_of(labelled, nodes(2), 0, nodes_may_return=True).actors == 2
