@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from shusaku.actors.evaluators.evaluator import BatchTooLargeError, Evaluator, MeasurableEvaluator
+from shusaku.actors.evaluators.evaluator import BatchTooLargeError, Evaluator, MeasurableEvaluator, StagedEvaluator
 from shusaku.common.messages import Evaluation, Leaves, Weights
 
 E = TypeVar("E", bound=Evaluator)
@@ -50,17 +50,24 @@ class BucketedEvaluator:
 
 
 def make_buckets(make: Callable[[int], E], sizes: Sequence[int]) -> tuple[dict[int, E], str]:
-    """One evaluator of each of the ascending sizes.
+    """One evaluator of each of the ascending sizes, but for those whose batches the largest one computes as fast.
 
-    If the device has no memory for a size, only the smaller ones are returned, with the device's error as text.
-    BatchTooLargeError if it has no memory for the smallest.
+    The largest is made first: graphs of smaller batches use its memory again.  If the device has no memory for a size,
+    it is left out, with the device's error as text.  BatchTooLargeError if it has no memory for the smallest.
     """
     made: dict[int, E] = {}
-    for size in sizes:
+    error_text, worth = "", sizes[-1]
+    for size in reversed(sizes):
+        if made and worth < size:
+            continue
         try:
-            made[size] = make(size)
+            evaluator = make(size)
         except BatchTooLargeError as error:
-            if not made:
+            if size == sizes[0] and not made:
                 raise
-            return made, str(error)
-    return made, ""
+            error_text = str(error)
+            continue
+        if not made:
+            worth = evaluator.worth_rows if isinstance(evaluator, StagedEvaluator) else size
+        made[size] = evaluator
+    return dict(reversed(made.items())), error_text

@@ -37,6 +37,7 @@ from shusaku.common.network.tower import TowerShape
 DEPTH = 2  # batches in flight: one is computed while the host prepares the other
 TIMED_SECONDS = 0.5  # for each program that is tried
 SPIN_S = 0.0003  # that a thread looks for an answer before it sleeps: to be woken takes long beside a small network
+LEAST_TRIED = LARGEST_BATCH // 2  # positions, from which cuDNN tries its kernels; for 70 sizes that took a minute
 WARM_UPS = 3  # runs before a graph is captured: libraries choose their kernels in them
 
 
@@ -56,8 +57,6 @@ class DeviceNetwork:
         self.game = game
         self.is_cuda = self.device.type == "cuda"
         name = torch.cuda.get_device_name(self.device) if self.is_cuda else "cpu"
-        if self.is_cuda:
-            torch.backends.cudnn.benchmark = True  # each size of a batch comes again and again
         self.description = (f"torch {torch.__version__} on {name}{limit_memory(memory_share, self.device)}, "
                             f"{precision.name} ({precision.reason})")
         # Actors wait for these; a learner in the same process does not, so its stream has the usual, lower priority.
@@ -375,6 +374,7 @@ class CudaEvaluator:
 
     def _capture(self, forward: Run) -> Run:
         """Captures the forward pass as a CUDA graph: one launch for all of its kernels."""
+        torch.backends.cudnn.benchmark = self.size >= LEAST_TRIED
         for _ in range(WARM_UPS):
             forward()
         torch.cuda.synchronize(self._network.device)

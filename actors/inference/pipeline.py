@@ -37,11 +37,9 @@ class BatchPipeline:
             size: evaluator if isinstance(evaluator, SplitEvaluator) else _Synchronous(evaluator)
             for size, evaluator in made.items()
         }
-        largest_size, largest = list(made.items())[-1]
-        worth = largest.worth_rows if isinstance(largest, StagedEvaluator) else largest_size
-        self.sizes = [size for size in made if size <= worth or size == largest_size]  # ascending
-        self._evaluators = {size: self._evaluators[size] for size in self.sizes}
-        self._note = f"; batches of at most {largest_size}: {memory_error}" if memory_error else ""
+        self.sizes = list(made)  # ascending
+        largest = made[self.sizes[-1]]
+        self._note = f"; batches of at most {self.sizes[-1]}: {memory_error}" if memory_error else ""
         self.depth = min(evaluator.depth for evaluator in self._evaluators.values())
         # One more than are in flight, which is laid meanwhile; the first is the next.
         self._stages = deque(

@@ -1,6 +1,6 @@
 """What a GPU is worth: inference beside the network alone, the learner beside a bare compiled step, both on one GPU.
 
-    python -m benchmarks.speed.gpu [--seconds 12] [--only NAME ...] [--record]
+    python -m benchmarks.speed.gpu [--seconds 12] [--only NAME ...] [--eager] [--record]
 
 | part | bound |
 |---|---|
@@ -37,6 +37,7 @@ LARGEST = "Go 19x19, 256x20"
 BATCH = 2048
 LEAST_STEP, LEAST_SUM, LEAST_EACH, MOST_SLOWER = 0.85, 0.85, 0.3, 2.0
 SERVED = ["inference.placement=server", "actors.games_per_actor=auto"]
+PROGRAMS: list[str] = []  # overrides: which programs compute the networks; none: the faster ones
 TABLE = "{:55} {:>22} {:>10} {}"
 LAST_START = 400.0  # seconds after which no part begins: the whole is to end within 9 minutes
 Measure = Callable[[dict[str, Any], float], tuple[dict[str, Any], bool]]
@@ -49,7 +50,10 @@ def main() -> None:
     parser.add_argument("--record", action="store_true", help=f"append the result to benchmarks/results/{FILE}")
     parser.add_argument("--bare", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--learn", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--eager", action="store_true", help="nothing is compiled, which saves minutes")
     options = parser.parse_args()
+    if options.eager:
+        PROGRAMS.extend(["inference.gpu_program=eager", "learner.gpu_program=eager"])
     if options.bare:
         print(json.dumps({"steps_per_s": bare_steps_per_s(options.seconds)}))
     elif options.learn:
@@ -128,14 +132,13 @@ def serving(network: str) -> Measure:
 def play(overrides: list[str], seconds: float, evaluator: Sequence[str] = ("inference.device=cuda",)) -> dict[str, Any]:
     """`bench selfplay` with one server, by default on the GPU, and as many players as there are other cores."""
     players = max(1, len(os.sched_getaffinity(0)) - 1)
-    return run_shusaku(["bench", "selfplay", *overrides, *evaluator, *SERVED, f"actors.count={players}",
+    return run_shusaku(["bench", "selfplay", *overrides, *evaluator, *SERVED, *PROGRAMS, f"actors.count={players}",
                         f"bench.seconds={seconds:g}"])
 
 
 def learning(found: dict[str, Any], seconds: float) -> tuple[dict[str, Any], bool]:
     """The learner's step beside a bare one."""
-    ours = run_shusaku(["bench", "learner", *NETWORKS[LARGEST][0], f"learner.batch_size={BATCH}", "learner.device=cuda",
-                        f"bench.seconds={seconds:g}"])
+    ours = learn(seconds)
     done = subprocess.run([sys.executable, "-m", "benchmarks.speed.gpu", "--bare", "--seconds", str(seconds)],
                           cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
@@ -147,13 +150,21 @@ def learning(found: dict[str, Any], seconds: float) -> tuple[dict[str, Any], boo
             "shown": (f"{ours['rows_per_s']:,.0f} rows/s", f"{share:.0%}")}, share >= LEAST_STEP
 
 
+def learn(seconds: float) -> dict[str, Any]:
+    """`bench learner` on the GPU."""
+    return run_shusaku(["bench", "learner", *NETWORKS[LARGEST][0], f"learner.batch_size={BATCH}", *PROGRAMS,
+                        "learner.device=cuda", f"bench.seconds={seconds:g}"])
+
+
 def sharing(found: dict[str, Any], seconds: float) -> tuple[dict[str, Any], bool]:
     """Server and learner on one GPU at once, beside each alone; each may take half of the memory.
 
     The learner counts the steps of the very seconds in which the server is measured.
     """
-    alone, steps = found[LARGEST]["run"], found["learner's step"]["ours"]["steps_per_s"]
-    command = [sys.executable, "-m", "benchmarks.speed.gpu", "--learn"]
+    alone = found[LARGEST]["run"] if LARGEST in found else play(NETWORKS[LARGEST][0], seconds)
+    ours = found["learner's step"]["ours"] if "learner's step" in found else learn(seconds)
+    steps = ours["steps_per_s"]
+    command = [sys.executable, "-m", "benchmarks.speed.gpu", "--learn", *(["--eager"] if PROGRAMS else [])]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as learner:
         assert learner.stdout is not None
         learner.stdout.readline()  # it learns
@@ -166,7 +177,7 @@ def sharing(found: dict[str, Any], seconds: float) -> tuple[dict[str, Any], bool
     shares = (shared["evaluations_per_s"] / alone["evaluations_per_s"], learned / steps)
     slower = shared["batch_p99_ms"] / alone["batch_p99_ms"]
     is_good = sum(shares) >= LEAST_SUM and min(shares) >= LEAST_EACH and slower < MOST_SLOWER
-    return {"play": shared, "steps_per_s": learned, "batch_p99": slower,
+    return {"play": shared, "play_alone": alone, "learn_alone": ours, "steps_per_s": learned, "batch_p99": slower,
             "shown": (f"{shares[0]:.2f} + {shares[1]:.2f}", f"p99 x {slower:.1f}")}, is_good
 
 
@@ -178,7 +189,7 @@ def learn_until_the_input_ends() -> None:
     from shusaku.deploy.cli.overrides import compose
 
     learner, batch = learner_and_batch(compose([
-        *NETWORKS[LARGEST][0], f"learner.batch_size={BATCH}", "learner.device=cuda", "learner.gpus=0.5"]))
+        *NETWORKS[LARGEST][0], *PROGRAMS, f"learner.batch_size={BATCH}", "learner.device=cuda", "learner.gpus=0.5"]))
     for _ in range(8):
         learner.step(batch)
     learner.metrics()

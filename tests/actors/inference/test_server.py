@@ -269,7 +269,7 @@ def test_what_the_factory_raises_is_raised_by_the_constructor() -> None:
         raise LookupError(f"no device for {size}")
 
     before = threading.active_count()
-    with pytest.raises(LookupError, match="no device for 8"):
+    with pytest.raises(LookupError, match="no device for 16"):
         InferenceServer(GAME, make, sizes=[16, 8], deadline_ms=1)
     assert eventually(lambda: threading.active_count() <= before)
 
