@@ -185,6 +185,9 @@ def learn_until_the_input_ends() -> None:
     """Says `ready` once it learns; at the end moments of the monotonic clock, each with the steps made until then."""
     from threading import Thread
 
+    from shusaku.common.mps import yield_to_others
+
+    yield_to_others(0.5)  # as the learner of a run; before torch is loaded
     from shusaku.deploy.bench.learner import learner_and_batch
     from shusaku.deploy.cli.overrides import compose
 

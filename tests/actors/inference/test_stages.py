@@ -71,7 +71,8 @@ def test_no_batch_is_laid_over_one_that_is_under_way(sizes: list[int]) -> None:
     try:
         server.load(weights(1))
         assert isinstance(made[sizes[-1]], StagedEvaluator)
-        assert {size: len(evaluator.stages) for size, evaluator in made.items()} == dict.fromkeys(sizes, 0) | {sizes[-1]: 3}
+        stages = {size: len(evaluator.stages) for size, evaluator in made.items()}
+        assert stages == dict.fromkeys(sizes, 0) | {sizes[-1]: 3}
 
         def play(client: int) -> None:
             for step in range(20):
