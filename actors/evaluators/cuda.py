@@ -127,10 +127,15 @@ class _Inputs(NamedTuple):
     uniform: Tensor  # [S, U] f4
     places: Tensor  # [S x most legal actions] i4: row x A + action
 
-    def copy_(self, other: "_Inputs") -> None:
-        """The first rows of `other`, as many as there are here: the number of them is not worth a slice each time."""
-        for mine, theirs in zip(self, other, strict=True):
-            mine.copy_(theirs if len(theirs) == len(mine) else theirs[: len(mine)], non_blocking=True)
+    def copy_(self, other: "_Inputs", actions: int) -> None:
+        """The first rows of `other`, as many as there are here, and so many places.
+
+        No further ones: behind them `other` has places of a larger batch that lay there before.
+        """
+        rows = len(self.packed)
+        for mine, theirs in ((self.packed, other.packed), (self.uniform, other.uniform)):
+            mine.copy_(theirs if len(theirs) == rows else theirs[:rows], non_blocking=True)
+        self.places[:actions].copy_(other.places[:actions], non_blocking=True)
 
 
 class PinnedStage:
@@ -266,7 +271,7 @@ class CudaEvaluator:
         assert self.version >= 0, "an evaluator was asked before it had weights; call load() first"
         lane, answer = self._lanes.popleft(), self._answers.popleft()
         try:
-            self._queue(host, lane, answer)
+            self._queue(host, lane, answer, actions)
         except BaseException:
             self._lanes.append(lane)
             self._answers.append(answer)
@@ -275,7 +280,7 @@ class CudaEvaluator:
             raise
         self._in_flight.append(_InFlight(lane, answer, rows, actions, self.version))
 
-    def _queue(self, host: _Inputs, lane: _Lane, answer: _Answer) -> None:
+    def _queue(self, host: _Inputs, lane: _Lane, answer: _Answer, actions: int) -> None:
         """Few calls: a small network computes a batch in a third of a millisecond.
 
         What the lane had before is done: its answer was waited for.
@@ -284,7 +289,7 @@ class CudaEvaluator:
         before = torch.cuda.current_stream(network.device) if network.is_cuda else None
         try:
             _use(network.inward)
-            lane.inputs.copy_(host)
+            lane.inputs.copy_(host, actions)
             _record(lane.arrived, network.inward)
             _use(network.stream)
             _wait(network.stream, lane.arrived)
@@ -367,7 +372,7 @@ class CudaEvaluator:
         @torch.inference_mode()
         def forward() -> tuple[Tensor, Tensor]:
             logits, values = self._network.forward(inputs.packed, inputs.uniform, program)
-            # All places of the batch: those behind its actions are stale, and not read.
+            # All places: those behind the actions of this batch are of earlier ones of this size, and not read.
             return logits.reshape(-1).index_select(0, inputs.places).float(), values
 
         return forward

@@ -82,6 +82,24 @@ def test_two_batches_are_under_way_and_keep_their_versions() -> None:
     assert_same(answers[1], *expected(other, GAME, second))
 
 
+def test_a_small_batch_reads_nothing_of_the_large_one_that_lay_in_its_stage() -> None:
+    """Stages are of the largest size; evaluators of all sizes read them."""
+    game = Game("othello")  # whose positions have fewer legal actions than the most there may be
+    network = trained_network(game)
+    shared = DeviceNetwork(game, tower_shape(game, CONFIG), Precision("fp32", ""), "cpu")
+    server = InferenceServer(game, lambda size: CudaEvaluator(shared, size), sizes=[4, 64], deadline_ms=0.1)
+    try:
+        server.load(weights_of(network, game, version=1, step=0))
+        for rows in (64, 64, 64, 64, 3, 4, 2, 1, 50, 4, 3):
+            leaves = random_leaves(game, rows, seed=rows)
+            answer = decode_evaluation(server.infer(0, LeavesCodec(game).encode(leaves), 10), rows, len(leaves.actions))
+            logits, values = expected(network, game, leaves)
+            np.testing.assert_allclose(answer.logits, logits, rtol=2e-3, atol=2e-3)
+            np.testing.assert_allclose(answer.values, values, rtol=2e-3, atol=2e-3)
+    finally:
+        server.close()
+
+
 def test_weights_are_prepared_by_another_thread_while_a_batch_runs() -> None:
     """What was prepared is what is loaded; other weights, or none, are prepared by `load` itself."""
     evaluator, network = CudaEvaluator(device_network(GAME), 8), evaluator_network()
