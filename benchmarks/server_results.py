@@ -86,4 +86,26 @@ def many_actors() -> str:
     return f"{table(header, rows)}\n\n{sources(newest_of.values())}"
 
 
-BLOCKS: tuple[Callable[[], str], ...] = (served, encryption, simulated_gpu, precisions, many_actors)
+def gpu() -> str:
+    """What a GPU was worth: of each part the newest line."""
+    newest_of: dict[str, Line] = {line["part"]: line for line in read_results("gpu.jsonl")}
+    rows = []
+    for part, line in newest_of.items():
+        if "run" in line:
+            run = line["run"]
+            rows.append((f"serving, {part}", f"{number(run['evaluations_per_s'])} evaluations/s",
+                         number(run["raw_evaluations_per_s"]),
+                         f"{run['evaluations_per_s'] / run['raw_evaluations_per_s']:.0%}",
+                         number(line["players_alone"]["evaluations_per_s"]), f"{run['rows_per_batch']:.0f}"))
+        elif "bare" in line:
+            ours, bare = line["ours"], line["bare"]
+            rows.append((f"{part}, Go 19x19, 256x20", f"{number(ours['rows_per_s'])} rows/s",
+                         number(ours["batch_size"] * bare["steps_per_s"]),
+                         f"{ours['steps_per_s'] / bare['steps_per_s']:.0%}", "", number(ours["batch_size"])))
+    header = ("part", "measured", "the network alone, or a bare compiled step", "of that",
+              "what the players ask for if an answer costs nothing", "rows a batch")
+    lines = [{"runs": [line], **line} for line in newest_of.values()]
+    return f"{table(header, rows)}\n\n{sources(lines)}"
+
+
+BLOCKS: tuple[Callable[[], str], ...] = (served, encryption, simulated_gpu, precisions, many_actors, gpu)
