@@ -379,9 +379,13 @@ class CudaEvaluator:
 
     def _capture(self, forward: Run) -> Run:
         """Captures the forward pass as a CUDA graph: one launch for all of its kernels."""
+        before = torch.backends.cudnn.benchmark  # of the process, in which a learner may be as well
         torch.backends.cudnn.benchmark = self.size >= LEAST_TRIED
-        for _ in range(WARM_UPS):
-            forward()
+        try:
+            for _ in range(WARM_UPS):
+                forward()
+        finally:
+            torch.backends.cudnn.benchmark = before
         torch.cuda.synchronize(self._network.device)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._network.pool, stream=self._network.stream):
