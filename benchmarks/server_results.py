@@ -102,6 +102,9 @@ def gpu() -> str:
             rows.append((f"{part}, Go 19x19, 256x20", f"{number(ours['rows_per_s'])} rows/s",
                          number(ours["batch_size"] * bare["steps_per_s"]),
                          f"{ours['steps_per_s'] / bare['steps_per_s']:.0%}", "", number(ours["batch_size"])))
+        else:
+            rows.append((f"{part}, Go 19x19, 256x20", " + ".join(line["shown"][:1]), "", "",
+                         f"p99 of a batch × {line['batch_p99']:.1f}", ""))
     header = ("part", "measured", "the network alone, or a bare compiled step", "of that",
               "what the players ask for if an answer costs nothing", "rows a batch")
     lines = [{"runs": [line], **line} for line in newest_of.values()]

@@ -80,6 +80,11 @@ class DeviceStep:
         self._sums: dict[str, Tensor] = {}  # of each metric over the finite steps since they were read
 
     @property
+    def is_settled(self) -> bool:
+        """Whether the program of the network is chosen: the first step does that, which may take a minute."""
+        return self._predict.is_settled
+
+    @property
     def description(self) -> str:
         """How the program of the network was chosen; empty before the first step, or if none was."""
         return self._predict.description

@@ -95,6 +95,12 @@ class Learner:
         """Runtime, device, precision and program, and why they were chosen."""
         return self._runtime + (self._queue.description if self._queue is not None else "")
 
+    @property
+    def next_activity(self) -> str:
+        """What the next `step` does, in words for a heartbeat."""
+        is_settled = self._queue is None or self._queue.is_settled
+        return "a gradient step" if is_settled else "choosing the program of its steps"
+
     def may_step(self) -> bool:
         """Whether `step` may be called with the next batch: one rank of several waits for the others."""
         return True

@@ -3,13 +3,16 @@
 On a GPU both are timed once, forward and backward in one captured graph: `common.network.gpu_program`.
 """
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 
 import torch
 from torch import Tensor
 
+from shusaku.common.device_failure import is_device_failure
 from shusaku.common.network.gpu_program import choose_program, compiled_for_graphs
 from shusaku.common.network.network import Network
 
@@ -27,7 +30,13 @@ class StepProgram:
         self._network, self._name, self._is_bf16 = network, name, is_bf16
         self._device = next(network.parameters()).device
         self._predict: Predict | None = None
+        self._made_programs: dict[str, Predict] = {}
         self.description = ""  # of the choice, once it is made
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the program is chosen."""
+        return self._predict is not None
 
     def settle(self, planes: Tensor, stream: "torch.cuda.Stream | None") -> None:
         """Chooses by batches like this one [B, C, H, W]; the network is as before.  Later calls do nothing."""
@@ -38,7 +47,21 @@ class StepProgram:
                      asdict(self._network.config), sorted(self._network.heads), list(planes.shape), "learner")
             choice = choose_program(lambda name: self._rate_of(name, planes, stream), *about, unit=UNIT)
             self._name, self.description = choice.name, f"; steps {choice}"
+            if choice.name == "compiled":
+                self._check(planes)
         self._predict = self._made(self._name)
+
+    def _check(self, planes: Tensor) -> None:
+        """Leaves the compiled program if it was chosen on another day and cannot be made now."""
+        try:
+            with self._kept():
+                self._differentiate(self._made("compiled"), planes)
+        except RuntimeError as error:
+            if is_device_failure(error):
+                raise
+            self._name = "eager"
+            first_line = str(error).strip().partition("\n")[0]
+            self.description += f", which could not be made: {first_line}; so eager"
 
     def __call__(self, planes: Tensor) -> dict[str, Tensor]:
         """[B, C, H, W] -> predictions, under autocast if they are bf16."""
@@ -47,9 +70,10 @@ class StepProgram:
     def _made(self, name: str) -> Predict:
         if name != "compiled":
             return self._network
-        # To try kernels for the two backward passes of each convolution took over two minutes on an H200.
-        compiled: Predict = compiled_for_graphs(self._network, tries_kernels=False)
-        return compiled
+        if name not in self._made_programs:
+            # To try kernels for the two backward passes of each convolution took over two minutes on an H200.
+            self._made_programs[name] = compiled_for_graphs(self._network, tries_kernels=False)
+        return self._made_programs[name]
 
     def _run(self, predict: Predict, planes: Tensor) -> dict[str, Tensor]:
         # Casts that are kept between steps would be stale in a graph.
@@ -57,25 +81,33 @@ class StepProgram:
             return predict(planes)
 
     def _rate_of(self, name: str, planes: Tensor, stream: "torch.cuda.Stream") -> float:
-        """Rows a second of forward and backward pass; statistics and gradients are as before."""
-        predict, statistics = self._made(name), list(self._network.buffers())
+        """Rows a second of forward and backward pass."""
+        predict = self._made(name)
+        with self._kept():
+            return len(planes) * _runs_per_s(lambda: self._differentiate(predict, planes), stream)
+
+    def _differentiate(self, predict: Predict, planes: Tensor) -> None:
+        self._network.zero_grad(set_to_none=True)
+        predictions = self._run(predict, planes)
+        loss = torch.stack([each.float().square().mean() for each in predictions.values()]).sum()
+        loss.backward()  # type: ignore[no-untyped-call]
+
+    @contextmanager
+    def _kept(self) -> Iterator[None]:
+        """Statistics are afterwards as before, and there are no gradients."""
+        statistics = list(self._network.buffers())
         saved = [tensor.clone() for tensor in statistics]
-
-        def compute() -> None:
-            self._network.zero_grad(set_to_none=True)
-            predictions = self._run(predict, planes)
-            torch.stack([each.float().square().mean() for each in predictions.values()]).sum().backward()  # type: ignore[no-untyped-call]
-
         try:
-            return len(planes) * _runs_per_s(compute, stream)
+            yield
         finally:
             self._network.zero_grad(set_to_none=True)
             torch._foreach_copy_(statistics, saved)
-            torch.cuda.empty_cache()  # what the graph held
+            if self._device.type == "cuda":
+                torch.cuda.empty_cache()  # what a graph held
 
 
 def _runs_per_s(compute: Callable[[], None], stream: "torch.cuda.Stream") -> float:
-    """Of this computation as a captured graph."""
+    """Of this computation as a captured graph: by the fastest run, as another process may use the GPU, too."""
     for _ in range(WARM_UPS):
         compute()
     stream.synchronize()
@@ -84,9 +116,10 @@ def _runs_per_s(compute: Callable[[], None], stream: "torch.cuda.Stream") -> flo
         compute()
     graph.replay()
     stream.synchronize()
-    runs, begin = 0, time.perf_counter()
-    while runs == 0 or time.perf_counter() - begin < TIMED_SECONDS:
+    fastest, end = math.inf, time.perf_counter() + TIMED_SECONDS
+    while fastest == math.inf or time.perf_counter() < end:
+        begin = time.perf_counter()
         graph.replay()
         stream.synchronize()
-        runs += 1
-    return runs / (time.perf_counter() - begin)
+        fastest = min(fastest, time.perf_counter() - begin)
+    return 1 / fastest

@@ -350,7 +350,7 @@ class TrainingLoop:
         batch = self._batches.next() if self._held is None else self._held
         if batch is None:
             return False
-        self._activity.begin("a gradient step")
+        self._activity.begin(self.learner.next_activity)
         self._held = None if self.learner.may_step() else batch
         if self._held is not None:
             return False  # another rank has no rows yet

@@ -24,6 +24,7 @@ from torch import Tensor
 from shusaku.actors.evaluators.evaluator import LARGEST_BATCH, NO_VERSION, BatchTooLargeError
 from shusaku.actors.evaluators.timed_rate import timed_rate
 from shusaku.common._core import BatchInputs, Game
+from shusaku.common.device_failure import is_device_failure
 from shusaku.common.device_memory import is_out_of_memory, limit_memory
 from shusaku.common.errors import UsageError
 from shusaku.common.hardware import Precision
@@ -35,9 +36,10 @@ from shusaku.common.network.torch_tower import TorchTower
 from shusaku.common.network.tower import TowerShape
 
 DEPTH = 2  # batches in flight: one is computed while the host prepares the other
-TIMED_SECONDS = 0.5  # for each program that is tried
+TIMED_SECONDS = 0.6  # for each program that is tried, in so many
+LOOKS = 3
 SPIN_S = 0.0003  # that a thread looks for an answer before it sleeps: to be woken takes long beside a small network
-LEAST_TRIED = LARGEST_BATCH // 2  # positions, from which cuDNN tries its kernels; for 70 sizes that took a minute
+TRIED_SHARE = 2  # cuDNN tries its kernels for batches of a half of the largest size on: for 70 sizes that took a minute
 WARM_UPS = 3  # runs before a graph is captured: libraries choose their kernels in them
 
 
@@ -64,11 +66,12 @@ class DeviceNetwork:
             torch.cuda.Stream(self.device, priority=-1) if self.is_cuda else None  # type: ignore[no-untyped-call]
             for _ in range(3)
         )
-        # Graphs of all sizes share their memory: one runs at a time, and what it answers is copied at once.
+        # Graphs of all sizes share their memory: one runs at a time, and leaves nothing there that is read later.
         self.pool = torch.cuda.graph_pool_handle() if self.is_cuda else None
         self.precision = precision.name
         self.version = NO_VERSION
         self.worth_rows = LARGEST_BATCH  # see `CudaEvaluator`
+        self.largest = 0  # size that was made first
         self._bits = PackedBits(tower.planes, self.device)
         self._tower = TorchTower(tower, precision.name, self.device)
         self._prepared: tuple[int, dict[str, Tensor]] = (NO_VERSION, {})
@@ -112,6 +115,13 @@ class DeviceNetwork:
             self.worth_rows = int(size * choice.rates["eager"] / choice.rates["compiled"])
         return choice.name
 
+    def leave_program(self, error: RuntimeError) -> None:
+        """The chosen program cannot be made after all."""
+        self.worth_rows = LARGEST_BATCH
+        self.description += f", which could not be made: {str(error).strip().partition(chr(10))[0]}; so eager"
+        if is_out_of_memory(error):
+            torch.cuda.empty_cache()
+
     def forward(self, packed: Tensor, uniform: Tensor, program: str = "eager") -> tuple[Tensor, Tensor]:
         """Packed bits [S, P], least significant first, and uniform planes [S, U] -> logits [S, A], values [S]."""
         if program not in self._programs:
@@ -147,14 +157,25 @@ class PinnedStage:
                                   np.zeros(actions, np.uint16), host.places.numpy())
 
 
-Run = Callable[[], tuple[Tensor, Tensor]]  # -> logits of legal actions [S x most legal actions], values [S], both f4
+class _Outputs(NamedTuple):
+    """The answer of a batch on the device.
+
+    Not in the memory that graphs share: the next one runs while this is copied to the host.
+    """
+
+    logits: Tensor  # [S x most legal actions] f4, at the places
+    values: Tensor  # [S] f4
+
+
+Run = Callable[[], None]  # from the inputs of a lane to its outputs
 
 
 class _Lane:
-    """What one batch in flight has on the device: its inputs, and the graph that reads these alone."""
+    """What one batch in flight has on the device: inputs, outputs, and the graph from these to those."""
 
-    def __init__(self, host: _Inputs, inputs: _Inputs, run: Run) -> None:
-        self.host, self.inputs, self.run = host, inputs, run  # `host`: for a batch that lies in no stage
+    def __init__(self, host: _Inputs, inputs: _Inputs, outputs: _Outputs) -> None:
+        self.host, self.inputs, self.outputs = host, inputs, outputs  # `host`: for a batch that lies in no stage
+        self.run: Run
         self.arrived, self.computed = (
             torch.cuda.Event() if inputs.packed.is_cuda else None  # type: ignore[no-untyped-call]
             for _ in range(2))
@@ -193,15 +214,11 @@ class CudaEvaluator:
         actions = size * self._game.max_legal_actions
         try:
             with torch.cuda.stream(network.stream):
-                inputs = [self._new_inputs(size, on_device=True) for _ in range(DEPTH)]
-                name = program if size == LARGEST_BATCH else "eager"
-                if name == "auto":
-                    name = network.choose_program(lambda each: self._rate_of(each, inputs[0]), size)
-                self._is_compiled = name == "compiled"
-                self._lanes = deque(
-                    _Lane(self._new_inputs(size, on_device=False), each, self._made(name, each)) for each in inputs)
+                network.largest = network.largest or size
+                self._lanes = deque(self._new_lane() for _ in range(DEPTH))
                 self._answers = deque(
                     _Answer(size, actions, is_cuda=network.is_cuda) for _ in range(DEPTH + 1))
+                self._is_compiled = self._make_graphs(program if size == LARGEST_BATCH else "eager") == "compiled"
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
@@ -211,7 +228,7 @@ class CudaEvaluator:
 
     @property
     def worth_rows(self) -> int:
-        """From so many rows on a full batch of this evaluator takes no longer than a smaller one of another."""
+        """Batches of at least so many rows are computed here no slower than by the smaller evaluator they would fit."""
         return self._network.worth_rows if self._is_compiled else self.size
 
     @property
@@ -293,12 +310,12 @@ class CudaEvaluator:
             _record(lane.arrived, network.inward)
             _use(network.stream)
             _wait(network.stream, lane.arrived)
-            logits, values = lane.run()
+            lane.run()
             _record(lane.computed, network.stream)
             _use(network.outward)
             _wait(network.outward, lane.computed)
-            answer.logits.copy_(logits, non_blocking=True)
-            answer.values.copy_(values, non_blocking=True)
+            answer.logits.copy_(lane.outputs.logits, non_blocking=True)
+            answer.values.copy_(lane.outputs.values, non_blocking=True)
             _record(answer.done, network.outward)
         finally:
             _use(before)
@@ -358,29 +375,55 @@ class CudaEvaluator:
             torch.zeros(rows * self._game.max_legal_actions, dtype=torch.int32, **place),
         )
 
-    def _rate_of(self, program: str, inputs: _Inputs) -> float:
-        """Positions a second of this program."""
-        run = self._made(program, inputs)
-        self._fill(inputs, np.random.default_rng(0))
-        return timed_rate(lambda times: self._repeat(run, times), self.size, TIMED_SECONDS)
+    def _new_lane(self) -> _Lane:
+        rows, device = self.size, self._network.device
+        outputs = _Outputs(torch.zeros(rows * self._game.max_legal_actions, device=device),
+                           torch.zeros(rows, device=device))
+        return _Lane(self._new_inputs(rows, on_device=False), self._new_inputs(rows, on_device=True), outputs)
 
-    def _made(self, program: str, inputs: _Inputs) -> Run:
-        forward = self._forward(program, inputs)
+    def _make_graphs(self, program: str) -> str:
+        """Returns the program that all lanes have from now on; without `auto` an error of it is raised."""
+        name = program
+        if program == "auto":
+            name = self._network.choose_program(self._rate_of, self.size)
+        try:
+            for lane in self._lanes:
+                lane.run = self._made(name, lane)
+        except RuntimeError as error:  # it was chosen on another day, and the compiler lacks something now
+            if program != "auto" or name == "eager" or is_device_failure(error):
+                raise
+            self._network.leave_program(error)
+            return self._make_graphs("eager")
+        return name
+
+    def _rate_of(self, program: str) -> float:
+        """Positions a second of this program: the best of several looks, as another process may use the GPU, too."""
+        lane = self._lanes[0]
+        run = self._made(program, lane)
+        self._fill(lane.inputs, np.random.default_rng(0))
+        return max(timed_rate(lambda times: self._repeat(run, times), self.size, TIMED_SECONDS / LOOKS)
+                   for _ in range(LOOKS))
+
+    def _made(self, program: str, lane: _Lane) -> Run:
+        forward = self._forward(program, lane)
         return self._capture(forward) if self._network.is_cuda else forward
 
-    def _forward(self, program: str, inputs: _Inputs) -> Run:
+    def _forward(self, program: str, lane: _Lane) -> Run:
+        inputs, outputs = lane.inputs, lane.outputs
+
         @torch.inference_mode()
-        def forward() -> tuple[Tensor, Tensor]:
+        def forward() -> None:
             logits, values = self._network.forward(inputs.packed, inputs.uniform, program)
             # All places: those behind the actions of this batch are of earlier ones of this size, and not read.
-            return logits.reshape(-1).index_select(0, inputs.places).float(), values
+            outputs.logits.copy_(logits.reshape(-1).index_select(0, inputs.places))
+            outputs.values.copy_(values)
 
         return forward
 
     def _capture(self, forward: Run) -> Run:
         """Captures the forward pass as a CUDA graph: one launch for all of its kernels."""
         before = torch.backends.cudnn.benchmark  # of the process, in which a learner may be as well
-        torch.backends.cudnn.benchmark = self.size >= LEAST_TRIED
+        torch.backends.cudnn.benchmark = TRIED_SHARE * self.size >= self._network.largest
         try:
             for _ in range(WARM_UPS):
                 forward()
@@ -389,13 +432,8 @@ class CudaEvaluator:
         torch.cuda.synchronize(self._network.device)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._network.pool, stream=self._network.stream):
-            outputs = forward()
-
-        def replay() -> tuple[Tensor, Tensor]:
-            graph.replay()
-            return outputs
-
-        return replay
+            forward()
+        return graph.replay
 
 
 def _use(stream: "torch.cuda.Stream | None") -> None:

@@ -70,7 +70,7 @@ class StagedEvaluator(SplitEvaluator, Protocol):
 
     @property
     def worth_rows(self) -> int:
-        """From so many rows on a full batch of this evaluator takes no longer than a smaller one of another."""
+        """Batches of at least so many rows are computed here no slower than by the smaller evaluator they would fit."""
 
     def new_stage(self, rows: int) -> Stage:
         """Memory for batches of so many positions; all evaluators of one network may read it."""

@@ -39,7 +39,8 @@ class BatchPipeline:
         }
         self.sizes = list(made)  # ascending
         largest = made[self.sizes[-1]]
-        self._note = f"; batches of at most {self.sizes[-1]}: {memory_error}" if memory_error else ""
+        which = f"batches of at most {self.sizes[-1]}" if self.sizes[-1] < max(sizes) else "fewer sizes of batches"
+        self._note = f"; {which}: {memory_error}" if memory_error else ""
         self.depth = min(evaluator.depth for evaluator in self._evaluators.values())
         # One more than are in flight, which is laid meanwhile; the first is the next.
         self._stages = deque(

@@ -37,9 +37,9 @@ from shusaku.common.device_failure import is_device_failure
 from shusaku.common.leaves_codec import LeavesCodec
 from shusaku.common.messages import Weights
 
-# Between two looks whether the GPU is done, while there is no batch to begin; until it is expected to be, but
-POLL_S = 0.0003  # at most
-LEAST_POLL_S = 0.00005  # at least
+POLL_S = 0.0003  # between two looks whether the GPU is done, while there is no batch to begin; at most
+LEAST_POLL_S = 0.00005  # and at least, where it is expected to be done sooner
+OVERDUE_S = 0.001  # after which nothing is expected any more
 LEAD_S = 0.001  # before the GPU is free: a batch that is begun then is ready in time
 FIRST_WEIGHTS = "waiting for the first weights"
 LIVE_SECONDS = 5.0  # the server does not wait for a client that sent no request for so long
@@ -224,7 +224,8 @@ class InferenceServer:
         if len(pipeline):
             now = time.monotonic()
             busy_until = pipeline.busy_until - LEAD_S
-            until = now + min(POLL_S, max(LEAST_POLL_S, pipeline.next_end - now))
+            left = pipeline.next_end - now
+            until = now + (min(POLL_S, max(LEAST_POLL_S, left)) if left > -OVERDUE_S else POLL_S)
         else:
             busy_until, until = 0.0, math.inf
             if not self.queue.waiting:

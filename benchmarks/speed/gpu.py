@@ -104,9 +104,6 @@ def _measured(part: str, measure: Measure, found: dict[str, Any], seconds: float
     except SystemExit as error:
         print(TABLE.format(part, "failed", "", f"exit code {error.code}"), flush=True)
         return False
-    except KeyError as error:
-        print(TABLE.format(part, "left out", "", f"without {error.args[0]}"), flush=True)
-        return False
     found[part] = result
     print(TABLE.format(part, *result["shown"], "" if is_good else "MISSED"),
           f"({time.monotonic() - begin:.0f} s)", flush=True)

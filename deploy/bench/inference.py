@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from shusaku.actors.evaluators.buckets import make_buckets
-from shusaku.actors.evaluators.evaluator import LARGEST_BATCH
+from shusaku.actors.evaluators.evaluator import LARGEST_BATCH, BatchTooLargeError
 from shusaku.actors.evaluators.factory import choose_runtime, network_maker
 from shusaku.common.config.rules import PRECISIONS
 from shusaku.common.config.schema import Config, InferenceConfig
@@ -43,8 +42,14 @@ def measure_inference(config: Config) -> dict[str, Any]:
             if config.inference.precision != "auto":
                 raise
             continue  # the quantisation error is too large here, and int8 was not asked for
-        made, _ = make_buckets(network_maker(game, inference, config.network), batches)
-        for batch, evaluator in made.items():
+        make = network_maker(game, inference, config.network)
+        for batch in batches:
+            try:
+                evaluator = make(batch)
+            except BatchTooLargeError:
+                if batch == batches[0]:
+                    raise
+                break
             begin = time.perf_counter()
             evaluator.load(loaded)
             load_ms = (time.perf_counter() - begin) * 1000

@@ -110,11 +110,10 @@ class ClusterRun(TrainingRun):
 
     def start(self) -> None:
         """Redis, the layout, the run's keys, the workers; UsageError where something does not fit."""
-        # ResumeError before anything is started if none is good.
-        goes_on = load_latest(self.directory.path / "checkpoints") is not None
+        load_latest(self.directory.path / "checkpoints")  # ResumeError before anything is started if none is good
         gpus = self.session.num_gpus, self.session.own_gpus
         nodes, growing = self.watch.nodes, self._growing_cpus
-        may_return = goes_on and not self.session.is_local
+        may_return = self.directory.is_resumed and not self.session.is_local
         self.layout = layout_of(self.config, nodes, *gpus, growing, nodes_may_return=may_return)
         if self.layout.devices.inference == "cpu":
             self.layout = layout_of(self.on_cpus, nodes, *gpus, growing, nodes_may_return=may_return)

@@ -50,7 +50,7 @@ def layout_of(
     most = room.most
     plays = not config.dataset.records
     count = config.actors.count or max(1, room.fit)
-    if count > most and not (nodes_may_return and config.actors.count):
+    if count > most and not nodes_may_return:
         cpus = sum(node.cpus for node in players)
         has = f"the autoscaler may bring {growing_cpus:g}" if growing_cpus else f"Ray has {cpus:g}"
         raise UsageError(
@@ -75,7 +75,7 @@ def games_of_each(actors: int, servers: int = 1) -> int:
     A request has one position of each game of a group, and a whole number of requests fills a batch.
     """
     groups = group_games(max(FEWEST_GAMES, -(-BATCHES_IN_FLIGHT * LARGEST_BATCH * servers // actors)))
-    requests = LARGEST_BATCH // groups[0]
+    requests = max(1, LARGEST_BATCH // groups[0])
     return len(groups) * (LARGEST_BATCH // requests)
 
 

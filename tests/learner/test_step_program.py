@@ -1,5 +1,7 @@
 """The compiled program of a step is another way to compute the same step."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ from shusaku.common._core import Game
 from shusaku.common.config.schema import LearnerConfig, NetworkConfig
 from shusaku.common.network.network import Network, named_tensors
 from shusaku.common.network.targets import make_targets
+from shusaku.learner import step_program
 from shusaku.learner.step_program import StepProgram
 
 GAME = Game("connect_four")
@@ -31,6 +34,26 @@ def test_without_a_gpu_nothing_is_measured() -> None:
     assert program.description == ""
     assert all(torch.equal(old, new) for old, (_, new) in zip(before, named_tensors(network), strict=True))
     assert program(planes)["policy"].shape == (16, GAME.num_actions)
+
+
+def test_measuring_a_program_leaves_the_network_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, planes = network_of(), planes_of()
+    before = [tensor.clone() for _, tensor in named_tensors(network)]
+    changed: list[bool] = []
+
+    def run(compute: Callable[[], None], _: object) -> float:
+        for _ in range(3):
+            compute()
+        changed.append(any(not torch.equal(old, new)
+                           for old, (_, new) in zip(before, named_tensors(network), strict=True)))
+        return 2.0
+
+    monkeypatch.setattr(step_program, "_runs_per_s", run)
+    program = StepProgram(network, "auto", is_bf16=False)
+    assert program._rate_of("eager", planes, None) == 32.0  # type: ignore[arg-type]
+    assert changed == [True], "a forward pass changes the statistics of the batch norms"
+    assert all(torch.equal(old, new) for old, (_, new) in zip(before, named_tensors(network), strict=True))
+    assert all(parameter.grad is None for parameter in network.parameters())
 
 
 @pytest.mark.long

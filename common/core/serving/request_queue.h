@@ -273,8 +273,8 @@ class RequestQueue {
   }
 
  private:
-  // Positions in the queue, and what a further request like the newest one would add but for its last position: none
-  // such fits any more from the rule's `largest` on, and to wait for it would gain nothing.
+  // For the rule, which calls a batch full from `largest` positions on: it is full as well once a further request of as
+  // many positions as the newest one would not fit any more.
   std::int64_t filled() const { return positions_ + queue_.back().view.rows - 1; }
 
   double seconds_left(double now) {

@@ -2,7 +2,6 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from network_fixtures import weights_of
 
 from shusaku.actors.evaluators.cuda import DEPTH, CudaEvaluator, DeviceNetwork
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator
-from shusaku.actors.evaluators.evaluator import BatchTooLargeError, Evaluator
+from shusaku.actors.evaluators.evaluator import LARGEST_BATCH, BatchTooLargeError, Evaluator
 from shusaku.actors.evaluators.factory import make_evaluator
 from shusaku.actors.evaluators.simulated_gpu import SimulatedGpu
 from shusaku.actors.inference.pipeline import BatchPipeline
@@ -307,15 +306,48 @@ def test_a_request_larger_than_any_batch_waits_for_what_is_under_way() -> None:
         server.close()
 
 
-def test_buffers_come_back_from_a_batch_that_failed() -> None:
+def test_memory_comes_back_from_a_batch_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As often as there are lanes and answers, and more; then as many batches are under way as ever."""
+    network = trained_network(GAME)
     evaluator = CudaEvaluator(device_network(GAME), 8)
-    evaluator.load(weights_of(trained_network(GAME), GAME, version=1, step=0))
-    good = random_leaves(GAME, 8)
-    bad = replace(good, uniform=np.zeros((8, 3), np.float32))
-    for _ in range(2 * DEPTH):
-        with pytest.raises(ValueError, match=r"shape|broadcast"):
-            evaluator(bad)
-    assert len(evaluator(good).values) == 8
+    evaluator.load(weights_of(network, GAME, version=1, step=0))
+    leaves = random_leaves(GAME, 8)
+
+    def fail() -> None:
+        raise RuntimeError("no kernel image is available")
+
+    with monkeypatch.context() as patch:
+        for lane in evaluator._lanes:
+            patch.setattr(lane, "run", fail)
+        for _ in range(2 * DEPTH + 1):
+            with pytest.raises(RuntimeError, match="no kernel image"):
+                evaluator.begin(leaves)
+    for _ in range(DEPTH):
+        evaluator.begin(leaves)
+    for _ in range(DEPTH):
+        assert_same(evaluator.finish(), *expected(network, GAME, leaves))
+
+
+def test_a_program_that_was_chosen_but_cannot_be_made_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer of another day says compiled, and the compiler is gone."""
+    shared = device_network(GAME)
+
+    def choose(rate_of: object, size: int) -> str:
+        shared.worth_rows = 100
+        return "compiled"
+
+    def make(evaluator: CudaEvaluator, program: str, lane: object) -> object:
+        if program == "compiled":
+            raise RuntimeError("InductorError: no C compiler is found\nmore")
+        return evaluator._forward(program, lane)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(shared, "choose_program", choose)
+    monkeypatch.setattr(CudaEvaluator, "_made", make)
+    evaluator = CudaEvaluator(shared, LARGEST_BATCH, "auto")
+    assert evaluator.worth_rows == LARGEST_BATCH
+    assert evaluator.description.endswith("could not be made: InductorError: no C compiler is found; so eager")
+    with pytest.raises(RuntimeError, match="no C compiler"):
+        CudaEvaluator(shared, LARGEST_BATCH, "compiled")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

@@ -66,7 +66,7 @@ def test_the_graph_is_the_eager_network() -> None:
     leaves = leaves_of(SIZE, 2, GAME)
     graph = copied(evaluator(leaves))
     for lane in evaluator._lanes:
-        lane.run = evaluator._forward("eager", lane.inputs)
+        lane.run = evaluator._forward("eager", lane)
     assert_close(evaluator(leaves), graph, 1e-5)
 
 
@@ -91,6 +91,31 @@ def test_batches_in_flight_keep_their_versions_while_weights_are_swapped() -> No
         if cpu.version != version:
             cpu.load(versions[version])
         assert_close(found, cpu(batches[batch]), 1e-4)
+
+
+def test_no_graph_writes_over_an_answer_that_is_still_copied() -> None:
+    """Large answers of two sizes, whose graphs share their memory: each is bit for bit that of a batch alone."""
+    game = Game("go", {"size": 19})
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    network = DeviceNetwork(game, tower_shape(game, NETWORK), Precision("fp32", "for the test"), "cuda", 0.0)
+    sizes = (1024, 960)
+    evaluators = [CudaEvaluator(network, size) for size in sizes]
+    evaluators[0].load(random_weights(game, NETWORK, 3, version=1))
+    batches = [leaves_of(size, seed, game) for seed, size in enumerate(sizes)]
+    alone = [copied(evaluator(leaves)) for evaluator, leaves in zip(evaluators, batches, strict=True)]
+    in_flight: deque[int] = deque()
+    for step in range(400):
+        which = step % 3 % 2  # 0, 1, 0, 0, 1, 0: the same size twice in a row, too
+        if len(in_flight) == DEPTH:
+            done = in_flight.popleft()
+            found = evaluators[done].finish()
+            np.testing.assert_array_equal(found.logits, alone[done].logits)
+            np.testing.assert_array_equal(found.values, alone[done].values)
+        evaluators[which].begin(batches[which])
+        in_flight.append(which)
+    while in_flight:
+        done = in_flight.popleft()
+        np.testing.assert_array_equal(evaluators[done].finish().values, alone[done].values)
 
 
 def test_out_of_memory_at_each_size_leaves_the_smaller_ones() -> None:

@@ -162,6 +162,24 @@ def test_a_network_answers_through_the_buckets_as_it_does_alone() -> None:
         server.close()
 
 
+def test_a_batch_is_full_once_no_further_request_like_the_newest_fits() -> None:
+    """A third client could still send, and the deadline is far: with requests of 3 for 8 rows it is not waited for."""
+    with serving(sizes=(8,), deadline_ms=5000) as (server, _), ThreadPoolExecutor(3) as pool:
+        for client in range(3):
+            ask(server, leaves_of(1), client)
+        begin = time.monotonic()
+        for answer in [pool.submit(ask, server, leaves_of(3), client) for client in range(2)]:
+            answer.result(10)
+        assert time.monotonic() - begin < 2
+        waiting = [pool.submit(ask, server, leaves_of(2), client) for client in range(2)]
+        assert eventually(lambda: server.queue.waiting == 2)
+        time.sleep(0.2)
+        assert not any(answer.done() for answer in waiting), "a request of 2 would fit"
+        ask(server, leaves_of(2), 2)
+        for answer in waiting:
+            answer.result(2)
+
+
 # --- refusals ------------------------------------------------------------------------------------------------------
 
 

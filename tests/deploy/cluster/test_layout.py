@@ -125,6 +125,12 @@ def test_beside_a_server_auto_keeps_three_full_batches_in_flight(actors: int, se
     assert layout_of(config(actors__games_per_actor=48, inference__placement="server"), nodes(2), 0).games == 48
 
 
+def test_one_actor_of_many_servers_asks_for_whole_batches() -> None:
+    """It may have 16 requests in flight, and none is larger than a batch."""
+    asked = config(actors__games_per_actor=0, actors__count=1, inference__placement="server", inference__servers=6)
+    assert layout_of(asked, nodes(1), 0).games == 16 * LARGEST_BATCH
+
+
 def test_a_run_that_goes_on_waits_for_a_node_that_is_away() -> None:
     """A driver that is started again while a node is lost is not refused; a new run with too many actors is."""
     asked = config(actors__count=6, actors__cpus=1.0)
@@ -132,5 +138,6 @@ def test_a_run_that_goes_on_waits_for_a_node_that_is_away() -> None:
         layout_of(asked, nodes(2), 0)
     layout = layout_of(asked, nodes(2), 0, nodes_may_return=True)
     assert layout.actors == 6
+    assert layout_of(config(actors__count=0, actors__cpus=4.0), nodes(2), 0, nodes_may_return=True).actors == 1
     labelled = config(actors__count=2, actors__cpus=1.0, actors__where="pool:players")
     assert layout_of(labelled, nodes(2), 0, nodes_may_return=True).actors == 2
