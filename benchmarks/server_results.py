@@ -91,7 +91,11 @@ def gpu() -> str:
     newest_of: dict[str, Line] = {line["part"]: line for line in read_results("gpu.jsonl")}
     rows = []
     for part, line in newest_of.items():
-        if "run" in line:
+        if part == "over TCP":
+            run = line["run"]
+            rows.append(("serving over TCP, Go 9x9, 64x4", f"{number(run['evaluations_per_s'])} evaluations/s", "",
+                         f"busy {run['busy_share']:.0%}", "", f"{run['rows_per_batch']:.0f}"))
+        elif "run" in line:
             run = line["run"]
             rows.append((f"serving, {part}", f"{number(run['evaluations_per_s'])} evaluations/s",
                          number(run["raw_evaluations_per_s"]),

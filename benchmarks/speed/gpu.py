@@ -8,6 +8,7 @@
 | the learner's step, 19x19 256x20, mini-batches of 2,048, of a bare compiled step | 85 % |
 | both on one GPU: evaluations/s and steps/s, each of what it is alone, added; neither below 0.3 | 0.85 |
 | p99 of a batch on a shared GPU, of that on one of its own | below 2 times |
+| Go 9x9 64x4, players that reach the server over TCP alone: the GPU is busy | 80 % |
 
 As many processes play as there are cores but one.  What they ask for if an answer costs nothing is measured beside each
 network: where that is less than the network's rate, no server could reach its share.  Every part runs in processes of
@@ -33,9 +34,9 @@ NETWORKS = {  # name -> overrides, least share of the network alone
     "Go 9x9, 128x10": (["game=go", "game.size=9", "network.filters=128", "network.blocks=10"], 0.90),
     "Go 19x19, 256x20": (["game=go", "game.size=19", "network.filters=256", "network.blocks=20"], 0.95),
 }
-LARGEST = "Go 19x19, 256x20"
+SMALLEST, LARGEST = "Go 9x9, 64x4", "Go 19x19, 256x20"
 BATCH = 2048
-LEAST_STEP, LEAST_SUM, LEAST_EACH, MOST_SLOWER = 0.85, 0.85, 0.3, 2.0
+LEAST_STEP, LEAST_SUM, LEAST_EACH, MOST_SLOWER, LEAST_BUSY = 0.85, 0.85, 0.3, 2.0, 0.8
 SERVED = ["inference.placement=server", "actors.games_per_actor=auto"]
 PROGRAMS: list[str] = []  # overrides: which programs compute the networks; none: the faster ones
 TABLE = "{:55} {:>22} {:>10} {}"
@@ -147,6 +148,13 @@ def learning(found: dict[str, Any], seconds: float) -> tuple[dict[str, Any], boo
             "shown": (f"{ours['rows_per_s']:,.0f} rows/s", f"{share:.0%}")}, share >= LEAST_STEP
 
 
+def over_tcp(found: dict[str, Any], seconds: float) -> tuple[dict[str, Any], bool]:
+    """Players as on other machines: busy is the share of the time in which a batch is on the GPU."""
+    run = play(NETWORKS[SMALLEST][0], seconds, ["inference.device=cuda", "inference.listen=[tcp]"])
+    shown = f"{run['evaluations_per_s']:,.0f} evals/s", f"{run['busy_share']:.0%}"
+    return {"run": run, "shown": shown}, run["busy_share"] >= LEAST_BUSY
+
+
 def learn(seconds: float) -> dict[str, Any]:
     """`bench learner` on the GPU."""
     return run_shusaku(["bench", "learner", *NETWORKS[LARGEST][0], f"learner.batch_size={BATCH}", *PROGRAMS,
@@ -253,6 +261,7 @@ def bare_steps_per_s(seconds: float) -> float:
 
 PARTS: dict[str, Measure] = {
     **{network: serving(network) for network in NETWORKS}, "learner's step": learning, "one GPU for both": sharing,
+    "over TCP": over_tcp,
 }
 
 if __name__ == "__main__":

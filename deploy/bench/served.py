@@ -1,7 +1,7 @@
 """`shusaku bench selfplay inference.placement=server`: many processes that play, and one that evaluates for them.
 
-Without Ray: the server's own process, clients through shared memory.  What a GPU would be kept busy by is measured so,
-and without a GPU what a simulated GPU would be.
+Without Ray: the server's own process, clients through shared memory, or over TCP with `inference.listen=[tcp]` as those
+of other hosts.  What a GPU would be kept busy by is measured so, and without a GPU what a simulated GPU would be.
 """
 
 import os
@@ -17,6 +17,9 @@ from shusaku.actors.inference.client import RemoteEvaluator
 from shusaku.actors.inference.server import InferenceServer
 from shusaku.actors.inference.shm_client import SharedMemoryTransport
 from shusaku.actors.inference.shm_server import SharedMemoryServer
+from shusaku.actors.inference.tcp_client import TcpTransport
+from shusaku.actors.inference.tcp_handshake import TcpAddress
+from shusaku.actors.inference.tcp_server import LOOPBACK, TcpServer
 from shusaku.actors.pipelined_self_play import PipelinedSelfPlay, group_games
 from shusaku.actors.self_play import ActorIdentity
 from shusaku.common.config.schema import Config
@@ -74,7 +77,8 @@ def _serve(config: Config, layout: Layout, barrier: Barrier, addresses: Any) -> 
         return raw_rate(network, seconds * RAW) if network else 0.0
 
     before = measure_raw()
-    listener = SharedMemoryServer(server)
+    is_by_tcp = "memory" not in config.inference.listen
+    listener = TcpServer(server, LOOPBACK) if is_by_tcp else SharedMemoryServer(server)
     for _ in range(layout.actors):
         addresses.put(listener.address)
     barrier.wait(START_SECONDS)
@@ -87,7 +91,7 @@ def _serve(config: Config, layout: Layout, barrier: Barrier, addresses: Any) -> 
     listener.close()
     server.close()  # requests are under way to the last
     return {
-        "raw": (before + measure_raw()) / 2, "network": about,
+        "raw": (before + measure_raw()) / 2, "network": about, "way": "tcp" if is_by_tcp else "memory",
         "busy_share": (last.busy_seconds - first.busy_seconds) / spent,
         "rows_per_batch": (last.rows - first.rows) / max(1, last.batches - first.batches),
         **_of_full_batches(config, (last.rows - first.rows) / spent),
@@ -110,7 +114,8 @@ def _play(config: Config, layout: Layout, barrier: Barrier, addresses: Any, acto
     timer, groups = StageTimer(), group_games(layout.games)
     size = LeavesCodec(chosen.game).rules.size(groups[0], groups[0] * chosen.game.max_legal_actions)
     address = addresses.get(timeout=START_SECONDS)
-    transport = SharedMemoryTransport(address, actor, size, deadline=ANSWER_SECONDS, slots=len(groups))
+    connect = TcpTransport if isinstance(address, TcpAddress) else SharedMemoryTransport
+    transport = connect(address, actor, size, deadline=ANSWER_SECONDS, slots=len(groups))
     evaluate = RemoteEvaluator(transport, actor, chosen.game, should_stop=lambda: transport.is_closed,
                                timeout=2 * ANSWER_SECONDS)
     player = PipelinedSelfPlay(

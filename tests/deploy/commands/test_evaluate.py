@@ -116,13 +116,15 @@ def test_8_bits_that_stray_too_far_end_a_bench(monkeypatch, capsys):
     assert "inference.precision=int8 is rejected: in 8 bits the policy errs by" in capsys.readouterr().err
 
 
-def test_self_play_is_benched_through_a_server_and_a_simulated_gpu():
+@pytest.mark.parametrize("way", ["memory", "tcp"])
+def test_self_play_is_benched_through_a_server_and_a_simulated_gpu(way):
     done = shusaku("bench", "selfplay", *SMALL, "actors.count=2", "actors.cpus=0.5", "inference.placement=server",
                    "inference.runtime=simulated_gpu", "inference.simulated_gpu_batch_ms=20", "bench.seconds=2",
-                   "--json")
+                   f"inference.listen=[{way}]", "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout.splitlines()[-1])
     assert result["runtime"] == "a simulated GPU, 20 ms a batch and 0 us a row"
+    assert result["way"] == way
     assert 0.8 < result["busy_share"] < 1.05, "one half of the games waits while the other is evaluated"
     assert result["evaluations_per_s"] > 100
     assert result["rows_per_batch"] >= 1
