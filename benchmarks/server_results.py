@@ -93,8 +93,8 @@ def gpu() -> str:
     for part, line in newest_of.items():
         if part == "over TCP":
             run = line["run"]
-            rows.append(("serving over TCP, Go 9x9, 64x4", f"{number(run['evaluations_per_s'])} evaluations/s", "",
-                         f"busy {run['busy_share']:.0%}", "", f"{run['rows_per_batch']:.0f}"))
+            rows.append(("serving over TCP, Go 9x9, 64x4", f"{number(run['evaluations_per_s'])} evaluations/s, busy "
+                         f"{run['busy_share']:.0%}", "", "", "", f"{run['rows_per_batch']:.0f}"))
         elif "run" in line:
             run = line["run"]
             rows.append((f"serving, {part}", f"{number(run['evaluations_per_s'])} evaluations/s",
@@ -107,12 +107,11 @@ def gpu() -> str:
                          number(ours["batch_size"] * bare["steps_per_s"]),
                          f"{ours['steps_per_s'] / bare['steps_per_s']:.0%}", "", number(ours["batch_size"])))
         else:
-            rows.append((f"{part}, Go 19x19, 256x20", " + ".join(line["shown"][:1]), "", "",
-                         f"p99 of a batch × {line['batch_p99']:.1f}", ""))
+            rows.append((f"{part}, Go 19x19, 256x20", f"{line['shown'][0]} of each alone, p99 of a batch × "
+                         f"{line['batch_p99']:.1f}", "", "", "", ""))
     header = ("part", "measured", "the network alone, or a bare compiled step", "of that",
               "what the players ask for if an answer costs nothing", "rows a batch")
-    lines = [{"runs": [line], **line} for line in newest_of.values()]
-    return f"{table(header, rows)}\n\n{sources(lines)}"
+    return f"{table(header, rows)}\n\n{sources(newest_of.values())}"
 
 
 BLOCKS: tuple[Callable[[], str], ...] = (served, encryption, simulated_gpu, precisions, many_actors, gpu)

@@ -18,3 +18,8 @@ def is_device_failure(error: BaseException) -> bool:
         return True
     return isinstance(error, RuntimeError) and any(one in text for one in TEXTS) and not any(
         one in text for one in MEMORY_TEXTS)
+
+
+def first_line(error: BaseException) -> str:
+    """What a device or a compiler says, without the traces behind it."""
+    return str(error).strip().partition("\n")[0]

@@ -44,7 +44,7 @@ class StepSettings:
 
     max_grad_norm: float  # 0: gradients are not clipped
     is_bf16: bool
-    program: str = "eager"  # of the network, see `StepProgram`
+    program: str  # of the network, see `StepProgram`
 
 
 class DeviceStep:

@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from shusaku.common.device_failure import is_device_failure
+from shusaku.common.device_failure import first_line, is_device_failure
 from shusaku.common.network.gpu_program import choose_program, compiled_for_graphs
 from shusaku.common.network.network import Network
 
@@ -30,7 +31,6 @@ class StepProgram:
         self._network, self._name, self._is_bf16 = network, name, is_bf16
         self._device = next(network.parameters()).device
         self._predict: Predict | None = None
-        self._made_programs: dict[str, Predict] = {}
         self.description = ""  # of the choice, once it is made
 
     @property
@@ -55,25 +55,25 @@ class StepProgram:
         """Leaves the compiled program if it was chosen on another day and cannot be made now."""
         try:
             with self._kept():
-                self._differentiate(self._made("compiled"), planes)
+                self._differentiate(self._compiled, planes)
         except RuntimeError as error:
             if is_device_failure(error):
                 raise
             self._name = "eager"
-            first_line = str(error).strip().partition("\n")[0]
-            self.description += f", which could not be made: {first_line}; so eager"
+            self.description += f", which could not be made: {first_line(error)}; so eager"
 
     def __call__(self, planes: Tensor) -> dict[str, Tensor]:
         """[B, C, H, W] -> predictions, under autocast if they are bf16."""
         return self._run(self._network if self._predict is None else self._predict, planes)
 
     def _made(self, name: str) -> Predict:
-        if name != "compiled":
-            return self._network
-        if name not in self._made_programs:
-            # To try kernels for the two backward passes of each convolution took over two minutes on an H200.
-            self._made_programs[name] = compiled_for_graphs(self._network, tries_kernels=False)
-        return self._made_programs[name]
+        return self._compiled if name == "compiled" else self._network
+
+    @cached_property
+    def _compiled(self) -> Predict:
+        # To try kernels for the two backward passes of each convolution took over two minutes on an H200.
+        compiled: Predict = compiled_for_graphs(self._network, tries_kernels=False)
+        return compiled
 
     def _run(self, predict: Predict, planes: Tensor) -> dict[str, Tensor]:
         # Casts that are kept between steps would be stale in a graph.

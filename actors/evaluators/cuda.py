@@ -24,7 +24,7 @@ from torch import Tensor
 from shusaku.actors.evaluators.evaluator import LARGEST_BATCH, NO_VERSION, BatchTooLargeError
 from shusaku.actors.evaluators.timed_rate import timed_rate
 from shusaku.common._core import BatchInputs, Game
-from shusaku.common.device_failure import is_device_failure
+from shusaku.common.device_failure import first_line, is_device_failure
 from shusaku.common.device_memory import is_out_of_memory, limit_memory
 from shusaku.common.errors import UsageError
 from shusaku.common.hardware import Precision
@@ -39,7 +39,7 @@ DEPTH = 2  # batches in flight: one is computed while the host prepares the othe
 TIMED_SECONDS = 0.6  # for each program that is tried, in so many
 LOOKS = 3
 SPIN_S = 0.0003  # that a thread looks for an answer before it sleeps: to be woken takes long beside a small network
-TRIED_SHARE = 2  # cuDNN tries its kernels for batches of a half of the largest size on: for 70 sizes that took a minute
+LEAST_TRIED = 0.5  # of the largest size, from which cuDNN tries its kernels: for all 70 sizes that took a minute
 WARM_UPS = 3  # runs before a graph is captured: libraries choose their kernels in them
 
 
@@ -118,7 +118,7 @@ class DeviceNetwork:
     def leave_program(self, error: RuntimeError) -> None:
         """The chosen program cannot be made after all."""
         self.worth_rows = LARGEST_BATCH
-        self.description += f", which could not be made: {str(error).strip().partition(chr(10))[0]}; so eager"
+        self.description += f", which could not be made: {first_line(error)}; so eager"
         if is_out_of_memory(error):
             torch.cuda.empty_cache()
 
@@ -224,7 +224,7 @@ class CudaEvaluator:
                 raise
             torch.cuda.empty_cache()
             raise BatchTooLargeError(f"a batch of {size} positions does not fit into the GPU's memory: "
-                                f"{str(error).splitlines()[0]}") from None
+                                     f"{first_line(error)}") from None
 
     @property
     def worth_rows(self) -> int:
@@ -423,7 +423,7 @@ class CudaEvaluator:
     def _capture(self, forward: Run) -> Run:
         """Captures the forward pass as a CUDA graph: one launch for all of its kernels."""
         before = torch.backends.cudnn.benchmark  # of the process, in which a learner may be as well
-        torch.backends.cudnn.benchmark = TRIED_SHARE * self.size >= self._network.largest
+        torch.backends.cudnn.benchmark = self.size >= LEAST_TRIED * self._network.largest
         try:
             for _ in range(WARM_UPS):
                 forward()

@@ -33,7 +33,7 @@ from shusaku.actors.inference.stats import ServerCounters, ServerStats
 from shusaku.common._core import FireRule, Game, RequestBatch, RequestQueue
 from shusaku.common.activity import ActivityClock
 from shusaku.common.codec import CodecError
-from shusaku.common.device_failure import is_device_failure
+from shusaku.common.device_failure import first_line, is_device_failure
 from shusaku.common.leaves_codec import LeavesCodec
 from shusaku.common.messages import Weights
 
@@ -222,10 +222,9 @@ class InferenceServer:
         """Waits for a batch and begins it; returns earlier for new weights, the end, or a look at the GPU."""
         pipeline = self._pipeline
         if len(pipeline):
-            now = time.monotonic()
-            busy_until = pipeline.busy_until - LEAD_S
+            now, busy_until = time.monotonic(), pipeline.busy_until - LEAD_S
             left = pipeline.next_end - now
-            until = now + (min(POLL_S, max(LEAST_POLL_S, left)) if left > -OVERDUE_S else POLL_S)
+            until = now + (POLL_S if left < -OVERDUE_S else min(POLL_S, max(LEAST_POLL_S, left)))
         else:
             busy_until, until = 0.0, math.inf
             if not self.queue.waiting:
@@ -283,8 +282,7 @@ class InferenceServer:
 
     def _leave_device(self, spare: Spare, error: Exception) -> None:
         """The spare evaluators answer from now on; clients ask again for what was in flight, here or elsewhere."""
-        first_line = str(error).strip().partition("\n")[0]
-        self._spare, self._trouble = None, f"the device failed and was left: {first_line}"
+        self._spare, self._trouble = None, f"the device failed and was left: {first_line(error)}"
         self._activity.begin("building evaluators after the device has failed")
         for batch in self._pipeline.abandon():
             self.queue.fail(batch, self._trouble)

@@ -114,9 +114,10 @@ class ClusterRun(TrainingRun):
         gpus = self.session.num_gpus, self.session.own_gpus
         nodes, growing = self.watch.nodes, self._growing_cpus
         may_return = self.directory.is_resumed and not self.session.is_local
-        self.layout = layout_of(self.config, nodes, *gpus, growing, nodes_may_return=may_return)
+        self.layout = layout_of(self.config, nodes, *gpus, growing_cpus=growing, nodes_may_return=may_return)
         if self.layout.devices.inference == "cpu":
-            self.layout = layout_of(self.on_cpus, nodes, *gpus, growing, nodes_may_return=may_return)
+            self.layout = layout_of(
+                self.on_cpus, nodes, *gpus, growing_cpus=growing, nodes_may_return=may_return)
             self.config = self.on_cpus
         self.config = config = self.layout.devices.settle(self.config)
         self.actors = self.layout.actors
