@@ -23,6 +23,7 @@ from shusaku.actors.inference.tcp_server import LOOPBACK, TcpServer
 from shusaku.actors.pipelined_self_play import PipelinedSelfPlay, group_games
 from shusaku.actors.self_play import ActorIdentity
 from shusaku.common.config.schema import Config
+from shusaku.common.errors import UsageError
 from shusaku.common.leaves_codec import LeavesCodec
 from shusaku.common.stage_timer import StageTimer
 from shusaku.deploy.bench.processes import CONTEXT, run_in_processes
@@ -43,6 +44,9 @@ ANSWER_SECONDS = 30.0  # after which a player gives the server up
 
 def measure_served(config: Config) -> dict[str, Any]:
     """Sums over the processes that play; the network alone is measured by the server, before and after self-play."""
+    if not config.inference.listen:
+        raise UsageError("inference.listen=[]: this bench runs without Ray, whose calls that leaves; "
+                         "use inference.listen=[memory] or [tcp]")
     settled = settle_here(config, keeps_shares=True).inference
     inference = replace(settled, servers=1, gpus_per_server=min(1.0, settled.gpus_per_server))
     config = replace_settings(config, inference=inference, learner=replace(config.learner, enabled=False),

@@ -135,6 +135,12 @@ def test_self_play_is_benched_through_a_server_and_a_simulated_gpu(way):
     assert result["of_raw"] is None
 
 
+def test_a_bench_of_a_server_has_no_ray_calls(capsys):
+    assert main(["bench", "selfplay", *SMALL, "inference.placement=server", "inference.runtime=simulated_gpu",
+                 "inference.listen=[]"]) == 2
+    assert "inference.listen=[]: this bench runs without Ray" in capsys.readouterr().err
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_what_the_processes_of_a_bench_cannot_have_is_said_at_once():
     done = shusaku("bench", "selfplay", *SMALL, "inference.device=cuda", "bench.seconds=1")
