@@ -5,9 +5,12 @@ By NCCL on GPUs, on CPUs through memory that they share on one host, and by gloo
 No Ray here, and no state of the process: several groups may live in one, as in the tests.
 """
 
+import functools
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed
 from torch import Tensor
@@ -53,15 +56,30 @@ class Collectives:
 
     def sum(self, tensor: Tensor) -> Tensor:
         """The tensor with the sum over all ranks in it."""
-        if self._table is None:
-            self._group.allreduce([tensor]).wait()
-            return tensor
         flat = tensor.view(-1)
-        step = ROW_BYTES // flat.element_size()
-        for begin in range(0, len(flat), step):
-            part = flat[begin:begin + step]
-            part.copy_(self.gather(part).sum(0))
+        for part in [flat] if self._table is None else torch.split(flat, ROW_BYTES // flat.element_size()):
+            self.begin_sum(part)()
         return tensor
+
+    def begin_sum(self, tensor: Tensor) -> Callable[[], Tensor]:
+        """Begins `sum` of at most ROW_BYTES; what it returns waits for the others and returns the tensor.
+
+        The caller works in between, but makes no other call here.
+        """
+        table = self._table
+        if table is None:
+            work = self._group.allreduce([tensor])
+            wait: Callable[[], Any] = work.wait
+        else:
+            numbers = tensor.view(-1).numpy()
+            table.post(numbers.view(np.uint8))
+            wait = functools.partial(table.sum, numbers, self._seconds)
+
+        def end() -> Tensor:
+            wait()
+            return tensor
+
+        return end
 
     def least(self, value: int) -> int:
         """The least of the numbers of all ranks."""
@@ -77,9 +95,8 @@ class Collectives:
         """[size, ...]: the tensors of all ranks, in their order; at most ROW_BYTES of each."""
         table = tensor.new_empty((self.size, *tensor.shape))
         if self._table is not None:
-            own, rows = (part.reshape(count, -1).view(torch.uint8).numpy() for part, count in
-                         ((tensor, 1), (table, self.size)))
-            self._table.gather(own[0], rows, self._seconds)
+            self._table.post(tensor.reshape(-1).numpy().view(np.uint8))
+            self._table.collect(table.numpy().reshape(self.size, -1).view(np.uint8), self._seconds)
             return table
         self._group.allgather([list(table.unbind())], [tensor]).wait()
         return table

@@ -55,7 +55,7 @@ class RankedLearner(Learner):
         self, network: Network, game: Game, config: LearnerConfig, ranks: Collectives, *, is_quantised: bool = False
     ) -> None:
         """As `Learner`; the network has the same tensors on all ranks, or rank 0 sends them (`send_state`)."""
-        share_norms(network, ranks)
+        self._late = share_norms(network, ranks)
         super().__init__(network, game, config, is_quantised=is_quantised, waits=True)
         self._runtime = f"{ranks.size} ranks by {ranks.way}, each {self._runtime}"
         self.rank, self._ranks = ranks.rank, ranks
@@ -131,6 +131,7 @@ class RankedLearner(Learner):
             predictions = self.network(observations)
         loss, losses = summed_losses(predictions, labels, self._targets)
         loss.backward()  # type: ignore[no-untyped-call]
+        self._late.run()
         own = torch.stack([labels["weight"].sum().to(loss.dtype), loss.detach(), *map(Tensor.detach, losses.values())])
         total = self._sum(own)
         total = total[1:] / total[0]
@@ -141,8 +142,8 @@ class RankedLearner(Learner):
         """`own` [N], whose first number is the weight of the rows, of all ranks; the gradients become those, too."""
         gradients = [parameter.grad for parameter in self._parameters if parameter.grad is not None]
         flat = self._ranks.sum(torch.cat([*(gradient.flatten() for gradient in gradients), own.to(gradients[0].dtype)]))
-        total, begin = flat[-len(own):], 0
-        for gradient in gradients:
-            gradient.copy_(flat[begin:begin + gradient.numel()].view(gradient.shape)).div_(total[0])
-            begin += gradient.numel()
+        total = flat[-len(own):].clone()
+        flat.div_(total[0])
+        parts = torch.split(flat[:-len(own)], [gradient.numel() for gradient in gradients])
+        torch._foreach_copy_(gradients, [part.view_as(one) for part, one in zip(parts, gradients, strict=True)])
         return total

@@ -55,15 +55,29 @@ class SharedTable {
   size_t row_bytes() const { return row_bytes_; }
   int ranks() const { return ranks_; }
 
-  // Writes the own row and reads those of all: `bytes` from `own`, ranks x `bytes` into `all`.  All ranks make the
-  // same calls.  std::runtime_error if a rank has ended, or does not come within `seconds`.
-  void gather(const std::byte* own, size_t bytes, std::byte* all, double seconds) {
+  // Begins a call: writes the own row.  All ranks make the same calls, and end each before they begin the next, with
+  // `collect` or `sum`; these throw std::runtime_error if a rank has ended, or does not come within `seconds`.
+  void post(const std::byte* own, size_t bytes) {
     ++calls_;
     std::memcpy(row(rank_), own, bytes);
     count(rank_).store(calls_, std::memory_order_release);
+  }
+
+  // The rows of all ranks in their order: ranks x `bytes`.
+  void collect(std::byte* all, size_t bytes, double seconds) const {
     for (int other = 0; other < ranks_; ++other) {
       wait_for(other, seconds);
       std::memcpy(all + size_t(other) * bytes, row(other), bytes);
+    }
+  }
+
+  // The sum of all rows, added up in the order of the ranks, so that all have the same bits.
+  template <class T>
+  void sum(T* values, size_t size, double seconds) const {
+    for (int other = 0; other < ranks_; ++other) {
+      wait_for(other, seconds);
+      const T* const part = reinterpret_cast<const T*>(row(other));
+      for (size_t i = 0; i < size; ++i) values[i] = other == 0 ? part[i] : values[i] + part[i];
     }
   }
 
