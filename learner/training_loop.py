@@ -20,7 +20,8 @@ from shusaku.common.activity import ActivityClock
 from shusaku.common.config.schema import Config
 from shusaku.common.errors import ResumeError, RunError
 from shusaku.common.messages import Weights
-from shusaku.common.network.network import Network, load_known_tensors
+from shusaku.common.network.growth import grow
+from shusaku.common.network.network import Network, load_tensors, tensors_of
 from shusaku.common.network.targets import make_targets
 from shusaku.common.network.weights import save_weights
 from shusaku.learner.batches import Prefetcher
@@ -568,12 +569,12 @@ def make_learner(
 ) -> Learner:
     """The usual learner, of mini-batches of rows, or rank 0 of several.
 
-    Heads that `start` does not have begin untrained.
+    `start` may be of a smaller network; heads that it does not have begin untrained.
     """
     network = Network(game.observation_shape, game.num_actions, config.network, make_targets(config.learner),
                       config.run.seed)
     if start is not None:
-        load_known_tensors(network, start.tensors)
+        load_tensors(network, grow(start.tensors, tensors_of(network)))
     if ranks is not None:
         return RankedLearner(network, game, config.learner, ranks, is_quantised=config.inference.is_quantised)
     return Learner(network, game, config.learner, is_quantised=config.inference.is_quantised)

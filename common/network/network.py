@@ -97,13 +97,6 @@ def load_tensors(network: nn.Module, tensors: Mapping[str, NDArray[np.float32]])
     fill(dict(named_tensors(network)), tensors)
 
 
-def load_known_tensors(network: nn.Module, tensors: Mapping[str, NDArray[np.float32]]) -> None:
-    """Copies those tensors that the network has; UsageError if one of them has another shape."""
-    own = dict(named_tensors(network))
-    names = own.keys() & tensors.keys()
-    fill({name: own[name] for name in names}, {name: tensors[name] for name in names})
-
-
 @torch.no_grad()
 def fill(own: Mapping[str, Tensor], tensors: Mapping[str, NDArray[np.float32]]) -> None:
     """Copies each array into the tensor of its name; UsageError, and nothing copied, if they do not match."""

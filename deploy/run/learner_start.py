@@ -5,7 +5,6 @@
 A run that is started again takes this file, whatever has become of the run that it came from.
 """
 
-from dataclasses import asdict
 from pathlib import Path
 
 from shusaku.common._core import Game
@@ -13,6 +12,7 @@ from shusaku.common.config.schema import Config
 from shusaku.common.errors import UsageError
 from shusaku.common.external.configured_game import configured_game
 from shusaku.common.messages import Weights
+from shusaku.common.network.growth import too_small
 from shusaku.common.network.weights import load_weights, network_config, save_weights
 from shusaku.deploy.run.chosen_weights import find_weights
 
@@ -43,16 +43,16 @@ def load_learner_start(config: Config, directory: Path) -> Weights | None:
 def _find(config: Config) -> Weights:
     source = f"learner.start={config.learner.start}"
     weights, game = find_weights(config, "learner.start", config.learner.start).weights, configured_game(config.game)
-    own = Game(weights.game, weights.params)
-    if (own.name, own.observation_shape, own.num_actions) != (game.name, game.observation_shape, game.num_actions):
-        raise UsageError(f"{source}: is of {_text(own)}, and this run plays {_text(game)}; name a run of the same "
+    played = Game(weights.game, weights.params)
+    if len({(one.name, one.observation_shape, one.num_actions) for one in (played, game)}) > 1:
+        raise UsageError(f"{source}: is of {_text(played)}, and this run plays {_text(game)}; name a run of the same "
                          "board and planes")
-    wanted = asdict(config.network)
+    own = network_config(weights)
     unlearned = {"policy", "value"} - set(config.learner.targets)  # heads that this run does not have
-    differing = [f"network.{part}={value}" for part, value in asdict(network_config(weights)).items()
-                 if value != wanted.get(part) and part.partition("_")[0] not in unlearned]
-    if differing:
-        raise UsageError(f"{source}: has another network than this run; add {' '.join(differing)}")
+    if differing := too_small(own, config.network, unlearned):
+        asked = " ".join(f"network.{name}={getattr(own, name)}" for name in differing)
+        raise UsageError(f"{source}: has another network than this run, which may have more blocks, filters and units, "
+                         f"and no fewer; add {asked}")
     return weights
 
 
