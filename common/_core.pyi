@@ -401,6 +401,7 @@ class RowRing:
         policy_surprise: float = 0.0,
         value_surprise: float = 0.0,
         value_lambda: float = 0.0,
+        is_cut_searched: bool = False,
         keeps_moves: bool = False,
     ) -> None:
         """Labels besides policy and outcome: see common.network.row_labels.RowLabels; the surprises: see ReplayConfig.

@@ -221,6 +221,7 @@ class LearnerConfig(OnDevice):
     value_loss: str = "squared"  # squared: (z - v)^2 | cross_entropy: of the expected score (1 + v) / 2
     root_value_share: float = 0.0  # r of the value's label (1 - r) z + r q, q what the search said (lc0: q_ratio)
     value_lambda: float = 0.0  # of that q: 0: of this position; up to 1: of the next plies and the end, too
+    cut_off_value: str = "rules"  # of a game at the ply limit: rules (draw; go: points) | search: what its last said
     short_term_weight: float = 0.6  # of each short-term value: what the searches of the next plies say (KataGo)
     soft_policy_weight: float = 8.0  # of the policy flattened to pi^(1/4) (KataGo)
     reply_weight: float = 0.15  # of the policy of the opponent's next search (KataGo)

@@ -24,6 +24,7 @@ class RowLabels:
     score: bool = False
     reply: bool = False
     value_lambda: float = 0.0  # root values become lambda-returns; 0: they stay as searched
+    is_cut_searched: bool = False  # a game that the ply limit cut off ends with what its last search said
 
 
 def row_labels(game: Game, config: LearnerConfig) -> RowLabels:
@@ -38,6 +39,7 @@ def row_labels(game: Game, config: LearnerConfig) -> RowLabels:
         blunder_width=config.blunder_width if config.blunder_gap else 0.0,
         ownership="ownership" in targets, score="score" in targets, reply="reply" in targets,
         value_lambda=config.value_lambda if config.root_value_share else 0.0,
+        is_cut_searched=config.cut_off_value == "search",
     )
 
 

@@ -22,10 +22,11 @@ struct LabelOptions {
   bool ownership = false, score = false, reply = false;
   float policy_surprise = 0, value_surprise = 0;  // shares of the samples that go to surprising rows; 0: none
   float value_lambda = 0;                         // root values become lambda-returns of them; 0: they stay as searched
+  bool is_cut_searched = false;                   // a game cut off by the ply limit ends with what its last search said
 
   bool weights_draws() const { return policy_surprise > 0 || value_surprise > 0; }
-  bool is_deblundered() const { return blunder_gap > 0; }
-  bool any_column() const { return !horizons.empty() || is_deblundered() || ownership || score || reply; }
+  bool has_outcomes() const { return blunder_gap > 0 || is_cut_searched; }  // of each row
+  bool any_column() const { return !horizons.empty() || has_outcomes() || ownership || score || reply; }
 };
 
 // Players to move at each ply turn a value for the player to move into one for the first player.
@@ -35,6 +36,14 @@ inline bool is_searched(const RecordView& r, size_t t) {
   return r.kind[t] != 0;
 }  // common/messages.py: RowKind.OPENING
 inline float for_first(float value, int player) { return player == 0 ? value : -value; }
+
+// How the game ends, or is taken to end: the ply limit says draw, whatever the position is.
+inline float end_value(const RecordView& r, Players players, const LabelOptions& o) {
+  const size_t last = r.actions.size() - 1;
+  if (o.is_cut_searched && r.ended_by == "ply_limit" && is_searched(r, last))
+    return for_first(r.root_values[last], players[last]);
+  return float(r.outcome);
+}
 
 // Whether no action has a greater share of the policy at ply t than the one that was played; false without a policy.
 inline bool is_most_shared(const RecordView& r, size_t t) {
@@ -47,7 +56,7 @@ inline bool is_most_shared(const RecordView& r, size_t t) {
 }
 
 // out [T * stride], every stride-th: the outcome that each position is to be blamed for (lc0: trainingdata/rescorer.cc,
-// "deblunder").
+// "deblunder"); without a gap, how the game ends.
 //
 // Backwards from the end z is handed on.  If the move that was played is worse than the root's value q by `gap`, the
 // outcome is a poor label of the position, and z becomes (1 - f) z + f q with
@@ -56,13 +65,15 @@ inline bool is_most_shared(const RecordView& r, size_t t) {
 // the gap is what the deeper search found out.  Next to plies without a search nothing can be judged.
 inline void deblundered_outcomes(const RecordView& r, Players players, const LabelOptions& o, float* out,
                                  size_t stride) {
-  float z = float(r.outcome);
+  const float end = end_value(r, players, o);
+  float z = end;
   for (size_t t = r.actions.size(); t-- > 0; out[t * stride] = z) {
+    if (o.blunder_gap <= 0) continue;
     const bool is_last = t + 1 == r.actions.size();
     const bool has_policy = r.policy_offsets[t] != r.policy_offsets[t + 1];
     if (!is_searched(r, t) || !has_policy || is_most_shared(r, t) || (!is_last && !is_searched(r, t + 1))) continue;
     const float best = r.root_values[t];
-    const float next = is_last ? float(r.outcome) : for_first(r.root_values[t + 1], players[t + 1]);
+    const float next = is_last ? end : for_first(r.root_values[t + 1], players[t + 1]);
     const float gap = best - for_first(next, players[t]);
     if (gap <= o.blunder_gap - o.blunder_width / 2) continue;
     const float f = o.blunder_width > 0 ? std::min(1.f, (gap - o.blunder_gap) / o.blunder_width + 0.5f) : 1.f;
@@ -73,17 +84,18 @@ inline void deblundered_outcomes(const RecordView& r, Players players, const Lab
 // out [T * stride], every stride-th: (1 - l) sum_{t' >= t} l^(t' - t) v(t') with l = 1 - 1 / horizon; what is left of
 // the weight at the end goes to the outcome (KataGo: cpp/dataio/trainingwrite.cpp, fillValueTDTargets).  Plies without
 // a search have no value and are passed over.
-inline void short_term_values(const RecordView& r, Players players, float horizon, float* out, size_t stride) {
+inline void short_term_values(const RecordView& r, Players players, const LabelOptions& o, float horizon, float* out,
+                              size_t stride) {
   const float now = 1 / horizon;
-  float value = float(r.outcome);
+  float value = end_value(r, players, o);
   for (size_t t = r.actions.size(); t-- > 0; out[t * stride] = value)
     if (is_searched(r, t)) value += now * (for_first(r.root_values[t], players[t]) - value);
 }
 
 // out [T]: the lambda-return of each position, (1 - l) sum_{t' >= t} l^(t' - t) v(t'), the outcome at the end (Sutton
 // and Barto 2018, section 12.1); 0 <= l < 1.  The same as the short-term value of horizon 1 / (1 - l).
-inline void value_returns(const RecordView& r, Players players, float lambda, float* out) {
-  short_term_values(r, players, 1 / (1 - lambda), out, 1);
+inline void value_returns(const RecordView& r, Players players, const LabelOptions& o, float* out) {
+  short_term_values(r, players, o, 1 / (1 - o.value_lambda), out, 1);
 }
 
 // KL of the two-sided coin with mean `p` in [-1, 1] from the one with mean `q`, at most 1.
@@ -106,7 +118,7 @@ inline double coin_surprise(double p, double q) {
 // it.
 inline void sampling_weights(const RecordView& r, Players players, const LabelOptions& o, int cells, float* out) {
   const size_t plies = r.actions.size();
-  short_term_values(r, players, 1 + 0.016f * float(cells), out, 1);
+  short_term_values(r, players, o, 1 + 0.016f * float(cells), out, 1);
   double rows = 0, policy = 0, value = 0;
   auto policy_surprise = [&](size_t t) { return std::max(0., double(r.surprise[t])); };
   for (size_t t = 0; t < plies; ++t) {

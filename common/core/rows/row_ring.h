@@ -65,7 +65,7 @@ class RowRing final : public AnyRowRing {
         shape_(rules.shape()),
         slots_(rules.max_legal_actions()),
         capacity_(capacity),
-        values_a_row_(labels.horizons.size() + labels.is_deblundered()),
+        values_a_row_(labels.horizons.size() + labels.has_outcomes()),
         has_columns_(labels.any_column()),
         keeps_moves_(keeps_moves),
         packed_(keeps_moves ? 0 : size_t(capacity) * size_t(shape_.packed_bytes())),
@@ -240,12 +240,12 @@ class RowRing final : public AnyRowRing {
     const size_t plies = r.actions.size();
     game_values_.resize(plies * values_a_row_);
     for (size_t k = 0; k < labels_.horizons.size(); ++k)
-      short_term_values(r, players_, labels_.horizons[k], game_values_.data() + k, values_a_row_);
-    if (labels_.is_deblundered())
+      short_term_values(r, players_, labels_, labels_.horizons[k], game_values_.data() + k, values_a_row_);
+    if (labels_.has_outcomes())
       deblundered_outcomes(r, players_, labels_, game_values_.data() + labels_.horizons.size(), values_a_row_);
     if (labels_.value_lambda > 0) {
       value_returns_.resize(plies);
-      value_returns(r, players_, labels_.value_lambda, value_returns_.data());
+      value_returns(r, players_, labels_, value_returns_.data());
     }
     if (!mass_.empty()) {
       sampling_weights_.resize(plies);
@@ -359,7 +359,7 @@ class RowRing final : public AnyRowRing {
     const Facts& f = metadata_[i];
     const float* values = values_.data() + i * values_a_row_;
     for (size_t k = 0; k < horizons; ++k) out.short_term[b * horizons + k] = for_first(values[k], f.player);
-    if (labels_.is_deblundered()) out.outcome[b] = for_first(values[horizons], f.player);
+    if (labels_.has_outcomes()) out.outcome[b] = for_first(values[horizons], f.player);
     if (labels_.score) out.score[b] = for_first(finals_.of(row).score, f.player);
     if (labels_.ownership) {
       const std::vector<std::int8_t>& owners = finals_.of(row).ownership;
@@ -382,7 +382,7 @@ class RowRing final : public AnyRowRing {
   Shape shape_;
   int slots_;  // of policy entries a row
   std::int64_t capacity_, end_ = 0;
-  size_t values_a_row_;  // K short-term values, and the outcome if it is deblundered
+  size_t values_a_row_;  // K short-term values, and the outcome if each row has its own
   bool has_columns_, keeps_moves_;
   std::vector<std::uint8_t> packed_;
   std::vector<float> uniform_;

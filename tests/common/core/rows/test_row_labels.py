@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 from external_fixtures import Takeaway, TicTacToe, python_game
-from labelled_games import labelled_rows, random_game, sampling_weights
+from labelled_games import for_first, labelled_rows, random_game, sampling_weights
 
 from shusaku.common._core import Game, RowRing
 from shusaku.common.config.schema import LearnerConfig
 from shusaku.common.errors import UsageError
-from shusaku.common.messages import RowKind
+from shusaku.common.messages import EndedBy, GameRecord, RowKind
 from shusaku.common.network.row_labels import RowLabels, horizons, row_labels
 
 GAP, WIDTH = 0.3, 0.4  # wide, so that random values lie on both sides and between
@@ -82,6 +82,29 @@ def fits(game: Game, batch: dict[str, Any], b: int, row: Any, symmetry: int) -> 
     padded = np.concatenate([row.ownership.reshape(-1), np.zeros(game.num_actions - cells)])
     turned = permuted(game, symmetry, padded)[:cells]
     return np.array_equal(batch["ownership"][b].reshape(-1), turned)
+
+
+@pytest.mark.parametrize("gap", [0.0, GAP])
+def test_a_game_at_the_ply_limit_may_end_with_what_its_last_search_said(gap: float) -> None:
+    """In all labels; a game that ends by the rules, or whose last move had no search, ends as it did."""
+    game, lengths = Game("chess", {"max_plies": 9}), (1.0, 4.0)
+    records = [random_game(game, seed, stop_early=seed % 5 == 4) for seed in range(30)]
+    for column in (records[0].kind, records[0].row_weight):
+        column[-1] = RowKind.OPENING  # without a search and a row
+    ends = [replace(r, outcome=for_first(float(r.root_values[-1]), (len(r) - 1) % 2)) if cut_by_search(r) else r
+            for r in records]
+    assert 0 < sum(map(cut_by_search, records)) < len(records)
+    rows = list(itertools.chain(*(labelled_rows(game, r, lengths, gap or 9, WIDTH) for r in ends)))
+    ring = RowRing(game, 2000, horizons=lengths, blunder_gap=gap, blunder_width=WIDTH, is_cut_searched=True)
+    assert sum(map(ring.append, records)) == len(rows)
+    batch = ring.sample(400, 0, ring.end, 3, False, 1)
+    for b, number in enumerate(batch["rows"]):
+        assert batch["outcome"][b] == pytest.approx(rows[number].deblundered, abs=2e-6)
+        np.testing.assert_allclose(batch["short_term"][b], rows[number].short_term, atol=5e-6)
+
+
+def cut_by_search(r: GameRecord) -> bool:
+    return r.ended_by == EndedBy.PLY_LIMIT and r.kind[-1] != RowKind.OPENING
 
 
 def test_without_options_the_rows_are_as_ever() -> None:
@@ -234,6 +257,7 @@ def test_targets_ask_for_their_labels() -> None:
     assert row_labels(game, LearnerConfig()) == RowLabels()
     config = LearnerConfig(targets=["policy", "value", "short_term", "ownership", "score", "reply"], blunder_gap=0.1)
     labels = row_labels(game, config)
+    assert row_labels(game, LearnerConfig(cut_off_value="search")) == RowLabels(is_cut_searched=True)
     assert labels == RowLabels(labels.horizons, 0.1, 0.06, True, True, True)
     assert labels.horizons == pytest.approx((15.256, 5.536, 2.296))  # 1 + 0.176, 0.056 and 0.016 of 81
 
