@@ -11,7 +11,7 @@ from shusaku.common.config.search import EvaluationConfig, PolicyOnlyConfig, Puc
 from shusaku.common.suggestions import nearest
 
 # The names of `common.network.targets`, which needs torch.
-TARGETS = ("policy", "value", "short_term", "soft_policy", "reply", "moves_left", "ownership", "score")
+TARGETS = ("policy", "value", "win_draw_loss", "short_term", "soft_policy", "reply", "moves_left", "ownership", "score")
 TRACKERS = ("mlflow", "wandb")  # as TRACKERS of `deploy.run.trackers`
 PUBLISHED_HEADS = ("ownership", "score")  # as HEADS of `common.network.tower`, which needs numpy
 LISTENERS = ("memory", "tcp")  # what an inference server may listen for besides Ray calls
@@ -55,7 +55,8 @@ _LIMITS: Limits = [
         "actors.snapshot_minutes",
         "learner.weight_decay", "learner.value_weight", "learner.short_term_weight", "learner.soft_policy_weight",
         "learner.reply_weight",
-        "learner.moves_left_weight", "learner.ownership_weight", "learner.score_weight", "learner.blunder_gap",
+        "learner.win_draw_loss_weight", "learner.moves_left_weight",
+        "learner.ownership_weight", "learner.score_weight", "learner.blunder_gap",
         "learner.blunder_width", "learner.warmup_steps", "learner.steps", "learner.max_grad_norm", "learner.threads",
         "learner.prefetch", "match.opening_plies", "rater.opening_plies", "rater.fill", "gate.opening_plies",
         "gate.simulations", "records.games", "records.moves",

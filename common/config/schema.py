@@ -201,9 +201,9 @@ class LearnerConfig(OnDevice):
     """How the network is trained.
 
     Of the targets, policy and value are what self-play asks for; one of them alone makes a network with that head
-    alone, from games of others.  The others only teach the tower, in the learner:
-    short_term (values of the next plies' searches), soft_policy, reply (the opponent's policy), moves_left; and
-    if the game has them, ownership and score.
+    alone, from games of others.  The others only teach the tower, in the learner: win_draw_loss, short_term (values of
+    the next plies' searches), soft_policy, reply (the opponent's policy), moves_left; and if the game has them,
+    ownership and score.
     """
 
     enabled: bool = True  # false: self-play only, the limiter is off too
@@ -222,6 +222,7 @@ class LearnerConfig(OnDevice):
     root_value_share: float = 0.0  # r of the value's label (1 - r) z + r q, q what the search said (lc0: q_ratio)
     value_lambda: float = 0.0  # of that q: 0: of this position; up to 1: of the next plies and the end, too
     cut_off_value: str = "rules"  # of a game at the ply limit: rules (draw; go: points) | search: what its last said
+    win_draw_loss_weight: float = 1.0  # of which of the three outcomes it will be (lc0)
     short_term_weight: float = 0.6  # of each short-term value: what the searches of the next plies say (KataGo)
     soft_policy_weight: float = 8.0  # of the policy flattened to pi^(1/4) (KataGo)
     reply_weight: float = 0.15  # of the policy of the opponent's next search (KataGo)

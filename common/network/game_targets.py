@@ -57,6 +57,31 @@ class Value(Target):
         return (1 - self._root_share) * batch["outcome"] + self._root_share * batch["root_values"]  # [B]
 
 
+class WinDrawLoss(Target):
+    """Won, drawn or lost for the player to move: cross entropy of three logits (lc0: its value head, "WDL").
+
+    The value alone cannot tell a position that is surely drawn from one that either may win.  An outcome between, which
+    `learner.blunder_gap` and `learner.cut_off_value` make, is partly a draw.
+    """
+
+    name = "win_draw_loss"
+    columns = ("outcome",)
+
+    def head(self, board: tuple[int, int], num_actions: int, config: NetworkConfig) -> nn.Module:
+        """See `Target`."""
+        return NumbersHead(board, config, 3)
+
+    def loss(self, prediction: Tensor, batch: Labels) -> Tensor:
+        """See `Target`."""
+        outcome = batch["outcome"]  # [B]
+        shares = torch.stack([outcome.clamp(min=0), 1 - outcome.abs(), (-outcome).clamp(min=0)], 1)  # [B, 3]
+        return -(shares * F.log_softmax(prediction.float(), 1)).sum(1)
+
+    def metrics(self, prediction: Tensor, batch: Labels) -> dict[str, Tensor]:
+        """drawn: the probability of a draw."""
+        return {"drawn": F.softmax(prediction.float(), 1)[:, 1]}
+
+
 class ShortTermValues(Target):
     """The values of the searches 64, 21 and 7 plies ahead on 19x19: sum over k of (s_k - v_k)^2.
 

@@ -4,12 +4,12 @@
 """
 
 from shusaku.common.config.schema import LearnerConfig
-from shusaku.common.network.game_targets import MovesLeft, Ownership, Score, ShortTermValues, Value
+from shusaku.common.network.game_targets import MovesLeft, Ownership, Score, ShortTermValues, Value, WinDrawLoss
 from shusaku.common.network.search_targets import OpponentReply, Policy, SoftPolicy
 from shusaku.common.network.target import Target
 
 TARGETS: dict[str, type[Target]] = {target.name: target for target in (
-    Policy, Value, ShortTermValues, SoftPolicy, OpponentReply, MovesLeft, Ownership, Score
+    Policy, Value, WinDrawLoss, ShortTermValues, SoftPolicy, OpponentReply, MovesLeft, Ownership, Score
 )}
 
 

@@ -98,6 +98,17 @@ def test_the_short_term_loss_sums_the_horizons() -> None:
     torch.testing.assert_close(of("short_term").loss(prediction, {"short_term": labels}), torch.tensor([0.25 + 0.25]))
 
 
+def test_win_draw_loss_is_the_cross_entropy_of_three_outcomes() -> None:
+    target = of("win_draw_loss")
+    chances = torch.tensor([[0.7, 0.2, 0.1]])
+    for outcome, chance in ((1.0, 0.7), (0.0, 0.2), (-1.0, 0.1)):
+        loss = target.loss(chances.log() + 3, {"outcome": torch.tensor([outcome])})
+        torch.testing.assert_close(loss, torch.tensor([-math.log(chance)]))
+    between = target.loss(chances.log(), {"outcome": torch.tensor([-0.25])})
+    torch.testing.assert_close(between, torch.tensor([-0.75 * math.log(0.2) - 0.25 * math.log(0.1)]))
+    torch.testing.assert_close(target.metrics(chances.log(), {"outcome": torch.zeros(1)})["drawn"], torch.tensor([0.2]))
+
+
 def test_moves_left_is_a_huber_loss_of_twenty_plies() -> None:
     left = torch.tensor([20.0, 40.0])
     prediction = torch.tensor([1.25, 0.5]).expm1().log()[:, None]  # softplus of it: 25 and 10 plies
