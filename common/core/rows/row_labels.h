@@ -39,10 +39,10 @@ inline float for_first(float value, int player) { return player == 0 ? value : -
 
 // How the game ends, or is taken to end: the ply limit says draw, whatever the position is.
 inline float end_value(const RecordView& r, Players players, const LabelOptions& o) {
-  const size_t last = r.actions.size() - 1;
-  if (o.is_cut_searched && r.ended_by == "ply_limit" && is_searched(r, last))
-    return for_first(r.root_values[last], players[last]);
-  return float(r.outcome);
+  const size_t plies = r.actions.size();
+  if (!o.is_cut_searched || r.ended_by != "ply_limit" || plies == 0 || !is_searched(r, plies - 1))
+    return float(r.outcome);
+  return for_first(r.root_values[plies - 1], players[plies - 1]);
 }
 
 // Whether no action has a greater share of the policy at ply t than the one that was played; false without a policy.
@@ -63,8 +63,7 @@ inline bool is_most_shared(const RecordView& r, size_t t) {
 // f = min(1, (gap - threshold) / width + 1/2).  Records hold no value of each action, so the played one's is that of
 // the next root, searched deeper than a child; a move that the search itself preferred is never a blunder, for there
 // the gap is what the deeper search found out.  Next to plies without a search nothing can be judged.
-inline void deblundered_outcomes(const RecordView& r, Players players, const LabelOptions& o, float* out,
-                                 size_t stride) {
+inline void row_outcomes(const RecordView& r, Players players, const LabelOptions& o, float* out, size_t stride) {
   const float end = end_value(r, players, o);
   float z = end;
   for (size_t t = r.actions.size(); t-- > 0; out[t * stride] = z) {

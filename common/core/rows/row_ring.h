@@ -242,7 +242,7 @@ class RowRing final : public AnyRowRing {
     for (size_t k = 0; k < labels_.horizons.size(); ++k)
       short_term_values(r, players_, labels_, labels_.horizons[k], game_values_.data() + k, values_a_row_);
     if (labels_.has_outcomes())
-      deblundered_outcomes(r, players_, labels_, game_values_.data() + labels_.horizons.size(), values_a_row_);
+      row_outcomes(r, players_, labels_, game_values_.data() + labels_.horizons.size(), values_a_row_);
     if (labels_.value_lambda > 0) {
       value_returns_.resize(plies);
       value_returns(r, players_, labels_, value_returns_.data());
