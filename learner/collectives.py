@@ -5,8 +5,6 @@ By NCCL on GPUs, on CPUs through memory that they share on one host, and by gloo
 No Ray here, and no state of the process: several groups may live in one, as in the tests.
 """
 
-import functools
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -56,30 +54,16 @@ class Collectives:
 
     def sum(self, tensor: Tensor) -> Tensor:
         """The tensor with the sum over all ranks in it."""
-        flat = tensor.view(-1)
-        for part in [flat] if self._table is None else torch.split(flat, ROW_BYTES // flat.element_size()):
-            self.begin_sum(part)()
-        return tensor
-
-    def begin_sum(self, tensor: Tensor) -> Callable[[], Tensor]:
-        """Begins `sum` of at most ROW_BYTES; what it returns waits for the others and returns the tensor.
-
-        The caller works in between, but makes no other call here.
-        """
-        table = self._table
-        if table is None:
-            work = self._group.allreduce([tensor])
-            wait: Callable[[], Any] = work.wait
-        else:
-            numbers = tensor.view(-1).numpy()
-            table.post(numbers.view(np.uint8))
-            wait = functools.partial(table.sum, numbers, self._seconds)
-
-        def end() -> Tensor:
-            wait()
+        if self._table is None:
+            self._group.allreduce([tensor]).wait()
             return tensor
-
-        return end
+        numbers = tensor.view(-1).numpy()
+        step = ROW_BYTES // numbers.itemsize
+        for begin in range(0, len(numbers), step):
+            part = numbers[begin:begin + step]
+            self._table.post(part.view(np.uint8))
+            self._table.sum(part, self._seconds)
+        return tensor
 
     def least(self, value: int) -> int:
         """The least of the numbers of all ranks."""

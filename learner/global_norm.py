@@ -1,8 +1,7 @@
 """Batch norm over the rows of all ranks: the statistics and the gradient are those of one process with the whole batch.
 
 torch.nn.SyncBatchNorm does the same, but not on CPUs.  Here the passes over the activations are torch's own kernels;
-between them go two rows of numbers a channel: mean and variance forward, two sums backward.  Backward, a rank computes
-the gradients of weights in the time in which it would wait (`learner.late_gradients`).
+between them go two rows of numbers a channel: mean and variance forward, two sums backward.
 """
 
 from typing import Any
@@ -10,42 +9,33 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from shusaku.common.network.heads import Normed
 from shusaku.learner.collectives import Collectives
-from shusaku.learner.late_gradients import LateConvolution, LateGradients
 
 
-def share_norms(network: nn.Module, ranks: Collectives) -> LateGradients:
-    """Puts a `GlobalNorm` in the place of each batch norm, with the same tensors under the same names.
-
-    The convolutions before them leave the gradients of their weights to what is returned, whose `run` ends a step.
-    """
-    late = LateGradients()
+def share_norms(network: nn.Module, ranks: Collectives) -> None:
+    """Puts a `GlobalNorm` in the place of each batch norm, with the same tensors under the same names."""
     for module in list(network.modules()):
-        if isinstance(module, Normed):
-            setattr(module, "conv", LateConvolution(module.conv, late))  # noqa: B010 - of another type
         for name, child in list(module.named_children()):
             if type(child) is nn.BatchNorm2d:
-                setattr(module, name, GlobalNorm(child, ranks, late))
-    return late
+                setattr(module, name, GlobalNorm(child, ranks))
 
 
 class GlobalNorm(nn.BatchNorm2d):
     """As nn.BatchNorm2d; while it trains, over all ranks, each of which has equally many rows."""
 
-    def __init__(self, own: nn.BatchNorm2d, ranks: Collectives, late: LateGradients) -> None:
+    def __init__(self, own: nn.BatchNorm2d, ranks: Collectives) -> None:
         super().__init__(own.num_features, own.eps, own.momentum)
         self.weight, self.bias = own.weight, own.bias
         self.running_mean, self.running_var = own.running_mean, own.running_var
         self.num_batches_tracked = None
-        self._ranks, self._late = ranks, late
+        self._ranks = ranks
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, C, H, W] -> [B, C, H, W]."""
         if not self.training:
             return super().forward(x)
         normalise: Any = _Normalise.apply
-        y, mean, variance = normalise(x, self.weight, self.bias, self.eps, self._ranks, self._late)
+        y, mean, variance = normalise(x, self.weight, self.bias, self.eps, self._ranks)
         with torch.no_grad():
             assert self.running_mean is not None
             assert self.running_var is not None
@@ -62,7 +52,7 @@ class _Normalise(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        context: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float, ranks: Collectives, late: LateGradients
+        context: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float, ranks: Collectives
     ) -> tuple[Tensor, Tensor, Tensor]:
         statistics = torch.zeros_like(weight), torch.ones_like(weight)  # their type is that of the results
         own = torch.stack(torch.batch_norm_update_stats(x, *statistics, 1.0))  # [2, C]: mean, variance
@@ -71,12 +61,12 @@ class _Normalise(torch.autograd.Function):
         variance = (means - mean).square_().add_(variances).mean(0)
         y = torch.native_batch_norm(x, weight, bias, mean, variance, False, 0.0, eps)[0]
         context.save_for_backward(x, weight, mean, variance)
-        context.eps, context.ranks, context.late = eps, ranks, late
+        context.eps, context.ranks = eps, ranks
         context.mark_non_differentiable(mean, variance)
         return y, mean, variance
 
     @staticmethod
-    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None, None]:
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
         x, weight, mean, variance = context.saved_tensors
         dy = gradients[0]
         if dy.stride() != x.stride():
@@ -84,9 +74,7 @@ class _Normalise(torch.autograd.Function):
         # The sums of dy x^ and dy over the own rows, which are the gradients of weight and bias.
         _, dweight, dbias = torch.ops.aten.native_batch_norm_backward(
             dy, x, weight, mean, variance, None, None, False, context.eps, [False, True, True])
-        end = context.ranks.begin_sum(torch.stack([dweight, dbias]))
-        context.late.run()
-        sums = end()  # [2, C]
+        sums = context.ranks.sum(torch.stack([dweight, dbias]))  # [2, C]
         # dx = weight / sigma (dy - mean(dy) - x^ mean(dy x^)), as scale dy + slope x + offset.
         count = context.ranks.size * x.numel() // x.shape[1]
         inverse = (variance + context.eps).rsqrt()
@@ -95,4 +83,4 @@ class _Normalise(torch.autograd.Function):
         offset = -scale * sums[1] / count - slope * mean
         scale, slope, offset = (factor.to(x.dtype)[:, None, None] for factor in (scale, slope, offset))
         dx = torch.addcmul(offset, x, slope).addcmul_(dy, scale)
-        return dx, dweight, dbias, None, None, None
+        return dx, dweight, dbias, None, None

@@ -55,7 +55,7 @@ class RankedLearner(Learner):
         self, network: Network, game: Game, config: LearnerConfig, ranks: Collectives, *, is_quantised: bool = False
     ) -> None:
         """As `Learner`; the network has the same tensors on all ranks, or rank 0 sends them (`send_state`)."""
-        self._late = share_norms(network, ranks)
+        share_norms(network, ranks)
         super().__init__(network, game, config, is_quantised=is_quantised, waits=True)
         self._runtime = f"{ranks.size} ranks by {ranks.way}, each {self._runtime}"
         self.rank, self._ranks = ranks.rank, ranks
@@ -131,7 +131,6 @@ class RankedLearner(Learner):
             predictions = self.network(observations)
         loss, losses = summed_losses(predictions, labels, self._targets)
         loss.backward()  # type: ignore[no-untyped-call]
-        self._late.run()
         own = torch.stack([labels["weight"].sum().to(loss.dtype), loss.detach(), *map(Tensor.detach, losses.values())])
         total = self._sum(own)
         total = total[1:] / total[0]
