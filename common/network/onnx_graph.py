@@ -28,7 +28,7 @@ SCALES = {"score": SCORE_SCALE, "moves_left": MOVES_SCALE}  # of heads whose out
 MEANINGS = {
     "policy": "logits of all actions, legal or not",
     "value": "expected outcome for the player to move, -1 to 1",
-    "win_draw_loss": "logits of the three outcomes for the player to move",
+    "win_draw_loss": "logits of won, drawn and lost for the player to move",
     "short_term": "outcomes that the searches 64, 21 and 7 plies ahead expect, on 19x19",
     "soft_policy": "logits of the policy flattened to pi^(1/4)",
     "reply": "logits of the opponent's next policy",

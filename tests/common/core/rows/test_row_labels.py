@@ -95,12 +95,15 @@ def test_a_game_at_the_ply_limit_may_end_with_what_its_last_search_said(gap: flo
             for r in records]
     assert 0 < sum(map(cut_by_search, records)) < len(records)
     rows = list(itertools.chain(*(labelled_rows(game, r, lengths, gap or 9, WIDTH) for r in ends)))
-    ring = RowRing(game, 2000, horizons=lengths, blunder_gap=gap, blunder_width=WIDTH, is_cut_searched=True)
+    ring = RowRing(game, 2000, horizons=lengths, blunder_gap=gap, blunder_width=WIDTH, value_lambda=0.75,
+                   is_cut_searched=True)
     assert sum(map(ring.append, records)) == len(rows)
     batch = ring.sample(400, 0, ring.end, 3, False, 1)
     for b, number in enumerate(batch["rows"]):
         assert batch["outcome"][b] == pytest.approx(rows[number].deblundered, abs=2e-6)
         np.testing.assert_allclose(batch["short_term"][b], rows[number].short_term, atol=5e-6)
+    # With a root value, the lambda-return of 0.75 is the short-term value of horizon 4.
+    np.testing.assert_allclose(batch["root_values"], batch["short_term"][:, 1], atol=1e-6)
 
 
 def cut_by_search(r: GameRecord) -> bool:
