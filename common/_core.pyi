@@ -361,15 +361,13 @@ class SharedTable:
         """Takes the descriptor over; RuntimeError if it is no such memory, or another process has this rank."""
     @staticmethod
     def file_bytes(ranks: int, row_bytes: int) -> int: ...
-    def post(self, own: NDArray[np.uint8]) -> None:
-        """Begins a call of all ranks: writes the own row [N]; `collect` or `sum` ends it before the next."""
-    def collect(self, all: NDArray[np.uint8], seconds: float) -> None:
-        """The rows of all ranks [ranks, N], in their order; the GIL is released.
+    def gather(self, own: NDArray[np.uint8], all: NDArray[np.uint8], seconds: float) -> None:
+        """Own row [N] into the rows of all [ranks, N], in their order; the GIL is released.
 
         RuntimeError if a rank has ended, or does not come in time.
         """
     def sum(self, values: NDArray[np.float32] | NDArray[np.float64], seconds: float) -> None:
-        """As `collect`, the sum of all rows [N]: the same bits on all ranks."""
+        """As `gather`, the sum of all rows [N] in the place of the own one: the same bits on all ranks."""
 
 class RequestPort:
     """Serves clients whose requests come through sockets; Linux only: serving/request_port.h."""

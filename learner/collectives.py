@@ -60,9 +60,7 @@ class Collectives:
         numbers = tensor.view(-1).numpy()
         step = ROW_BYTES // numbers.itemsize
         for begin in range(0, len(numbers), step):
-            part = numbers[begin:begin + step]
-            self._table.post(part.view(np.uint8))
-            self._table.sum(part, self._seconds)
+            self._table.sum(numbers[begin:begin + step], self._seconds)
         return tensor
 
     def least(self, value: int) -> int:
@@ -79,8 +77,8 @@ class Collectives:
         """[size, ...]: the tensors of all ranks, in their order; at most ROW_BYTES of each."""
         table = tensor.new_empty((self.size, *tensor.shape))
         if self._table is not None:
-            self._table.post(tensor.reshape(-1).numpy().view(np.uint8))
-            self._table.collect(table.numpy().reshape(self.size, -1).view(np.uint8), self._seconds)
+            own, rows = (part.numpy().view(np.uint8) for part in (tensor.reshape(-1), table.reshape(self.size, -1)))
+            self._table.gather(own, rows, self._seconds)
             return table
         self._group.allgather([list(table.unbind())], [tensor]).wait()
         return table

@@ -18,7 +18,7 @@ void require_room(const SharedTable& table, size_t bytes) {
 }
 
 template <class T>
-void sum_of(const SharedTable& table, Out<T, 1> values, double seconds) {
+void sum_of(SharedTable& table, Out<T, 1> values, double seconds) {
   require_room(table, values.shape(0) * sizeof(T));
   nb::gil_scoped_release nogil;
   table.sum(values.data(), values.shape(0), seconds);
@@ -34,23 +34,18 @@ void bind_ranks([[maybe_unused]] nb::module_& m) {
       .def(nb::init<int, int, int, size_t>(), "descriptor"_a, "rank"_a, "ranks"_a, "row_bytes"_a)
       .def_static("file_bytes", &SharedTable::file_bytes, "ranks"_a, "row_bytes"_a)
       .def(
-          "post",
-          [](SharedTable& table, In<std::uint8_t, 1> own) {
-            require_room(table, own.shape(0));
+          "gather",
+          [](SharedTable& table, In<std::uint8_t, 1> own, Out<std::uint8_t, 2> all, double seconds) {
+            const size_t bytes = own.shape(0);
+            require_room(table, bytes);
+            require(all.shape(0) == size_t(table.ranks()) && all.shape(1) == bytes,
+                    std::to_string(bytes) + " bytes into " + std::to_string(all.shape(0)) + " rows of " +
+                        std::to_string(all.shape(1)) + "; the table has " + std::to_string(table.ranks()));
             nb::gil_scoped_release nogil;
-            table.post(reinterpret_cast<const std::byte*>(own.data()), own.shape(0));
+            table.gather(reinterpret_cast<const std::byte*>(own.data()), bytes,
+                         reinterpret_cast<std::byte*>(all.data()), seconds);
           },
-          "own"_a)
-      .def(
-          "collect",
-          [](const SharedTable& table, Out<std::uint8_t, 2> all, double seconds) {
-            require_room(table, all.shape(1));
-            require(all.shape(0) == size_t(table.ranks()),
-                    std::to_string(all.shape(0)) + " rows for " + std::to_string(table.ranks()) + " ranks");
-            nb::gil_scoped_release nogil;
-            table.collect(reinterpret_cast<std::byte*>(all.data()), all.shape(1), seconds);
-          },
-          "all"_a, "seconds"_a)
+          "own"_a, "all"_a, "seconds"_a)
       .def("sum", &sum_of<float>, "values"_a.noconvert(), "seconds"_a)
       .def("sum", &sum_of<double>, "values"_a.noconvert(), "seconds"_a);
 #endif

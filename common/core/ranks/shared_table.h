@@ -55,25 +55,21 @@ class SharedTable {
   size_t row_bytes() const { return row_bytes_; }
   int ranks() const { return ranks_; }
 
-  // Begins a call: writes the own row.  All ranks make the same calls, and end each before they begin the next, with
-  // `collect` or `sum`; these throw std::runtime_error if a rank has ended, or does not come within `seconds`.
-  void post(const std::byte* own, size_t bytes) {
-    ++calls_;
-    std::memcpy(row(rank_), own, bytes);
-    count(rank_).store(calls_, std::memory_order_release);
-  }
-
-  // The rows of all ranks in their order: ranks x `bytes`.
-  void collect(std::byte* all, size_t bytes, double seconds) const {
+  // Writes the own row and reads those of all: `bytes` from `own`, ranks x `bytes` into `all`.  All ranks make the
+  // same calls.  std::runtime_error if a rank has ended, or does not come within `seconds`.
+  void gather(const std::byte* own, size_t bytes, std::byte* all, double seconds) {
+    post(own, bytes);
     for (int other = 0; other < ranks_; ++other) {
       wait_for(other, seconds);
       std::memcpy(all + size_t(other) * bytes, row(other), bytes);
     }
   }
 
-  // The sum of all rows, added up in the order of the ranks, so that all have the same bits.
+  // In the same way, the sum of all rows in the place of the own one: added up in the order of the ranks, so that all
+  // have the same bits.
   template <class T>
-  void sum(T* values, size_t size, double seconds) const {
+  void sum(T* values, size_t size, double seconds) {
+    post(reinterpret_cast<const std::byte*>(values), size * sizeof(T));
     for (int other = 0; other < ranks_; ++other) {
       wait_for(other, seconds);
       const T* const part = reinterpret_cast<const T*>(row(other));
@@ -97,6 +93,12 @@ class SharedTable {
   // Of the call that is made now.
   std::byte* row(int rank) const {
     return map_ + size_t(ranks_) * kLine + (size_t(calls_ & 1) * size_t(ranks_) + size_t(rank)) * row_bytes_;
+  }
+
+  void post(const std::byte* own, size_t bytes) {
+    ++calls_;
+    std::memcpy(row(rank_), own, bytes);
+    count(rank_).store(calls_, std::memory_order_release);
   }
 
   void wait_for(int other, double seconds) const {
