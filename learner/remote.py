@@ -96,12 +96,13 @@ class LearnerActor(RemoteWorker):
             self.activity.begin("reading the dataset")
             buffer, unseen = open_dataset(config, game, threads=plan.threads)
         else:
+            share = Share.sized(0, config.learner.ranks, config.replay.minimum, game.max_plies)
             buffer = make_buffer(
                 "redis", game, config.replay, batch_size=config.learner.batch_size,
                 symmetries=config.learner.symmetries, labels=row_labels(game, config.learner),
                 epoch=plan.epoch, config_hash=plan.config_hash, url=plan.url, run_id=plan.run_id,
                 error_buffer=float(config.learner.publish_every * config.learner.batch_size), queue=plan.queue,
-                packed=config.learner.is_on_gpu, share=Share(0, config.learner.ranks),
+                packed=config.learner.is_on_gpu, share=share,
             )
         try:
             start = None if plan.start is None else ray.get(plan.start)

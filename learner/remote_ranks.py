@@ -120,7 +120,7 @@ class RankActor:
         yield_to_others(config.learner.gpus)
         torch.set_num_threads(plan.threads or len(os.sched_getaffinity(0)))
         game = decided_game(config.game)
-        share = Share(rank, config.learner.ranks)
+        share = Share.sized(rank, config.learner.ranks, config.replay.minimum, game.max_plies)
         buffer: Any = make_buffer(
             "redis", game, config.replay, batch_size=config.learner.batch_size, limited=False, share=share,
             symmetries=config.learner.symmetries, labels=row_labels(game, config.learner), epoch=plan.epoch,

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 from shusaku.common._core import Game, RowRing
 from shusaku.common.config.schema import ReplayConfig
@@ -22,12 +22,20 @@ STATE = 1  # format of what `RowWindow.state` returns
 SPARE_GAMES = 16  # of the greatest length, that a window of a share has room for beside its part of the rows
 
 
-class _Place(enum.Enum):
+class _Place(enum.IntEnum):
     """Where the rows of a game are."""
 
-    RING = enum.auto()  # they are learned from
-    TESTS = enum.auto()
-    ELSEWHERE = enum.auto()  # in another process of this learner
+    RING = 0  # they are learned from
+    TESTS = 1
+    ELSEWHERE = 2  # in another process of this learner
+
+
+class _Held(NamedTuple):
+    """One game; or some of others, one after the other, of which only the sum is known."""
+
+    rows: int
+    place: _Place
+    games: int = 1
 
 
 class RowWindow:
@@ -44,7 +52,8 @@ class RowWindow:
     the limiter counts a mini-batch as before, and each game gets its samples per position.
 
     With a `share` the rows of the other games are elsewhere: they count for window and limiter, as their senders say,
-    and a mini-batch is the own part of one.
+    and a mini-batch is the own part of one.  Only their sums are known, so they leave the window row by row: it has up
+    to a game more or fewer rows than without a share.
 
     Not thread-safe: the buffer holds a lock, also while rows are copied out of the ring (less than a millisecond for a
     usual batch, ten times that if games are replayed for it), so that no append overwrites a row that is being copied.
@@ -73,9 +82,9 @@ class RowWindow:
             policy_surprise=config.surprise_weight, value_surprise=config.value_surprise_weight,
             keeps_moves=config.keep == "moves",
         )
-        # Rows of each game in the window, and where they are; oldest first.  The rows sum to limiter.size.
-        self._games: deque[tuple[int, _Place]] = deque()
-        self._rows_at = dict.fromkeys(_Place, 0)  # of these games
+        self._games: deque[_Held] = deque()  # in the window; oldest first.  The rows sum to limiter.size.
+        self._num_games = 0  # of these
+        self._rows_at = [0] * len(_Place)  # of these games
         # The newest rows of the test games: twice as many as there are on average in a full window, and some games.
         self._test_capacity = min(config.capacity, int(2 * config.test_share * config.capacity) + 4 * game.max_plies)
         self._tests = RowRing(game, self._test_capacity, **asdict(labels), keeps_moves=config.keep == "moves"
@@ -104,9 +113,9 @@ class RowWindow:
         if self.is_empty:
             self.limiter.inserted = self.limiter.deleted = rows
 
-    def accept_elsewhere(self, rows: int) -> None:
-        """Counts a new game of another share."""
-        self._enter(rows, _Place.ELSEWHERE)
+    def accept_elsewhere(self, rows: int, games: int) -> None:
+        """Counts new games of other shares, which have so many rows together."""
+        self._enter(rows, _Place.ELSEWHERE, games)
         self.limiter.insert(rows)
         self._evict()
 
@@ -153,44 +162,45 @@ class RowWindow:
     def begin_refill(self) -> None:
         """Empties the window; `refill` then puts back the games that it held, without counting them again."""
         if not self._is_refilling:
-            self._refill_size, self._refill_games = self.limiter.size, len(self._games)
+            self._refill_size, self._refill_games = self.limiter.size, self._num_games
         self._is_refilling = True
         self._games.clear()
-        self._rows_at = dict.fromkeys(_Place, 0)
+        self._num_games = 0
+        self._rows_at = [0] * len(_Place)
         self.limiter.deleted = self.limiter.inserted
 
     def refill(self, record: GameRecord) -> None:
         """Puts back the next game, oldest first; InvalidRecordError as in `accept`."""
         self._put_back(self._replay(record), self._place_of(record))
 
-    def refill_elsewhere(self, rows: int) -> None:
-        """Counts the next game, if it is of another share, without counting it as new."""
-        self._put_back(rows, _Place.ELSEWHERE)
+    def refill_elsewhere(self, rows: int, games: int) -> None:
+        """Counts the next games, if they are of other shares, without counting them as new."""
+        self._put_back(rows, _Place.ELSEWHERE, games)
 
-    def _put_back(self, rows: int, place: _Place) -> None:
-        self._enter(rows, place)
+    def _put_back(self, rows: int, place: _Place, games: int = 1) -> None:
+        self._enter(rows, place, games)
         self.limiter.deleted -= rows
         # Keep the newest games, at most as many rows as the window had, and let no game without rows be the oldest.
-        while self._games and (self.limiter.size > self._refill_size or self._games[0][0] == 0):
-            self._delete_oldest()
+        while self._games and (self.limiter.size > self._refill_size or self._games[0].rows == 0):
+            self._delete_oldest(self.limiter.size - self._refill_size)
 
     def end_refill(self) -> None:
         """Counts what is missing, and rebases the limiter then: see `RateLimiter.rebase`."""
         self._is_refilling = False
         if self.limiter.size != self._refill_size:
             self.lost_rows += self._refill_size - self.limiter.size
-            self.lost_games += max(0, self._refill_games - len(self._games))
+            self.lost_games += max(0, self._refill_games - self._num_games)
             self.limiter.rebase(self.limiter.size)
 
     def state(self) -> dict[str, Any]:
         """The counters of a checkpoint; the rows are stored elsewhere."""
-        return {"state": STATE, **asdict(self.limiter.state()), "version": self.version, "games": len(self._games)}
+        return {"state": STATE, **asdict(self.limiter.state()), "version": self.version, "games": self._num_games}
 
     def stats(self, **fields: Any) -> ReplayStats:
         """The statistics; `fields` are those that only the buffer knows, or knows better."""
         limiter = self.limiter
         own: dict[str, Any] = {
-            **asdict(limiter.state()), "games": len(self._games), "rows": limiter.size,
+            **asdict(limiter.state()), "games": self._num_games, "rows": limiter.size,
             "window": window_rows(self._config, limiter.inserted), "capacity": self._config.capacity,
             "samples_per_position": limiter.sampled / max(1, limiter.inserted), "throttled": limiter.is_throttled,
             "waits_for": limiter.waits_for(), "accepted": self.accepted, "quarantined": self.quarantine.counts,
@@ -212,20 +222,32 @@ class RowWindow:
         share = self._config.test_share
         return _Place.TESTS if share > 0 and is_test_game(record.game_id, share) else _Place.RING
 
-    def _enter(self, rows: int, place: _Place) -> None:
-        self._games.append((rows, place))
+    def _enter(self, rows: int, place: _Place, games: int = 1) -> None:
+        self._games.append(_Held(rows, place, games))
+        self._num_games += games
         self._rows_at[place] += rows
 
-    def _delete_oldest(self) -> None:
-        rows, place = self._games.popleft()
-        self._rows_at[place] -= rows
-        self.limiter.delete(rows)
+    def _delete_oldest(self, most: int = 0) -> None:
+        """Deletes the oldest game; of games elsewhere, so many rows at most."""
+        held = self._games.popleft()
+        left = held.rows - min(held.rows, max(0, most)) if held.place is _Place.ELSEWHERE else 0
+        if left > 0:
+            games = -(-held.games * left // held.rows)
+            self._games.appendleft(_Held(left, held.place, games))
+            held = _Held(held.rows - left, held.place, held.games - games)
+        self._num_games -= held.games
+        self._rows_at[held.place] -= held.rows
+        self.limiter.delete(held.rows)
 
     def _evict(self) -> None:
         games, limiter, capacity = self._games, self.limiter, self._config.capacity
         wanted = window_rows(self._config, limiter.inserted)
-        while games and (limiter.size > capacity or limiter.size - games[0][0] >= wanted or games[0][0] == 0):
-            self._delete_oldest()
+        while games:
+            oldest, excess = games[0], limiter.size - wanted
+            is_part = oldest.place is _Place.ELSEWHERE
+            if not (limiter.size > capacity or excess >= (1 if is_part else oldest.rows) or oldest.rows == 0):
+                return
+            self._delete_oldest(excess)
 
 
 def is_test_game(game: GameId, share: float) -> bool:

@@ -21,6 +21,7 @@ from shusaku.replay.stream.append import EncodedGame, append
 from shusaku.replay.stream.client import ReplayUnavailable, connect, translate_redis_errors
 from shusaku.replay.stream.control import RedisControl
 from shusaku.replay.stream.keys import RunKeys
+from shusaku.replay.stream.share_tail import ShareTail
 from shusaku.replay.stream.tail import Entry, Reading, StreamTail
 from shusaku.replay.validation import InvalidRecordError, Quarantine
 
@@ -36,8 +37,8 @@ class RedisBuffer:
     window is empty, and both playing and learning wait.  While the server does not answer, sampling continues with the
     rows in memory.
 
-    With a `share` the games of the others count by what their senders say.  Only the first one tells the server limits
-    and counters; the others begin with the oldest game that the server holds.
+    With a `share` the games of the others are not read; they count by what their senders said.  Only the first one
+    tells the server limits and counters; the others begin with the oldest game that the server holds.
 
     Any thread may call any method.  `append`, `control`, `fence` and `stop` ask the server and raise ReplayUnavailable;
     `sample`, `stats` and `record_version` do not, and a fault of the server raises nothing there.
@@ -58,7 +59,8 @@ class RedisBuffer:
         self._keys = RunKeys.of(run_id)
         self._client = connect(url, deadline)
         self._driver = RedisControl(url, run_id, deadline)
-        self._tail = StreamTail(url, run_id, deadline)
+        share = self._window.share
+        self._tail = StreamTail(url, run_id, deadline) if share.is_whole else ShareTail(url, run_id, deadline, share)
         self._lock = threading.Lock()  # guards the window and the next six
         self._boot = ""  # names the data that the window was read from; empty: none yet
         self._position = START  # id of the newest entry that was read
@@ -267,20 +269,15 @@ class RedisBuffer:
                 self._go_back(reading)
                 return True
             self._window.record_version(reading.version)
-            for entry in reading.entries:
-                self._take(entry)
+            if self._window.share.is_whole:
+                is_more = self._take_all(reading, before)
+            else:
+                is_more = self._take_share(reading)
             while self._fences:
                 actor, incarnation = next(iter(self._fences.items()))
                 self._driver.fence(actor, incarnation)
                 del self._fences[actor]
-            with self._lock:
-                if not reading.entries:
-                    self._end_refill()
-                    # All that the server had counted at the previous read has been read, or is gone for good.
-                    if before is not None and before.boot == reading.boot and before.inserted > self._counted:
-                        self._skipped += before.inserted - self._counted
-                        self._counted = before.inserted
-            return bool(reading.entries)
+            return is_more
 
     def _read(self) -> Reading:
         with self._lock:
@@ -336,15 +333,79 @@ class RedisBuffer:
             self._refill_until = 0
             self._window.end_refill()
 
+    def _take_all(self, reading: Reading, before: Reading | None) -> bool:
+        """Takes what was read; returns whether there may be more.  `before`: the reading before this one."""
+        for entry in reading.entries:
+            self._take(entry)
+        with self._lock:
+            if not reading.entries:
+                self._end_refill()
+                # All that the server had counted at the previous read has been read, or is gone for good.
+                if before is not None and before.boot == reading.boot and before.inserted > self._counted:
+                    self._skipped += before.inserted - self._counted
+                    self._counted = before.inserted
+        return bool(reading.entries)
+
+    # --- with a share ------------------------------------------------------------------------------------------------
+
+    def _take_share(self, reading: Reading) -> bool:
+        """The same for the games of a share, and counts those of others that stand before and behind them."""
+        before = self._place
+        with self._lock:
+            self._leave_out(reading)
+        for entry in reading.entries:
+            if entry.is_ours:
+                with self._lock:
+                    self._pass_by(entry.number - 1, entry.total - entry.rows)
+            self._take(entry)
+        with self._lock:
+            if reading.read_to == reading.number:
+                self._pass_by(reading.number, reading.inserted)
+            else:
+                self._position = f"{max(self._place, reading.read_to)}-0"
+        return bool(reading.entries) or before < self._place < reading.number
+
+    @property
+    def _place(self) -> int:
+        """Number of the newest game that was read since START, or counted because others hold it."""
+        return int(self._position.partition("-")[0])
+
+    def _leave_out(self, reading: Reading) -> None:
+        """Passes over the games that have left the server before they were read."""
+        is_new, last = self._position == START, reading.oldest - 1
+        if self._place < min(last, self._refill_until):
+            self._total = reading.gone if last < self._refill_until else min(self._counted, reading.gone)
+            self._position = f"{min(last, self._refill_until)}-0"
+        if last >= self._refill_until:
+            self._end_refill()
+        if self._place < last and last > self._number:
+            if is_new and not self._window.share.is_first:
+                self._window.begin_after(reading.gone)
+            else:
+                self._skipped += max(0, reading.gone - self._counted)
+            self._position, self._number, self._total = f"{last}-0", last, reading.gone
+            self._counted = max(self._counted, reading.gone)
+
+    def _pass_by(self, number: int, total: int) -> None:
+        """Counts the games of others up to this number, with which the server had counted so many rows."""
+        old = min(number, self._refill_until)
+        if self._place < old:
+            until = total if old == number else min(self._counted, total)
+            self._window.refill_elsewhere(*_games_elsewhere(until - self._total, old - self._place))
+            self._position, self._total = f"{old}-0", until
+        if number >= self._refill_until:
+            self._end_refill()
+        if self._place < number:
+            games = _games_elsewhere(total - self._counted, number - self._place)
+            self._window.accept_elsewhere(*games)
+            self._position, self._number, self._total = f"{number}-0", number, total
+            self._counted = max(self._counted, total)
+
     def _take(self, entry: Entry) -> None:
         """Puts one entry of the stream into the window, or into quarantine."""
-        share = self._window.share
         is_old = 0 < entry.number <= self._refill_until
         if entry.is_ours and not is_old and entry.total - entry.rows < self._total:
             entry = entry._replace(is_ours=False)  # the script's totals never go back
-        if not (share.holds(entry.number) if entry.is_ours else share.is_first):
-            self._pass_by(entry, is_old)
-            return
         record, reason = self._decode(entry)
         with self._lock:
             self._advance(entry, is_old)
@@ -359,17 +420,6 @@ class RedisBuffer:
             self._refuse(entry, reason, entry.data)
         elif not is_old and self._on_accept is not None:
             self._on_accept(entry.data)
-
-    def _pass_by(self, entry: Entry, is_old: bool) -> None:
-        """Counts an entry of another share, whose reader looks into it."""
-        with self._lock:
-            self._advance(entry, is_old)
-            if entry.is_ours and is_old:
-                self._window.refill_elsewhere(entry.rows)
-            elif entry.is_ours:
-                self._window.accept_elsewhere(entry.rows)
-            if entry.number == self._refill_until:
-                self._end_refill()
 
     def _count_for_sender(self, entry: Entry, reason: str) -> None:
         """Fences the sender of the entry if most of its games are refused."""
@@ -401,8 +451,6 @@ class RedisBuffer:
         """Moves the place of reading behind this entry, unless another program wrote it: ours may get smaller ids."""
         if not entry.is_ours:
             return
-        if self._position == START and not self._window.share.is_first:
-            self._window.begin_after(entry.total - entry.rows)
         self._position = entry.id
         self._total = entry.total
         if not is_old:
@@ -428,3 +476,9 @@ class RedisBuffer:
         with self._lock:
             self._window.quarantine.add(reason, data)
         self._tail.quarantine(entry, reason, data[: Quarantine.MAX_DATA])
+
+
+def _games_elsewhere(rows: int, numbers: int) -> tuple[int, int]:
+    """Rows and games, of which no more are counted than have rows: numbers may be left out."""
+    rows = max(0, rows)
+    return rows, min(rows, numbers)
