@@ -13,7 +13,7 @@ import statistics
 import sys
 from collections.abc import Callable
 
-from benchmarks import alphago_results, server_results
+from benchmarks import alphago_results, server_results, strength_results
 from benchmarks.lib import RESULTS, ROOT, read_results
 from benchmarks.result_lines import (
     AMX,
@@ -411,7 +411,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         connect_four, go, go_shipped, go_defaults, engines, othello, minishogi, chess, int8, queens, strength_quoted,
         parts,
         games, peers, speed_quoted, ablation, readme_output, readme_results, readme_speeds,
-        *alphago_results.BLOCKS, *server_results.BLOCKS,
+        *alphago_results.BLOCKS, *server_results.BLOCKS, *strength_results.BLOCKS,
     )
 }
 

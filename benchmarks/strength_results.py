@@ -1,0 +1,78 @@
+"""The tables of the results pages about methods at equal time and about every game after its minutes."""
+
+import re
+import statistics
+from collections import defaultdict
+from collections.abc import Callable
+
+from benchmarks.lib import read_results
+from benchmarks.result_lines import Line, number, share, sources, table
+
+RUN = re.compile(r"(?P<game>\w+) (?P<minutes>[\d.]+) minutes seed (?P<seed>\d+)")
+MATCH = re.compile(r", (?P<simulations>\d+) simulations against (?P<reference>.+)")
+MOST_FOREIGN = 0.2  # cores of other programs, above which `benchmarks.tune.study` does not count a run
+
+
+def at_equal_time() -> str:
+    """What each trial of each study reached, and its difference to the runs of the same seeds that changed nothing."""
+    runs = [line for line in read_results("study_runs.jsonl") if line["foreign_cores"] <= MOST_FOREIGN]
+    studies: dict[tuple[str, ...], list[Line]] = defaultdict(list)
+    for line in runs:
+        cores = line["machine"].split(",")[0]
+        studies[f"`{' '.join(line['base'])}`", f"{line['minutes']:g} minutes", cores, line["metric"]].append(line)
+    rows = []
+    for study, lines in studies.items():
+        unchanged = {line["seed"]: line for line in lines if not line["words"]}
+        trials: dict[str, list[Line]] = defaultdict(list)
+        for line in lines:
+            trials[" ".join(line["words"])].append(line)
+        for words, made in sorted(trials.items(), key=lambda item: -statistics.median(run["value"] for run in item[1])):
+            gains = [100 * (run["value"] - unchanged[run["seed"]]["value"]) for run in made if run["seed"] in unchanged]
+            middle = statistics.median(gains) if gains and words else None
+            rows.append((
+                f"`{words}`" if words else f"**as it is**: {', '.join(study)}",
+                str(len(made)), *(number(statistics.median(run[key] for run in made))
+                                  for key in ("evaluations", "rows", "steps")),
+                _spread([run["value"] for run in made]),
+                "" if middle is None else f"{middle:+.1f}" + (f" ({min(gains):+.1f} to {max(gains):+.1f})"
+                                                              if len(gains) > 1 else "")))
+    header = ("change", "seeds", "evaluations", "rows", "steps", "result", "points more, same seed")
+    return f"{table(header, rows)}\n\n{sources(runs)}"
+
+
+def every_game() -> str:
+    """Each game after its minutes of training, against its references: medians over the seeds."""
+    lines = read_results("strength_table.jsonl")
+    newest: dict[str, Line] = {line["name"]: line for line in lines}
+    found: dict[tuple[str, float, str, str], list[tuple[str, float]]] = defaultdict(list)
+    trained: dict[tuple[str, float], list[Line]] = defaultdict(list)
+    for name, line in newest.items():
+        run = RUN.match(name)
+        if run is None:
+            raise LookupError(f"strength_table.jsonl: {name!r} names no game, minutes and seed")
+        key, rest, [result] = (run["game"], float(run["minutes"])), name[run.end():], line["runs"]
+        if rest == " exactly":
+            found[*key, "exact results", "network alone"].append((run["seed"], result["policy"]["optimal"]))
+            for simulations in ("64", "400"):
+                if measured := result.get(f"search_{simulations}"):
+                    found[*key, "exact results", simulations].append((run["seed"], measured["optimal"]))
+        elif match := MATCH.fullmatch(rest):
+            found[*key, match["reference"], match["simulations"]].append((run["seed"], result["score"]))
+        else:
+            trained[key].append(line)
+    rows = []
+    for (game, minutes, reference, simulations), results in found.items():
+        learned = trained[game, minutes]
+        rows.append((game, f"{minutes:g}", *(number(statistics.median(line["runs"][0][key] for line in learned))
+                                             for key in ("rows", "steps")),
+                     reference, simulations, str(len(results)), _spread([value for _, value in results])))
+    header = ("game", "minutes", "rows", "steps", "measured by", "simulations", "seeds", "optimal moves, or score")
+    return f"{table(header, rows)}\n\n{sources(newest.values())}"
+
+
+def _spread(values: list[float]) -> str:
+    middle = share(statistics.median(values))
+    return middle if len(values) == 1 else f"{middle} ({share(min(values))} – {share(max(values))})"
+
+
+BLOCKS: tuple[Callable[[], str], ...] = (at_equal_time, every_game)
