@@ -1,0 +1,64 @@
+"""The tables that are made from many runs: medians over seeds, and differences between runs of the same seed."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import lib
+from benchmarks.strength_results import at_equal_time, every_game
+
+PROVENANCE = {"command": "c", "machine": "2 cores of X, 2.6 GHz", "commit": "abc", "date": "2026-11-28"}
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(lib, "RESULTS", tmp_path)
+    return tmp_path
+
+
+def write(file: Path, lines: list[dict[str, Any]]) -> None:
+    file.write_text("".join(json.dumps({**PROVENANCE, **line}) + "\n" for line in lines))
+
+
+def rows_of(text: str) -> list[list[str]]:
+    table = text.partition("\n\n<details>")[0]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
+
+
+def study_run(words: list[str], seed: int, value: float, foreign: float = 0.0) -> dict[str, Any]:
+    return {"base": ["game=g"], "minutes": 10, "metric": "m", "words": words, "seed": seed, "foreign_cores": foreign,
+            "seconds": 600, "games": 1, "rows": 2000, "steps": 30, "evaluations": 5_000_000, "value": value}
+
+
+def test_a_trial_is_compared_with_the_unchanged_run_of_its_seed(results: Path) -> None:
+    write(results / "study_runs.jsonl", [
+        study_run([], 1, 0.90), study_run([], 2, 0.95), study_run(["a=1"], 1, 0.93), study_run(["a=1"], 2, 0.94),
+        study_run(["b=2"], 3, 0.99), study_run(["a=1"], 3, 0.10, foreign=0.5)])
+    rows = rows_of(at_equal_time())
+    assert [row[0] for row in rows] == ["`b=2`", "`a=1`", "**as it is**: `game=g`, 10 minutes, 2 cores of X, m"]
+    assert rows[0][1:] == ["1", "5.00 M", "2,000", "30", "99.0 %", ""], "nothing to compare with"
+    assert rows[1][1:] == ["2", "5.00 M", "2,000", "30", "93.5 % (93.0 % – 94.0 %)", "+1.0 (-1.0 to +3.0)"]
+    assert rows[2][-2:] == ["92.5 % (90.0 % – 95.0 %)", ""]
+
+
+def test_a_game_has_a_row_for_each_reference_and_number_of_minutes(results: Path) -> None:
+    trained = {"runs": [{"rows": 1000, "steps": 20}]}
+    lines = [{"name": f"hex_7 20 minutes seed {seed}", **trained} for seed in (1, 2, 3)]
+    lines += [{"name": f"hex_7 20 minutes seed {seed}, 64 simulations against UCT 10000", "runs": [{"score": score}]}
+              for seed, score in ((1, 0.5), (2, 0.7), (3, 0.6))]
+    lines += [{"name": "tic_tac_toe 1 minutes seed 1", **trained},
+              {"name": "tic_tac_toe 1 minutes seed 1 exactly",
+               "runs": [{"policy": {"optimal": 0.25}, "search_64": {"optimal": 1.0}}]}]
+    write(results / "strength_table.jsonl", lines)
+    assert rows_of(every_game()) == [
+        ["hex_7", "20", "1,000", "20", "UCT 10000", "64", "3", "60.0 % (50.0 % – 70.0 %)"],
+        ["tic_tac_toe", "1", "1,000", "20", "exact results", "network alone", "1", "25.0 %"],
+        ["tic_tac_toe", "1", "1,000", "20", "exact results", "64", "1", "100.0 %"]]
+
+
+def test_a_name_that_says_no_run_is_an_error(results: Path) -> None:
+    write(results / "strength_table.jsonl", [{"name": "something else", "runs": [{}]}])
+    with pytest.raises(LookupError, match="something else"):
+        every_game()
