@@ -40,7 +40,7 @@ class ShareTail(StreamTail):
             self._checked = breaks
             strange = [newest] if newest and not newest.is_ours and self._share.is_first else []
             place = int(after.partition("-")[0])
-            if oldest and not oldest.is_ours:  # what games stood before it is not known until the first process moves it
+            if oldest and not oldest.is_ours:  # how many rows went before is known once the first process moved it
                 strange = [oldest] if self._share.is_first else []
                 return replace(reading, entries=strange, read_to=place, oldest=place + 1)
             first, gone = (oldest.number, oldest.total - oldest.rows) if oldest else (reading.number + 1,
