@@ -1,21 +1,63 @@
-"""The tables of the results pages about methods at equal time and about every game after its minutes."""
+"""The tables of the results pages about methods at equal time, many and one, and about every game after its minutes."""
 
 import re
 import statistics
 from collections import defaultdict
 from collections.abc import Callable
 
-from benchmarks.lib import read_results
+from benchmarks.lib import ROOT, read_results
 from benchmarks.result_lines import Line, number, share, sources, table
+from benchmarks.tune.screening import effects, screening_runs, standard_error
+from benchmarks.tune.study import Study
 
 RUN = re.compile(r"(?P<game>\w+) (?P<minutes>[\d.]+) minutes seed (?P<seed>\d+)")
 MATCH = re.compile(r", (?P<simulations>\d+) simulations against (?P<reference>.+)")
 MOST_FOREIGN = 0.2  # cores of other programs, above which `benchmarks.tune.study` does not count a run
 
 
+def screenings() -> str:
+    """What each setting of each screening is worth, once all of its runs are made."""
+    texts = []
+    for name, study in _screens():
+        found = [_newest(study, words, seed) for words, seed in study.screening()]
+        lines = [line for line in found if line is not None]
+        if not lines:
+            continue
+        what = f"`{' '.join(study.base)}`, {study.minutes:g} minutes, {study.metric}; {name}"
+        if len(lines) < len(found):
+            texts.append(f"{what}: {len(lines)} of {len(found)} runs are made.\n\n{sources(lines)}")
+            continue
+        values = [100 * line["value"] for line in lines]
+        worth = effects(screening_runs(len(study.screen)), values)
+        error = standard_error(worth)
+        rows = [(f"`{' '.join(words)}`", f"{effect:+.1f}", f"{abs(effect) / error:.1f}" if error else "")
+                for effect, words in sorted(zip(worth, study.screen, strict=True), key=lambda item: -item[0])]
+        header = ("setting", f"points more, ± {error:.1f}", "of that error")
+        texts.append(f"{what}; {len(lines)} runs, {min(values):.1f} to {max(values):.1f} %.\n\n"
+                     f"{table(header, rows)}\n\n{sources(lines)}")
+    return "\n\n".join(texts)
+
+
+def _screens() -> list[tuple[str, Study]]:
+    """The studies that are screenings, by their files."""
+    paths = sorted((ROOT / "benchmarks" / "tune" / "studies").glob("*.yaml"))
+    return [(path.name, study) for path in paths if (study := Study.read(path)).screen]
+
+
+def _newest(study: Study, words: list[str], seed: int) -> Line | None:
+    """The newest undisturbed run of a study with these words and this seed."""
+    identity = study.identity(words, seed)
+    return next((line for line in reversed(_undisturbed()) if identity.items() <= line.items()), None)
+
+
+def _undisturbed() -> list[Line]:
+    return [line for line in read_results("study_runs.jsonl") if line["foreign_cores"] <= MOST_FOREIGN]
+
+
 def at_equal_time() -> str:
     """What each trial of each study reached, and its difference to the runs of the same seeds that changed nothing."""
-    runs = [line for line in read_results("study_runs.jsonl") if line["foreign_cores"] <= MOST_FOREIGN]
+    screened = [study.identity(words, seed) for _, study in _screens() for words, seed in study.screening()]
+    runs = [line for line in _undisturbed() if not any(identity.items() <= line.items() for identity in screened)]
     studies: dict[tuple[str, ...], list[Line]] = defaultdict(list)
     for line in runs:
         cores = line["machine"].split(",")[0]
@@ -75,4 +117,4 @@ def _spread(values: list[float]) -> str:
     return middle if len(values) == 1 else f"{middle} ({share(min(values))} – {share(max(values))})"
 
 
-BLOCKS: tuple[Callable[[], str], ...] = (at_equal_time, every_game)
+BLOCKS: tuple[Callable[[], str], ...] = (screenings, at_equal_time, every_game)

@@ -6,10 +6,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
 from benchmarks.tune.foreign_load import ForeignLoad
+from benchmarks.tune.screening import screening_runs, standard_error
 from benchmarks.tune.study import Ledger, Runs, Study, conduct
 from shusaku.common.errors import UsageError
 
@@ -206,3 +208,48 @@ def test_the_committed_studies_can_be_meant() -> None:
     assert len(files) >= 2
     for file in files:
         Study.read(file)
+
+
+@pytest.mark.parametrize("settings", range(1, 24))
+def test_a_screening_turns_each_setting_and_each_pair_on_equally_often(settings: int) -> None:
+    runs = np.array(screening_runs(settings))
+    assert len(runs) > settings
+    signs = 2 * runs.astype(int) - 1
+    assert not (signs.sum(0)).any(), "on in half of the runs"
+    assert (signs.T @ signs == len(runs) * np.eye(settings)).all(), "whatever another one is"
+
+
+def test_a_screening_finds_what_each_setting_is_worth(tmp_path: Path, trainer: list[str]) -> None:
+    """The trainer adds 0.05 for one of them; all others are worth what the seeds make of them."""
+    screen = [["learner.root_value_share=0.5"], ["learner.batch_size=128"], ["network.squeeze=4"],
+              ["replay.window_scale=50000"]]
+    asked = study(tmp_path, screen=screen)
+    rows = made(asked, tmp_path / "runs", 0, trainer)
+    assert len(calls(tmp_path)) == 8
+    assert {word for call in calls(tmp_path) for word in call.split() if word.startswith("run.seed=")} == {
+        f"run.seed={seed}" for seed in range(1, 9)}
+    runs = np.array(screening_runs(4))
+    values = 0.8 + 0.05 * runs[:, 0] + 0.01 * np.arange(1, 9) + 0.05
+    expected = [values[on].mean() - values[~on].mean() for on in runs.T]
+    found = {tuple(row["words"]): row["more"] for row in rows}
+    assert found == pytest.approx({tuple(words): effect for words, effect in zip(screen, expected, strict=True)})
+    assert rows[0]["words"] == screen[0]
+
+
+def test_the_error_of_an_effect_comes_from_those_that_are_noise() -> None:
+    """Lenth: 1.5 times the median of those that are not far from it."""
+    assert standard_error([1.0, -2.0, 3.0, 100.0]) == 1.5 * 2.0
+    assert standard_error([0.0, 0.0, 0.0]) == 0.0
+
+
+@pytest.mark.parametrize(("tree", "reason"), [
+    ({"screen": [["learner.optimizer=muon"]], "seeds": [1]}, "seeds: a screening takes another one"),
+    ({"screen": [["network.filters=8"], ["network.filters=16"]]}, r"network\.filters is set twice"),
+    ({"screen": [[f"run.seed={n}"] for n in range(24)]}, "at most 23"),
+    ({"screen": ["learner.optimizer=muon"]}, "list of lists"),
+    ({"screen": [["learner.optimiser=muon"]]}, "learner.optimiser"),
+    ({"screen": [["learner.optimizer=muon"]], "choices": CHOICES}, "give either choices"),
+])
+def test_a_screening_that_cannot_be_is_refused(tmp_path: Path, tree: dict[str, Any], reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        study(tmp_path, **tree)

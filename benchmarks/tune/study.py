@@ -15,12 +15,15 @@ The file says what is compared:
       value label: [[], [learner.root_value_share=0.5]]
     each:                                 # or, instead of choices: nothing of this, and each of these lists alone
       - [learner.optimizer=muon]
+    screen:                               # or, instead: half of these in each run, see benchmarks.tune.screening
+      - [learner.optimizer=muon]
     ranges:                               # or, with --trials, values that Optuna draws (TPE)
       learner.learning_rate: {low: 3.0e-4, high: 3.0e-3, log: true}
 
-With choices, all trials have had a seed before the next seed begins, so that the runs of a seed lie close together in
-time; each is compared with the run of that seed that changes nothing.  With ranges, a trial that is behind the median
-of the others after a seed is given up (Optuna's MedianPruner).
+With a screening, a run's seed is its number, and a setting is worth the mean of the runs with it less the mean of those
+without it.  With choices, all trials have had a seed before the next seed begins, so that the runs of a seed lie close
+together in time; each is compared with the run of that seed that changes nothing.  With ranges, a trial that is behind
+the median of the others after a seed is given up (Optuna's MedianPruner).
 
 The same command goes on with a study that was killed: finished runs are kept, and a run goes on from its checkpoint.
 With --record each finished run is at once a line of study_runs.jsonl among the results, and is not made again, also not
@@ -53,6 +56,7 @@ from optuna.trial import TrialState
 
 from benchmarks.lib import ROOT, machine, read_results, record
 from benchmarks.tune.foreign_load import MOST, ForeignLoad
+from benchmarks.tune.screening import FIRST_ROWS, effects, screening_runs, standard_error
 from shusaku.common.errors import UsageError
 from shusaku.common.metrics import read_metrics
 from shusaku.deploy.cli.overrides import compose
@@ -62,7 +66,7 @@ FINAL = "final_strength"  # source of the metrics at the end of a run
 LOOK_SECONDS = 3.0  # at the machine before a study
 AGAIN = 3  # runs of a seed until one is not disturbed
 COUNTS = ("games", "rows", "steps", "evaluations")  # of a run, shown beside its time
-KEYS = {"base", "minutes", "seeds", "metric", "reference", MATCH, "choices", "each", "ranges"}
+KEYS = {"base", "minutes", "seeds", "metric", "reference", MATCH, "choices", "each", "screen", "ranges"}
 RUNS_FILE = "study_runs.jsonl"
 
 
@@ -78,6 +82,7 @@ class Study:
     reference: str = ""
     match: list[str] = field(default_factory=lambda: ["games=200", "search.simulations=64"])
     choices: dict[str, list[list[str]]] = field(default_factory=dict)
+    screen: list[list[str]] = field(default_factory=list)
     ranges: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @classmethod
@@ -94,14 +99,35 @@ class Study:
                                  "and takes the place of choices")
             tree["choices"] = {"each": [[], *each]}
         study = cls(path.stem, **tree)
-        if bool(study.choices) == bool(study.ranges):
-            raise UsageError(f"{path}: give either choices (or each), all of which are tried, or ranges that Optuna "
-                             "draws from")
+        if [bool(study.choices), bool(study.screen), bool(study.ranges)].count(True) != 1:
+            raise UsageError(f"{path}: give either choices (or each), all of which are tried, or screen, half of which "
+                             "is on in each run, or ranges that Optuna draws from")
+        if study.screen:
+            study._check_screen(path, "seeds" in tree)
         if (study.metric == MATCH) != bool(study.reference):
             raise UsageError(f"{path}: metric: match needs a reference, and other metrics take none")
-        for parameters in study.combinations() or [{key: limits["low"] for key, limits in study.ranges.items()}]:
+        for words, _ in study.screening():
+            compose([*study.base, *words])
+        for parameters in study.combinations() or (
+                [{key: limits["low"] for key, limits in study.ranges.items()}] if study.ranges else []):
             compose([*study.base, *study.words(parameters)])
         return study
+
+    def _check_screen(self, path: Path, has_seeds: bool) -> None:
+        if not _is_lists_of_words(self.screen) or len(self.screen) >= max(FIRST_ROWS):
+            raise UsageError(f"{path}: screen is a list of lists of settings, such as [[learner.optimizer=muon]], "
+                             f"at most {max(FIRST_ROWS) - 1}")
+        if has_seeds:
+            raise UsageError(f"{path}: seeds: a screening takes another one for each run; leave them out")
+        keys = [word.partition("=")[0] for words in self.screen for word in words]
+        if twice := sorted({key for key in keys if keys.count(key) > 1}):
+            raise UsageError(f"{path}: screen: {', '.join(twice)} is set twice, and in some runs both are on")
+
+    def screening(self) -> list[tuple[list[str], int]]:
+        """Words and seed of each run of a screening; none without one."""
+        runs = screening_runs(len(self.screen)) if self.screen else []
+        return [([word for words, is_on in zip(self.screen, run, strict=True) if is_on for word in words], seed)
+                for seed, run in enumerate(runs, 1)]
 
     def combinations(self) -> list[dict[str, Any]]:
         """Of the choices: name -> index; empty with ranges."""
@@ -199,7 +225,8 @@ class Runs:
     def disturbed(self, words: list[str]) -> int:
         """How many runs with these words do not count."""
         files = [self._folder(self._study.identity(words, seed), attempt).with_suffix(".json")
-                 for seed in self._study.seeds for attempt in range(AGAIN)]
+                 for seed in (range(1, len(self._study.screening()) + 1) if self._study.screen else self._study.seeds)
+                 for attempt in range(AGAIN)]
         return sum(json.loads(file.read_text())["foreign_cores"] > MOST for file in files if file.exists())
 
     def _folder(self, identity: dict[str, Any], attempt: int) -> Path:
@@ -258,8 +285,19 @@ def evaluations_of(run: Path) -> int:
 def conduct(study: Study, directory: Path, trials: int, runs: Runs) -> list[dict[str, Any]]:
     """Makes what is missing of the study; a row for each trial, the best one first."""
     directory.mkdir(parents=True, exist_ok=True)
+    if study.screen:
+        return _screen(study, runs)
     rows = _try_all(study, runs) if study.choices else _search(study, directory, trials, runs)
     return sorted(rows, key=lambda row: -row["median"])
+
+
+def _screen(study: Study, runs: Runs) -> list[dict[str, Any]]:
+    """A row for each setting, the best one first: what it is worth (`more`), and the error of that."""
+    values = [runs.result(words, seed)["value"] for words, seed in study.screening()]
+    found = effects(screening_runs(len(study.screen)), values)
+    rows = [{"words": words, "more": effect, "error": standard_error(found), "runs": len(values)}
+            for words, effect in zip(study.screen, found, strict=True)]
+    return sorted(rows, key=lambda row: -row["more"])
 
 
 def _try_all(study: Study, runs: Runs) -> list[dict[str, Any]]:
@@ -335,7 +373,9 @@ def main() -> None:
     runs = Runs(study, directory, [sys.executable, "-m", "shusaku"], Ledger(command) if options.record else None,
                 60 * options.begin_within)
     rows = conduct(study, directory, options.trials, runs)
-    for row in rows:
+    for row in rows if study.screen else ():
+        print(f"{row['more']:+.4f} ± {row['error']:.4f}: {_named(row['words'])}; {row['runs']} runs")
+    for row in () if study.screen else rows:
         spread = f"{min(row['values']):.4f} to {max(row['values']):.4f}"
         counts = ", ".join(f"{row[name]:,.0f} {name}" for name in COUNTS if name in row)
         more = f", {row['more']:+.4f} beside as they are" if row.get("more") else ""

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks import lib
-from benchmarks.strength_results import at_equal_time, every_game
+from benchmarks import lib, strength_results
+from benchmarks.strength_results import at_equal_time, every_game, screenings
+from benchmarks.tune.study import Study
 
 PROVENANCE = {"command": "c", "machine": "2 cores of X, 2.6 GHz", "commit": "abc", "date": "2026-11-28"}
 
@@ -41,6 +42,26 @@ def test_a_trial_is_compared_with_the_unchanged_run_of_its_seed(results: Path) -
     assert rows[0][1:] == ["1", "5.00 M", "2,000", "30", "99.0 %", ""], "nothing to compare with"
     assert rows[1][1:] == ["2", "5.00 M", "2,000", "30", "93.5 % (93.0 % – 94.0 %)", "+1.0 (-1.0 to +3.0)"]
     assert rows[2][-2:] == ["92.5 % (90.0 % – 95.0 %)", ""]
+
+
+def test_a_screening_has_a_row_for_each_setting_once_all_its_runs_are_there(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = results / "benchmarks" / "tune" / "studies"
+    folder.mkdir(parents=True)
+    (folder / "s.yaml").write_text("base: [game=connect_four]\nminutes: 5\nmetric: m\n"
+                                   "screen: [[learner.batch_size=64], [network.squeeze=4]]\n")
+    monkeypatch.setattr(strength_results, "ROOT", results)
+    lines = [{**study_run(words, seed, 0.5 + 0.1 * ("network.squeeze=4" in words) + 0.001 * seed),
+              "base": ["game=connect_four"], "minutes": 5.0}
+             for words, seed in Study.read(folder / "s.yaml").screening()]
+    write(results / "study_runs.jsonl", lines[:-1])
+    assert "7 of 8 runs are made" in screenings()
+    write(results / "study_runs.jsonl", lines)
+    rows = [line for line in screenings().splitlines() if line.startswith("| `")]
+    assert rows[0].startswith("| `network.squeeze=4` | +")
+    assert rows[1].startswith("| `learner.batch_size=64` |")
+    assert rows_of(at_equal_time()) == [], "runs of a screening are no trials of their own"
 
 
 def test_a_game_has_a_row_for_each_reference_and_number_of_minutes(results: Path) -> None:
