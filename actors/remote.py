@@ -298,7 +298,7 @@ class EvaluatorActor(_Shell):
         lower_priority(self._nice)
         config = self._config
         game = decided_game(config.game)
-        self._positions = strength_set(game.name) if config.strength.enabled else None
+        self._positions = strength_set(game) if config.strength.enabled else None
         self.activity.begin("building the evaluators")
         self._evaluators = [
             make_evaluator(game, inference_on_cpu(config.inference), config.network, config.actors.games)

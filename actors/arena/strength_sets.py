@@ -15,7 +15,7 @@ from shusaku.common._core import Game, Position
 from shusaku.common.errors import UsageError
 
 ILLEGAL = -2  # in `StrengthSet.results`, which is -1, 0 or 1 where the action is legal
-_RESULT_OF = {"W": 1, "D": 0, "L": -1, ".": ILLEGAL}
+_RESULT_OF = {"W": 1, "D": 0, "L": -1}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,15 +65,21 @@ class StrengthSet:
                        buckets=self.buckets[chosen], is_complete=False)
 
 
-def strength_set(game_name: str) -> StrengthSet | None:
-    """The set of a game with its default parameters, or None if there is none."""
-    load = _SETS.get(game_name)
-    return load() if load else None
+def strength_set(game: Game) -> StrengthSet | None:
+    """The set of a game, or None if there is none with these parameters."""
+    load = _SETS.get((game.name, tuple(sorted(game.params.items()))))
+    return load(game) if load else None
 
 
-def _every_position_of_tic_tac_toe() -> StrengthSet:
+def games_with_sets() -> str:
+    """Which games have a set, for an error message."""
+    return ", ".join(" ".join([name, *(f"game.params.{key}={value}" for key, value in params)])
+                     for name, params in _SETS)
+
+
+def _every_position_of_tic_tac_toe(game: Game) -> StrengthSet:
     """All 4,520 positions in which a player has to move, solved here (5,478 are reachable, 958 of them final)."""
-    game, solver = Game("tic_tac_toe"), ExactSolver()
+    solver = ExactSolver()
     positions = list(decision_positions(game))
     results = np.full((len(positions), game.num_actions), ILLEGAL, np.int8)  # [P, A]
     for row, position in enumerate(positions):
@@ -82,25 +88,38 @@ def _every_position_of_tic_tac_toe() -> StrengthSet:
     return StrengthSet(game, positions, results, np.zeros(len(positions), np.intp), ("all",), is_complete=True)
 
 
-def _committed_positions_of_connect_four() -> StrengthSet:
-    """The 3,000 positions that benchmarks/strength/make_connect_four_positions.py chose and describes."""
-    game = Game("connect_four")
-    table = files("shusaku.actors.arena").joinpath("data", "connect_four.tsv")
-    lines = table.read_text(encoding="ascii").splitlines()[1:]
-    rows = [line.split("\t") for line in lines]  # bucket, moves, results
+def _committed_positions(game: Game, file: str, moves_of: Callable[[str], list[str]]) -> StrengthSet:
+    """The positions of a file of `data`, made by a script of benchmarks/strength that describes them.
+
+    `moves_of` splits the moves of a line.  Its results are those of the legal actions in the order of their numbers; a
+    dot stands for an action that is illegal.
+    """
+    table = files("shusaku.actors.arena").joinpath("data", file)
+    rows = [line.split("\t") for line in table.read_text(encoding="ascii").splitlines()[1:]]  # bucket, moves, results
     bucket_names = tuple(dict.fromkeys(bucket for bucket, _, _ in rows))
     positions = []
-    for _, moves, _ in rows:
+    results = np.full((len(rows), game.num_actions), ILLEGAL, np.int8)  # [P, A]
+    for row, (_, moves, letters) in enumerate(rows):
         position = game.start()
-        for move in moves:
+        for move in moves_of(moves):
             position.play(position.from_move(move))
         positions.append(position)
-    results = np.array([[_RESULT_OF[result] for result in results] for _, _, results in rows], np.int8)  # [P, A]
+        known = letters.replace(".", "")
+        results[row, position.legal_actions] = [_RESULT_OF[letter] for letter in known]
     buckets = np.array([bucket_names.index(bucket) for bucket, _, _ in rows], np.intp)  # [P]
     return StrengthSet(game, positions, results, buckets, bucket_names)
 
 
-_SETS: dict[str, Callable[[], StrengthSet]] = {
-    "tic_tac_toe": _every_position_of_tic_tac_toe,
-    "connect_four": _committed_positions_of_connect_four,
+def _positions_of_connect_four(game: Game) -> StrengthSet:
+    return _committed_positions(game, "connect_four.tsv", list)
+
+
+def _endgames_of_othello(game: Game) -> StrengthSet:
+    return _committed_positions(game, "othello_6.tsv", str.split)
+
+
+_SETS: dict[tuple[str, tuple[tuple[str, object], ...]], Callable[[Game], StrengthSet]] = {
+    ("tic_tac_toe", ()): _every_position_of_tic_tac_toe,
+    ("connect_four", ()): _positions_of_connect_four,
+    ("othello", (("size", 6),)): _endgames_of_othello,
 }

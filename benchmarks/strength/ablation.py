@@ -76,7 +76,7 @@ def strength_of(directory: Path) -> tuple[float, float]:
     for _ in range(len(os.sched_getaffinity(0))):
         evaluators.append(make_evaluator(chosen.game, config.inference, chosen.network, config.actors.games))
         evaluators[-1].load(chosen.weights)
-    positions = strength_set(chosen.game.name)
+    positions = strength_set(chosen.game)
     assert positions is not None
     strength = measure(positions, evaluators, config.search, (SIMULATIONS,))
     return strength.policy.optimal, strength.searches[SIMULATIONS].optimal

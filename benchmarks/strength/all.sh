@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every game of ours after each of its times of training, against references from outside: lines for a table of
-# docs/results/strength.md, which is not made from them yet.  One game at a time, on all cores; a second call goes on
+# Every game of ours after each of its times of training, against references from outside: lines for the table
+# `every_game` (benchmarks/strength_results.py).  One game at a time, on all cores; a second call goes on
 # where the first one stopped, a training from its checkpoint, and what is recorded is not made again.
 #
 #   benchmarks/strength/all.sh                    # every game; MINUTES='20 60 360' and SEEDS='1 2 3' choose others
@@ -46,7 +46,9 @@ for game in $games; do
       once "$label" train experiment="$game" run.dir="$run" run.minutes="$minutes_scaled" run.seed="$seed"
       case $game in
       tic_tac_toe | connect_four) exact ;;
-      othello_6x6) uct 1000 400 ;;
+      othello_6x6)
+        exact
+        uct 1000 400 ;;
       othello)
         uct 1000 100
         match "gtp-rhino 1" 100 second.engine=gtp 'second.command="gtp-rhino -l 1"' ;;

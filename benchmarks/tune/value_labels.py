@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from benchmarks.lib import record
 from shusaku.actors.arena.strength_sets import strength_set
 from shusaku.actors.policy_games.value_games import evaluator_of
+from shusaku.common._core import Game
 from shusaku.common.config.schema import Config, InferenceConfig
 from shusaku.common.config.search import GumbelConfig
 from shusaku.common.search import search_positions
@@ -34,7 +35,7 @@ def main() -> None:
     parser.add_argument("--simulations", type=int, nargs="+", default=[16, 32, 64])
     parser.add_argument("--record", action="store_true", help=f"append the result to benchmarks/results/{FILE}")
     options = parser.parse_args()
-    positions = strength_set(options.game)
+    positions = strength_set(Game(options.game))
     if positions is None:
         parser.error(f"--game {options.game}: there is no set of positions with exact results")
     weights = find_weights(Config(), "weights", options.weights, options.game).weights

@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 from shusaku.actors.arena.strength import measure
-from shusaku.actors.arena.strength_sets import strength_set
+from shusaku.actors.arena.strength_sets import games_with_sets, strength_set
 from shusaku.actors.evaluators.factory import make_evaluator
 from shusaku.common.config.schema import Config
 from shusaku.common.config.search import AlphaGoConfig
@@ -23,10 +23,10 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
     chosen = choose_weights(config)
     for note in chosen.notes:
         print(note, file=sys.stderr)
-    positions = strength_set(chosen.game.name)
+    positions = strength_set(chosen.game)
     if positions is None:
-        raise UsageError(f"there are no positions with known results for {chosen.game.name}; "
-                         "connect_four and tic_tac_toe have them")
+        raise UsageError(f"there are no positions with known results for {chosen.game.name} with these "
+                         f"parameters; there are for {games_with_sets()}")
     weights = with_scales(config.inference, chosen.game, chosen.network, chosen.weights)
     evaluators = []
     for _ in range(config.actors.count or len(os.sched_getaffinity(0))):

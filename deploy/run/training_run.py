@@ -57,7 +57,7 @@ class TrainingRun(ABC):
         # Gradient steps that the learner goes on from.
         self.resumed_step = heal_weights(directory.path, self.game, config.network, self.log)
         self.progress = RunProgress.load(directory.path)
-        self.positions = strength_set(self.game.name) if config.strength.enabled else None
+        self.positions = strength_set(self.game) if config.strength.enabled else None
         self.metrics, self.troubles = MetricsWriter(directory.path, self.log), DiskTroubles(self.log)
         check_trackers(config.run.trackers)
         self.trackers = MetricsFollower(directory.path, config.run.trackers)

@@ -1,9 +1,10 @@
-"""The same for one learner process of several, which reads the games of its share and no others.
+"""What one learner process of several reads from the stream: the games of its share and no others.
 
 What the others hold is known from the totals that stand in each entry, so that their games need not travel.
 """
 
 import itertools
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,9 +15,11 @@ from shusaku.replay.share import Share
 from shusaku.replay.stream.client import translate_redis_errors
 from shusaku.replay.stream.tail import Entry, Reading, StreamTail, parse_entries, raise_errors
 
+LOOK_SECONDS = 1.0  # between two looks, each of which costs two entries
+
 
 class ShareTail(StreamTail):
-    """Reads the entries of a share in order, by their ids, in two round trips per call.
+    """Reads the entries of a share in order, by their ids.  One round trip per call if nothing is new, else three.
 
     An entry of another program is met where a game of the share could stand, and by the first process as the newest of
     all: there it does harm, for the games to come cannot get smaller ids.
@@ -25,21 +28,25 @@ class ShareTail(StreamTail):
     def __init__(self, url: str, run_id: str, deadline: float, share: Share) -> None:
         super().__init__(url, run_id, deadline)
         self._share = share
+        self._look_at = 0.0  # time of the next look at the ends of the stream, if nothing is new
         self._total = 0  # rows that the server had counted with the newest game that was read, whose id is in `_read`
 
     def read(self, after: str, boot: str, version: int, limit: int | None, counters: Mapping[str, int]) -> Reading:
         """See `StreamTail.read`; reads on behind the number that is the first half of id `after`."""
-        key = self._keys.games
+        key, place = self._keys.games, int(after.partition("-")[0])
         with translate_redis_errors(self._url):
             breaks = self._link.breaks
             is_due = breaks != self._checked and after == self._read[0]
-            reading, (info, *there) = self._report(boot, version, limit, counters, ("XINFO", "STREAM", key),
-                                                   *([("XRANGE", key, after, after)] if is_due else []))
-            oldest, newest = _edges(info, reading)
+            reading, there = self._report(boot, version, limit, counters,
+                                          *([("XRANGE", key, after, after)] if is_due else []))
             raise_errors(there)
             self._checked = breaks
+            if not there and reading.number == place > 0 and time.monotonic() < self._look_at:
+                return replace(reading, read_to=place, oldest=place + 1)
+            reading, (info,) = self._report(boot, version, limit, counters, ("XINFO", "STREAM", key))
+            oldest, newest = _edges(info, reading)
+            self._look_at = time.monotonic() + LOOK_SECONDS
             strange = [newest] if newest and not newest.is_ours and self._share.is_first else []
-            place = int(after.partition("-")[0])
             if oldest and not oldest.is_ours:  # how many rows went before is known once the first process moved it
                 strange = [oldest] if self._share.is_first else []
                 return replace(reading, entries=strange, read_to=place, oldest=place + 1)

@@ -1,9 +1,12 @@
 """The strength sets against independent solvers, and the measurement against players whose strength is known."""
 
 import json
+import random
 import runpy
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -28,7 +31,7 @@ from shusaku.actors.arena.strength import (
 )
 from shusaku.actors.arena.strength_sets import ILLEGAL, StrengthSet, strength_set
 from shusaku.actors.evaluators.dummies import PseudoRandomEvaluator, UniformEvaluator
-from shusaku.common._core import Game
+from shusaku.common._core import Game, Position
 from shusaku.common.config.search import PuctConfig, make_search
 from shusaku.common.errors import UsageError
 from shusaku.deploy.run.strength_table import strength_table
@@ -49,8 +52,8 @@ def tic_tac_toe() -> StrengthSet:
     return _set("tic_tac_toe")
 
 
-def _set(name: str) -> StrengthSet:
-    positions = strength_set(name)
+def _set(name: str, params: dict[str, int] | None = None) -> StrengthSet:
+    positions = strength_set(Game(name, params or {}))
     assert positions is not None
     return positions
 
@@ -203,8 +206,91 @@ def test_a_result_of_tic_tac_toe_is_read_off_the_board(tic_tac_toe: StrengthSet)
     assert results == [ILLEGAL, ILLEGAL, 1, ILLEGAL, ILLEGAL, 0, -1, -1, -1]
 
 
+# ---- Othello 6x6 ----
+
+
+@pytest.fixture(scope="module")
+def othello() -> StrengthSet:
+    return _set("othello", {"size": 6})
+
+
+def _board(position: Position) -> NDArray[np.int8]:  # [6, 6]
+    own, other = position.observation()[:2]
+    return (own.astype(np.int8) - other.astype(np.int8)).reshape(6, 6)
+
+
+def test_three_buckets_of_500_endgames_where_some_move_loses_value(othello: StrengthSet) -> None:
+    assert othello.bucket_names == ("empty_13_16", "empty_9_12", "empty_5_8")
+    assert np.bincount(othello.buckets).tolist() == [500] * 3
+    assert not any(position.is_terminal for position in othello.positions)
+    assert (othello.optimal.sum(axis=1) < othello.legal.sum(axis=1)).all()
+    for bucket, position in zip(othello.buckets, othello.positions, strict=True):
+        _, fewest, most = othello.bucket_names[bucket].split("_")
+        assert int(fewest) <= np.count_nonzero(_board(position) == 0) <= int(most)
+
+
+def test_no_endgame_occurs_twice_not_even_turned_or_mirrored(othello: StrengthSet) -> None:
+    seen = set()
+    for position in othello.positions:
+        turned = [np.rot90(_board(position), turns) for turns in range(4)]
+        seen.add(min(image.tobytes() for board in turned for image in (board, board.T)))
+    assert len(seen) == len(othello)
+
+
+def test_brute_force_by_our_rules_agrees_with_the_solver_of_other_rules(othello: StrengthSet) -> None:
+    """The latest ones: from 5 to 7 empty squares."""
+    solver, late = ExactSolver(), 0
+    for row, position in enumerate(othello.positions):
+        if np.count_nonzero(_board(position) == 0) <= 7 and row % 4 == 0:
+            late += 1
+            results = solver.results(position)
+            assert othello.results[row, list(results)].tolist() == list(results.values())
+            assert np.count_nonzero(othello.legal[row]) == len(results)
+    assert late > 60
+
+
+def test_the_results_of_longer_endgames_follow_from_each_other(othello: StrengthSet) -> None:
+    """After an optimal move the opponent has the opposite result: solved again from there, by other cuts."""
+    if shutil.which("g++") is None:
+        pytest.skip("the solver is compiled with g++")
+    made = runpy.run_path(str(ROOT / "benchmarks/strength/make_othello_positions.py"))
+    with tempfile.TemporaryDirectory() as folder:
+        solver = made["compiled"](Path(folder))
+        for row in range(0, 500, 50):  # of the longest
+            position = othello.positions[row].copy()
+            action = int(np.flatnonzero(othello.optimal[row])[0])
+            position.play(action)
+            if position.is_terminal:
+                continue
+            [results] = made["solve"](solver, [made["Candidate"](position, ())])
+            best = max("LDW".index(letter) - 1 for letter in results)
+            assert best == -othello.results[row, action]
+
+
+def test_the_script_makes_the_committed_endgames() -> None:
+    """Its first positions, which are made as the others are."""
+    if shutil.which("g++") is None:
+        pytest.skip("the solver is compiled with g++")
+    made = runpy.run_path(str(ROOT / "benchmarks/strength/make_othello_positions.py"))
+    committed = made["FILE"].read_text().splitlines(keepends=True)
+    rng, game = random.Random(made["SEED"]), Game("othello", {"size": 6})
+    drawn, seen = [], set()
+    while len(drawn) < 12:
+        candidate = made["draw_position"](rng, game, 13 + int(rng.random() * 4))
+        if candidate is not None and (key := made["canonical"](candidate.position)) not in seen:
+            seen.add(key)
+            drawn.append(candidate)
+    with tempfile.TemporaryDirectory() as folder:
+        solved = made["solve"](made["compiled"](Path(folder)), drawn)
+    lines = [f"empty_13_16\t{' '.join(one.moves)}\t{results}\n" for one, results in zip(drawn, solved, strict=True)
+             if len(set(results)) > 1]
+    assert len(lines) > 3
+    assert committed[1 : 1 + len(lines)] == lines
+
+
 def test_games_without_a_set() -> None:
-    assert strength_set("go") is None
+    assert strength_set(Game("go")) is None
+    assert strength_set(Game("othello")) is None, "only the small board has one"
 
 
 @pytest.mark.parametrize("count", [1, 5, 6, 60, 300, 301])

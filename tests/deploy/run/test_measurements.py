@@ -9,6 +9,7 @@ import pytest
 
 from shusaku.actors.arena.strength import Share, Strength
 from shusaku.actors.arena.strength_sets import strength_set
+from shusaku.common._core import Game
 from shusaku.common.messages import Metrics
 from shusaku.common.metrics import MetricsSink
 from shusaku.deploy.run.measurements import conclude, measurements_due, strength_metrics, write_strength
@@ -57,7 +58,7 @@ def test_the_table_and_the_picture_of_a_run(tmp_path: Path) -> None:
 
 
 def test_a_run_is_concluded_with_the_baselines_beside_it(tmp_path: Path) -> None:
-    positions = strength_set("tic_tac_toe")
+    positions = strength_set(Game("tic_tac_toe"))
     assert positions is not None
     with closing(MetricsSink(tmp_path)) as sink:
         sink.write(Metrics(100, 60.0, "strength", strength_metrics(strength())))

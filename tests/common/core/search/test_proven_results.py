@@ -64,7 +64,7 @@ def test_it_grows_the_golden_tree(name, simulations, rules):
 @pytest.mark.parametrize(("name", "simulations", "least"), [("tic_tac_toe", 100, 0.4), ("connect_four", 400, 0.2)])
 def test_every_proven_result_is_true(name, simulations, least, policy):
     """Positions of tic-tac-toe, and the committed ones of connect four, every action of which is solved."""
-    known = strength_set(name)
+    known = strength_set(Game(name))
     if len(known) > 1000:
         known = known.subset(1000)
     config = make_search(policy, simulations=simulations, noise=False, temperature=0, proven_results=True)

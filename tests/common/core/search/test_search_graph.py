@@ -93,7 +93,7 @@ def test_transpositions_are_evaluated_once():
 
 
 def test_every_proven_result_is_true():
-    known = strength_set("tic_tac_toe")
+    known = strength_set(Game("tic_tac_toe"))
     config = graph_config(150, proven_results=True)
     results = search_positions(known.game, known.positions, config, PseudoRandomEvaluator(known.game, 512))
     assert assert_proofs_are_true(known.positions, results, known.results) / len(results) > 0.4

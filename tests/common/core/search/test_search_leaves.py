@@ -85,7 +85,7 @@ def test_rows_of_a_call_are_as_many_as_are_asked_for_and_all_different():
 @pytest.mark.parametrize("leaves", [3, 16])
 def test_every_proven_result_is_true(leaves, graph):
     """Also where a node is proven while walks below it wait."""
-    known = strength_set("tic_tac_toe")
+    known = strength_set(Game("tic_tac_toe"))
     config = config_of(100, leaves, proven_results=True, graph=graph, cache=64)
     results = search_positions(known.game, known.positions, config, PseudoRandomEvaluator(known.game, 512))
     assert assert_proofs_are_true(known.positions, results, known.results) / len(results) > 0.4
