@@ -113,8 +113,13 @@ def every_game() -> str:
 
 
 def _spread(values: list[float]) -> str:
-    middle = share(statistics.median(values))
-    return middle if len(values) == 1 else f"{middle} ({share(min(values))} – {share(max(values))})"
+    low, middle, high = map(_exact_share, (min(values), statistics.median(values), max(values)))
+    return middle if len(values) == 1 else f"{middle} ({low} – {high})"
+
+
+def _exact_share(value: float) -> str:
+    """No 100 % with a mistake."""
+    return f"{100 * value:.2f} %" if 0.9995 <= value < 1 else share(value)
 
 
 BLOCKS: tuple[Callable[[], str], ...] = (screenings, at_equal_time, every_game)

@@ -71,11 +71,11 @@ def test_a_game_has_a_row_for_each_reference_and_number_of_minutes(results: Path
               for seed, score in ((1, 0.5), (2, 0.7), (3, 0.6))]
     lines += [{"name": "tic_tac_toe 1 minutes seed 1", **trained},
               {"name": "tic_tac_toe 1 minutes seed 1 exactly",
-               "runs": [{"policy": {"optimal": 0.25}, "search_64": {"optimal": 1.0}}]}]
+               "runs": [{"policy": {"optimal": 4519 / 4520}, "search_64": {"optimal": 1.0}}]}]
     write(results / "strength_table.jsonl", lines)
     assert rows_of(every_game()) == [
         ["hex_7", "20", "1,000", "20", "UCT 10000", "64", "3", "60.0 % (50.0 % – 70.0 %)"],
-        ["tic_tac_toe", "1", "1,000", "20", "exact results", "network alone", "1", "25.0 %"],
+        ["tic_tac_toe", "1", "1,000", "20", "exact results", "network alone", "1", "99.98 %"],
         ["tic_tac_toe", "1", "1,000", "20", "exact results", "64", "1", "100.0 %"]]
 
 
