@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 from benchmarks.lib import ROOT, read_results
 from benchmarks.result_lines import Line, number, share, sources, table
+from benchmarks.tune.foreign_load import MOST
 from benchmarks.tune.screening import effects, screening_runs, standard_error
 from benchmarks.tune.study import Study
 
 RUN = re.compile(r"(?P<game>\w+) (?P<minutes>[\d.]+) minutes seed (?P<seed>\d+)")
 MATCH = re.compile(r", (?P<simulations>\d+) simulations against (?P<reference>.+)")
-MOST_FOREIGN = 0.2  # cores of other programs, above which `benchmarks.tune.study` does not count a run
 
 
 def screenings() -> str:
@@ -51,7 +51,7 @@ def _newest(study: Study, words: list[str], seed: int) -> Line | None:
 
 
 def _undisturbed() -> list[Line]:
-    return [line for line in read_results("study_runs.jsonl") if line["foreign_cores"] <= MOST_FOREIGN]
+    return [line for line in read_results("study_runs.jsonl") if line["foreign_cores"] <= MOST]
 
 
 def at_equal_time() -> str:

@@ -36,10 +36,6 @@ class Share:
         """Whether there are no others."""
         return self.of == 1
 
-    def holds(self, number: int) -> bool:
-        """Whether the game of this number is one of the own."""
-        return (number - 1) // self.block % self.of == self.rank
-
     def ranges(self, first: int, last: int) -> Iterator[tuple[int, int]]:
         """The first and the last number of each run of own games from `first` to `last`, both included."""
         size, block = self.block, (first - 1) // self.block

@@ -73,7 +73,7 @@ def strength_set(game: Game) -> StrengthSet | None:
 
 def games_with_sets() -> str:
     """Which games have a set, for an error message."""
-    return ", ".join(" ".join([name, *(f"game.params.{key}={value}" for key, value in params)])
+    return ", ".join(" ".join([name, *(f"game.{key}={value}" for key, value in params)])
                      for name, params in _SETS)
 
 
