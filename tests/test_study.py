@@ -18,6 +18,10 @@ from shusaku.common.errors import UsageError
 TRAINER = '''
 import json, os, pathlib, sys
 words = dict(word.split("=", 1) for word in sys.argv[2:] if "=" in word)
+if sys.argv[1] == "diagnose":
+    sides = {"values": "learner.value_weight=2", "draws": ""}
+    print(json.dumps({"findings": [{"topic": topic, "setting": setting} for topic, setting in sides.items()]}))
+    sys.exit("run.seed=3" in pathlib.Path(__file__).with_name("calls").read_text() and 2)
 calls = pathlib.Path(__file__).with_name("calls")
 calls.open("a").write(" ".join(sys.argv[1:]) + "\\n")
 if sys.argv[1] == "match":
@@ -75,6 +79,12 @@ def test_every_choice_is_tried_with_every_seed(tmp_path: Path, trainer: list[str
     assert rows[0]["values"] == pytest.approx([0.86, 0.87, 0.88])
     assert (rows[0]["games"], rows[0]["evaluations"], rows[0]["seeds"]) == (5, 2500, 3)
     assert all("run.minutes=0.1" in call for call in calls(tmp_path))
+
+
+def test_what_diagnose_says_of_a_run_is_kept_with_it(tmp_path: Path, trainer: list[str]) -> None:
+    runs = Runs(study(tmp_path, choices=CHOICES), tmp_path / "runs", trainer)
+    assert runs.result([], 1)["advice"] == ["values: learner.value_weight=2"]
+    assert runs.result([], 3)["advice"] == [], "diagnose has refused it as too young"
 
 
 def test_a_study_that_was_killed_goes_on(tmp_path: Path, trainer: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

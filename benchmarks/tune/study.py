@@ -244,7 +244,16 @@ class Runs:
         foreign, summary = self._call(command)
         result = {"foreign_cores": round(foreign, 3), "seconds": round(time.monotonic() - began, 1),
                   **{name: summary[name] for name in COUNTS if name in summary}, "evaluations": evaluations_of(folder)}
-        return {**result, "value": self._measure(folder)}
+        return {**result, "value": self._measure(folder), "advice": self._advice(folder)}
+
+    def _advice(self, folder: Path) -> list[str]:
+        """The sides that `shusaku diagnose` would change of this run, while its games are there."""
+        done = subprocess.run([*self._trainer, "diagnose", f"run.dir={folder}", "--json"], cwd=ROOT, check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        if done.returncode:  # too young
+            return []
+        findings = json.loads(done.stdout.splitlines()[-1])["findings"]
+        return [f"{finding['topic']}: {finding['setting']}" for finding in findings if finding["setting"]]
 
     def _measure(self, folder: Path) -> float:
         study = self._study
