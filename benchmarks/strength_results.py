@@ -1,4 +1,4 @@
-"""The tables of the results pages about methods at equal time, many and one, and about every game after its minutes."""
+"""Tables about methods at equal time, many and one; about every game after its minutes; about playing for points."""
 
 import re
 import statistics
@@ -112,6 +112,19 @@ def every_game() -> str:
     return f"{table(header, rows)}\n\n{sources(newest.values())}"
 
 
+def score_share() -> str:
+    """What playing for points, too, changes: the newest line of `benchmarks.strength.score_share`."""
+    lines = read_results("score_share.jsonl")[-1:]
+    rows = []
+    for match in (match for line in lines for match in line["matches"]):
+        own = "the same network" if "shipped" in match["opponent"] else "GNU Go 3.8 at level 1"
+        rows.append((own, f"{match['share']:g}", str(match["games"]), share(match["score"]),
+                     f"{match['elo']:+.0f} ({match['elo_low']:+.0f} to {match['elo_high']:+.0f})",
+                     *("" if match[name] is None else f"{match[name]:.1f}" for name in ("won_by", "lost_by"))))
+    header = ("against", "`score_share`", "games", "score", "Elo (95 %)", "points won by", "points lost by")
+    return f"{table(header, rows)}\n\n{sources(lines)}" if lines else "Not measured yet."
+
+
 def _spread(values: list[float]) -> str:
     low, middle, high = map(_exact_share, (min(values), statistics.median(values), max(values)))
     return middle if len(values) == 1 else f"{middle} ({low} – {high})"
@@ -122,4 +135,4 @@ def _exact_share(value: float) -> str:
     return f"{100 * value:.2f} %" if 0.9995 <= value < 1 else share(value)
 
 
-BLOCKS: tuple[Callable[[], str], ...] = (screenings, at_equal_time, every_game)
+BLOCKS: tuple[Callable[[], str], ...] = (screenings, at_equal_time, every_game, score_share)

@@ -17,7 +17,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -170,11 +170,16 @@ def load_checkpoint(path: Path) -> Found:
         raise ResumeError(f"{error}; use another checkpoint") from None
 
 
+def network_of(checkpoint: Checkpoint, run: NetworkConfig) -> NetworkConfig:
+    """The sizes of its network: those of the run, unless it was smaller then (`run.grow`)."""
+    return replace(run, **checkpoint.facts.get("size", {}))
+
+
 def published_weights(checkpoint: Checkpoint, network: NetworkConfig, game: Game) -> Weights:
     """What was published last when the checkpoint was written; of a run with this network and this game."""
     facts = checkpoint.facts
     return Weights(int(facts["version"]), int(facts["version_step"]), dict(checkpoint.tensors["published"]),
-                   asdict(network), game.name, game.params, scales=facts.get("scales", {}),
+                   asdict(network_of(checkpoint, network)), game.name, game.params, scales=facts.get("scales", {}),
                    rejected=facts.get("refused", ""), planes=facts.get("planes", ""))
 
 
@@ -224,8 +229,9 @@ def go_back(directory: Path, step: int) -> tuple[Checkpoint, list[Path]]:
     newest = load_latest(directory)
     assert newest is not None, directory
     old = load_checkpoint(directory / f"{step:09d}").checkpoint
-    of_learner = ("learner", "version", "version_step", "scales", "refused")
-    facts = {**newest.checkpoint.facts, **{name: old.facts[name] for name in of_learner}}
+    of_learner = ("learner", "version", "version_step", "scales", "refused", "size")
+    kept = {name: fact for name, fact in newest.checkpoint.facts.items() if name not in of_learner}
+    facts = {**kept, **{name: old.facts[name] for name in of_learner if name in old.facts}}
     made = Checkpoint(step, old.tensors, facts, newest.checkpoint.extra)
     write_checkpoint(directory, made)
     later = [path for path in reversed(checkpoint_paths(directory)) if _step(path) > step]

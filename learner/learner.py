@@ -68,6 +68,7 @@ class Learner:
         self._quantisation_error: QuantisationError | None = None
         self.parts = 1  # that a batch is taken in, because the device has too little memory for the whole
         self.rate_factor = 1.0  # of the learning rate; a rollback may lower it
+        self._first_step = 0  # of this network, from which its learning rate warms up; later if it has grown
         self.run_share = 0.0  # of the run's time that is used up, as its owner knows it; see `learning_rate`
         self._bad_steps = 0  # skipped in a row
         self._game, self._config, self._targets = game, config, make_targets(config)
@@ -245,7 +246,7 @@ class Learner:
         return planes.contiguous(memory_format=torch.channels_last)
 
     def _rate(self, step: int) -> float:
-        return self.rate_factor * learning_rate(step, self._config, self.run_share)
+        return self.rate_factor * learning_rate(step, self._config, self.run_share, self._first_step)
 
     def publish(self, version: int) -> Weights | None:
         """The averaged network under this publication number; None, and counted, if it or its answers are not finite.
@@ -283,7 +284,8 @@ class Learner:
             "network": {name: tensor.detach() for name, tensor in named_tensors(self.network)},
             "average": self.average.own, "optimizer": optimizer_tensors(self._optimizer), "random": random,
         }
-        facts = {"step": self.step_count, "average_steps": self.average.steps, "rate_factor": self.rate_factor}
+        facts = {"step": self.step_count, "average_steps": self.average.steps, "rate_factor": self.rate_factor,
+                 "first_step": self._first_step}
         facts |= {f"{_SCALE}{layer}": scale for layer, scale in self._scales.items()}
         return buffers.copy(live, facts)
 
@@ -306,6 +308,7 @@ class Learner:
         if self._device.type == "cuda" and "cuda" in state.tensors["random"]:
             torch.cuda.set_rng_state(torch.from_numpy(state.tensors["random"]["cuda"].copy()), self._device)
         self.step_count, self.rate_factor = int(state.facts["step"]), state.facts["rate_factor"]
+        self._first_step = int(state.facts.get("first_step", 0))
         self._scales = {
             name.removeprefix(_SCALE): value for name, value in state.facts.items() if name.startswith(_SCALE)
         }

@@ -52,13 +52,13 @@ def take_step(optimizer: torch.optim.Optimizer) -> None:
         inspect.unwrap(type(optimizer).step)(optimizer)
 
 
-def learning_rate(step: int, config: LearnerConfig, run_share: float = 0.0) -> float:
-    """The rate of gradient step `step` (from 0): a linear warm-up times the schedule.
+def learning_rate(step: int, config: LearnerConfig, run_share: float = 0.0, first: int = 0) -> float:
+    """The rate of gradient step `step` (from 0): a linear warm-up from step `first` on times the schedule.
 
     `run_share`: of the run that is over, 0 to 1, by its time or by `learner.steps`; what `cooldown` goes by, as it may
     be unknown beforehand how many steps a machine will make.
     """
-    warmup = min(1.0, (step + 1) / config.warmup_steps) if config.warmup_steps else 1.0
+    warmup = min(1.0, (step + 1 - first) / config.warmup_steps) if config.warmup_steps else 1.0
     return config.learning_rate * warmup * SCHEDULES[config.schedule](step, run_share, config)
 
 

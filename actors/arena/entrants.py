@@ -10,6 +10,7 @@ from shusaku.common._core import Game
 from shusaku.common.config.schema import Config
 from shusaku.common.config.search import MctsConfig, SearchConfig, rows_a_step
 from shusaku.common.messages import Weights
+from shusaku.common.network.weights import network_config
 from shusaku.common.search import Evaluate
 
 RANDOM = "random"
@@ -35,12 +36,12 @@ def anchor_player(
 
 
 def load_evaluators(config: Config, game: Game, weights: Weights, games_at_once: int, threads: int) -> list[Evaluate]:
-    """Evaluators of these weights, one a thread, as the configuration has them."""
+    """Evaluators of these weights, one a thread, as the configuration has them; the network's size is the weights'."""
     share = -(-games_at_once // threads)
     rows = share * rows_a_step(config.search, game.num_symmetries)
     evaluators: list[Evaluate] = []
     for _ in range(threads):
-        evaluator = make_bucketed_evaluator(game, config.inference, config.network, rows)
+        evaluator = make_bucketed_evaluator(game, config.inference, network_config(weights), rows)
         evaluator.load(weights)
         evaluators.append(evaluator)
     return evaluators

@@ -8,6 +8,7 @@ from operator import attrgetter
 from shusaku.common.config.rule import Limits, Rule, limit_rules, matches, number, one_of, raise_first
 from shusaku.common.config.schema import Config, PlayerConfig, SelfPlayConfig, leaves
 from shusaku.common.config.search import EvaluationConfig, PolicyOnlyConfig, PuctConfig, search_rules, value_rules
+from shusaku.common.config.stages import check_first, read_stages
 from shusaku.common.suggestions import nearest
 
 # The names of `common.network.targets`, which needs torch.
@@ -67,7 +68,8 @@ _LIMITS: Limits = [
     (number(at_least=0, at_most=1),
      ["replay.surprise_weight", "replay.value_surprise_weight", "learner.root_value_share"]),
     (number(at_least=0, below=1), ["learner.momentum", "learner.ema_decay", "learner.value_lambda"]),
-    (number(at_least=0, at_most=0.5), ["replay.test_share"]),
+    (number(at_least=0, at_most=0.5),
+     ["replay.test_share", "engine.score_share", "first.score_share", "second.score_share"]),
     (number(at_least=0, at_most=19), ["cluster.nice"]),
     (number(at_least=30), ["cluster.stuck_seconds"]),
     (number(at_least=0), ["cluster.autoscaler_cpus"]),
@@ -177,6 +179,12 @@ def _conditions(config: Config) -> Iterator[_Condition]:
            "is for the run's own server; yours is encrypted if replay.url begins with rediss://, so leave this out")
     yield ("run.trackers", _are_some_of(config.run.trackers, TRACKERS),
            f"must be made of {', '.join(TRACKERS)}, each once")
+    growing = _growth_problem(config)
+    yield "run.grow", not growing, growing
+    yield ("run.grow", not (config.run.grow and config.reinforce.enabled),
+           "the pool of policy gradient holds policies of one size; leave it out")
+    yield ("run.grow", not config.run.grow or config.gating == "none",
+           f"gating={config.gating} compares networks of one size; use gating=none")
     yield ("learner.targets", not unknown,
            f"there is no target {unknown}; nearest: {nearest(unknown, TARGETS)}; there are {', '.join(TARGETS)}")
     yield ("learner.targets", not {"policy", "value"}.isdisjoint(targets),
@@ -219,6 +227,15 @@ def _conditions(config: Config) -> Iterator[_Condition]:
     yield ("match.sprt", not config.match.sprt or _is_test(config.match.sprt),
            "must be [elo0,elo1,alpha,beta] with elo0 below elo1, both from -1000 to 1000, and alpha and beta, the "
            "shares of wrong decisions, from 0.001 to 0.4; for example [0,20,0.05,0.05]")
+
+
+def _growth_problem(config: Config) -> str:
+    """What is wrong with `run.grow`; empty: nothing."""
+    try:
+        check_first(read_stages(config.run.grow), config.network.filters, config.network.blocks)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def _are_some_of(names: Sequence[str], choices: Sequence[str]) -> bool:
@@ -352,6 +369,8 @@ def _player_conditions(config: Config, key: str) -> Iterator[_Condition]:
     yield (f"{key}.seconds", not (player.seconds and engine),
            f"is of a search of ours on one tree, and {key}.engine={engine} has none; leave it out")
     yield (f"{key}.precision", not (player.precision and engine),
+           f"is of a network, and {key}.engine={engine} has none; leave it out")
+    yield (f"{key}.score_share", not (player.score_share and engine),
            f"is of a network, and {key}.engine={engine} has none; leave it out")
     given = [name for name in ("nodes", "depth", "movetime_ms") if getattr(player, name)]
     hint = f"a gtp engine is told by {key}.options or its command" if engine == "gtp" else "leave it out"

@@ -33,6 +33,7 @@ class RunConfig:
     minutes: float = 20.0  # training time, summed over resumes, without set-up and final evaluation
     evaluations: int = 0  # of self-play that end `shusaku local`, about, summed over resumes; 0: any number
     seed: int = 1  # of games, sampling and initial weights
+    grow: list[str] = field(default_factory=list)  # [20:64x5]: from 20 minutes on the network has 64 filters, 5 blocks
     http_port: int = 0  # on 127.0.0.1, of /healthz and /metrics; 0: any free one, which RUN_DIR/control.json names
     trackers: list[str] = field(default_factory=list)  # that metrics go to as well: mlflow, wandb (offline)
     resume: str = "auto"  # auto: go on where the directory stops; never: refuse a directory that holds a run
@@ -322,6 +323,7 @@ class PlayerConfig:
     depth: int = 0  # uci, usi: or plies that it searches deep
     movetime_ms: int = 0  # uci, usi: or the time that it takes; 100 where none of the three is given
     precision: str = ""  # of its network, as in inference.precision; empty: that one
+    score_share: float = 0.0  # of its values that are points: it keeps a lead, and fights when behind; 0: none
     search: dict[str, Any] = field(default_factory=dict)  # as in section search; else as the run
 
 
@@ -365,6 +367,7 @@ class EngineConfig:
     value: str = ""  # search=alphago: the value network; else the checkpoint
     resign_value: float = -0.95  # gtp, usi: an engine whose searches see less resigns; -1: never
     resign_moves: int = 3  # that have to see it in a row
+    score_share: float = 0.0  # of its values that are points: it keeps a lead, and fights when behind; 0: none
     ponder: bool = False  # gtp: search while the opponent thinks (UCI and USI say so themselves)
 
 

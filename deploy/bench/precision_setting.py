@@ -40,8 +40,8 @@ def settle_precision(config: Config, directory: Path | None = None) -> tuple[Con
     if len(names) < 2 or (config.inference.device == "auto" and visible_gpus()):
         return config, None
     key = _key(config, names)
-    own = directory and directory / FILE
-    choice = (find_choice(own, processor_name()) if own else None) or find_choice(user_cache(FILE), key)
+    own, own_key = directory and directory / FILE, _own_key(config)
+    choice = (find_choice(own, own_key) if own else None) or find_choice(user_cache(FILE), key)
     if choice is None:
         if config.run.minutes * 60 * SHARE < MEASURING_SECONDS:
             return config, None
@@ -50,9 +50,15 @@ def settle_precision(config: Config, directory: Path | None = None) -> tuple[Con
         except RunError:
             return config, None  # the usual precision does: no run has to wait for this, or to fail by it
         keep_choice(user_cache(FILE), key, choice)
-    if own and find_choice(own, processor_name()) is None:
-        keep_choice(own, processor_name(), choice)
+    if own and find_choice(own, own_key) is None:
+        keep_choice(own, own_key, choice)
     return replace_settings(config, inference=replace(config.inference, precision=choice.name)), choice
+
+
+def _own_key(config: Config) -> str:
+    """Of a run's choice: it goes on as it began, but a network that has grown is another one."""
+    size = f", {config.network.filters}x{config.network.blocks}" if config.run.grow else ""
+    return f"{processor_name()}{size}"
 
 
 def _key(config: Config, names: Sequence[str]) -> str:

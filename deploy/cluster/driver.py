@@ -174,8 +174,8 @@ class ClusterRun(TrainingRun):
         self._prometheus = RayMetrics(self.identity.run_id, self.game.name)
 
     def train(self) -> None:
-        """Until the time is used up or the run is stopped."""
-        while not self.is_over() and not self._is_stopping():
+        """Until the time is used up, the network has to grow, or the run is stopped."""
+        while not (self.is_over() or self.has_to_grow or self.is_stopping()):
             if self.outage.seconds > self.config.run.max_outage_minutes * 60:
                 self._fatal_outage = self.outage.reason
                 self.log(f"nothing could be learned for {self.config.run.max_outage_minutes:g} minutes: the run ends")
@@ -278,14 +278,15 @@ class ClusterRun(TrainingRun):
             seconds = END_SECONDS
             if self.session.failure:
                 seconds = WITHOUT_RAY_SECONDS if self._are_processes_left() else 0.0
-            elif self._is_stopping():
+            elif self.is_stopping():
                 seconds = HURRIED_SECONDS if self.has_learned else EARLY_SECONDS
             if time.monotonic() - begun > seconds:
                 break
             time.sleep(0.05)
         self.supervisor.poll()
 
-    def _is_stopping(self) -> bool:
+    def is_stopping(self) -> bool:
+        """Whether Ray, a signal or the user ends it."""
         return bool(self.session.failure) or self.signals.should_stop() or self.was_asked_to_stop
 
     def _are_processes_left(self) -> bool:
@@ -387,7 +388,7 @@ class ClusterRun(TrainingRun):
 
     def _may_go_on(self) -> bool:
         """A round of the driver while the final strength is measured; False if it is to stop."""
-        if self._is_stopping():
+        if self.is_stopping():
             return False
         self.reconcile()
         if time.monotonic() - self._checked >= CHECK_SECONDS:

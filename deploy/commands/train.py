@@ -16,10 +16,12 @@ from shusaku.deploy.bench.precision_setting import settle_precision
 from shusaku.deploy.cluster.layout import layout_of
 from shusaku.deploy.cluster.room import Node
 from shusaku.deploy.ray_runtime.session import RaySession, gpus_here
+from shusaku.deploy.run.composed_config import replace_settings
 from shusaku.deploy.run.console import Console
 from shusaku.deploy.run.devices import check_memory
 from shusaku.deploy.run.foreground_link import LINK, Ending
 from shusaku.deploy.run.learner_start import check_learner_start
+from shusaku.deploy.run.network_stages import settle_network
 from shusaku.deploy.run.reinforce_start import check_start
 from shusaku.deploy.run.run_directory import RunDirectory
 from shusaku.deploy.run.run_identity import RunIdentity
@@ -33,7 +35,6 @@ from shusaku.replay.stream.client import check_server
 
 def run(config: Config, as_json: bool) -> dict[str, Any]:
     """Trains until `run.minutes` are used up, then measures the strength."""
-    path = Path(config.run.dir)
     check_self_play(config)
     check_start(config)
     if config.run.evaluations:
@@ -48,7 +49,17 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
     check_trackers(config.run.trackers)
     row_labels(configured_game(config.game), config.learner)  # and targets that the game cannot give
     if config.replay.url:
-        check_server(config.replay.url, run_id=RunIdentity.of(path, config.run.name).run_id)
+        check_server(config.replay.url, run_id=RunIdentity.of(Path(config.run.dir), config.run.name).run_id)
+    while True:
+        result, has_to_grow = _run_stage(settle_network(config))
+        if not has_to_grow:
+            return result
+        config = replace_settings(config, resume_from=-1)
+
+
+def _run_stage(config: Config) -> tuple[dict[str, Any], bool]:
+    """Until the run ends or its network has to grow; the result, and whether it goes on."""
+    path = Path(config.run.dir)
     with ExitStack() as stack:
         directory = stack.enter_context(RunDirectory(config))
         signals = stack.enter_context(StopSignals())
@@ -86,6 +97,6 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
         result = cluster.finish()
         cluster.raise_if_ray_has_ended()
         signals.raise_received()
-        return result
+        return result, cluster.has_to_grow
 
 

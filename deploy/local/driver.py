@@ -35,10 +35,12 @@ from shusaku.deploy.local.arena_turns import ArenaTurns
 from shusaku.deploy.local.games import LocalGames, epoch_of
 from shusaku.deploy.records.imported_games import ImportedGames
 from shusaku.deploy.run.change_over import move_to_log
+from shusaku.deploy.run.composed_config import replace_settings
 from shusaku.deploy.run.console import Console
 from shusaku.deploy.run.devices import settle_here
 from shusaku.deploy.run.learner_start import check_learner_start, load_learner_start
 from shusaku.deploy.run.measurements import measurements_due
+from shusaku.deploy.run.network_stages import settle_network
 from shusaku.deploy.run.reinforce_start import check_start, keep_start, open_pool, queue_options
 from shusaku.deploy.run.run_directory import RunDirectory
 from shusaku.deploy.run.run_summary import introduce
@@ -73,6 +75,15 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
     if config.learner.ranks > 1:
         raise UsageError(f"learner.ranks={config.learner.ranks}: one process is one rank; use shusaku train")
     row_labels(configured_game(config.game), config.learner)  # refused before anything is made
+    while True:
+        result, has_to_grow = _run_stage(settle_network(config))
+        if not has_to_grow:
+            return result
+        config = replace_settings(config, resume_from=-1)
+
+
+def _run_stage(config: Config) -> tuple[dict[str, Any], bool]:
+    """Until the run ends or its network has to grow; the result, and whether it goes on."""
     on_devices = settle_here(config)
     with ExitStack() as stack:
         directory = stack.enter_context(RunDirectory(config))
@@ -87,7 +98,7 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
         signals.raise_received()
         result = local.finish()
         signals.raise_received()
-        return result
+        return result, local.has_to_grow
 
 
 class LocalRun(TrainingRun):
@@ -175,7 +186,10 @@ class LocalRun(TrainingRun):
     # --- the run -----------------------------------------------------------------------------------------------------
 
     def train(self) -> None:
-        """Turns of playing and learning until the time is used up or the run is stopped; ends with a checkpoint."""
+        """Turns of playing and learning until the time is used up, the network has to grow, or the run is stopped.
+
+        Ends with a checkpoint.
+        """
         introduce(self.directory, self.config.run.minutes, self.log)
         report = self.take(self.training.report())
         playing = (f"{len(self.actors)} actors of {self.actors[0].size} games, evaluated by "
@@ -183,7 +197,7 @@ class LocalRun(TrainingRun):
         self.log(f"{self.game.name}: {playing}; learning with {report.description}")
         self._began = time.monotonic()
         self.training.begin_turns(self.signals.should_stop, self.show)
-        while not self.is_over() and not self.signals.should_stop():
+        while not (self.is_over() or self.has_to_grow or self.is_stopping()):
             if self.games.rows_left or not (self.training.steps_left or self.buffer.control().throttle):
                 self.play_turn()
             if self.config.learner.enabled and not self.games.rows_left:
@@ -259,7 +273,7 @@ class LocalRun(TrainingRun):
         """The full table, strength.json and strength.png at the end of a run."""
         step = self.training.learner.step_count
         summary = {**self.summarize(step, evaluations=self.evaluations), **self.conclude_unseen()}
-        if self.positions is None or not self.config.strength.final:
+        if self.positions is None or not self.config.strength.final or self.has_to_grow:
             return summary
         self.activity = "measuring the final strength"
         self.show(at_once=True)

@@ -10,7 +10,8 @@ from shusaku.actors.analysis.analysis import Analysis, Limits
 from shusaku.actors.arena.analysis_player import AnalysisPlayer
 from shusaku.actors.arena.players import Player, RandomPlayer, SearchPlayer
 from shusaku.actors.evaluators.dummies import UniformEvaluator
-from shusaku.actors.evaluators.factory import make_bucketed_evaluator
+from shusaku.actors.evaluators.factory import BUCKET_SIZES, make_bucketed_evaluator
+from shusaku.actors.evaluators.score_share import SCORE, share_score
 from shusaku.actors.opponents.player import EnginePlayer
 from shusaku.actors.opponents.session import MOVE_LIMIT, EngineSettings
 from shusaku.common._core import Game
@@ -228,15 +229,20 @@ class _SeatMaker:
         precision = _player_config(config, key).precision or config.inference.precision
         inference = replace(config.inference, precision=precision)
         weights = with_scales(inference, game, network, weights)
-        evaluators = []
+        share = _player_config(config, key).score_share
+        made = []
         for _ in range(self.at_once if keeps_tree else self.threads):
-            evaluator = (make_bucketed_evaluator(game, inference, network, most, sizes=SIZES) if keeps_tree else
-                         make_bucketed_evaluator(game, inference, network, most))
+            evaluator = make_bucketed_evaluator(game, inference, network, most, heads=(SCORE,) if share else (),
+                                                sizes=SIZES if keeps_tree else BUCKET_SIZES)
             evaluator.load(weights)
-            evaluators.append(evaluator)
+            made.append(evaluator)
+        evaluators = share_score(made, game, weights, inference, share, f"{key}.score_share")
         what = "untrained" if name == "random" else f"version {weights.version}, step {weights.step:,}"
-        metadata = {"version": weights.version, "step": weights.step, "precision": evaluators[0].precision}
+        metadata = {"version": weights.version, "step": weights.step, "precision": made[0].precision}
         text = f"{what}; {search.policy}, {self._limit(key)}; {metadata['precision']}"
+        if share:
+            metadata["score_share"] = share
+            text += f"; {share:g} of its values are points"
         if keeps_tree:
             return self._tree_seat(key, "checkpoint", name, game, evaluators, text, metadata)
         return self._search_seat(key, "checkpoint", name, game, evaluators, text, metadata)
@@ -244,6 +250,9 @@ class _SeatMaker:
     def _alphago(self, key: str) -> Seat:
         config, networks, search = self.config, self.networks[key], self.searches[key]
         assert isinstance(search, AlphaGoConfig)
+        if share := _player_config(config, key).score_share:
+            raise UsageError(f"{key}.score_share={share:g}: alphago's value network says who wins, and no score; leave "
+                             "it out")
         precision = _player_config(config, key).precision or config.inference.precision
         evaluators = make_evaluators(networks, search, replace(config.inference, precision=precision),
                                      count=self.at_once, leaves=LEAVES, sizes=SIZES)

@@ -4,10 +4,10 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
 
 from shusaku.actors.analysis.analysis import Analysis
 from shusaku.actors.evaluators.factory import make_bucketed_evaluator
+from shusaku.actors.evaluators.score_share import DescribedEvaluate, share_score
 from shusaku.common._core import Game
 from shusaku.common.config.rule import raise_first
 from shusaku.common.config.schema import Config
@@ -31,21 +31,13 @@ from shusaku.deploy.run.game_parameters import check_search
 SIZES = (1, 4, 16)  # of batches, below the largest: a search begins with single leaves
 
 
-class DescribedEvaluator(Evaluate, Protocol):
-    """An evaluator that says what it is."""
-
-    @property
-    def description(self) -> str:
-        """Runtime and precision, as text for the user."""
-
-
 @dataclass(frozen=True)
 class OpenedNetwork:
     """A network that is ready to be asked, and how it is searched."""
 
     game: Game
     chosen: ChosenWeights
-    evaluators: tuple[DescribedEvaluator, ...]  # of the same weights, each for one thread
+    evaluators: tuple[DescribedEvaluate, ...]  # of the same weights, each for one thread
     search: SearchConfig  # with the simulations of a move, unless a clock or a command says otherwise
     notes: tuple[str, ...]  # lines for the user
 
@@ -91,12 +83,16 @@ def open_network(config: Config, leaves: int, default_game: str = "") -> OpenedN
                                             heads=published_heads(weights.tensors))
         evaluator.load(weights)
         evaluators.append(evaluator)
+    evaluators = share_score(evaluators, game, weights, config.inference, engine.score_share, "engine.score_share")
     return OpenedNetwork(game, chosen, tuple(evaluators), search, (*chosen.notes, *_notes(search)))
 
 
 def _open_two(config: Config, search: AlphaGoConfig, leaves: int, default_game: str) -> OpenedNetwork:
     """The networks of search=alphago."""
     engine = config.engine
+    if engine.score_share:
+        raise UsageError(f"engine.score_share={engine.score_share:g}: alphago's value network says who wins, and no "
+                         "score; leave it out")
     search = replace(search, simulations=engine.simulations or search.simulations)
     raise_first(search_rules(search, "search"))
     networks = find_networks(config, "", search, default_game)

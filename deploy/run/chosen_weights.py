@@ -126,7 +126,8 @@ def _of_directory(path: Path, config: Config, key: str) -> ChosenWeights:
 def average_weights(checkpoint: Checkpoint, saved: dict[str, Any]) -> Weights:
     """The averaged network with all its heads, of a run with this saved tree."""
     facts, params = checkpoint.facts, dict(saved["game"].get("params") or {})
-    return Weights(int(facts["version"]), checkpoint.step, dict(checkpoint.tensors["average"]), dict(saved["network"]),
+    network = {**saved["network"], **facts.get("size", {})}  # it may have been smaller then
+    return Weights(int(facts["version"]), checkpoint.step, dict(checkpoint.tensors["average"]), network,
                    str(facts["game"]), params, planes=facts.get("planes", ""))
 
 

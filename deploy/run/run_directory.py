@@ -32,6 +32,7 @@ from shusaku.learner.checkpoints import kept_steps
 _PACKAGES = ("shusaku", "torch", "numpy", "openvino", "ray", "redis", "msgpack", "hydra-core", "safetensors")
 # What decides the shapes of weights and rows, and which policies play in a run where they never change.
 _SHAPES = ("game", "network", "learner.targets", "value")
+_GROWING = ("network.filters", "network.blocks")  # where `run.grow` says how they change
 # Settings that say nothing about a run.
 _NOT_KEPT = ("match", "records", "first", "second", "games", "file", "resume_from")
 # Differences that change nothing about the run, or only where it computes, which is said at each start.
@@ -123,7 +124,7 @@ class RunDirectory:
         changed = [key for key in sorted({*saved, *asked}) if saved.get(key) != asked.get(key)]
         changed = [key for key in changed if not _is_below(key, _UNREMARKABLE)]
         texts = {key: f"{key} {_show(saved, key)} -> {_show(asked, key)}" for key in changed}
-        fatal = [key for key in changed if _is_below(key, _SHAPES)]
+        fatal = [key for key in changed if _is_below(key, _SHAPES) and not (config.run.grow and key in _GROWING)]
         if fatal:
             differences = ", ".join(texts[key] for key in fatal)
             raise UsageError(f"run.dir={self.path} holds a run with another game, network, targets or policies "

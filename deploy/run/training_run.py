@@ -21,6 +21,8 @@ from shusaku.deploy.run.foreground_link import LINK, Ending
 from shusaku.deploy.run.gatekeeper import Gatekeeper, is_gated
 from shusaku.deploy.run.healing import heal_weights
 from shusaku.deploy.run.measurements import conclude
+from shusaku.deploy.run.network_growth import grow_checkpoint
+from shusaku.deploy.run.network_stages import seconds_to_growth
 from shusaku.deploy.run.old_formats import migrate_checkpoints
 from shusaku.deploy.run.run_directory import RunDirectory
 from shusaku.deploy.run.run_identity import RunProgress
@@ -54,6 +56,8 @@ class TrainingRun(ABC):
         migrate_checkpoints(directory.path, self.log)
         if config.resume_from >= 0:
             self._go_back(config.resume_from)
+        grow_checkpoint(directory.path, config, self.game, self.log)
+        self._grows_at = seconds_to_growth(config)
         # Gradient steps that the learner goes on from.
         self.resumed_step = heal_weights(directory.path, self.game, config.network, self.log)
         self.progress = RunProgress.load(directory.path)
@@ -122,6 +126,15 @@ class TrainingRun(ABC):
         return self.seconds >= self.config.run.minutes * 60 or 0 < self.config.learner.steps <= self.steps_made
 
     @property
+    def has_to_grow(self) -> bool:
+        """Whether it goes on in a larger network, which the same command begins with."""
+        return self.seconds >= self._grows_at and not self.is_over() and not self.is_stopping()
+
+    def is_stopping(self) -> bool:
+        """Whether it ends before its time."""
+        return self.signals.should_stop()
+
+    @property
     def steps_made(self) -> int:
         """Gradient steps over the life of the run, as the learner said last."""
         return self.report.step if self.report else self.resumed_step
@@ -187,11 +200,12 @@ class TrainingRun(ABC):
 
     def summarize(self, steps: int, **more: Any) -> dict[str, Any]:
         """Logs the totals of the run since its beginning; returns them, and `more`, for `--json`."""
-        self.activity = "trained" if self.is_over() else "stopped"
+        self.activity = "trained" if self.is_over() else "growing" if self.has_to_grow else "stopped"
         view, _ = self.show(at_once=True)
         totals = {"games": view.games, "rows": view.rows, "steps": steps}
-        self.log(totals_line(self.directory.path, self.seconds, self.config.run.minutes,
-                             wanted_steps=self.config.learner.steps, **totals))
+        if not self.has_to_grow:
+            self.log(totals_line(self.directory.path, self.seconds, self.config.run.minutes,
+                                 wanted_steps=self.config.learner.steps, **totals))
         losses = window_losses(self.report)
         if losses:
             self.log(window_table(losses))
