@@ -31,7 +31,7 @@ from benchmarks.result_lines import (
 from benchmarks.strength.methods import METHODS
 
 PAGES = ("README.md", "docs/results/strength.md", "docs/results/speed.md", "docs/results/ablation.md",
-         "docs/guides/refine.md", "docs/alphago.md")
+         "docs/guides/refine.md", "docs/guides/gtp.md", "docs/alphago.md")
 BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 BUCKETS = ("begin_easy", "begin_medium", "begin_hard", "middle_easy", "middle_medium", "end_easy")
