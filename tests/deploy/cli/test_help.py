@@ -13,7 +13,7 @@ from shusaku.deploy.commands.table import COMMANDS, Takes
 ROOT = Path(__file__).resolve().parents[3]
 # Read, and not listed: train refuses the one; the measurements that settle games and precision are shared with commands
 # that take the others; rate sets them for the code of matches that it calls.
-EXTRA = {"train": {"run.evaluations", "checkpoint", "bench", "bench.seconds"},
+EXTRA = {"bench": {"run.grow"}, "train": {"run.evaluations", "checkpoint", "bench", "bench.seconds"},
          "local": {"bench", "bench.seconds", "actors.cpus", "actors.where", "inference.placement", "inference.servers"},
          "rate": {"first", "games", "network", "run.seed", "search"}}
 COMPOSED = [name for name, command in COMMANDS.items() if command.takes in (Takes.CONFIG, Takes.WHAT_AND_CONFIG)]
