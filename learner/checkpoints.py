@@ -171,8 +171,11 @@ def load_checkpoint(path: Path) -> Found:
 
 
 def network_of(checkpoint: Checkpoint, run: NetworkConfig) -> NetworkConfig:
-    """The sizes of its network: those of the run, unless it was smaller then (`run.grow`)."""
-    return replace(run, **checkpoint.facts.get("size", {}))
+    """The sizes of its network: those of the run, but for its tower, which may have been smaller then (`run.grow`)."""
+    tensors = checkpoint.tensors["network"]
+    stem = tensors["stem.weight" if run.tower == "plain" else "stem.conv.weight"]
+    numbers = {name.split(".")[1] for name in tensors if name.startswith(("blocks.", "layers."))}
+    return replace(run, filters=len(stem), blocks=len(numbers))
 
 
 def published_weights(checkpoint: Checkpoint, network: NetworkConfig, game: Game) -> Weights:
@@ -229,9 +232,8 @@ def go_back(directory: Path, step: int) -> tuple[Checkpoint, list[Path]]:
     newest = load_latest(directory)
     assert newest is not None, directory
     old = load_checkpoint(directory / f"{step:09d}").checkpoint
-    of_learner = ("learner", "version", "version_step", "scales", "refused", "size")
-    kept = {name: fact for name, fact in newest.checkpoint.facts.items() if name not in of_learner}
-    facts = {**kept, **{name: old.facts[name] for name in of_learner if name in old.facts}}
+    of_learner = ("learner", "version", "version_step", "scales", "refused")
+    facts = {**newest.checkpoint.facts, **{name: old.facts[name] for name in of_learner}}
     made = Checkpoint(step, old.tensors, facts, newest.checkpoint.extra)
     write_checkpoint(directory, made)
     later = [path for path in reversed(checkpoint_paths(directory)) if _step(path) > step]

@@ -490,7 +490,6 @@ class TrainingLoop:
             "format": FORMAT, "game": self._game.name, "config_hash": self._config_hash, "replay": replay,
             "version": published.version, "version_step": published.step, "scales": published.scales,
             "refused": published.rejected, "planes": published.planes,
-            "size": {"filters": self._config.network.filters, "blocks": self._config.network.blocks},
             "next_batch": self._batches.index - held, "steps_left": self.steps_left,
             "local": local, "driver": self._describe_run(),
         }

@@ -33,7 +33,7 @@ def read_stages(texts: Sequence[str]) -> list[Stage]:
                              f"{MOST_BLOCKS}")
         stages.append(stage)
     for before, stage in pairwise(stages):
-        if stage.minutes <= before.minutes or not _is_larger(stage, before):
+        if stage.minutes <= before.minutes or not is_larger(stage, before):
             raise ValueError(f"{stage.minutes:g}:{stage.filters}x{stage.blocks} must be later than the one before, and "
                              "larger in filters or blocks and smaller in neither")
     return stages
@@ -41,11 +41,12 @@ def read_stages(texts: Sequence[str]) -> list[Stage]:
 
 def check_first(stages: Sequence[Stage], filters: int, blocks: int) -> None:
     """ValueError unless the first stage is larger than the network that the run begins with."""
-    if stages and not _is_larger(stages[0], Stage(0, filters, blocks)):
+    if stages and not is_larger(stages[0], Stage(0, filters, blocks)):
         raise ValueError(f"must begin with a network larger than that of the start, network.filters={filters} "
                          f"network.blocks={blocks}, and smaller in neither")
 
 
-def _is_larger(stage: Stage, before: Stage) -> bool:
+def is_larger(stage: Stage, before: Stage) -> bool:
+    """In filters or blocks, and smaller in neither."""
     return (stage.filters >= before.filters and stage.blocks >= before.blocks
             and (stage.filters, stage.blocks) != (before.filters, before.blocks))

@@ -16,12 +16,11 @@ from shusaku.deploy.bench.precision_setting import settle_precision
 from shusaku.deploy.cluster.layout import layout_of
 from shusaku.deploy.cluster.room import Node
 from shusaku.deploy.ray_runtime.session import RaySession, gpus_here
-from shusaku.deploy.run.composed_config import replace_settings
 from shusaku.deploy.run.console import Console
 from shusaku.deploy.run.devices import check_memory
 from shusaku.deploy.run.foreground_link import LINK, Ending
 from shusaku.deploy.run.learner_start import check_learner_start
-from shusaku.deploy.run.network_stages import settle_network
+from shusaku.deploy.run.network_stages import run_in_stages
 from shusaku.deploy.run.reinforce_start import check_start
 from shusaku.deploy.run.run_directory import RunDirectory
 from shusaku.deploy.run.run_identity import RunIdentity
@@ -50,11 +49,7 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
     row_labels(configured_game(config.game), config.learner)  # and targets that the game cannot give
     if config.replay.url:
         check_server(config.replay.url, run_id=RunIdentity.of(Path(config.run.dir), config.run.name).run_id)
-    while True:
-        result, has_to_grow = _run_stage(settle_network(config))
-        if not has_to_grow:
-            return result
-        config = replace_settings(config, resume_from=-1)
+    return run_in_stages(config, _run_stage)
 
 
 def _run_stage(config: Config) -> tuple[dict[str, Any], bool]:

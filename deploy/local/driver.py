@@ -35,12 +35,11 @@ from shusaku.deploy.local.arena_turns import ArenaTurns
 from shusaku.deploy.local.games import LocalGames, epoch_of
 from shusaku.deploy.records.imported_games import ImportedGames
 from shusaku.deploy.run.change_over import move_to_log
-from shusaku.deploy.run.composed_config import replace_settings
 from shusaku.deploy.run.console import Console
 from shusaku.deploy.run.devices import settle_here
 from shusaku.deploy.run.learner_start import check_learner_start, load_learner_start
 from shusaku.deploy.run.measurements import measurements_due
-from shusaku.deploy.run.network_stages import settle_network
+from shusaku.deploy.run.network_stages import run_in_stages
 from shusaku.deploy.run.reinforce_start import check_start, keep_start, open_pool, queue_options
 from shusaku.deploy.run.run_directory import RunDirectory
 from shusaku.deploy.run.run_summary import introduce
@@ -75,11 +74,7 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
     if config.learner.ranks > 1:
         raise UsageError(f"learner.ranks={config.learner.ranks}: one process is one rank; use shusaku train")
     row_labels(configured_game(config.game), config.learner)  # refused before anything is made
-    while True:
-        result, has_to_grow = _run_stage(settle_network(config))
-        if not has_to_grow:
-            return result
-        config = replace_settings(config, resume_from=-1)
+    return run_in_stages(config, _run_stage)
 
 
 def _run_stage(config: Config) -> tuple[dict[str, Any], bool]:

@@ -1,6 +1,6 @@
 """`checkpoint=RUN_DIR|FILE|shipped|random`: which weights, of which game, searched how."""
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,15 @@ from shusaku.common.network.weights import load_weights, network_config, random_
 from shusaku.deploy.run.composed_config import asked_keys, asked_search
 from shusaku.deploy.run.game_parameters import check_search
 from shusaku.deploy.run.saved_config import find_config, holds_run, read_config
-from shusaku.learner.checkpoints import WEIGHTS, Checkpoint, Found, is_checkpoint, load_checkpoint, load_latest
+from shusaku.learner.checkpoints import (
+    WEIGHTS,
+    Checkpoint,
+    Found,
+    is_checkpoint,
+    load_checkpoint,
+    load_latest,
+    network_of,
+)
 
 SHIPPED = {"connect_four": "connect_four", "go": "go_9x9"}  # game -> its folder in deploy/shipped
 _SHIPPED_FOLDER = Path(__file__).resolve().parents[1] / "shipped"
@@ -126,7 +134,7 @@ def _of_directory(path: Path, config: Config, key: str) -> ChosenWeights:
 def average_weights(checkpoint: Checkpoint, saved: dict[str, Any]) -> Weights:
     """The averaged network with all its heads, of a run with this saved tree."""
     facts, params = checkpoint.facts, dict(saved["game"].get("params") or {})
-    network = {**saved["network"], **facts.get("size", {})}  # it may have been smaller then
+    network = asdict(network_of(checkpoint, NetworkConfig(**saved["network"])))
     return Weights(int(facts["version"]), checkpoint.step, dict(checkpoint.tensors["average"]), network,
                    str(facts["game"]), params, planes=facts.get("planes", ""))
 

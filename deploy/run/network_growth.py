@@ -14,7 +14,7 @@ from shusaku.common.config.schema import Config, NetworkConfig
 from shusaku.common.network.growth import grow, too_small
 from shusaku.common.network.network import Network, tensors_of
 from shusaku.common.network.targets import make_targets
-from shusaku.common.network.tower import Tensors
+from shusaku.common.network.tower import evaluation_tensors
 from shusaku.common.network.weights import save_weights
 from shusaku.learner.checkpoints import (
     WEIGHTS,
@@ -52,14 +52,11 @@ def _grown(checkpoint: Checkpoint, config: Config, game: Game) -> Checkpoint:
     tensors: dict[str, dict[str, Any]] = {part: dict(checkpoint.tensors[part]) for part in _KEPT}
     for part in ("network", "average"):
         tensors[part] = grow(tensors[part], untrained)
-    published: Tensors = dict(checkpoint.tensors["published"])
-    heads = {name.split(".")[1] for name in published if name.startswith("heads.")}
-    played = {name: tensor for name, tensor in untrained.items()
-              if not name.startswith("heads.") or name.split(".")[1] in heads}
-    tensors |= {"published": grow(published, played), "optimizer": {}}
+    played = evaluation_tensors(untrained, config.learner.publish_heads)
+    tensors |= {"published": grow(dict(checkpoint.tensors["published"]), played), "optimizer": {}}
+    # Scales of 8 bits are those of the smaller network: the next publication has new ones.
     learner = {name: value for name, value in checkpoint.facts["learner"].items() if not name.startswith("scale/")}
-    facts = {**checkpoint.facts, "learner": {**learner, "first_step": checkpoint.step}, "scales": {}, "refused": "",
-             "size": {"filters": config.network.filters, "blocks": config.network.blocks}}
+    facts = {**checkpoint.facts, "learner": {**learner, "first_step": checkpoint.step}, "scales": {}, "refused": ""}
     return Checkpoint(checkpoint.step, tensors, facts, checkpoint.extra)
 
 

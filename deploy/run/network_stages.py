@@ -1,14 +1,25 @@
 """Which network a run has now, and when it goes on in a larger one: `run.grow`."""
 
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from shusaku.common.checked_json import DamagedFileError
 from shusaku.common.config.schema import Config
-from shusaku.common.config.stages import read_stages
+from shusaku.common.config.stages import Stage, is_larger, read_stages
 from shusaku.deploy.run.composed_config import ComposedConfig, replace_settings
 from shusaku.deploy.run.run_identity import RunProgress
 from shusaku.deploy.run.saved_config import find_config, holds_run
+
+
+def run_in_stages(config: Config, run_stage: Callable[[Config], tuple[dict[str, Any], bool]]) -> dict[str, Any]:
+    """Calls `run_stage`, which says whether the network has to grow, for each stage; the result of the last one."""
+    while True:
+        result, has_to_grow = run_stage(settle_network(config))
+        if not has_to_grow:
+            return result
+        config = replace_settings(config, resume_from=-1)  # a run goes back once
 
 
 def settle_network(config: Config) -> Config:
@@ -32,11 +43,9 @@ def settle_network(config: Config) -> Config:
 
 def seconds_to_growth(config: Config) -> float:
     """Of training, from the beginning of the run, at which its network becomes too small; inf: never."""
-    network = config.network
-    later = (60 * stage.minutes for stage in read_stages(config.run.grow)
-             if stage.filters >= network.filters and stage.blocks >= network.blocks
-             and (stage.filters, stage.blocks) != (network.filters, network.blocks))
-    return min(later, default=float("inf"))
+    own = Stage(0, config.network.filters, config.network.blocks)
+    return min((60 * stage.minutes for stage in read_stages(config.run.grow) if is_larger(stage, own)),
+               default=float("inf"))
 
 
 def _seconds(directory: Path) -> float:

@@ -24,7 +24,7 @@ from shusaku.deploy.run.network_growth import grow_checkpoint
 from shusaku.deploy.run.network_stages import seconds_to_growth, settle_network
 from shusaku.deploy.run.run_identity import RunProgress
 from shusaku.deploy.run.saved_config import read_config
-from shusaku.learner.checkpoints import kept_steps, load_latest
+from shusaku.learner.checkpoints import kept_steps, load_latest, network_of
 
 SMALL = [
     "game=tic_tac_toe", "network.filters=8", "network.blocks=1", "strength.enabled=false", "rater.enabled=false",
@@ -78,7 +78,7 @@ def test_going_back_to_a_smaller_checkpoint_grows_it_again(grown: tuple[Path, di
     run(directory, "run.minutes=0.14", "run.grow=[0.05:12x2]", f"resume_from={first}")
     found = load_latest(directory / "checkpoints")
     assert found is not None
-    assert found.checkpoint.facts["size"] == {"filters": 12, "blocks": 2}
+    assert size(network_of(found.checkpoint, compose(SMALL).network)) == (12, 2)
     assert found.checkpoint.facts["learner"]["first_step"] == first
 
 
