@@ -9,6 +9,7 @@ import numpy as np
 
 from shusaku.common._core import Game
 from shusaku.common.config.schema import InferenceConfig
+from shusaku.common.config.search import ScoreConfig, SearchConfig
 from shusaku.common.errors import UsageError
 from shusaku.common.messages import Evaluation, Leaves, Weights
 from shusaku.common.network.tower import has_head
@@ -31,7 +32,7 @@ class ScoreShare:
 
     u(s) = 2 / pi * atan(s / (2 sqrt(cells))): half of all at 2 sqrt(cells) points, so that a few points never weigh as
     much as the game (KataGo, cpp/neuralnet/nninputs.cpp, ScoreValue; its static score utility, with weights of 1 and
-    0.1 instead of shares).  The end of a game stays 1, 0 or -1.
+    0.1 instead of shares).  The search values the ends of games in the same way (common/core/search/end_value.h).
     """
 
     def __init__(self, evaluate: DescribedEvaluate, game: Game, share: float) -> None:
@@ -58,19 +59,25 @@ class ScoreShare:
 
 
 def share_score(
-    evaluators: Sequence[Any], game: Game, weights: Weights, inference: InferenceConfig, share: float, key: str
+    evaluators: Sequence[Any], game: Game, weights: Weights, inference: InferenceConfig, search: SearchConfig, key: str
 ) -> list[Any]:
-    """The evaluators with `share`, the value of `key`; as they are if that is 0.
+    """The evaluators with the share of `search`; as they are if that is 0.  `key`: search | first.search.
 
     UsageError if the network does not say the score, or is not asked about it.
     """
+    share = score_share_of(search)
     if not share:
         return list(evaluators)
+    said = f"{key}.score_share={share:g}"
     if not has_head(weights.tensors, SCORE):
-        raise UsageError(f"{key}={share:g}: this network does not say the score; use one that has learned it "
+        raise UsageError(f"{said}: this network does not say the score; use one that has learned it "
                          "(learner.targets) and kept it: a run directory, or its weights with "
                          "learner.publish_heads=[score]")
     if inference.is_on_gpu:
-        raise UsageError(f"{key}={share:g}: on a GPU the network is not asked about the score; use "
-                         "inference.device=cpu")
+        raise UsageError(f"{said}: on a GPU the network is not asked about the score; use inference.device=cpu")
     return [ScoreShare(evaluate, game, share) for evaluate in evaluators]
+
+
+def score_share_of(search: SearchConfig) -> float:
+    """The share of points in the values of this search; 0 for a policy that has none."""
+    return search.score_share if isinstance(search, ScoreConfig) else 0.0

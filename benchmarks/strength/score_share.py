@@ -38,7 +38,7 @@ def play(share: float, opponent: list[str], games: int) -> dict[str, Any]:
     """One match of the network that ships."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "games.jsonl"
-        words = ["match", "game=go", "game.size=9", "first.checkpoint=shipped", f"first.score_share={share:g}",
+        words = ["match", "game=go", "game.size=9", "first.checkpoint=shipped", f"first.search.score_share={share:g}",
                  "first.search.simulations=64", *opponent, f"games={games}", f"match.file={file}", "--json"]
         done = subprocess.run([sys.executable, "-m", "shusaku", *words], stdout=subprocess.PIPE, text=True, check=True)
         report = json.loads(done.stdout.splitlines()[-1])

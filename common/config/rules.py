@@ -7,7 +7,14 @@ from operator import attrgetter
 
 from shusaku.common.config.rule import Limits, Rule, limit_rules, matches, number, one_of, raise_first
 from shusaku.common.config.schema import Config, PlayerConfig, SelfPlayConfig, leaves
-from shusaku.common.config.search import EvaluationConfig, PolicyOnlyConfig, PuctConfig, search_rules, value_rules
+from shusaku.common.config.search import (
+    EvaluationConfig,
+    PolicyOnlyConfig,
+    PuctConfig,
+    ScoreConfig,
+    search_rules,
+    value_rules,
+)
 from shusaku.common.config.stages import check_first, read_stages
 from shusaku.common.suggestions import nearest
 
@@ -68,8 +75,7 @@ _LIMITS: Limits = [
     (number(at_least=0, at_most=1),
      ["replay.surprise_weight", "replay.value_surprise_weight", "learner.root_value_share"]),
     (number(at_least=0, below=1), ["learner.momentum", "learner.ema_decay", "learner.value_lambda"]),
-    (number(at_least=0, at_most=0.5),
-     ["replay.test_share", "engine.score_share", "first.score_share", "second.score_share"]),
+    (number(at_least=0, at_most=0.5), ["replay.test_share"]),
     (number(at_least=0, at_most=19), ["cluster.nice"]),
     (number(at_least=30), ["cluster.stuck_seconds"]),
     (number(at_least=0), ["cluster.autoscaler_cpus"]),
@@ -268,6 +274,10 @@ def _self_play_conditions(config: Config) -> Iterator[_Condition]:
         yield ("search.average_symmetries", not search.average_symmetries,
                "self-play samples one symmetry for every leaf; use search.average_symmetries=false (evaluate and match "
                "know the mean)")
+    if isinstance(search, ScoreConfig):
+        yield ("search.score_share", search.score_share == 0,
+               "self-play learns who wins, so its values are no points; use search.score_share=0 (match and the "
+               "engines play for points)")
     if config.value.enabled:
         yield from _value_conditions(config)
     if config.reinforce.enabled:
@@ -369,8 +379,6 @@ def _player_conditions(config: Config, key: str) -> Iterator[_Condition]:
     yield (f"{key}.seconds", not (player.seconds and engine),
            f"is of a search of ours on one tree, and {key}.engine={engine} has none; leave it out")
     yield (f"{key}.precision", not (player.precision and engine),
-           f"is of a network, and {key}.engine={engine} has none; leave it out")
-    yield (f"{key}.score_share", not (player.score_share and engine),
            f"is of a network, and {key}.engine={engine} has none; leave it out")
     given = [name for name in ("nodes", "depth", "movetime_ms") if getattr(player, name)]
     hint = f"a gtp engine is told by {key}.options or its command" if engine == "gtp" else "leave it out"

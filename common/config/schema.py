@@ -323,7 +323,6 @@ class PlayerConfig:
     depth: int = 0  # uci, usi: or plies that it searches deep
     movetime_ms: int = 0  # uci, usi: or the time that it takes; 100 where none of the three is given
     precision: str = ""  # of its network, as in inference.precision; empty: that one
-    score_share: float = 0.0  # of its values that are points: it keeps a lead, and fights when behind; 0: none
     search: dict[str, Any] = field(default_factory=dict)  # as in section search; else as the run
 
 
@@ -367,7 +366,6 @@ class EngineConfig:
     value: str = ""  # search=alphago: the value network; else the checkpoint
     resign_value: float = -0.95  # gtp, usi: an engine whose searches see less resigns; -1: never
     resign_moves: int = 3  # that have to see it in a row
-    score_share: float = 0.0  # of its values that are points: it keeps a lead, and fights when behind; 0: none
     ponder: bool = False  # gtp: search while the opponent thinks (UCI and USI say so themselves)
 
 

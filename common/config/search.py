@@ -45,6 +45,13 @@ class TreeConfig:
 
 
 @dataclass
+class ScoreConfig:
+    """What a value is made of."""
+
+    score_share: float = 0.0  # of values that are points: a player keeps its lead, and fights when behind; for play
+
+
+@dataclass
 class PriorConfig:
     """How strongly the prior of the network guides a search."""
 
@@ -87,7 +94,9 @@ class ExplorationConfig(TemperatureConfig):
 
 
 @dataclass
-class PuctConfig(ExplorationConfig, MoveChoiceConfig, PriorConfig, TreeConfig, EvaluationConfig, SearchConfig):
+class PuctConfig(
+    ExplorationConfig, MoveChoiceConfig, PriorConfig, TreeConfig, ScoreConfig, EvaluationConfig, SearchConfig,
+):
     """UCT guided by the prior (AlphaZero)."""
 
     policy: str = "puct"
@@ -102,7 +111,7 @@ class PuctConfig(ExplorationConfig, MoveChoiceConfig, PriorConfig, TreeConfig, E
 
 
 @dataclass
-class GumbelConfig(PriorConfig, TreeConfig, EvaluationConfig, SearchConfig):
+class GumbelConfig(PriorConfig, TreeConfig, ScoreConfig, EvaluationConfig, SearchConfig):
     """Sequential halving at the root, whose own draw explores (Gumbel AlphaZero)."""
 
     policy: str = "gumbel"
@@ -261,6 +270,7 @@ _LIMITS: Limits = [
         "root_policy_temperature_half_life", "gumbel_scale", "maxvisit_init", "value_after",
     ]),
     (number(at_least=0, at_most=1), ["lcb_least_share", "dirichlet_fraction"]),
+    (number(at_least=0, at_most=0.5), ["score_share"]),
     (number("; 0: the value network alone, 1: rollouts alone", at_least=0, at_most=1), ["rollout_share"]),
     ((lambda value: value == AUTO or 1 <= value <= 1 << 20, "must be at least 1 and at most 1048576, or auto"),
      ["expand_after"]),

@@ -57,7 +57,7 @@ class Player:
 def load(checkpoint: str | Path, *, simulations: int = 0, entry: str = "", game: str = "") -> Player:
     """The player of a run directory, of one of its checkpoints, or of a weights file.
 
-    "shipped" is the network that comes with this program for `game`, so far for connect_four only.
+    "shipped" is the network that comes with this program for `game`: connect_four, or go on 9x9.
 
     `entry`, "module:Class", names the class of a Python game: a file names one too, but its word is not taken for it.
     UsageError if there is nothing to load, ResumeError if there are only damaged checkpoints.

@@ -7,6 +7,7 @@ from typing import Any
 from shusaku.actors.arena.strength import measure
 from shusaku.actors.arena.strength_sets import games_with_sets, strength_set
 from shusaku.actors.evaluators.factory import make_evaluator
+from shusaku.actors.evaluators.score_share import score_share_of
 from shusaku.common.config.schema import Config
 from shusaku.common.config.search import AlphaGoConfig
 from shusaku.common.errors import UsageError
@@ -21,6 +22,8 @@ def run(config: Config, as_json: bool) -> dict[str, Any]:
         raise UsageError("search=alphago: is played by two networks and threads of its own, which evaluate does not "
                          "have; use another search here, or shusaku match")
     chosen = choose_weights(config)
+    if share := score_share_of(chosen.search):
+        raise UsageError(f"search.score_share={share:g}: evaluate counts who wins, and no points; leave it out")
     for note in chosen.notes:
         print(note, file=sys.stderr)
     positions = strength_set(chosen.game)

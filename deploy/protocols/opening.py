@@ -83,16 +83,13 @@ def open_network(config: Config, leaves: int, default_game: str = "") -> OpenedN
                                             heads=published_heads(weights.tensors))
         evaluator.load(weights)
         evaluators.append(evaluator)
-    evaluators = share_score(evaluators, game, weights, config.inference, engine.score_share, "engine.score_share")
+    evaluators = share_score(evaluators, game, weights, config.inference, search, "search")
     return OpenedNetwork(game, chosen, tuple(evaluators), search, (*chosen.notes, *_notes(search)))
 
 
 def _open_two(config: Config, search: AlphaGoConfig, leaves: int, default_game: str) -> OpenedNetwork:
     """The networks of search=alphago."""
     engine = config.engine
-    if engine.score_share:
-        raise UsageError(f"engine.score_share={engine.score_share:g}: alphago's value network says who wins, and no "
-                         "score; leave it out")
     search = replace(search, simulations=engine.simulations or search.simulations)
     raise_first(search_rules(search, "search"))
     networks = find_networks(config, "", search, default_game)

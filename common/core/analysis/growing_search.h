@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analysis/growing_tree.h"
+#include "search/end_value.h"
 #include "search/leaf_batch.h"
 #include "search/move_choice.h"
 #include "search/options.h"
@@ -194,10 +195,9 @@ class GrowingSearch {
     Node& node = tree_[at];
     if constexpr (!G::kAlternates) node.moves_again = rules_->to_play(leaf) == path.players[path.depth];
     if (rules_->is_terminal(leaf)) {
-      const int outcome = rules_->outcome(leaf);
       node.is_terminal_or_proven = true;
-      node.raw_value = float(outcome);
-      if (options_.proven_results && !rules_->is_cut_off(leaf)) node.proof = std::uint8_t(outcome + 2);
+      node.raw_value = end_value(*rules_, options_, leaf);
+      if (is_proof(*rules_, options_, leaf)) node.proof = std::uint8_t(rules_->outcome(leaf) + 2);
     }
     return at;
   }

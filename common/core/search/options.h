@@ -39,6 +39,7 @@ namespace shusaku {
   OPTION(float, lcb_least_share)                   \
   OPTION(bool, reuse)                              \
   OPTION(bool, proven_results)                     \
+  OPTION(float, score_share)                       \
   OPTION(int, leaves)                              \
   OPTION(bool, graph)                              \
   OPTION(std::int64_t, cache)                      \

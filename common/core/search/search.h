@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "search/end_value.h"
 #include "search/graph.h"
 #include "search/move_choice.h"
 #include "search/options.h"
@@ -350,12 +351,11 @@ class Search {
     }
   }
 
-  // The game is over at the leaf.  What a limit on the plies decides is an outcome, but proves nothing.
+  // The game is over at the leaf.
   void set_terminal(Node& node) {
-    const int outcome = rules_->outcome(leaf());
     node.is_terminal_or_proven = true;
-    node.raw_value = float(outcome);
-    if (options_->proven_results && !rules_->is_cut_off(leaf())) node.proof = std::uint8_t(outcome + 2);
+    node.raw_value = end_value(*rules_, *options_, leaf());
+    if (is_proof(*rules_, *options_, leaf())) node.proof = std::uint8_t(rules_->outcome(leaf()) + 2);
   }
 
   // Backs up the new result of the leaf and proves the nodes above it that follow: MCTS-Solver (Winands, Bjornsson and
