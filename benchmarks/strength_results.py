@@ -61,25 +61,35 @@ def at_equal_time() -> str:
     studies: dict[tuple[str, ...], list[Line]] = defaultdict(list)
     for line in runs:
         cores = line["machine"].split(",")[0]
-        studies[f"`{' '.join(line['base'])}`", f"{line['minutes']:g} minutes", cores, line["metric"]].append(line)
+        studies[line["base_settings"], f"{line['minutes']:g} minutes", cores, line["metric"]].append(line)
     rows = []
-    for study, lines in studies.items():
-        unchanged = {line["seed"]: line for line in lines if not line["words"]}
+    for (base, *how), lines in studies.items():
+        study = ", ".join([f"`{' '.join(lines[0]['base'])}` on {lines[0]['date']}", *how])
+        unchanged = {line["seed"]: line for line in lines if line["settings"] == base}
         trials: dict[str, list[Line]] = defaultdict(list)
         for line in lines:
-            trials[" ".join(line["words"])].append(line)
-        for words, made in sorted(trials.items(), key=lambda item: -statistics.median(run["value"] for run in item[1])):
+            trials[line["settings"]].append(line)
+        for made in sorted(trials.values(), key=lambda lines: -statistics.median(run["value"] for run in lines)):
+            words = "" if made[0]["settings"] == base else " ".join(made[0]["words"])
             gains = [100 * (run["value"] - unchanged[run["seed"]]["value"]) for run in made if run["seed"] in unchanged]
             middle = statistics.median(gains) if gains and words else None
             rows.append((
-                f"`{words}`" if words else f"**as it is**: {', '.join(study)}",
+                f"`{words}`" if words else f"**as it was**: {study}",
                 str(len(made)), *(number(statistics.median(run[key] for run in made))
                                   for key in ("evaluations", "rows", "steps")),
-                _spread([run["value"] for run in made]),
+                _final(made, "policy.optimal"), _spread([run["value"] for run in made]),
+                _final(made, "search_400.optimal"),
                 "" if middle is None else f"{middle:+.1f}" + (f" ({min(gains):+.1f} to {max(gains):+.1f})"
                                                               if len(gains) > 1 else "")))
-    header = ("change", "seeds", "evaluations", "rows", "steps", "result", "points more, same seed")
+    header = ("change", "seeds", "evaluations", "rows", "steps", "network alone", "result", "400 simulations",
+              "points more, same seed")
     return f"{table(header, rows)}\n\n{sources(runs)}"
+
+
+def _final(runs: list[Line], name: str) -> str:
+    """Of a measurement at the end of these runs; nothing where one of them has none, as in older lines."""
+    values = [run["final"][name] for run in runs if name in run.get("final", ())]
+    return _spread(values) if len(values) == len(runs) else ""
 
 
 def every_game() -> str:

@@ -20,7 +20,8 @@ import json, os, pathlib, sys
 words = dict(word.split("=", 1) for word in sys.argv[2:] if "=" in word)
 if sys.argv[1] == "diagnose":
     sides = {"values": "learner.value_weight=2", "draws": ""}
-    print(json.dumps({"findings": [{"topic": topic, "setting": setting} for topic, setting in sides.items()]}))
+    print(json.dumps({"findings": [{"topic": topic, "setting": setting, "measured": "a slope of 1.3"}
+                                   for topic, setting in sides.items()]}))
     sys.exit("run.seed=3" in pathlib.Path(__file__).with_name("calls").read_text() and 2)
 calls = pathlib.Path(__file__).with_name("calls")
 calls.open("a").write(" ".join(sys.argv[1:]) + "\\n")
@@ -83,7 +84,7 @@ def test_every_choice_is_tried_with_every_seed(tmp_path: Path, trainer: list[str
 
 def test_what_diagnose_says_of_a_run_is_kept_with_it(tmp_path: Path, trainer: list[str]) -> None:
     runs = Runs(study(tmp_path, choices=CHOICES), tmp_path / "runs", trainer)
-    assert runs.result([], 1)["advice"] == ["values: learner.value_weight=2"]
+    assert runs.result([], 1)["advice"] == ["values: learner.value_weight=2, since a slope of 1.3"]
     assert runs.result([], 3)["advice"] == [], "diagnose has refused it as too young"
 
 
@@ -128,6 +129,12 @@ def test_recorded_runs_are_not_made_again(tmp_path: Path, trainer: list[str]) ->
     longer = study(tmp_path, seeds=[1, 2], choices=CHOICES, minutes=0.2)
     made(longer, tmp_path / "longer", 0, trainer, Ledger("a command", ledger))
     assert len(calls(tmp_path)) == 16, "runs of another length are other runs"
+    same = study(tmp_path, seeds=[1, 2], choices=CHOICES, base=[*BASE["base"], "learner.root_value_share=0"])
+    made(same, tmp_path / "same", 0, trainer, Ledger("a command", ledger))
+    assert len(calls(tmp_path)) == 16, "the same settings in other words are the same runs"
+    other = study(tmp_path, seeds=[1, 2], choices=CHOICES, base=[*BASE["base"], "learner.ema_decay=0.5"])
+    made(other, tmp_path / "other", 0, trainer, Ledger("a command", ledger))
+    assert len(calls(tmp_path)) == 24, "a preset that has changed makes other runs"
 
 
 def test_a_run_is_known_by_what_it_was_made_with(tmp_path: Path, trainer: list[str]) -> None:

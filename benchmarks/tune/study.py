@@ -34,6 +34,7 @@ the medians, and made again.
 """
 
 import argparse
+import functools
 import hashlib
 import itertools
 import json
@@ -44,7 +45,8 @@ import statistics
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +59,7 @@ from optuna.trial import TrialState
 from benchmarks.lib import ROOT, machine, read_results, record
 from benchmarks.tune.foreign_load import MOST, ForeignLoad
 from benchmarks.tune.screening import FIRST_ROWS, effects, screening_runs, standard_error
+from shusaku.common.config.schema import Config
 from shusaku.common.errors import UsageError
 from shusaku.common.metrics import read_metrics
 from shusaku.deploy.cli.overrides import compose
@@ -67,6 +70,7 @@ LOOK_SECONDS = 3.0  # at the machine before a study
 AGAIN = 3  # runs of a seed until one is not disturbed
 COUNTS = ("games", "rows", "steps", "evaluations")  # of a run, shown beside its time
 KEYS = {"base", "minutes", "seeds", "metric", "reference", MATCH, "choices", "each", "screen", "ranges"}
+OF_THE_RUN = ("experiment", "run.dir", "run.name", "run.seed", "run.minutes")  # settings that a study gives itself
 RUNS_FILE = "study_runs.jsonl"
 
 
@@ -137,10 +141,13 @@ class Study:
         return [dict(zip(self.choices, combination, strict=True)) for combination in indices]
 
     def identity(self, words: list[str], seed: int) -> dict[str, Any]:
-        """What tells a run from any other one, of this study and of others."""
+        """What tells a run from any other one, of this study and of others: what it trains with, however that is said.
+
+        So a preset that has changed makes other runs, and runs of before are found by a base that says what it was.
+        """
         against = {"reference": self.reference, MATCH: self.match} if self.reference else {}
-        return {"base": self.base, "minutes": self.minutes, "metric": self.metric, **against, "words": words,
-                "seed": seed}
+        return {"base_settings": digest_of(*self.base), "settings": digest_of(*self.base, *words),
+                "minutes": self.minutes, "metric": self.metric, **against, "seed": seed}
 
     def words(self, parameters: dict[str, Any]) -> list[str]:
         """Overrides of a trial."""
@@ -158,6 +165,23 @@ class Study:
             else:
                 found[key] = optuna.distributions.FloatDistribution(**limits)
         return found
+
+
+@functools.cache
+def digest_of(*words: str) -> str:
+    """Of what these words ask for in a training.  Defaults are left out, so that a setting that is new changes none."""
+    defaults = dict(_flat(asdict(Config())))
+    asked = {key: value for key, value in _flat(asdict(compose(list(words))))
+             if defaults.get(key) != value and key not in OF_THE_RUN}
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _flat(tree: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
 
 
 def _named(words: list[str]) -> str:
@@ -208,7 +232,8 @@ class Runs:
             file = folder.with_suffix(".json")
             known = self._ledger.find(identity) if self._ledger else None
             if not file.exists():
-                made = known or {**identity, **self._make(words, seed, folder)}
+                said = {"base": self._study.base, "words": words}
+                made = known or {**said, **identity, **self._make(words, seed, folder)}
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.with_suffix(".part").write_text(json.dumps(made))
                 file.with_suffix(".part").rename(file)
@@ -244,28 +269,27 @@ class Runs:
         foreign, summary = self._call(command)
         result = {"foreign_cores": round(foreign, 3), "seconds": round(time.monotonic() - began, 1),
                   **{name: summary[name] for name in COUNTS if name in summary}, "evaluations": evaluations_of(folder)}
-        return {**result, "value": self._measure(folder), "advice": self._advice(folder)}
+        final = final_of(folder)
+        return {**result, "value": self._measure(folder, final), "final": final, "advice": self._advice(folder)}
 
     def _advice(self, folder: Path) -> list[str]:
-        """The sides that `shusaku diagnose` would change of this run, while its games are there."""
+        """What `shusaku diagnose` would change of this run, and why, while its games are there."""
         done = subprocess.run([*self._trainer, "diagnose", f"run.dir={folder}", "--json"], cwd=ROOT, check=False,
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         if done.returncode:  # too young
             return []
         findings = json.loads(done.stdout.splitlines()[-1])["findings"]
-        return [f"{finding['topic']}: {finding['setting']}" for finding in findings if finding["setting"]]
+        return [f"{finding['topic']}: {finding['setting']}, since {finding['measured']}"
+                for finding in findings if finding["setting"]]
 
-    def _measure(self, folder: Path) -> float:
+    def _measure(self, folder: Path, final: dict[str, float]) -> float:
         study = self._study
         if study.metric == MATCH:
             command = [MATCH, f"first.checkpoint={folder}", f"second.checkpoint={study.reference}", *study.match]
             return float(self._call(command)[1]["score"])
-        values: dict[str, Any] = {}
-        for line in read_metrics(folder / "metrics.jsonl", FINAL):
-            values |= line.values
-        if study.metric not in values:
-            sys.exit(f"metric: {study.metric}: no run reports it at its end, only {', '.join(values) or 'nothing'}")
-        return float(values[study.metric])
+        if study.metric not in final:
+            sys.exit(f"metric: {study.metric}: no run reports it at its end, only {', '.join(final) or 'nothing'}")
+        return final[study.metric]
 
     def _call(self, words: list[str]) -> tuple[float, dict[str, Any]]:
         """Cores of other programs meanwhile, and the JSON of the command."""
@@ -280,6 +304,14 @@ class Runs:
                      "again")
         summary: dict[str, Any] = json.loads(output.splitlines()[-1])
         return foreign, summary
+
+
+def final_of(run: Path) -> dict[str, float]:
+    """What the run has measured of itself at its end."""
+    values: dict[str, Any] = {}
+    for line in read_metrics(run / "metrics.jsonl", FINAL):
+        values |= line.values
+    return {name: float(value) for name, value in values.items() if value is not None}
 
 
 def evaluations_of(run: Path) -> int:

@@ -28,8 +28,11 @@ def rows_of(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
 
 
-def study_run(words: list[str], seed: int, value: float, foreign: float = 0.0) -> dict[str, Any]:
-    return {"base": ["game=g"], "minutes": 10, "metric": "m", "words": words, "seed": seed, "foreign_cores": foreign,
+def study_run(
+    words: list[str], seed: int, value: float, foreign: float = 0.0, base_settings: str = "g"
+) -> dict[str, Any]:
+    return {"base": ["game=g"], "base_settings": base_settings, "settings": " ".join([base_settings, *words]),
+            "minutes": 10, "metric": "m", "words": words, "seed": seed, "foreign_cores": foreign,
             "seconds": 600, "games": 1, "rows": 2000, "steps": 30, "evaluations": 5_000_000, "value": value}
 
 
@@ -38,10 +41,28 @@ def test_a_trial_is_compared_with_the_unchanged_run_of_its_seed(results: Path) -
         study_run([], 1, 0.90), study_run([], 2, 0.95), study_run(["a=1"], 1, 0.93), study_run(["a=1"], 2, 0.94),
         study_run(["b=2"], 3, 0.99), study_run(["a=1"], 3, 0.10, foreign=0.5)])
     rows = rows_of(at_equal_time())
-    assert [row[0] for row in rows] == ["`b=2`", "`a=1`", "**as it is**: `game=g`, 10 minutes, 2 cores of X, m"]
-    assert rows[0][1:] == ["1", "5.00 M", "2,000", "30", "99.0 %", ""], "nothing to compare with"
-    assert rows[1][1:] == ["2", "5.00 M", "2,000", "30", "93.5 % (93.0 % – 94.0 %)", "+1.0 (-1.0 to +3.0)"]
-    assert rows[2][-2:] == ["92.5 % (90.0 % – 95.0 %)", ""]
+    assert [row[0] for row in rows] == ["`b=2`", "`a=1`",
+                                     "**as it was**: `game=g` on 2026-11-28, 10 minutes, 2 cores of X, m"]
+    assert rows[0][1:] == ["1", "5.00 M", "2,000", "30", "", "99.0 %", "", ""], "nothing to compare with"
+    assert rows[1][1:] == ["2", "5.00 M", "2,000", "30", "", "93.5 % (93.0 % – 94.0 %)", "", "+1.0 (-1.0 to +3.0)"]
+    assert rows[2][-3:] == ["92.5 % (90.0 % – 95.0 %)", "", ""]
+
+
+def test_what_runs_have_measured_at_their_end_stands_beside_the_result(results: Path) -> None:
+    final = {"policy.optimal": 0.7, "search_400.optimal": 0.9}
+    write(results / "study_runs.jsonl", [
+        {**study_run([], 1, 0.8), "final": final}, {**study_run(["a=1"], 1, 0.8), "final": {**final, "more": 1.0}},
+        study_run(["a=1"], 2, 0.8)])
+    rows = {row[0].strip("`"): row[5:8] for row in rows_of(at_equal_time())}
+    assert rows.pop("a=1") == ["", "80.0 %", ""], "one of the two has none"
+    assert list(rows.values()) == [["70.0 %", "80.0 %", "90.0 %"]]
+
+
+def test_a_preset_that_has_changed_is_another_one(results: Path) -> None:
+    write(results / "study_runs.jsonl", [
+        study_run([], 1, 0.90), study_run(["a=1"], 1, 0.93), study_run([], 1, 0.95, base_settings="h"),
+        study_run(["a=1"], 1, 0.94, base_settings="h")])
+    assert [row[-1] for row in rows_of(at_equal_time())] == ["+3.0", "", "", "-1.0"]
 
 
 def test_a_screening_has_a_row_for_each_setting_once_all_its_runs_are_there(
@@ -52,9 +73,9 @@ def test_a_screening_has_a_row_for_each_setting_once_all_its_runs_are_there(
     (folder / "s.yaml").write_text("base: [game=connect_four]\nminutes: 5\nmetric: m\n"
                                    "screen: [[learner.batch_size=64], [network.squeeze=4]]\n")
     monkeypatch.setattr(strength_results, "ROOT", results)
+    study = Study.read(folder / "s.yaml")
     lines = [{**study_run(words, seed, 0.5 + 0.1 * ("network.squeeze=4" in words) + 0.001 * seed),
-              "base": ["game=connect_four"], "minutes": 5.0}
-             for words, seed in Study.read(folder / "s.yaml").screening()]
+              **study.identity(words, seed)} for words, seed in study.screening()]
     write(results / "study_runs.jsonl", lines[:-1])
     assert "7 of 8 runs are made" in screenings()
     write(results / "study_runs.jsonl", lines)
