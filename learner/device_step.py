@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from shusaku.common._core import Game
-from shusaku.common.network.network import Network, named_tensors
+from shusaku.common.network.network import Network
 from shusaku.common.network.packed_bits import PackedBits
 from shusaku.common.network.target import Target, total_loss
 from shusaku.learner.ema import Average
@@ -197,8 +197,8 @@ class DeviceStep:
         for tensor, saved in zip(self._statistics, self._saved_statistics, strict=True):
             tensor.copy_(torch.where(is_finite, tensor, saved))
         weight = self._weight * is_finite
-        for own, (_, tensor) in zip(self._average.own.values(), named_tensors(self._network), strict=True):
-            own.lerp_(tensor.detach(), weight)
+        for own, tensor in zip(self._average.own.values(), self._average.live.values(), strict=True):
+            own.lerp_(tensor, weight)
 
     def _count(self, is_finite: Tensor) -> None:
         made, skipped, in_a_row, most = self._counts.unbind()

@@ -8,7 +8,7 @@ from shusaku.common.network.tower import Tensors
 
 
 class Average:
-    """Every tensor of the network averaged over its steps, statistics of batch norms included.
+    """Every tensor of one network averaged over its steps, statistics of batch norms included.
 
     Statistics are averaged, not computed again: they belong to the averaged parameters only nearly, which is near
     enough with a slow average.  The warm-up, (1 + t) / (10 + t), keeps the first weights from lingering.
@@ -17,16 +17,17 @@ class Average:
     def __init__(self, network: nn.Module, decay: float) -> None:
         self._decay = decay
         self.steps = 0
-        # What is live: a later update changes these tensors.
-        self.own = {name: t.detach().clone() for name, t in named_tensors(network)}
+        # The network's tensors, gone through once: to walk through its modules takes 3 ms, a fifteenth of a small step.
+        self.live: dict[str, Tensor] = {name: t.detach() for name, t in named_tensors(network)}
+        # What is averaged: a later update changes these tensors.
+        self.own = {name: t.clone() for name, t in self.live.items()}
 
     @torch.no_grad()
-    def update(self, network: nn.Module) -> None:
+    def update(self) -> None:
         """Takes in the network as it is after a step."""
         decay = self.next_decay()
         self.steps += 1
-        tensors: list[Tensor] = [t.detach() for _, t in named_tensors(network)]
-        torch._foreach_lerp_(list(self.own.values()), tensors, 1 - decay)
+        torch._foreach_lerp_(list(self.own.values()), list(self.live.values()), 1 - decay)
 
     def next_decay(self) -> float:
         """Of the next update."""

@@ -14,7 +14,7 @@ from shusaku.common.errors import UsageError
 from shusaku.common.hardware import choose_precision
 from shusaku.common.messages import Weights
 from shusaku.common.network.fingerprint import planes_fingerprint
-from shusaku.common.network.network import Network, load_tensors, named_tensors
+from shusaku.common.network.network import Network, load_tensors
 from shusaku.common.network.target import total_loss
 from shusaku.common.network.targets import make_targets
 from shusaku.common.network.tower import evaluation_tensors
@@ -173,7 +173,7 @@ class Learner:
         for group in self._optimizer.param_groups:
             group["lr"] = self._rate(self.step_count)
         take_step(self._optimizer)
-        self.average.update(self.network)
+        self.average.update()
         self.step_count += 1
         self._bad_steps = 0
         self._grad_norm += norm
@@ -281,7 +281,7 @@ class Learner:
         if self._device.type == "cuda":
             random["cuda"] = torch.cuda.get_rng_state(self._device)
         live = {
-            "network": {name: tensor.detach() for name, tensor in named_tensors(self.network)},
+            "network": self.average.live,
             "average": self.average.own, "optimizer": optimizer_tensors(self._optimizer), "random": random,
         }
         facts = {"step": self.step_count, "average_steps": self.average.steps, "rate_factor": self.rate_factor,

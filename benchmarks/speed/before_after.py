@@ -26,6 +26,7 @@ FIGURES = {  # name -> what `shusaku bench` measures, its overrides, and the key
     "rules_go": ("rules", ("game=go", "game.size=9"), "moves_per_s"),
     "rules_chess": ("rules", ("game=chess",), "moves_per_s"),
     "learner": ("learner", ("network=small", "learner.threads=1"), "rows_per_s"),
+    "preset_learner": ("learner", ("experiment=connect_four", "learner.threads=1"), "rows_per_s"),
     "append": ("replay", (), "appended_per_s"),
 }
 REDIS = "redis_append"  # the one figure that `shusaku bench` does not measure: the checkout's own script does

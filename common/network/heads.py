@@ -1,5 +1,7 @@
 """The heads of the network as torch modules; their parts have the names of `common.network.tower`."""
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -24,6 +26,28 @@ class Normed(nn.Module):
         return y
 
 
+def flatten_cells(y: Tensor) -> Tensor:
+    """[B, P, H, W] -> [B, P * H * W]; on a CPU the gradient comes back with the channels last, as y lies in memory.
+
+    ReLU's backward pass over two layouts takes ten times as long as over one, 4 of 53 ms of a step of connect four.
+    """
+    if y.device.type != "cpu" or not y.requires_grad:
+        return y.flatten(1)
+    flat: Tensor = _FlattenCells.apply(y)  # type: ignore[no-untyped-call]
+    return flat
+
+
+class _FlattenCells(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, y: Tensor) -> Tensor:  # type: ignore[override]
+        ctx.shape = y.shape
+        return y.flatten(1)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+        return gradient.reshape(ctx.shape).contiguous(memory_format=torch.channels_last)
+
+
 def make_policy_head(board: tuple[int, int], num_actions: int, config: NetworkConfig) -> nn.Module:
     """The policy head of the tower that `network.tower` names."""
     make = PlainPolicyHead if config.tower == "plain" else PolicyHead
@@ -43,7 +67,7 @@ class PolicyHead(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """[B, F, H, W] -> [B, A]."""
         y = F.relu(self.features(x))
-        y = y.flatten(2).transpose(1, 2) if self.is_by_cell else y.flatten(1)  # [B, H * W, P], [B, P * H * W]
+        y = y.flatten(2).transpose(1, 2) if self.is_by_cell else flatten_cells(y)  # [B, H * W, P], [B, P * H * W]
         logits: Tensor = self.output(y).flatten(1)  # [B, A]
         return logits
 
@@ -108,7 +132,7 @@ class NumbersHead(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """[B, F, H, W] -> [B, K]."""
         y = self.features(F.relu(self.layer(x))) if self.is_plain else F.relu(self.features(x))
-        y = F.relu(self.hidden(y.flatten(1)))
+        y = F.relu(self.hidden(flatten_cells(y)))
         numbers: Tensor = self.output(y).float()  # [B, K]
         return numbers
 

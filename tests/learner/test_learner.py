@@ -141,7 +141,7 @@ def test_the_average_follows_with_a_warm_up_and_holds_the_statistics() -> None:
             for _, tensor in named_tensors(network):
                 tensor.fill_(number)
         before = average.tensors()
-        average.update(network)
+        average.update()
         decay = min(0.5, (1 + step) / (10 + step))
         for name, array in average.tensors().items():
             np.testing.assert_allclose(array, decay * before[name] + (1 - decay) * number, rtol=1e-5)
@@ -239,7 +239,7 @@ def test_a_network_with_nan_is_neither_published_nor_saved() -> None:
     with torch.no_grad():
         next(learner.network.parameters())[0] = torch.nan
     assert learner.publish(1) is not None  # the average has not seen it
-    learner.average.update(learner.network)
+    learner.average.update()
     assert learner.publish(2) is None
     assert learner.refused_publications == 1
     with pytest.raises(Diverged):
@@ -255,7 +255,7 @@ def test_a_network_whose_answers_are_not_finite_is_not_published() -> None:
         for name, parameter in learner.network.named_parameters():
             if name.endswith("conv.weight"):
                 parameter.fill_(1e20)
-    learner.average.update(learner.network)
+    learner.average.update()
     assert not learner.answers_are_finite()
     assert learner.network.training, "as before"
     assert learner.publish(2) is None
