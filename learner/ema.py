@@ -17,7 +17,7 @@ class Average:
     def __init__(self, network: nn.Module, decay: float) -> None:
         self._decay = decay
         self.steps = 0
-        # The network's tensors, gone through once: to walk through its modules takes 3 ms, a fifteenth of a small step.
+        # The network's tensors, gone through once: a walk through its modules at each step is a few per cent of it.
         self.live: dict[str, Tensor] = {name: t.detach() for name, t in named_tensors(network)}
         # What is averaged: a later update changes these tensors.
         self.own = {name: t.clone() for name, t in self.live.items()}

@@ -426,7 +426,7 @@ class Config:
 # Settings of the search that records of earlier versions do not know: their defaults are what those were played with.
 ADDED_SETTINGS = (
     "rollout", "c_alphago", "rollout_share", "expand_after", "value_after", "prior_power", "virtual_loss",
-    "resign_below", "fpu", "target_temperature", "symmetries",
+    "resign_below", "fpu", "target_temperature", "symmetries", "score_share",
 )
 
 

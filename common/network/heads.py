@@ -29,7 +29,7 @@ class Normed(nn.Module):
 def flatten_cells(y: Tensor) -> Tensor:
     """[B, P, H, W] -> [B, P * H * W]; on a CPU the gradient comes back with the channels last, as y lies in memory.
 
-    ReLU's backward pass over two layouts takes ten times as long as over one, 4 of 53 ms of a step of connect four.
+    ReLU's backward pass over two layouts takes ten times as long as over one: 1.8 ms for 256 boards of 6 x 7, 32 filters.
     """
     if y.device.type != "cpu" or not y.requires_grad:
         return y.flatten(1)

@@ -54,7 +54,7 @@ def test_what_runs_have_measured_at_their_end_stands_beside_the_result(results: 
         {**study_run([], 1, 0.8), "final": final}, {**study_run(["a=1"], 1, 0.8), "final": {**final, "more": 1.0}},
         study_run(["a=1"], 2, 0.8)])
     rows = {row[0].strip("`"): row[5:8] for row in rows_of(at_equal_time())}
-    assert rows.pop("a=1") == ["", "80.0 %", ""], "one of the two has none"
+    assert rows.pop("a=1") == ["", "80.0 % (80.0 % – 80.0 %)", ""], "one of the two has none"
     assert list(rows.values()) == [["70.0 %", "80.0 %", "90.0 %"]]
 
 

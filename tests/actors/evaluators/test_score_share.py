@@ -94,19 +94,18 @@ def test_on_a_gpu_it_is_refused() -> None:
 
 @pytest.mark.parametrize(("words", "said"), [
     (["first.checkpoint=shipped", "first.search.score_share=0.6"], r"first\.search\.score_share=0\.6: must be"),
-    (["checkpoint=shipped", "search.score_share=-0.1"], r"search\.score_share=-0\.1: must be"),
+    (["checkpoint=shipped", "game=go", "game.size=9", "search.score_share=-0.1"], r"search\.score_share=-0\.1: must be"),
     (["search=policy_only", "search.score_share=0.1"], "policy_only does not read it"),
     (["search=alphago", "search.score_share=0.1"], "alphago does not read it"),
 ])
 def test_what_cannot_be_is_refused(words: list[str], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        compose(words)
+        open_network(compose(words), 4)
 
 
 def test_training_and_exact_sets_know_who_wins_alone() -> None:
-    config = compose(["experiment=go_9x9", "search.score_share=0.1"])
     with pytest.raises(UsageError, match=r"search\.score_share=0\.1: self-play learns who wins"):
-        check_self_play(config)
+        check_self_play(compose(["experiment=go_9x9", "search.score_share=0.1"]))
     with pytest.raises(UsageError, match=r"search\.score_share=0\.1: evaluate counts who wins"):
         evaluate(compose(["checkpoint=shipped", "game=connect_four", "search.score_share=0.1"]), False)
 
