@@ -94,7 +94,7 @@ def test_on_a_gpu_it_is_refused() -> None:
 
 @pytest.mark.parametrize(("words", "said"), [
     (["first.checkpoint=shipped", "first.search.score_share=0.6"], r"first\.search\.score_share=0\.6: must be"),
-    (["checkpoint=shipped", "game=go", "game.size=9", "search.score_share=-0.1"], r"search\.score_share=-0\.1: must be"),
+    (["checkpoint=shipped", "game=connect_four", "search.score_share=-0.1"], r"search\.score_share=-0\.1: must be"),
     (["search=policy_only", "search.score_share=0.1"], "policy_only does not read it"),
     (["search=alphago", "search.score_share=0.1"], "alphago does not read it"),
 ])
