@@ -17,6 +17,7 @@ from shusaku.common.config.schema import Config, config_hash
 from shusaku.common.errors import ResumeError, UsageError
 from shusaku.common.messages import GameRecord
 from shusaku.common.network import fingerprint
+from shusaku.common.network.row_labels import row_labels
 from shusaku.deploy.cli.overrides import compose
 from shusaku.deploy.local.driver import LocalRun
 from shusaku.deploy.match.match import run as match
@@ -77,8 +78,8 @@ class Cluster:
         control.begin(self.epoch, capacity=config.replay.capacity, max_bytes=1 << 25, actors=1, limit=-1)
         self.game = Game("connect_four")
         self.buffer: Any = make_buffer(
-            "redis", self.game, config.replay, batch_size=32, url=self.server.url, run_id=self.identity.run_id,
-            epoch=self.epoch, config_hash=config_hash(config),
+            "redis", self.game, config.replay, batch_size=32, labels=row_labels(self.game, config.learner),
+            url=self.server.url, run_id=self.identity.run_id, epoch=self.epoch, config_hash=config_hash(config),
         )
         self.control = control
         self.training = TrainingLoop(
