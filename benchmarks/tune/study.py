@@ -45,8 +45,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +58,7 @@ from optuna.trial import TrialState
 from benchmarks.lib import ROOT, machine, read_results, record
 from benchmarks.tune.foreign_load import MOST, ForeignLoad
 from benchmarks.tune.screening import FIRST_ROWS, effects, screening_runs, standard_error
-from shusaku.common.config.schema import Config
+from shusaku.common.config.schema import Config, leaves
 from shusaku.common.errors import UsageError
 from shusaku.common.metrics import read_metrics
 from shusaku.deploy.cli.overrides import compose
@@ -170,18 +169,10 @@ class Study:
 @functools.cache
 def digest_of(*words: str) -> str:
     """Of what these words ask for in a training.  Defaults are left out, so that a setting that is new changes none."""
-    defaults = dict(_flat(asdict(Config())))
-    asked = {key: value for key, value in _flat(asdict(compose(list(words))))
+    defaults = dict(leaves(Config()))
+    asked = {key: value for key, value in leaves(compose(list(words)))
              if defaults.get(key) != value and key not in OF_THE_RUN}
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
-
-
-def _flat(tree: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in tree.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 def _named(words: list[str]) -> str:

@@ -19,7 +19,7 @@ struct GrowingNode {
   double value_sum = 0;  // over `visits`, in double: floats lose what is added after some million visits
   double square_sum = 0;
   std::int32_t visits = 0;  // its own evaluation and all visits below it
-  float raw_value = 0;      // the network's, or the outcome if the game is over
+  float raw_value = 0;      // the network's, or what the end of the game is worth
   float visited_prior = 0;  // sum of the priors of the children
   std::uint32_t first_child = kNothing, next_sibling = kNothing;
   std::uint32_t first_block = kNothing;  // of the priors

@@ -37,7 +37,7 @@ struct Node {
   bool is_terminal_or_proven = false;  // nothing below it is searched
   std::int32_t visits = 0;             // its own evaluation and all visits below it
   float value_sum = 0;                 // over `visits`
-  float raw_value = 0;                 // the network's, or the outcome if the game is over
+  float raw_value = 0;                 // the network's, or what the end of the game is worth
   float visited_prior = 0;             // sum of the priors of visited edges
   float square_sum = 0;                // of the values in value_sum, if moves are chosen by their lower bound
   std::uint8_t proof = 0;              // 0: none; else 2 + the result under best play
