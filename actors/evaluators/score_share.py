@@ -58,16 +58,16 @@ class ScoreShare:
         return replace(evaluation, values=(1 - self._share) * evaluation.values + self._share * points)
 
 
-def share_score(
-    evaluators: Sequence[Any], game: Game, weights: Weights, inference: InferenceConfig, search: SearchConfig, key: str
-) -> list[Any]:
-    """The evaluators with the share of `search`; as they are if that is 0.  `key`: search | first.search.
+def score_heads(
+    weights: Weights, inference: InferenceConfig, search: SearchConfig, key: str
+) -> tuple[str, ...]:
+    """What evaluators must answer beside policy and value for the share of `search`.  `key`: search | first.search.
 
     UsageError if the network does not say the score, or is not asked about it.
     """
     share = score_share_of(search)
     if not share:
-        return list(evaluators)
+        return ()
     said = f"{key}.score_share={share:g}"
     if not has_head(weights.tensors, SCORE):
         raise UsageError(f"{said}: this network does not say the score; use one that has learned it "
@@ -75,7 +75,13 @@ def share_score(
                          "learner.publish_heads=[score]")
     if inference.is_on_gpu:
         raise UsageError(f"{said}: on a GPU the network is not asked about the score; use inference.device=cpu")
-    return [ScoreShare(evaluate, game, share) for evaluate in evaluators]
+    return (SCORE,)
+
+
+def share_score(evaluators: Sequence[Any], game: Game, search: SearchConfig) -> list[Any]:
+    """The evaluators, which answer `score_heads`, with the share of `search`; as they are if that is 0."""
+    share = score_share_of(search)
+    return [ScoreShare(evaluate, game, share) for evaluate in evaluators] if share else list(evaluators)
 
 
 def score_share_of(search: SearchConfig) -> float:

@@ -11,7 +11,7 @@ from shusaku.actors.arena.analysis_player import AnalysisPlayer
 from shusaku.actors.arena.players import Player, RandomPlayer, SearchPlayer
 from shusaku.actors.evaluators.dummies import UniformEvaluator
 from shusaku.actors.evaluators.factory import BUCKET_SIZES, make_bucketed_evaluator
-from shusaku.actors.evaluators.score_share import SCORE, score_share_of, share_score
+from shusaku.actors.evaluators.score_share import score_heads, score_share_of, share_score
 from shusaku.actors.opponents.player import EnginePlayer
 from shusaku.actors.opponents.session import MOVE_LIMIT, EngineSettings
 from shusaku.common._core import Game
@@ -229,18 +229,18 @@ class _SeatMaker:
         precision = _player_config(config, key).precision or config.inference.precision
         inference = replace(config.inference, precision=precision)
         weights = with_scales(inference, game, network, weights)
-        share = score_share_of(search)
+        heads = score_heads(weights, inference, search, f"{key}.search")
         made = []
         for _ in range(self.at_once if keeps_tree else self.threads):
-            evaluator = make_bucketed_evaluator(game, inference, network, most, heads=(SCORE,) if share else (),
+            evaluator = make_bucketed_evaluator(game, inference, network, most, heads=heads,
                                                 sizes=SIZES if keeps_tree else BUCKET_SIZES)
             evaluator.load(weights)
             made.append(evaluator)
-        evaluators = share_score(made, game, weights, inference, search, f"{key}.search")
+        evaluators = share_score(made, game, search)
         what = "untrained" if name == "random" else f"version {weights.version}, step {weights.step:,}"
         metadata = {"version": weights.version, "step": weights.step, "precision": made[0].precision}
         text = f"{what}; {search.policy}, {self._limit(key)}; {metadata['precision']}"
-        if share:
+        if share := score_share_of(search):
             metadata["score_share"] = share
             text += f"; {share:g} of its values are points"
         if keeps_tree:

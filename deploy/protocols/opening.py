@@ -7,7 +7,7 @@ from functools import partial
 
 from shusaku.actors.analysis.analysis import Analysis
 from shusaku.actors.evaluators.factory import make_bucketed_evaluator
-from shusaku.actors.evaluators.score_share import DescribedEvaluate, share_score
+from shusaku.actors.evaluators.score_share import DescribedEvaluate, score_heads, share_score
 from shusaku.common._core import Game
 from shusaku.common.config.rule import raise_first
 from shusaku.common.config.schema import Config
@@ -77,13 +77,14 @@ def open_network(config: Config, leaves: int, default_game: str = "") -> OpenedN
     search = replace(chosen.search, simulations=simulations)
     weights = with_scales(config.inference, game, chosen.network, chosen.weights)
     rows = leaves * rows_a_step(replace_read(search, leaves=1), game.num_symmetries)
+    score_heads(weights, config.inference, search, "search")  # refused before anything is made
     evaluators = []
     for _ in range(engine.threads or len(os.sched_getaffinity(0))):
         evaluator = make_bucketed_evaluator(game, config.inference, chosen.network, rows, sizes=SIZES,
                                             heads=published_heads(weights.tensors))
         evaluator.load(weights)
         evaluators.append(evaluator)
-    evaluators = share_score(evaluators, game, weights, config.inference, search, "search")
+    evaluators = share_score(evaluators, game, search)
     return OpenedNetwork(game, chosen, tuple(evaluators), search, (*chosen.notes, *_notes(search)))
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from shusaku.actors.analysis.analysis import Analysis, Limits
-from shusaku.actors.evaluators.score_share import ScoreShare, share_score
+from shusaku.actors.evaluators.score_share import ScoreShare, score_heads, share_score
 from shusaku.common._core import Game, Position, SearchBatch
 from shusaku.common.config.rules import check_self_play
 from shusaku.common.config.schema import InferenceConfig
@@ -80,16 +80,24 @@ def test_a_network_without_a_score_is_refused() -> None:
     config = compose(["game=connect_four"])
     weights = find_weights(config, "checkpoint", "shipped").weights
     with pytest.raises(UsageError, match=r"^search\.score_share=0\.2: this network does not say the score"):
-        share_score([], Game("connect_four"), weights, InferenceConfig(), PuctConfig(score_share=0.2), "search")
+        score_heads(weights, InferenceConfig(), PuctConfig(score_share=0.2), "search")
     for search in (PuctConfig(), make_search("policy_only")):
-        assert share_score([1, 2], Game("connect_four"), weights, InferenceConfig(), search, "search") == [1, 2]
+        assert score_heads(weights, InferenceConfig(), search, "search") == ()
+        assert share_score([1, 2], Game("connect_four"), search) == [1, 2]
+    for player in ("first", "second"):
+        other = "second" if player == "first" else "first"
+        with pytest.raises(UsageError, match=rf"^{player}\.search\.score_share=0\.2: this network does not say"):
+            run(compose([f"{player}.checkpoint=shipped", f"{player}.search.score_share=0.2", f"{other}.engine=random",
+                         "game=connect_four", "games=2"]), False)
+    with pytest.raises(UsageError, match=r"^search\.score_share=0\.2: this network does not say the score"):
+        open_network(compose(["checkpoint=shipped", "game=connect_four", "search.score_share=0.2"]), 4)
 
 
 def test_on_a_gpu_it_is_refused() -> None:
     weights = find_weights(compose(["game=go", "game.size=9"]), "checkpoint", "shipped").weights
     with pytest.raises(UsageError, match=r"first\.search\.score_share=0\.2: on a GPU"):
-        share_score([], Game("go", {"size": 9}), weights, InferenceConfig(device="cuda", placement="server"),
-                    PuctConfig(score_share=0.2), "first.search")
+        score_heads(weights, InferenceConfig(device="cuda", placement="server"), PuctConfig(score_share=0.2),
+                    "first.search")
 
 
 @pytest.mark.parametrize(("words", "said"), [
