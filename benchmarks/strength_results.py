@@ -14,6 +14,9 @@ from benchmarks.tune.study import Study
 RUN = re.compile(r"(?P<game>\w+) (?P<minutes>[\d.]+) minutes seed (?P<seed>\d+)")
 MATCH = re.compile(r", (?P<simulations>\d+) simulations against (?P<reference>.+)")
 
+ALSO_MEASURED = {"policy.optimal": "network alone", "search_64.optimal": "64 simulations",
+                 "search_400.optimal": "400 simulations"}  # at the end of a run, where older lines have nothing
+
 
 def screenings() -> str:
     """What each setting of each screening is worth, once all of its runs are made."""
@@ -28,11 +31,15 @@ def screenings() -> str:
             texts.append(f"{what}: {len(lines)} of {len(found)} runs are made.\n\n{sources(lines)}")
             continue
         values = [100 * line["value"] for line in lines]
-        worth = effects(screening_runs(len(study.screen)), values)
-        error = standard_error(worth)
-        rows = [(f"`{' '.join(words)}`", f"{effect:+.1f}", f"{abs(effect) / error:.1f}" if error else "")
-                for effect, words in sorted(zip(worth, study.screen, strict=True), key=lambda item: -item[0])]
-        header = ("setting", f"points more, ± {error:.1f}", "of that error")
+        measured = {study.metric: values} | {
+            heading: [100 * line["final"][name] for line in lines] for name, heading in ALSO_MEASURED.items()
+            if name != study.metric and all(name in line.get("final", ()) for line in lines)}
+        worth = {heading: effects(screening_runs(len(study.screen)), column) for heading, column in measured.items()}
+        header = ("setting", *(f"{heading}: points more, ± {standard_error(column):.1f}"
+                               for heading, column in worth.items()))
+        order = sorted(range(len(study.screen)), key=lambda setting: -worth[study.metric][setting])
+        rows = [(f"`{' '.join(study.screen[setting])}`", *(f"{column[setting]:+.1f}" for column in worth.values()))
+                for setting in order]
         texts.append(f"{what}; {len(lines)} runs, {min(values):.1f} to {max(values):.1f} %.\n\n"
                      f"{table(header, rows)}\n\n{sources(lines)}")
     return "\n\n".join(texts)

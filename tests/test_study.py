@@ -175,12 +175,12 @@ def test_disturbed_runs_are_made_again_and_not_counted(
         made(study(tmp_path, seeds=[1], choices={"x": [[]]}), tmp_path / "others", 0, trainer)
 
 
-def test_matches_against_a_frozen_network(tmp_path: Path, trainer: list[str]) -> None:
-    asked = study(tmp_path, seeds=[4], metric="match", reference="runs/frozen", match=["games=20"], choices={"x": [[]]})
+def test_matches(tmp_path: Path, trainer: list[str]) -> None:
+    asked = study(tmp_path, seeds=[4], metric="match", match=["second.engine=mcts", "games=20"], choices={"x": [[]]})
     [row] = made(asked, tmp_path / "runs", 0, trainer)
     assert row["median"] == 0.75
     assert calls(tmp_path)[1].startswith("match first.checkpoint=")
-    assert calls(tmp_path)[1].endswith("second.checkpoint=runs/frozen games=20 --json")
+    assert calls(tmp_path)[1].endswith("second.engine=mcts games=20 --json")
 
 
 @pytest.mark.parametrize(("tree", "said"), [
@@ -192,7 +192,8 @@ def test_matches_against_a_frozen_network(tmp_path: Path, trainer: list[str]) ->
     ({"each": ["learner.optimizer=muon"]}, "list of lists"),
     ({"each": [[]], "choices": {"x": [[]]}}, "takes the place of choices"),
     ({"choices": {"x": [[]]}, "ranges": {"learner.learning_rate": {"low": 1e-5, "high": 1e-3}}}, "either choices"),
-    ({"choices": {"x": [[]]}, "metric": "match"}, "needs a reference"),
+    ({"choices": {"x": [[]]}, "metric": "match"}, "against whom"),
+    ({"choices": {"x": [[]]}, "match": ["games=20"]}, "other metrics take none"),
 ])
 def test_a_file_that_cannot_be_meant_is_refused(tree: dict[str, Any], said: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=said):

@@ -9,8 +9,7 @@ The file says what is compared:
     minutes: 10                           # of training, for each run
     seeds: [1, 2, 3]                      # the median over their runs is what a trial is worth
     metric: search_64.optimal             # of the measurement at the end of a run; or `match`, a share of points
-    reference: runs/frozen                # match: the network that each run's one meets,
-    match: [games=200, search.simulations=64]  # with these words
+    match: [second.engine=mcts, games=200]  # words of that match, in which each run's network is the first player
     choices:                              # every combination is tried; a list of words has several settings at once
       value label: [[], [learner.root_value_share=0.5]]
     each:                                 # or, instead of choices: nothing of this, and each of these lists alone
@@ -68,7 +67,7 @@ FINAL = "final_strength"  # source of the metrics at the end of a run
 LOOK_SECONDS = 3.0  # at the machine before a study
 AGAIN = 3  # runs of a seed until one is not disturbed
 COUNTS = ("games", "rows", "steps", "evaluations")  # of a run, shown beside its time
-KEYS = {"base", "minutes", "seeds", "metric", "reference", MATCH, "choices", "each", "screen", "ranges"}
+KEYS = {"base", "minutes", "seeds", "metric", MATCH, "choices", "each", "screen", "ranges"}
 OF_THE_RUN = ("experiment", "run.dir", "run.name", "run.seed", "run.minutes")  # settings that a study gives itself
 RUNS_FILE = "study_runs.jsonl"
 
@@ -82,8 +81,7 @@ class Study:
     minutes: float
     metric: str
     seeds: list[int] = field(default_factory=lambda: [1, 2, 3])
-    reference: str = ""
-    match: list[str] = field(default_factory=lambda: ["games=200", "search.simulations=64"])
+    match: list[str] = field(default_factory=list)
     choices: dict[str, list[list[str]]] = field(default_factory=dict)
     screen: list[list[str]] = field(default_factory=list)
     ranges: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -107,13 +105,14 @@ class Study:
                              "is on in each run, or ranges that Optuna draws from")
         if study.screen:
             study._check_screen(path, "seeds" in tree)
-        if (study.metric == MATCH) != bool(study.reference):
-            raise UsageError(f"{path}: metric: match needs a reference, and other metrics take none")
+        if (study.metric == MATCH) != bool(study.match):
+            raise UsageError(f"{path}: metric: match needs match, the words that say against whom, and other metrics "
+                             "take none")
         for words, _ in study.screening():
-            compose([*study.base, *words])
+            digest_of(*study.base, *words)  # refuses settings that do not exist, and remembers the others
         for parameters in study.combinations() or (
                 [{key: limits["low"] for key, limits in study.ranges.items()}] if study.ranges else []):
-            compose([*study.base, *study.words(parameters)])
+            digest_of(*study.base, *study.words(parameters))
         return study
 
     def _check_screen(self, path: Path, has_seeds: bool) -> None:
@@ -144,7 +143,7 @@ class Study:
 
         So a preset that has changed makes other runs, and runs of before are found by a base that says what it was.
         """
-        against = {"reference": self.reference, MATCH: self.match} if self.reference else {}
+        against = {MATCH: self.match} if self.match else {}
         return {"base_settings": digest_of(*self.base), "settings": digest_of(*self.base, *words),
                 "minutes": self.minutes, "metric": self.metric, **against, "seed": seed}
 
@@ -276,7 +275,7 @@ class Runs:
     def _measure(self, folder: Path, final: dict[str, float]) -> float:
         study = self._study
         if study.metric == MATCH:
-            command = [MATCH, f"first.checkpoint={folder}", f"second.checkpoint={study.reference}", *study.match]
+            command = [MATCH, f"first.checkpoint={folder}", *study.match]
             return float(self._call(command)[1]["score"])
         if study.metric not in final:
             sys.exit(f"metric: {study.metric}: no run reports it at its end, only {', '.join(final) or 'nothing'}")

@@ -16,6 +16,7 @@ PROVENANCE = {"command": "c", "machine": "2 cores of X, 2.6 GHz", "commit": "abc
 @pytest.fixture
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(lib, "RESULTS", tmp_path)
+    monkeypatch.setattr(strength_results, "ROOT", tmp_path)  # of the studies
     return tmp_path
 
 
@@ -65,14 +66,11 @@ def test_a_preset_that_has_changed_is_another_one(results: Path) -> None:
     assert [row[-1] for row in rows_of(at_equal_time())] == ["+3.0", "", "", "-1.0"]
 
 
-def test_a_screening_has_a_row_for_each_setting_once_all_its_runs_are_there(
-    results: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_screening_has_a_row_for_each_setting_once_all_its_runs_are_there(results: Path) -> None:
     folder = results / "benchmarks" / "tune" / "studies"
     folder.mkdir(parents=True)
     (folder / "s.yaml").write_text("base: [game=connect_four]\nminutes: 5\nmetric: m\n"
                                    "screen: [[learner.batch_size=64], [network.squeeze=4]]\n")
-    monkeypatch.setattr(strength_results, "ROOT", results)
     study = Study.read(folder / "s.yaml")
     lines = [{**study_run(words, seed, 0.5 + 0.1 * ("network.squeeze=4" in words) + 0.001 * seed),
               **study.identity(words, seed)} for words, seed in study.screening()]
@@ -83,6 +81,11 @@ def test_a_screening_has_a_row_for_each_setting_once_all_its_runs_are_there(
     assert rows[0].startswith("| `network.squeeze=4` | +")
     assert rows[1].startswith("| `learner.batch_size=64` |")
     assert rows_of(at_equal_time()) == [], "runs of a screening are no trials of their own"
+    for line in lines:
+        line["final"] = {"policy.optimal": 0.4 + 0.2 * ("learner.batch_size=64" in line["words"])}
+    write(results / "study_runs.jsonl", lines)
+    rows_also = rows_of(screenings().partition("\n\n")[2])
+    assert [row[2] for row in rows_also] == ["+0.0", "+20.0"], "what else all of them measured has a column"
 
 
 def test_a_game_has_a_row_for_each_reference_and_number_of_minutes(results: Path) -> None:
