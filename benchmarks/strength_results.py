@@ -31,15 +31,19 @@ def screenings() -> str:
             texts.append(f"{what}: {len(lines)} of {len(found)} runs are made.\n\n{sources(lines)}")
             continue
         values = [100 * line["value"] for line in lines]
-        measured = {study.metric: values} | {
+        measured = {ALSO_MEASURED.get(study.metric, study.metric): values} | {
             heading: [100 * line["final"][name] for line in lines] for name, heading in ALSO_MEASURED.items()
             if name != study.metric and all(name in line.get("final", ()) for line in lines)}
-        worth = {heading: effects(screening_runs(len(study.screen)), column) for heading, column in measured.items()}
+        runs = screening_runs(len(study.screen))
+        worth = {heading: effects(runs, column) for heading, column in measured.items()}
+        mean_rows = statistics.mean(line["rows"] for line in lines)
+        more_rows = effects(runs, [100 * line["rows"] / mean_rows for line in lines])
+        by_metric = next(iter(worth.values()))
         header = ("setting", *(f"{heading}: points more, ± {standard_error(column):.1f}"
-                               for heading, column in worth.items()))
-        order = sorted(range(len(study.screen)), key=lambda setting: -worth[study.metric][setting])
-        rows = [(f"`{' '.join(study.screen[setting])}`", *(f"{column[setting]:+.1f}" for column in worth.values()))
-                for setting in order]
+                               for heading, column in worth.items()), "rows more")
+        rows = [(f"`{' '.join(study.screen[setting])}`", *(f"{column[setting]:+.1f}" for column in worth.values()),
+                 f"{more_rows[setting]:+.0f} %")
+                for setting in sorted(range(len(study.screen)), key=lambda setting: -by_metric[setting])]
         texts.append(f"{what}; {len(lines)} runs, {min(values):.1f} to {max(values):.1f} %.\n\n"
                      f"{table(header, rows)}\n\n{sources(lines)}")
     return "\n\n".join(texts)

@@ -85,7 +85,7 @@ def test_a_screening_has_a_row_for_each_setting_once_all_its_runs_are_there(resu
         line["final"] = {"policy.optimal": 0.4 + 0.2 * ("learner.batch_size=64" in line["words"])}
     write(results / "study_runs.jsonl", lines)
     rows_also = rows_of(screenings().partition("\n\n")[2])
-    assert [row[2] for row in rows_also] == ["+0.0", "+20.0"], "what else all of them measured has a column"
+    assert [row[2:] for row in rows_also] == [["+0.0", "+0 %"], ["+20.0", "+0 %"]], "what all of them measured"
 
 
 def test_a_game_has_a_row_for_each_reference_and_number_of_minutes(results: Path) -> None:
