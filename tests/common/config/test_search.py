@@ -116,7 +116,8 @@ GO_ZERO_AT_1E2D214 = [
 
 
 @pytest.mark.parametrize(("argv", "digest"), [
-    (["experiment=connect_four"], "bcf65733c219920f"), (["game=tic_tac_toe"], "c0bfe7e9782b06b8"),
+    (["experiment=connect_four", "search.proven_results=false"], "bcf65733c219920f"),  # the preset as it was then
+    (["game=tic_tac_toe"], "c0bfe7e9782b06b8"),
     (["game=tic_tac_toe", "search=katago", "search.reuse=true", "search.simulations=32"], "d026ce9cf552e06e"),
     (["experiment=othello_6x6"], "1cdb2d03e9086d0b"), (GO_ZERO_AT_1E2D214, "20aeb8c8e647f344"),
     (["game=hex", "search=mcts", "learner.enabled=false", "search.c_uct=2"], "9286ae52f774936e"),

@@ -146,10 +146,12 @@ def test_the_presets_of_alphazero_hold_its_values(name: str, planes: tuple[int, 
 def test_an_explicit_choice_wins_over_the_experiment() -> None:
     config = compose(["experiment=connect_four", "network=large", "search=gumbel", "game=connect_four"])
     assert (config.network.filters, config.network.blocks, config.game.name) == (256, 19, "connect_four")
-    assert config.search == GumbelConfig(simulations=32, value_scale=0.5, rescale_values=False)
+    assert config.search == GumbelConfig(
+        simulations=32, value_scale=0.5, rescale_values=False, proven_results=True)
     config = compose(["experiment=connect_four", "search=puct"])  # the experiment's own search is gumbel
-    assert config.search == PuctConfig(simulations=32)
-    assert compose(["experiment=connect_four", "search.policy=puct"]).search == PuctConfig(simulations=32)
+    both_read = PuctConfig(simulations=32, proven_results=True)
+    assert config.search == both_read
+    assert compose(["experiment=connect_four", "search.policy=puct"]).search == both_read
 
 
 @pytest.mark.parametrize(("argv", "value"), [
