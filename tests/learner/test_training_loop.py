@@ -137,7 +137,7 @@ def test_the_age_of_samples_is_counted_over_a_restart(tmp_path: Path) -> None:
     # Version 0, which the index does not know, played all rows: they are as old as the first version, of step 0.
     published = (stopped.step // 5 + 1) * 5
     assert metrics["sample_age_steps_max"] == published
-    assert stopped.step < metrics["sample_age_steps"] < published
+    assert stopped.step + 1 <= metrics["sample_age_steps"] <= published  # one step alone may lie between the two
     assert metrics["sample_age_versions_max"] == metrics["sample_age_versions"] == stopped.version + 1
 
 

@@ -257,7 +257,8 @@ def test_a_setting_that_the_policy_does_not_read_is_refused(choice: str, setting
 
 def test_what_a_policy_lacks_can_be_switched_off() -> None:
     argv = ["search=gumbel", "search.noise=false", "search.reuse=false", "search.graph=false", "search.leaves=1"]
-    assert compose(argv).search == GumbelConfig(simulations=32, value_scale=0.5, rescale_values=False, proven_results=True)
+    assert compose(argv).search == GumbelConfig(
+        simulations=32, value_scale=0.5, rescale_values=False, proven_results=True)
 
 
 def test_a_preset_of_ones_own_is_held_to_its_policy(tmp_path: Path) -> None:
