@@ -15,7 +15,7 @@ RUN = re.compile(r"(?P<game>\w+) (?P<minutes>[\d.]+) minutes seed (?P<seed>\d+)"
 MATCH = re.compile(r", (?P<simulations>\d+) simulations against (?P<reference>.+)")
 
 ALSO_MEASURED = {"policy.optimal": "network alone", "search_64.optimal": "64 simulations",
-                 "search_400.optimal": "400 simulations"}  # at the end of a run, where older lines have nothing
+                 "search_400.optimal": "400 simulations"}  # at the end of a run; the oldest lines have none
 
 
 def screenings() -> str:
