@@ -39,8 +39,9 @@ def screenings() -> str:
         mean_rows = statistics.mean(line["rows"] for line in lines)
         more_rows = effects(runs, [100 * line["rows"] / mean_rows for line in lines])
         by_metric = next(iter(worth.values()))
-        header = ("setting", *(f"{heading}: points more, ± {standard_error(column):.1f}"
-                               for heading, column in worth.items()), "rows more")
+        errors = {heading: standard_error(column) for heading, column in worth.items()}
+        header = ("setting", *(f"{heading}: points more, ± {error:.{1 if error >= 0.1 else 2}f}"
+                               for heading, error in errors.items()), "rows more")
         rows = [(f"`{' '.join(study.screen[setting])}`", *(f"{column[setting]:+.1f}" for column in worth.values()),
                  f"{more_rows[setting]:+.0f} %")
                 for setting in sorted(range(len(study.screen)), key=lambda setting: -by_metric[setting])]
