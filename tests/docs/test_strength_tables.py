@@ -125,7 +125,7 @@ def test_the_elo_of_a_run_is_kept_with_its_picture(results: Path, monkeypatch: p
     assert rows_of(elo_over_minutes()) == [[
         "hex_7", "20", "20", "500 at 5", "1000 at 10", "2000 at 20", "+6000 ± 0",
         "[picture](../images/elo/hex_7_20.png)"]]
-    assert (results / "docs/images/elo/hex_7_20.png").read_bytes() == (run / "elo.png").read_bytes()
+    assert (results / "docs" / "images" / "elo" / "hex_7_20.png").read_bytes() == (run / "elo.png").read_bytes()
     assert rows_of(every_game()) == [], "a curve is no result of that table"
 
 
