@@ -47,7 +47,10 @@ class Go {
   static constexpr int kMaxPlies = Position::kMaxPlies;
 
   explicit Go(const Params& params)
-      : board_(int(std::get<std::int64_t>(params.at("size")))), stones_(board_), alphago_(board_), liberty_planes_(board_) {
+      : board_(int(std::get<std::int64_t>(params.at("size")))),
+        stones_(board_),
+        alphago_(board_),
+        liberty_planes_(board_) {
     size_ = board_.size;
     num_cells_ = size_ * size_;
     komi_ = float(std::get<double>(params.at("komi")));

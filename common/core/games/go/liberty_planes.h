@@ -1,5 +1,6 @@
-// A few planes that say what a small network finds out slowly: how close to capture each chain is, and where ko, superko
-// and the ban on suicide forbid a play.  KataGo's network sees the same (cpp/neuralnet/nninputs.cpp, features 3 to 6).
+// A few planes that say what a small network finds out slowly: how close to capture each chain is, and where ko,
+// superko and the ban on suicide forbid a play.  KataGo's network sees the same (cpp/neuralnet/nninputs.cpp, features 3
+// to 6).
 //
 //   0-1  stones of the player to move, of the opponent
 //   2-4  stones of chains with one, two, three liberties
