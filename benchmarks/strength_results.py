@@ -1,4 +1,4 @@
-"""Tables about methods at equal time, many and one; about every game after its minutes; about playing for points."""
+"""Tables about methods at equal time, many and one; every game after its minutes, and its Elo on the way; points."""
 
 import re
 import statistics
@@ -12,6 +12,8 @@ from benchmarks.tune.screening import effects, screening_runs, standard_error
 from benchmarks.tune.study import Study
 
 RUN = re.compile(r"(?P<game>\w+) (?P<minutes>[\d.]+) minutes seed (?P<seed>\d+)")
+TABLE_FILE = "strength_table.jsonl"
+CURVE = ", Elo over minutes"
 MATCH = re.compile(r", (?P<simulations>\d+) simulations against (?P<reference>.+)")
 
 ALSO_MEASURED = {"policy.optimal": "network alone", "search_64.optimal": "64 simulations",
@@ -39,8 +41,9 @@ def screenings() -> str:
         mean_rows = statistics.mean(line["rows"] for line in lines)
         more_rows = effects(runs, [100 * line["rows"] / mean_rows for line in lines])
         by_metric = next(iter(worth.values()))
-        header = ("setting", *(f"{heading}: points more, ± {standard_error(column):.1f}"
-                               for heading, column in worth.items()), "rows more")
+        errors = {heading: standard_error(column) for heading, column in worth.items()}
+        header = ("setting", *(f"{heading}: points more, ± {error:.{1 if error >= 0.1 else 2}f}"
+                               for heading, error in errors.items()), "rows more")
         rows = [(f"`{' '.join(study.screen[setting])}`", *(f"{column[setting]:+.1f}" for column in worth.values()),
                  f"{more_rows[setting]:+.0f} %")
                 for setting in sorted(range(len(study.screen)), key=lambda setting: -by_metric[setting])]
@@ -105,14 +108,14 @@ def _final(runs: list[Line], name: str) -> str:
 
 def every_game() -> str:
     """Each game after its minutes of training, against its references: medians over the seeds."""
-    lines = read_results("strength_table.jsonl")
-    newest: dict[str, Line] = {line["name"]: line for line in lines}
+    newest: dict[str, Line] = {line["name"]: line for line in read_results(TABLE_FILE)
+                               if not line["name"].endswith(CURVE)}
     found: dict[tuple[str, float, str, str], list[tuple[str, float]]] = defaultdict(list)
     trained: dict[tuple[str, float], list[Line]] = defaultdict(list)
     for name, line in newest.items():
         run = RUN.match(name)
         if run is None:
-            raise LookupError(f"strength_table.jsonl: {name!r} names no game, minutes and seed")
+            raise LookupError(f"{TABLE_FILE}: {name!r} names no game, minutes and seed")
         key, rest, [result] = (run["game"], float(run["minutes"])), name[run.end():], line["runs"]
         if rest == " exactly":
             found[*key, "exact results", "network alone"].append((run["seed"], result["policy"]["optimal"]))
@@ -131,6 +134,31 @@ def every_game() -> str:
                      reference, simulations, str(len(results)), _spread([value for _, value in results])))
     header = ("game", "minutes", "rows", "steps", "measured by", "simulations", "seeds", "optimal moves, or score")
     return f"{table(header, rows)}\n\n{sources(newest.values())}"
+
+
+def elo_over_minutes() -> str:
+    """How the Elo of each run of that table rose, and its picture: of seeds, the newest."""
+    newest: dict[tuple[str, str], Line] = {}
+    for line in read_results(TABLE_FILE):
+        if line["name"].endswith(CURVE) and (run := RUN.match(line["name"])):
+            newest[run["game"], run["minutes"]] = line
+    rows = []
+    for (game, minutes), line in newest.items():
+        parts = [[point for point in line["points"] if point[0] <= part * float(minutes)][-1:]
+                 for part in (0.25, 0.5, 1)]
+        slope = line.get("slope")
+        rows.append((game, minutes, str(len(line["points"])),
+                     *(f"{point[0][1]:.0f} at {point[0][0]:.0f}" if point else "" for point in parts),
+                     f"{slope[0]:+d} ± {2 * slope[1]}" if slope else "too few",
+                     f"[picture](../images/{elo_picture(game, minutes)})"))
+    header = ("game", "minutes", "versions rated", "Elo in the first quarter, at minute", "in the first half",
+              "at the end", "Elo an hour, second half", "")
+    return f"{table(header, rows)}\n\n{sources(newest.values())}" if rows else "Not measured yet."
+
+
+def elo_picture(game: str, minutes: str) -> str:
+    """The file of a run's picture, from docs/images."""
+    return f"elo/{game}_{minutes}.png"
 
 
 def score_share() -> str:
@@ -156,4 +184,4 @@ def _exact_share(value: float) -> str:
     return f"{100 * value:.2f} %" if 0.9995 <= value < 1 else share(value)
 
 
-BLOCKS: tuple[Callable[[], str], ...] = (screenings, at_equal_time, every_game, score_share)
+BLOCKS: tuple[Callable[[], str], ...] = (screenings, at_equal_time, every_game, elo_over_minutes, score_share)

@@ -271,3 +271,8 @@ def test_the_error_of_an_effect_comes_from_those_that_are_noise() -> None:
 def test_a_screening_that_cannot_be_is_refused(tmp_path: Path, tree: dict[str, Any], reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
         study(tmp_path, **tree)
+
+
+def test_a_study_that_does_not_exist_is_named_with_where_studies_are(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"absent\.yaml: no such file; .* benchmarks/tune/studies"):
+        Study.read(tmp_path / "absent.yaml")

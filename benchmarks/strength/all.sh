@@ -29,6 +29,7 @@ fairy() {  # VARIANT
   match "Fairy-Stockfish 0" 100 second.engine=usi second.command=fairy-stockfish second.nodes=1000 \
     "second.options={UCI_Variant: $1, Skill Level: 0}"
 }
+curve() { recorded "$label, Elo over minutes" || .venv/bin/python -m benchmarks.strength.elo_curve "$label" "$run"; }
 exact() { once "$label exactly" evaluate checkpoint="$run"; }
 random_mover() { match "a random mover" 100 second.engine=random; }
 
@@ -44,6 +45,7 @@ for game in $games; do
       simulations=64
       label="$game $minutes_scaled minutes seed $seed" run="runs/strength/$game-$minutes_scaled-$seed"
       once "$label" train experiment="$game" run.dir="$run" run.minutes="$minutes_scaled" run.seed="$seed"
+      if [ -e "$run/elo.json" ]; then curve; fi
       case $game in
       tic_tac_toe | connect_four) exact ;;
       othello_6x6)

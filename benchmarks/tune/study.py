@@ -89,6 +89,8 @@ class Study:
     @classmethod
     def read(cls, path: Path) -> "Study":
         """UsageError with what is wrong in the file, settings that do not exist included."""
+        if not path.is_file():
+            raise UsageError(f"{path}: no such file; a study is a YAML file, such as those in benchmarks/tune/studies")
         tree = yaml.safe_load(path.read_text())
         if not isinstance(tree, dict) or not {"base", "minutes", "metric"} <= tree.keys() <= KEYS:
             raise UsageError(f"{path}: a study has base, minutes and metric, and of the others only "

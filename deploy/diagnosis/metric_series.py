@@ -55,12 +55,16 @@ class MetricSeries:
     def slope(self, source: str, name: str) -> Slope | None:
         """Over the second half of the training time; None with fewer than four measurements there."""
         points = self.points(source, name)
-        points = points[points[:, 0] >= 0.5 * self.seconds]
-        hours, values = points[:, 0] / 3600, points[:, 1]
-        if len(points) < 4 or np.ptp(hours) == 0:
-            return None
-        centred = hours - hours.mean()
-        spread = float((centred**2).sum())
-        per_hour = float((centred * values).sum()) / spread
-        residuals = values - values.mean() - per_hour * centred
-        return Slope(per_hour, float(np.sqrt((residuals**2).sum() / (len(points) - 2) / spread)), len(points))
+        return slope_of(points[points[:, 0] >= 0.5 * self.seconds])
+
+
+def slope_of(points: NDArray[np.float64]) -> Slope | None:
+    """Of [K, 2] seconds and values; None with fewer than four."""
+    hours, values = points[:, 0] / 3600, points[:, 1]
+    if len(points) < 4 or np.ptp(hours) == 0:
+        return None
+    centred = hours - hours.mean()
+    spread = float((centred**2).sum())
+    per_hour = float((centred * values).sum()) / spread
+    residuals = values - values.mean() - per_hour * centred
+    return Slope(per_hour, float(np.sqrt((residuals**2).sum() / (len(points) - 2) / spread)), len(points))

@@ -82,10 +82,15 @@ def _go_names(planes: str) -> Iterator[str]:
             return
     elif planes == "tutorial":
         yield from ("own stones", "opponent's stones", "empty points", "last move", "the move before", "legal plays")
+    elif planes == "liberties":
+        yield from ("own stones", "opponent's stones", "chains with 1 liberty", "chains with 2 liberties",
+                    "chains with 3 liberties", "forbidden plays", "last move", "the move before",
+                    "the last move was a pass")
     else:
         yield from (f"{owner} stones, {_ago(plies)}" for owner in ("own", "opponent's") for plies in range(8))
-    yield "whose turn (1: Black, 0: White)"
-    if planes == "komi":
+    if planes != "liberties":
+        yield "whose turn (1: Black, 0: White)"
+    if planes in ("komi", "liberties"):
         yield "komi for the player to move, over 20"
 
 

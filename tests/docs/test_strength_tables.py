@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 from benchmarks import lib, strength_results
-from benchmarks.strength_results import at_equal_time, every_game, screenings
+from benchmarks.strength import elo_curve
+from benchmarks.strength_results import at_equal_time, elo_over_minutes, every_game, screenings
 from benchmarks.tune.study import Study
+from shusaku.actors.arena.rating_log import EloCurve, EloPoint
+from shusaku.deploy.run.elo_files import write_curve
 
 PROVENANCE = {"command": "c", "machine": "2 cores of X, 2.6 GHz", "commit": "abc", "date": "2026-11-28"}
 
@@ -107,3 +110,28 @@ def test_a_name_that_says_no_run_is_an_error(results: Path) -> None:
     write(results / "strength_table.jsonl", [{"name": "something else", "runs": [{}]}])
     with pytest.raises(LookupError, match="something else"):
         every_game()
+
+
+def test_the_elo_of_a_run_is_kept_with_its_picture(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(elo_curve, "ROOT", results)
+    (results / "docs" / "images").mkdir(parents=True)
+    run = results / "run"
+    run.mkdir()
+    elo = {60 * minute: 100.0 * minute for minute in range(1, 21)}  # 6,000 an hour
+    curve = EloCurve(tuple(EloPoint(1, 10, seconds, value, value - 50, value + 50) for seconds, value in elo.items()),
+                     {"random mover": 0.0})
+    write_curve(run, curve, "hex_7")
+    elo_curve.keep("hex_7 20 minutes seed 1", run, "c")
+    assert rows_of(elo_over_minutes()) == [[
+        "hex_7", "20", "20", "500 at 5", "1000 at 10", "2000 at 20", "+6000 ± 0",
+        "[picture](../images/elo/hex_7_20.png)"]]
+    assert (results / "docs" / "images" / "elo" / "hex_7_20.png").read_bytes() == (run / "elo.png").read_bytes()
+    assert rows_of(every_game()) == [], "a curve is no result of that table"
+
+
+@pytest.mark.parametrize(("name", "said"), [
+    ("hex_7", "must name game, minutes and seed"), ("hex_7 20 minutes seed 1", r"no version of this run has a rating"),
+])
+def test_a_run_without_a_curve_is_said_to_have_none(results: Path, name: str, said: str) -> None:
+    with pytest.raises(SystemExit, match=said):
+        elo_curve.keep(name, results, "c")

@@ -127,14 +127,6 @@ class GoAlphaGoPlanes {
     }
   }
 
-  static Set stones_of(const Position& p, int first) {
-    Set stones;
-    int stone = first;
-    do stones.add(Board::bit(stone));
-    while ((stone = p.next[size_t(stone)]) != first);
-    return stones;
-  }
-
   template <class Put>
   static void put_turns(const Scene& scene, Put put) {
     const Position& p = scene.p;
@@ -175,8 +167,8 @@ class GoAlphaGoPlanes {
       for (int i = 0; i < known; ++i) {
         const bool is_own = p.colour[size_t(beside[i]->first)] == me;
         if (is_own) open = open | beside[i]->liberties;
-        if (captured && is_own) own = own | stones_of(p, beside[i]->first);
-        if (!is_own && beside[i]->liberties_count == 1) gone = gone | stones_of(p, beside[i]->first);
+        if (captured && is_own) own = own | GoStones<N>::chain(p, beside[i]->first);
+        if (!is_own && beside[i]->liberties_count == 1) gone = gone | GoStones<N>::chain(p, beside[i]->first);
       }
       if (captured) open = open | (gone & Board::beside(own));
       liberties = open.without(one).count();
@@ -188,7 +180,7 @@ class GoAlphaGoPlanes {
     const int prey = scene.p.to_play ^ 1;
     Set found;
     for_chains(chains, prey, 2, [&](const Chain& chain) {
-      const Set stones = stones_of(scene.p, chain.first);
+      const Set stones = GoStones<N>::chain(scene.p, chain.first);
       (chain.liberties & scene.legal).without(found).each([&](int bit) {
         if (ladders_.captures(scene.now, stones, prey, bit)) found.add(bit);
       });
@@ -200,7 +192,7 @@ class GoAlphaGoPlanes {
     const int prey = scene.p.to_play;
     Set found;
     for_chains(chains, prey, 1, [&](const Chain& chain) {
-      const Set stones = stones_of(scene.p, chain.first);
+      const Set stones = GoStones<N>::chain(scene.p, chain.first);
       (ladders_.ways_out(scene.now, stones, prey) & scene.legal).without(found).each([&](int bit) {
         if (ladders_.escapes(scene.now, stones, prey, bit)) found.add(bit);
       });

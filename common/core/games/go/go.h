@@ -12,7 +12,7 @@
 //             komi [18]: as zero, and the komi for the player to move, in units of 20 points (KataGo,
 //             cpp/neuralnet/nninputs.cpp, selfKomi); tutorial [7]: own, opponent's, empty, last move, the move before,
 //             legal plays, black to move; alphago [48]: see alphago_planes.h; alphago_value [49]: the same, black to
-//             move
+//             move; liberties [10]: see liberty_planes.h, then the pass before and the komi as above
 //   komi      of the rules, unless a position has its own
 //
 #pragma once
@@ -24,6 +24,7 @@
 
 #include "games/bit_planes.h"
 #include "games/go/alphago_planes.h"
+#include "games/go/liberty_planes.h"
 #include "games/go/rollout.h"
 #include "games/go/stones.h"
 #include "games/go/text.h"
@@ -36,7 +37,7 @@ class Go {
   using Board = GoBoard<N>;
   using Set = typename Board::Set;
   enum class Superko { kPositional, kSituational, kSimple };
-  enum class Planes { kZero, kKomi, kTutorial, kAlphaGo, kAlphaGoValue };
+  enum class Planes { kZero, kKomi, kLiberties, kTutorial, kAlphaGo, kAlphaGoValue };
 
  public:
   static constexpr const char* kName = "go";
@@ -46,7 +47,10 @@ class Go {
   static constexpr int kMaxPlies = Position::kMaxPlies;
 
   explicit Go(const Params& params)
-      : board_(int(std::get<std::int64_t>(params.at("size")))), stones_(board_), alphago_(board_) {
+      : board_(int(std::get<std::int64_t>(params.at("size")))),
+        stones_(board_),
+        alphago_(board_),
+        liberty_planes_(board_) {
     size_ = board_.size;
     num_cells_ = size_ * size_;
     komi_ = float(std::get<double>(params.at("komi")));
@@ -59,7 +63,8 @@ class Go {
     superko_ = superko == "positional"    ? Superko::kPositional
                : superko == "situational" ? Superko::kSituational
                                           : Superko::kSimple;
-    const std::vector<std::string> known = {"zero", "komi", "tutorial", "alphago", "alphago_value"};  // as in Planes
+    const std::vector<std::string> known = {"zero",     "komi",    "liberties",
+                                            "tutorial", "alphago", "alphago_value"};  // as in Planes
     const auto& planes = chosen_parameter(params, kName, "planes", known);
     planes_ = Planes(std::find(known.begin(), known.end(), planes) - known.begin());
     const std::int64_t limit = std::get<std::int64_t>(params.at("max_plies"));
@@ -83,23 +88,21 @@ class Go {
             {"max_plies", std::int64_t(0), "the board is scored after so many plies; 0: 2 * size * size"},
             {"handicap", std::int64_t(0), "black stones on GTP's fixed points; white moves first then"},
             {"planes", std::string("zero"),
-             "zero: 17, eight boards of both colours and the colour | komi: and the komi | tutorial: 7 | "
-             "alphago: 48 | alphago_value: and the colour"}};
+             "zero: 17, eight boards of both colours and the colour | komi: and the komi | liberties: 10 | tutorial: 7 "
+             "| alphago: 48 | alphago_value: and the colour"}};
   }
 
   int num_actions() const { return num_cells_ + 1; }
   int max_plies() const { return max_plies_; }
   int max_legal_actions() const { return num_cells_ + 1; }
   Shape shape() const {
-    const bool is_alphago = planes_ >= Planes::kAlphaGo;
-    return {.binary = is_alphago                     ? GoAlphaGoPlanes<N>::kPlanes
-                      : planes_ == Planes::kTutorial ? 6
-                                                     : 16,
-            .uniform = planes_ == Planes::kAlphaGo ? 0
-                       : planes_ == Planes::kKomi  ? 2
-                                                   : 1,
-            .height = size_,
-            .width = size_};
+    Shape shape = {.binary = 16, .uniform = 1, .height = size_, .width = size_};
+    if (planes_ == Planes::kTutorial) shape.binary = 6;
+    if (planes_ == Planes::kLiberties) shape.binary = GoLibertyPlanes<N>::kPlanes;
+    if (planes_ >= Planes::kAlphaGo) shape.binary = GoAlphaGoPlanes<N>::kPlanes;
+    if (planes_ == Planes::kAlphaGo) shape.uniform = 0;
+    if (planes_ == Planes::kKomi || planes_ == Planes::kLiberties) shape.uniform = 2;
+    return shape;
   }
   int num_symmetries() const { return 8; }
 
@@ -196,13 +199,15 @@ class Go {
   // The same if the legal actions are known: what superko forbids follows from them.
   std::uint64_t evaluation_key(const Position& p, const Action* legal, int count) const {
     std::uint64_t sum = std::uint64_t(2 * (count == 0) + p.to_play), factor = 1;
-    if (planes_ == Planes::kTutorial) {
-      sum += combine(p.hash, std::uint64_t(p.last + 1) << 16 | std::uint64_t(p.before_last + 1));
+    if (planes_ == Planes::kTutorial || planes_ == Planes::kLiberties) {
+      const bool is_unseen = planes_ == Planes::kLiberties && p.before_last == num_cells_;
+      const int before_last = is_unseen ? -1 : p.before_last;
+      sum += combine(p.hash, std::uint64_t(p.last + 1) << 16 | std::uint64_t(before_last + 1));
     } else {
       for (int t = p.ply; t >= 0 && t > p.ply - 8; --t) sum += board_key(p, t) * (factor *= 0x9E3779B97F4A7C15ull);
     }
     if (planes_ >= Planes::kAlphaGo) sum += mix64(std::uint64_t(std::min<int>(p.ply, 7)));  // tells set-up stones
-    if (planes_ == Planes::kKomi) sum += mix64(std::uint64_t(p.half_komi));
+    if (planes_ == Planes::kKomi || planes_ == Planes::kLiberties) sum += mix64(std::uint64_t(p.half_komi));
     if (!has_no_superko(p)) {
       std::uint64_t actions = 0;
       for (int i = 0; i < count; ++i) actions += board_.zobrist[0][legal[i]];
@@ -225,10 +230,16 @@ class Go {
       alphago_.write(p, legal_plays(p), view, bits);
     else if (planes_ == Planes::kTutorial)
       observe_tutorial(p, view, bits);
+    else if (planes_ == Planes::kLiberties)
+      liberty_planes_.write(p, legal_plays(p), view, bits);
     else
       observe_history(p, view, bits);
-    if (planes_ != Planes::kAlphaGo) uniform[0] = p.to_play == 0 ? 1.f : 0.f;
-    if (planes_ == Planes::kKomi) uniform[1] = (p.to_play == 0 ? -komi(p) : komi(p)) / 20.f;
+    if (planes_ == Planes::kLiberties)
+      uniform[0] = p.num_passes > 0 ? 1.f : 0.f;
+    else if (planes_ != Planes::kAlphaGo)
+      uniform[0] = p.to_play == 0 ? 1.f : 0.f;
+    if (planes_ == Planes::kKomi || planes_ == Planes::kLiberties)
+      uniform[1] = (p.to_play == 0 ? -komi(p) : komi(p)) / 20.f;
   }
 
   Action permute(int symmetry, Action action) const {
@@ -440,6 +451,7 @@ class Go {
   Board board_;
   Stones stones_;
   GoAlphaGoPlanes<N> alphago_;
+  GoLibertyPlanes<N> liberty_planes_;
   int size_ = 0, num_cells_ = 0, max_plies_ = 0;
   float komi_ = 0;
   bool allows_suicide_ = false;

@@ -51,6 +51,15 @@ class GoStones {
     return board_.all.without(now[0] | now[1]);
   }
 
+  // The stones of the chain of the stone on this point.
+  static Set chain(const Position& p, int first) {
+    Set stones;
+    int stone = first;
+    do stones.add(Board::bit(stone));
+    while ((stone = p.next[size_t(stone)]) != first);
+    return stones;
+  }
+
   std::pair<Set, Set> areas(const Position& p) const {
     const auto& now = p.boards[size_t(p.ply) & 7];
     const Set free = empty(p);

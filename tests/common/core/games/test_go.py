@@ -112,7 +112,7 @@ def test_random_games_are_uniform_over_the_legal_actions(rules, superko):
 
 
 @every_rule
-@pytest.mark.parametrize("planes", ["zero", "komi", "tutorial"])
+@pytest.mark.parametrize("planes", ["zero", "komi", "liberties", "tutorial"])
 @pytest.mark.parametrize("size", [2, 3])
 def test_keys_say_what_they_promise(size, rules, superko, planes):
     """Equal evaluation keys: equal planes and legal actions.  Equal transposition keys: equal future."""
@@ -132,7 +132,7 @@ def test_keys_say_what_they_promise(size, rules, superko, planes):
             theirs.play(action)
     assert len(by_transposition) > 100
     assert len(set(by_transposition.values())) == len(by_transposition)
-    if planes != "tutorial":  # no more keys than there are facts
+    if planes in ("zero", "komi"):  # no more keys than there are facts
         assert len(set(by_evaluation.values())) == len(by_evaluation)
 
 
@@ -186,6 +186,21 @@ def test_a_pass_between_plays_ends_nothing():
     pair = Pair(3, komi=0.5).play("pass", "B2", "pass", "A1", "pass")
     assert not pair.position.is_terminal
     assert pair.play("pass").position.is_terminal
+
+
+def test_liberty_planes_of_a_ko():
+    """Black's C3 has taken B3; White may not take back there, and A4 would be suicide."""
+    game = Game("go", {"size": 4, "komi": 1.0, "planes": "liberties"})
+    position = game.position(".XO./XO.O/.XO./.... X")
+    position.play(position.from_move("C3"))
+    planes = position.observation()  # [10, 4, 4]
+    rows = ["/".join("".join(".1"[int(x)] for x in row) for row in plane) for plane in planes[:9]]
+    assert rows[:2] == ["..1./...1/..1./....", ".1../1.1./.1../...."]  # White to move
+    assert rows[2:5] == ["..1./..1./..../....", ".1../...1/..1./....", "..../1.../.1../...."]
+    assert rows[5:8] == ["1.../.1../..../....", "..../..1./..../....", "..../..../..../...."]
+    assert not planes[8].any() and (planes[9] == np.float32(1.0 / 20)).all()
+    position.play(game.num_actions - 1)
+    assert position.observation()[8].all() and not position.observation()[6].any()
 
 
 @pytest.mark.parametrize(("size", "komi"), [(9, 7.0), (8, 7.5), (19, 7.5), (13, 7.5)])

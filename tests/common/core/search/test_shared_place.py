@@ -9,7 +9,8 @@ from shusaku.common._core import Game
 from shusaku.common.config.schema import SelfPlayConfig
 from shusaku.common.config.search import PuctConfig
 
-GAMES = [("go", {"size": 5}), ("go", {"size": 5, "planes": "tutorial", "superko": "situational"}), ("go", {"size": 9}),
+GAMES = [("go", {"size": 5}), ("go", {"size": 5, "planes": "tutorial", "superko": "situational"}),
+         ("go", {"size": 5, "planes": "liberties"}), ("go", {"size": 9}),
          ("minishogi", {}), ("chess", {"max_plies": 60}), ("connect_four", {})]
 
 
