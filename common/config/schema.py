@@ -108,7 +108,7 @@ class SelfPlayConfig:
     policy_temperature: float = 1.0  # of these draws (KataGo, cpp/program/playsettings.h: policyInitAreaTemperature)
     fork_share: float = 0.0  # of the games that branch off from the one before, by another move (KataGo 0.04)
     fork_plies: int = 20  # latest ply of that move, drawn evenly (KataGo: exponential, a mean of 0.025 a cell)
-    komi_stdev: float = 0.0  # go: of each game's komi around game.komi (KataGo 1 on 19x19); planes komi, liberties show it
+    komi_stdev: float = 0.0  # go: of each game's komi around game.komi (KataGo 1 on 19x19); game.planes=komi|liberties
     cheap_share: float = 0.0  # of the searches that are cheap and not learned from (KataGo 0.75; Wu 2019, section 3.1)
     cheap_simulations: int = 8  # of these, without Dirichlet noise (KataGo: a sixth of a full search)
     decided_value: float = 1.0  # root value that decides a game: beyond it searches shrink (KataGo 0.9); 1: none

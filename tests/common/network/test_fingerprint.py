@@ -31,7 +31,9 @@ def test_planes_of_tic_tac_toe_are_those_of_the_notebook() -> None:
         assert np.argwhere(stone[:2]).tolist() == [[1 - position.to_play, action // 3, action % 3]]
 
 
-@pytest.mark.parametrize("params", [{"size": 9}, {"planes": "komi"}, {"planes": "liberties"}, {"planes": "tutorial", "size": 9}])
+@pytest.mark.parametrize("params", [
+    {"size": 9}, {"planes": "komi"}, {"planes": "liberties"}, {"planes": "tutorial", "size": 9},
+])
 def test_parameters_that_change_the_planes_change_the_fingerprint(params: dict[str, int | str]) -> None:
     assert planes_fingerprint(Game("go", params)) != OF_NOW["go"]
 

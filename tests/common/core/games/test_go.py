@@ -198,9 +198,11 @@ def test_liberty_planes_of_a_ko():
     assert rows[:2] == ["..1./...1/..1./....", ".1../1.1./.1../...."]  # White to move
     assert rows[2:5] == ["..1./..1./..../....", ".1../...1/..1./....", "..../1.../.1../...."]
     assert rows[5:8] == ["1.../.1../..../....", "..../..1./..../....", "..../..../..../...."]
-    assert not planes[8].any() and (planes[9] == np.float32(1.0 / 20)).all()
+    assert not planes[8].any()
+    assert (planes[9] == np.float32(1.0 / 20)).all()
     position.play(game.num_actions - 1)
-    assert position.observation()[8].all() and not position.observation()[6].any()
+    assert position.observation()[8].all()
+    assert not position.observation()[6].any()
 
 
 @pytest.mark.parametrize(("size", "komi"), [(9, 7.0), (8, 7.5), (19, 7.5), (13, 7.5)])
