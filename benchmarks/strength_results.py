@@ -137,7 +137,7 @@ def every_game() -> str:
 
 
 def elo_over_minutes() -> str:
-    """How the Elo of each run of that table rose, and its picture: of seeds, the newest."""
+    """How the Elo of each run of that table rose, by the newest version rated at each time; of seeds, the newest."""
     newest: dict[tuple[str, str], Line] = {}
     for line in read_results(TABLE_FILE):
         if line["name"].endswith(CURVE) and (run := RUN.match(line["name"])):
@@ -151,8 +151,8 @@ def elo_over_minutes() -> str:
                      *(f"{point[0][1]:.0f} at {point[0][0]:.0f}" if point else "" for point in parts),
                      f"{slope[0]:+d} ± {2 * slope[1]}" if slope else "too few",
                      f"[picture](../images/{elo_picture(game, minutes)})"))
-    header = ("game", "minutes", "versions rated", "Elo in the first quarter, at minute", "in the first half",
-              "at the end", "Elo an hour, second half", "")
+    header = ("game", "minutes", "versions rated", "Elo after a quarter, at minute", "after a half", "at the end",
+              "Elo an hour, second half", "")
     return f"{table(header, rows)}\n\n{sources(newest.values())}" if rows else "Not measured yet."
 
 

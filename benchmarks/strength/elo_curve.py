@@ -35,8 +35,8 @@ def keep(name: str, run: Path, command: str) -> None:
     if curve is None:
         sys.exit(f"{run}: no version of this run has a rating; rater.enabled=true rates them in runs of some minutes")
     half = 30 * float(named["minutes"])  # seconds
-    slope = slope_of(np.array([(point.seconds, point.elo) for point in curve.points if point.seconds >= half]
-                              or np.zeros((0, 2))))
+    late = [(point.seconds, point.elo) for point in curve.points if point.seconds >= half]
+    slope = slope_of(np.array(late).reshape(-1, 2))
     record(TABLE_FILE, command, name=f"{name}{CURVE}",
            points=[[round(value, 1) for value in (point.seconds / 60, point.elo, point.elo_low, point.elo_high)]
                    for point in curve.points],

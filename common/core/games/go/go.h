@@ -200,7 +200,7 @@ class Go {
   std::uint64_t evaluation_key(const Position& p, const Action* legal, int count) const {
     std::uint64_t sum = std::uint64_t(2 * (count == 0) + p.to_play), factor = 1;
     if (planes_ == Planes::kTutorial || planes_ == Planes::kLiberties) {
-      const bool is_unseen = planes_ == Planes::kLiberties && p.before_last == num_cells_;
+      const bool is_unseen = planes_ == Planes::kLiberties && p.before_last == num_cells_;  // no plane for that pass
       const int before_last = is_unseen ? -1 : p.before_last;
       sum += combine(p.hash, std::uint64_t(p.last + 1) << 16 | std::uint64_t(before_last + 1));
     } else {
