@@ -12,6 +12,7 @@ from shusaku.common.config.search import (
     PolicyOnlyConfig,
     PuctConfig,
     ScoreConfig,
+    TreeConfig,
     search_rules,
     value_rules,
 )
@@ -132,6 +133,7 @@ _SELF_PLAY_LIMITS: Limits = [
     (number(at_least=1), ["cheap_simulations", "decided_plies"]),
     (number(above=0), ["policy_temperature"]),
     (number(above=0, at_most=1), ["decided_value", "decided_weight"]),
+    (number(at_least=0, at_most=1), ["solved_weight"]),
 ]
 
 
@@ -292,6 +294,9 @@ def _self_play_conditions(config: Config) -> Iterator[_Condition]:
            "view or analyse")
     yield ("self_play.komi_stdev", play.komi_stdev == 0 or config.game.name == "go",
            f"{config.game.name} has no komi; leave it out")
+    solves = isinstance(search, TreeConfig) and search.solved_empties > 0 and search.proven_results
+    yield ("self_play.solved_weight", play.solved_weight == 1 or solves,
+           "no ending is solved for sure without search.solved_empties=N and search.proven_results=true; leave it out")
     has_cheap = play.cheap_share > 0 or play.decided_value < 1
     yield ("self_play.cheap_simulations", play.cheap_simulations < search.simulations or not has_cheap,
            f"must be fewer than search.simulations={search.simulations}, or they are not cheap")

@@ -114,6 +114,7 @@ class SelfPlayConfig:
     decided_value: float = 1.0  # root value that decides a game: beyond it searches shrink (KataGo 0.9); 1: none
     decided_plies: int = 3  # that must agree on it (KataGo, reduceVisitsThresholdLookback)
     decided_weight: float = 0.1  # of the rows of a game wholly decided (KataGo, reducedVisitsWeight)
+    solved_weight: float = 1.0  # of rows whose ending is solved: with search.solved_empties no search asks about them
     resign_errors: float = 0.0  # share of games not lost that resigning may give away (AlphaGo Zero 0.05); 0: never
     never_resign_share: float = 0.1  # of the games, which are played to the end to know that share (AlphaGo Zero)
 
@@ -426,15 +427,19 @@ class Config:
 # Settings of the search that records of earlier versions do not know: their defaults are what those were played with.
 ADDED_SETTINGS = (
     "rollout", "c_alphago", "rollout_share", "expand_after", "value_after", "prior_power", "virtual_loss",
-    "resign_below", "fpu", "target_temperature", "symmetries", "score_share",
+    "resign_below", "fpu", "target_temperature", "symmetries", "score_share", "solved_empties",
 )
+
+ADDED_SELF_PLAY = ("solved_weight",)  # settings of self-play, likewise
 
 
 def config_hash(config: Config) -> str:
     """Names the settings that decide what a record means: game, search and self-play."""
     search = {name: value for name, value in all_settings(config.search).items()
               if name not in ADDED_SETTINGS or value != DEFAULTS[name]}
-    parts = [asdict(config.game), search, asdict(config.self_play)]
+    self_play = {name: value for name, value in vars(config.self_play).items()
+                 if name not in ADDED_SELF_PLAY or value != getattr(SelfPlayConfig(), name)}
+    parts = [asdict(config.game), search, self_play]
     if config.value.enabled:
         parts.append(asdict(config.value))
     if config.reinforce.enabled:

@@ -33,7 +33,8 @@ class GrowingSearch {
  public:
   using Position = typename G::Position;
 
-  GrowingSearch(const G& rules, const SearchOptions& options) : rules_(&rules), options_(options) {
+  GrowingSearch(const G& rules, const SearchOptions& options)
+      : rules_(&rules), options_(options), endings_(rules, options.solved_empties) {
     set_root(rules.start());
   }
   virtual ~GrowingSearch() = default;
@@ -194,11 +195,7 @@ class GrowingSearch {
     const std::uint32_t at = tree_.add_child(parent, edge, action);
     Node& node = tree_[at];
     if constexpr (!G::kAlternates) node.moves_again = rules_->to_play(leaf) == path.players[path.depth];
-    if (rules_->is_terminal(leaf)) {
-      node.is_terminal_or_proven = true;
-      node.raw_value = end_value(*rules_, options_, leaf);
-      if (is_proof(*rules_, options_, leaf)) node.proof = std::uint8_t(rules_->outcome(leaf) + 2);
-    }
+    mark_end(*rules_, options_, endings_, leaf, node);
     return at;
   }
 
@@ -207,6 +204,7 @@ class GrowingSearch {
 
   const G* rules_;
   SearchOptions options_;
+  EndingSolver<G> endings_;
   GrowingTree<Node> tree_;
   Position root_{};
   std::vector<Action> root_actions_;

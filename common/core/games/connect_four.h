@@ -42,6 +42,7 @@ struct ConnectFour {
   int to_play(const Position& p) const { return p.ply & 1; }
   int ply(const Position& p) const { return p.ply; }
   bool is_terminal(const Position& p) const { return p.is_won || p.all == kBoard; }
+  int num_empty(const Position& p) const { return kCells - std::popcount(p.all); }
   int outcome(const Position& p) const { return p.is_won ? -1 : 0; }
 
   float score(const Position&) const { return kNoScore; }

@@ -95,6 +95,13 @@ concept GameRules = std::is_trivially_copyable_v<typename G::Position> &&
 // is faster than to list them all; copy(from, to), if a position has parts that are not in use; evaluation_key(position,
 // list, count), if the legal actions are a part of the key.
 
+// A game whose board fills up: every move but a pass takes an empty cell, no more actions are legal than cells are empty
+// (a pass alone apart), and players alternate.
+template <class G>
+concept HasEmptyCells = G::kAlternates && requires(const G& rules, const typename G::Position& state) {
+  { rules.num_empty(state) } -> std::same_as<int>;
+};
+
 // A game whose cells belong to a player at the end.
 template <class G>
 concept HasOwnership = requires(const G& rules, const typename G::Position& state, std::int8_t* map) {

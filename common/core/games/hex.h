@@ -63,6 +63,7 @@ class Hex {
   int to_play(const Position& p) const { return p.ply & 1; }
   int ply(const Position& p) const { return int(p.ply); }
   bool is_terminal(const Position& p) const { return p.is_won; }  // a full board is always won (Gale 1979)
+  int num_empty(const Position& p) const { return empty(p).count(); }
   int outcome(const Position&) const { return -1; }
   float score(const Position&) const { return kNoScore; }
   bool is_cut_off(const Position&) const { return false; }

@@ -59,6 +59,7 @@ struct Othello {
   int to_play(const Position& p) const { return p.to_play; }
   int ply(const Position& p) const { return int(p.ply); }
   bool is_terminal(const Position& p) const { return p.is_over; }
+  int num_empty(const Position& p) const { return kCells - std::popcount(p.own | p.other); }
   int outcome(const Position& p) const { return (lead(p) > 0) - (lead(p) < 0); }
   float score(const Position& p) const { return float(lead(p)); }  // empty cells count for neither player
   bool is_cut_off(const Position&) const { return false; }

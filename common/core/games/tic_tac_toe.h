@@ -36,6 +36,7 @@ struct TicTacToe {
   int to_play(const Position& p) const { return p.ply & 1; }
   int ply(const Position& p) const { return p.ply; }
   bool is_terminal(const Position& p) const { return p.is_won || (p.stones[0] | p.stones[1]) == 0x1FF; }
+  int num_empty(const Position& p) const { return 9 - std::popcount(unsigned(p.stones[0] | p.stones[1])); }
   int outcome(const Position& p) const { return p.is_won ? -1 : 0; }
 
   float score(const Position&) const { return kNoScore; }

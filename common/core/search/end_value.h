@@ -1,10 +1,11 @@
-// What the end of a game is worth to a search.
+// What the end of a game is worth to a search, and an ending that is solved.
 #pragma once
 
 #include <cmath>
 #include <numbers>
 
 #include "games/game.h"
+#include "search/ending_solver.h"
 #include "search/options.h"
 
 namespace shusaku {
@@ -28,6 +29,24 @@ float end_value(const G& rules, const SearchOptions& options, const typename G::
 template <GameRules G>
 bool is_proof(const G& rules, const SearchOptions& options, const typename G::Position& end) {
   return options.proven_results && options.score_share == 0 && !rules.is_cut_off(end);
+}
+
+// Marks the node of a position in which the game is over, or whose ending is solved: nothing below it is searched.  Who
+// wins is all that is solved, so nothing is where points count too.
+template <GameRules G, class Node>
+void mark_end(const G& rules, const SearchOptions& options, EndingSolver<G>& endings,
+              const typename G::Position& position, Node& node) {
+  if (rules.is_terminal(position)) {
+    node.raw_value = end_value(rules, options, position);
+    if (is_proof(rules, options, position)) node.proof = std::uint8_t(rules.outcome(position) + 2);
+  } else if (options.score_share == 0 && endings.solves(position)) {
+    const int result = endings.solve(position);
+    node.raw_value = float(result);
+    if (options.proven_results) node.proof = std::uint8_t(result + 2);
+  } else {
+    return;
+  }
+  node.is_terminal_or_proven = true;
 }
 
 }  // namespace shusaku

@@ -176,7 +176,7 @@ class GameBatch final : public AnyGameBatch {
         seed_(seed),
         batch_(rules, options_, size, seed),
         resign_(self_play.resign_errors),
-        place_(rules, options.rollout),
+        place_(rules, options.rollout, options.solved_empties),
         legal_(size_t(rules.max_legal_actions())) {
     if (options.leaves > 1)
       throw std::invalid_argument("search.leaves=" + std::to_string(options.leaves) +
@@ -447,6 +447,7 @@ class GameBatch final : public AnyGameBatch {
       return;
     }
     GameColumns& c = game.columns;
+    if (game.search.is_root_solved()) game.weight *= self_play_.solved_weight;
     if (game.weight > 0) {
       to_shares(result.policy, shares_);
       for (size_t i = 0; i < shares_.size(); ++i) {
@@ -550,11 +551,12 @@ class GameBatch final : public AnyGameBatch {
   // A hash of everything that a snapshot's meaning depends on.
   std::uint64_t fingerprint() const {
     const SearchOptions& o = options_;
-    const std::string text = name_of(*rules_) + " " + o.policy + " " + o.gumbel_interior + " " +
-                             std::to_string(games_.size()) + " " + std::to_string(seed_) + " " +
-                             std::to_string(sizeof(Position)) + " " + std::to_string(o.simulations) + " " +
-                             std::to_string(o.considered_actions) + (o.proven_results ? " proven" : "") +
-                             (o.graph ? " graph" : "") + " " + std::to_string(self_play_.cheap_simulations);
+    const std::string text =
+        name_of(*rules_) + " " + o.policy + " " + o.gumbel_interior + " " + std::to_string(games_.size()) + " " +
+        std::to_string(seed_) + " " + std::to_string(sizeof(Position)) + " " + std::to_string(o.simulations) + " " +
+        std::to_string(o.considered_actions) + (o.proven_results ? " proven" : "") + (o.graph ? " graph" : "") +
+        (o.solved_empties ? " solved " + std::to_string(o.solved_empties) : "") + " " +
+        std::to_string(self_play_.cheap_simulations);
     return checksum(text);
   }
 

@@ -39,6 +39,7 @@ namespace shusaku {
   OPTION(float, lcb_least_share)                   \
   OPTION(bool, reuse)                              \
   OPTION(bool, proven_results)                     \
+  OPTION(int, solved_empties)                      \
   OPTION(float, score_share)                       \
   OPTION(int, leaves)                              \
   OPTION(bool, graph)                              \

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <limits>
+#include <memory>
 #include <type_traits>
 #include <vector>
 
@@ -34,16 +35,20 @@ struct Path {
 
 struct Nothing {};
 
-// The position at the leaf and its legal actions, and what a rollout from there needs.
+// The position at the leaf and its legal actions, and what a rollout from there and a solved ending need.
 template <GameRules G>
 struct LeafPlace {
   // `rollout_file`: of a rollout policy; empty: rollouts are uniform.
-  explicit LeafPlace(const G& rules, const std::string& rollout_file = {})
-      : rollouts(rules, rollout_file), actions(size_t(padded(rules.max_legal_actions()))), logits(actions.size()) {}
+  explicit LeafPlace(const G& rules, const std::string& rollout_file = {}, int solved_empties = 0)
+      : rollouts(rules, rollout_file),
+        actions(size_t(padded(rules.max_legal_actions()))),
+        logits(actions.size()),
+        endings(std::make_shared<EndingSolver<G>>(rules, solved_empties)) {}
   Rollouts<G> rollouts;
   typename G::Position position{};
   std::vector<Action> actions;
-  std::vector<std::uint16_t> logits;  // of a rollout
+  std::vector<std::uint16_t> logits;         // of a rollout
+  std::shared_ptr<EndingSolver<G>> endings;  // of all searches of a thread
 };
 
 // Large positions (Go: 4 KiB) are not kept beside every search: all searches use one place in turns, which stays in the
@@ -153,9 +158,15 @@ class Search {
 
   bool is_waiting() const { return num_waiting_ > 0; }
 
+  // Whether the result of every action at the root is known without a search.
+  bool is_root_solved() const {
+    return options_->proven_results && options_->score_share == 0 && place().endings->solves(root_);
+  }
+
   void conclude(SearchResult& result) {
     constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
     const Node& root = tree_.nodes[0];
+    const bool is_solved = P::kUsesNetwork && is_root_solved();
     result.clear();
     result.value = tree_.mean_value(root);
     result.raw_value = root.raw_value;
@@ -166,9 +177,13 @@ class Search {
       result.visits.push_back(visits);
       result.q_values.push_back(visits ? tree_.mean_value(e) : kUnknown);
       int proven = 0;
-      result.proven_values.push_back(tree_.is_proven(e, proven) ? float(proven) : kUnknown);
+      if (tree_.is_proven(e, proven))
+        result.proven_values.push_back(float(proven));
+      else
+        result.proven_values.push_back(is_solved ? float(solved_result(tree_.action(e))) : kUnknown);
     }
     policy_.conclude(tree_, rules_->ply(root_), seed_, result);
+    if (is_solved) conclude_solved(result);
     result.surprise = kl_divergence(result.policy, result.prior);
   }
 
@@ -300,7 +315,7 @@ class Search {
     }
     const std::uint32_t at = tree_.add_node();
     tree_.nodes[at].moves_again = moves_again;
-    if (rules_->is_terminal(leaf())) set_terminal(tree_.nodes[at]);
+    mark_end(*rules_, *options_, *place().endings, leaf(), tree_.nodes[at]);
     return at;
   }
 
@@ -351,13 +366,6 @@ class Search {
     }
   }
 
-  // The game is over at the leaf.
-  void set_terminal(Node& node) {
-    node.is_terminal_or_proven = true;
-    node.raw_value = end_value(*rules_, *options_, leaf());
-    if (is_proof(*rules_, *options_, leaf())) node.proof = std::uint8_t(rules_->outcome(leaf()) + 2);
-  }
-
   // Backs up the new result of the leaf and proves the nodes above it that follow: MCTS-Solver (Winands, Bjornsson and
   // Saito 2008, section 3), with draws.  Above a proven node its result is backed up.
   [[gnu::noinline]] void backup_proof() {
@@ -393,6 +401,25 @@ class Search {
     node.proof = std::uint8_t(best + 2);
     node.is_terminal_or_proven = true;
     return true;
+  }
+
+  // For the player to move at the root, whose ending is solved.
+  int solved_result(Action action) {
+    Position next = root_;
+    rules_->play(next, action);
+    return -(rules_->is_terminal(next) ? rules_->outcome(next) : place().endings->solve(next));
+  }
+
+  // The results of all actions are known, not only those of the first winning one, so the policy to learn is the prior
+  // among the best.
+  [[gnu::noinline]] void conclude_solved(SearchResult& result) {
+    result.value = result.proven_value = *std::max_element(result.proven_values.begin(), result.proven_values.end());
+    result.policy = result.prior;
+    keep_best_proven(result, result.policy);
+    normalise(result.policy);
+    const auto chosen = std::lower_bound(result.actions.begin(), result.actions.end(), result.action);
+    if (result.policy[size_t(chosen - result.actions.begin())] == 0)
+      result.action = result.actions[size_t(heaviest(result.policy, result.prior))];
   }
 
   void evaluate_by_rollout() {

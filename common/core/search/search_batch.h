@@ -35,7 +35,7 @@ class SearchBatch : public AnySearchBatch {
   SearchBatch(const G& rules, const SearchOptions& options, int size, std::uint64_t seed)
       : options_(options),
         batch_(rules, options_, size * std::max(1, options.leaves), seed),
-        place_(rules, options.rollout) {
+        place_(rules, options.rollout, options.solved_empties) {
     if (options.leaves > 1 && !P::kKnowsWaiting)
       throw std::invalid_argument("search.leaves=" + std::to_string(options.leaves) + ": policy " + options.policy +
                                   " selects one leaf at a time; use search.policy=puct or search.leaves=1");

@@ -16,6 +16,7 @@ namespace shusaku {
   OPTION(float, decided_value)            \
   OPTION(int, decided_plies)              \
   OPTION(float, decided_weight)           \
+  OPTION(float, solved_weight)            \
   OPTION(float, resign_errors)            \
   OPTION(float, never_resign_share)
 

@@ -64,6 +64,16 @@ def test_the_visits_are_those_of_the_search_in_batches(name, params, search):
     assert_same(game, positions, PuctConfig(**SEARCHES[search]), CoarseEvaluator(game, 16), simulations)
 
 
+@pytest.mark.parametrize("proves", [True, False])
+@pytest.mark.parametrize(("name", "params", "empties"), [
+    ("tic_tac_toe", {}, 6), ("connect_four", {}, 14), ("othello", {"size": 6}, 10), ("hex", {"size": 5}, 9)])
+def test_solved_endings(name, params, empties, proves):
+    game = Game(name, params)
+    positions = [*random_positions(game, 3, seed=7), *late_positions(game, 3, seed=8)]
+    config = PuctConfig(solved_empties=empties, proven_results=proves)
+    assert_same(game, positions, config, CoarseEvaluator(game, 16), 250)
+
+
 def test_equal_priors():
     """Ties go to the first action, and as many edges as there are become visited."""
     game = Game("go", {"size": 7})
