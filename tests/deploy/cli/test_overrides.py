@@ -234,8 +234,8 @@ def test_contradictions_are_refused() -> None:
     assert "cannot be cut" in refusal("search=puct", "search.graph=true", "search.reuse=true")
     assert "own policy" in refusal("search=policy_only")
     assert "no ending is solved" in refusal("self_play.solved_weight=0.5")
-    assert "no ending is solved" in refusal("search.solved_empties=8", "search.proven_results=false",
-                                                 "self_play.solved_weight=0.5")
+    unproven = "search.solved_empties=8", "search.proven_results=false", "self_play.solved_weight=0.5"
+    assert "no ending is solved" in refusal(*unproven)
     assert "at least 0 and at most 20" in refusal("search.solved_empties=21")
     assert "without a half-life" in refusal("search=puct", "search.root_policy_temperature_early=1.25")
     assert "rediss://" in refusal("replay.encryption=tls", "replay.url=redis://h:1/0")
