@@ -10,7 +10,7 @@ PARTS = {
     "rvp": "rollouts, value and policy network", "vp": "value and policy network", "rp": "rollouts and policy network",
     "rv": "rollouts and value network", "v": "value network", "r": "rollouts", "p": "policy network, no search",
     "GNU Go 1": "GNU Go 3.8, level 1", "GNU Go 10": "GNU Go 3.8, level 10",
-    "go_9x9": "our `go_9x9` network that ships, PUCT",
+    "go_9x9": "our first `go_9x9` network that shipped, PUCT",
 }
 ESTIMATES = {
     "value": "value network", "rollout": "100 rollouts of the rollout policy", "uniform": "100 uniform rollouts",

@@ -120,8 +120,8 @@ def go_shipped() -> str:
 
 
 ENGINES = {  # name of the match -> our network, the experiment that it is trained by here, the opponent
-    "gnugo_1": ("Go 9×9, shipped", "", "GNU Go 3.8, level 1"),
-    "gnugo_10": ("Go 9×9, shipped", "", "GNU Go 3.8, level 10"),
+    "gnugo_1": ("Go 9×9, first shipped", "", "GNU Go 3.8, level 1"),
+    "gnugo_10": ("Go 9×9, first shipped", "", "GNU Go 3.8, level 10"),
     "minishogi_fairy": ("minishogi", "minishogi", "Fairy-Stockfish 11.1, skill level 0, 1,000 nodes"),
     "rhino": ("Othello", "othello", "gtp-rhino, level 1"),
     "stockfish": ("chess", "chess_small", "Stockfish 15.1, skill level 0, 1,000 nodes"),
@@ -353,23 +353,23 @@ def readme_results() -> str:
     scores = {
         (file, name): share(newest(f"{file}.jsonl", name=name, machine="")["runs"][0]["score"])
         for file, name in (
-            ("shipped_go", "uct_1000"), ("shipped_go", "gnugo_1"), ("othello_6x6", "uct_1000_as_many_simulations_mean"),
             ("minishogi", "uct_1000"), ("minishogi", "fairy_stockfish"), ("chess_small", "first_checkpoint"),
         )
     }
-    cores, older = "2 cores, AMX", "2 cores, no bf16"
+    cores, older, bf16 = "2 cores, AMX", "2 cores, no bf16", "2 cores, bf16"
+    othello_minutes, othello = strength_results.of_the_longest("othello_6x6")
+    go_minutes, go_9x9 = strength_results.of_the_longest("go_9x9")
     rows = (
         ("tic-tac-toe", older, "3", f"{tic_tac_toe['figure'].split(' and ')[0]} mistakes over all 4,520 positions",
          "tic-tac-toe"),
         ("connect four", cores, "20",
          f"{share(strength['search_64']['optimal'])} optimal moves with 64 simulations, "
          f"{share(strength['policy']['optimal'])} by the network alone", "connect-four"),
-        ("Othello 6×6", cores, "30",
-         f"{scores['othello_6x6', 'uct_1000_as_many_simulations_mean']} against plain UCT, 1,000 simulations each",
-         "othello-66"),
-        ("Go 9×9, the network that ships", "1 core, bf16", "70",
-         f"{scores['shipped_go', 'uct_1000']} against plain UCT with 1,000 rollouts, "
-         f"{scores['shipped_go', 'gnugo_1']} against GNU Go 3.8, level 1", "go-99"),
+        ("Othello 6×6", bf16, f"{othello_minutes:g}",
+         f"{share(othello['UCT 1000', '64'])} with 64 simulations against plain UCT with 1,000", "othello-66"),
+        ("Go 9×9", bf16, f"{go_minutes:g}",
+         f"{share(go_9x9['GNU Go 1', '64'])} against GNU Go 3.8 at level 1 with 64 simulations, "
+         f"{share(go_9x9['GNU Go 10', '400'])} at level 10 with 400", "go-99"),
         ("minishogi", cores, "60",
          f"{scores['minishogi', 'uct_1000']} against plain UCT with 1,000 rollouts, "
          f"{scores['minishogi', 'fairy_stockfish']} against Fairy-Stockfish at its lowest level", "minishogi"),

@@ -108,9 +108,37 @@ def _final(runs: list[Line], name: str) -> str:
 
 def every_game() -> str:
     """Each game after its minutes of training, against its references: medians over the seeds."""
-    newest: dict[str, Line] = {line["name"]: line for line in read_results(TABLE_FILE)
-                               if not line["name"].endswith(CURVE)}
-    found: dict[tuple[str, float, str, str], list[tuple[str, float]]] = defaultdict(list)
+    newest = _newest_of_the_table()
+    found, trained = _measured(newest)
+    rows = []
+    for (game, minutes, reference, simulations), results in found.items():
+        learned = trained[game, minutes]
+        rows.append((game, f"{minutes:g}", *(number(statistics.median(line["runs"][0][key] for line in learned))
+                                             for key in ("rows", "steps")),
+                     reference, simulations, str(len(results)), _spread(results)))
+    header = ("game", "minutes", "rows", "steps", "measured by", "simulations", "seeds", "optimal moves, or score")
+    return f"{table(header, rows)}\n\n{sources(newest.values())}"
+
+
+def of_the_longest(game: str) -> tuple[float, dict[tuple[str, str], float]]:
+    """Minutes of the longest training of this game in that table; (reference, simulations) -> the median."""
+    found, trained = _measured(_newest_of_the_table())
+    minutes = max(minutes for name, minutes in trained if name == game)
+    medians = {(reference, simulations): statistics.median(results)
+               for (name, of, reference, simulations), results in found.items() if (name, of) == (game, minutes)}
+    return minutes, medians
+
+
+def _newest_of_the_table() -> dict[str, Line]:
+    """Name -> the newest line of that table."""
+    return {line["name"]: line for line in read_results(TABLE_FILE) if not line["name"].endswith(CURVE)}
+
+
+def _measured(
+    newest: dict[str, Line]
+) -> tuple[dict[tuple[str, float, str, str], list[float]], dict[tuple[str, float], list[Line]]]:
+    """(game, minutes, reference, simulations) -> a result of each seed; (game, minutes) -> the trainings."""
+    found: dict[tuple[str, float, str, str], list[float]] = defaultdict(list)
     trained: dict[tuple[str, float], list[Line]] = defaultdict(list)
     for name, line in newest.items():
         run = RUN.match(name)
@@ -118,22 +146,15 @@ def every_game() -> str:
             raise LookupError(f"{TABLE_FILE}: {name!r} names no game, minutes and seed")
         key, rest, [result] = (run["game"], float(run["minutes"])), name[run.end():], line["runs"]
         if rest == " exactly":
-            found[*key, "exact results", "network alone"].append((run["seed"], result["policy"]["optimal"]))
+            found[*key, "exact results", "network alone"].append(result["policy"]["optimal"])
             for simulations in ("64", "400"):
                 if measured := result.get(f"search_{simulations}"):
-                    found[*key, "exact results", simulations].append((run["seed"], measured["optimal"]))
+                    found[*key, "exact results", simulations].append(measured["optimal"])
         elif match := MATCH.fullmatch(rest):
-            found[*key, match["reference"], match["simulations"]].append((run["seed"], result["score"]))
+            found[*key, match["reference"], match["simulations"]].append(result["score"])
         else:
             trained[key].append(line)
-    rows = []
-    for (game, minutes, reference, simulations), results in found.items():
-        learned = trained[game, minutes]
-        rows.append((game, f"{minutes:g}", *(number(statistics.median(line["runs"][0][key] for line in learned))
-                                             for key in ("rows", "steps")),
-                     reference, simulations, str(len(results)), _spread([value for _, value in results])))
-    header = ("game", "minutes", "rows", "steps", "measured by", "simulations", "seeds", "optimal moves, or score")
-    return f"{table(header, rows)}\n\n{sources(newest.values())}"
+    return found, trained
 
 
 def elo_over_minutes() -> str:

@@ -19,13 +19,14 @@ match() {  # NAME OVERRIDES...
     match "${@:2}" first.search.simulations=64 games=100
 }
 usi() { echo second.engine=usi second.command="$1" second.nodes="$2"; }
+first=benchmarks/networks/go_9x9_first/weights.safetensors  # of Go
 gnugo="gnugo --mode gtp --chinese-rules --capture-all-dead --positional-superko --level"
 
 for game in ${GAMES:-go minishogi chess othello shogi}; do
   case $game in
   go)
     for level in 1 10; do
-      match "gnugo_$level" first.checkpoint=shipped game=go second.engine=gtp "second.command=\"$gnugo $level\""
+      match "gnugo_$level" first.checkpoint=$first second.engine=gtp "second.command=\"$gnugo $level\""
     done ;;
   minishogi)
     train minishogi

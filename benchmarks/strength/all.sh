@@ -59,7 +59,8 @@ for game in $games; do
       go_9x9)
         against_gnugo 1
         simulations=400 against_gnugo 10
-        match "go_9x9 that ships" 400 second.checkpoint=shipped second.search.simulations=64 ;;
+        match "the first go_9x9 that shipped" 400 second.search.simulations=64 \
+          second.checkpoint=benchmarks/networks/go_9x9_first/weights.safetensors ;;
       minishogi) fairy minishogi ;;
       chess_small)
         random_mover

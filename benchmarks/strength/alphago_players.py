@@ -37,7 +37,8 @@ def all_players(directory: Path, seconds: float) -> dict[str, list[str]]:
     players["p"] = [f"{{side}}.checkpoint={network(directory, 'imitation')}", "{side}.search=policy_only"]
     for level in (1, 10):
         players[f"GNU Go {level}"] = ["{side}.engine=gtp", f'{{side}}.command="{GNUGO} {level}"']
-    players["go_9x9"] = ["{side}.checkpoint=shipped", "{side}.search=puct", f"{{side}}.seconds={seconds:g}"]
+    players["go_9x9"] = ["{side}.checkpoint=benchmarks/networks/go_9x9_first/weights.safetensors", "{side}.search=puct",
+                         f"{{side}}.seconds={seconds:g}"]
     return players
 
 

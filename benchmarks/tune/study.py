@@ -61,6 +61,7 @@ from shusaku.common.config.schema import Config, leaves
 from shusaku.common.errors import UsageError
 from shusaku.common.metrics import read_metrics
 from shusaku.deploy.cli.overrides import compose
+from shusaku.deploy.run.game_parameters import game_defaults
 
 MATCH = "match"
 FINAL = "final_strength"  # source of the metrics at the end of a run
@@ -170,9 +171,10 @@ class Study:
 @functools.cache
 def digest_of(*words: str) -> str:
     """Of what these words ask for in a training.  Defaults are left out, so that a setting that is new changes none."""
-    defaults = dict(leaves(Config()))
-    asked = {key: value for key, value in leaves(compose(list(words)))
-             if defaults.get(key) != value and key not in OF_THE_RUN}
+    config, defaults = compose(list(words)), dict(leaves(Config()))
+    rules = game_defaults(config.game.name, config.game.params)
+    config.game.params = {key: value for key, value in config.game.params.items() if rules.get(key) != value}
+    asked = {key: value for key, value in leaves(config) if defaults.get(key) != value and key not in OF_THE_RUN}
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
 
 

@@ -124,6 +124,10 @@ def kind_of(config: Config, key: str) -> str:
             raise UsageError(f"{key}.search.policy=mcts: plain UCT asks no network; leave it or "
                              f"{key}.checkpoint={player.checkpoint} out")
         return "checkpoint"
+    if player.engine not in ("", "mcts") and player.search:
+        name, value = next(iter(player.search.items()))
+        raise UsageError(f"{key}.search.{name}={value}: is of a search of ours, and {key}.engine={player.engine} has "
+                         "none; leave it out")
     if player.engine or is_mcts:
         return player.engine or "mcts"
     raise UsageError(f"{key}: no player; name {key}.checkpoint=RUN_DIR|FILE|shipped|random or "

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from shusaku.actors.arena.rating_log import RATED
+from shusaku.common._core import external_names
 from shusaku.common.config.schema import Config
 from shusaku.common.config.search import DEFAULTS, make_search
 from shusaku.common.durable_files import DISK_ERRORS, remove_leftovers, write_atomically
@@ -25,6 +26,7 @@ from shusaku.common.errors import UsageError
 from shusaku.common.json_lines import append_json_line
 from shusaku.common.masking import mask_override, mask_tree
 from shusaku.deploy.run.composed_config import ComposedConfig
+from shusaku.deploy.run.game_parameters import game_defaults
 from shusaku.deploy.run.healing import heal_run
 from shusaku.deploy.run.saved_config import config_text, find_config, holds_run
 from shusaku.learner.checkpoints import kept_steps
@@ -119,6 +121,9 @@ class RunDirectory:
         self.notes += [found.note] if found.note else []
         saved = {**known, **_flatten(found.tree)}  # an older program had fewer settings, or others
         saved = {key: value for key, value in saved.items() if key in asked or _is_setting(key)}
+        if saved.get("game.name") == config.game.name:  # a parameter of the rules that is its default may be left out
+            rules = _rules_defaults(config.game.name)
+            saved, asked = rules | saved, rules | asked
         for settings in (saved, asked):
             settings["learner.targets"] = sorted(settings["learner.targets"])  # their order changes nothing
         changed = [key for key in sorted({*saved, *asked}) if saved.get(key) != asked.get(key)]
@@ -170,6 +175,11 @@ def _flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
         else:
             flat[f"{prefix}{key}"] = value
     return flat
+
+
+def _rules_defaults(game: str) -> dict[str, Any]:
+    """Dotted key -> default of every parameter of a game of ours; of one from outside the core, nothing."""
+    return {} if game in external_names() else {f"game.params.{key}": value for key, value in game_defaults(game).items()}
 
 
 def _is_setting(key: str) -> bool:

@@ -205,6 +205,14 @@ def test_a_stopped_match_says_what_it_knows(tmp_path: Path) -> None:
     assert f"stopped after {report['games']} of 400 games" in err
 
 
+def test_an_engine_that_passes_at_once_never_wins() -> None:
+    """White is ahead by the komi as long as the board is empty: Black must not answer the first pass with a pass."""
+    report = match("first.checkpoint=shipped", "game=go", "first.search.simulations=16", "games=4",
+                   "match.opening_plies=2", *engine("--moves", "pass", "--each", "500"))
+    assert report["wins"] == report["games"] == 4
+    assert report["mean_plies"] < 100  # and it passes where that wins
+
+
 @pytest.mark.parametrize(("argv", "reason"), [
     (["first.engine=random"], "second: no player; name second.checkpoint=RUN_DIR|FILE|shipped|random or"),
     (["first.engine=random", "second.engine=xboard"],
@@ -241,6 +249,10 @@ def test_a_stopped_match_says_what_it_knows(tmp_path: Path) -> None:
     (["first.checkpoint=random", "second.engine=random", "search=gumbel", "first.search.move_choice=lcb"],
      "gumbel does not read it"),
     (["first.engine=mcts", "first.search.graph=true", "second.engine=random"], "mcts does not read it"),
+    (["first.checkpoint=random", "second.engine=random", "second.search.simulations=3"],
+     "second.search.simulations=3: is of a search of ours, and second.engine=random has none; leave it out"),
+    (["first.engine=random", "second.engine=gtp", "second.command=gnugo", "second.search=puct"],
+     "second.search.policy=puct: is of a search of ours, and second.engine=gtp has none"),
     ([*PLAYERS, "games=5"], "games=5: must be an even number"),
     ([*PLAYERS, "match.sprt=[20,0,0.05,0.05]"], "match.sprt=[20.0,0.0,0.05,0.05]: must be [elo0,elo1,alpha,beta]"),
     ([*PLAYERS, "match.sprt=[0,20]"], "match.sprt=[0.0,20.0]: must be [elo0,elo1,alpha,beta]"),
