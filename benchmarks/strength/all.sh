@@ -58,9 +58,10 @@ for game in $games; do
       go_7x7) uct 10000 100 ;;
       go_9x9)
         against_gnugo 1
-        simulations=400 against_gnugo 10
         match "the first go_9x9 that shipped" 400 second.search.simulations=64 \
-          second.checkpoint=benchmarks/networks/go_9x9_first/weights.safetensors ;;
+          second.checkpoint=benchmarks/networks/go_9x9_first/weights.safetensors
+        simulations=400 against_gnugo 10
+        simulations=64 against_gnugo 10 ;;
       minishogi) fairy minishogi ;;
       chess_small)
         random_mover
