@@ -54,7 +54,7 @@ for game in $games; do
       othello)
         uct 1000 100
         match "gtp-rhino 1" 100 second.engine=gtp 'second.command="gtp-rhino -l 1"' ;;
-    XX
+      hex_7) uct 10000 100 match.opening_plies=0 ;; # from the empty board; UCT plays each game otherwise
       go_7x7) uct 10000 100 ;;
       go_9x9)
         against_gnugo 1
