@@ -14,6 +14,7 @@ from benchmarks.tune.study import Study
 RUN = re.compile(r"(?P<game>\w+) (?P<minutes>[\d.]+) minutes seed (?P<seed>\d+)")
 TABLE_FILE = "strength_table.jsonl"
 CURVE = ", Elo over minutes"
+FIRST_WINS = {"hex_7"}  # with best play, so that a second player can be asked for less
 MATCH = re.compile(r", (?P<simulations>\d+) simulations against (?P<reference>.+)")
 
 ALSO_MEASURED = {"policy.optimal": "network alone", "search_64.optimal": "64 simulations",
@@ -152,6 +153,10 @@ def _measured(
                     found[*key, "exact results", simulations].append(measured["optimal"])
         elif match := MATCH.fullmatch(rest):
             found[*key, match["reference"], match["simulations"]].append(result["score"])
+            if run["game"] in FIRST_WINS:
+                first = result["moving_first"]
+                found[*key, f"{match['reference']}, moving first", match["simulations"]].append(
+                    (first["wins"] + first["draws"] / 2) / (first["wins"] + first["draws"] + first["losses"]))
         else:
             trained[key].append(line)
     return found, trained

@@ -24,7 +24,7 @@ match() {  # REFERENCE GAMES WORDS...
     first.search.simulations="$simulations" games="$2" "${@:3}"
 }
 uct() { match "UCT $1" "$2" second.engine=mcts second.search.simulations="$1" "${@:3}"; }
-against_gnugo() { match "GNU Go $1" 400 second.engine=gtp "second.command=\"$gnugo $1\""; }
+against_gnugo() { match "GNU Go $1" "${2:-400}" second.engine=gtp "second.command=\"$gnugo $1\""; }
 fairy() {  # VARIANT
   match "Fairy-Stockfish 0" 100 second.engine=usi second.command=fairy-stockfish second.nodes=1000 \
     "second.options={UCI_Variant: $1, Skill Level: 0}"
@@ -54,14 +54,16 @@ for game in $games; do
       othello)
         uct 1000 100
         match "gtp-rhino 1" 100 second.engine=gtp 'second.command="gtp-rhino -l 1"' ;;
-      hex_7) uct 10000 100 match.opening_plies=1 ;;
+      hex_7)
+        uct 10000 100 match.opening_plies=1
+        match "UCT 10000 from the empty board" 100 second.engine=mcts second.search.simulations=10000 match.opening_plies=0 ;;
       go_7x7) uct 10000 100 ;;
       go_9x9)
         against_gnugo 1
         match "the first go_9x9 that shipped" 400 second.search.simulations=64 \
           second.checkpoint=benchmarks/networks/go_9x9_first/weights.safetensors
         simulations=400 against_gnugo 10
-        simulations=64 against_gnugo 10 ;;
+        against_gnugo 10 100 ;;
       minishogi) fairy minishogi ;;
       chess_small)
         random_mover

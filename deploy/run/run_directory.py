@@ -179,7 +179,9 @@ def _flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def _rules_defaults(game: str) -> dict[str, Any]:
     """Dotted key -> default of every parameter of a game of ours; of one from outside the core, nothing."""
-    return {} if game in external_names() else {f"game.params.{key}": value for key, value in game_defaults(game).items()}
+    if game in external_names():
+        return {}
+    return {f"game.params.{key}": value for key, value in game_defaults(game).items()}
 
 
 def _is_setting(key: str) -> bool:

@@ -87,6 +87,17 @@ def test_resuming_notes_what_differs(tmp_path: Path) -> None:
         assert run.notes == []
 
 
+def test_a_parameter_of_the_rules_at_its_default_may_be_named_or_left_out(tmp_path: Path) -> None:
+    RunDirectory(config(tmp_path, "game=go", "game.size=5")).close()
+    with RunDirectory(config(tmp_path, "game=go", "game.size=5", "game.planes=zero")) as run:
+        assert run.is_resumed
+        assert run.notes == []
+    with RunDirectory(config(tmp_path, "game=go", "game.size=5")) as run:
+        assert run.notes == []
+    with pytest.raises(UsageError, match=r"game.params.planes 'zero' -> 'liberties'"):
+        RunDirectory(config(tmp_path, "game=go", "game.size=5", "game.planes=liberties"))
+
+
 def test_a_run_of_an_older_program_had_the_defaults_of_what_it_did_not_know(tmp_path: Path) -> None:
     RunDirectory(config(tmp_path, "search=puct")).close()
     path = tmp_path / "config.yaml"
