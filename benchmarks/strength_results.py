@@ -153,8 +153,7 @@ def _measured(
                     found[*key, "exact results", simulations].append(measured["optimal"])
         elif match := MATCH.fullmatch(rest):
             found[*key, match["reference"], match["simulations"]].append(result["score"])
-            if run["game"] in FIRST_WINS:
-                first = result["moving_first"]
+            if run["game"] in FIRST_WINS and (first := result.get("moving_first")):
                 found[*key, f"{match['reference']}, moving first", match["simulations"]].append(
                     (first["wins"] + first["draws"] / 2) / (first["wins"] + first["draws"] + first["losses"]))
         else:
