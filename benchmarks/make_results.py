@@ -357,8 +357,8 @@ def readme_results() -> str:
         )
     }
     cores, older, bf16 = "2 cores, AMX", "2 cores, no bf16", "2 cores, bf16"
-    othello_minutes, othello = strength_results.of_the_longest("othello_6x6")
-    go_minutes, go_9x9 = strength_results.of_the_longest("go_9x9")
+    othello_minutes, othello = strength_results.of_the_longest("othello_6x6", ("UCT 1000", "64"))
+    go_minutes, level_1, level_10 = strength_results.of_the_longest("go_9x9", ("GNU Go 1", "64"), ("GNU Go 10", "400"))
     rows = (
         ("tic-tac-toe", older, "3", f"{tic_tac_toe['figure'].split(' and ')[0]} mistakes over all 4,520 positions",
          "tic-tac-toe"),
@@ -366,11 +366,11 @@ def readme_results() -> str:
          f"{share(strength['search_64']['optimal'])} optimal moves with 64 simulations, "
          f"{share(strength['policy']['optimal'])} by the network alone", "connect-four"),
         ("Othello 6×6", bf16, f"{othello_minutes:g}",
-         f"{share(othello['UCT 1000', '64'])} with 64 simulations against plain UCT with 1,000",
+         f"{share(othello)} with 64 simulations against plain UCT with 1,000",
          "every-game-after-equal-minutes"),
         ("Go 9×9", bf16, f"{go_minutes:g}",
-         f"{share(go_9x9['GNU Go 1', '64'])} against GNU Go 3.8 at level 1 with 64 simulations, "
-         f"{share(go_9x9['GNU Go 10', '400'])} at level 10 with 400", "every-game-after-equal-minutes"),
+         f"{share(level_1)} against GNU Go 3.8 at level 1 with 64 simulations, "
+         f"{share(level_10)} at level 10 with 400", "every-game-after-equal-minutes"),
         ("minishogi", cores, "60",
          f"{scores['minishogi', 'uct_1000']} against plain UCT with 1,000 rollouts, "
          f"{scores['minishogi', 'fairy_stockfish']} against Fairy-Stockfish at its lowest level", "minishogi"),

@@ -10,6 +10,7 @@ from benchmarks.result_lines import Line, number, share, sources, table
 from benchmarks.tune.foreign_load import MOST
 from benchmarks.tune.screening import effects, screening_runs, standard_error
 from benchmarks.tune.study import Study
+from shusaku.actors.arena.arena import Tally
 
 RUN = re.compile(r"(?P<game>\w+) (?P<minutes>[\d.]+) minutes seed (?P<seed>\d+)")
 TABLE_FILE = "strength_table.jsonl"
@@ -121,13 +122,15 @@ def every_game() -> str:
     return f"{table(header, rows)}\n\n{sources(newest.values())}"
 
 
-def of_the_longest(game: str) -> tuple[float, dict[tuple[str, str], float]]:
-    """Minutes of the longest training of this game in that table; (reference, simulations) -> the median."""
+def of_the_longest(game: str, *wanted: tuple[str, str]) -> tuple[float, *tuple[float, ...]]:
+    """The most minutes of this game for which the table has all of (reference, simulations), and their medians.
+
+    A training whose matches are still to come is passed over.
+    """
     found, trained = _measured(_newest_of_the_table())
-    minutes = max(minutes for name, minutes in trained if name == game)
-    medians = {(reference, simulations): statistics.median(results)
-               for (name, of, reference, simulations), results in found.items() if (name, of) == (game, minutes)}
-    return minutes, medians
+    minutes = max(minutes for name, minutes in trained
+                  if name == game and all((game, minutes, *one) in found for one in wanted))
+    return minutes, *(statistics.median(found[game, minutes, *one]) for one in wanted)
 
 
 def _newest_of_the_table() -> dict[str, Line]:
@@ -153,9 +156,9 @@ def _measured(
                     found[*key, "exact results", simulations].append(measured["optimal"])
         elif match := MATCH.fullmatch(rest):
             found[*key, match["reference"], match["simulations"]].append(result["score"])
-            if run["game"] in FIRST_WINS and (first := result.get("moving_first")):
-                found[*key, f"{match['reference']}, moving first", match["simulations"]].append(
-                    (first["wins"] + first["draws"] / 2) / (first["wins"] + first["draws"] + first["losses"]))
+            if run["game"] in FIRST_WINS:
+                first = Tally(**result["moving_first"])
+                found[*key, f"{match['reference']}, moving first", match["simulations"]].append(first.score)
         else:
             trained[key].append(line)
     return found, trained

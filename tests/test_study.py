@@ -12,7 +12,7 @@ import yaml
 
 from benchmarks.tune.foreign_load import ForeignLoad
 from benchmarks.tune.screening import screening_runs, standard_error
-from benchmarks.tune.study import Ledger, Runs, Study, conduct
+from benchmarks.tune.study import Ledger, Runs, Study, conduct, digest_of
 from shusaku.common.errors import UsageError
 
 TRAINER = '''
@@ -276,3 +276,9 @@ def test_a_screening_that_cannot_be_is_refused(tmp_path: Path, tree: dict[str, A
 def test_a_study_that_does_not_exist_is_named_with_where_studies_are(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"absent\.yaml: no such file; .* benchmarks/tune/studies"):
         Study.read(tmp_path / "absent.yaml")
+
+
+def test_a_default_that_is_named_changes_no_digest() -> None:
+    plain = digest_of("game=go", "game.size=9")
+    assert digest_of("game=go", "game.size=9", "game.planes=zero", "learner.value_lambda=0") == plain
+    assert digest_of("game=go", "game.size=9", "game.planes=liberties") != plain

@@ -56,7 +56,8 @@ for game in $games; do
         match "gtp-rhino 1" 100 second.engine=gtp 'second.command="gtp-rhino -l 1"' ;;
       hex_7)
         uct 10000 100 match.opening_plies=1
-        match "UCT 10000 from the empty board" 100 second.engine=mcts second.search.simulations=10000 match.opening_plies=0 ;;
+        match "UCT 10000 from the empty board" 100 second.engine=mcts second.search.simulations=10000 \
+          match.opening_plies=0 ;;
       go_7x7) uct 10000 100 ;;
       go_9x9)
         against_gnugo 1

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import lib, strength_results
 from benchmarks.strength import elo_curve
-from benchmarks.strength_results import at_equal_time, elo_over_minutes, every_game, screenings
+from benchmarks.strength_results import at_equal_time, elo_over_minutes, every_game, of_the_longest, screenings
 from benchmarks.tune.study import Study
 from shusaku.actors.arena.rating_log import EloCurve, EloPoint
 from shusaku.deploy.run.elo_files import write_curve
@@ -94,16 +94,20 @@ def test_a_screening_has_a_row_for_each_setting_once_all_its_runs_are_there(resu
 def test_a_game_has_a_row_for_each_reference_and_number_of_minutes(results: Path) -> None:
     trained = {"runs": [{"rows": 1000, "steps": 20}]}
     lines = [{"name": f"hex_7 20 minutes seed {seed}", **trained} for seed in (1, 2, 3)]
-    lines += [{"name": f"hex_7 20 minutes seed {seed}, 64 simulations against UCT 10000", "runs": [{"score": score}]}
-              for seed, score in ((1, 0.5), (2, 0.7), (3, 0.6))]
+    lines += [{"name": f"hex_7 20 minutes seed {seed}, 64 simulations against UCT 10000", "runs": [
+        {"score": score, "moving_first": {"wins": wins, "draws": 0, "losses": 10 - wins}}]}
+        for seed, score, wins in ((1, 0.5, 8), (2, 0.7, 10), (3, 0.6, 9))]
+    lines += [{"name": "hex_7 60 minutes seed 1", **trained}]  # its matches are still to come
     lines += [{"name": "tic_tac_toe 1 minutes seed 1", **trained},
               {"name": "tic_tac_toe 1 minutes seed 1 exactly",
                "runs": [{"policy": {"optimal": 4519 / 4520}, "search_64": {"optimal": 1.0}}]}]
     write(results / "strength_table.jsonl", lines)
     assert rows_of(every_game()) == [
         ["hex_7", "20", "1,000", "20", "UCT 10000", "64", "3", "60.0 % (50.0 % – 70.0 %)"],
+        ["hex_7", "20", "1,000", "20", "UCT 10000, moving first", "64", "3", "90.0 % (80.0 % – 100.0 %)"],
         ["tic_tac_toe", "1", "1,000", "20", "exact results", "network alone", "1", "99.98 %"],
         ["tic_tac_toe", "1", "1,000", "20", "exact results", "64", "1", "100.0 %"]]
+    assert of_the_longest("hex_7", ("UCT 10000", "64")) == (20, 0.6)
 
 
 def test_a_name_that_says_no_run_is_an_error(results: Path) -> None:
