@@ -119,7 +119,8 @@ class EndingSolver {
 
   // The higher above the end, the more it is worth.
   void count_cutoff(Action action, int empty) {
-    if ((cutoffs_[action] += empty) < kMostCutoffs) return;
+    cutoffs_[action] += empty;
+    if (cutoffs_[action] < kMostCutoffs) return;
     for (int& cutoffs : cutoffs_) cutoffs /= 2;
   }
 
