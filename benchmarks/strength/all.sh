@@ -68,8 +68,8 @@ for game in $games; do
       minishogi) fairy minishogi ;;
       chess_small)
         random_mover
-        match "Stockfish 1320" 100 second.engine=uci second.command=stockfish second.nodes=1000 \
-          "second.options={UCI_LimitStrength: true, UCI_Elo: 1320}" ;;
+        match "Stockfish 1350" 100 second.engine=uci second.command=stockfish second.nodes=1000 \
+          "second.options={UCI_LimitStrength: true, UCI_Elo: 1350}" ;;
       shogi_small)
         random_mover
         fairy shogi ;;
