@@ -119,7 +119,8 @@ GO_ZERO_AT_1E2D214 = [
     (["experiment=connect_four", "search.proven_results=false"], "bcf65733c219920f"),  # the preset as it was then
     (["game=tic_tac_toe"], "c0bfe7e9782b06b8"),
     (["game=tic_tac_toe", "search=katago", "search.reuse=true", "search.simulations=32"], "d026ce9cf552e06e"),
-    (["experiment=othello_6x6", "search.simulations=64"], "1cdb2d03e9086d0b"), (GO_ZERO_AT_1E2D214, "20aeb8c8e647f344"),
+    (["experiment=othello_6x6", "search.simulations=64", "search.solved_empties=0"], "1cdb2d03e9086d0b"),
+    (GO_ZERO_AT_1E2D214, "20aeb8c8e647f344"),
     (["game=hex", "search=mcts", "learner.enabled=false", "search.c_uct=2"], "9286ae52f774936e"),
     (["game=hex", "search=policy_only", "learner.enabled=false", "search.temperature=0.5"], "24c24aef645153ea"),
 ])
