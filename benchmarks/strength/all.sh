@@ -7,17 +7,25 @@
 #   benchmarks/strength/all.sh go_9x9 hex_7       # these
 #   SCALE=2 benchmarks/strength/all.sh go_9x9     # twice the minutes: on two cores without AMX
 #
-# Engines come from where `make oracles` put them, GNU Go and gtp-rhino from the system.
-set -euo pipefail
-cd "$(dirname "$0")/../.."
+# Engines come from where `make oracles` put them, GNU Go and gtp-rhino from the system.  What fails, such as a match for which
+# an engine is missing, is named at the end, and does not keep the rest from being made.
+set -uo pipefail
+cd "$(dirname "$0")/../.." || exit
 results=benchmarks/results out=strength_table.jsonl
 PATH="$PATH:${XDG_CACHE_HOME:-$HOME/.cache}/shusaku/oracles/bin:/usr/games"
 games=${*:-tic_tac_toe connect_four othello_6x6 othello hex_7 go_7x7 go_9x9 minishogi chess_small shogi_small}
 gnugo="gnugo --mode gtp --chinese-rules --capture-all-dead --positional-superko --level"
 
+missed=()
+trap 'exit 130' INT TERM
 recorded() { grep -qs "\"name\": \"$1\"" "$results/$out"; }
 once() {  # NAME WORDS...: a command of shusaku, recorded under this name
-  recorded "$1" || .venv/bin/python -m benchmarks.lib "$out" --append --name "$1" -- "${@:2}"
+  recorded "$1" && return
+  if [ "$2" != train ] && [ ! -e "$run" ]; then
+    missed+=("$1: no $run here; without the line '$label' in $results/$out it is trained here")
+    return
+  fi
+  .venv/bin/python -m benchmarks.lib "$out" --append --name "$1" -- "${@:2}" || missed+=("$1: exit code $?")
 }
 match() {  # REFERENCE GAMES WORDS...
   once "$label, $simulations simulations against $1" match first.checkpoint="$run" \
@@ -77,3 +85,7 @@ for game in $games; do
     done
   done
 done
+if [ ${#missed[@]} -gt 0 ]; then
+  printf 'missed: %s\n' "${missed[@]}" >&2
+  exit 1
+fi
