@@ -316,7 +316,7 @@ class Runs:
     def _call(self, words: list[str], loads: Path | None = None) -> tuple[tuple[float, float], dict[str, Any]]:
         """(seconds, cores of other programs in them), and the JSON of the command.
 
-        `loads` remembers both for each time that this command was begun: what was killed, and goes on, has had them all.
+        `loads` remembers both for each time that this command was begun, for one that was killed and goes on.
         """
         print("shusaku", *words, flush=True)
         before = json.loads(loads.read_text()) if loads and loads.exists() else []

@@ -26,7 +26,10 @@ HEALTHY_FIT = Fit(Loss(4000, 1.5, 0.6, 1.3), Loss(4000, 1.48, 0.58, 1.3))
 def series(path: Path, *, paused: float | None = 0.05, waiting: float = 0.1, gain: float = 0.05, loss: float = -0.02,
            source: tuple[str, str] = ("strength", "search_64.optimal"), scale: float = 1.0, actors: float = 4.0,
            best: float = 0.9) -> MetricSeries:
-    """Of an hour, from an accuracy of `best`; `gain` of the accuracy and `loss` of the policy's loss are what an hour changes, with some noise."""
+    """Of an hour, from an accuracy of `best`, with some noise.
+
+    `gain` of the accuracy and `loss` of the policy's loss are what the hour changes.
+    """
     random = np.random.default_rng(1)
     with (path / "metrics.jsonl").open("w") as file:
         for minute in range(0, 61, 5):
