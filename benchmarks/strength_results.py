@@ -15,7 +15,7 @@ from shusaku.actors.arena.arena import Tally
 RUN = re.compile(r"(?P<game>\w+) (?P<minutes>[\d.]+) minutes seed (?P<seed>\d+)")
 TABLE_FILE = "strength_table.jsonl"
 CURVE = ", Elo over minutes"
-FIRST_WINS = {"hex_7"}  # with best play, so that a second player can be asked for less
+FIRST_WINS = {"hex_7", "go_5x5"}  # with best play, so that a second player can be asked for less
 MATCH = re.compile(r", (?P<simulations>\d+) simulations against (?P<reference>.+)")
 
 ALSO_MEASURED = {"policy.optimal": "network alone", "search_64.optimal": "64 simulations",

@@ -13,7 +13,7 @@ set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
 results=benchmarks/results out=strength_table.jsonl
 PATH="$PATH:${XDG_CACHE_HOME:-$HOME/.cache}/shusaku/oracles/bin:/usr/games"
-games=${*:-tic_tac_toe connect_four othello_6x6 othello hex_7 go_7x7 go_9x9 minishogi chess_small shogi_small}
+games=${*:-tic_tac_toe connect_four othello_6x6 othello hex_7 go_5x5 go_7x7 go_9x9 minishogi chess_small shogi_small}
 gnugo="gnugo --mode gtp --chinese-rules --capture-all-dead --positional-superko --level"
 
 missed=()
@@ -32,6 +32,9 @@ match() {  # REFERENCE GAMES WORDS...
     first.search.simulations="$simulations" games="$2" "${@:3}"
 }
 uct() { match "UCT $1" "$2" second.engine=mcts second.search.simulations="$1" "${@:3}"; }
+uct_from_the_empty_board() {
+  match "UCT 10000 from the empty board" 100 second.engine=mcts second.search.simulations=10000 match.opening_plies=0
+}
 against_gnugo() { match "GNU Go $1" "${2:-400}" second.engine=gtp "second.command=\"$gnugo $1\""; }
 fairy() {  # VARIANT
   match "Fairy-Stockfish 0" 100 second.engine=usi second.command=fairy-stockfish second.nodes=1000 \
@@ -52,7 +55,10 @@ for game in $games; do
       minutes_scaled=$((minutes * ${SCALE:-1}))
       simulations=64
       label="$game $minutes_scaled minutes seed $seed" run="runs/strength/$game-$minutes_scaled-$seed"
-      once "$label" train experiment="$game" run.dir="$run" run.minutes="$minutes_scaled" run.seed="$seed"
+      preset=(experiment="$game")
+      # Solved: who moves first owns the whole board (van der Werf 2003), so with a komi of 24.5 the first player wins, just.
+      if [ "$game" = go_5x5 ]; then preset=(experiment=go_7x7 game.size=5 game.komi=24.5); fi
+      once "$label" train "${preset[@]}" run.dir="$run" run.minutes="$minutes_scaled" run.seed="$seed"
       if [ -e "$run/elo.json" ]; then curve; fi
       case $game in
       tic_tac_toe | connect_four) exact ;;
@@ -64,8 +70,8 @@ for game in $games; do
         match "gtp-rhino 1" 100 second.engine=gtp 'second.command="gtp-rhino -l 1"' ;;
       hex_7)
         uct 10000 100 match.opening_plies=1
-        match "UCT 10000 from the empty board" 100 second.engine=mcts second.search.simulations=10000 \
-          match.opening_plies=0 ;;
+        uct_from_the_empty_board ;;
+      go_5x5) uct_from_the_empty_board ;;
       go_7x7) uct 10000 100 ;;
       go_9x9)
         against_gnugo 1
